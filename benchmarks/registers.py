@@ -53,7 +53,7 @@ Case = tuple[str, tuple[tuple[int, int], ...], Callable[..., Plan], list[Layout]
 
 def cases() -> Iterator[Case]:
     """(title, capabilities, planner, layouts, options) of each version."""
-    for version in ("naive", "tiled", "register", "block", "small"):
+    for version in ("naive", "tiled", "register_tiles", "simt", "simt_small"):
         yield (
             version,
             ALL,
@@ -61,7 +61,7 @@ def cases() -> Iterator[Case]:
             [lay(4096, 4096, dtype=FLOAT)] * 2,
             {"version": version},
         )
-    for version in ("async", "async small"):
+    for version in ("simt_async_copy", "simt_async_copy_small"):
         yield (
             version,
             SINCE_8,
@@ -69,13 +69,13 @@ def cases() -> Iterator[Case]:
             [lay(4096, 4096, dtype=FLOAT)] * 2,
             {"version": version},
         )
-    yield "mma", SINCE_8, matmul_dispatch.matmul, [lay(4096, 4096)] * 2, {"version": "mma"}
+    yield "sm80", SINCE_8, matmul_dispatch.matmul, [lay(4096, 4096)] * 2, {"version": "sm80"}
     yield (
-        "mma, float64",
+        "sm80, float64",
         SINCE_8,
         matmul_dispatch.matmul,
         [lay(4096, 4096, dtype=np.float64)] * 2,
-        {"version": "mma"},
+        {"version": "sm80"},
     )
     for tile in (
         "64x64",
@@ -92,11 +92,11 @@ def cases() -> Iterator[Case]:
         "192x192 share 2",
     ):
         yield (
-            f"wgmma {tile}",
+            f"sm90 {tile}",
             HOPPER,
             matmul_dispatch.matmul,
             [lay(4096, 4096)] * 2,
-            {"version": f"wgmma {tile}"},
+            {"version": f"sm90 {tile}"},
         )
     for f in ("gelu", "gelu_tanh", "silu"):
         yield (
@@ -112,27 +112,27 @@ def cases() -> Iterator[Case]:
         "dilation": (1, 1),
         "groups": 1,
     }
-    for version, weight, dtype, able in (
-        ("direct", "weight_direct", FLOAT, ALL),
-        ("implicit_gemm", "weight_gemm", FLOAT, ALL),
-        ("mma", "mma", bfloat16, SINCE_8),
-        ("wgmma", "wgmma", bfloat16, HOPPER),
+    for method, weight, dtype, able in (
+        ("direct", "wgrad_direct", FLOAT, ALL),
+        ("simt", "wgrad_simt", FLOAT, ALL),
+        ("sm80", "wgrad_sm80", bfloat16, SINCE_8),
+        ("sm90", "wgrad_sm90_shared_taps", bfloat16, HOPPER),
     ):
         x, w, g = (
             last(64, 128, 28, 28, dtype),
             last(128, 128, 3, 3, dtype),
             last(64, 128, 28, 28, dtype),
         )
-        yield version, able, conv_dispatch.conv2d, [x, w], {**where, "version": version}
+        yield method, able, conv_dispatch.conv2d, [x, w], {**where, "version": f"fprop_{method}"}
         yield (
-            version,
+            method,
             able,
             conv_dispatch.conv2d_input_grad,
             [g, w],
-            {**where, "size": (28, 28), "version": version},
+            {**where, "size": (28, 28), "version": f"dgrad_{method}"},
         )
         yield (
-            version,
+            method,
             able,
             conv_dispatch.conv2d_weight_grad,
             [g, x],
@@ -144,37 +144,46 @@ def cases() -> Iterator[Case]:
     ):
         g, x = last(64, outputs, size, size), last(64, channels, size, size)
         yield (
-            f"wgmma, {name}",
+            f"sm90, {name}",
             HOPPER,
             conv_dispatch.conv2d_weight_grad,
             [g, x],
-            {**where, "padding": (0, 0, 0, 0), "kernel": (1, 1), "version": "wgmma"},
+            {
+                **where,
+                "padding": (0, 0, 0, 0),
+                "kernel": (1, 1),
+                "version": "wgrad_sm90_pointwise",
+            },
         )
     options = {"causal": True, "scale": 0.1, "dropping": False}
     for depth in (64, 128):
-        for version, able in (("plain", ALL), ("mma", SINCE_8), ("wgmma", HOPPER)):
+        for forward, backward, able in (
+            ("simt", "simt", ALL),
+            ("sm80", "sm80", SINCE_8),
+            ("forward_sm90", "backward_sm90", HOPPER),
+        ):
             q, lse = lay(4, 16, 4096, depth), lay(4, 16, 4096, dtype=FLOAT)
             yield (
-                f"{version}, depth {depth}",
+                f"{forward}, depth {depth}",
                 able,
                 attention_dispatch.attention,
                 [q] * 3,
-                {**options, "version": version},
+                {**options, "version": forward},
             )
             yield (
-                f"{version}, depth {depth}",
+                f"{backward}, depth {depth}",
                 able,
                 attention_dispatch.attention_grad,
                 [q] * 5 + [lse],
-                {**options, "version": version},
+                {**options, "version": backward},
             )
         one = lay(16, 16, 1, depth)
         yield (
-            f"decode, depth {depth}",
+            f"decode_split_kv, depth {depth}",
             SINCE_8,
             attention_dispatch.attention,
             [one, *[lay(16, 16, 4096, depth)] * 2],
-            {**options, "version": "decode"},
+            {**options, "version": "decode_split_kv"},
         )
 
 

@@ -342,7 +342,7 @@ row(
         **everywhere(lambda lib, a, b: lambda: a @ b, *PEERS),
         **{
             version: planned("matmul.dispatch.matmul", version)
-            for version in ("naive", "tiled", "register")
+            for version in ("naive", "tiled", "register_tiles")
         },
     },
     work=2 * MATMUL**3,

@@ -63,29 +63,44 @@ FEWER = (
     "7_widen",
 )
 LAST, FIRST = (0, 3, 1, 2), (0, 1, 2, 3)  # from memory to (images, channels, rows, columns)
-#: kind of number -> (its dtype, bytes, order in memory, the ceiling measured beside, our versions
-#: but of the weight gradient)
+#: kind of number -> (its dtype, bytes, order in memory, the ceiling measured beside, our methods)
 NUMBERS = {
-    "bf16": ("bfloat16", 2, LAST, "FLOP16", ("wgmma",)),
+    "bf16": ("bfloat16", 2, LAST, "FLOP16", ("sm90",)),
     "tf32": ("float32", 4, LAST, "TF32", ()),
-    "f32": ("float32", 4, FIRST, "FLOP", ("implicit_gemm",)),
+    "f32": ("float32", 4, FIRST, "FLOP", ("simt",)),
 }
 
 
-def ours(kind: str, where: dict[str, Any], numbers: str, version: str | None = None) -> Bind:
-    """cudamath's function, or one version of it; kind: "forward", "input" or "weight"; numbers: see
-    NUMBERS."""
+def ours(kind: str, where: dict[str, Any], numbers: str, method: str | None = None) -> Bind:
+    """cudamath's function, or its preferred version of a method; kind: "forward", "input" or
+    "weight"; numbers: see NUMBERS."""
     dtype, _, axes, *_ = NUMBERS[numbers]
 
     def bind(lib: Any, x: Any, w: Any, g: Any) -> Call:
         from cudamath.core.dispatch.op import Op
+        from cudamath.kernels.conv import dispatch as conv_dispatch
+        from cudamath.kernels.conv.problem import Problem
         from cudamath.ml import conv
 
         x, w, g = (lib.astype(a, dtype).transpose(axes) for a in (x, w, g))
-        card, first, second, more = {
-            "forward": (conv._conv2d, x, w, {}),
-            "input": (conv._conv2d_input_grad, g, w, {"size": x.shape[2:]}),
-            "weight": (conv._conv2d_weight_grad, g, x, {"kernel": w.shape[2:]}),
+        card: Any
+        problem_of: Any
+        card, problem_of, first, second, more = {
+            "forward": (conv._conv2d, Problem.forward, x, w, {}),
+            "input": (
+                conv._conv2d_input_grad,
+                Problem.input_gradient,
+                g,
+                w,
+                {"size": x.shape[2:]},
+            ),
+            "weight": (
+                conv._conv2d_weight_grad,
+                Problem.weight_gradient,
+                g,
+                x,
+                {"kernel": w.shape[2:]},
+            ),
         }[kind]
         options = {
             **more,
@@ -95,9 +110,10 @@ def ours(kind: str, where: dict[str, Any], numbers: str, version: str | None = N
             "groups": where["groups"],
             "tf32": numbers == "tf32",
         }
-        if version is not None:
-            card = Op(f"benchmark of {version}", cpu=card.cpu, cuda=card.cuda)
-            options["version"] = version
+        if method is not None:
+            card = Op(f"benchmark of {method}", cpu=card.cpu, cuda=card.cuda)
+            problem = problem_of(first._layout, second._layout, **options)
+            options["version"] = conv_dispatch.version_of(problem, method)
         return lambda: card(first, second, **options)
 
     return bind
@@ -160,7 +176,7 @@ def layer(
     groups: int = 1,
 ) -> None:
     """Three rows: forward, and the gradients of the images and of the weights."""
-    _, width, order, ceiling, versions = NUMBERS[numbers]
+    _, width, order, ceiling, methods = NUMBERS[numbers]
     after = (size - 1) // stride + 1
     where = {
         "stride": stride,
@@ -178,12 +194,8 @@ def layer(
         if where[key] > 1 or key == "stride"
     )
     for kind in ("forward", "input", "weight"):
-        chosen = [
-            version.replace("implicit", "weight") if kind == "weight" else version
-            for version in versions
-            if groups == 1
-        ]
-        chosen += ["product"] * (chosen == ["wgmma"] and taps == stride == 1)
+        chosen = [*methods] * (groups == 1)
+        chosen += ["pointwise_matmul"] * (chosen == ["sm90"] and taps == stride == 1)
         row(
             f"conv_{numbers}_{name}_{kind}",
             "device",
@@ -193,7 +205,7 @@ def layer(
             {
                 "cudamath": ours(kind, where, numbers),
                 "torch": torchs(kind, where, numbers),
-                **{version: ours(kind, where, numbers, version) for version in chosen},
+                **{method: ours(kind, where, numbers, method) for method in chosen},
             },
             work=flops,
             unit="FLOP",

@@ -61,11 +61,11 @@ def product(dtype: str, layout: str, version: str | None = None, tf32: bool = Fa
 
 #: kind of number -> (its dtype, bytes, the ceiling measured beside, our kernels)
 NUMBERS = {
-    "bfloat16": ("bfloat16", 2, "FLOP16", ("wgmma", "mma")),
-    "float16": ("float16", 2, "FLOP16", ("wgmma",)),
-    "tf32": ("float32", 4, "TF32", ("wgmma",)),
-    "float32": ("float32", 4, "FLOP", ("async",)),
-    "float64": ("float64", 8, "FLOP64", ("mma",)),
+    "bfloat16": ("bfloat16", 2, "FLOP16", ("sm90", "sm80")),
+    "float16": ("float16", 2, "FLOP16", ("sm90",)),
+    "tf32": ("float32", 4, "TF32", ("sm90",)),
+    "float32": ("float32", 4, "FLOP", ("simt_async_copy",)),
+    "float64": ("float64", 8, "FLOP64", ("sm80",)),
 }
 
 
@@ -81,7 +81,11 @@ def products(
     # rows: kernels/matmul/gemv.py's
     few = m <= 16 and kind in ("bfloat16", "float16") and layout == "nt"
     more = (
-        ["gemv"] if few else ["async small"] if kind == "float32" and batch > 1 and m <= 128 else []
+        ["gemv"]
+        if few
+        else ["simt_async_copy_small"]
+        if kind == "float32" and batch > 1 and m <= 128
+        else []
     )
     calls |= {version: product(dtype, layout, version, tf32) for version in (*versions, *more)}
     copies = max(1, min(4, (128 << 20) // (batch * (m * k + k * n) * size)))

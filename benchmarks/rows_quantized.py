@@ -144,9 +144,9 @@ def eight_bits(dtype: str, layout: str = "nt") -> dict[str, Bind]:
         from cudamath.ml.quantize import _scaled
 
         x, y, *scales = quantized(lib, a, b)
-        return lambda: _scaled(x, y, *scales, dtype=lib.dtype("bfloat16"), version="wgmma")
+        return lambda: _scaled(x, y, *scales, dtype=lib.dtype("bfloat16"), version="sm90")
 
-    own = {"wgmma": kernel} if dtype != "int8" else {}  # int8 is multiplied by no other
+    own = {"sm90": kernel} if dtype != "int8" else {}  # int8 is multiplied by no other
     return {"cudamath": ours, "torch": theirs} | own
 
 

@@ -37,9 +37,9 @@ row(
         {
             "matmul_naive": "naive",
             "matmul_tiled": "tiled",
-            "matmul_register": "register",
-            "matmul_block": "block",
-            "matmul_async": "async",
+            "matmul_register": "register_tiles",
+            "matmul_block": "simt",
+            "matmul_async": "simt_async_copy",
             "cuBLAS": "cublas",
         },
     ),
@@ -57,12 +57,12 @@ row(
         {
             "matmul_naive": "naive",
             "matmul_tiled": "tiled",
-            "matmul_register": "register",
-            "matmul_mma": "mma",
-            "matmul_wgmma 64x64": "wgmma 64x64",
-            "matmul_wgmma 128x128": "wgmma 128x128",
-            "matmul_wgmma 128x128 pingpong": "wgmma 128x128 pingpong",
-            "matmul_wgmma 128x256": "wgmma 128x256",
+            "matmul_register": "register_tiles",
+            "matmul_mma": "sm80",
+            "matmul_wgmma 64x64": "sm90 64x64",
+            "matmul_wgmma 128x128": "sm90 128x128",
+            "matmul_wgmma 128x128 pingpong": "sm90 128x128 pingpong",
+            "matmul_wgmma 128x256": "sm90 128x256",
             "cuBLAS": "cublas",
         },
     ),
@@ -74,7 +74,10 @@ row(
 
 
 def attends(version: str, gradients: bool) -> Bind:
-    """Causal attention, or its three gradients, by that version."""
+    """Causal attention, or its three gradients, by the version of that architecture."""
+    names = {way: version for way in ("forward", "backward")}
+    if version == "sm90":
+        names = {way: f"{way}_sm90" for way in names}
 
     def bind(lib: Any, *arrays: Any) -> Call:
         from cudamath.core.dispatch.op import Op
@@ -84,16 +87,20 @@ def attends(version: str, gradients: bool) -> Bind:
             "causal": True,
             "scale": q.shape[-1] ** -0.5,
             "dropping": False,
-            "version": version,
         }
-        named = [
-            Op(f"benchmark of {version}", cpu=name, cuda=name, outputs=outputs)
-            for name, outputs in (("attention.attention", 2), ("attention.attention_grad", 3))
-        ]
+        forward, backward = (
+            Op(
+                f"benchmark of {version}",
+                cpu=f"attention.{name}",
+                cuda=f"attention.dispatch.{name}",
+                outputs=outputs,
+            )
+            for name, outputs in (("attention", 2), ("attention_grad", 3))
+        )
         if not gradients:
-            return lambda: named[0](q, k, v, **options)
-        y, lse = named[0](q, k, v, **options)
-        return lambda: named[1](*g, q, k, v, y, lse, **options)
+            return lambda: forward(q, k, v, **options, version=names["forward"])
+        y, lse = forward(q, k, v, **options, version=names["forward"])
+        return lambda: backward(*g, q, k, v, y, lse, **options, version=names["backward"])
 
     return bind
 
@@ -106,7 +113,7 @@ for name, count in (("attention", 3), ("attention_gradients", 4)):
         f"4 x 16 x 4,096 x 128, causal, bfloat16{', gradients' * (count == 4)}",
         repeated(*[HEADS] * count),
         {
-            **{version: attends(version, count == 4) for version in ("plain", "mma", "wgmma")},
+            **{version: attends(version, count == 4) for version in ("simt", "sm80", "sm90")},
             "torch": torchs(True, count == 4),
         },
         work=4 * 128 * PAIRS * (2.5 if count == 4 else 1),
@@ -116,11 +123,11 @@ for name, count in (("attention", 3), ("attention_gradients", 4)):
     )
 WHERE = {"stride": 1, "padding": 1, "dilation": 1, "groups": 1}
 for numbers, versions in {
-    "f32": {"conv2d_direct": "direct", "conv2d_implicit_gemm": "implicit_gemm", "cuDNN": "cudnn"},
+    "f32": {"conv2d_direct": "direct", "conv2d_implicit_gemm": "simt", "cuDNN": "cudnn"},
     "bf16": {
-        "conv2d_implicit_gemm": "implicit_gemm",
-        "conv2d_mma": "mma",
-        "conv2d_wgmma": "wgmma",
+        "conv2d_implicit_gemm": "simt",
+        "conv2d_mma": "sm80",
+        "conv2d_wgmma": "sm90",
         "cuDNN": "cudnn",
     },
 }.items():

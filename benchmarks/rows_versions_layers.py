@@ -47,17 +47,17 @@ elementwise, scan, normal = (
     planner("random.distributions.normal"),
 )
 losses, pool, embedding = (
-    planner("loss.cross_entropy.losses"),
+    planner("loss.dispatch.cross_entropy"),
     planner("pool.dispatch.max_pool2d_values"),
     planner("index.dispatch.embedding"),
 )
 train, slope, dropout = (
-    planner("norm.batch_norm.train"),
-    planner("norm.batch_norm_backward.gradient"),
+    planner("norm.dispatch.batch_forward"),
+    planner("norm.dispatch.batch_backward"),
     planner("random.dropout.dropout"),
 )
-group_slope = planner("norm.group_norm_backward.gradient")
-adam, factor = planner("optim.steps.adam"), planner("optim.gradient_norm.factor")
+group_slope = planner("norm.dispatch.group_norm_grad")
+adam, factor = planner("optim.dispatch.adam"), planner("optim.dispatch.factor")
 
 
 def crossed(name: str) -> Bind:
@@ -137,6 +137,9 @@ row(
 )
 
 
+MEAN = {"reduction": "mean", "ignore_index": -100, "label_smoothing": 0.0}
+
+
 def targets(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Logits (N, C, D) and classes (N, D)."""
     return (
@@ -156,7 +159,7 @@ row(
     "cross entropy of 16,384 x 4,096, float32",
     targets,
     {
-        name: version(lambda x, t, name=name: losses(name, x, t, "mean", -100, 0.0))
+        name: version(lambda x, t, name=name: losses(x, t, **MEAN, version=name))
         for name in ("plain", "rows")
     },
     work=4 * 16384 * 4096,
@@ -174,7 +177,7 @@ def vocabulary(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 def in_bfloat16(name: str) -> Bind:
     """That version, of logits of 16 bits."""
-    bound = drawn(lambda x, t: losses(name, x, t, "mean", -100, 0.0), ())
+    bound = drawn(lambda x, t: losses(x, t, **MEAN, version=name), ())
     return lambda lib, x, t: bound(lib, x.astype("bfloat16"), t)
 
 
@@ -213,7 +216,7 @@ row(
     repeated(IMAGES),
     {
         name: version(lambda x, name=name: pool(x, **WINDOW, version=name))
-        for name in ("plain", "pool_rows")
+        for name in ("plain", "overlapping_rows")
     },
     work=5 * 32 * 64 * 256 * 256,
     unit="B",
@@ -225,8 +228,8 @@ row(
     "batch norm in training of 256 x 1,024 x 14 x 14, float32",
     repeated(BATCH, *CHANNELS),
     {
-        name: version(lambda x, w, *_, name=name: train(name, x, w, None, 0.1, 1e-5, False))
-        for name in ("plain", "fast")
+        name: version(lambda x, w, *_, name=name: train(x, w, None, 0.1, 1e-5, False, version=name))
+        for name in ("plain", "split_channels")
     },
     work=12 * 256 * 1024 * 14 * 14,
     unit="B",
@@ -237,8 +240,8 @@ row(
     "gradient of batch norm, 256 x 1,024 x 14 x 14, float32",
     repeated(BATCH, BATCH, *CHANNELS),
     {
-        name: version(lambda g, x, w, *_, name=name: slope(name, g, x, w, None, False))
-        for name in ("plain", "fast")
+        name: version(lambda g, x, w, *_, name=name: slope(g, x, w, None, False, version=name))
+        for name in ("plain", "split_channels")
     },
     work=20 * 256 * 1024 * 14 * 14,
     unit="B",
@@ -251,8 +254,12 @@ row(
     "gradient of group norm, 32 groups, 64 x 256 x 64 x 64, float32",
     repeated(PLANES, PLANES, PLANES[1:2], STATISTICS, STATISTICS),
     {
-        name: version(lambda g, x, w, m, s, name=name: group_slope(name, g, x, w, m, s, 32, True))
-        for name in ("plain", "long", "shared")
+        name: version(
+            lambda g, x, w, m, s, name=name: group_slope(
+                g, x, w, m, s, groups=32, biased=True, version=name
+            )
+        )
+        for name in ("plain", "long_groups", "cluster")
     },
     work=12 * 64 * 256 * 64 * 64,
     unit="B",

@@ -39,8 +39,8 @@ def planner(path: str) -> Callable[..., Any]:
 elementwise, reduce = planner("elementwise.generator.elementwise"), planner("reduce.dispatch.plan")
 softmax, norm, slope = (
     planner("softmax.dispatch.plan"),
-    planner("norm.forward.forward"),
-    planner("norm.backward.backward"),
+    planner("norm.dispatch.forward"),
+    planner("norm.dispatch.backward"),
 )
 concat = planner("shape.dispatch.concat")
 
@@ -100,7 +100,7 @@ row(
     "softmax of 16,384 x 4,096, float32",
     repeated((16384, 4096)),
     {
-        name: version(lambda a, name=name: softmax(name, (a,), 1, False, False))
+        name: version(lambda a, name=name: softmax((a,), 1, False, version=name))
         for name in ("plain", "long_rows", "rows")
     },
     work=8 * 16384 * 4096,
@@ -112,8 +112,8 @@ row(
     "log-softmax of 4,096 x 50,257, bfloat16",
     repeated((4096, 50257)),
     {
-        name: version(lambda a, name=name: softmax(name, (a,), 1, True, False), "bfloat16")
-        for name in ("long_rows", "cached_rows", "cluster")
+        name: version(lambda a, name=name: softmax((a,), 1, True, version=name), "bfloat16")
+        for name in ("long_rows", "shared_memory", "cluster")
     },
     work=4 * 4096 * 50257,
     unit="B",
@@ -125,7 +125,9 @@ row(
     "layer norm of 87,040 x 768, bfloat16",
     repeated(NORM, NORM[1:], NORM[1:]),
     {
-        name: version(lambda x, w, b, name=name: norm(name, x, w, b, None, 768, 1e-5), "bfloat16")
+        name: version(
+            lambda x, w, b, name=name: norm(x, w, b, None, 768, 1e-5, version=name), "bfloat16"
+        )
         for name in ("plain", "long_rows", "rows")
     },
     work=4 * NORM[0] * 768,
@@ -139,7 +141,7 @@ def gradient(name: str) -> Bind:
     def bind(_lib: Any, g: Any, x: Any, w: Any, mean: Any, rstd: Any) -> Call:
         there = [*(a.astype("bfloat16") for a in (g, x, w)), mean, rstd]
         layouts = [a._layout for a in there]
-        run = slope(name, *layouts, None, x.shape[1], True).bind("a version", layouts)
+        run = slope(*layouts, None, x.shape[1], True, version=name).bind("a version", layouts)
         return lambda: run(*there)
 
     return bind
@@ -150,7 +152,7 @@ row(
     "device",
     "gradient of layer norm, 87,040 x 768, bfloat16",
     repeated(NORM, NORM, NORM[1:], NORM[:1], NORM[:1]),
-    {name: gradient(name) for name in ("plain", "long_rows", "rows", "ring")},
+    {name: gradient(name) for name in ("plain", "long_rows", "rows", "tma")},
     work=6 * NORM[0] * 768,
     unit="B",
 )

@@ -13,7 +13,7 @@ from benchmarks.rows_versions_memory import planner, version
 sort, gather, linear_loss = (
     planner("sort.dispatch.sort"),
     planner("index.dispatch.gather"),
-    planner("loss.linear_cross_entropy.linear_loss"),
+    planner("loss.dispatch.linear_loss"),
 )
 
 KEYS, LINES = (1 << 24,), (16384, 1024)

@@ -39,19 +39,27 @@ def products() -> Calls:
 
     calls: Calls = {}
     versions = {
-        "float32": ["naive", "tiled", "register", "block", "small", "async", "async small"],
-        "bfloat16": [
-            "register",
-            "mma",
-            "wgmma 64x64",
-            "wgmma 128x256",
-            "wgmma 128x128 pingpong",
-            "wgmma 192x128",
-            "wgmma 64x128 split 2",
-            "wgmma 64x128 share 3",
+        "float32": [
+            "naive",
+            "tiled",
+            "register_tiles",
+            "simt",
+            "simt_small",
+            "simt_async_copy",
+            "simt_async_copy_small",
         ],
-        "float64": ["mma"],
-        "int8": ["mma", "wgmma 64x128"],
+        "bfloat16": [
+            "register_tiles",
+            "sm80",
+            "sm90 64x64",
+            "sm90 128x256",
+            "sm90 128x128 pingpong",
+            "sm90 192x128",
+            "sm90 64x128 split 2",
+            "sm90 64x128 share 3",
+        ],
+        "float64": ["sm80"],
+        "int8": ["sm80", "sm90 64x128"],
     }
     for dtype, names in versions.items():
         a, b = array(200, 264, dtype=dtype), array(264, 136, dtype=dtype)
@@ -76,36 +84,30 @@ def weights_by_pairs(grad: Any, x: Any, **where: Any) -> Any:
     """The plan of a 3 x 3 weight gradient of which two blocks share each tile; planners want more
     filters for that."""
     from cudamath.kernels.conv import wgrad_sm90_shared_taps
-    from cudamath.kernels.copy import channels_last
+    from cudamath.kernels.conv.problem import Problem
 
-    out = channels_last.result(x, (grad.shape[1], x.shape[1], 3, 3))
-    return wgrad_sm90_shared_taps.conv2d_weight_grad(out, grad, x, **where, rows=3, paired=True)
+    problem = Problem.weight_gradient(grad, x, kernel=(3, 3), **where)
+    return wgrad_sm90_shared_taps.weight_gradient(problem, rows=3, paired=True)
 
 
-def weights_of_one_tap(grad: Any, x: Any, **where: Any) -> Any:
+def weights_of_one_tap(grad: Any, x: Any, *, parts: int, **where: Any) -> Any:
     """The plan of a weight gradient of filters of one tap, of which two blocks share each tile, in
     so many parts."""
     from cudamath.kernels.conv import wgrad_sm90_pointwise
-    from cudamath.kernels.copy import channels_last
+    from cudamath.kernels.conv.problem import Problem
 
-    return wgrad_sm90_pointwise.conv2d_weight_grad(
-        channels_last.result(x, (grad.shape[1], x.shape[1], 1, 1)), grad, x, **where
-    )
+    problem = Problem.weight_gradient(grad, x, kernel=(1, 1), **where)
+    return wgrad_sm90_pointwise.weight_gradient(problem, parts=parts)
 
 
-def with_kept_filters(x: Any, weight: Any, **where: Any) -> Any:
+def with_resident_filters(x: Any, weight: Any, **where: Any) -> Any:
     """The plan of a convolution whose filters stay in shared memory; planners want more pixels for
     that."""
     from cudamath.kernels.conv import fprop_dgrad_sm90_resident_filters
-    from cudamath.kernels.copy import channels_last
+    from cudamath.kernels.conv.problem import Problem
 
-    return fprop_dgrad_sm90_resident_filters.conv2d(
-        channels_last.result(x, (x.shape[0], weight.shape[0], *x.shape[2:])),
-        x,
-        weight,
-        **where,
-        pixels=112,
-    )
+    problem = Problem.forward(x, weight, **where)
+    return fprop_dgrad_sm90_resident_filters.forward(problem, pixels=112)
 
 
 def convolutions() -> Calls:
@@ -120,17 +122,17 @@ def convolutions() -> Calls:
         "groups": 1,
     }
     for dtype, versions in {
-        "float32": [("direct", "weight_direct"), ("implicit_gemm", "weight_gemm")],
-        "bfloat16": [("mma", "mma"), ("wgmma", "wgmma")],
+        "float32": [("direct", "wgrad_direct"), ("simt", "wgrad_simt")],
+        "bfloat16": [("sm80", "wgrad_sm80"), ("sm90", "wgrad_sm90_shared_taps")],
     }.items():
         x, w, g = (
             array(*s, dtype=dtype).transpose(0, 3, 1, 2)
             for s in ((2, 9, 11, 64), (72, 3, 3, 64), (2, 9, 11, 72))
         )
-        for version, weight in versions:
-            end = f"{version}, {dtype}"
+        for method, weight in versions:
+            end = f"{method}, {dtype}"
             calls[f"conv2d {end}"] = functools.partial(
-                planned, conv_dispatch.conv2d, x, w, **where, version=version
+                planned, conv_dispatch.conv2d, x, w, **where, version=f"fprop_{method}"
             )
             calls[f"conv2d_input_grad {end}"] = functools.partial(
                 planned,
@@ -139,7 +141,7 @@ def convolutions() -> Calls:
                 w,
                 size=(9, 11),
                 **where,
-                version=version,
+                version=f"dgrad_{method}",
             )
             calls[f"conv2d_weight_grad {end}"] = functools.partial(
                 planned,
@@ -153,43 +155,45 @@ def convolutions() -> Calls:
     grad, y = (
         array(*s, dtype="bfloat16").transpose(0, 3, 1, 2) for s in ((2, 9, 11, 64), (2, 17, 21, 64))
     )
-    calls["conv2d_weight_grad wgmma, rows of taps together"] = functools.partial(
+    calls["conv2d_weight_grad sm90, rows of taps together"] = functools.partial(
         planned,
         conv_dispatch.conv2d_weight_grad,
         grad,
         grad,
         kernel=(3, 3),
         **where,
-        version="wgmma",
+        version="wgrad_sm90_shared_taps",
     )
-    calls["conv2d_weight_grad wgmma, stride 2"] = functools.partial(
+    calls["conv2d_weight_grad sm90, stride 2"] = functools.partial(
         planned,
         conv_dispatch.conv2d_weight_grad,
         grad,
         y,
         kernel=(3, 3),
         **{**where, "stride": (2, 2)},
-        version="wgmma",
+        version="wgrad_sm90",
     )
-    calls["conv2d_weight_grad wgmma, pairs of blocks"] = functools.partial(
+    calls["conv2d_weight_grad sm90, pairs of blocks"] = functools.partial(
         planned, weights_by_pairs, grad, grad, **where
     )
-    calls["conv2d wgmma, filters kept"] = functools.partial(
+    calls["conv2d sm90, resident filters"] = functools.partial(
         planned,
-        with_kept_filters,
+        with_resident_filters,
         grad,
         array(72, 3, 3, 64, dtype="bfloat16").transpose(0, 3, 1, 2),
         **where,
     )
     for parts in (1, 2):
-        calls[f"conv2d_weight_grad wgmma, one tap, {parts} pairs of blocks"] = functools.partial(
+        calls[f"conv2d_weight_grad sm90, one tap, {parts} pairs of blocks"] = functools.partial(
             planned, weights_of_one_tap, y, y, **{**where, "padding": (0, 0, 0, 0)}, parts=parts
         )
     tap, alone = (
         array(72, 64, 1, 1, dtype="bfloat16"),
-        {**where, "padding": (0, 0, 0, 0), "version": "product"},
+        {**where, "padding": (0, 0, 0, 0), "version": "pointwise_matmul"},
     )
-    calls["conv2d product"] = functools.partial(planned, conv_dispatch.conv2d, grad, tap, **alone)
+    calls["conv2d pointwise_matmul"] = functools.partial(
+        planned, conv_dispatch.conv2d, grad, tap, **alone
+    )
     return {**calls, **few_channels(where)}
 
 
@@ -198,56 +202,86 @@ def few_channels(where: dict[str, Any]) -> Calls:
     from cudamath.kernels.conv import dispatch as conv_dispatch
 
     calls: Calls = {}
-    for version, dtype, channels, groups in (
-        ("depthwise", "float32", 1, 24),
-        ("depthwise_last", "bfloat16", 1, 24),
-        ("few", "float32", 8, 3),
+    for method, dtype, channels, groups in (
+        ("depthwise_nchw", "float32", 1, 24),
+        ("depthwise_nhwc", "bfloat16", 1, 24),
+        ("few_channels", "float32", 8, 3),
     ):
         x, w = array(2, 24, 9, 11, dtype=dtype), array(24, channels, 3, 3, dtype=dtype)
-        if version == "depthwise_last":
+        if method == "depthwise_nhwc":
             x, w = (a.transpose(0, 2, 3, 1).copy().transpose(0, 3, 1, 2) for a in (x, w))
-        how = {**where, "groups": groups, "version": version}
-        if version != "few":
-            calls[f"conv2d {version}"] = functools.partial(
-                planned, conv_dispatch.conv2d, x, w, **how
+        how = {**where, "groups": groups}
+        if method != "few_channels":
+            calls[f"conv2d {method}"] = functools.partial(
+                planned, conv_dispatch.conv2d, x, w, **how, version=f"fprop_{method}"
             )
-            calls[f"conv2d_input_grad {version}"] = functools.partial(
-                planned, conv_dispatch.conv2d_input_grad, x, w, size=(9, 11), **how
+            calls[f"conv2d_input_grad {method}"] = functools.partial(
+                planned,
+                conv_dispatch.conv2d_input_grad,
+                x,
+                w,
+                size=(9, 11),
+                **how,
+                version=f"dgrad_{method}",
             )
-        if version != "depthwise_last":
-            calls[f"conv2d_weight_grad {version}"] = functools.partial(
-                planned, conv_dispatch.conv2d_weight_grad, x, x, kernel=(3, 3), **how
+        if method != "depthwise_nhwc":
+            calls[f"conv2d_weight_grad {method}"] = functools.partial(
+                planned,
+                conv_dispatch.conv2d_weight_grad,
+                x,
+                x,
+                kernel=(3, 3),
+                **how,
+                version=f"wgrad_{method}",
             )
     grad, w, how = (
         array(2, 70, 9, 11),
         array(70, 3, 7, 7),
         {**where, "padding": (3, 3, 3, 3), "stride": (2, 2)},
     )
-    calls["conv2d_input_grad few"] = functools.partial(
-        planned, conv_dispatch.conv2d_input_grad, grad, w, size=(17, 22), **how, version="few"
+    calls["conv2d_input_grad few_channels"] = functools.partial(
+        planned,
+        conv_dispatch.conv2d_input_grad,
+        grad,
+        w,
+        size=(17, 22),
+        **how,
+        version="dgrad_few_channels",
     )
-    calls["conv2d_weight_grad few, one group"] = functools.partial(
+    calls["conv2d_weight_grad few_channels, one group"] = functools.partial(
         planned,
         conv_dispatch.conv2d_weight_grad,
         grad,
         array(2, 3, 17, 22),
         kernel=(7, 7),
         **how,
-        version="few",
+        version="wgrad_few_channels",
     )
     grad, w = (
         array(2, 9, 11, 72, dtype="bfloat16").transpose(0, 3, 1, 2),
         array(72, 3, 7, 7, dtype="bfloat16"),
     )
-    calls["conv2d_input_grad folded"] = functools.partial(
-        planned, conv_dispatch.conv2d_input_grad, grad, w, size=(17, 22), **how, version="folded"
+    calls["conv2d_input_grad space_to_depth"] = functools.partial(
+        planned,
+        conv_dispatch.conv2d_input_grad,
+        grad,
+        w,
+        size=(17, 22),
+        **how,
+        version="dgrad_space_to_depth",
     )
     x = array(2, 3, 17, 22, dtype="bfloat16")
-    calls["conv2d folded"] = functools.partial(
-        planned, conv_dispatch.conv2d, x, w, **how, version="folded"
+    calls["conv2d space_to_depth"] = functools.partial(
+        planned, conv_dispatch.conv2d, x, w, **how, version="fprop_space_to_depth"
     )
-    calls["conv2d_weight_grad folded"] = functools.partial(
-        planned, conv_dispatch.conv2d_weight_grad, grad, x, kernel=(7, 7), **how, version="folded"
+    calls["conv2d_weight_grad space_to_depth"] = functools.partial(
+        planned,
+        conv_dispatch.conv2d_weight_grad,
+        grad,
+        x,
+        kernel=(7, 7),
+        **how,
+        version="wgrad_space_to_depth",
     )
     return calls
 
@@ -259,26 +293,28 @@ def attentions() -> Calls:
     calls: Calls = {}
     options: dict[str, Any] = {"causal": True, "scale": 0.1, "dropping": False}
     for dtype, version, depth in (
-        ("float32", "plain", 64),
-        ("bfloat16", "mma", 64),
-        ("bfloat16", "wgmma", 64),
-        ("bfloat16", "wgmma", 128),
-        ("bfloat16", "wgmma", 256),
-        ("bfloat16", "decode", 64),
-        ("bfloat16", "decode, large", 128),
+        ("float32", "simt", 64),
+        ("bfloat16", "sm80", 64),
+        ("bfloat16", "forward_sm90", 64),
+        ("bfloat16", "forward_sm90", 128),
+        ("bfloat16", "forward_sm90", 256),
+        ("bfloat16", "decode_split_kv", 64),
+        ("bfloat16", "decode_split_kv, large", 128),
     ):
-        rows = 400 if version == "wgmma" else 150  # enough to fill each of its stages again
+        rows = 400 if version == "forward_sm90" else 150  # enough to fill each of its stages again
         q, k = (
             array(1, 2, n, depth, dtype=dtype) for n in (3 if "decode" in version else rows, rows)
         )
 
-        def both(q: Any = q, k: Any = k, version: str = version) -> None:
+        def both(q: Any = q, k: Any = k, version: str = version, depth: int = depth) -> None:
             name, _, large = version.partition(",")  # large: as if the cache were
             with mock.patch(
                 "cudamath.kernels.attention.decode_split_kv.TMA_BELOW", 1 if large else 1 << 28
             ):
                 y, lse = planned(attention_dispatch.attention, q, k, k, **options, version=name)
-            if name != "decode":
+            if name != "decode_split_kv":
+                if name == "forward_sm90":
+                    name = f"backward_sm90{'_large_heads' * (depth > 128)}"
                 planned(
                     attention_dispatch.attention_grad, q, q, k, k, y, lse, **options, version=name
                 )
@@ -293,7 +329,7 @@ def packed() -> Calls:
 
     calls: Calls = {}
     ends = cm.asarray(np.array([40, 40, 170, 200], np.int32))
-    for version, dtype in (("tiled", "float32"), ("wgmma", "bfloat16")):
+    for version, dtype in (("tiled", "float32"), ("sm90", "bfloat16")):
         x, w, y = (
             array(200, 136, dtype=dtype),
             array(4, 136, 72, dtype=dtype),
@@ -328,7 +364,7 @@ def versions() -> Calls:
     """Versions of running sums, sorting, scaled products, turned matrices; planners want more for
     them, or another machine."""
     from cudamath.kernels.elementwise import generator as elementwise_generator
-    from cudamath.kernels.loss import linear_cross_entropy
+    from cudamath.kernels.loss import dispatch as loss_dispatch
     from cudamath.kernels.quantize import scaled_matmul
     from cudamath.kernels.scan import dispatch as scan_dispatch
     from cudamath.kernels.shape import dispatch as shape_dispatch
@@ -365,7 +401,7 @@ def versions() -> Calls:
         ),
         "linear_loss": functools.partial(
             planned,
-            linear_cross_entropy.linear_loss,
+            loss_dispatch.linear_loss,
             logits,
             classes,
             cm.ones((), dtype="float32"),
@@ -411,7 +447,7 @@ def versions() -> Calls:
             one,
             one,
             dtype=np.dtype("f4"),
-            version="steps",
+            version="unfused",
         ),
         "scaled_matmul, odd": functools.partial(
             planned,
@@ -430,7 +466,7 @@ def versions() -> Calls:
             one,
             one,
             dtype=cm.dtype("bfloat16"),
-            version="sums",
+            version="sm90_sums",
         ),
     }
 

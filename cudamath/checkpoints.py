@@ -24,6 +24,7 @@ from .core import dtypes
 from .core.array import ndarray
 from .core.asarray import asarray, upload
 from .core.devices import CPU, index_of
+from .core.typing import DeviceLike, Tree
 from .numpy_files import on_host, path_of, read, whole, without_objects
 
 __all__ = ["load", "load_metadata", "save"]
@@ -203,14 +204,15 @@ def _is_scalar(leaf: list) -> bool:
 
 
 def save(
-    path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None, allow_pickle: bool = False
+    path: Path, tree: Tree, *, metadata: Mapping[str, str] | None = None, allow_pickle: bool = False
 ) -> None:
-    """Write a tree of arrays and Python scalars to a safetensors file, or one array, or what
-    becomes one (a number, a nested list of numbers), to a file whose name ends with .npy or that is
-    open for writing.
+    """Write a tree of arrays and Python scalars to a safetensors file.
+
+    One array, or an object that becomes one (a number, a nested list of numbers), goes to a file
+    that is open for writing or whose name ends with .npy.
 
     The file appears whole or not at all: it is written under another name beside its place and
-    renamed. What was there before is replaced at that moment, and stays where writing fails.
+    renamed. The previous file is replaced at that moment, and stays if writing fails.
 
     Parameters
     ----------
@@ -231,7 +233,7 @@ def save(
     Raises
     ------
     ImportError
-        safetensors is missing (`pip install 'cudamath[io]'`).
+        Safetensors is missing (`pip install 'cudamath[io]'`).
     TypeError
         A leaf or a key that a file cannot hold, or metadata that are not strings.
     ValueError
@@ -245,8 +247,12 @@ def save(
     Arrays on a GPU are copied to the host first, all of them: it needs that much memory.
     complex128, which the format lacks, is stored as pairs of float64.
 
-    Source: the safetensors format, https://huggingface.co/docs/safetensors.
+    References
+    ----------
+    .. [1] The safetensors format, https://huggingface.co/docs/safetensors.
 
+    Examples
+    --------
     >>> import cudamath as cm, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
     >>> cm.save(path, {"w": cm.ones((2, 3)), "step": 7}, metadata={"made": "for an example"})
@@ -375,13 +381,13 @@ def _described(name: str) -> Iterator[None]:
 
 def load(
     path: Path,
-    like: Any = None,
+    like: Tree | None = None,
     *,
-    device: Any = None,
+    device: DeviceLike | None = None,
     mmap_mode: str | None = None,
     allow_pickle: bool = False,
 ) -> Any:
-    """Read a tree of arrays from a safetensors file, or what NumPy wrote into an .npy or .npz file.
+    """Read a tree of arrays from a safetensors file, or from NumPy's .npy and .npz files.
 
     The whole file is checked, and with `like` every array of it, before the first array is made:
     nothing is half loaded.
@@ -413,7 +419,7 @@ def load(
     Raises
     ------
     ImportError
-        safetensors is missing (`pip install 'cudamath[io]'`).
+        Safetensors is missing (`pip install 'cudamath[io]'`).
     FileNotFoundError
         There is no such file.
     ValueError
@@ -426,6 +432,8 @@ def load(
     DeviceError, OutOfMemoryError
         There is no such device, or not enough memory on it.
 
+    Examples
+    --------
     >>> import cudamath as cm, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
     >>> params = {"w": cm.ones((2, 3)), "b": cm.zeros(2)}
@@ -544,10 +552,40 @@ def _listed(problems: list[str]) -> str:
 
 
 def load_metadata(path: Path) -> dict[str, str]:
-    """The metadata in the header of a safetensors file: what `save` was given.
+    """Read the metadata in the header of a safetensors file, as passed to `save`.
 
     Raises as `load`.
 
+    Parameters
+    ----------
+    path : path
+        A file that `save` wrote, or any other safetensors file: one with the weights of a model,
+        say; or NumPy's, told by its first bytes: an .npz file gives a dict, name -> array, that
+        also has NumPy's `files`. NumPy's may be open files.
+
+    Returns
+    -------
+    dict
+        The metadata.
+
+    Raises
+    ------
+    ImportError
+        Safetensors is missing (`pip install 'cudamath[io]'`).
+    FileNotFoundError
+        There is no such file.
+    ValueError
+        The file is damaged or cut off; it does not hold what `like` asks for (every array that is
+        missing, superfluous or of another shape is named); or it holds a named tuple or a
+        registered class other than `Quantized`, and there is no `like`; mmap_mode that writes into
+        the file; allow_pickle that is True.
+    TypeError
+        Arrays of dtypes other than those of `like`, or of dtypes that are not supported.
+    DeviceError, OutOfMemoryError
+        There is no such device, or not enough memory on it.
+
+    Examples
+    --------
     >>> import cudamath as cm, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
     >>> cm.save(path, [cm.zeros(3)], metadata={"loss": "1.25"})

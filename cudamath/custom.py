@@ -28,6 +28,7 @@ from .core.dispatch.checks import as_numbers, coerce, members, require, require_
 from .core.dispatch.lazy_import import lazy
 from .core.dispatch.op import NUMERIC
 from .core.layout import Layout
+from .core.typing import DTypeLike, Scalar
 
 __all__ = ["elementwise", "reduction", "vectorize"]
 
@@ -138,10 +139,10 @@ class _Elementwise:
             empty = [np.empty(0, wide)] * len(operands)
             with _compiling("elementwise", self.name, (Exception,)):
                 ufunc = lazy("cpu", "lib.user_functions.ufunc")(self.function, wide)
-                found = ufunc(*empty).dtype
-            if found.kind == "c" and output.kind != "c":
+                result = ufunc(*empty).dtype
+            if result.kind == "c" and output.kind != "c":
                 raise TypeError(
-                    f"elementwise: {self.name} gives {found}, which {output} cannot hold; give "
+                    f"elementwise: {self.name} gives {result}, which {output} cannot hold; give "
                     "dtype="
                 )
 
@@ -161,10 +162,10 @@ class _Elementwise:
         ]
         layouts = [k for k in kinds if isinstance(k, Layout)]
         with _compiling("elementwise", self.name):
-            made = lazy("kernels", "generated.user_kernels.elementwise")(
+            kernel_plan = lazy("kernels", "generated.user_kernels.elementwise")(
                 *kinds, function=self.function, compute=wide, output=output
             )
-            bound = made.bind(self.name, layouts, len(kinds) - len(layouts), device)
+            bound = kernel_plan.bind(self.name, layouts, len(kinds) - len(layouts), device)
         if boxed:
             return lambda *values: bound(
                 *[
@@ -184,12 +185,15 @@ def _spelled_out(function: Callable) -> Callable:
     if not inspect.isbuiltin(function) or function.__module__ not in ("math", "cmath", "builtins"):
         return function
     try:
-        given = ", ".join(inspect.signature(function).parameters)
+        parameters = ", ".join(inspect.signature(function).parameters)
     except ValueError:  # it does not say what it takes, and Numba will refuse it
         return function
     where = "" if function.__module__ == "builtins" else f"{function.__module__}."
     namespace = {"math": math, "cmath": cmath}
-    exec(f"def spelled({given}):\n    return {where}{function.__name__}({given})\n", namespace)
+    exec(
+        f"def spelled({parameters}):\n    return {where}{function.__name__}({parameters})\n",
+        namespace,
+    )
     return namespace["spelled"]  # type: ignore[return-value]
 
 
@@ -226,14 +230,14 @@ def elementwise(
     function: Callable | None = None,
     /,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     gradients: Sequence[Callable] | None = None,
 ) -> Callable:
     """An elementwise function of arrays from a scalar Python function.
 
     Parameters
     ----------
-    function : callable
+    function : callable, optional
         Takes and returns numbers; parameters may have defaults. Whatever Numba compiles: `if`,
         loops, the math module, functions made by `numba.njit` (not plain ones of Python).
     dtype : dtype, optional
@@ -245,7 +249,7 @@ def elementwise(
     Returns
     -------
     callable
-        f(*operands): arrays, array-likes or Python scalars (which never widen an array), numeric;
+        F(*operands): arrays, array-likes or Python scalars (which never widen an array), numeric;
         their shapes broadcast. May be used as a decorator.
 
     Raises
@@ -257,10 +261,14 @@ def elementwise(
     ValueError
         Shapes that do not broadcast.
 
+    Notes
+    -----
     Gradient: through `gradients`; one order. Float literals in `function` take the type that is
     computed in, so that float32 stays float32; an integer next to a float32 makes a float64, as
     always in Numba.
 
+    Examples
+    --------
     >>> import math, cudamath as cm
     >>> @cm.elementwise(gradients=[lambda x, y: y * math.cos(x * y), lambda x, y: x * math.cos(x * y)])
     ... def wave(x, y):
@@ -289,11 +297,11 @@ def elementwise(
 
 def reduction(
     combine: Callable,
-    identity: Any,
+    identity: Scalar,
     *,
     each: Callable | None = None,
     last: Callable | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Callable:
     """A reduction of arrays from scalar Python functions.
 
@@ -305,7 +313,7 @@ def reduction(
     combine : callable
         (a, b) -> number; associative and commutative.
     identity : number
-        combine(identity, a) = a; the result (before `last`) where there are no elements.
+        Combine(identity, a) = a; the result (before `last`) where there are no elements.
     each, last : callable, optional
         What is done with each element before, and with the result after.
     dtype : dtype, optional
@@ -315,7 +323,7 @@ def reduction(
     Returns
     -------
     callable
-        f(x, axis=None, *, keepdims=False): x of any shape, real numbers; axis: int, tuple of ints,
+        F(x, axis=None, *, keepdims=False): x of any shape, real numbers; axis: int, tuple of ints,
         or None for all.
 
     Raises
@@ -326,8 +334,12 @@ def reduction(
     ValueError
         An axis out of range or repeated.
 
-    Deterministic.
+    Notes
+    -----
+    The function is deterministic.
 
+    Examples
+    --------
     >>> import math, cudamath as cm
     >>> log_product = cm.reduction(lambda a, b: a + b, 0.0, each=lambda x: math.log(x))
     >>> cm.exp(log_product(cm.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)).round(4).tolist()
@@ -339,7 +351,7 @@ def reduction(
     as_numbers("reduction", "a real number as identity", identity)
     name = getattr(combine, "__name__", "reduction")
     functions = (combine, identity, each, last)
-    wanted = None if dtype is None else dtypes.as_dtype(dtype, "reduction")
+    accumulator = None if dtype is None else dtypes.as_dtype(dtype, "reduction")
     plans: dict[tuple, Callable] = {}
 
     def reduce(
@@ -355,7 +367,7 @@ def reduction(
         key = (x._layout, axes, bool(keepdims))
         run = plans.get(key)
         if run is None:
-            target = wanted if wanted is not None else x.dtype
+            target = accumulator if accumulator is not None else x.dtype
             if x._layout.device == TRACED:
                 raise TypeError(
                     f"fuse: {name} is a compiled reduction; use the reductions of this package "
@@ -369,14 +381,14 @@ def reduction(
                 run = functools.partial(_on_cpu, lines, axes, bool(keepdims), target)
             else:
                 with _compiling("reduction", name):
-                    made = lazy("kernels", "generated.user_kernels.reduction")(
+                    kernel_plan = lazy("kernels", "generated.user_kernels.reduction")(
                         x._layout,
                         functions=functions,
                         axis=axes,
                         keepdims=bool(keepdims),
                         dtype=target,
                     )
-                    run = made.bind("reduction", [x._layout])
+                    run = kernel_plan.bind("reduction", [x._layout])
             store(plans, key, run)
         return run(x)
 
@@ -405,12 +417,13 @@ def _on_cpu(
 
 
 class vectorize:  # noqa: N801  NumPy's name
-    """NumPy's `vectorize` over `elementwise`: a scalar Python function becomes one of arrays,
-    compiled, not called in a loop.
+    """Vectorize a scalar Python function: NumPy's `vectorize` over `elementwise`.
+
+    The function becomes one of arrays. It is compiled, and not called in a loop.
 
     Parameters
     ----------
-    pyfunc : callable
+    pyfunc : callable, optional
         Takes and returns numbers; whatever Numba compiles. Left out, the result decorates a
         function.
     otypes : str, dtype or sequence of one dtype, optional
@@ -418,11 +431,14 @@ class vectorize:  # noqa: N801  NumPy's name
         which pyfunc is called once for each combination of dtypes (on a GPU that waits for them).
     doc : str, optional
         The docstring; by default pyfunc's.
-    excluded, signature : None
+    excluded : None, optional
         Not supported: values that are not arrays are constants or closures of pyfunc, and functions
         of whole vectors are functions of arrays.
-    cache : bool
+    cache : bool, default False
         Accepted and without effect: pyfunc is not called a second time.
+    signature : None, optional
+        Not supported: values that are not arrays are constants or closures of pyfunc, and functions
+        of whole vectors are functions of arrays.
 
     Raises
     ------
@@ -431,9 +447,13 @@ class vectorize:  # noqa: N801  NumPy's name
     ValueError
         Shapes that do not broadcast; arrays without elements, unless `otypes` is given.
 
+    Notes
+    -----
     Not differentiable: see `elementwise` for that. Where an operand is a string, which no kernel
     takes, pyfunc is called for each element on the host, as NumPy does it.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> @cm.vectorize
     ... def step(x, y):
@@ -474,7 +494,7 @@ class vectorize:  # noqa: N801  NumPy's name
             if kinds
             else None
         )
-        self._made: dict[Any, _Elementwise] = {}
+        self._functions: dict[Any, _Elementwise] = {}
         self._doc = doc
         self.pyfunc: Callable | None = None
         if pyfunc is not None:
@@ -505,12 +525,12 @@ class vectorize:  # noqa: N801  NumPy's name
         key = self._dtype or tuple(
             [type(x) if type(x) in _SCALARS else getattr(x, "dtype", None) for x in operands]
         )
-        made = self._made.get(key)
-        if made is None or (isinstance(key, tuple) and None in key):
-            made = self._made[key] = _Elementwise(
+        function = self._functions.get(key)
+        if function is None or (isinstance(key, tuple) and None in key):
+            function = self._functions[key] = _Elementwise(
                 self.pyfunc, self._dtype or self._result(operands), None
             )
-        return made(*operands)
+        return function(*operands)
 
     def _result(self, operands: tuple) -> np.dtype:
         """The dtype of pyfunc's result for the first elements."""

@@ -28,6 +28,7 @@ from .core import dtypes
 from .core.array import allocate, ndarray, wrap
 from .core.devices import CPU, device_of, index_of
 from .core.layout import Layout
+from .core.typing import ArrayLike, DeviceLike, DTypeLike, Tree
 from .cuda.memory import pinned
 from .numpy_files import path_of
 from .ops.random.module import default_rng
@@ -71,8 +72,19 @@ def _array_part(x: np.ndarray) -> _Part:
 
 
 class Tokens:
-    """A long sequence of tokens, seen as rows of `length` tokens and what follows each of them,
-    which begin `step` tokens apart. Made by `tokens`."""
+    """A long sequence of tokens, seen as rows of inputs and targets. Made by `tokens`.
+
+    The rows have `length` tokens, begin `step` tokens apart, and come with the tokens that follow.
+
+    Parameters
+    ----------
+    sequence : numpy.ndarray
+        The tokens.
+    length : int
+        Number of tokens of a row.
+    step : int
+        Distance between two rows.
+    """
 
     def __init__(self, sequence: np.ndarray, length: int, step: int):
         self.sequence, self.length, self.step = sequence, length, step
@@ -81,7 +93,13 @@ class Tokens:
         return (self.sequence.size - 1 - self.length) // self.step + 1
 
     def parts(self) -> list[_Part]:
-        """Inputs, and the same one token further."""
+        """Return the inputs, and the targets one token further.
+
+        Returns
+        -------
+        list of _Part
+            Inputs and targets.
+        """
 
         def filling(ahead: int) -> Callable[[Rows, np.ndarray], None]:
             def fill(rows: Rows, out: np.ndarray) -> None:
@@ -100,10 +118,11 @@ def tokens(
     length: int,
     *,
     step: int | None = None,
-    dtype: Any = "uint16",
+    dtype: DTypeLike = "uint16",
 ) -> Tokens:
-    """A sequence of tokens as rows for `batches`: row i is (inputs, targets), tokens i step ... and
-    one further.
+    """Arrange a sequence of tokens as rows for `batches`.
+
+    Row i is (inputs, targets): the tokens from i step on, and the same one token further.
 
     By default every token but the first is the target of exactly one row, up to an end shorter than
     a row.
@@ -118,7 +137,7 @@ def tokens(
     step : int, optional
         From the beginning of a row to that of the next; by default `length`. With a smaller one
         rows overlap: a short text is seen from more places, and an epoch is longer.
-    dtype : dtype
+    dtype : dtype, default "uint16"
         Of the tokens in a file that does not say it.
 
     Returns
@@ -134,6 +153,8 @@ def tokens(
     ValueError
         Not one dimension, fewer than length + 1 tokens, or a length or step below 1.
 
+    Examples
+    --------
     >>> import cudamath as cm, numpy as np
     >>> rows = cm.data.tokens(np.arange(10), 3)
     >>> x, y = next(iter(cm.data.batches(rows, 2)))
@@ -165,8 +186,9 @@ def tokens(
 
 
 class CharTokenizer:
-    """Tokens of a text: its characters, numbered by their place in the sorted list of those that
-    occur.
+    """Tokenizer of the characters of a text.
+
+    The characters are numbered by their place in the sorted list of those that occur.
 
     Parameters
     ----------
@@ -178,6 +200,8 @@ class CharTokenizer:
     characters : str
         One of each, in the order of their tokens.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> tokenizer = cm.data.CharTokenizer("hello")
     >>> tokenizer.characters, tokenizer.encode("hole").tolist(), tokenizer.decode([1, 0])
@@ -194,7 +218,25 @@ class CharTokenizer:
         return len(self.characters)
 
     def encode(self, text: str) -> np.ndarray:
-        """Tokens of a text, (n,) int32. ValueError for a character that is none of `characters`."""
+        """Return the tokens of a text.
+
+        ValueError for a character that is none of `characters`.
+
+        Parameters
+        ----------
+        text : str
+            Text.
+
+        Returns
+        -------
+        numpy.ndarray
+            Tokens (n,), int32.
+
+        Raises
+        ------
+        ValueError
+            A character is not one of `characters`.
+        """
         codes = _codes(text)
         found = np.minimum(np.searchsorted(self._codes, codes), len(self) - 1)
         if (self._codes[found] != codes).any():
@@ -204,15 +246,34 @@ class CharTokenizer:
             )
         return found.astype(np.int32)
 
-    def decode(self, tokens: Any) -> str:
-        """The text of some tokens, (n,) integers of any library. ValueError for one that is
-        none."""
+    def decode(self, tokens: ArrayLike) -> str:
+        """Return the text of some tokens.
+
+        Parameters
+        ----------
+        tokens : array_like
+            Integers (n,) of any library.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Raises
+        ------
+        ValueError
+            An integer is not a token.
+        """
         return _text(self._codes[_known("CharTokenizer", tokens, len(self))])
 
 
 class ByteTokenizer:
-    """Tokens of a text: the bytes of its UTF-8 encoding. 256 tokens cover any text.
+    """Tokenizer of the bytes of the UTF-8 encoding of a text.
 
+    256 tokens cover any text.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> tokenizer = cm.data.ByteTokenizer()
     >>> tokenizer.encode("hé").tolist(), tokenizer.decode([104, 195, 169])
@@ -223,13 +284,36 @@ class ByteTokenizer:
         return 256
 
     def encode(self, text: str) -> np.ndarray:
-        """Tokens of a text, (n,) int32."""
+        """Return the tokens of a text.
+
+        Parameters
+        ----------
+        text : str
+            Text.
+
+        Returns
+        -------
+        numpy.ndarray
+            Tokens (n,), int32.
+        """
         _is_text("ByteTokenizer", text)
         return np.frombuffer(text.encode(), np.uint8).astype(np.int32)
 
-    def decode(self, tokens: Any) -> str:
-        """The text of some tokens, (n,) integers below 256. Bytes that are not UTF-8 become the
-        replacement character."""
+    def decode(self, tokens: ArrayLike) -> str:
+        """Return the text of some tokens.
+
+        Bytes that are not UTF-8 become the replacement character.
+
+        Parameters
+        ----------
+        tokens : array_like
+            Integers (n,) below 256.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         return (
             _known("ByteTokenizer", tokens, 256).astype(np.uint8).tobytes().decode(errors="replace")
         )
@@ -385,8 +469,26 @@ def _end_all() -> None:
 
 
 class Batches:
-    """What `batches` gives. A loop over it runs through what is left of the epoch; the next loop is
-    the next epoch.
+    """An iterable of batches, returned by `batches`.
+
+    A loop over it runs through the rest of the epoch. The next loop is the next epoch.
+
+    Parameters
+    ----------
+    arrays : tree
+        Array, or arrays with equally many rows.
+    size : int
+        Number of rows of a batch.
+    shuffle : bool
+        Whether the rows are shuffled.
+    seed : int
+        Seed of the order.
+    drop_last : bool
+        Whether an incomplete last batch is dropped.
+    device : int
+        Ordinal of the device.
+    prefetch : int
+        Number of batches that are prepared ahead.
 
     Attributes
     ----------
@@ -397,7 +499,7 @@ class Batches:
 
     def __init__(
         self,
-        arrays: Any,
+        arrays: Tree,
         size: int,
         shuffle: bool,
         seed: int,
@@ -468,6 +570,10 @@ class Batches:
 
     @property
     def state(self) -> dict[str, int]:
+        """Position in the epochs: {"epoch", "batch"}, a tree for `cm.save`.
+
+        Assign such a dict to go there.
+        """
         return {"epoch": self._epoch, "batch": self._batch}
 
     @state.setter
@@ -493,8 +599,20 @@ class Batches:
             yield self._next()
 
     def steps(self, count: int) -> Iterator[Any]:
-        """The next `count` batches, over as many epochs as it takes.
+        """Return an iterator of the next `count` batches, over as many epochs as it takes.
 
+        Parameters
+        ----------
+        count : int
+            Number of batches.
+
+        Yields
+        ------
+        object
+            Iterator of batches.
+
+        Examples
+        --------
         >>> import cudamath as cm, numpy as np
         >>> loader = cm.data.batches(np.arange(3), 2)
         >>> [x.tolist() for x in loader.steps(4)]
@@ -504,8 +622,10 @@ class Batches:
             yield self._next()
 
     def close(self) -> None:
-        """End the thread and drop the batches made ahead. A later loop goes on where this one
-        was."""
+        """End the thread and drop the batches made ahead.
+
+        A later loop continues at the position of this one.
+        """
         if self._ending is not None:
             self._ending()
         if self._worker is not None:
@@ -572,17 +692,18 @@ def _jobs(
 
 
 def batches(
-    arrays: Any,
+    arrays: Tree,
     size: int,
     *,
     shuffle: bool = False,
     seed: int = 0,
     drop_last: bool = False,
-    device: Any = None,
+    device: DeviceLike | None = None,
     prefetch: int = 2,
 ) -> Batches:
-    """Batches of rows of one or several arrays on a device; the next ones are prepared while the
-    current one is used.
+    """Return batches of rows of one or several arrays on a device.
+
+    The next batches are prepared while the current one is used.
 
     Parameters
     ----------
@@ -590,17 +711,17 @@ def batches(
         All of equally many rows. They are read in a thread: do not change them meanwhile.
     size : int
         Rows of a batch.
-    shuffle : bool
+    shuffle : bool, default False
         Every epoch in another order. Which order depends on seed and epoch alone, not on the
         device.
-    seed : int
+    seed : int, default 0
         0 <= seed < 2^64.
-    drop_last : bool
+    drop_last : bool, default False
         Leave out the batch at the end of an epoch that would be smaller. (A CUDA graph is of one
-        size.)
+        size.).
     device : device, optional
         Where the batches go; the default device as it is now.
-    prefetch : int
+    prefetch : int, default 2
         How many batches are made ahead, by a thread; 0: none, each is made when it is requested. On
         a GPU so many batches and one more have page-locked buffers on the host.
 
@@ -622,6 +743,8 @@ def batches(
     DeviceError
         There is no such device.
 
+    Examples
+    --------
     >>> import cudamath as cm, numpy as np
     >>> loader = cm.data.batches({"x": np.arange(5), "y": np.eye(5)}, 2, shuffle=True, seed=1)
     >>> len(loader), sorted(sum([batch["x"].tolist() for batch in loader], []))

@@ -29,6 +29,7 @@ from .core.dispatch.checks import as_numbers, members, require
 from .core.dispatch.fast_path import fast_path
 from .core.dispatch.op import NUMERIC, REAL_OR_BOOL, Category
 from .core.layout import Layout
+from .core.typing import ArrayLike, DeviceLike, DTypeLike
 from .ops.elementwise import conj
 from .ops.fft import c2c, c2r, frequencies, r2c
 from .ops.join import roll
@@ -208,20 +209,48 @@ def _one(name: str, n: int | None) -> Sequence[int] | None:
 
 @fast_path("x")
 def fft(
-    x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
+    x: ArrayLike,
+    /,
+    n: int | None = None,
+    axis: int = -1,
+    norm: str | None = "backward",
+    out: ndarray | None = None,
 ) -> ndarray:
     """Fourier transform along an axis: X[k] = s sum_j x[j] exp(-2 pi i j k / n).
 
-    Args:
-        x: numeric array of any shape and strides; real input counts as complex.
-        n: length of the transform: x is cut, or filled up with zeros, to it. Default: x's length
-        along `axis`. axis: int. norm: "backward" (s = 1, default), "ortho" (1 / sqrt(n)) or
-        "forward" (1 / n). out: array that the result is written into, and that is returned.
+    Parameters
+    ----------
+    x : array_like
+        Numeric array of any shape and strides. A real one counts as complex.
+    n : int, optional
+        Length of the transform. `x` is cut or zero-padded to it. The default is x's length along
+        `axis`.
+    axis : int, default -1
+        Axis of the operation.
+    norm : str or None, default "backward"
+        Normalisation: "backward" (s = 1), "ortho" (s = 1 / sqrt(n)) or "forward" (s = 1 / n).
+    out : ndarray, optional
+        Array that receives the result and is returned.
 
-    Returns: complex array, complex64 for float16, bfloat16, float32 and complex64, else complex128;
-    n long along `axis`. Raises: TypeError (dtype), ValueError (n < 1, axis, norm). Gradient: the
-    transform of the gradient with exp(+2 pi i j k / n).
+    Returns
+    -------
+    ndarray
+        Complex array with n elements along `axis`: complex64 for float16, bfloat16, float32 and
+        complex64, otherwise complex128.
 
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        `n` is less than 1, the axis is out of range, or the normalisation is unknown.
+
+    Notes
+    -----
+    The gradient is the transform of g with exp(+2 pi i j k / n).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.fft([1.0, 0.0, -1.0, 0.0]).tolist()
     [0j, (2+0j), 0j, (2+0j)]
@@ -232,14 +261,47 @@ def fft(
 
 @fast_path("x")
 def ifft(
-    x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
+    x: ArrayLike,
+    /,
+    n: int | None = None,
+    axis: int = -1,
+    norm: str | None = "backward",
+    out: ndarray | None = None,
 ) -> ndarray:
     """Inverse Fourier transform along an axis: x[j] = t sum_k X[k] exp(2 pi i j k / n).
 
-    Args: as for `fft`; norm: "backward" (t = 1 / n, default), "ortho" (1 / sqrt(n)) or "forward"
-    (1). Returns: complex array, n long along `axis`. Raises: TypeError (dtype), ValueError (n < 1,
-    axis, norm). Gradient: the transform of the gradient with the other sign.
+    Parameters
+    ----------
+    x : array_like
+        Numeric array of any shape and strides. A real one counts as complex.
+    n : int, optional
+        Length of the transform. `x` is cut or zero-padded to it. The default is x's length along
+        `axis`.
+    axis : int, default -1
+        Axis of the operation.
+    norm : str or None, default "backward"
+        Normalisation: "backward" (t = 1 / n), "ortho" (t = 1 / sqrt(n)) or "forward" (t = 1).
+    out : ndarray, optional
+        Array that receives the result and is returned.
 
+    Returns
+    -------
+    ndarray
+        Complex array with n elements along `axis`.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        `n` is less than 1, the axis is out of range, or the normalisation is unknown.
+
+    Notes
+    -----
+    The gradient is the transform of g with the other sign.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.ifft([4.0, 0.0, 0.0, 0.0]).real.tolist()
     [1.0, 1.0, 1.0, 1.0]
@@ -250,19 +312,49 @@ def ifft(
 
 @fast_path("x")
 def rfft(
-    x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
+    x: ArrayLike,
+    /,
+    n: int | None = None,
+    axis: int = -1,
+    norm: str | None = "backward",
+    out: ndarray | None = None,
 ) -> ndarray:
-    """Fourier transform of real numbers: the non-negative half of the frequencies, the rest being
-    their conjugates.
+    """Fourier transform of real numbers: the non-negative half of the frequencies.
 
-    Args:
-        x: real array of any shape and strides.
-        n, axis, norm: as for `fft`.
+    The other half are their conjugates.
 
-    Returns: complex array, n // 2 + 1 long along `axis`.
-    Raises: TypeError (dtype), ValueError (n < 1, axis, norm).
-    Gradient: the real part of the inverse sum over the half spectrum.
+    Parameters
+    ----------
+    x : array_like
+        Real array of any shape and strides.
+    n : int, optional
+        Length of the transform. `x` is cut or zero-padded to it. The default is x's length along
+        `axis`.
+    axis : int, default -1
+        Axis of the operation.
+    norm : str or None, default "backward"
+        Normalisation: "backward" (s = 1), "ortho" (s = 1 / sqrt(n)) or "forward" (s = 1 / n).
+    out : ndarray, optional
+        Array that receives the result.
 
+    Returns
+    -------
+    ndarray
+        Complex array with n // 2 + 1 elements along `axis`.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        `n` is less than 1, the axis is out of range, or the normalisation is unknown.
+
+    Notes
+    -----
+    The gradient is the real part of the inverse sum over the half spectrum.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.rfft([1.0, 0.0, -1.0, 0.0]).tolist()
     [0j, (2+0j), 0j]
@@ -273,21 +365,48 @@ def rfft(
 
 @fast_path("x")
 def irfft(
-    x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
+    x: ArrayLike,
+    /,
+    n: int | None = None,
+    axis: int = -1,
+    norm: str | None = "backward",
+    out: ndarray | None = None,
 ) -> ndarray:
     """Inverse of `rfft`: real numbers from the non-negative half of their frequencies.
 
-    Args:
-        x: numeric array: n // 2 + 1 frequencies along `axis`; cut or filled up to that. The
-        imaginary part of
-            frequency 0, and of n / 2 for even n, is ignored.
-        n: length of the result; default 2 (m - 1) for m frequencies. An odd length must be given.
-        axis, norm: as for `ifft`.
+    Parameters
+    ----------
+    x : array_like
+        Numeric array with n // 2 + 1 frequencies along `axis`. It is cut or zero-padded to that
+        length. The imaginary part of frequency 0, and of n / 2 for even n, is ignored.
+    n : int, optional
+        Length of the result. The default is 2 (m - 1) for m frequencies. An odd length must be
+        given.
+    axis : int, default -1
+        Axis of the operation.
+    norm : str or None, default "backward"
+        Normalisation: "backward" (t = 1 / n), "ortho" (t = 1 / sqrt(n)) or "forward" (t = 1).
+    out : ndarray, optional
+        Array that receives the result.
 
-    Returns: real array, n long along `axis`.
-    Raises: TypeError (dtype), ValueError (n < 1, axis, norm).
-    Gradient: `rfft` of the gradient, doubled at the frequencies that count twice.
+    Returns
+    -------
+    ndarray
+        Real array with n elements along `axis`.
 
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        `n` is less than 1, the axis is out of range, or the normalisation is unknown.
+
+    Notes
+    -----
+    The gradient is `rfft` of g, doubled at the frequencies that count twice.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.irfft([0.0, 2.0, 0.0]).tolist()
     [1.0, 0.0, -1.0, 0.0]
@@ -298,20 +417,48 @@ def irfft(
 
 @fast_path("x")
 def hfft(
-    x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
+    x: ArrayLike,
+    /,
+    n: int | None = None,
+    axis: int = -1,
+    norm: str | None = "backward",
+    out: ndarray | None = None,
 ) -> ndarray:
-    """Fourier transform of a signal with Hermitian symmetry, given by its non-negative half: a real
-    spectrum.
+    """Fourier transform of a signal with Hermitian symmetry, given by its non-negative half.
 
-    Args:
-        x: numeric array: n // 2 + 1 values along `axis`; cut or filled up to that.
-        n: length of the result; default 2 (m - 1).
-        axis, norm: as for `fft`.
+    The spectrum is real.
 
-    Returns: real array, n long along `axis`.
-    Raises: TypeError (dtype), ValueError (n < 1, axis, norm).
-    Gradient: by its parts.
+    Parameters
+    ----------
+    x : array_like
+        Numeric array with n // 2 + 1 values along `axis`. It is cut or zero-padded to that length.
+    n : int, optional
+        Length of the result. The default is 2 (m - 1).
+    axis : int, default -1
+        Axis of the operation.
+    norm : str or None, default "backward"
+        Normalisation: "backward" (s = 1), "ortho" (s = 1 / sqrt(n)) or "forward" (s = 1 / n).
+    out : ndarray, optional
+        Array that receives the result.
 
+    Returns
+    -------
+    ndarray
+        Real array with n elements along `axis`.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        `n` is less than 1, the axis is out of range, or the normalisation is unknown.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.hfft([1.0, 2.0, 1.0]).tolist()
     [6.0, 0.0, -2.0, 0.0]
@@ -324,15 +471,47 @@ def hfft(
 
 @fast_path("x")
 def ihfft(
-    x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None
+    x: ArrayLike,
+    /,
+    n: int | None = None,
+    axis: int = -1,
+    norm: str | None = "backward",
+    out: ndarray | None = None,
 ) -> ndarray:
     """Inverse of `hfft`: the non-negative half of the signal whose spectrum is real.
 
-    Args: x: real array; n, axis: as for `fft`; norm: as for `ifft`.
-    Returns: complex array, n // 2 + 1 long along `axis`.
-    Raises: TypeError (dtype), ValueError (n < 1, axis, norm).
-    Gradient: by its parts.
+    Parameters
+    ----------
+    x : array_like
+        Real array.
+    n : int, optional
+        Length of the transform. `x` is cut or zero-padded to it. The default is x's length along
+        `axis`.
+    axis : int, default -1
+        Axis of the operation.
+    norm : str or None, default "backward"
+        Normalisation: "backward" (t = 1 / n), "ortho" (t = 1 / sqrt(n)) or "forward" (t = 1).
+    out : ndarray, optional
+        Array that receives the result.
 
+    Returns
+    -------
+    ndarray
+        Complex array with n // 2 + 1 elements along `axis`.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        `n` is less than 1, the axis is out of range, or the normalisation is unknown.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.ihfft([6.0, 0.0, -2.0, 0.0]).real.tolist()
     [1.0, 2.0, 1.0]
@@ -347,25 +526,48 @@ def ihfft(
 
 @fast_path("x")
 def fftn(
-    x: Any,
+    x: ArrayLike,
     /,
     s: Sequence[int] | None = None,
     axes: Axes = None,
     norm: str | None = "backward",
-    out: Any = None,
+    out: ndarray | None = None,
 ) -> ndarray:
     """Fourier transform along several axes.
 
-    Args:
-        x: numeric array.
-        s: lengths along `axes`, to which x is cut or filled up; -1: as it is. Default: x's own.
-        axes: ints; default all, or the last len(s). An axis named twice is transformed twice.
-        norm: as for `fft`; the factor is that of all lengths together.
+    Parameters
+    ----------
+    x : array_like
+        Numeric array.
+    s : sequence of int, optional
+        Lengths along `axes`, to which `x` is cut or zero-padded. -1 keeps a length. The default is
+        x's lengths.
+    axes : int or sequence of int, optional
+        Axes of the transform. The default is all axes, or the last len(s). An axis that occurs
+        twice is transformed twice.
+    norm : str or None, default "backward"
+        Normalisation, as for `fft`. The factor is that of all lengths together.
+    out : ndarray, optional
+        Array that receives the result.
 
-    Returns: complex array.
-    Raises: TypeError (dtype), ValueError (s, axes, norm).
-    Gradient: the transform of the gradient with the other sign.
+    Returns
+    -------
+    ndarray
+        Complex array.
 
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The lengths are not valid, the axes are not valid, or the normalisation is unknown.
+
+    Notes
+    -----
+    The gradient is the transform of g with the other sign.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.fftn(cm.ones((2, 2))).real.tolist()
     [[4.0, 0.0], [0.0, 0.0]]
@@ -376,20 +578,48 @@ def fftn(
 
 @fast_path("x")
 def ifftn(
-    x: Any,
+    x: ArrayLike,
     /,
     s: Sequence[int] | None = None,
     axes: Axes = None,
     norm: str | None = "backward",
-    out: Any = None,
+    out: ndarray | None = None,
 ) -> ndarray:
     """Inverse Fourier transform along several axes.
 
-    Args: as for `fftn`; norm: as for `ifft`.
-    Returns: complex array.
-    Raises: TypeError (dtype), ValueError (s, axes, norm).
-    Gradient: the transform of the gradient with the other sign.
+    Parameters
+    ----------
+    x : array_like
+        Numeric array.
+    s : sequence of int, optional
+        Lengths along `axes`, to which `x` is cut or zero-padded. -1 keeps a length. The default is
+        x's lengths.
+    axes : int or sequence of int, optional
+        Axes of the transform. The default is all axes, or the last len(s). An axis that occurs
+        twice is transformed twice.
+    norm : str or None, default "backward"
+        Normalisation: "backward" (t = 1 / n), "ortho" (t = 1 / sqrt(n)) or "forward" (t = 1).
+    out : ndarray, optional
+        Array that receives the result.
 
+    Returns
+    -------
+    ndarray
+        Complex array.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The lengths are not valid, the axes are not valid, or the normalisation is unknown.
+
+    Notes
+    -----
+    The gradient is the transform of g with the other sign.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.ifftn([[4.0, 0.0], [0.0, 0.0]]).real.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
@@ -400,17 +630,50 @@ def ifftn(
 
 @fast_path("x")
 def fft2(
-    x: Any,
+    x: ArrayLike,
     /,
     s: Sequence[int] | None = None,
     axes: Axes = (-2, -1),
     norm: str | None = "backward",
-    out: Any = None,
+    out: ndarray | None = None,
 ) -> ndarray:
-    """Fourier transform along two axes, by default the last two: `fftn` with other defaults.
+    """Fourier transform along two axes, by default the last two.
 
-    Args, Returns, Raises, Gradient: as for `fftn`.
+    It is `fftn` with other defaults.
 
+    Parameters
+    ----------
+    x : array_like
+        Numeric array.
+    s : sequence of int, optional
+        Lengths along `axes`, to which `x` is cut or zero-padded. -1 keeps a length. The default is
+        x's lengths.
+    axes : int or sequence of int, default (-2, -1)
+        Axes of the transform. The default is all axes, or the last len(s). An axis that occurs
+        twice is transformed twice.
+    norm : str or None, default "backward"
+        Normalisation, as for `fft`. The factor is that of all lengths together.
+    out : ndarray, optional
+        Array that receives the result.
+
+    Returns
+    -------
+    ndarray
+        Complex array.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The lengths are not valid, the axes are not valid, or the normalisation is unknown.
+
+    Notes
+    -----
+    The gradient is that of `fftn`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.fft2(cm.ones((1, 2, 2))).real.tolist()
     [[[4.0, 0.0], [0.0, 0.0]]]
@@ -421,18 +684,50 @@ def fft2(
 
 @fast_path("x")
 def ifft2(
-    x: Any,
+    x: ArrayLike,
     /,
     s: Sequence[int] | None = None,
     axes: Axes = (-2, -1),
     norm: str | None = "backward",
-    out: Any = None,
+    out: ndarray | None = None,
 ) -> ndarray:
-    """Inverse Fourier transform along two axes, by default the last two: `ifftn` with other
-    defaults.
+    """Inverse Fourier transform along two axes, by default the last two.
 
-    Args, Returns, Raises, Gradient: as for `ifftn`.
+    It is `ifftn` with other defaults.
 
+    Parameters
+    ----------
+    x : array_like
+        Numeric array.
+    s : sequence of int, optional
+        Lengths along `axes`, to which `x` is cut or zero-padded. -1 keeps a length. The default is
+        x's lengths.
+    axes : int or sequence of int, default (-2, -1)
+        Axes of the transform. The default is all axes, or the last len(s). An axis that occurs
+        twice is transformed twice.
+    norm : str or None, default "backward"
+        Normalisation: "backward" (t = 1 / n), "ortho" (t = 1 / sqrt(n)) or "forward" (t = 1).
+    out : ndarray, optional
+        Array that receives the result.
+
+    Returns
+    -------
+    ndarray
+        Complex array.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The lengths are not valid, the axes are not valid, or the normalisation is unknown.
+
+    Notes
+    -----
+    The gradient is that of `ifftn`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.ifft2([[4.0, 0.0], [0.0, 0.0]]).real.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
@@ -443,21 +738,51 @@ def ifft2(
 
 @fast_path("x")
 def rfftn(
-    x: Any,
+    x: ArrayLike,
     /,
     s: Sequence[int] | None = None,
     axes: Axes = None,
     norm: str | None = "backward",
-    out: Any = None,
+    out: ndarray | None = None,
 ) -> ndarray:
-    """Fourier transform of real numbers along several axes: half the frequencies along the last of
-    them.
+    """Fourier transform of real numbers along several axes.
 
-    Args: x: real array; s, axes, norm: as for `fftn`.
-    Returns: complex array, s[-1] // 2 + 1 long along the last of `axes`.
-    Raises: TypeError (dtype), ValueError (s, axes, norm; no axes).
-    Gradient: as `rfft`'s.
+    The result has half the frequencies along the last axis.
 
+    Parameters
+    ----------
+    x : array_like
+        Real array.
+    s : sequence of int, optional
+        Lengths along `axes`, to which `x` is cut or zero-padded. -1 keeps a length. The default is
+        x's lengths.
+    axes : int or sequence of int, optional
+        Axes of the transform. The default is all axes, or the last len(s). An axis that occurs
+        twice is transformed twice.
+    norm : str or None, default "backward"
+        Normalisation, as for `fft`. The factor is that of all lengths together.
+    out : ndarray, optional
+        Array that receives the result.
+
+    Returns
+    -------
+    ndarray
+        Complex array with s[-1] // 2 + 1 elements along the last of `axes`.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The lengths are not valid, the axes are not valid, the normalisation is unknown, or there
+        are no axes.
+
+    Notes
+    -----
+    The gradient is that of `rfft`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.rfftn(cm.ones((2, 4))).shape
     (2, 3)
@@ -468,19 +793,48 @@ def rfftn(
 
 @fast_path("x")
 def irfftn(
-    x: Any,
+    x: ArrayLike,
     /,
     s: Sequence[int] | None = None,
     axes: Axes = None,
     norm: str | None = "backward",
-    out: Any = None,
+    out: ndarray | None = None,
 ) -> ndarray:
     """Inverse of `rfftn`: real numbers from half of their frequencies.
 
-    Args: x: numeric array; s: lengths of the result, default 2 (m - 1) along the last axis; axes,
-    norm: as for `ifftn`. Returns: real array. Raises: TypeError (dtype), ValueError (s, axes, norm;
-    no axes). Gradient: as `irfft`'s.
+    Parameters
+    ----------
+    x : array_like
+        Numeric array.
+    s : sequence of int, optional
+        Lengths of the result. The default along the last axis is 2 (m - 1).
+    axes : int or sequence of int, optional
+        Axes of the transform. The default is all axes, or the last len(s). An axis that occurs
+        twice is transformed twice.
+    norm : str or None, default "backward"
+        Normalisation: "backward" (t = 1 / n), "ortho" (t = 1 / sqrt(n)) or "forward" (t = 1).
+    out : ndarray, optional
+        Array that receives the result.
 
+    Returns
+    -------
+    ndarray
+        Real array.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The lengths are not valid, the axes are not valid, the normalisation is unknown, or there
+        are no axes.
+
+    Notes
+    -----
+    The gradient is that of `irfft`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.irfftn(cm.fft.rfftn(cm.ones((2, 4)))).tolist()
     [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
@@ -491,17 +845,51 @@ def irfftn(
 
 @fast_path("x")
 def rfft2(
-    x: Any,
+    x: ArrayLike,
     /,
     s: Sequence[int] | None = None,
     axes: Axes = (-2, -1),
     norm: str | None = "backward",
-    out: Any = None,
+    out: ndarray | None = None,
 ) -> ndarray:
-    """`rfftn` along two axes, by default the last two.
+    """Fourier transform of real numbers along two axes, by default the last two.
 
-    Args, Returns, Raises, Gradient: as for `rfftn`.
+    It is `rfftn` with other defaults.
 
+    Parameters
+    ----------
+    x : array_like
+        Real array.
+    s : sequence of int, optional
+        Lengths along `axes`, to which `x` is cut or zero-padded. -1 keeps a length. The default is
+        x's lengths.
+    axes : int or sequence of int, default (-2, -1)
+        Axes of the transform. The default is all axes, or the last len(s). An axis that occurs
+        twice is transformed twice.
+    norm : str or None, default "backward"
+        Normalisation, as for `fft`. The factor is that of all lengths together.
+    out : ndarray, optional
+        Array that receives the result.
+
+    Returns
+    -------
+    ndarray
+        Complex array with s[-1] // 2 + 1 elements along the last of `axes`.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The lengths are not valid, the axes are not valid, the normalisation is unknown, or there
+        are no axes.
+
+    Notes
+    -----
+    The gradient is that of `rfftn`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.rfft2(cm.ones((2, 4))).shape
     (2, 3)
@@ -512,17 +900,50 @@ def rfft2(
 
 @fast_path("x")
 def irfft2(
-    x: Any,
+    x: ArrayLike,
     /,
     s: Sequence[int] | None = None,
     axes: Axes = (-2, -1),
     norm: str | None = "backward",
-    out: Any = None,
+    out: ndarray | None = None,
 ) -> ndarray:
-    """`irfftn` along two axes, by default the last two.
+    """Inverse Fourier transform to real numbers along two axes, by default the last two.
 
-    Args, Returns, Raises, Gradient: as for `irfftn`.
+    It is `irfftn` with other defaults.
 
+    Parameters
+    ----------
+    x : array_like
+        Numeric array.
+    s : sequence of int, optional
+        Lengths of the result. The default along the last axis is 2 (m - 1).
+    axes : int or sequence of int, default (-2, -1)
+        Axes of the transform. The default is all axes, or the last len(s). An axis that occurs
+        twice is transformed twice.
+    norm : str or None, default "backward"
+        Normalisation: "backward" (t = 1 / n), "ortho" (t = 1 / sqrt(n)) or "forward" (t = 1).
+    out : ndarray, optional
+        Array that receives the result.
+
+    Returns
+    -------
+    ndarray
+        Real array.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The lengths are not valid, the axes are not valid, the normalisation is unknown, or there
+        are no axes.
+
+    Notes
+    -----
+    The gradient is that of `irfftn`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.irfft2(cm.ones((2, 3))).shape
     (2, 4)
@@ -535,13 +956,38 @@ def irfft2(
 
 
 @fast_path()
-def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> ndarray:
-    """Frequencies of the elements of `fft`: [0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1] / (d n).
+def fftfreq(
+    n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> ndarray:
+    """Return the frequencies of the elements of `fft`.
 
-    Args: n: length of the transform; d: time between two samples; dtype: float dtype, default that
-    of Python floats. Returns: float array (n,). Raises: TypeError (n, d, dtype), ValueError (n < 1,
-    d = 0).
+    [0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1] / (d n)
 
+    Parameters
+    ----------
+    n : int
+        Length of the transform.
+    d : float, default 1.0
+        Time between two samples.
+    dtype : dtype_like, optional
+        Floating-point dtype of the result. The default is the dtype of Python floats.
+    device : device_like, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    ndarray
+        Floating-point array of shape (n,).
+
+    Raises
+    ------
+    TypeError
+        `n` is not an integer, `d` is not a number, or the dtype is not supported.
+    ValueError
+        `n` is less than 1, or `d` is 0.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.fftfreq(5, 0.2).tolist()
     [0.0, 1.0, 2.0, -2.0, -1.0]
@@ -550,13 +996,36 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) ->
 
 
 @fast_path()
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> ndarray:
-    """Frequencies of the elements of `rfft`: [0, 1, ..., n // 2] / (d n).
+def rfftfreq(
+    n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> ndarray:
+    """Return the frequencies of the elements of `rfft`: [0, 1, ..., n // 2] / (d n).
 
-    Args: n: length of the real signal; d: time between two samples; dtype: float dtype, default
-    that of Python floats. Returns: float array (n // 2 + 1,). Raises: TypeError (n, d, dtype),
-    ValueError (n < 1, d = 0).
+    Parameters
+    ----------
+    n : int
+        Length of the real signal.
+    d : float, default 1.0
+        Time between two samples.
+    dtype : dtype_like, optional
+        Floating-point dtype of the result. The default is the dtype of Python floats.
+    device : device_like, optional
+        Device of the result. The default is the default device.
 
+    Returns
+    -------
+    ndarray
+        Floating-point array of shape (n // 2 + 1,).
+
+    Raises
+    ------
+    TypeError
+        `n` is not an integer, `d` is not a number, or the dtype is not supported.
+    ValueError
+        `n` is less than 1, or `d` is 0.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.rfftfreq(4, 0.25).tolist()
     [0.0, 1.0, 2.0]
@@ -578,14 +1047,32 @@ def _frequencies(name: str, n: int, d: float, dtype: Any, device: Any) -> ndarra
 
 
 @fast_path("x")
-def fftshift(x: Any, /, axes: Axes = None) -> ndarray:
+def fftshift(x: ArrayLike, /, axes: Axes = None) -> ndarray:
     """Frequency 0 moved to the middle: each axis rolled by half its length.
 
-    Args: x: array; axes: int or ints, default all.
-    Returns: array of x's shape and dtype.
-    Raises: ValueError (axes).
-    Gradient: `ifftshift` of the gradient.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axes : int or sequence of int, optional
+        Axes of the operation. The default is all axes.
 
+    Returns
+    -------
+    ndarray
+        Array of x's shape and dtype.
+
+    Raises
+    ------
+    ValueError
+        The axes are not valid.
+
+    Notes
+    -----
+    The gradient is `ifftshift` of g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.fftshift(cm.fft.fftfreq(5, 0.2)).tolist()
     [-2.0, -1.0, 0.0, 1.0, 2.0]
@@ -595,14 +1082,32 @@ def fftshift(x: Any, /, axes: Axes = None) -> ndarray:
 
 
 @fast_path("x")
-def ifftshift(x: Any, /, axes: Axes = None) -> ndarray:
+def ifftshift(x: ArrayLike, /, axes: Axes = None) -> ndarray:
     """Inverse of `fftshift`: the middle moved to the front.
 
-    Args: x: array; axes: int or ints, default all.
-    Returns: array of x's shape and dtype.
-    Raises: ValueError (axes).
-    Gradient: `fftshift` of the gradient.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axes : int or sequence of int, optional
+        Axes of the operation. The default is all axes.
 
+    Returns
+    -------
+    ndarray
+        Array of x's shape and dtype.
+
+    Raises
+    ------
+    ValueError
+        The axes are not valid.
+
+    Notes
+    -----
+    The gradient is `fftshift` of g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fft.ifftshift([-2, -1, 0, 1, 2]).tolist()
     [0, 1, 2, -2, -1]

@@ -30,6 +30,7 @@ from .core.dispatch.lazy_import import lazy
 from .core.dispatch.op import registry
 from .core.dtypes import FLOATING, INEXACT, compute_dtype, planned
 from .core.layout import Layout
+from .core.specs.reductions import REDUCTIONS
 from .core.tracing import Symbol
 from .ops import reduce as reductions
 from .ops.creation import full
@@ -37,18 +38,8 @@ from .ops.shape import astype, copy, permute_dims, reshape
 
 __all__ = ["fuse"]
 
-_IN_ROWS = (
-    "sum",
-    "mean",
-    "max",
-    "min",
-    "var",
-    "std",
-    "vector_norm",
-)  # reductions that a kernel of rows can do
-Alignment = tuple[
-    int | None, ...
-]  # for each dimension of a kernel's domain that of an array; None: the array is repeated
+#: For each dimension of a kernel's domain that of an array; None: the array is repeated.
+Alignment = tuple[int | None, ...]
 
 
 class _Unfusible(Exception):
@@ -75,7 +66,7 @@ class _Rows:
         self.make = Value
         self.stages, self.shape = stages, shape
         self.values: list[Any] = []
-        self.found: dict[Any, int] = {}
+        self.numbers: dict[Any, int] = {}
         self.inputs: list[int] = []
 
     def value(
@@ -89,12 +80,12 @@ class _Rows:
         """The number of a value; equal ones share it."""
         if row is None:
             row = all(self.values[i].row for i in operands)
-        made = self.make(kind, np.dtype(dtype), operands, detail, row)
-        key = (*made[:3], repr(detail), row)
-        if key not in self.found:
-            self.found[key] = len(self.values)
-            self.values.append(made)
-        return self.found[key]
+        description = self.make(kind, np.dtype(dtype), operands, detail, row)
+        key = (*description[:3], repr(detail), row)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.values)
+            self.values.append(description)
+        return self.numbers[key]
 
     def constant(self, number: Any, dtype: np.dtype) -> int:
         return self.value(
@@ -104,6 +95,10 @@ class _Rows:
     def apply(self, expression: str, dtype: np.dtype, *operands: int) -> int:
         return self.value("apply", dtype, operands, (expression, np.dtype(dtype)))
 
+    def along(self, primitive: str, dtype: np.dtype, x: int) -> int:
+        """The elements of a row combined: "sum", "max" or "min"."""
+        return self.value(primitive, dtype, (x,), None, row=True)
+
     def load(self, array: int, alignment: Alignment) -> int:
         if array not in self.inputs:
             self.inputs.append(array)
@@ -112,7 +107,7 @@ class _Rows:
             "load", dtype, (), (self.inputs.index(array), alignment), row=alignment[-1] is None
         )
 
-    def seen(
+    def broadcast_value(
         self, symbol: Symbol, layout: Layout, of: tuple[int, ...], alignment: Alignment
     ) -> int:
         """A symbol seen through `layout` by a user of shape `of`, which is aligned so with the
@@ -150,7 +145,7 @@ class _Rows:
         shape, dtype = symbol.layout.shape, symbol.layout.dtype
         if symbol.kind == "constant":
             return self.constant(symbol.params.item(), dtype)
-        if symbol.kind == "argument" or symbol in self.stages.made:
+        if symbol.kind == "argument" or symbol in self.stages.indices:
             return self.load(self.stages.array_of(symbol), alignment)
         if symbol.kind == "reduce":
             try:
@@ -161,7 +156,7 @@ class _Rows:
             return self.load(self.stages.array_of(symbol), alignment)
         operands = tuple(
             [
-                self.seen(x[0], x[1], shape, alignment)
+                self.broadcast_value(x[0], x[1], shape, alignment)
                 if isinstance(x, tuple)
                 else self.constant(x, symbol.params[1])
                 for x in symbol.operands
@@ -180,11 +175,12 @@ class _Rows:
     def reduction(self, symbol: Symbol, alignment: Alignment) -> int:
         """A reduction along the last axis of the domain, as passes over rows."""
         (operand, layout), params = symbol.operands[0], symbol.params
-        kind, axes, shape = params["kind"], params["axis"], layout.shape
+        reduction, axes, shape = REDUCTIONS[params["kind"]], params["axis"], layout.shape
+        kind = reduction.name
         wide = [i for i in axes if shape[i] != 1]
         dtype = symbol.layout.dtype
         if (
-            kind not in _IN_ROWS
+            reduction.in_rows is None
             or dtype not in FLOATING
             or layout.dtype not in FLOATING
             or len(wide) != 1
@@ -197,34 +193,11 @@ class _Rows:
         lost = [i for i, n in enumerate(shape) if n > 1 and i not in inner]
         if lost:
             raise _Unfusible(f"{kind} of an array of shape {shape} among rows of {self.shape}")
-        x = self.seen(operand, layout, shape, inner)
+        x = self.broadcast_value(operand, layout, shape, inner)
         if self.values[x].row:
             x = self.value("cast", self.values[x].dtype, (x,), row=False)
-        return self.reduced(kind, x, dtype, shape[wide[0]], params.get("correction", 0))
-
-    def reduced(self, kind: str, x: int, dtype: np.dtype, count: int, correction: float) -> int:
-        """Sums, extremes and what is made of them, along rows."""
-        wide = compute_dtype(dtype)
-
-        def along(kind: str, i: int) -> int:
-            return self.value(kind, wide, (i,), None, row=True)
-
-        if kind in ("sum", "max", "min"):
-            return along(kind, x)
-        if kind == "vector_norm":
-            return self.apply("sqrt(x)", wide, along("sum", self.apply("x * x", wide, x)))
-        mean = self.apply("x / y", wide, along("sum", x), self.constant(float(count), wide))
-        if kind == "mean":
-            return mean
-        apart = self.apply("x - y", wide, x, mean)
-        freedom = max(count - correction, 0)
-        var = self.apply(
-            "x / y",
-            wide,
-            along("sum", self.apply("x * x", wide, apart)),
-            self.constant(float(freedom), wide),
-        )
-        return var if kind == "var" else self.apply("sqrt(x)", wide, var)
+        count, correction = shape[wide[0]], params.get("correction", 0)
+        return reduction.in_rows(self, x, compute_dtype(dtype), count, correction)
 
 
 class _Stages:
@@ -236,7 +209,7 @@ class _Stages:
         self.apart = apart
         self.refused: set[Symbol] = set()
         self.arrays: list[Layout] = list(layouts)
-        self.made: dict[Symbol, int] = {}
+        self.indices: dict[Symbol, int] = {}
         self.list: list[_Stage] = []
 
     def array_of(self, symbol: Symbol) -> int:
@@ -244,16 +217,16 @@ class _Stages:
         need be."""
         if symbol.kind == "argument":
             return symbol.params
-        if symbol not in self.made:
+        if symbol not in self.indices:
             if symbol.kind == "constant":
-                self.made[symbol] = len(self.arrays)
+                self.indices[symbol] = len(self.arrays)
                 self.arrays.append(symbol.layout)
                 self.list.append(_Stage((0,), lambda x: [_filled(symbol, symbol.layout, x)], 1))
             elif symbol.kind == "reduce":
                 self.reduce(symbol)
             else:
                 self.rows(symbol.layout.shape, [symbol])
-        return self.made[symbol]
+        return self.indices[symbol]
 
     def rows(self, shape: tuple[int, ...], symbols: list[Symbol]) -> None:
         """One stage that computes symbols of this shape element by element, and reductions of such
@@ -286,10 +259,11 @@ class _Stages:
         """A stage for a reduction: along the last axis inside the kernel, the rest by reducing what
         that leaves."""
         (operand, layout), params = symbol.operands[0], symbol.params
-        kind, axes, shape = params["kind"], params["axis"], layout.shape
+        reduction, axes, shape = REDUCTIONS[params["kind"]], params["axis"], layout.shape
+        partial = reduction.partial
         last = len(shape) - 1
         if (
-            kind in ("sum", "mean", "max", "min")
+            partial is not None
             and last in axes
             and shape[last] > 1
             and 0 not in shape
@@ -299,15 +273,14 @@ class _Stages:
             rows = _Rows(self, shape)
             identity: Alignment = tuple([i if n > 1 else None for i, n in enumerate(shape)])
             try:
-                x = rows.seen(operand, layout, shape, identity)
+                x = rows.broadcast_value(operand, layout, shape, identity)
             except _Unfusible:
                 x = None
             if x is not None and rows.inputs:  # else a sum of constants
                 wide = compute_dtype(symbol.layout.dtype)
                 if rows.values[x].row:
                     x = rows.value("cast", rows.values[x].dtype, (x,), row=False)
-                partial = "sum" if kind == "mean" else kind
-                out = rows.value(partial, wide, (x,), None, row=True)
+                out = rows.along(partial, wide, x)
                 count = 1
                 for i in axes:
                     count *= shape[i]
@@ -315,7 +288,7 @@ class _Stages:
                 def finish(y: ndarray) -> ndarray:
                     if len(axes) > 1 or y.shape[-1] > 1:
                         y = getattr(reductions, partial)(y, axis=axes)
-                    y = y / float(count) if kind == "mean" else y
+                    y = y / float(count) if reduction.divides else y
                     return reshape(y, symbol.layout.shape)
 
                 self.add(
@@ -335,12 +308,12 @@ class _Stages:
         }
 
         def run(x: ndarray) -> list[ndarray]:
-            card = registry[{"norm": "vector_norm"}.get(kind, kind)]
+            card = registry[reduction.op]
             extra = {"shape": x.shape} if "shape" in params else {}
             return [
                 card(
                     x,
-                    kind=kind,
+                    kind=reduction.name,
                     axis=axes,
                     keepdims=params["keepdims"],
                     dtype=params["dtype"],
@@ -350,7 +323,7 @@ class _Stages:
             ]
 
         self.list.append(_Stage((source,), run, 1))
-        self.made[symbol] = len(self.arrays)
+        self.indices[symbol] = len(self.arrays)
         self.arrays.append(symbol.layout)
 
     def whole(self, symbol: Symbol, layout: Layout) -> int:
@@ -359,8 +332,8 @@ class _Stages:
         source = self.array_of(symbol)
         size = self.arrays[source].itemsize  # may be wider than the symbol's
 
-        def strides(seen: Layout) -> tuple[int, ...]:
-            return tuple([s // seen.itemsize * size for s in seen.strides])
+        def strides(layout: Layout) -> tuple[int, ...]:
+            return tuple([s // layout.itemsize * size for s in layout.strides])
 
         def run(x: ndarray) -> list[ndarray]:
             x = _in_order(x, symbol.layout)
@@ -405,7 +378,7 @@ class _Stages:
 
         self.list.append(_Stage(tuple(rows.inputs), run, len(symbols)))
         for symbol in symbols:
-            self.made[symbol] = len(self.arrays)
+            self.indices[symbol] = len(self.arrays)
             self.arrays.append(symbol.layout)
 
 
@@ -427,7 +400,7 @@ def _along_rows(symbol: Symbol) -> bool:
     """Whether a reduction leaves one value per row, and a kernel of rows can do it."""
     layout, params = symbol.operands[0][1], symbol.params
     return (
-        params["kind"] in _IN_ROWS
+        REDUCTIONS[params["kind"]].in_rows is not None
         and params["axis"] == (layout.ndim - 1,)
         and layout.shape[-1] > 1
         and layout.dtype in FLOATING
@@ -483,7 +456,7 @@ def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[
     # and inside a kernel there, the two could differ in the last bit, and the gradient of a maximum
     # looks for equal numbers.
     while True:
-        stages, found = _staged(outputs, layouts, apart)
+        stages, values = _staged(outputs, layouts, apart)
         if stages.refused <= apart:
             break
         apart |= stages.refused
@@ -494,7 +467,7 @@ def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[
         for stage in steps:
             env += stage.run(*[env[i] for i in stage.inputs])
         out = []
-        for index, symbol, layout in found:
+        for index, symbol, layout in values:
             if index is None:
                 out.append(_filled(symbol, layout, arrays[0]))
                 continue
@@ -568,21 +541,21 @@ class _Fused:
     def vjp(self, g: tuple, _y: Any, *inputs: ndarray) -> tuple:
         """Gradients of all inputs, by one fused function of the gradients of the results and the
         inputs."""
-        given = tuple([each is not None for each in g])
-        gradient = self._gradients.get(given)
+        present = tuple([each is not None for each in g])
+        gradient = self._gradients.get(present)
         if gradient is None:
-            gradient = self._gradients[given] = _Fused(
-                functools.partial(self._pull, given), f"{self.name} (gradient)"
+            gradient = self._gradients[present] = _Fused(
+                functools.partial(self._pull, present), f"{self.name} (gradient)"
             )
         which = [i for i, x in enumerate(inputs) if x.dtype in INEXACT]
-        found = gradient(*[each for each in g if each is not None], *inputs)
+        gradients = gradient(*[each for each in g if each is not None], *inputs)
         out: list[ndarray | None] = [None] * len(inputs)
-        for i, each in zip(which, found, strict=True):
+        for i, each in zip(which, gradients, strict=True):
             out[i] = each
         return tuple(out)
 
-    def _pull(self, given: tuple[bool, ...], *arrays: ndarray) -> list[ndarray]:
-        count = sum(given)
+    def _pull(self, present: tuple[bool, ...], *arrays: ndarray) -> list[ndarray]:
+        count = sum(present)
         g, inputs = arrays[:count], list(arrays[count:])
         which = [i for i, x in enumerate(inputs) if x.dtype in INEXACT]
 
@@ -590,14 +563,14 @@ class _Fused:
             full = list(inputs)
             for i, x in zip(which, xs, strict=True):
                 full[i] = x
-            return [y for y, wanted in zip(self.function(*full), given, strict=True) if wanted]
+            return [y for y, used in zip(self.function(*full), present, strict=True) if used]
 
         _, pull = vjp(chosen, *[inputs[i] for i in which])
         return list(pull(list(g)))
 
 
 def fuse(function: Callable) -> Callable:
-    """A function of arrays whose elementwise operations and reductions run as one kernel on a GPU.
+    """Fuse the elementwise operations and reductions of a function into one kernel on a GPU.
 
     Operations one after the other read and write each intermediate result; a fused function reads
     its arguments and writes its results, and keeps what lies between in registers. Chains of
@@ -626,10 +599,14 @@ def fuse(function: Callable) -> Callable:
         `function` is not callable. At the first call on a GPU: it does something that cannot be
         part of such a kernel.
 
-    Gradient: through the rules of the operations inside, fused as well, of any order.
-    Deterministic. Accuracy: 16-bit arrays are computed in float32 throughout, without rounding
+    Notes
+    -----
+    Gradient: through the rules of the operations inside, fused as well, of any order. The function
+    is deterministic. Accuracy: 16-bit arrays are computed in float32 throughout, without rounding
     between operations.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> @cm.fuse
     ... def gelu(x):
@@ -658,10 +635,10 @@ def fuse(function: Callable) -> Callable:
             return function(*args, **kwargs)
         same_device(name, arrays)
         rest = tuple([None if type(x) is ndarray else _known_by(x) for x in leaves])
-        found = cards.get((structure, rest))
-        if found is None:
-            found = cards[structure, rest] = _card(function, name, leaves, structure)
-        card, returned = found
+        entry = cards.get((structure, rest))
+        if entry is None:
+            entry = cards[structure, rest] = _card(function, name, leaves, structure)
+        card, returned = entry
         results = card(*arrays)
         return optree.tree_unflatten(returned[0], results)
 

@@ -1,11 +1,10 @@
 """`cudamath.linalg`: products, norms, decompositions, systems and functions of matrices, as
 `numpy.linalg` has them."""
 
-from typing import Any
-
 from numpy.linalg import LinAlgError
 
 from .core.array import ndarray
+from .core.typing import ArrayLike
 from .ops import shape
 from .ops.linalg.matrix_functions import (
     cond,
@@ -82,13 +81,34 @@ __all__ = [
 ]
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> ndarray:
-    """A view of the diagonals of the matrices in the last two axes. (`cm.diagonal`, as in NumPy,
-    takes the first two.)
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> ndarray:
+    """A view of the diagonals of the matrices in the last two axes.
 
-    Args: x: array of at least 2 dimensions; offset: > 0 above, < 0 below the main diagonal. Raises:
-    ValueError if `x` has fewer dimensions. Gradient: zeros with the gradient on the diagonal.
+    `cm.diagonal`, as in NumPy, takes the first two axes.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of at least.
+    offset : int, default 0
+        Number of the diagonal, > 0 above and < 0 below the main diagonal.
+
+    Returns
+    -------
+    ndarray
+        View of the diagonals.
+
+    Raises
+    ------
+    ValueError
+        `x` has fewer dimensions.
+
+    Notes
+    -----
+    The gradient is 0 except on the diagonal, where it is g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.diagonal(cm.arange(8).reshape(2, 2, 2)).tolist()
     [[0, 3], [4, 7]]

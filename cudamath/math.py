@@ -7,7 +7,6 @@ Each is another name's function in the rest of the package, which its docstring 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from . import cuda
 from .core.array import ndarray
 from .core.asarray import asarray
 from .core.dispatch.checks import require
+from .core.typing import ArrayLike, DeviceLike, DTypeLike
 from .ml.activation import relu as _relu
 from .ml.activation import sigmoid as _sigmoid
 from .ops import creation, elementwise, reduce, shape
@@ -37,24 +37,45 @@ __all__ = [
 
 
 def create_tensor(
-    shape: int | Sequence[int], dtype: Any = "float32", *, fill: float = 0, device: Any = None
+    shape: int | Sequence[int],
+    dtype: DTypeLike = "float32",
+    *,
+    fill: float = 0,
+    device: DeviceLike | None = None,
 ) -> ndarray:
     """A new array in which every element is `fill` (`cm.full`).
 
-    Args:
-        shape: its shape.
-        dtype: its dtype.
-        fill: the value of every element.
-        device: of the result; None: the default device.
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape of the array.
+    dtype : dtype_like, default "float32"
+        Dtype of the array.
+    fill : float, default 0
+        Value of every element.
+    device : device_like, optional
+        Device of the result. None is the default device.
 
-    Returns:
-        ndarray of that shape and dtype.
+    Returns
+    -------
+    ndarray
+        Array of that shape and dtype.
 
-    Raises:
-        ValueError: a negative length. TypeError: no such dtype. DeviceError: no such device.
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        There is no such dtype.
+    DeviceError
+        There is no such device.
 
-    Not differentiable.
+    Notes
+    -----
+    The function is not differentiable.
 
+    Examples
+    --------
     >>> from cudamath import math
     >>> math.create_tensor((2, 3), fill=1).tolist()
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
@@ -62,19 +83,30 @@ def create_tensor(
     return creation.full(shape, fill, dtype=dtype, device=device)
 
 
-def from_numpy(x: Any, *, device: Any = None) -> ndarray:
-    """A NumPy array (or what becomes one) as an ndarray of the same shape and dtype (`cm.asarray`).
+def from_numpy(x: ArrayLike, *, device: DeviceLike | None = None) -> ndarray:
+    """Make an ndarray of the same shape and dtype from a NumPy array (`cm.asarray`).
 
-    Args:
-        x: array-like. On the CPU its memory is shared, on a GPU it is copied.
-        device: of the result; None: the default device.
+    Parameters
+    ----------
+    x : array_like
+        Array or array-like. Its memory is shared on the CPU and copied to a GPU.
+    device : device_like, optional
+        Device of the result. None is the default device.
 
-    Returns:
-        ndarray.
+    Returns
+    -------
+    ndarray
+        The array.
 
-    Raises:
-        TypeError: `x` is not an array. DeviceError: no such device.
+    Raises
+    ------
+    TypeError
+        `x` is not an array.
+    DeviceError
+        There is no such device.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from cudamath import math
     >>> math.from_numpy(np.arange(3)).shape
@@ -83,18 +115,26 @@ def from_numpy(x: Any, *, device: Any = None) -> ndarray:
     return asarray(x, device=device)
 
 
-def to_numpy(x: Any) -> np.ndarray:
+def to_numpy(x: ArrayLike) -> np.ndarray:
     """An array's values as a NumPy array (`ndarray.to_numpy`); waits for the device.
 
-    Args:
-        x: ndarray or array-like of any dtype.
+    Parameters
+    ----------
+    x : array_like
+        Array or array-like of any dtype.
 
-    Returns:
-        numpy.ndarray of the same shape and dtype.
+    Returns
+    -------
+    numpy.ndarray
+        Array of the same shape and dtype.
 
-    Raises:
-        TypeError: `x` is not an array.
+    Raises
+    ------
+    TypeError
+        `x` is not an array.
 
+    Examples
+    --------
     >>> from cudamath import math
     >>> math.to_numpy([1, 2, 3]).sum().item()
     6
@@ -102,20 +142,34 @@ def to_numpy(x: Any) -> np.ndarray:
     return require("to_numpy", x).to_numpy()
 
 
-def vector_add(a: Any, b: Any) -> ndarray:
-    """a + b, element by element with broadcasting (`cm.add`, or the operator).
+def vector_add(a: ArrayLike, b: ArrayLike) -> ndarray:
+    """Add two arrays, a + b (`cm.add`, or the operator).
 
-    Args:
-        a, b: arrays, numeric, of shapes that broadcast.
+    The shapes broadcast.
 
-    Returns:
-        ndarray of the broadcast shape and the promoted dtype.
+    Parameters
+    ----------
+    a, b : array_like
+        Numeric arrays whose shapes broadcast.
 
-    Raises:
-        ValueError: the shapes do not broadcast. TypeError: not numeric.
+    Returns
+    -------
+    ndarray
+        Array of the broadcast shape and the promoted dtype.
 
-    Gradient: g for each, summed over axes along which it was broadcast.
+    Raises
+    ------
+    ValueError
+        The shapes do not broadcast.
+    TypeError
+        An operand is not numeric.
 
+    Notes
+    -----
+    The gradient is g for each operand, summed over the axes along which it was broadcast.
+
+    Examples
+    --------
     >>> from cudamath import math
     >>> math.vector_add([1, 2], [3, 4]).tolist()
     [4, 6]
@@ -123,21 +177,34 @@ def vector_add(a: Any, b: Any) -> ndarray:
     return elementwise.add(a, b)
 
 
-def matrix_multiply(a: Any, b: Any) -> ndarray:
+def matrix_multiply(a: ArrayLike, b: ArrayLike) -> ndarray:
     """The matrix product (`cm.matmul`, or the operator @).
 
-    Args:
-        a: (..., n, k) numeric.
-        b: (..., k, m) numeric.
+    Parameters
+    ----------
+    a : array_like of shape (..., n, k)
+        Numeric matrices.
+    b : array_like of shape (..., k, m)
+        Numeric matrices.
 
-    Returns:
-        ndarray (..., n, m) of the promoted dtype.
+    Returns
+    -------
+    ndarray
+        Array of shape (..., n, m) and of the promoted dtype.
 
-    Raises:
-        ValueError: the shapes do not fit. TypeError: not numeric.
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other.
+    TypeError
+        An operand is not numeric.
 
+    Notes
+    -----
     Gradient: g @ b.mT and a.mT @ g.
 
+    Examples
+    --------
     >>> from cudamath import math
     >>> math.matrix_multiply([[1, 2]], [[3], [4]]).tolist()
     [[11]]
@@ -145,20 +212,30 @@ def matrix_multiply(a: Any, b: Any) -> ndarray:
     return products.matmul(a, b)
 
 
-def matrix_transpose(x: Any) -> ndarray:
+def matrix_transpose(x: ArrayLike) -> ndarray:
     """The last two axes exchanged: a view (`cm.matrix_transpose`, or `x.mT`).
 
-    Args:
-        x: (..., n, m) of any dtype.
+    Parameters
+    ----------
+    x : array_like of shape (..., n, m)
+        Matrices of any dtype.
 
-    Returns:
-        ndarray (..., m, n) on the same memory.
+    Returns
+    -------
+    ndarray
+        View of shape (..., m, n) on the same memory.
 
-    Raises:
-        ValueError: fewer than two axes.
+    Raises
+    ------
+    ValueError
+        The array has fewer than two axes.
 
-    Gradient: the transpose of g.
+    Notes
+    -----
+    The gradient is the transpose of g.
 
+    Examples
+    --------
     >>> from cudamath import math
     >>> math.matrix_transpose([[1, 2], [3, 4]]).tolist()
     [[1, 3], [2, 4]]
@@ -166,20 +243,30 @@ def matrix_transpose(x: Any) -> ndarray:
     return shape.matrix_transpose(x)
 
 
-def relu(x: Any) -> ndarray:
-    """max(x, 0) (`cm.ml.relu`).
+def relu(x: ArrayLike) -> ndarray:
+    """Rectified linear unit: max(x, 0) (`cm.ml.relu`).
 
-    Args:
-        x: floating-point array.
+    Parameters
+    ----------
+    x : array_like
+        Floating-point array.
 
-    Returns:
-        ndarray of the same shape and dtype; NaN stays NaN.
+    Returns
+    -------
+    ndarray
+        Array of the same shape and dtype. NaN stays NaN.
 
-    Raises:
-        TypeError: not floating-point.
+    Raises
+    ------
+    TypeError
+        The array is not floating-point.
 
+    Notes
+    -----
     Gradient: g where x > 0, else 0.
 
+    Examples
+    --------
     >>> from cudamath import math
     >>> math.relu([-1.0, 2.0]).tolist()
     [0.0, 2.0]
@@ -187,20 +274,30 @@ def relu(x: Any) -> ndarray:
     return _relu(x)
 
 
-def sigmoid(x: Any) -> ndarray:
-    """1 / (1 + exp(-x)) (`cm.ml.sigmoid`).
+def sigmoid(x: ArrayLike) -> ndarray:
+    """Logistic function: 1 / (1 + exp(-x)) (`cm.ml.sigmoid`).
 
-    Args:
-        x: floating-point array.
+    Parameters
+    ----------
+    x : array_like
+        Floating-point array.
 
-    Returns:
-        ndarray of the same shape and dtype.
+    Returns
+    -------
+    ndarray
+        Array of the same shape and dtype.
 
-    Raises:
-        TypeError: not floating-point.
+    Raises
+    ------
+    TypeError
+        The array is not floating-point.
 
+    Notes
+    -----
     Gradient: g y (1 - y).
 
+    Examples
+    --------
     >>> from cudamath import math
     >>> math.sigmoid([0.0]).tolist()
     [0.5]
@@ -209,23 +306,35 @@ def sigmoid(x: Any) -> ndarray:
 
 
 def reduce_sum(
-    x: Any, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
+    x: ArrayLike, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> ndarray:
     """The sum over axes (`cm.sum`).
 
-    Args:
-        x: numeric or bool array.
-        axis: one axis, several, or None for all.
-        keepdims: keep the summed axes with length 1.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array.
+    axis : int or tuple of int, optional
+        Axis or axes that are summed. None sums all of them.
+    keepdims : bool, default False
+        Whether the summed axes stay in the result with size 1.
 
-    Returns:
-        ndarray; integers are summed in 64 bits, 16-bit floats in float32.
+    Returns
+    -------
+    ndarray
+        The sums. Integers are summed in 64 bits, and 16-bit floats in float32.
 
-    Raises:
-        ValueError: no such axis.
+    Raises
+    ------
+    ValueError
+        There is no such axis.
 
-    Gradient: g, broadcast to the shape of x.
+    Notes
+    -----
+    The gradient is g, broadcast to the shape of `x`.
 
+    Examples
+    --------
     >>> from cudamath import math
     >>> math.reduce_sum([[1, 2], [3, 4]], axis=0).tolist()
     [4, 6]
@@ -239,12 +348,20 @@ def free_tensor(x: ndarray) -> None:
     Rarely needed: `del x`, or leaving the function, does the same. Views of `x` keep the memory
     alive.
 
-    Args:
-        x: an ndarray.
+    Parameters
+    ----------
+    x : ndarray
+        Array whose memory is released.
 
-    Raises:
-        TypeError: `x` is not an ndarray. ValueError: a gradient of `x` is being recorded.
+    Raises
+    ------
+    TypeError
+        `x` is not an ndarray.
+    ValueError
+        A gradient of `x` is being recorded.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> from cudamath import math
     >>> x = cm.ones(1000)
@@ -263,22 +380,35 @@ def free_tensor(x: ndarray) -> None:
 
 
 def benchmark_operations(
-    size: int = 512, *, rounds: int = 7, device: Any = None
+    size: int = 512, *, rounds: int = 7, device: DeviceLike | None = None
 ) -> dict[str, float]:
-    """Median seconds of a call of the operations above, taken in turns (`python -m cudamath bench`
-    does more).
+    """Return the median seconds of a call of the operations above, taken in turns.
 
-    Args:
-        size: side of the square float32 matrices they work on, at least 1.
-        rounds: how often each takes its turn, at least 1.
-        device: where; None: the default device.
+    `python -m cudamath bench` measures more.
 
-    Returns:
-        name -> seconds, until the device has finished.
+    Parameters
+    ----------
+    size : int, default 512
+        Side of the square float32 matrices, at least 1.
+    rounds : int, default 7
+        Number of rounds, at least 1.
+    device : device_like, optional
+        Device of the arrays. None is the default device.
 
-    Raises:
-        ValueError: size or rounds is less than 1. DeviceError: no such device.
+    Returns
+    -------
+    dict
+        Seconds for each name, until the device has finished.
 
+    Raises
+    ------
+    ValueError
+        `size` or `rounds` is less than 1.
+    DeviceError
+        There is no such device.
+
+    Examples
+    --------
     >>> from cudamath import math
     >>> sorted(math.benchmark_operations(16, rounds=1))
     ['matrix_multiply', 'reduce_sum', 'relu', 'sigmoid', 'vector_add']

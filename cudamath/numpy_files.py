@@ -14,6 +14,7 @@ import numpy as np
 from .core.array import ndarray
 from .core.asarray import upload
 from .core.devices import index_of
+from .core.typing import File
 
 __all__ = ["savez", "savez_compressed"]
 
@@ -101,17 +102,34 @@ def _write(name: str, writer: Callable, file: Any, args: tuple, kwargs: dict[str
         writer(target, *arrays, **named)
 
 
-def savez(file: Any, *args: Any, allow_pickle: bool = False, **kwargs: Any) -> None:
-    """Arrays into one uncompressed .npz file, as NumPy's `savez` does: named by their keywords, or
-    arr_0, arr_1, ...
+def savez(file: File, *args: Any, allow_pickle: bool = False, **kwargs: Any) -> None:
+    """Write arrays into one uncompressed .npz file, as NumPy's `savez`.
 
-    The file appears whole or not at all, and what was there before stays where writing fails.
+    The arrays are named by their keywords, or arr_0, arr_1, .... The file appears whole or not at
+    all, and the previous file stays if writing fails.
 
-    Args: file: path (".npz" is added if it is missing) or open file; args, kwargs: arrays on any
-    device, copied to the host; allow_pickle: NumPy's, and False: Python objects are not written.
-    Raises: OSError if the file cannot be written; TypeError for bfloat16 and float8, which are for
-    `save`, and for Python objects; ValueError for allow_pickle that is True.
+    Parameters
+    ----------
+    file : path_like or file
+        Path (".npz" is added if it is missing) or open file.
+    *args : object
+        Arrays on any device. They are copied to the host.
+    allow_pickle : bool, default False
+        Accepted for compatibility with NumPy, and False: Python objects are not written.
+    **kwargs : object
+        Arrays on any device. They are copied to the host.
 
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    TypeError
+        An array is bfloat16 or float8 (`save` writes these), or a Python object.
+    ValueError
+        `allow_pickle` is True.
+
+    Examples
+    --------
     >>> import cudamath as cm, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "points.npz")
     >>> cm.savez(path, x=cm.arange(3), y=cm.ones(2))
@@ -123,9 +141,31 @@ def savez(file: Any, *args: Any, allow_pickle: bool = False, **kwargs: Any) -> N
     _write("savez", np.savez, file, args, kwargs)
 
 
-def savez_compressed(file: Any, *args: Any, allow_pickle: bool = False, **kwargs: Any) -> None:
-    """`savez` with the arrays compressed.
+def savez_compressed(file: File, *args: Any, allow_pickle: bool = False, **kwargs: Any) -> None:
+    """Write arrays into one compressed .npz file, otherwise as `savez`.
 
+    Parameters
+    ----------
+    file : path_like or file
+        Path (".npz" is added if it is missing) or open file.
+    *args : object
+        Arrays on any device. They are copied to the host.
+    allow_pickle : bool, default False
+        Accepted for compatibility with NumPy, and False: Python objects are not written.
+    **kwargs : object
+        Arrays on any device. They are copied to the host.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    TypeError
+        An array is bfloat16 or float8 (`save` writes these), or a Python object.
+    ValueError
+        `allow_pickle` is True.
+
+    Examples
+    --------
     >>> import cudamath as cm, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "zeros.npz")
     >>> cm.savez_compressed(path, cm.zeros(10_000))

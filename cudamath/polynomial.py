@@ -17,6 +17,7 @@ from numpy.polynomial import polyutils
 
 from .core.array import ndarray
 from .core.asarray import asarray
+from .core.typing import ArrayLike
 
 __all__ = ["Chebyshev", "Hermite", "HermiteE", "Laguerre", "Legendre", "Polynomial"]
 
@@ -51,18 +52,46 @@ class _Series:
     @classmethod
     def fit(
         cls: type[Series],
-        x: Any,
-        y: Any,
+        x: ArrayLike,
+        y: ArrayLike,
         deg: Any,
         domain: Any = None,
         rcond: float | None = None,
         full: bool = False,
-        w: Any = None,
+        w: ArrayLike | None = None,
         window: Any = None,
         symbol: str = "x",
     ) -> Any:
-        """The series of a degree that is nearest to points, by least squares on the host;
-        `cm.polyfit` stays on the device."""
+        """Fit a series of a degree to points by least squares, on the host.
+
+        `cm.polyfit` stays on the device.
+
+        Parameters
+        ----------
+        x : array_like
+            Real coordinates of the points.
+        y : array_like
+            Values at the points.
+        deg : object
+            Degree, or the degrees of the terms.
+        domain : object, optional
+            Interval that is mapped to `window`, as in NumPy.
+        rcond : float, optional
+            Singular values up to `rcond` times the largest one count as 0.
+        full : bool, default False
+            Whether the quality of the fit is returned as well.
+        w : array_like, optional
+            Weights of the residuals.
+        window : object, optional
+            Interval to which `domain` is mapped, as in NumPy.
+        symbol : str, default "x"
+            Name of the variable in printed polynomials.
+
+        Returns
+        -------
+        series or tuple
+            The series, or with `full` the pair (series, quality).
+        """
         return super().fit(  # type: ignore[misc]
             _host(x),
             _host(y),
@@ -76,16 +105,50 @@ class _Series:
         )
 
     @classmethod
-    def fromroots(cls: type[Series], roots: Any, *args: Any, **kwargs: Any) -> Series:
-        """The series with these roots."""
+    def fromroots(cls: type[Series], roots: ArrayLike, *args: Any, **kwargs: Any) -> Series:
+        """The series with these roots.
+
+        Parameters
+        ----------
+        roots : array_like
+            Roots of the series.
+        *args : object
+            Positional arguments of NumPy's `fromroots`.
+        **kwargs : object
+            Keyword arguments of NumPy's `fromroots`.
+
+        Returns
+        -------
+        series
+            The series.
+        """
         return super().fromroots(_host(roots), *args, **kwargs)  # type: ignore[misc]
 
     def roots(self) -> ndarray:
-        """Where the series is 0, as an array on the default device."""
+        """Where the series is 0, as an array on the default device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+        """
         return asarray(super().roots())  # type: ignore[misc]
 
     def linspace(self, n: int = 100, domain: Any = None) -> tuple[ndarray, ndarray]:
-        """(x, y): n points evenly spaced over the domain, and the series there."""
+        """(x, y): n points evenly spaced over the domain, and the series there.
+
+        Parameters
+        ----------
+        n : int, default 100
+            Number of points.
+        domain : object, optional
+            Interval that is mapped to `window`, as in NumPy.
+
+        Returns
+        -------
+        tuple of ndarray
+            The arrays.
+        """
         low, high = self.domain if domain is None else _host(domain)
         x = asarray(np.linspace(low, high, n))
         return x, self(x)
@@ -94,6 +157,19 @@ class _Series:
 class Polynomial(_Series, bases.Polynomial):  # type: ignore[misc]
     """Powers of x: coef[0] + coef[1] x + coef[2] x^2 + ...; see `numpy.polynomial.Polynomial`.
 
+    Parameters
+    ----------
+    coef : object
+        Coefficients, the lowest order first.
+    domain : object, optional
+        Interval that is mapped to `window`, as in NumPy.
+    window : object, optional
+        Interval to which `domain` is mapped, as in NumPy.
+    symbol : str, default "x"
+        Name of the variable in printed polynomials.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> p = cm.polynomial.Polynomial([1, 0, 2])
     >>> p(cm.array([0.0, 1.0, 3.0])).tolist(), p.deriv().coef.tolist()
@@ -104,6 +180,19 @@ class Polynomial(_Series, bases.Polynomial):  # type: ignore[misc]
 class Chebyshev(_Series, bases.Chebyshev):  # type: ignore[misc]
     """Chebyshev's polynomials of the first kind; see `numpy.polynomial.Chebyshev`.
 
+    Parameters
+    ----------
+    coef : object
+        Coefficients, the lowest order first.
+    domain : object, optional
+        Interval that is mapped to `window`, as in NumPy.
+    window : object, optional
+        Interval to which `domain` is mapped, as in NumPy.
+    symbol : str, default "x"
+        Name of the variable in printed polynomials.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.polynomial.Chebyshev([0, 0, 1])(cm.array([0.5, 1.0])).tolist()
     [-0.5, 1.0]
@@ -113,6 +202,19 @@ class Chebyshev(_Series, bases.Chebyshev):  # type: ignore[misc]
 class Legendre(_Series, bases.Legendre):  # type: ignore[misc]
     """Legendre's polynomials; see `numpy.polynomial.Legendre`.
 
+    Parameters
+    ----------
+    coef : object
+        Coefficients, the lowest order first.
+    domain : object, optional
+        Interval that is mapped to `window`, as in NumPy.
+    window : object, optional
+        Interval to which `domain` is mapped, as in NumPy.
+    symbol : str, default "x"
+        Name of the variable in printed polynomials.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.polynomial.Legendre([0, 0, 1])(cm.array([0.0, 1.0])).tolist()
     [-0.5, 1.0]
@@ -122,6 +224,19 @@ class Legendre(_Series, bases.Legendre):  # type: ignore[misc]
 class Hermite(_Series, bases.Hermite):  # type: ignore[misc]
     """The physicists' Hermite polynomials; see `numpy.polynomial.Hermite`.
 
+    Parameters
+    ----------
+    coef : object
+        Coefficients, the lowest order first.
+    domain : object, optional
+        Interval that is mapped to `window`, as in NumPy.
+    window : object, optional
+        Interval to which `domain` is mapped, as in NumPy.
+    symbol : str, default "x"
+        Name of the variable in printed polynomials.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.polynomial.Hermite([0, 0, 1])(cm.array([0.0, 1.0])).tolist()
     [-2.0, 2.0]
@@ -131,6 +246,19 @@ class Hermite(_Series, bases.Hermite):  # type: ignore[misc]
 class HermiteE(_Series, bases.HermiteE):  # type: ignore[misc]
     """The probabilists' Hermite polynomials; see `numpy.polynomial.HermiteE`.
 
+    Parameters
+    ----------
+    coef : object
+        Coefficients, the lowest order first.
+    domain : object, optional
+        Interval that is mapped to `window`, as in NumPy.
+    window : object, optional
+        Interval to which `domain` is mapped, as in NumPy.
+    symbol : str, default "x"
+        Name of the variable in printed polynomials.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.polynomial.HermiteE([0, 0, 1])(cm.array([0.0, 2.0])).tolist()
     [-1.0, 3.0]
@@ -140,6 +268,19 @@ class HermiteE(_Series, bases.HermiteE):  # type: ignore[misc]
 class Laguerre(_Series, bases.Laguerre):  # type: ignore[misc]
     """Laguerre's polynomials; see `numpy.polynomial.Laguerre`.
 
+    Parameters
+    ----------
+    coef : object
+        Coefficients, the lowest order first.
+    domain : object, optional
+        Interval that is mapped to `window`, as in NumPy.
+    window : object, optional
+        Interval to which `domain` is mapped, as in NumPy.
+    symbol : str, default "x"
+        Name of the variable in printed polynomials.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.polynomial.Laguerre([0, 1])(cm.array([0.0, 3.0])).tolist()
     [1.0, -2.0]

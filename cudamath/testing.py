@@ -17,6 +17,7 @@ from .core.array import ndarray
 from .core.dispatch.plan import Plan
 from .core.dispatch.steps import Launch
 from .core.layout import Layout
+from .core.typing import ArrayLike
 from .runtime.device import assume
 
 __all__ = ["Resources", "assert_close", "compile_plan", "layout_of", "simulate"]
@@ -46,8 +47,21 @@ def __getattr__(name: str) -> Any:
 
 
 class Resources(NamedTuple):
-    """What the compiler gave a kernel: registers per thread, bytes spilled, bytes of static shared
-    memory."""
+    """Resources of a compiled kernel.
+
+    Registers per thread, bytes spilled, bytes of static shared memory.
+
+    Parameters
+    ----------
+    kernel : str
+        Name of the kernel.
+    registers : int
+        Registers per thread.
+    spills : int
+        Bytes spilled.
+    shared : int
+        Bytes of static shared memory.
+    """
 
     kernel: str
     registers: int
@@ -56,7 +70,20 @@ class Resources(NamedTuple):
 
     @classmethod
     def of(cls, kernel: Any, log: str) -> Resources:
-        """As the assembler's report of a kernel says."""
+        """Read the resources from the assembler's report of a kernel.
+
+        Parameters
+        ----------
+        kernel : object
+            The kernel.
+        log : str
+            Report of the assembler.
+
+        Returns
+        -------
+        Resources
+            The resources.
+        """
         return cls(
             kernel.__name__,
             *(
@@ -71,8 +98,22 @@ class Resources(NamedTuple):
 
 
 def layout_of(x: np.ndarray, device: int = 0) -> Layout:
-    """The layout that this NumPy array would have on a device.
+    """Return the layout that a NumPy array would have on a device.
 
+    Parameters
+    ----------
+    x : numpy.ndarray
+        The array.
+    device : int, default 0
+        Ordinal of the device.
+
+    Returns
+    -------
+    Layout
+        The layout.
+
+    Examples
+    --------
     >>> import numpy as np, cudamath.testing as t
     >>> t.layout_of(np.zeros((2, 3), np.float32))
     Layout((2, 3), float32, cuda:0)
@@ -83,8 +124,24 @@ def layout_of(x: np.ndarray, device: int = 0) -> Layout:
 def compile_plan(
     plan: Plan, inputs: Sequence[Layout], capability: tuple[int, int]
 ) -> list[Resources]:
-    """Compile every kernel of a plan for a compute capability, without a GPU; their registers and
-    spills."""
+    """Compile every kernel of a plan for a compute capability, without a GPU.
+
+    Their registers and spills.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan of an operation.
+    inputs : sequence of Layout
+        Layouts of the inputs.
+    capability : tuple of int
+        Compute capability (major, minor).
+
+    Returns
+    -------
+    list of Resources
+        Registers and spills of each kernel.
+    """
     from .kernels.compiler import compile as compiler
     from .kernels.compiler import storage_types, target
 
@@ -104,12 +161,32 @@ def _number(pattern: str, text: str) -> int:
 
 
 def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> Any:
-    """Run a plan's kernels on NumPy arrays in Numba's CUDA simulator; returns what the op would
-    (arrays, or one).
+    """Run a plan's kernels on NumPy arrays in Numba's CUDA simulator.
 
-    An input that the plan writes into is changed. RuntimeError where the simulator is not switched
-    on, ModuleNotFoundError without greenlet (of the extra "test"), IndexError when a kernel raised
-    the error flag.
+    An input that the plan writes into is changed.
+
+    Parameters
+    ----------
+    plan : Plan
+        Plan of an operation.
+    *inputs : numpy.ndarray
+        The inputs.
+    scalars : sequence of object, default ()
+        Scalar arguments of the plan.
+
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        Results of the operation.
+
+    Raises
+    ------
+    RuntimeError
+        The simulator is not switched on.
+    ModuleNotFoundError
+        Greenlet (of the extra "test") is missing.
+    IndexError
+        A kernel raised the error flag.
     """
     from .kernels.compiler import simulator
 
@@ -117,11 +194,27 @@ def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> An
 
 
 def assert_close(
-    actual: Any, expected: Any, *, rtol: float, atol: float = 0.0, what: str = ""
+    actual: ArrayLike, expected: ArrayLike, *, rtol: float, atol: float = 0.0, what: str = ""
 ) -> None:
-    """Fail with the worst element unless |actual - expected| <= atol + rtol |expected| everywhere (NaN equals NaN, and only
-    infinity is near infinity).
+    """Fail with the worst element unless |actual - expected| <= atol + rtol |expected| everywhere.
 
+    NaN equals NaN, and only infinity is close to infinity.
+
+    Parameters
+    ----------
+    actual : array_like
+        Computed array.
+    expected : array_like
+        Expected array.
+    rtol : float
+        Relative tolerance.
+    atol : float, default 0.0
+        Absolute tolerance.
+    what : str, default ""
+        Name of the result in the message.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.testing.assert_close(cm.array([1.0, 2.0]), [1.0, 2.0], rtol=0)
     """  # noqa: E501

@@ -24,6 +24,7 @@ from . import cuda
 from .core.array import ndarray
 from .core.devices import device as place
 from .core.dispatch import autotune
+from .core.dispatch.plan import Plan
 from .core.dtypes import bfloat16, float8_e4m3
 from .core.layout import Layout
 from .ops.creation import zeros
@@ -135,7 +136,7 @@ def products(
                     if time.monotonic() > end:
                         return count
                     op, kind, key, times = product(size, dtype, layout)
-                    autotune.remember(
+                    autotune.save(
                         devices.name(where.index),
                         op,
                         kind,
@@ -217,7 +218,7 @@ def convolutions(
                 if time.monotonic() > end:
                     return count
                 what, sizes, times = convolution(layer, kind, dtype)
-                autotune.remember(
+                autotune.save(
                     devices.name(where.index),
                     "conv2d",
                     what,
@@ -239,9 +240,11 @@ def convolution(
 ) -> tuple[str, Size, dict[str, float]]:
     """(what the table calls this, its sizes, microseconds of the candidates) on the current
     device."""
+    from .kernels.conv import cudnn as conv_cudnn
     from .kernels.conv import dispatch as conv_dispatch
-    from .kernels.conv import im2col_cublas
     from .kernels.conv import pointwise as conv_pointwise
+    from .kernels.conv.problem import Problem, tuning_key
+    from .kernels.lib.versions import choose
     from .runtime import cudnn
 
     images, channels, side, outputs, taps, stride, dilation, groups = (*layer, 1, 1)[:8]
@@ -273,59 +276,39 @@ def convolution(
         "stride": (stride,) * 2,
         "padding": (margin,) * 4,
         "dilation": (dilation,) * 2,
+        "groups": groups,
     }
-    asked: dict[str, tuple[Any, ...]] = {
-        "forward": (conv_dispatch.conv2d, (0, 1), y._layout, "implicit_gemm", {}),
-        "input": (
-            conv_dispatch.conv2d_input_grad,
-            (2, 1),
-            x._layout,
-            "implicit_gemm",
-            {"size": (side, side)},
-        ),
-        "weight": (
-            conv_dispatch.conv2d_weight_grad,
-            (2, 0),
-            w._layout,
-            "weight_gemm",
-            {"kernel": (taps, taps)},
-        ),
-    }
-    planner, read, result, version, more = asked[kind]
+    read = {"forward": (0, 1), "input": (2, 1), "weight": (2, 0)}[kind]
     pairs = [[each[i] for i in read] for each in sets]
     inputs = pairs[0]
-    if not single:
-        version = "wgmma" if devices.capability(x._layout.device)[0] == 9 else "mma"
     layouts = [each._layout for each in inputs]
-    ours = planner(*layouts, **where, **more, groups=groups, version=version).bind(
-        "conv2d", layouts
-    )
-    found: dict[str, Callable[..., Any]] = {"ours" if single else version: ours}
+    if kind == "forward":
+        problem = Problem.forward(*layouts, **where)
+    elif kind == "input":
+        problem = Problem.input_gradient(*layouts, size=(side, side), **where)
+    else:
+        problem = Problem.weight_gradient(*layouts, kernel=(taps, taps), **where)
+
+    def plan_of(method: str) -> Plan | None:
+        """The plan of the preferred version of a method."""
+        version = conv_dispatch.version_of(problem, method)
+        table = conv_dispatch.TABLES[kind]
+        return None if version is None else choose("conv2d", table, problem, version)
+
+    method = "simt" if single else "sm90" if problem.capability[0] == 9 else "sm80"
+    plans = {method: plan_of(method)}
     if taps == stride == groups == 1:
-        found["cublas"] = planner(*layouts, **where, **more, groups=1, version="cublas").bind(
-            "conv2d", layouts
-        )
-        for tile in conv_pointwise.contenders(kind, *layouts) if version == "wgmma" else []:
-            plan = conv_pointwise.as_product(
-                kind,
-                result,
-                *layouts,
-                stride=where["stride"],
-                padding=where["padding"],
-                version=tile,
-            )
-            if plan is not None:
-                found[tile.replace("wgmma", "product")] = plan.bind("conv2d", layouts)
-    columns: dict[str, Any] = (
-        {"forward": im2col_cublas.forward, "input": im2col_cublas.input_gradient} if single else {}
-    )
-    plan = (
-        columns[kind](result, *layouts, **where, groups=groups)
-        if kind in columns and taps > 1
-        else None
-    )
-    if plan is not None:
-        found["columns"] = plan.bind("conv2d", layouts)
+        plans["pointwise_cublas"] = plan_of("pointwise_cublas")
+        if conv_dispatch.is_product_sm90(problem):
+            for tile in conv_pointwise.contenders(problem):
+                name = tile.replace("sm90", "pointwise_matmul")
+                plans[name] = conv_pointwise.as_product(problem, tile)
+    if taps > 1:
+        plans["im2col_cublas"] = plan_of("im2col_cublas")
+    found: dict[str, Callable[..., Any]] = {
+        name: plan.bind("conv2d", layouts) for name, plan in plans.items() if plan is not None
+    }
+    ours = found[method]
     if cudnn.available():
         tensors = [
             cudnn.Tensor(each.shape, tuple([s // each.itemsize for s in each.strides]))
@@ -346,7 +329,7 @@ def convolution(
             (EXACT if single else ROUNDED) * float(ours(*map(abs, inputs)).max()),
         )
         for name in dict.fromkeys(names):
-            plan = conv_dispatch.library(kind, result, *layouts, **where, tf32=False, plan=name)
+            plan = conv_cudnn.convolution(problem, name)
             run = plan.bind("conv2d", layouts) if plan else None
             if run and float(abs(run(*inputs) - exact).max()) <= most:
                 found[f"cudnn {name}"] = run
@@ -357,9 +340,7 @@ def convolution(
 
     calls = {name: cuda.graph(functools.partial(walk, run)) for name, run in found.items()}
     times = {name: float(f"{1e3 * t / len(pairs):.4g}") for name, t in interleaved(calls).items()}
-    what = conv_dispatch.timed_as(
-        x.dtype, kind, (taps, taps), where["stride"], where["dilation"], groups
-    )
+    what = tuning_key(x.dtype, kind, (taps, taps), where["stride"], where["dilation"], groups)
     return what, (images, channels, side * side, outputs), times
 
 

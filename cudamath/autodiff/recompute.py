@@ -52,13 +52,13 @@ class _Noting:
     def take(self, generator: Any, name: str, blocks: int, device: Any) -> tuple:
         """The next stretch of the generator's sequence, or of what is being repeated around
         this."""
-        found = (
+        place = (
             generator.take_next
             if self.before is None
             else functools.partial(self.before.take, generator)
         )(name, blocks, device)
-        self.taken.append((name, blocks, found))
-        return found
+        self.taken.append((name, blocks, place))
+        return place
 
 
 class _Repeating:
@@ -193,11 +193,11 @@ class _Checkpoint:
 
 
 def checkpoint(fn: Callable) -> Callable:
-    """The same function, whose intermediate results are not kept for the gradient but computed
-    again when it is taken.
+    """Make a function whose intermediate results are computed again for the gradient.
 
-    The memory of a deep model then grows with the number of checkpointed parts and the size of one
-    of them, instead of with everything computed; the price is a second forward pass.
+    They are not kept. The memory of a deep model then grows with the number of checkpointed parts
+    and the size of one of them, instead of with everything computed; the price is a second forward
+    pass.
 
     Parameters
     ----------
@@ -222,12 +222,18 @@ def checkpoint(fn: Callable) -> Callable:
         the first time, or an array that it was given, closes over or knows as a global was changed
         in place in between.
 
+    Notes
+    -----
     Gradient: the same as without, of any order; bit for bit, except that contributions to the
     gradient of an array that is used several times are added part by part. Works inside
     `cm.cuda.graph`.
 
-    Source: Chen et al., "Training deep nets with sublinear memory cost", 2016.
+    References
+    ----------
+    .. [1] Chen et al., "Training deep nets with sublinear memory cost", 2016.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> layer = cm.checkpoint(lambda x, w: cm.tanh(x @ w))
     >>> x, w = cm.ones((2, 3)), cm.zeros((3, 3))
@@ -266,8 +272,8 @@ def checkpoint(fn: Callable) -> Callable:
 def _outside(nodes: list, start: int) -> tuple:
     """The nodes older than `start` (or parts of such) on which newer ones depend."""
     outside: dict[tuple, Any] = {}
-    seen = {tape.owner(node) for node in nodes}
-    stack = list(seen)
+    visited = {tape.owner(node) for node in nodes}
+    stack = list(visited)
     while stack:
         for parent in stack.pop().parents:
             if parent is None:
@@ -275,7 +281,7 @@ def _outside(nodes: list, start: int) -> tuple:
             node = tape.owner(parent)
             if node.order < start:
                 outside[node, parent.index if type(parent) is tape.Part else None] = parent
-            elif node not in seen:
-                seen.add(node)
+            elif node not in visited:
+                visited.add(node)
                 stack.append(node)
     return tuple(outside.values())

@@ -68,16 +68,20 @@ class _Custom:
             else owned(each)
             for each, (layout, layout_device) in zip(g, call.outputs, strict=True)
         ]
-        given = call.rule.backward(call.residuals, call.form.unflatten(full))  # type: ignore[misc]
-        if not isinstance(given, (tuple, list)) or len(given) != len(call.structures):
-            seen = f"{len(given)}" if isinstance(given, (tuple, list)) else type(given).__name__
+        returned = call.rule.backward(call.residuals, call.form.unflatten(full))  # type: ignore[misc]
+        if not isinstance(returned, (tuple, list)) or len(returned) != len(call.structures):
+            shown = (
+                f"{len(returned)}"
+                if isinstance(returned, (tuple, list))
+                else type(returned).__name__
+            )
             raise TypeError(
                 f"custom_vjp: {name}: the backward function must return a tuple of "
                 f"{len(call.structures)} "
-                f"gradients, one an argument, got {seen}"
+                f"gradients, one an argument, got {shown}"
             )
         leaves: list[Any] = []
-        for number, (structure, each) in enumerate(zip(call.structures, given, strict=True)):
+        for number, (structure, each) in enumerate(zip(call.structures, returned, strict=True)):
             if each is None:
                 leaves += [None] * structure.num_leaves
                 continue
@@ -88,7 +92,7 @@ class _Custom:
                     f"custom_vjp: {name}: the gradient of argument {number} has structure "
                     f"{optree.tree_structure(each)}, the argument {structure}"
                 ) from None
-        found = []
+        gradients = []
         for place, layout in zip(call.places, call.layouts, strict=True):
             each = leaves[place]
             if each is not None and type(each) is not ndarray:
@@ -99,8 +103,8 @@ class _Custom:
                     f"{layout.shape} like its "
                     f"argument, got {each.dtype} of shape {each.shape}"
                 )
-            found.append(each)
-        return found
+            gradients.append(each)
+        return gradients
 
 
 class custom_vjp:
@@ -121,14 +125,6 @@ class custom_vjp:
         Takes trees of arrays (and anything else, which is constant), by position, and returns a
         tree of arrays.
 
-    Returns
-    -------
-    callable
-        Calls `fn` where no gradient is recorded, else `forward`. Its method `defvjp(forward,
-        backward)` sets the rule: `backward` gets a tree like the result and returns a tuple with
-        one gradient per argument: a tree like the argument, or None for no gradient. Leaves in the
-        place of leaves that are not arrays are ignored.
-
     Raises
     ------
     TypeError
@@ -138,10 +134,14 @@ class custom_vjp:
     ValueError
         Gradients whose structure or shapes differ from those of the arguments.
 
+    Notes
+    -----
     The rule is differentiated itself for higher orders: residuals depend on the arguments as
     `forward` computes them. Only arguments are differentiated: arrays that `fn` closes over are
     constants, and must be (`stop_gradient`).
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> @cm.custom_vjp
     ... def clipped(x, limit):
@@ -165,8 +165,18 @@ class custom_vjp:
         self.backward: Callable | None = None
 
     def defvjp(self, forward: Callable, backward: Callable) -> None:
-        """Set the rule: `forward(*args) -> (result, residuals)`, `backward(residuals, g) ->
-        gradients`, one an argument."""
+        """Set the rule of the gradient.
+
+        Result, residuals)`, `backward(residuals, g) -> gradients`, one an argument.
+
+        Parameters
+        ----------
+        forward : callable
+            Function ``forward(*args) -> (result, residuals)``.
+        backward : callable
+            Function ``backward(residuals, g) -> gradients``, which returns one gradient for each
+            argument.
+        """
         for what, rule in (("forward", forward), ("backward", backward)):
             require_function("custom_vjp", rule, f"a function as {what}")
         self.forward, self.backward = forward, backward

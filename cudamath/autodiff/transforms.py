@@ -18,6 +18,7 @@ from ..core.autograd import constants, mutation, tape
 from ..core.devices import CPU, TRACED
 from ..core.dispatch.checks import require_function
 from ..core.dtypes import FLOATING, INEXACT
+from ..core.typing import Tree
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
@@ -74,15 +75,15 @@ class Level:
         return tape.leaf(x, self.state)
 
 
-def _pull(roots: list, wanted: list, writes: dict, *, release: bool) -> list:
+def _pull(roots: list, leaves: list, writes: dict, *, release: bool) -> list:
     """Gradients at the wanted leaves; recorded themselves if a gradient around this one is being
     taken."""
     state = recording.state
     if state.depth:
-        return autograd_backward.backward(roots, wanted, writes, release=False)
+        return autograd_backward.backward(roots, leaves, writes, release=False)
     before, state.paused = state.paused, True
     try:
-        return autograd_backward.backward(roots, wanted, writes, release=release)
+        return autograd_backward.backward(roots, leaves, writes, release=release)
     finally:
         state.paused = before
 
@@ -112,15 +113,15 @@ def owned(g: ndarray) -> ndarray:
     return out
 
 
-def _apart(gradients: list, given: Sequence[ndarray] = ()) -> list:
+def _apart(gradients: list, inputs: Sequence[ndarray] = ()) -> list:
     """Gradients of which no two lie in one memory, nor in that of what was given: who adds to one
     in place means that one alone. Broadcast views may stay, since they cannot be changed in place.
     """
-    if len(gradients) + len(given) == 1:
+    if len(gradients) + len(inputs) == 1:
         return gradients
-    seen: dict[int, list[ndarray]] = {}
-    for x in given:
-        seen[_memory(x)] = [x]
+    owners: dict[int, list[ndarray]] = {}
+    for x in inputs:
+        owners[_memory(x)] = [x]
     for i, g in enumerate(gradients):
         if (
             g is None
@@ -129,9 +130,9 @@ def _apart(gradients: list, given: Sequence[ndarray] = ()) -> list:
             or (0 in g._layout.strides and not g._layout.contiguous)
         ):
             continue
-        others = seen.get(_memory(g))
+        others = owners.get(_memory(g))
         if others is None:
-            seen[_memory(g)] = [g]
+            owners[_memory(g)] = [g]
         elif any([x.ptr == g.ptr for x in others]):
             gradients[i] = g.copy()
         else:
@@ -161,10 +162,10 @@ def value_and_grad(
     fn : callable
         Returns one real floating-point number (shape ()); with `has_aux`, a pair of it and anything
         else.
-    argnums : int or sequence of int
+    argnums : int or sequence of int, default 0
         Positions of the arguments to differentiate: trees of floating-point arrays. A sequence
         gives a tuple.
-    has_aux : bool
+    has_aux : bool, default False
         `fn` returns `(value, aux)`; so then does the result: `((value, aux), gradient)`.
 
     Returns
@@ -197,11 +198,11 @@ def _positions(name: str, argnums: Any) -> tuple[tuple[int, ...], bool]:
         not hasattr(argnums, "__index__") or isinstance(argnums, np.ndarray) and argnums.ndim > 0
     )
     try:
-        given: list[Any] = list(argnums) if several else [argnums]
-        positions = tuple([operator.index(position) for position in given])
+        indices: list[Any] = list(argnums) if several else [argnums]
+        positions = tuple([operator.index(position) for position in indices])
     except TypeError:
-        given, positions = [True], ()
-    if bool in map(type, given):
+        indices, positions = [True], ()
+    if bool in map(type, indices):
         raise TypeError(f"{name}: argnums must be a position or several, got {argnums!r}")
     return positions, several
 
@@ -239,23 +240,21 @@ def _differentiated(
             or value._layout.size != 1
             or value._layout.dtype not in FLOATING
         ):
-            seen = (
+            shown = (
                 f"{value.dtype} of shape {value.shape}"
                 if isinstance(value, ndarray)
                 else type(value).__name__
             )
             raise TypeError(
-                f"{name}: the function must return one real floating-point number, got {seen}"
+                f"{name}: the function must return one real floating-point number, got {shown}"
             )
-        wanted = [leaf._node for leaf in marked]
-        gradients: list = [None] * len(wanted)
-        if value._node is not None and wanted:
+        nodes = [leaf._node for leaf in marked]
+        gradients: list = [None] * len(nodes)
+        if value._node is not None and nodes:
             gradients = _apart(
                 [
                     None if g is None else owned(g)
-                    for g in _pull(
-                        [(value._node, _seed(value))], wanted, level.writes, release=True
-                    )
+                    for g in _pull([(value._node, _seed(value))], nodes, level.writes, release=True)
                 ]
             )
         trees, at = [], 0
@@ -277,14 +276,32 @@ def _differentiated(
 
 
 def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable:
-    """A function that returns the gradient of `fn` (see `value_and_grad`); with `has_aux`,
-    `(gradient, aux)`.
+    """Return a function that computes the gradient of `fn`.
 
-    Args: fn: function of arrays or trees that returns one real floating-point number (0-d);
-    argnums: which positional arguments to differentiate; has_aux: fn returns (number, anything
-    else). Returns: a function with fn's arguments; the gradient has the form of the argument.
-    Raises: as ``value_and_grad``.
+    See `value_and_grad`. With `has_aux` it returns `(gradient, aux)`.
 
+    Parameters
+    ----------
+    fn : callable
+        Function of arrays or trees that returns one real floating-point number (0-d).
+    argnums : int or sequence of int, default 0
+        Positions of the arguments that are differentiated.
+    has_aux : bool, default False
+        Whether `fn` returns a pair: the number, and anything else.
+
+    Returns
+    -------
+    callable
+        Function with fn's arguments. The gradient has the structure of the argument.
+
+    Raises
+    ------
+    TypeError
+        `fn` is not a function, its result no single floating-point number, or an argument holds
+        integers.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.grad(lambda x: x ** 3)(2.0).item()
     12.0
@@ -296,16 +313,17 @@ def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = Fals
 
 
 def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """`(fn(*primals), pull)`: `pull(g)` gives the gradients of <g, fn(*primals)> by the primals,
-    any number of times.
+    """Return `(fn(*primals), pull)`, where `pull(g)` computes gradients by the primals.
+
+    `pull(g)` gives the gradients of <g, fn(*primals)> by the primals, any number of times.
 
     Parameters
     ----------
     fn : callable
         Returns an array or a tree of arrays; with `has_aux`, a pair of that and anything else.
-    primals : trees of floating-point or complex arrays
+    *primals : trees of floating-point or complex arrays
         Where the function is evaluated and linearised.
-    has_aux : bool
+    has_aux : bool, default False
         `fn` returns `(result, aux)`; so `vjp` gives `(result, pull, aux)`.
 
     Returns
@@ -323,6 +341,8 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     ValueError
         From `pull`: a gradient that does not fit the result.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> y, pull = cm.vjp(lambda x: x * x, cm.array([1.0, 2.0]))
     >>> pull(cm.array([1.0, 10.0]))[0].tolist()
@@ -343,13 +363,13 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
             raise TypeError(f"vjp: the function must return arrays, got {type(y).__name__}")
 
     def pull(g: Any) -> tuple:
-        given, shape_of_g = optree.tree_flatten(g)
+        cotangents, shape_of_g = optree.tree_flatten(g)
         if shape_of_g != structure:
             raise ValueError(
                 f"vjp: the gradient has structure {shape_of_g}, the result {structure}"
             )
         roots = []
-        for y, each in zip(outputs, given, strict=True):
+        for y, each in zip(outputs, cotangents, strict=True):
             each = (
                 each
                 if isinstance(each, ndarray)
@@ -363,11 +383,11 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
                 )
             if y._node is not None and y.dtype in INEXACT:
                 roots.append((y._node, each))
-        wanted = [leaf._node for leaves in marked for leaf in leaves]
-        gradients = [None] * len(wanted)
-        if roots and wanted:
+        nodes = [leaf._node for leaves in marked for leaf in leaves]
+        gradients = [None] * len(nodes)
+        if roots and nodes:
             gradients = _apart(
-                _pull(roots, wanted, mutation.changes.writes, release=False),
+                _pull(roots, nodes, mutation.changes.writes, release=False),
                 [each for _, each in roots],
             )
         out, at = [], 0
@@ -393,8 +413,9 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 
 
 def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """`(fn(*primals), derivative)`: the derivative of `fn` at the primals, in the direction of the
-    tangents.
+    """Return `(fn(*primals), derivative)`, the derivative in the direction of the tangents.
+
+    The derivative of `fn` at the primals, in the direction of the tangents.
 
     The result changes by `derivative` eps, to first order, where the primals change by tangents
     eps. A Hessian times a vector is `jvp(grad(f), (x,), (v,))[1]`.
@@ -424,12 +445,18 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         `fn` is not a function; primals or tangents are not sequences; a result is not an array; a
         constant has a tangent.
 
+    Notes
+    -----
     Costs about three times the function: the gradient u -> J^T u is linear in u, so its own
     gradient, at any u, is v -> J v. Hence it exists for whatever has a second derivative here, and
     composes with `grad`, `vjp` and itself.
 
-    Source: Townsend, "A new trick for calculating Jacobian vector products", 2017.
+    References
+    ----------
+    .. [1] Townsend, "A new trick for calculating Jacobian vector products", 2017.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> y, dy = cm.jvp(lambda x, n: x ** n, (cm.array([1.0, 2.0]), 3), (cm.array([1.0, 10.0]), None))
     >>> y.tolist(), dy.tolist()
@@ -460,9 +487,10 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         x: ndarray | None = leaf if isinstance(leaf, ndarray) else _array(leaf)
         if x is None or x.dtype not in INEXACT:
             if v is not None:
-                seen = type(leaf).__name__ if x is None else f"{x.dtype} of shape {x.shape}"
+                shown = type(leaf).__name__ if x is None else f"{x.dtype} of shape {x.shape}"
                 raise TypeError(
-                    f"jvp: wants None as the tangent of a constant ({seen}), got {type(v).__name__}"
+                    f"jvp: wants None as the tangent of a constant ({shown}), "
+                    f"got {type(v).__name__}"
                 )
             continue
         v = v if isinstance(v, ndarray) else asarray(v, dtype=x.dtype, device=x.device, name="jvp")
@@ -475,7 +503,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         places.append(i)
         xs.append(x)
         vs.append(v)
-    made: list = []
+    results: list = []
 
     def of(*arrays: ndarray) -> list[ndarray]:
         full = list(leaves)
@@ -485,7 +513,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         for y in outputs:
             if not isinstance(y, ndarray):
                 raise TypeError(f"jvp: the function must return arrays, got {type(y).__name__}")
-        made[:] = [shape]
+        results[:] = [shape]
         return outputs
 
     outputs, pull = vjp(of, *xs)
@@ -502,7 +530,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     derivative: list[Any] = [None] * len(outputs)
     for i, d in zip(smooth, push(tuple(vs)), strict=True):
         derivative[i] = d
-    return made[0].unflatten(outputs), made[0].unflatten(derivative)
+    return results[0].unflatten(outputs), results[0].unflatten(derivative)
 
 
 def _array(leaf: Any) -> ndarray | None:
@@ -513,12 +541,25 @@ def _array(leaf: Any) -> ndarray | None:
         return None
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: Tree) -> Any:
     """The same values as constants: nothing is differentiated through them.
 
-    Args: x: an array or a tree, of which all arrays become constants. Returns: arrays over the same
-    memory; what is not an array as it is. Gradient: none.
+    Parameters
+    ----------
+    x : tree
+        An array, or a tree of which all arrays become constants.
 
+    Returns
+    -------
+    tree
+        Arrays over the same memory. Leaves that are not arrays stay as they are.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.grad(lambda x: x * cm.stop_gradient(x))(3.0).item()
     3.0

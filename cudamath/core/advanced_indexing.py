@@ -22,6 +22,7 @@ class Advanced(NamedTuple):
     position: the dimension of the result at which the common shape of the arrays is put; the view's
     other axes
         keep their order around it.
+    truths: which of the arrays are True or False, given as such: masks of one element.
     """
 
     shape: Shape
@@ -30,6 +31,7 @@ class Advanced(NamedTuple):
     arrays: tuple[Any, ...]
     axes: Shape
     position: int
+    truths: tuple[int, ...] = ()
 
     @property
     def indexed(self) -> Shape:
@@ -57,9 +59,9 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
     ((3, 5), 132, (1,), 1)
     """
     items = [_item(item) for item in (key if type(key) is tuple else (key,))]
-    given = sum(_axes_taken(item) for item in items)
-    if given > len(shape):
-        raise _too_many(shape, given)
+    count = sum(_axes_taken(item) for item in items)
+    if count > len(shape):
+        raise _too_many(shape, count)
     ellipses = sum(item is Ellipsis for item in items)
     if ellipses > 1:
         raise IndexError("index: an index can only have a single ellipsis ('...')")
@@ -68,6 +70,7 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
 
     view_key: list[Any] = []  # the key with a full slice for every axis that an array indexes
     arrays: list[Any] = []
+    truths: list[int] = []
     axes: list[int] = []
     kept = axis = 0  # axes of the view and of x so far
     run_starts: list[
@@ -80,8 +83,8 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
         if item is None or item is Ellipsis or type(item) is slice:
             in_run = False
             view_key.append(item)
-            kept += 1 if item is not Ellipsis else len(shape) - given
-            axis += takes if item is not Ellipsis else len(shape) - given
+            kept += 1 if item is not Ellipsis else len(shape) - count
+            axis += takes if item is not Ellipsis else len(shape) - count
             continue
         if not in_run:
             run_starts.append(kept - indexed)
@@ -91,6 +94,7 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
         else:
             if not item.ndim and _is_mask(item):  # True or False: a mask over a new axis of size 1
                 item = item.reshape(1)
+                truths.append(len(arrays))
                 view_key.append(None)
                 width = 1
             else:
@@ -105,7 +109,8 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
         axis += takes
     view = basic(shape, strides, tuple(view_key))
     assert view is not None
-    return Advanced(*view, tuple(arrays), tuple(axes), run_starts[0] if len(run_starts) == 1 else 0)
+    position = run_starts[0] if len(run_starts) == 1 else 0
+    return Advanced(*view, tuple(arrays), tuple(axes), position, tuple(truths))
 
 
 def _is_mask(array: Any) -> bool:

@@ -22,16 +22,23 @@ from .dispatch.call_record import obstruct, open_records
 from .export_guard import refuse_as_number, refuse_to_leave
 from .layout import Layout
 from .transfer.device_to_host import array_reader, array_readers, number_of, number_readers
-from .view_cache import cut, seen_before
+from .view_cache import cached_view, numpy_view
 
 
 class ndarray:
-    """An n-dimensional array on the CPU or on a GPU. Make one with `cm.array`, `cm.zeros`, ... or
-    any function.
+    """An n-dimensional array on the CPU or on a GPU.
 
-    On the CPU `_data` is a NumPy array of exactly this shape and these strides; on a GPU it is an
-    address, and `_owner` keeps the memory alive. `_node` is set while a gradient is being recorded.
+    Make one with `cm.array`, `cm.zeros`, ..., or any other function.
 
+    Parameters
+    ----------
+    *args : object
+        Accepted only to raise an error: use the functions above.
+    **kwargs : object
+        Accepted only to raise an error: use the functions above.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.array([[1.0, 2.0], [3.0, 4.0]])
     >>> (x @ x).shape, x.dtype
@@ -128,14 +135,14 @@ class ndarray:
     def flags(self) -> Flags:
         """The memory layout: c_contiguous, f_contiguous, owndata, writeable, aligned."""
         layout = self._layout
-        turned = shapes.is_contiguous(layout.shape[::-1], layout.strides[::-1], layout.itemsize)
+        fortran = shapes.is_contiguous(layout.shape[::-1], layout.strides[::-1], layout.itemsize)
         alone = not shapes.overlaps_itself(layout.shape, layout.strides, layout.itemsize)
         if layout.device == CPU:
             own = owns(self._data)
         else:
             own = getattr(self._owner, "address", None) == self._data
         aligned = layout.device == TRACED or self.ptr % layout.itemsize == 0
-        return Flags(layout.contiguous, turned, own, alone and not read_only(self), aligned)
+        return Flags(layout.contiguous, fortran, own, alone and not read_only(self), aligned)
 
     def __len__(self) -> int:
         if not self._layout.ndim:
@@ -179,25 +186,31 @@ class ndarray:
         layout = self._layout
         if layout.device == CPU or self._node is not None:
             plain = layout.device == CPU and self._node is None and not open_records
-            view = cut(self._data, key) if plain else None
+            view = numpy_view(self._data, key) if plain else None
             return self._getitem(key) if view is None else wrap(view)
-        known = seen_before(layout, key)
-        if known is None:
+        selection = cached_view(layout, key)
+        if selection is None:
             return self._getitem(key)
-        seen, offset = known
         out = object.__new__(ndarray)
-        out._layout, out._data, out._owner, out._node = seen, self._data + offset, self._owner, None
+        out._layout, offset = selection
+        out._data, out._owner, out._node = self._data + offset, self._owner, None
         return out
 
     # -------------------- transfer
 
     def to_numpy(self) -> np.ndarray:
-        """The elements as a NumPy array. On the CPU this shares memory; from a GPU it is a copy,
-        and waits for it.
+        """Return the elements as a NumPy array.
 
-        Where a gradient is being recorded these are constants, as is what `tolist`, `item` and
-        `float` give. `np.asarray(x)`, DLPack and `__cuda_array_interface__` do not say that a
-        constant is meant, and raise TypeError there.
+        On the CPU it shares memory. From a GPU it is a copy, and the call waits for the device.
+
+        Where a gradient is being recorded the elements are constants, as are the results of
+        `tolist`, `item` and `float`. `np.asarray(x)`, DLPack and `__cuda_array_interface__` do not
+        express that a constant is meant, and raise TypeError there.
+
+        Returns
+        -------
+        numpy.ndarray
+            The elements.
         """
         layout = self._layout
         if layout.device == CPU:
@@ -217,17 +230,45 @@ class ndarray:
             return self.copy().to_numpy()
         return array_reader(layout)(self)
 
-    def to(self, device: Any, *, copy: bool = False) -> ndarray:
-        """This array on another device ("cpu", "cuda:1", ...); itself if it is there already and no
-        copy is requested."""
+    def to(self, device: Device | str | int, *, copy: bool = False) -> ndarray:
+        """Return this array on another device, or itself if it is there already.
+
+        Itself if it is there already and no copy is requested.
+
+        Parameters
+        ----------
+        device : device_like
+            "cpu", "cuda:1", ...
+        copy : bool, default False
+            Whether the result is always a copy.
+
+        Returns
+        -------
+        ndarray
+            Array on that device.
+        """
         index = CPU if device.__class__ is str and device == "cpu" else index_of(device)
         if index == self._layout.device:
             return self.copy() if copy else self
         return self._to(index)
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> ndarray:
-        """The array API's name of `to`. Transfers run on the current stream: `stream` must be
-        None."""
+    def to_device(self, device: Device | str | int, /, *, stream: Any = None) -> ndarray:
+        """Return this array on another device: the array API's name of `to`.
+
+        Transfers run on the current stream.
+
+        Parameters
+        ----------
+        device : device_like
+            "cpu", "cuda:1", ...
+        stream : object, optional
+            None. Another value raises ValueError.
+
+        Returns
+        -------
+        ndarray
+            Array on that device.
+        """
         if stream is not None:
             raise ValueError(
                 "to_device: wants stream=None (transfers run on the current stream), got "
@@ -236,8 +277,18 @@ class ndarray:
         return self.to(device)
 
     def item(self, *index: int) -> Any:
-        """The only element as a Python scalar, or the one at `index`: an integer counts in C
-        order."""
+        """Return the only element, or the one at `index`, as a Python scalar.
+
+        Parameters
+        ----------
+        *index : int
+            Index along each axis, or one integer that counts in C order.
+
+        Returns
+        -------
+        bool, int, float or complex
+            The element.
+        """
         if self._node is not None:
             refuse_as_number(self)
         chosen = self
@@ -254,12 +305,30 @@ class ndarray:
         return number_of(chosen) if chosen._layout.device >= 0 else chosen.to_numpy().item()
 
     def tolist(self) -> Any:
-        """The elements as nested lists of Python scalars."""
+        """Return the elements as nested lists of Python scalars.
+
+        Returns
+        -------
+        list or scalar
+            The elements.
+        """
         return self.to_numpy().tolist()
 
     def tobytes(self, order: str | None = "C") -> bytes:
-        """The elements' bytes, in C order or NumPy's other ones ("F"; "A": Fortran order if the
-        array is in it)."""
+        """Return the bytes of the elements.
+
+        "A": Fortran order if the array is in it).
+
+        Parameters
+        ----------
+        order : str or None, default "C"
+            "C", "F", or "A": Fortran's order if the array has it, otherwise C order.
+
+        Returns
+        -------
+        bytes
+            The bytes.
+        """
         if order == "A":  # the copy in host memory lies in C order
             order = "F" if self.flags.fnc else "C"
         host = self.to_numpy()
@@ -383,14 +452,14 @@ class _Holder:
         self.held, self.__array_interface__ = held, described
 
 
-def numpy_over(held: Any, address: int, layout: Layout, read_only: bool) -> np.ndarray:
+def numpy_over(owner: Any, address: int, layout: Layout, read_only: bool) -> np.ndarray:
     """A NumPy array over memory that `held` keeps alive, in any strides. (What lies on a GPU must
     not be looked at.)"""
     if layout.size == 0:
         return np.empty(layout.shape, layout.dtype)
     return np.asarray(
         _Holder(
-            held,
+            owner,
             {
                 "data": (address, read_only),
                 "shape": layout.shape,

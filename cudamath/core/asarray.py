@@ -11,7 +11,7 @@ from ..runtime.errors import DeviceError
 from . import dtypes
 from .array import empty, ndarray, over, wrap
 from .devices import CPU, TRACED, default_index, device_of, index_of
-from .transfer.host_to_device import learn, written
+from .transfer.host_to_device import add_writer, copy_to
 
 
 def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
@@ -23,9 +23,9 @@ def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
         from . import tracing
 
         return tracing.constant(host)
-    known = written(host, device)
-    if known is not None:
-        return known
+    out = copy_to(host, device)
+    if out is not None:
+        return out
     host = host if host.flags.c_contiguous else np.ascontiguousarray(host)
     out = empty(host.shape, host.dtype, device)
     memory.upload(
@@ -35,7 +35,7 @@ def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
         out._owner.stream,
         wait=not ours,
     )
-    learn(out._layout, over)
+    add_writer(out._layout, over)
     return out
 
 
@@ -55,14 +55,14 @@ def asarray(
     dtype changes; `copy=False` raises ValueError where a copy would be needed.
     """
     if dtype is None and type(obj) is np.ndarray and copy is not False:
-        known = written(obj, index_of(device))
-        if known is not None:
-            return known
-    wanted = None if dtype is None else dtypes.as_dtype(dtype, name)
+        out = copy_to(obj, index_of(device))
+        if out is not None:
+            return out
+    target = None if dtype is None else dtypes.as_dtype(dtype, name)
     if isinstance(obj, ndarray):
         out = obj
     elif isinstance(obj, (bool, int, float, complex)) and not isinstance(obj, np.generic):
-        return upload(_host_scalar(obj, wanted, name), index_of(device), ours=True)
+        return upload(_host_scalar(obj, target, name), index_of(device), ours=True)
     elif (inside := _arrays_in(obj) if isinstance(obj, (list, tuple)) else []) and any(
         [x._node for x in inside]
     ):
@@ -73,10 +73,10 @@ def asarray(
         taken = _foreign(obj, name)
         if taken is None:
             # in a list NumPy itself sees numbers that do not fit
-            listed = isinstance(obj, (list, tuple)) and wanted is not None and wanted.kind in "iuf"
-            host = _host_array(_to_host(obj) if inside else obj, name, wanted if listed else None)
-            if wanted is not None:
-                host = _cast_host(name, host, wanted, copy)
+            listed = isinstance(obj, (list, tuple)) and target is not None and target.kind in "iuf"
+            host = _host_array(_to_host(obj) if inside else obj, name, target if listed else None)
+            if target is not None:
+                host = _cast_host(name, host, target, copy)
             index = index_of(device)
             if copy is False and (
                 index != CPU
@@ -93,10 +93,10 @@ def asarray(
                 ours=type(obj) in (list, tuple),
             )
         out = taken
-    if wanted is not None and out.dtype != wanted:
+    if target is not None and out.dtype != target:
         if copy is False:
-            raise ValueError(f"{name}: {out.dtype} cannot become {wanted} without a copy")
-        out, copy = out.astype(wanted), None
+            raise ValueError(f"{name}: {out.dtype} cannot become {target} without a copy")
+        out, copy = out.astype(target), None
     if device is not None and index_of(device) != out._layout.device:
         if copy is False:
             raise ValueError(
@@ -106,15 +106,15 @@ def asarray(
     return out.copy() if copy else out
 
 
-def _host_scalar(obj: Any, wanted: np.dtype | None, name: str) -> np.ndarray:
+def _host_scalar(obj: Any, dtype: np.dtype | None, name: str) -> np.ndarray:
     """A Python number as a 0-d array: of the default dtype of its kind (an integer: the one that
     holds it) unless given."""
-    if wanted is None and not isinstance(obj, int):
-        wanted = dtypes.scalar_dtype(float if isinstance(obj, float) else complex)
+    if dtype is None and not isinstance(obj, int):
+        dtype = dtypes.scalar_dtype(float if isinstance(obj, float) else complex)
     try:
-        host = np.asarray(obj, wanted)
+        host = np.asarray(obj, dtype)
     except (OverflowError, TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {obj!r} as {wanted}: {error}") from None
+        raise type(error)(f"{name}: {obj!r} as {dtype}: {error}") from None
     if host.dtype not in dtypes.ANY and host.dtype not in dtypes.STORAGE:
         raise OverflowError(f"{name}: Python integer {obj} does not fit into 64 bits")
     return host

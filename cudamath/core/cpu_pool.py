@@ -58,12 +58,12 @@ def large(shape: tuple[int, ...], dtype: np.dtype) -> bool:
     return not dtype.hasobject and prod(shape) * dtype.itemsize >= SMALLEST
 
 
-Known = list[np.ndarray]
+Arrays = list[np.ndarray]
 
 
 def supply(
     shape: tuple[int, ...], dtype: np.dtype
-) -> tuple[Known, Callable[[], tuple[np.ndarray, Known]]]:
+) -> tuple[Arrays, Callable[[], tuple[np.ndarray, Arrays]]]:
     """Large arrays of this shape and dtype: those remembered, and a function that gives a new one
     and the list from then on.
 
@@ -72,9 +72,9 @@ def supply(
     """
     key = shape, dtype
 
-    def more() -> tuple[np.ndarray, Known]:
+    def more() -> tuple[np.ndarray, Arrays]:
         array = _new(shape, dtype)
-        return array, _remember(key, array)
+        return array, _add(key, array)
 
     return _kept.get(key, []), more
 
@@ -131,7 +131,7 @@ def remembered() -> int:
         return sum([array.nbytes for arrays in list(_kept.values()) for array in arrays])
 
 
-def _remember(key: tuple[tuple[int, ...], np.dtype], array: np.ndarray) -> list[np.ndarray]:
+def _add(key: tuple[tuple[int, ...], np.dtype], array: np.ndarray) -> list[np.ndarray]:
     """The arrays remembered of this shape and dtype, the new one among them unless it is too large;
     those of other shapes make way for it."""
     global _remembering
@@ -148,7 +148,7 @@ def _remember(key: tuple[tuple[int, ...], np.dtype], array: np.ndarray) -> list[
                 *arrays[1 - EACH :],
                 array,
             ]  # were all in use, the oldest need not be watched any longer
-            total = sum(each.nbytes for held in _kept.values() for each in held)
+            total = sum(each.nbytes for group in _kept.values() for each in group)
             while _kept and (total > LIMIT or len(_kept) > SHAPES):
                 _, oldest = _kept.popitem(last=False)
                 total -= sum(each.nbytes for each in oldest)

@@ -79,13 +79,31 @@ class Device:
             active.__exit__()
 
 
-_known = functools.cache(Device)
+_device = functools.cache(Device)
 
 
-def device(name: Any) -> Device:
-    """The device of that name: "cpu", "cuda" (device 0), "cuda:1", a number, or a Device.
+def device(name: Device | str | int) -> Device:
+    """Return the device of a name.
+
     DeviceError if there is none.
 
+    Parameters
+    ----------
+    name : device_like
+        "cpu", "cuda" (device 0), "cuda:1", a number, or a Device.
+
+    Returns
+    -------
+    Device
+        The device.
+
+    Raises
+    ------
+    DeviceError
+        There is no such device.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> with cm.device("cpu"):
     ...     cm.ones(2).device == "cpu"
@@ -95,20 +113,20 @@ def device(name: Any) -> Device:
         return name
     if isinstance(name, str):
         if name == "cpu":
-            return _known(CPU)
+            return _device(CPU)
         if name == "cuda":
-            return _known(cuda.validate(0))
+            return _device(cuda.validate(0))
         kind, _, number = name.partition(":")
         if kind == "cuda" and number.isdigit():
-            return _known(cuda.validate(int(number)))
+            return _device(cuda.validate(int(number)))
     elif isinstance(name, int) and not isinstance(name, bool):
-        return _known(cuda.validate(name))
+        return _device(cuda.validate(name))
     raise DeviceError(f"device: {name!r} is not a device; wants 'cpu', 'cuda' or 'cuda:<number>'")
 
 
 def device_of(index: int) -> Device:
     """The Device of a layout's device number."""
-    return _known(index)
+    return _device(index)
 
 
 def default_index() -> int:
@@ -131,10 +149,18 @@ def index_of(name: Any) -> int:
     return default_index() if name is None else device(name).index
 
 
-def set_default_device(name: Any) -> None:
-    """Choose the device of new arrays, in every thread (like the environment variable
-    CUDAMATH_DEVICE).
+def set_default_device(name: Device | str | int) -> None:
+    """Choose the device of new arrays, in every thread.
 
+    The environment variable CUDAMATH_DEVICE has the same effect.
+
+    Parameters
+    ----------
+    name : device_like
+        Name of the device, as for `device`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.set_default_device("cpu")
     >>> cm.default_device()
@@ -153,8 +179,15 @@ def choose(index: int) -> None:
 
 
 def default_device() -> Device:
-    """The default device: where new arrays are created.
+    """Return the default device, on which new arrays are created.
 
+    Returns
+    -------
+    Device
+        The device.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> with cm.device("cpu"):
     ...     cm.default_device()

@@ -49,7 +49,7 @@ ANY = Category("array", NUMERIC | BOOLEAN)
 STORAGE = Category("storage", [float8_e4m3, float8_e5m2])
 HELD = Category("array", ANY | STORAGE)  # what can be moved, reshaped and cast
 
-_SEEN: dict[Any, np.dtype] = {}  # by what a dtype was asked for
+_dtypes: dict[Any, np.dtype] = {}  # by what a dtype was asked for
 _default_float = float64
 #: Called when the default dtype changes: forgets what was worked out under the old one.
 forget: list[Callable[[], None]] = []
@@ -62,11 +62,20 @@ def default_float() -> np.dtype:
     return _default_float
 
 
-def set_default_dtype(dtype: Any) -> None:
-    """Choose the dtype of Python floats, `zeros`, windows, and the mean of integers: 'float64'
-    (default) or 'float32'. What NumPy defines as float64 whatever goes in (transforms and
-    histograms of integers, files without a dtype) stays so.
+def set_default_dtype(dtype: np.dtype[Any] | type[Any] | str) -> None:
+    """Choose the default floating-point dtype.
 
+    It is the dtype of Python floats, `zeros`, windows, and the mean of integers. Results that NumPy
+    defines as float64 for every input (transforms and histograms of integers, files without a
+    dtype) stay float64.
+
+    Parameters
+    ----------
+    dtype : dtype_like
+        "float64" (the default) or "float32".
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.set_default_dtype("float32")
     >>> cm.zeros(3).dtype
@@ -87,7 +96,7 @@ def as_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
     """A dtype from a name ('bfloat16' included), a NumPy type or a dtype; TypeError for what arrays
     cannot hold, in the name of the function that asks."""
     try:
-        return _SEEN[dtype]
+        return _dtypes[dtype]
     except (KeyError, TypeError):  # not seen before, or nothing that a dict can look up
         pass
     if isinstance(
@@ -96,18 +105,18 @@ def as_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
         raise TypeError(f"{name}: {dtype!r} is not a dtype")
     names = {"bfloat16": bfloat16, "float8_e4m3": float8_e4m3, "float8_e5m2": float8_e5m2}
     try:
-        found = names.get(dtype) if isinstance(dtype, str) else None
-        found = np.dtype(dtype) if found is None else found
+        converted = names.get(dtype) if isinstance(dtype, str) else None
+        converted = np.dtype(dtype) if converted is None else converted
     except (TypeError, ValueError):
         raise TypeError(f"{name}: {dtype!r} is not a dtype") from None
-    found = found.newbyteorder("=")
-    if found not in ANY and found not in STORAGE:
-        raise TypeError(f"{name}: arrays of {found} are not supported")
+    converted = converted.newbyteorder("=")
+    if converted not in ANY and converted not in STORAGE:
+        raise TypeError(f"{name}: arrays of {converted} are not supported")
     try:
-        _SEEN[dtype] = found
+        _dtypes[dtype] = converted
     except TypeError:  # an array, say, which has a dtype and is none
         raise TypeError(f"{name}: {type(dtype).__name__} is not a dtype") from None
-    return found
+    return converted
 
 
 def is_swapped(dtype: Any) -> bool:
@@ -152,10 +161,26 @@ forget.append(promote_scalar.cache_clear)
 def result_type(*operands: Any) -> np.dtype:
     """The dtype of an operation on these arrays, dtypes and Python scalars.
 
-    Args: operands: at least one; of a Python scalar only the kind counts (bool, integer, float,
-    complex), so that ``x + 1.0`` is float32 where x is. Returns: np.dtype. Raises: ValueError (no
-    operand), TypeError (what is none of these).
+    Parameters
+    ----------
+    *operands : object
+        At least one array, dtype or Python scalar. Of a Python scalar only the kind counts (bool,
+        int, float, complex): ``x + 1.0`` is float32 where `x` is.
 
+    Returns
+    -------
+    numpy.dtype
+        The dtype.
+
+    Raises
+    ------
+    ValueError
+        There is no operand.
+    TypeError
+        An operand is not an array, a dtype or a scalar.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.result_type(cm.bfloat16, cm.float16)
     dtype('float32')
@@ -168,32 +193,34 @@ def result_type(*operands: Any) -> np.dtype:
             return a if a is b else promote(a, b)
         except AttributeError:
             pass
-    found: list[np.dtype] = []
+    dtypes: list[np.dtype] = []
     weak: list[type] = []
     for operand in operands:
         if type(operand) in (bool, int, float, complex):
             weak.append(type(operand))
         elif hasattr(operand, "_layout"):  # an array: nothing is to be looked up
-            found.append(operand._layout.dtype)
+            dtypes.append(operand._layout.dtype)
         elif isinstance(operand, (int, float, complex)) and not hasattr(
             operand, "dtype"
         ):  # an IntEnum, say
             weak.append(next(kind for kind in (int, float, complex) if isinstance(operand, kind)))
         else:
             # a scalar type such as np.float32 has a `dtype` too: the descriptor of its instances
-            found.append(
+            dtypes.append(
                 as_dtype(
                     operand if isinstance(operand, type) else getattr(operand, "dtype", operand),
                     "result_type",
                 )
             )
     if (
-        len(found) > 2
+        len(dtypes) > 2
     ):  # integers meet floats before one another: of uint8, int8 and float16 each is a float16
-        found.sort(key=INTEGER.__contains__)
-    if found:
+        dtypes.sort(key=INTEGER.__contains__)
+    if dtypes:
         strong = (
-            found[0] if found.count(found[0]) == len(found) else functools.reduce(promote, found)
+            dtypes[0]
+            if dtypes.count(dtypes[0]) == len(dtypes)
+            else functools.reduce(promote, dtypes)
         )
     else:
         if not weak:

@@ -49,7 +49,7 @@ def basic(shape: Shape, strides: Shape, key: Any) -> tuple[Shape, Shape, int] | 
         return shape[1:], strides[1:], (key + size if key < 0 else key) * strides[0]
     if kind is not tuple:
         key = (key,)
-    given = 0  # how many axes the key takes
+    indexed = 0  # axes that the key indexes
     ellipsis = False
     for item in key:
         if item is Ellipsis:
@@ -59,9 +59,9 @@ def basic(shape: Shape, strides: Shape, key: Any) -> tuple[Shape, Shape, int] | 
         elif item is not None:
             if type(item) is not slice and not _is_integer(item):
                 return None
-            given += 1
-    if given > len(shape):
-        raise _too_many(shape, given)
+            indexed += 1
+    if indexed > len(shape):
+        raise _too_many(shape, indexed)
     new_shape: list[int] = []
     new_strides: list[int] = []
     axis = offset = 0
@@ -70,7 +70,7 @@ def basic(shape: Shape, strides: Shape, key: Any) -> tuple[Shape, Shape, int] | 
             new_shape.append(1)
             new_strides.append(0)
         elif item is Ellipsis:
-            end = axis + len(shape) - given
+            end = axis + len(shape) - indexed
             new_shape += shape[axis:end]
             new_strides += strides[axis:end]
             axis = end
@@ -113,9 +113,9 @@ def _out_of_bounds(i: int, axis: int, size: int) -> IndexError:
     return IndexError(f"index: index {i} is out of bounds for axis {axis} with size {size}")
 
 
-def _too_many(shape: Shape, given: int) -> IndexError:
+def _too_many(shape: Shape, count: int) -> IndexError:
     return IndexError(
-        f"index: too many indices for array: array is {len(shape)}-dimensional, but {given} were "
+        f"index: too many indices for array: array is {len(shape)}-dimensional, but {count} were "
         "indexed"
     )
 

@@ -1,7 +1,7 @@
-"""Layout: all that is known of an array except where its bytes are.
+"""Layout: the description of an array without the address of its bytes.
 
-Layouts are interned: arrays that agree in shape, strides, dtype, device and alignment share one
-object, so that a plan is found by the identity of layouts, and what follows from a shape is
+Layouts are interned: arrays of equal shape, strides, dtype, device and alignment share one Layout
+object. So plans are looked up by the identity of layouts, and properties derived from a shape are
 computed once, not per call.
 """
 
@@ -12,13 +12,14 @@ from math import prod
 import numpy as np
 
 from . import shapes
+from .bounded_cache import make_room
 from .devices import CPU
 
 Shape = tuple[int, ...]
 
 _interned: dict[tuple, Layout] = {}
-_MOST = 1 << 16
-_MOST_AXES = 64  # NumPy's
+_MOST = 1 << 16  # layouts
+_MOST_AXES = 64  # as NumPy
 
 
 class Layout:
@@ -57,32 +58,30 @@ class Layout:
     ) -> Layout:
         """The one Layout with these properties."""
         key = (shape, strides, dtype, device, aligned)
-        found = _interned.get(key)
-        if found is None:
+        layout = _interned.get(key)
+        if layout is None:
+            layout = object.__new__(Layout)
+            layout.shape, layout.strides, layout.dtype, layout.device, layout.aligned = key
+            layout.ndim = len(shape)
+            layout.size = prod(shape)
+            layout.itemsize = dtype.itemsize
+            layout.nbytes = layout.size * layout.itemsize
             if (
-                len(_interned) >= _MOST
-            ):  # layouts still in use live on; equal ones made later merely get a new plan
-                _interned.clear()
-            found = object.__new__(Layout)
-            found.shape, found.strides, found.dtype, found.device, found.aligned = key
-            found.ndim = len(shape)
-            found.size = prod(shape)
-            found.itemsize = dtype.itemsize
-            found.nbytes = found.size * found.itemsize
-            if (
-                found.nbytes >> 63
-                or found.ndim > _MOST_AXES
-                or not found.size
+                layout.nbytes >> 63
+                or layout.ndim > _MOST_AXES
+                or not layout.size
                 and prod([n or 1 for n in shape]) >> 60
             ):
                 raise ValueError(
-                    f"an array of {dtype} of shape {shape} is too large: {found.nbytes} bytes, "
-                    f"{found.ndim} axes"
+                    f"an array of {dtype} of shape {shape} is too large: {layout.nbytes} bytes, "
+                    f"{layout.ndim} axes"
                 )
-            found.contiguous = shapes.is_contiguous(shape, strides, found.itemsize)
-            found.in_lines = found.contiguous and found.ndim > 0
-            found = _interned.setdefault(key, found)
-        return found
+            layout.contiguous = shapes.is_contiguous(shape, strides, layout.itemsize)
+            layout.in_lines = layout.contiguous and layout.ndim > 0
+            # A layout in use outlives the table; an equal one created later gets plans of its own.
+            make_room(_interned, _MOST)
+            layout = _interned.setdefault(key, layout)  # one object for all threads
+        return layout
 
     @staticmethod
     def new(shape: Shape, dtype: np.dtype, device: int) -> Layout:
@@ -90,8 +89,8 @@ class Layout:
         return Layout.of(shape, shapes.contiguous_strides(shape, dtype.itemsize), dtype, device)
 
     def like(self, shape: Shape | None = None, dtype: np.dtype | None = None) -> Layout:
-        """The layout of a new array on the same device; shape and dtype are this one's unless
-        given."""
+        """The layout of a new array on the same device; shape and dtype default to
+        this one's."""
         return Layout.new(
             self.shape if shape is None else tuple(shape),
             self.dtype if dtype is None else np.dtype(dtype),
@@ -118,3 +117,14 @@ class Layout:
 
     def __reduce__(self) -> tuple:
         return Layout.of, (self.shape, self.strides, self.dtype, self.device, self.aligned)
+
+
+def is_channels_last(layout: Layout) -> bool:
+    """Whether images (N, C, ...) lie in memory as (N, ..., C). Axes of one element may have any
+    stride."""
+    shape, strides = layout.shape, layout.strides
+    return shapes.is_contiguous(
+        (*shape[:1], *shape[2:], *shape[1:2]),
+        (*strides[:1], *strides[2:], *strides[1:2]),
+        layout.itemsize,
+    )

@@ -250,10 +250,10 @@ def resolve_shape(name: str, size: int, new_shape: Shape) -> Shape:
         if prod(new_shape) != size:
             raise ValueError(f"{name}: cannot give {size} elements the shape {new_shape}")
         return new_shape
-    known = -prod(new_shape)
-    if known == 0 or size % known:
+    product = -prod(new_shape)
+    if product == 0 or size % product:
         raise ValueError(f"{name}: cannot give {size} elements the shape {new_shape}")
-    return tuple([size // known if n == -1 else n for n in new_shape])
+    return tuple([size // product if n == -1 else n for n in new_shape])
 
 
 def reshape_strides(

@@ -125,10 +125,10 @@ def op(name: str, layouts: tuple[Layout | None, ...], params: dict[str, Any]) ->
     if name == "unview":
         return _unview(layouts[0], **params)  # type: ignore[arg-type]
     if name in FUSIBLE:
-        seen = [x for x in layouts if x is not None]
-        shape = shapes.broadcast_shapes(name, *[x.shape for x in seen])
+        present = [x for x in layouts if x is not None]
+        shape = shapes.broadcast_shapes(name, *[x.shape for x in present])
         dtype = params.get("dtype")
-        target = Layout.new(shape, seen[-1].dtype if dtype is None else np.dtype(dtype), TRACED)
+        target = Layout.new(shape, present[-1].dtype if dtype is None else np.dtype(dtype), TRACED)
     elif "kind" in params and "keepdims" in params and layouts[0] is not None:
         axis, keep = params["axis"], params["keepdims"]
         shape = tuple(
@@ -151,10 +151,10 @@ def op(name: str, layouts: tuple[Layout | None, ...], params: dict[str, Any]) ->
 def _unview(layout: Layout, shape: tuple[int, ...], view: tuple) -> Callable:
     """The gradient of x[:, None] and the like, x of this shape: what was seen is all of x, but for
     axes of length 1."""
-    seen, steps, offset = view
+    shape_of_view, steps, offset = view
     own = zip(shape, shapes.contiguous_strides(shape, 1), strict=True)
     if offset or [(n, s) for n, s in own if n != 1] != [
-        (n, s) for n, s in zip(seen, steps, strict=True) if n != 1
+        (n, s) for n, s in zip(shape_of_view, steps, strict=True) if n != 1
     ]:
         raise TypeError(_PART.format(shape))
     strides = iter([s for n, s in zip(layout.shape, layout.strides, strict=True) if n != 1])

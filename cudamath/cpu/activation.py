@@ -42,9 +42,9 @@ def relu(x, out=None):
         return np.maximum(x, x.dtype.type(0), out=out)
     out = np.empty_like(x) if out is None else out
     whole, zeros = x.size // ROW * ROW, _zeros(x.dtype)
-    given, taken = x.reshape(-1), out.reshape(-1)
-    np.maximum(given[:whole].reshape(-1, ROW), zeros, out=taken[:whole].reshape(-1, ROW))
-    np.maximum(given[whole:], zeros[: x.size - whole], out=taken[whole:])
+    source, target = x.reshape(-1), out.reshape(-1)
+    np.maximum(source[:whole].reshape(-1, ROW), zeros, out=target[:whole].reshape(-1, ROW))
+    np.maximum(source[whole:], zeros[: x.size - whole], out=target[whole:])
     return out
 
 

@@ -53,9 +53,9 @@ class _Problem:
             present, filled = int(self.queries[b]), int(self.keys[b])
             for i in range(0, present, rows):
                 end = min(i + rows, present)
-                seen = min(filled, end + filled - present) if self.causal else filled
-                if seen > 0:
-                    yield part, slice(i, end), seen
+                visible = min(filled, end + filled - present) if self.causal else filled
+                if visible > 0:
+                    yield part, slice(i, end), visible
 
     def scores(self, part: slice, rows: slice, keys: int) -> np.ndarray:
         """(b, Hkv, R, rows, keys): scaled, masked; -inf where a query does not see a key."""
@@ -95,9 +95,9 @@ def q_type(x):
     return x.dtype.type
 
 
-def _lengths(given: np.ndarray | None, batch: int, most: int) -> np.ndarray:
+def _lengths(lengths: np.ndarray | None, batch: int, most: int) -> np.ndarray:
     """How many are present in each batch element; what is given is held within 0 .. most."""
-    return np.full(batch, most) if given is None else np.clip(given.astype(np.int64), 0, most)
+    return np.full(batch, most) if lengths is None else np.clip(lengths.astype(np.int64), 0, most)
 
 
 @njit(cache=True, nogil=True)

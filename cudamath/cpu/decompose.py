@@ -152,10 +152,10 @@ def lu_factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
                     if x.dtype.kind == "c"
                     else np.abs(column)
                 )  # as LAPACK's
-                found = j + np.argmax(sizes, axis=1)
-                pivots[:, j] = found
-                rows = x[each, found]
-                x[each, found] = x[:, j]
+                rows_of_pivots = j + np.argmax(sizes, axis=1)
+                pivots[:, j] = rows_of_pivots
+                rows = x[each, rows_of_pivots]
+                x[each, rows_of_pivots] = x[:, j]
                 x[:, j] = rows
                 pivot = x[:, j, j, None]
                 x[:, j + 1 :, j] /= np.where(pivot == 0, 1, pivot)

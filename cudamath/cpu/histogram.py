@@ -20,10 +20,10 @@ def histogram(x, edges, *, even):
     """How many numbers lie in each bin; the last one includes its upper edge."""
     edges = comparable(edges)
     if even and edges.size > 2 and edges[0] < edges[-1]:
-        counts, made = np.histogram(
+        counts, bins = np.histogram(
             comparable(x).astype(edges.dtype, copy=False), edges.size - 1, (edges[0], edges[-1])
         )
-        if np.array_equal(made, edges):  # those between numbers that were no float32 are others
+        if np.array_equal(bins, edges):  # those between numbers that were no float32 are others
             return counts
     return np.histogram(x.view(np.uint8) if x.dtype == np.bool_ else comparable(x), edges)[0]
 

@@ -46,8 +46,8 @@ def put(x, values, index, *, axis):
 
 def put_along(x, index, *values, axis, scalars=()):
     """x[i, index[i, j, k], k] = values[i, j, k] for axis 1, or the scalar everywhere."""
-    given = values[0] if values else np.asarray(scalars[0], x.dtype)
-    _checked("put_along_axis", lambda: np.put_along_axis(x, index, given, axis))
+    source = values[0] if values else np.asarray(scalars[0], x.dtype)
+    _checked("put_along_axis", lambda: np.put_along_axis(x, index, source, axis))
     return ()
 
 
@@ -115,10 +115,10 @@ def scatter_add(x, values, *indices, axis, kind="add", name=None):
         int(np.prod(x.shape[axis + len(indices) :])),
     )
     flat = np.ascontiguousarray(x).reshape(box)
-    given = (
+    source = (
         np.broadcast_to(values, shape).astype(x.dtype, copy=False).reshape(box[0], at.size, box[2])
     )
-    add_rows(flat, given, at.ravel(), kind)
+    add_rows(flat, source, at.ravel(), kind)
     if not np.shares_memory(flat, x):
         x[...] = flat.reshape(x.shape)
     return ()

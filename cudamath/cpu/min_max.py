@@ -102,8 +102,8 @@ def _by_vectors(sign: str) -> Any:
 
             def take(first):  # noqa: ANN001, ANN202
                 new = [emit.load(emit.at(0, first, k)) for k in together]
-                for held, numbers in zip(best, new, strict=True):
-                    builder.store(better(numbers, builder.load(held)), held)
+                for accumulator, numbers in zip(best, new, strict=True):
+                    builder.store(better(numbers, builder.load(accumulator)), accumulator)
                 if floats:  # a comparison tells of either operand whether it is NaN
                     for a, b in zip(new[::2], new[1::2], strict=True):
                         builder.store(
@@ -118,7 +118,7 @@ def _by_vectors(sign: str) -> Any:
             ) as (first, _):
                 take(first)
             take(last)  # some of it was seen before
-            a, b, c, d = [builder.load(held) for held in best]
+            a, b, c, d = [builder.load(accumulator) for accumulator in best]
             total, width = better(better(a, b), better(c, d)), emit.lanes
             while width > 1:
                 width //= 2
@@ -154,16 +154,16 @@ def _equals(places: bool) -> Any:
     def equal(_, x, first, value):  # noqa: ANN001, ANN202
         def generate(context, builder, signature, arguments):  # noqa: ANN001, ANN202
             emit = Emit(context, builder, signature.args, arguments, x.dtype)
-            word, wanted, lanes = ir.IntType(64), emit.splat(arguments[2]), ir.IntType(emit.lanes)
-            found = [
-                _compared(emit, "==", emit.load(emit.at(0, arguments[1], k)), wanted)
+            word, target, lanes = ir.IntType(64), emit.splat(arguments[2]), ir.IntType(emit.lanes)
+            matches = [
+                _compared(emit, "==", emit.load(emit.at(0, arguments[1], k)), target)
                 for k in range(0, STEP, emit.lanes)
             ]
             if not places:
                 return builder.zext(
-                    builder.bitcast(functools.reduce(builder.or_, found), lanes), word
+                    builder.bitcast(functools.reduce(builder.or_, matches), lanes), word
                 )
-            bits = [builder.zext(builder.bitcast(each, lanes), word) for each in found]
+            bits = [builder.zext(builder.bitcast(each, lanes), word) for each in matches]
             return functools.reduce(
                 builder.or_, [builder.shl(b, word(k * emit.lanes)) for k, b in enumerate(bits)]
             )
@@ -213,22 +213,22 @@ def _place(x, largest):
         return _first(x, _best(x, largest))
     best, piece = x[0], 0
     for first in range(0, x.size, PIECE):
-        found = _best(x[first : first + PIECE], largest)
-        if found != found:
-            best, piece = found, first
+        extreme = _best(x[first : first + PIECE], largest)
+        if extreme != extreme:
+            best, piece = extreme, first
             break
-        if (found > best) if largest else (found < best):
-            best, piece = found, first
+        if (extreme > best) if largest else (extreme < best):
+            best, piece = extreme, first
     return piece + _first(x[piece : piece + PIECE], best)
 
 
 @njit(cache=True, nogil=True)
 def _some(x, zero):
     """x: (n,). Whether there is a zero (`zero`), or a number that is none."""
-    found = False
+    result = False
     for i in range(x.size):
-        found |= (x[i] == 0) == zero
-    return found
+        result |= (x[i] == 0) == zero
+    return result
 
 
 @njit(cache=True, nogil=True)
@@ -308,7 +308,7 @@ def place(x, largest, out):
 
 
 @njit(cache=True, nogil=True)
-def found(x, every, out):
+def any_or_all(x, every, out):
     """x: (outer, n, inner), out: (outer, inner) bool. Whether all numbers over n (`every`), or any,
     are not zero."""
     outer, n, inner = x.shape

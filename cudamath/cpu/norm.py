@@ -174,8 +174,8 @@ def group_norm_grad(g, x, weight, mean, rstd, *, groups, biased):
     d += slope * _column(np.broadcast_to(factor, kinds).ravel(), d)
     sums = [
         total.sum(0).ravel()
-        for total, wanted in ((sum_gx, weight is not None), (sum_g, biased))
-        if wanted
+        for total, used in ((sum_gx, weight is not None), (sum_g, biased))
+        if used
     ]
     return d.reshape(x.shape).astype(x.dtype, copy=False), *[total.astype(dtype) for total in sums]
 

@@ -34,7 +34,7 @@ def _resize(x, top, bottom, down, left, right, across, y):
 
 
 @parallel
-def _moved(x, rows, columns, y):
+def _nearest(x, rows, columns, y):
     """The same where nothing is mixed, every element as it is (an infinity too, which no share of
     it would be)."""
     for plane in prange(len(x)):
@@ -74,14 +74,14 @@ def _mixed(axes):
 
 
 def _tables(source, target, axes, dtype):
-    found = [
+    tables = [
         taps(length, count, *axis) for length, count, axis in zip(source, target, axes, strict=True)
     ]
     if not _mixed(axes):
-        return [axis.first for axis in found]
+        return [axis.first for axis in tables]
     return [
         table.astype(dtype) if table.dtype == np.float64 else table
-        for axis in found
+        for axis in tables
         for table in axis
     ]
 
@@ -97,7 +97,7 @@ def resize(x, *, size, axes, **_):
     (core/specs/resample.py)."""
     source = _planes(x)
     y = np.empty((len(source), *size), source.dtype)
-    (_resize if _mixed(axes) else _moved)(
+    (_resize if _mixed(axes) else _nearest)(
         source, *_tables(x.shape[2:], size, axes, source.dtype), y
     )
     return y.reshape(*x.shape[:2], *size).astype(x.dtype, copy=False)

@@ -29,7 +29,7 @@ def _prepare_copy(layout, *, dtype=None):
     kind = layout.dtype if dtype is None else dtype
     if not cpu_pool.large(layout.shape, kind) or (layout.dtype in COMPLEX and kind not in COMPLEX):
         return None
-    known = (
+    supported = (
         layout.contiguous
         and layout.dtype != np.float16 != kind
         and {layout.dtype.kind, kind.kind} <= set("fiub")
@@ -37,7 +37,7 @@ def _prepare_copy(layout, *, dtype=None):
     plain = (
         layout.dtype.kind != "f" or kind.kind in "fb"
     )  # what does not fit an integer is the C compiler's affair
-    compiled = functools.partial(_converted, layout.dtype, kind) if known and plain else None
+    compiled = functools.partial(_converted, layout.dtype, kind) if supported and plain else None
     return operator.setitem, Layout.new(layout.shape, kind, CPU), compiled
 
 

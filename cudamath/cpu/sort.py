@@ -22,8 +22,8 @@ def _kind(x):
 def sort(x, *, axis, descending):
     """x sorted along an axis. NumPy 2.4 leaves thousands of float16 with few values out of order
     where it sorts them by AVX-512; as float32 they take less time, too."""
-    seen = comparable(x) if x.dtype != np.float16 else x.astype(np.float32)
-    out = np.sort(seen, axis=axis, kind=_kind(seen)).astype(x.dtype, copy=False)
+    keys = comparable(x) if x.dtype != np.float16 else x.astype(np.float32)
+    out = np.sort(keys, axis=axis, kind=_kind(keys)).astype(x.dtype, copy=False)
     return np.ascontiguousarray(np.flip(out, axis)) if descending else out
 
 

@@ -33,8 +33,15 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Whether there is a GPU to use.
+    """Return whether there is a GPU to use.
 
+    Returns
+    -------
+    bool
+        True if there is one.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cuda.is_available() == (cm.cuda.device_count() > 0)
     True
@@ -43,9 +50,17 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """Number of CUDA devices; 0 without a GPU or a driver (`python -m cudamath info` says what is
-    missing).
+    """Return the number of CUDA devices; 0 without a GPU or a driver.
 
+    `python -m cudamath info` tells what is missing.
+
+    Returns
+    -------
+    int
+        Number of devices.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cuda.device_count() >= 0
     True
@@ -54,11 +69,17 @@ def device_count() -> int:
 
 
 def devices() -> list[DeviceInfo]:
-    """What is known of each device: `index`, `name`, `capability` (major, minor), `total_memory` in
-    bytes, `multiprocessors`, `l2_cache` in bytes, `max_shared_memory` a block in bytes,
-    `memory_bandwidth` (nominal) in bytes per second, `clock` (the highest) in Hz. Empty without a
-    GPU.
+    """Return the properties of each device. The list is empty without a GPU.
 
+    See `DeviceInfo`.
+
+    Returns
+    -------
+    list of DeviceInfo
+        Properties of the devices.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> len(cm.cuda.devices()) == cm.cuda.device_count()
     True
@@ -81,14 +102,22 @@ def index_of(device: Any, name: str) -> int:
 
 
 def current_device() -> int:
-    """Number of this thread's active device: the one set, else the first one that the thread used,
-    else 0.
+    """Return the ordinal of this thread's active device.
+
+    It is the one that was set, otherwise the first one that the thread used, otherwise 0.
+
+    Returns
+    -------
+    int
+        The number.
 
     Raises
     ------
     DeviceError
         There is no GPU.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cuda.current_device() if cm.cuda.is_available() else 0
     0
@@ -97,8 +126,9 @@ def current_device() -> int:
 
 
 def set_device(device: int) -> None:
-    """Make a device active in this thread: new arrays, streams and events are created there by
-    default.
+    """Make a device active in this thread.
+
+    New arrays, streams and events are created there by default.
 
     It is what the driver calls current, which libraries in one thread share: PyTorch's current
     device becomes this one too. After `torch.cuda.set_device` of another one, set it again here.
@@ -113,6 +143,8 @@ def set_device(device: int) -> None:
     DeviceError
         There is no such device; the message says how many there are.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     cm.cuda.set_device(0)
@@ -124,11 +156,23 @@ def set_device(device: int) -> None:
 def device(index: int) -> Iterator[places.Device]:
     """Context: a device is active inside (see `set_device`); the previous one again afterwards.
 
+    Parameters
+    ----------
+    index : int
+        Position of the element.
+
+    Yields
+    ------
+    places.Device
+        The result, which is complete at the end of the block.
+
     Raises
     ------
     DeviceError
         There is no such device.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     with cm.cuda.device(0):
@@ -141,6 +185,11 @@ def device(index: int) -> Iterator[places.Device]:
 def synchronize(device: int | None = None) -> None:
     """Wait for all work on a device (the active one by default).
 
+    Parameters
+    ----------
+    device : int, optional
+        Device of the result. The default is the default device.
+
     Raises
     ------
     DeviceError
@@ -150,6 +199,8 @@ def synchronize(device: int | None = None) -> None:
     CudaError
         A kernel failed; the message names the last launches.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     cm.cuda.synchronize()
@@ -160,11 +211,23 @@ def synchronize(device: int | None = None) -> None:
 def current_stream(device: int | None = None) -> Stream:
     """The stream that new work of this thread goes to: on the active device, or on the one named.
 
+    Parameters
+    ----------
+    device : int, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    Stream
+        The stream.
+
     Raises
     ------
     DeviceError
         There is no such device.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     with cm.cuda.Stream() as s:
@@ -174,8 +237,9 @@ def current_stream(device: int | None = None) -> Stream:
 
 
 def external_stream(ptr: int, device: int | None = None) -> Stream:
-    """Another library's stream as a Stream, so that work of both is in order. The library must keep
-    it alive.
+    """Another library's stream as a Stream, so that work of both is in order.
+
+    The library must keep it alive.
 
     Parameters
     ----------
@@ -185,6 +249,11 @@ def external_stream(ptr: int, device: int | None = None) -> Stream:
     device : int, optional
         The stream's device; the active one by default.
 
+    Returns
+    -------
+    Stream
+        The stream.
+
     Raises
     ------
     DeviceError
@@ -192,6 +261,8 @@ def external_stream(ptr: int, device: int | None = None) -> Stream:
     TypeError
         `ptr` is not an int.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     with cm.cuda.external_stream(0):
@@ -201,15 +272,29 @@ def external_stream(ptr: int, device: int | None = None) -> Stream:
 
 
 def peer_access(device: int, peer: int) -> bool:
-    """Let a device read and write another one's memory directly; True where the hardware can.
+    """Let a device read and write the memory of another one directly.
 
     Copies between GPUs ask for it by themselves; without it they go through the host.
+
+    Parameters
+    ----------
+    device : int
+        Ordinal of the device.
+    peer : int
+        Ordinal of the other device.
+
+    Returns
+    -------
+    bool
+        True where the hardware can.
 
     Raises
     ------
     DeviceError
         There is no such device.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     assert cm.cuda.peer_access(0, 0)
@@ -218,8 +303,9 @@ def peer_access(device: int, peer: int) -> bool:
 
 
 def copy_peer(target: ndarray, source: ndarray) -> ndarray:
-    """Copy the elements of an array into an array on another GPU, after the work queued on both
-    devices.
+    """Copy the elements of an array into an array on another GPU.
+
+    The copy comes after the work queued on both devices.
 
     Parameters
     ----------
@@ -238,6 +324,8 @@ def copy_peer(target: ndarray, source: ndarray) -> ndarray:
     ValueError
         Shapes or dtypes differ, or an array is not contiguous.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.device_count() > 1:
     ...     cm.cuda.copy_peer(cm.empty(3, device="cuda:1"), cm.ones(3, device="cuda:0"))
@@ -270,12 +358,18 @@ def copy_peer(target: ndarray, source: ndarray) -> ndarray:
 
 
 def deterministic() -> bool:
-    """Whether the same call gives the same bits on the same device. Always True: every op here is
-    reproducible.
+    """Return whether the same call gives the same bits on the same device. Always True.
 
     No kernel adds floating-point numbers in an order that varies (no float atomics), and cuBLAS
     gets a workspace of its own for each stream, which makes it reproducible too.
 
+    Returns
+    -------
+    bool
+        True.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cuda.deterministic()
     True

@@ -32,8 +32,9 @@ MOST_GRAPHS = 32  # kinds of arguments a function remembers; the one used longes
 
 
 def graph(fn: Callable) -> Graphed:
-    """A function that does the work of `fn` by replaying a CUDA graph: one driver call instead of
-    one per kernel.
+    """Make a function that does the work of `fn` by replaying a CUDA graph.
+
+    It takes one driver call instead of one per kernel.
 
         step = cm.cuda.graph(train_step)
         loss = step(parameters, state, images, labels)
@@ -76,15 +77,19 @@ def graph(fn: Callable) -> Graphed:
     Raises
     ------
     DeviceError
-        There is no GPU, or an argument is a cudamath array on the CPU. (At the call.)
+        There is no GPU, or an argument is a cudamath array on the CPU. (At the call.).
     RuntimeError
         `fn` does what a graph cannot hold; the message names it. Nothing was done then.
     TypeError
         An argument is neither an array nor hashable, or a gradient is being recorded through the
         graph.
 
+    Notes
+    -----
     Gradients: take them inside `fn`; a graph cannot be differentiated.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     step = cm.cuda.graph(lambda x: cm.exp(x) + 1)
@@ -118,7 +123,15 @@ class _Kind:
 
 
 class Graphed:
-    """What `graph` returns: call it like the function."""
+    """A function that replays CUDA graphs, returned by `graph`.
+
+    Call it like the function.
+
+    Parameters
+    ----------
+    fn : callable
+        Function of arrays.
+    """
 
     def __init__(self, fn: Callable):
         self._fn = fn
@@ -131,11 +144,11 @@ class Graphed:
 
     @property
     def graphs(self) -> int:
-        """How many graphs are held."""
+        """Number of graphs that are held."""
         return sum(kind.replay is not None for kind in self._kinds.values())
 
     def clear(self) -> None:
-        """Forget all graphs and give their memory back."""
+        """Drop all graphs and release their memory."""
         with self._lock:
             self._kinds.clear()
 
@@ -255,12 +268,14 @@ class Graphed:
         for i in replay.written:
             refuse_read_only("graph", leaves[i])
             _copy(leaves[i], replay.inputs[i])
-        given = {id(x): leaves[i] for i, x in enumerate(replay.inputs) if isinstance(x, ndarray)}
+        arguments = {
+            id(x): leaves[i] for i, x in enumerate(replay.inputs) if isinstance(x, ndarray)
+        }
         own = replay.graph.stream
         out = []
         for leaf in replay.outputs:
-            if id(leaf) in given:  # an argument returned
-                leaf = given[id(leaf)]
+            if id(leaf) in arguments:  # an argument returned
+                leaf = arguments[id(leaf)]
             elif isinstance(leaf, ndarray) and getattr(leaf._owner, "stream", None) is own:
                 leaf = _copied(leaf)
             out.append(leaf)
@@ -303,8 +318,15 @@ def _copied(x: ndarray) -> ndarray:
 
 
 class Capture:
-    """What `capture` gives: `replay()` does the recorded work, `nodes` counts its kernels and
-    copies."""
+    """A recorded sequence of work, returned by `capture`.
+
+    `replay()` does the recorded work, and `nodes` counts its kernels and copies.
+
+    Parameters
+    ----------
+    device : int
+        Ordinal of the device.
+    """
 
     def __init__(self, device: int):
         self._recording = runtime.Capture(device)
@@ -312,7 +334,7 @@ class Capture:
 
     @property
     def nodes(self) -> int:
-        """How many kernels and copies were recorded."""
+        """Number of recorded kernels and copies."""
         return self._recording.graph.nodes
 
     def replay(self) -> None:
@@ -329,13 +351,24 @@ class Capture:
 
 
 def capture(device: int | None = None) -> Capture:
-    """Context: what this thread launches inside is recorded and not run; `replay()` then runs it,
-    as often as called.
+    """Context: record the launches of this thread instead of running them.
+
+    `replay()` of the result runs them, as often as it is called.
 
     Arrays made inside belong to the graph and hold results after a replay, until the next one. To
     use other inputs, write them into the arrays that were used inside (`x[...] = new`). What `fn`
     of `graph` must not do, must not be done here. Run the same work once before, so that its
     kernels are compiled.
+
+    Parameters
+    ----------
+    device : int, optional
+        Ordinal of the device. The default is the active one.
+
+    Returns
+    -------
+    Capture
+        The recorded work.
 
     Raises
     ------
@@ -344,6 +377,8 @@ def capture(device: int | None = None) -> Capture:
     RuntimeError
         Something that a graph cannot hold was done inside.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     x = cm.zeros(4)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.array import ndarray, over
 from ..core.asarray import asarray, same_device
+from ..core.bounded_cache import store
 from ..core.devices import CPU, device_of
 from ..core.dispatch.arguments import Input, Scalar
 from ..core.dispatch.plan import Plan
@@ -104,12 +105,14 @@ def _arguments(name: str, args: tuple) -> tuple[list[ndarray], list[Any], list[A
 
 
 def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) -> None:
-    """Launch your own `@cuda.jit` kernel on the current stream: compiled once, cached on disk,
-    launched in a few us.
+    """Launch your own `@cuda.jit` kernel on the current stream.
+
+    It is compiled once, cached on disk, and launched in a few us.
 
     Parameters
     ----------
     kernel : function decorated with numba.cuda.jit
+        Kernel decorated with numba.cuda.jit.
     grid, block : int or up to three ints
         Blocks, and threads per block.
     *args : arrays on one GPU, or numbers
@@ -117,7 +120,7 @@ def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) ->
         arrays made by `pinned` or `managed`. The kernel sees them as Numba shows arrays; bfloat16
         as uint16, 0-d arrays as shape (1,). Python ints are int64, floats float64; NumPy scalars
         keep their type (`np.float32(0.5)`).
-    shared : int
+    shared : int, default 0
         Bytes of dynamic shared memory, also beyond 48 KiB where the device allows it.
 
     Raises
@@ -130,8 +133,12 @@ def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) ->
         The launch was refused (a block too large, ...). What goes wrong inside the kernel is raised
         later, at the next synchronisation.
 
+    Notes
+    -----
     Nothing is recorded for gradients.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> def scale(x, factor):
     ...     i = cuda.grid(1)
@@ -164,9 +171,7 @@ def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) ->
         run = Plan([], [step]).bind(
             user.__name__, [x._layout for x in arrays], len(scalars), device
         )
-        if len(runtime.user_launches) >= _MOST_LAUNCHES:
-            runtime.user_launches.clear()
-        runtime.user_launches[key] = run
+        store(runtime.user_launches, key, run, _MOST_LAUNCHES)
     run(*arrays, *scalars)
 
 
@@ -184,10 +189,20 @@ def _step(kernel: Any, grid: Size, block: Size, kinds: list[Any], shared: int) -
 
 
 class CompiledKernel:
-    """A kernel compiled for given arguments, and what it takes of a multiprocessor.
+    """A kernel compiled for given arguments, and its use of a multiprocessor.
 
-    registers: a thread; local: bytes a thread spilled to or kept in local memory; shared: bytes of
-    static shared memory a block; max_threads: a block.
+    Attributes: `registers` of a thread; `local`, the bytes of a thread that are spilled to or kept
+    in local memory; `shared`, the bytes of static shared memory of a block; `max_threads` of a
+    block.
+
+    Parameters
+    ----------
+    function : kernel_launch.Function
+        Loaded function.
+    kernel : object
+        Compiled kernel.
+    shared : int
+        Bytes of dynamic shared memory.
     """
 
     def __init__(self, function: kernel_launch.Function, kernel: Any, shared: int):
@@ -203,11 +218,33 @@ class CompiledKernel:
         launch(self._kernel, grid, block, *args, shared=self._shared)
 
     def blocks_per_multiprocessor(self, block: int) -> int:
-        """How many blocks of this many threads one multiprocessor holds at a time."""
+        """Return the number of blocks that one multiprocessor holds at a time.
+
+        Parameters
+        ----------
+        block : int
+            Number of threads of a block.
+
+        Returns
+        -------
+        int
+            Number of blocks.
+        """
         return self._function.occupancy(block, self._shared)
 
     def occupancy(self, block: int) -> float:
-        """The part of a multiprocessor's threads that blocks of this size fill, 0 to 1."""
+        """Return the share of a multiprocessor's threads that blocks of this size fill.
+
+        Parameters
+        ----------
+        block : int
+            Number of threads of a block.
+
+        Returns
+        -------
+        float
+            Share from 0 to 1.
+        """
         return self.blocks_per_multiprocessor(block) * block / _threads(self._function.device)
 
     def __repr__(self) -> str:
@@ -229,7 +266,12 @@ def compile_kernel(kernel: Any, *args: Any, shared: int = 0) -> CompiledKernel:
 
     Parameters
     ----------
-    kernel, args, shared : see `launch`
+    kernel : see `launch`
+        Kernel decorated with numba.cuda.jit.
+    *args : see `launch`
+        Positional arguments of the function.
+    shared : see `launch`, default 0
+        Bytes of dynamic shared memory.
 
     Returns
     -------
@@ -240,6 +282,8 @@ def compile_kernel(kernel: Any, *args: Any, shared: int = 0) -> CompiledKernel:
     ------
     DeviceError, TypeError : see `launch`
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> def fill(x):
     ...     x[cuda.grid(1)] = 1
@@ -260,10 +304,36 @@ def _compiled(name: str, kernel: Any, args: tuple, shared: int) -> CompiledKerne
 
 
 def occupancy(kernel: Any, block: Size, *args: Any, shared: int = 0) -> float:
-    """The part of a multiprocessor's threads that a kernel fills with blocks of this size, 0 to 1.
+    """Return the share of a multiprocessor's threads that blocks of this size fill.
 
-    Parameters: see `launch`; the arguments are examples. Raises: see `launch`.
+    Parameters
+    ----------
+    kernel : object
+        Function decorated with numba.cuda.jit.
+    block : int or up to three ints
+        Threads per block.
+    *args : arrays on one GPU, or numbers
+        Examples of the arguments, as for `launch`.
+    shared : int, default 0
+        Bytes of dynamic shared memory.
 
+    Returns
+    -------
+    float
+        Share from 0 to 1.
+
+    Raises
+    ------
+    DeviceError
+        There is no GPU, or arrays are on different devices.
+    TypeError
+        An argument is neither an array on the GPU nor a number.
+    CudaError
+        The launch was refused (a block too large, ...). What goes wrong inside the kernel is raised
+        later, at the next synchronisation.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> def fill(x):
     ...     x[cuda.grid(1)] = 1
@@ -276,14 +346,40 @@ def occupancy(kernel: Any, block: Size, *args: Any, shared: int = 0) -> float:
 
 
 def suggest_launch(kernel: Any, count: int, *args: Any, shared: int = 0) -> tuple[int, int]:
-    """(grid, block) for `count` threads of a one-dimensional kernel: the block size that fills the
-    device best.
+    """Return the grid and the block size that fill the device best.
 
-    Of equally good sizes the one nearest 256 is taken.
+    The kernel is one-dimensional. Among equally good sizes the one nearest to 256 is taken.
 
-    Parameters: see `launch`; the arguments are examples. Raises: see `launch`; ValueError for a
-    count below 1.
+    Parameters
+    ----------
+    kernel : object
+        Function decorated with numba.cuda.jit.
+    count : int
+        Number of threads.
+    *args : arrays on one GPU, or numbers
+        Examples of the arguments, as for `launch`.
+    shared : int, default 0
+        Bytes of dynamic shared memory.
 
+    Returns
+    -------
+    tuple of int
+        The pair (grid, block).
+
+    Raises
+    ------
+    ValueError
+        `count` is below 1.
+    DeviceError
+        There is no GPU, or arrays are on different devices.
+    TypeError
+        An argument is neither an array on the GPU nor a number.
+    CudaError
+        The launch was refused (a block too large, ...). What goes wrong inside the kernel is raised
+        later, at the next synchronisation.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> def fill(x):
     ...     x[cuda.grid(1)] = 1

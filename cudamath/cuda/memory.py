@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core import cpu_pool, dtypes
 from ..core.shapes import normalize_shape
+from ..core.typing import DTypeLike
 from ..runtime import device as devices
 from ..runtime import memory
 from ..runtime.errors import user_line
@@ -51,12 +52,19 @@ def _pool(device: Any, name: str) -> Pool | None:
 
 
 def memory_stats(device: int | None = None) -> dict[str, Any]:
-    """Memory of a device (the active one by default), in bytes. All zero without a GPU.
+    """Return the memory statistics of a device, in bytes; all are 0 without a GPU.
+
+    All zero without a GPU.
+
+    Parameters
+    ----------
+    device : int, optional
+        Device of the result. The default is the default device.
 
     Returns
     -------
     dict
-        allocated: in live arrays and scratch; peak: its maximum since `reset_peak_memory_stats`;
+        Allocated: in live arrays and scratch; peak: its maximum since `reset_peak_memory_stats`;
         reserved: held from the driver; reserved_peak; cached: reserved and not in use;
         fragmentation: the part of the cached bytes outside the largest cached block, 0 to 1; free,
         total: of the device, as the driver sees them; limit, cache_limit: as set, or None;
@@ -68,6 +76,8 @@ def memory_stats(device: int | None = None) -> dict[str, Any]:
     DeviceError
         A device was named that does not exist.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> stats = cm.cuda.memory_stats()
     >>> stats["reserved"] == stats["allocated"] + stats["cached"]
@@ -110,9 +120,22 @@ def memory_stats(device: int | None = None) -> dict[str, Any]:
 
 
 def memory_allocated(device: int | None = None) -> int:
-    """Bytes in live arrays on a device (the active one by default), block rounding included; 0
-    without a GPU.
+    """Return the bytes in live arrays on a device; 0 without a GPU.
 
+    The rounding of blocks is included.
+
+    Parameters
+    ----------
+    device : int, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    int
+        Number of bytes.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cuda.memory_allocated() <= cm.cuda.max_memory_allocated()
     True
@@ -122,8 +145,22 @@ def memory_allocated(device: int | None = None) -> int:
 
 
 def memory_reserved(device: int | None = None) -> int:
-    """Bytes held from the driver: in live arrays, and cached for the next ones; 0 without a GPU.
+    """Return the bytes held from the driver, in use or cached; 0 without a GPU.
 
+    0 without a GPU.
+
+    Parameters
+    ----------
+    device : int, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    int
+        Number of bytes.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cuda.memory_reserved() >= cm.cuda.memory_allocated()
     True
@@ -133,9 +170,22 @@ def memory_reserved(device: int | None = None) -> int:
 
 
 def max_memory_allocated(device: int | None = None) -> int:
-    """The most bytes that were in live arrays at a time, since the start or
-    `reset_peak_memory_stats`.
+    """Return the largest number of bytes in live arrays at a time.
 
+    It counts since the start or the last `reset_peak_memory_stats`.
+
+    Parameters
+    ----------
+    device : int, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    int
+        Number of bytes.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cuda.reset_peak_memory_stats()
     >>> cm.cuda.max_memory_allocated() == cm.cuda.memory_allocated()
@@ -146,9 +196,17 @@ def max_memory_allocated(device: int | None = None) -> int:
 
 
 def reset_peak_memory_stats(device: int | None = None) -> None:
-    """Start the peaks (`peak`, `reserved_peak`) anew from what is in use now. Nothing to do without
-    a GPU.
+    """Restart the peaks (`peak`, `reserved_peak`) from the memory in use now.
 
+    Without a GPU it does nothing.
+
+    Parameters
+    ----------
+    device : int, optional
+        Device of the result. The default is the default device.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cuda.reset_peak_memory_stats()
     """
@@ -158,8 +216,20 @@ def reset_peak_memory_stats(device: int | None = None) -> None:
 
 
 def memory_summary(device: int | None = None) -> str:
-    """The statistics of `memory_stats` as a table to read.
+    """Return the statistics of `memory_stats` as a table to read.
 
+    Parameters
+    ----------
+    device : int, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    str
+        The table.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> "allocated" in cm.cuda.memory_summary()
     True
@@ -185,12 +255,18 @@ def memory_summary(device: int | None = None) -> str:
 
 
 def empty_cache(device: int | None = None) -> None:
-    """Return all cached memory of a device to the driver, so that other programs can use it. Waits
-    for the device.
+    """Return all cached memory of a device to the driver, for other programs.
 
-    Memory that a CUDA graph uses stays. What is kept of large results on the CPU (256 MiB at most)
-    is given back too.
+    The call waits for the device. Memory that a CUDA graph uses stays. The memory kept for large
+    results on the CPU (256 MiB at most) is released too.
 
+    Parameters
+    ----------
+    device : int, optional
+        Device of the result. The default is the default device.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cuda.empty_cache()
     """
@@ -205,6 +281,13 @@ def set_memory_fraction(fraction: float, device: int | None = None) -> None:
 
     CUDAMATH_MEMORY_FRACTION does the same from outside.
 
+    Parameters
+    ----------
+    fraction : float
+        Largest share of the memory, in (0, 1].
+    device : int, optional
+        Device of the result. The default is the default device.
+
     Raises
     ------
     ValueError
@@ -212,6 +295,8 @@ def set_memory_fraction(fraction: float, device: int | None = None) -> None:
     DeviceError
         There is no such device.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     cm.cuda.set_memory_fraction(0.9)
@@ -220,10 +305,18 @@ def set_memory_fraction(fraction: float, device: int | None = None) -> None:
 
 
 def set_cache_size(size: str | int | None, device: int | None = None) -> None:
-    """Keep at most this much freed memory for reuse ("2GB", "512 MiB" or bytes; GB means 2^30);
-    None: no limit.
+    """Limit the freed memory that is kept for reuse.
+
+    The size is "2GB", "512 MiB" or a number of bytes (GB means 2^30). None is no limit.
 
     CUDAMATH_CACHE_SIZE does the same from outside.
+
+    Parameters
+    ----------
+    size : str or int or None
+        Shape of the result. The default is the shape to which the parameters broadcast.
+    device : int, optional
+        Device of the result. The default is the default device.
 
     Raises
     ------
@@ -232,6 +325,8 @@ def set_cache_size(size: str | int | None, device: int | None = None) -> None:
     DeviceError
         There is no such device.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     cm.cuda.set_cache_size(None)
@@ -272,6 +367,8 @@ def configure_pool(
     DeviceError
         There is no such device.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     cm.cuda.configure_pool(initial="16MB")
@@ -297,16 +394,24 @@ def configure_pool(
 
 
 def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
-    """Every live buffer of a device (the active one by default), the largest first; empty without a
-    GPU.
+    """Return every live buffer of a device, the largest first; empty without a GPU.
+
+    Empty without a GPU.
+
+    Parameters
+    ----------
+    device : int, optional
+        Device of the result. The default is the default device.
 
     Returns
     -------
     list of dict
-        device, address, nbytes (of the block), stream (address), arrays: shapes and dtypes of the
+        Device, address, nbytes (of the block), stream (address), arrays: shapes and dtypes of the
         ndarrays that use it; line: the Python line that made it, where `memory_debugging` was on
         then, else None.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> all(row["nbytes"] >= 512 for row in cm.cuda.memory_snapshot())
     True
@@ -316,11 +421,11 @@ def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
     pool = _pool(device, "memory_snapshot")
     if pool is None:
         return []
-    found: list[Buffer] = []
+    buffers: list[Buffer] = []
     users: dict[int, list[str]] = collections.defaultdict(list)
     for obj in gc.get_objects():
         if type(obj) is Buffer and obj.stream.device == pool.device:
-            found.append(obj)
+            buffers.append(obj)
         elif type(obj) is ndarray and type(obj._owner) is Buffer:
             users[id(obj._owner)].append(f"{obj.dtype}{list(obj.shape)}")
     return [
@@ -332,7 +437,7 @@ def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
             "arrays": users[id(b)],
             "line": _lines.get((pool.device, b.address), (0, None))[1],
         }
-        for b in sorted(found, key=lambda b: -b.size)
+        for b in sorted(buffers, key=lambda b: -b.size)
     ]
 
 
@@ -354,14 +459,23 @@ _allocate = memory.allocate
 
 
 class MemoryReport:
-    """What `memory_debugging` saw: `leaks`, rows of `memory_snapshot` for what was made inside and
-    lived at the end."""
+    """Allocations that `memory_debugging` observed.
+
+    `leaks` are the rows of `memory_snapshot` of the memory that was allocated inside and was still
+    held at the end.
+    """
 
     def __init__(self) -> None:
         self.leaks: list[dict[str, Any]] = []
 
     def by_line(self) -> list[tuple[str, int, int]]:
-        """(line, buffers, bytes) of the leaks, the most bytes first."""
+        """Return the leaks by line: (line, buffers, bytes), the most bytes first.
+
+        Returns
+        -------
+        list of tuple of (str, int, int)
+            The rows.
+        """
         totals: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
         for row in self.leaks:
             totals[row["line"]][0] += 1
@@ -384,12 +498,18 @@ class MemoryReport:
 
 @contextmanager
 def memory_debugging() -> Iterator[MemoryReport]:
-    """Context: the Python line of every allocation is noted, and what is still held at the end is
-    reported.
+    """Context: report the allocations that are still held at the end, by Python line.
 
-    `print(report)` lists it by line. Costs a few microseconds an allocation inside, nothing
+    `print(report)` lists them. It costs a few microseconds for each allocation inside, and nothing
     outside.
 
+    Yields
+    ------
+    MemoryReport
+        The result, which is complete at the end of the block.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> with cm.cuda.memory_debugging() as report:
     ...     y = cm.zeros(3) + 1
@@ -435,7 +555,7 @@ def set_memory_callback(
         `threshold` of the limit (of the device's memory where none is set); told again only after
         it was below. "exhausted": an allocation is about to raise OutOfMemoryError. None: no
         function is called. Called in the allocating thread; what it raises, the allocation raises.
-    threshold : float
+    threshold : float, default 0.9
         In (0, 1].
     device : int, optional
         The active one by default.
@@ -447,6 +567,8 @@ def set_memory_callback(
     DeviceError
         There is no such device.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     cm.cuda.set_memory_callback(lambda stats: print(stats["event"]))
@@ -484,9 +606,10 @@ def _host_array(name: str, shape: int | Sequence[int], dtype: Any) -> np.ndarray
     return np.ndarray(lengths, kind, buffer=buffer.bytes())
 
 
-def pinned(shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
-    """A NumPy array in page-locked memory: copies from and to it are asynchronous and faster.
-    Elements are undefined.
+def pinned(shape: int | Sequence[int], dtype: DTypeLike = np.float32) -> np.ndarray:
+    """Make a NumPy array in page-locked memory, for asynchronous and faster copies.
+
+    The elements are undefined.
 
     `x.copy_to(host, stream=s)` and `cm.asarray(host).copy_to(x, stream=s)` return at once; wait for
     `s` before touching the array. Page-locked memory is taken from all programs: use it for
@@ -495,8 +618,14 @@ def pinned(shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
     Parameters
     ----------
     shape : int or sequence of int
-    dtype : dtype
-        float32 by default.
+        Shape of the result.
+    dtype : dtype, default np.float32
+        The default is float32.
+
+    Returns
+    -------
+    numpy.ndarray
+        Array in page-locked memory.
 
     Raises
     ------
@@ -505,6 +634,8 @@ def pinned(shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
     OutOfMemoryError
         The system has not that much to lock.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     host = cm.cuda.pinned((2, 3), cm.float32)
@@ -513,15 +644,33 @@ def pinned(shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
     return _host_array("pinned", shape, dtype)
 
 
-def managed(shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
-    """A NumPy array in managed (unified) memory, which kernels see too (`cm.cuda.launch` takes it
-    as it is).
+def managed(shape: int | Sequence[int], dtype: DTypeLike = np.float32) -> np.ndarray:
+    """Make a NumPy array in managed (unified) memory, which kernels can access too.
 
-    Pages move to where they are touched. Elements are undefined. Wait (`synchronize`) before
-    touching on the host what a kernel writes.
+    `cm.cuda.launch` takes it as it is. Pages move to the device that accesses them. The elements
+    are undefined. Call `synchronize` before the host reads what a kernel writes.
 
-    Parameters, raises: see `pinned`.
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape of the result.
+    dtype : dtype, default np.float32
+        The default is float32.
 
+    Returns
+    -------
+    numpy.ndarray
+        Array in managed memory.
+
+    Raises
+    ------
+    DeviceError
+        There is no GPU.
+    OutOfMemoryError
+        The system has not that much to lock.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     shared = cm.cuda.managed(1000, cm.float32)

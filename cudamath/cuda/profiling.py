@@ -29,17 +29,18 @@ __all__ = [
 
 @contextmanager
 def profile(*, nvtx: bool = True) -> Iterator[Profile]:
-    """Context: device times of every kernel, library call and copy inside. `print(p)` shows them as
-    a table.
+    """Context: device times of every kernel, library call and copy inside.
+
+    `print(p)` shows them as a table.
 
     Parameters
     ----------
-    nvtx : bool
+    nvtx : bool, default True
         Also mark the launches as NVTX ranges for Nsight Systems, where the package nvtx is
         installed.
 
-    Returns
-    -------
+    Yields
+    ------
     Profile
         `p.stats()`: rows with name, kind, device, count, total_us, mean_us, min_us, max_us, nbytes,
         gb_per_s, operations and tflop_per_s (of products, convolutions, attention and Fourier
@@ -57,6 +58,8 @@ def profile(*, nvtx: bool = True) -> Iterator[Profile]:
     RuntimeError
         Another profile is being taken.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     a = cm.ones((1024, 1024))
@@ -76,8 +79,16 @@ def profile(*, nvtx: bool = True) -> Iterator[Profile]:
 
 
 def enable_profiling(enabled: bool = True, *, nvtx: bool = True) -> None:
-    """Switch profiling on or off for the whole process; `performance_stats` and `export_report`
-    give the results.
+    """Switch profiling on or off for the whole process.
+
+    `performance_stats` and `export_report` give the results.
+
+    Parameters
+    ----------
+    enabled : bool, default True
+        Whether profiling is on.
+    nvtx : bool, default True
+        Whether ranges are also shown in Nsight Systems.
 
     Raises
     ------
@@ -86,6 +97,8 @@ def enable_profiling(enabled: bool = True, *, nvtx: bool = True) -> None:
     RuntimeError
         It is switched on while a `profile()` context is open.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     cm.cuda.enable_profiling()
@@ -104,8 +117,17 @@ def enable_profiling(enabled: bool = True, *, nvtx: bool = True) -> None:
 
 
 def performance_stats() -> list[dict[str, Any]]:
-    """Rows of the profile that began last (see `profile`); empty if there was none.
+    """Return the rows of the profile that began last; empty if there was none.
 
+    See `profile`.
+
+    Returns
+    -------
+    list of dict
+        The rows.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> isinstance(cm.cuda.performance_stats(), list)
     True
@@ -115,14 +137,22 @@ def performance_stats() -> list[dict[str, Any]]:
 
 
 def export_report(path: str | os.PathLike) -> None:
-    """Write the profile that began last as JSON, which chrome://tracing and Perfetto open as a
-    trace.
+    """Write the profile that began last as JSON.
+
+    Chrome://tracing and Perfetto open it as a trace.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        Path of the file.
 
     Raises
     ------
     RuntimeError
         There was no profile.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.performance_stats():
     ...     cm.cuda.export_report("profile.json")
@@ -137,12 +167,23 @@ def export_report(path: str | os.PathLike) -> None:
 
 @contextmanager
 def annotate(name: str) -> Iterator[None]:
-    """Context: a named range, shown in the trace of the profile being taken and in Nsight Systems
-    (NVTX).
+    """Context: a named range in the trace of a profile and in Nsight Systems (NVTX).
 
-    The range is of host time, from entering to leaving. Does nothing where nothing is being
+    The range is of host time, from entering to leaving. It does nothing where nothing is being
     profiled.
 
+    Parameters
+    ----------
+    name : str
+        Name of the range.
+
+    Yields
+    ------
+    None
+        Nothing.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> with cm.cuda.annotate("forward"):
     ...     y = cm.ones(3) + 1
@@ -157,13 +198,19 @@ def annotate(name: str) -> Iterator[None]:
 
 @contextmanager
 def launch_lines() -> Iterator[None]:
-    """Context: remember the Python line of each launch, so that an asynchronous fault is reported
-    with the lines.
+    """Context: report asynchronous faults with the Python line of each launch.
 
     A kernel that reads a bad address fails later, at some other call. The error then names the
     kernels launched last; inside this context (or with CUDAMATH_LAUNCH_LINES=1 in the environment)
-    each with the line that launched it. It costs about 0.5 us per launch.
+    each one with the line that launched it. It costs about 0.5 us per launch.
 
+    Yields
+    ------
+    None
+        Nothing.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> with cm.cuda.launch_lines():
     ...     y = cm.ones(3) + 1
@@ -184,10 +231,12 @@ def cache_info() -> dict[str, Any]:
     Returns
     -------
     dict
-        directory (CUDAMATH_CACHE_DIR, or the user's cache folder); kernels, nbytes: files there;
+        Directory (CUDAMATH_CACHE_DIR, or the user's cache folder); kernels, nbytes: files there;
         compiled, loaded_from_disk: by this process; on_devices: kernels loaded on a GPU by this
         process.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> sorted(cm.cuda.cache_info())
     ['compiled', 'directory', 'kernels', 'loaded_from_disk', 'nbytes', 'on_devices']
@@ -205,9 +254,17 @@ def cache_info() -> dict[str, Any]:
 
 
 def clear_kernel_cache() -> int:
-    """Delete every compiled kernel on disk; returns how many there were. Loaded kernels stay
-    loaded.
+    """Delete every compiled kernel on disk; loaded kernels stay loaded.
 
+    Loaded kernels stay loaded.
+
+    Returns
+    -------
+    int
+        Number of deleted kernels.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> count = cm.cuda.cache_info()["kernels"]  # cm.cuda.clear_kernel_cache() would delete so many
     """
@@ -215,13 +272,16 @@ def clear_kernel_cache() -> int:
 
 
 def warm_up(fn: Callable | None = None, *args: Any, device: int | None = None) -> float:
-    """Pay the costs of a first use now: context, compiler, cuBLAS, and the kernels of `fn(*args)`
-    if it is given.
+    """Pay the costs of a first use now.
+
+    These are the context, the compiler, cuBLAS, and the kernels of `fn(*args)` if it is given.
 
     Parameters
     ----------
     fn : callable, optional
         Called once with `args`; its result is dropped.
+    *args : object
+        Positional arguments of the function.
     device : int, optional
         The active one by default.
 
@@ -235,6 +295,8 @@ def warm_up(fn: Callable | None = None, *args: Any, device: int | None = None) -
     DeviceError
         There is no such device.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
     ...     seconds = cm.cuda.warm_up(cm.exp, cm.zeros(10))
@@ -255,8 +317,15 @@ def warm_up(fn: Callable | None = None, *args: Any, device: int | None = None) -
 
 
 def set_matmul_precision(precision: str) -> None:
-    """`cm.set_matmul_precision`: "highest" (float32 means float32) or "tf32".
+    """Choose the precision of float32 products: the same as `cm.set_matmul_precision`.
 
+    Parameters
+    ----------
+    precision : str
+        "highest" (float32) or "tf32".
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cuda.set_matmul_precision("highest")
     """

@@ -15,6 +15,7 @@ from ..core.devices import set_default_device
 from ..core.dispatch.checks import require
 from ..core.dtypes import INEXACT, NUMERIC, REAL, Category, compute_dtype
 from ..core.shapes import normalize_axis
+from ..core.typing import ArrayLike, Tree
 from ..runtime import device as runtime
 from ..runtime.mpi import world
 
@@ -43,11 +44,22 @@ OPS: dict[str, tuple[Callable[..., Any], Any]] = {  # name -> (of two arrays, th
 
 
 def rank() -> int:
-    """The number of this process among those that `mpiexec` started together, from 0 on; 0 if it is
-    alone.
+    """Return the number of this process among those that `mpiexec` started together.
 
-    Raises: ImportError (mpiexec started it, but mpi4py is not installed).
+    Numbers begin at 0. A process alone has the number 0.
 
+    Returns
+    -------
+    int
+        The number.
+
+    Raises
+    ------
+    ImportError
+        `mpiexec` started the process, but mpi4py is not installed.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.distributed.rank()
     0
@@ -56,10 +68,20 @@ def rank() -> int:
 
 
 def size() -> int:
-    """How many processes `mpiexec` started together; 1 for a process that is alone.
+    """Return the number of processes that `mpiexec` started together; 1 for a process alone.
 
-    Raises: as `rank`.
+    Returns
+    -------
+    int
+        The number.
 
+    Raises
+    ------
+    ImportError
+        `mpiexec` started the process, but mpi4py is not installed.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.distributed.size()
     1
@@ -68,10 +90,20 @@ def size() -> int:
 
 
 def local_rank() -> int:
-    """The number of this process among those on the same machine, from 0 on.
+    """Return the number of this process among those on the same machine, from 0 on.
 
-    Raises: as `rank`.
+    Returns
+    -------
+    int
+        The number.
 
+    Raises
+    ------
+    ImportError
+        `mpiexec` started the process, but mpi4py is not installed.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.distributed.local_rank()
     0
@@ -80,11 +112,22 @@ def local_rank() -> int:
 
 
 def use_own_device() -> str:
-    """Makes GPU number `local_rank()` (beginning again after the last one) the default device;
-    without a GPU the CPU stays it.
+    """Make GPU number `local_rank()` the default device.
 
-    Returns: the device's name. Raises: as `rank`.
+    The numbers begin again after the last GPU. Without a GPU the CPU stays the default device.
 
+    Returns
+    -------
+    str
+        Name of the device.
+
+    Raises
+    ------
+    ImportError
+        `mpiexec` started the process, but mpi4py is not installed.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.distributed.use_own_device() == cm.default_device()
     True
@@ -96,10 +139,15 @@ def use_own_device() -> str:
 
 
 def barrier() -> None:
-    """Waits until all processes have come here.
+    """Wait until all processes have called this function.
 
-    Raises: as `rank`.
+    Raises
+    ------
+    ImportError
+        `mpiexec` started the process, but mpi4py is not installed.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.distributed.barrier()
     """
@@ -188,24 +236,42 @@ def _operation(name: str, op: str) -> Any:
     return OPS[op][1]
 
 
-def all_reduce(tree: Any, op: str = "sum") -> Any:
-    """The sum, mean, maximum or minimum over all processes of each array of a tree; every process
-    gets the result.
+def all_reduce(tree: Tree, op: str = "sum") -> Any:
+    """Return the sum, mean, maximum or minimum over all processes of each array of a tree.
 
-    Arrays of one dtype travel together. Each process reduces a share of the numbers and hands it to
-    the others, so that twice the tree's bytes leave each process, however many there are.
+    Every process gets the result. Arrays of one dtype travel together. Each process reduces a share
+    of the numbers and sends it to the others, so that each process sends twice the tree's bytes,
+    regardless of their number.
 
-    Args:
-        tree: arrays (float16 to complex128; integers too, except for "mean"; numbers become
-        arrays), the same structure,
-            shapes and dtypes in every process.
-        op: "sum", "mean", "max" or "min" (NaN wins; no complex numbers).
+    Parameters
+    ----------
+    tree : tree
+        Arrays (float16 to complex128; also integers, except for "mean"). Numbers become arrays.
+        Structure, shapes and dtypes are the same in every process.
+    op : str, default "sum"
+        "sum", "mean", "max" or "min". NaN takes precedence in the last two, which take no complex
+        numbers.
 
-    Returns: the tree, of new arrays on the devices of the old ones; of a process that is alone, its
-    own arrays. Raises: ValueError (an unknown op; processes that pass different trees), TypeError
-    (dtype; arrays that carry a gradient). Gradient: none. Deterministic: in the order of the ranks,
-    16-bit numbers in float32; every process has the same bits.
+    Returns
+    -------
+    tree
+        Tree of new arrays on the devices of the old ones. A process without others gets its own
+        arrays.
 
+    Raises
+    ------
+    ValueError
+        The operation is unknown, or the processes pass different trees.
+    TypeError
+        The dtype is not supported, or a gradient of an array is being recorded.
+
+    Notes
+    -----
+    The result has no gradient. The order of the sums is that of the ranks, with 16-bit numbers in
+    float32: every process has the same bits.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.distributed.all_reduce({"loss": cm.array([1.0, 2.0])}, "mean")["loss"].tolist()
     [1.0, 2.0]
@@ -226,16 +292,38 @@ def all_reduce(tree: Any, op: str = "sum") -> Any:
     return structure.unflatten(found)
 
 
-def broadcast(tree: Any, root: int = 0) -> Any:
-    """The arrays of process `root`, for all: parameters before training, so that all begin alike.
+def broadcast(tree: Tree, root: int = 0) -> Any:
+    """Return the arrays of process `root` in all processes.
 
-    Args: tree: arrays (numbers become arrays) of any dtype; other processes' have the same
-    structure, shapes and dtypes, their
-        values do not matter; root: whose.
-    Returns: the tree, of new arrays on the devices of the old ones; of a process that is alone, its
-    own arrays. Raises: ValueError (no such process; processes that pass different trees), TypeError
-    (arrays that carry a gradient). Gradient: none.
+    For parameters before training: all processes then begin alike.
 
+    Parameters
+    ----------
+    tree : tree
+        Arrays of any dtype. Numbers become arrays. The trees of the other processes have the same
+        structure, shapes and dtypes, and their values do not matter.
+    root : int, default 0
+        Rank of the process whose arrays are sent.
+
+    Returns
+    -------
+    tree
+        Tree of new arrays on the devices of the old ones. A process without others gets its own
+        arrays.
+
+    Raises
+    ------
+    ValueError
+        There is no such process, or the processes pass different trees.
+    TypeError
+        A gradient of an array is being recorded.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.distributed.broadcast([cm.ones(2), 3.0])[1].tolist()
     3.0
@@ -255,14 +343,35 @@ def broadcast(tree: Any, root: int = 0) -> Any:
     )
 
 
-def all_gather(x: Any, axis: int = 0) -> ndarray:
+def all_gather(x: ArrayLike, axis: int = 0) -> ndarray:
     """The arrays of all processes one after another along an axis, in the order of the ranks.
 
-    Args: x: array of any dtype, the same shape in every process (0-d: as one of length 1); axis:
-    along which. Returns: array on the device of x, `size()` times as long along that axis. Raises:
-    ValueError (axis; processes that pass different shapes), TypeError (an array that carries a
-    gradient). Gradient: none.
+    Parameters
+    ----------
+    x : array_like
+        Array of any dtype, of the same shape in every process. An array without dimensions counts
+        as one of length 1.
+    axis : int, default 0
+        Axis along which the arrays are joined.
 
+    Returns
+    -------
+    ndarray
+        Array on the device of `x`. Its length along that axis is `size()` times as large.
+
+    Raises
+    ------
+    ValueError
+        The axis is out of range, or the processes pass different shapes.
+    TypeError
+        A gradient of the array is being recorded.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.distributed.all_gather(cm.array([1, 2])).tolist()
     [1, 2]
@@ -280,20 +389,41 @@ def all_gather(x: Any, axis: int = 0) -> ndarray:
     return asarray(np.concatenate(parts, axis), device=x.device)
 
 
-def reduce_scatter(x: Any, op: str = "sum") -> ndarray:
-    """This process's share, along the first axis, of the sum, mean, maximum or minimum over all
-    processes of an array.
+def reduce_scatter(x: ArrayLike, op: str = "sum") -> ndarray:
+    """Return this process's share of a reduction of an array over all processes.
 
-    What `all_reduce` does first: half of its bytes, for an optimizer that keeps a share of its
-    state in each process and hands new parameters on by `all_gather`.
+    The share is along the first axis of the sum, mean, maximum or minimum. It is the first half of
+    `all_reduce`, with half of its bytes, for an optimizer that keeps a share of its state in each
+    process and distributes new parameters by `all_gather`.
 
-    Args: x: array, the same shape and dtype in every process, its first axis a multiple of
-    `size()`; op: as of `all_reduce`. Returns: array of shape (length / size(), ...) on the device
-    of x. Raises: ValueError (an unknown op; a first axis that cannot be divided; different shapes),
-    TypeError (dtype; an array that
-        carries a gradient).
-    Gradient: none. Deterministic, as `all_reduce`.
+    Parameters
+    ----------
+    x : array_like
+        Array of the same shape and dtype in every process. The length of its first axis is a
+        multiple of `size()`.
+    op : str, default "sum"
+        "sum", "mean", "max" or "min". NaN takes precedence in the last two, which take no complex
+        numbers.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (length / size(), ...) on the device of `x`.
+
+    Raises
+    ------
+    ValueError
+        The operation is unknown, the first axis cannot be divided, or the processes pass different
+        shapes.
+    TypeError
+        The dtype is not supported, or a gradient of the array is being recorded.
+
+    Notes
+    -----
+    The result has no gradient. The function is deterministic, as `all_reduce`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.distributed.reduce_scatter(cm.array([1.0, 2.0])).tolist()
     [1.0, 2.0]
@@ -319,14 +449,29 @@ def reduce_scatter(x: Any, op: str = "sum") -> ndarray:
     return asarray(out.reshape(shape), device=x.device)
 
 
-def share(tree: Any) -> Any:
-    """This process's share of a batch: of each array the rows that begin at `rank()` times its
-    length / `size()`.
+def share(tree: Tree) -> Any:
+    """Return this process's share of a batch.
 
-    Args: tree: arrays (NumPy's stay NumPy's: only the share goes to a GPU), their first axes
-    multiples of `size()`. Returns: the tree, of views. Raises: ValueError (a first axis that cannot
-    be divided evenly: the mean of means would not be the mean).
+    It is, of each array, the rows that begin at `rank()` times its length / `size()`.
 
+    Parameters
+    ----------
+    tree : tree
+        Arrays, the lengths of whose first axes are multiples of `size()`. NumPy arrays stay NumPy
+        arrays: only the share goes to a GPU.
+
+    Returns
+    -------
+    tree
+        Tree of views.
+
+    Raises
+    ------
+    ValueError
+        A first axis cannot be divided evenly (the mean of means would not be the mean).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.distributed.share(cm.arange(4)).tolist()
     [0, 1, 2, 3]

@@ -3,12 +3,11 @@ alone keeps its moments."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..core.array import ndarray
 from ..core.asarray import asarray
+from ..core.typing import Tree
 from ..runtime.mpi import world
 from .collectives import agree, arrays_of, told
 
@@ -25,11 +24,11 @@ def _owners(arrays: list[ndarray]) -> list[int]:
     return owners
 
 
-def owned(tree: Any) -> list[ndarray]:
-    """This process's arrays of a tree of parameters, or of the gradients: all processes have about
-    as many bytes of it.
+def owned(tree: Tree) -> list[ndarray]:
+    """Return this process's arrays of a tree of parameters or gradients.
 
-    With it an optimizer keeps only a share of its state in each process (ZeRO, stage 1):
+    All processes have about as many bytes of the tree. With it an optimizer keeps only a share of
+    its state in each process (ZeRO, stage 1):
 
         mine = distributed.owned(params)
         state = cm.ml.adam_init(mine)
@@ -38,11 +37,28 @@ def owned(tree: Any) -> list[ndarray]:
         cm.ml.adamw_update(mine, distributed.owned(grads), state, lr=1e-3)
         distributed.take_from_owners(params)
 
-    Args: tree: arrays, of the same structure, shapes and dtypes in every process.
-    Returns: list of arrays of the tree, the arrays themselves. Raises: TypeError (arrays that carry
-    a gradient). Source: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion
-    parameter models", 2020.
+    Parameters
+    ----------
+    tree : tree
+        Arrays, with the same structure, shapes and dtypes in every process.
 
+    Returns
+    -------
+    list of ndarray
+        Arrays of the tree (not copies).
+
+    Raises
+    ------
+    TypeError
+        A gradient of an array is being recorded.
+
+    References
+    ----------
+    .. [1] Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter
+       models", 2020.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> params = {"a": cm.ones(2), "b": cm.zeros(1)}
     >>> [x is y for x, y in zip(cm.distributed.owned(params), params.values())]
@@ -52,14 +68,25 @@ def owned(tree: Any) -> list[ndarray]:
     return [x for x, owner in zip(arrays, _owners(arrays), strict=True) if owner == world().rank]
 
 
-def take_from_owners(tree: Any) -> None:
-    """Overwrites the arrays of a tree, in place, with the values that their owners have (see
-    `owned`).
+def take_from_owners(tree: Tree) -> None:
+    """Overwrite the arrays of a tree, in place, with the values of their owners.
 
-    Args: tree: writable arrays, of the same structure, shapes and dtypes in every process.
-    Returns: None. Raises: ValueError (processes that pass different trees), TypeError (arrays that
-    carry a gradient).
+    See `owned`.
 
+    Parameters
+    ----------
+    tree : tree
+        Writable arrays, with the same structure, shapes and dtypes in every process.
+
+    Raises
+    ------
+    ValueError
+        The processes pass different trees.
+    TypeError
+        A gradient of an array is being recorded.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.distributed.take_from_owners({"a": cm.ones(2)})
     """

@@ -28,8 +28,9 @@ def value_and_grad(
     devices: Sequence[Any] | None = None,
     split: int | Sequence[int] | None = None,
 ) -> Callable:
-    """`cm.value_and_grad` for training on shares of a batch: value and gradient are averaged over
-    all processes and devices.
+    """Return `cm.value_and_grad` for training on shares of a batch.
+
+    Value and gradient are averaged over all processes and devices.
 
     Every process calls it with its own share of the batch (`share`). With `devices`, the share is
     divided once more: each device computes on its part, all of them at the same time, and gradients
@@ -41,7 +42,7 @@ def value_and_grad(
     fn : callable
         Of a tree of floating-point or complex arrays, with respect to which gradients are taken,
         and more; see `cm.value_and_grad`.
-    has_aux : bool
+    has_aux : bool, default False
         `fn` returns `(value, aux)`. Such arrays in `aux` (running statistics) are averaged too;
         what else is in it is the first device's.
     devices : sequence of devices, optional
@@ -59,17 +60,19 @@ def value_and_grad(
 
     Raises
     ------
-    TypeError
-        As `cm.value_and_grad`.
     ValueError
         No devices; no such argument to divide; a batch that cannot be divided evenly; processes
         with different trees.
     DeviceError
         No such device.
 
+    Notes
+    -----
     Gradient: cannot be differentiated again. Deterministic: means are taken in the order of devices
     and ranks, of 16-bit numbers in float32.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> step = cm.distributed.value_and_grad(lambda w, x: ((x * w) ** 2).mean(), devices=["cpu", "cpu"])
     >>> value, gradient = step(cm.array(2.0), cm.array([1.0, 3.0]))

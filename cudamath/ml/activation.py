@@ -19,6 +19,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, REAL
 from ..core.dtypes import compute_dtype
 from ..core.shapes import normalize_axis
+from ..core.typing import ArrayLike
 from ..ops import ufunc
 from ..ops.elementwise import exp, expm1, maximum, minimum, sign, tanh  # noqa: F401  gradient expressions name some
 from ..ops.shape import span
@@ -375,14 +376,35 @@ def _gelu_tanh_second(y: ndarray) -> ndarray:
 # -------------------- public functions
 
 
-def leaky_relu(x: Any, negative_slope: Any = 0.01) -> ndarray:
-    """Rectified linear unit with a slope for negative inputs: x if x > 0 else negative_slope x.
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> ndarray:
+    """Rectified linear unit with a slope for negative inputs.
 
-    Any shape; x: floating-point. negative_slope: number, or an array that broadcasts (a learned
-    slope). Returns an array in the dtype of `x`; NaN stays NaN. TypeError for other dtypes.
+    X if x > 0 else negative_slope x.
+
+    Parameters
+    ----------
+    x : array_like
+        Floating-point array of any shape.
+    negative_slope : array_like, default 0.01
+        Slope for negative inputs, a number or an array that broadcasts (a learned slope).
+
+    Returns
+    -------
+    ndarray
+        Array in the dtype of `x`. NaN stays NaN.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
     Gradient: g where x > 0, else negative_slope g, of any order; with respect to negative_slope, x
-    g where x <= 0. Deterministic.
+    g where x <= 0. The function is deterministic.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.leaky_relu(cm.array([-2.0, 3.0]), 0.1).tolist()
     [-0.2, 3.0]
@@ -390,13 +412,37 @@ def leaky_relu(x: Any, negative_slope: Any = 0.01) -> ndarray:
     return _leaky_relu(require("leaky_relu", x, FLOATING), negative_slope)
 
 
-def elu(x: Any, alpha: Any = 1.0) -> ndarray:
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> ndarray:
     """Exponential linear unit: x if x > 0 else alpha (exp(x) - 1).
 
-    Any shape; x: floating-point. alpha: number, or an array that broadcasts. Returns an array in
-    the dtype of `x`. TypeError for other dtypes. Gradient: g where x > 0, else alpha exp(x) g, of
-    any order. Deterministic. Source: Clevert, Unterthiner & Hochreiter (2016).
+    Parameters
+    ----------
+    x : array_like
+        Floating-point array of any shape.
+    alpha : array_like, default 1.0
+        Factor of the exponential, a number or an array that broadcasts.
 
+    Returns
+    -------
+    ndarray
+        Array in the dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    Gradient: g where x > 0, else alpha exp(x) g. The function is differentiable to any order and
+    deterministic.
+
+    References
+    ----------
+    .. [1] Clevert, Unterthiner & Hochreiter (2016).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.elu(cm.array([-1.0, 2.0])).round(4).tolist()
     [-0.6321, 2.0]
@@ -414,14 +460,36 @@ def _in_order(name: str, wanted: str, low: Any, high: Any) -> None:
         raise ValueError(f"{name}: {wanted}, got {low} and {high}")
 
 
-def softplus(x: Any, beta: float = 1.0) -> ndarray:
+def softplus(x: ArrayLike, beta: float = 1.0) -> ndarray:
     """Softplus, a smooth relu: log(1 + exp(beta x)) / beta.
 
-    Any shape; x: floating-point. beta: number > 0, the sharpness. Returns an array in the dtype of
-    `x`; computed as max(x, 0) + log1p(exp(-|x|)), which neither overflows nor loses digits.
-    TypeError for other dtypes, ValueError for beta <= 0. Gradient: g sigmoid(beta x), of any order.
-    Deterministic.
+    Parameters
+    ----------
+    x : array_like
+        Floating-point array of any shape.
+    beta : float, default 1.0
+        Sharpness, > 0.
 
+    Returns
+    -------
+    ndarray
+        Array in the dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        The array is not floating-point.
+    ValueError
+        `beta` is not positive.
+
+    Notes
+    -----
+    The result is computed as max(x, 0) + log1p(exp(-|x|)), which neither overflows nor loses
+    digits. Gradient: g sigmoid(beta x). The function is differentiable to any order and
+    deterministic.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.softplus(cm.array([-1000.0, 0.0, 1000.0])).round(4).tolist()
     [0.0, 0.6931, 1000.0]
@@ -430,16 +498,42 @@ def softplus(x: Any, beta: float = 1.0) -> ndarray:
     return _softplus(require("softplus", x, FLOATING), float(beta))
 
 
-def gelu(x: Any, approximate: str = "none") -> ndarray:
+def gelu(x: ArrayLike, approximate: str = "none") -> ndarray:
     """Gaussian error linear unit: x P(Z < x), Z standard normal.
 
-    "none": x erfc(-x / sqrt(2)) / 2. "tanh": x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, up
-    to 5e-4 away.
+    X erfc(-x / sqrt(2)) / 2, or for "tanh" x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, which
+    differs by up to 5e-4.
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`. TypeError for other dtypes,
-    ValueError for another `approximate`. Gradient: g times the derivative, one kernel, of any
-    order. Deterministic. Source: Hendrycks & Gimpel (2016).
+    Parameters
+    ----------
+    x : array_like
+        Floating-point array of any shape.
+    approximate : str, default "none"
+        "none" or "tanh".
 
+    Returns
+    -------
+    ndarray
+        Array in the dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        The array is not floating-point.
+    ValueError
+        `approximate` is unknown.
+
+    Notes
+    -----
+    Gradient: g times the derivative, one kernel. The function is differentiable to any order and
+    deterministic.
+
+    References
+    ----------
+    .. [1] Hendrycks & Gimpel (2016).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.gelu(cm.array([-1.0, 0.0, 2.0])).round(4).tolist()
     [-0.1587, 0.0, 1.9545]
@@ -449,14 +543,41 @@ def gelu(x: Any, approximate: str = "none") -> ndarray:
     return _gelu(x) if approximate == "none" else _gelu_tanh(x)
 
 
-def celu(x: Any, alpha: float = 1.0) -> ndarray:
-    """Continuously differentiable exponential linear unit: x if x > 0 else alpha (exp(x / alpha) -
-    1).
+def celu(x: ArrayLike, alpha: float = 1.0) -> ndarray:
+    """Continuously differentiable exponential linear unit.
 
-    Any shape; x: floating-point. alpha: number > 0. Returns an array in the dtype of `x`. TypeError
-    for other dtypes, ValueError for alpha <= 0. Gradient: g where x > 0, else exp(x / alpha) g, of
-    any order. Deterministic. Source: Barron (2017).
+    x if x > 0 else alpha (exp(x / alpha) - 1)
 
+    Parameters
+    ----------
+    x : array_like
+        Floating-point array of any shape.
+    alpha : float, default 1.0
+        Scale of the exponential, > 0.
+
+    Returns
+    -------
+    ndarray
+        Array in the dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        The array is not floating-point.
+    ValueError
+        `alpha` is not positive.
+
+    Notes
+    -----
+    Gradient: g where x > 0, else exp(x / alpha) g. The function is differentiable to any order and
+    deterministic.
+
+    References
+    ----------
+    .. [1] Barron (2017).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.celu(cm.array([-1.0, 2.0]), 0.5).round(4).tolist()
     [-0.4323, 2.0]
@@ -466,15 +587,42 @@ def celu(x: Any, alpha: float = 1.0) -> ndarray:
 
 
 @fast_path("x", "weight")
-def prelu(x: Any, weight: Any) -> ndarray:
-    """Rectified linear unit with a learned slope for negative inputs: x if x > 0 else weight x.
+def prelu(x: ArrayLike, weight: ArrayLike) -> ndarray:
+    """Rectified linear unit with a learned slope for negative inputs.
 
-    x: floating-point, (N, C, ...) or any shape. weight: array () or (1,), one slope for all, or
-    (C,), one per channel: axis 1 of `x`, or its only axis. Returns an array in the dtype of `x`.
-    TypeError for other dtypes, ValueError for a weight of another shape. Gradient: as of
-    `leaky_relu`; the weight's is the sum of x g over its negative inputs, of any order.
-    Deterministic. Source: He et al. (2015).
+    X if x > 0 else weight x.
 
+    Parameters
+    ----------
+    x : array_like
+        Floating-point array of shape (N, C, ...) or of any shape.
+    weight : array_like
+        Array of shape () or (1,), one slope for all, or of shape (C,), one slope per channel: axis
+        1 of `x`, or its only axis.
+
+    Returns
+    -------
+    ndarray
+        Array in the dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        An array is not floating-point.
+    ValueError
+        The weight has another shape.
+
+    Notes
+    -----
+    Gradient: as of `leaky_relu`; the weight's is the sum of x g over its negative inputs. The
+    function is differentiable to any order and deterministic.
+
+    References
+    ----------
+    .. [1] He et al. (2015).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.prelu(cm.array([[-2.0, -2.0]]), cm.array([0.5, 0.1])).tolist()
     [[-1.0, -0.2]]
@@ -490,13 +638,36 @@ def prelu(x: Any, weight: Any) -> ndarray:
     return _leaky_relu(x, slopes)
 
 
-def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> ndarray:
-    """x held within low ... high.
+def hardtanh(x: ArrayLike, low: float = -1.0, high: float = 1.0) -> ndarray:
+    """Limit x to the interval from low to high.
 
-    Any shape; x: floating-point. low < high: numbers. Returns an array in the dtype of `x`; NaN
-    stays NaN. TypeError for other dtypes, ValueError unless low < high. Gradient: g where low < x <
-    high, else 0. Deterministic.
+    Parameters
+    ----------
+    x : array_like
+        Floating-point array of any shape.
+    low : float, default -1.0
+        Lower bound.
+    high : float, default 1.0
+        Upper bound, greater than `low`.
 
+    Returns
+    -------
+    ndarray
+        Array in the dtype of `x`. NaN stays NaN.
+
+    Raises
+    ------
+    TypeError
+        The array is not floating-point.
+    ValueError
+        `low` is not less than `high`.
+
+    Notes
+    -----
+    Gradient: g where low < x < high, else 0. The function is deterministic.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.hardtanh(cm.array([-2.0, 0.5, 3.0])).tolist()
     [-1.0, 0.5, 1.0]
@@ -507,13 +678,38 @@ def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> ndarray:
 
 
 @fast_path("x")
-def glu(x: Any, axis: int = -1) -> ndarray:
-    """Gated linear unit: the first half of `x` along an axis times the sigmoid of the second half.
+def glu(x: ArrayLike, axis: int = -1) -> ndarray:
+    """Gated linear unit: the first half along an axis times the sigmoid of the second half.
 
-    x: floating-point, of even length along `axis`. Returns an array in the dtype of `x`, half as
-    long. TypeError for other dtypes, ValueError for an odd length or an axis out of bounds.
-    Gradient: of any order. Deterministic. Source: Dauphin et al. (2017).
+    Parameters
+    ----------
+    x : array_like
+        Floating-point array of even length along `axis`.
+    axis : int, default -1
+        Axis that is halved.
 
+    Returns
+    -------
+    ndarray
+        Array in the dtype of `x`, half as long along the axis.
+
+    Raises
+    ------
+    TypeError
+        The array is not floating-point.
+    ValueError
+        The length is odd, or the axis is out of bounds.
+
+    Notes
+    -----
+    The function is differentiable to any order and deterministic.
+
+    References
+    ----------
+    .. [1] Dauphin et al. (2017).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.glu(cm.array([[2.0, 4.0, 0.0, 100.0]])).tolist()
     [[1.0, 4.0]]
@@ -529,109 +725,389 @@ def glu(x: Any, axis: int = -1) -> ndarray:
 
 relu.__doc__ = """Rectified linear unit: max(x, 0).
 
-    Any shape; x: real numeric. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for
-    other dtypes. Gradient: g where x > 0, else 0. Deterministic.
+Parameters
+----------
+x : array_like
+    Real numeric array of any shape.
+out : ndarray, optional
+    Array that receives the result.
+where : array_like, default True
+    Bool array that broadcasts and selects the elements to compute. The others keep the values of
+    `out`, or are 0 without `out`.
+dtype : dtype_like, optional
+    Dtype of the computation.
+casting : str, default "same_kind"
+    NumPy's rule for the conversions between the operands, the computation and the result.
 
-    >>> import cudamath as cm
-    >>> cm.ml.relu(cm.array([-2.0, 0.0, 3.0])).tolist()
-    [0.0, 0.0, 3.0]
-    """
+Returns
+-------
+ndarray
+    Array in the dtype of `x`. NaN stays NaN.
+
+Raises
+------
+TypeError
+    The dtype is not supported.
+
+Notes
+-----
+Gradient: g where x > 0, else 0. The function is deterministic.
+
+Examples
+--------
+>>> import cudamath as cm
+>>> cm.ml.relu(cm.array([-2.0, 0.0, 3.0])).tolist()
+[0.0, 0.0, 3.0]
+"""
 
 sigmoid.__doc__ = """Logistic function: 1 / (1 + exp(-x)).
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`. TypeError for other dtypes.
-    Gradient: g y (1 - y), of any order. Deterministic.
+Parameters
+----------
+x : array_like
+    Floating-point array of any shape.
+out : ndarray, optional
+    Array that receives the result.
+where : array_like, default True
+    Bool array that broadcasts and selects the elements to compute. The others keep the values of
+    `out`, or are 0 without `out`.
+dtype : dtype_like, optional
+    Dtype of the computation.
+casting : str, default "same_kind"
+    NumPy's rule for the conversions between the operands, the computation and the result.
 
-    >>> import cudamath as cm
-    >>> cm.ml.sigmoid(cm.array([-1000.0, 0.0, 1000.0])).tolist()
-    [0.0, 0.5, 1.0]
-    """
+Returns
+-------
+ndarray
+    Array in the dtype of `x`.
+
+Raises
+------
+TypeError
+    The dtype is not supported.
+
+Notes
+-----
+Gradient: g y (1 - y). The function is differentiable to any order and deterministic.
+
+Examples
+--------
+>>> import cudamath as cm
+>>> cm.ml.sigmoid(cm.array([-1000.0, 0.0, 1000.0])).tolist()
+[0.0, 0.5, 1.0]
+"""
 
 silu.__doc__ = """Sigmoid linear unit (swish): x / (1 + exp(-x)).
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`. TypeError for other dtypes.
-    Gradient: g s (1 + x (1 - s)), s = sigmoid(x), of any order. Deterministic. Source: Elfwing,
-    Uchibe & Doya (2018).
+Parameters
+----------
+x : array_like
+    Floating-point array of any shape.
+out : ndarray, optional
+    Array that receives the result.
+where : array_like, default True
+    Bool array that broadcasts and selects the elements to compute. The others keep the values of
+    `out`, or are 0 without `out`.
+dtype : dtype_like, optional
+    Dtype of the computation.
+casting : str, default "same_kind"
+    NumPy's rule for the conversions between the operands, the computation and the result.
 
-    >>> import cudamath as cm
-    >>> cm.ml.silu(cm.array([-1.0, 0.0, 2.0])).round(4).tolist()
-    [-0.2689, 0.0, 1.7616]
-    """
+Returns
+-------
+ndarray
+    Array in the dtype of `x`.
 
-relu6.__doc__ = """Rectified linear unit held below 6: min(max(x, 0), 6).
+Raises
+------
+TypeError
+    The dtype is not supported.
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for
-    other dtypes. Gradient: g where 0 < x < 6, else 0. Deterministic.
+Notes
+-----
+Gradient: g s (1 + x (1 - s)), s = sigmoid(x). The function is differentiable to any order and
+deterministic.
 
-    >>> import cudamath as cm
-    >>> cm.ml.relu6(cm.array([-2.0, 3.0, 8.0])).tolist()
-    [0.0, 3.0, 6.0]
-    """
+References
+----------
+.. [1] Elfwing, Uchibe & Doya (2018).
 
-selu.__doc__ = """Self-normalising exponential linear unit: s x if x > 0 else s a (exp(x) - 1), s =
-1.0507..., a = 1.6733...
+Examples
+--------
+>>> import cudamath as cm
+>>> cm.ml.silu(cm.array([-1.0, 0.0, 2.0])).round(4).tolist()
+[-0.2689, 0.0, 1.7616]
+"""
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`. TypeError for other dtypes.
-    Gradient: s g where x > 0, else s a exp(x) g, of any order. Deterministic. Source: Klambauer et
-    al. (2017).
+relu6.__doc__ = """Rectified linear unit limited to 6: min(max(x, 0), 6).
 
+Parameters
+----------
+x : array_like
+    Floating-point array of any shape.
+out : ndarray, optional
+    Array that receives the result.
+where : array_like, default True
+    Bool array that broadcasts and selects the elements to compute. The others keep the values of
+    `out`, or are 0 without `out`.
+dtype : dtype_like, optional
+    Dtype of the computation.
+casting : str, default "same_kind"
+    NumPy's rule for the conversions between the operands, the computation and the result.
+
+Returns
+-------
+ndarray
+    Array in the dtype of `x`. NaN stays NaN.
+
+Raises
+------
+TypeError
+    The dtype is not supported.
+
+Notes
+-----
+Gradient: g where 0 < x < 6, else 0. The function is deterministic.
+
+Examples
+--------
+>>> import cudamath as cm
+>>> cm.ml.relu6(cm.array([-2.0, 3.0, 8.0])).tolist()
+[0.0, 3.0, 6.0]
+"""
+
+selu.__doc__ = """Self-normalising exponential linear unit.
+
+S x if x > 0 else s a (exp(x) - 1), with s = 1.0507... and a = 1.6733...
+
+Parameters
+----------
+x : array_like
+    Floating-point array of any shape.
+out : ndarray, optional
+    Array that receives the result.
+where : array_like, default True
+    Bool array that broadcasts and selects the elements to compute. The others keep the values of
+    `out`, or are 0 without `out`.
+dtype : dtype_like, optional
+    Dtype of the computation.
+casting : str, default "same_kind"
+    NumPy's rule for the conversions between the operands, the computation and the result.
+
+Returns
+-------
+ndarray
+    Array in the dtype of `x`.
+
+Raises
+------
+TypeError
+    The dtype is not supported.
+
+References
+----------
+.. [1] Klambauer et al. (2017).
+
+Examples
+--------
     >>> import cudamath as cm
     >>> cm.ml.selu(cm.array([-1.0, 2.0])).round(4).tolist()
     [-1.1113, 2.1014]
-    """
+"""
 
 mish.__doc__ = """Mish: x tanh(log(1 + exp(x))).
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`; computed so that the tail
-    keeps its digits. TypeError for other dtypes. Gradient: one kernel, of any order. Deterministic.
-    Source: Misra (2019).
+Parameters
+----------
+x : array_like
+    Floating-point array of any shape.
+out : ndarray, optional
+    Array that receives the result.
+where : array_like, default True
+    Bool array that broadcasts and selects the elements to compute. The others keep the values of
+    `out`, or are 0 without `out`.
+dtype : dtype_like, optional
+    Dtype of the computation.
+casting : str, default "same_kind"
+    NumPy's rule for the conversions between the operands, the computation and the result.
 
-    >>> import cudamath as cm
-    >>> cm.ml.mish(cm.array([-1.0, 0.0, 2.0])).round(4).tolist()
-    [-0.3034, 0.0, 1.944]
-    """
+Returns
+-------
+ndarray
+    Array in the dtype of `x`. It is computed so that the tail keeps its digits.
+
+Raises
+------
+TypeError
+    The dtype is not supported.
+
+Notes
+-----
+Gradient: one kernel. The function is differentiable to any order and deterministic.
+
+References
+----------
+.. [1] Misra (2019).
+
+Examples
+--------
+>>> import cudamath as cm
+>>> cm.ml.mish(cm.array([-1.0, 0.0, 2.0])).round(4).tolist()
+[-0.3034, 0.0, 1.944]
+"""
 
 softsign.__doc__ = """Softsign: x / (1 + |x|).
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`. TypeError for other dtypes.
-    Gradient: g / (1 + |x|)^2, of any order. Deterministic.
+Parameters
+----------
+x : array_like
+    Floating-point array of any shape.
+out : ndarray, optional
+    Array that receives the result.
+where : array_like, default True
+    Bool array that broadcasts and selects the elements to compute. The others keep the values of
+    `out`, or are 0 without `out`.
+dtype : dtype_like, optional
+    Dtype of the computation.
+casting : str, default "same_kind"
+    NumPy's rule for the conversions between the operands, the computation and the result.
 
-    >>> import cudamath as cm
-    >>> cm.ml.softsign(cm.array([-1.0, 3.0])).tolist()
-    [-0.5, 0.75]
-    """
+Returns
+-------
+ndarray
+    Array in the dtype of `x`.
+
+Raises
+------
+TypeError
+    The dtype is not supported.
+
+Notes
+-----
+Gradient: g / (1 + |x|)^2. The function is differentiable to any order and deterministic.
+
+Examples
+--------
+>>> import cudamath as cm
+>>> cm.ml.softsign(cm.array([-1.0, 3.0])).tolist()
+[-0.5, 0.75]
+"""
 
 hardsigmoid.__doc__ = """The logistic function in three straight lines: min(max(x + 3, 0), 6) / 6.
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for
-    other dtypes. Gradient: g / 6 where -3 < x < 3, else 0. Deterministic.
+Parameters
+----------
+x : array_like
+    Floating-point array of any shape.
+out : ndarray, optional
+    Array that receives the result.
+where : array_like, default True
+    Bool array that broadcasts and selects the elements to compute. The others keep the values of
+    `out`, or are 0 without `out`.
+dtype : dtype_like, optional
+    Dtype of the computation.
+casting : str, default "same_kind"
+    NumPy's rule for the conversions between the operands, the computation and the result.
 
-    >>> import cudamath as cm
-    >>> cm.ml.hardsigmoid(cm.array([-4.0, 0.0, 1.5])).tolist()
-    [0.0, 0.5, 0.75]
-    """
+Returns
+-------
+ndarray
+    Array in the dtype of `x`. NaN stays NaN.
 
-hardswish.__doc__ = """`silu` with `hardsigmoid` for the sigmoid: x min(max(x + 3, 0), 6) / 6.
+Raises
+------
+TypeError
+    The dtype is not supported.
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for
-    other dtypes. Gradient: g (x / 3 + 1/2) where -3 < x < 3, else 0 or g, of any order.
-    Deterministic. Source: Howard et al. (2019).
+Notes
+-----
+Gradient: g / 6 where -3 < x < 3, else 0. The function is deterministic.
 
-    >>> import cudamath as cm
-    >>> cm.ml.hardswish(cm.array([-1.5, 0.0, 6.0])).tolist()
-    [-0.375, 0.0, 6.0]
-    """
+Examples
+--------
+>>> import cudamath as cm
+>>> cm.ml.hardsigmoid(cm.array([-4.0, 0.0, 1.5])).tolist()
+[0.0, 0.5, 0.75]
+"""
 
-log_sigmoid.__doc__ = """Logarithm of the logistic function: -log(1 + exp(-x)), computed so that
-nothing overflows.
+hardswish.__doc__ = """Hard swish: x min(max(x + 3, 0), 6) / 6.
 
-    Any shape; x: floating-point. Returns an array in the dtype of `x`. TypeError for other dtypes.
-    Gradient: g / (1 + exp(x)), of any order. Deterministic.
+It is `silu` with `hardsigmoid` for the sigmoid.
 
+Parameters
+----------
+x : array_like
+    Floating-point array of any shape.
+out : ndarray, optional
+    Array that receives the result.
+where : array_like, default True
+    Bool array that broadcasts and selects the elements to compute. The others keep the values of
+    `out`, or are 0 without `out`.
+dtype : dtype_like, optional
+    Dtype of the computation.
+casting : str, default "same_kind"
+    NumPy's rule for the conversions between the operands, the computation and the result.
+
+Returns
+-------
+ndarray
+    Array in the dtype of `x`. NaN stays NaN.
+
+Raises
+------
+TypeError
+    The dtype is not supported.
+
+Notes
+-----
+Gradient: g (x / 3 + 1/2) where -3 < x < 3, else 0 or g. The function is differentiable to any order
+and deterministic.
+
+References
+----------
+.. [1] Howard et al. (2019).
+
+Examples
+--------
+>>> import cudamath as cm
+>>> cm.ml.hardswish(cm.array([-1.5, 0.0, 6.0])).tolist()
+[-0.375, 0.0, 6.0]
+"""
+
+log_sigmoid.__doc__ = """Logarithm of the logistic function: -log(1 + exp(-x)).
+
+It is computed so that nothing overflows.
+
+Parameters
+----------
+x : array_like
+    Floating-point array of any shape.
+out : ndarray, optional
+    Array that receives the result.
+where : array_like, default True
+    Bool array that broadcasts and selects the elements to compute. The others keep the values of
+    `out`, or are 0 without `out`.
+dtype : dtype_like, optional
+    Dtype of the computation.
+casting : str, default "same_kind"
+    NumPy's rule for the conversions between the operands, the computation and the result.
+
+Returns
+-------
+ndarray
+    Array in the dtype of `x`.
+
+Raises
+------
+TypeError
+    The dtype is not supported.
+
+Examples
+--------
     >>> import cudamath as cm
     >>> cm.ml.log_sigmoid(cm.array([-1000.0, 0.0])).round(4).tolist()
     [-1000.0, -0.6931]
-    """
+"""
 
 _KINDS: dict[str, Callable[[Any], ndarray]] = {
     "relu": relu,
@@ -655,14 +1131,32 @@ _KINDS: dict[str, Callable[[Any], ndarray]] = {
 }
 
 
-def activation(x: Any, kind: str) -> ndarray:
-    """The activation called `kind`, with its default settings.
+def activation(x: ArrayLike, kind: str) -> ndarray:
+    """Apply the activation called `kind`, with its default settings.
 
-    kind: "relu", "leaky_relu", "relu6", "elu", "celu", "selu", "gelu", "gelu_tanh", "silu", "mish",
-    "softplus", "sigmoid", "log_sigmoid", "tanh", "softsign", "hardsigmoid", "hardswish" or
-    "hardtanh". Arguments, result, errors and gradient as of that function; ValueError for another
-    kind.
+    The result, the errors and the gradient are those of that function.
 
+    Parameters
+    ----------
+    x : array_like
+        Floating-point array of any shape.
+    kind : str
+        "relu", "leaky_relu", "relu6", "elu", "celu", "selu", "gelu", "gelu_tanh", "silu", "mish",
+        "softplus", "sigmoid", "log_sigmoid", "tanh", "softsign", "hardsigmoid", "hardswish" or
+        "hardtanh".
+
+    Returns
+    -------
+    ndarray
+        Array in the dtype of `x`.
+
+    Raises
+    ------
+    ValueError
+        The kind is unknown.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.activation(cm.array([-1.0, 2.0]), "relu").tolist()
     [0.0, 2.0]

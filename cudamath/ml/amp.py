@@ -48,16 +48,17 @@ from ..core.devices import default_index, index_of
 from ..core.dispatch.checks import as_numbers, require_function
 from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, as_dtype, float32
+from ..core.typing import DeviceLike, DTypeLike
 from .gradient_clipping import norm_and_factor
 
 __all__ = ["cast", "computing_in", "loss_scale", "unscale"]
 
 Tree = Any
 
-_unscale = Op("unscale", cpu="optim.clip_factor", cuda="optim.gradient_norm.factor", outputs=2)
+_unscale = Op("unscale", cpu="optim.clip_factor", cuda="optim.dispatch.factor", outputs=2)
 
 
-def cast(tree: Tree, dtype: Any, *, keep: Callable[[ndarray], bool] | None = None) -> Tree:
+def cast(tree: Tree, dtype: DTypeLike, *, keep: Callable[[ndarray], bool] | None = None) -> Tree:
     """The floating-point arrays of a tree in another dtype; everything else as it is.
 
     Parameters
@@ -65,7 +66,7 @@ def cast(tree: Tree, dtype: Any, *, keep: Callable[[ndarray], bool] | None = Non
     tree : tree
         Arrays, numbers, strings, ...
     dtype : dtype
-        float16, bfloat16, float32 or float64.
+        Dtype float16, bfloat16, float32 or float64.
     keep : function of an array, optional
         Arrays for which it is true stay as they are (the very same objects). The weights of norms
         can stay in float32: norms take them beside a 16-bit x. Biases cannot: with a float32 bias
@@ -83,9 +84,13 @@ def cast(tree: Tree, dtype: Any, *, keep: Callable[[ndarray], bool] | None = Non
     TypeError
         A dtype that is not floating-point.
 
+    Notes
+    -----
     Gradient: of the dtype of what was cast, so a loss computed with `cast(params, "bfloat16")` has
     float32 gradients with respect to float32 params. Rounded to nearest, ties to even.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> copies = cm.ml.amp.cast({"w": cm.ones((2, 2), dtype="float32"), "steps": 3}, "bfloat16")
     >>> copies["w"].dtype, copies["steps"]
@@ -117,9 +122,13 @@ def cast(tree: Tree, dtype: Any, *, keep: Callable[[ndarray], bool] | None = Non
     return optree.tree_map(one, tree)
 
 
-def computing_in(dtype: Any, *, result: Any = "float32") -> Callable[[Callable], Callable]:
-    """Decorator: a function whose floating-point arguments arrive in `dtype`, and whose results
-    leave in `result`.
+def computing_in(
+    dtype: DTypeLike, *, result: DTypeLike = "float32"
+) -> Callable[[Callable], Callable]:
+    """Make a decorator that sets the dtypes of arguments and results.
+
+    The floating-point arguments of the function arrive in `dtype`, and its results leave in
+    `result`.
 
     For what is not trained step by step (evaluation, a part of a model): arguments are trees, cast
     with `cast` at every call, gradients come back in the arguments' own dtypes.
@@ -128,14 +137,21 @@ def computing_in(dtype: Any, *, result: Any = "float32") -> Callable[[Callable],
     ----------
     dtype : dtype
         What to compute in.
-    result : dtype
+    result : dtype, default "float32"
         What floating-point results are cast to.
+
+    Returns
+    -------
+    callable
+        The function.
 
     Raises
     ------
     TypeError
-        dtypes that are not floating-point.
+        Dtypes that are not floating-point.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> @cm.ml.amp.computing_in("bfloat16")
     ... def product(x, w):
@@ -162,19 +178,25 @@ def computing_in(dtype: Any, *, result: Any = "float32") -> Callable[[Callable],
     return decorate
 
 
-def loss_scale(initial: float = 65536.0, *, device: Any = None) -> dict[str, ndarray]:
-    """The state of dynamic loss scaling: {"scale": float32, "good": int64, "skipped": int64}, all
-    0-d arrays.
+def loss_scale(initial: float = 65536.0, *, device: DeviceLike | None = None) -> dict[str, ndarray]:
+    """Return the state of dynamic loss scaling.
+
+    The state is {"scale": float32, "good": int64, "skipped": int64}, all 0-d arrays.
 
     scale is what the loss is multiplied by, good counts the steps since it changed, skipped counts
     the steps skipped so far. Save it in checkpoints, with the optimizer's state.
 
     Parameters
     ----------
-    initial : float
-        Positive.
-    device : optional
+    initial : float, default 65536.0
+        First scale, positive.
+    device : device_like, optional
         Where the parameters are; the default device unless given.
+
+    Returns
+    -------
+    dict
+        The state.
 
     Raises
     ------
@@ -183,6 +205,8 @@ def loss_scale(initial: float = 65536.0, *, device: Any = None) -> dict[str, nda
     DeviceError
         There is no such device.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.amp.loss_scale(1024.0)["scale"].item()
     1024.0
@@ -207,8 +231,9 @@ def unscale(
     interval: int = 2000,
     error_if_nonfinite: bool = False,
 ) -> tuple[ndarray, ndarray]:
-    """What gradients of a scaled loss are multiplied by, to be given to an optimizer as `factor`;
-    adapts the scale.
+    """Return the factor for gradients of a scaled loss, and adapt the scale.
+
+    Pass the result to an optimizer as `factor`.
 
     norm = sqrt(sum of all squares) / scale;  factor = min(1, max_norm / (norm + 1e-6)) / scale, NaN
     where the norm is not finite: that step is skipped. Then, as torch's GradScaler: scale *=
@@ -220,20 +245,22 @@ def unscale(
         Gradients of loss * state["scale"]. Only read.
     state : dict
         Of `loss_scale`; its arrays are overwritten.
-    max_norm : float
+    max_norm : float, default math.inf
         Clips the unscaled gradients by their norm. Not negative.
-    growth, backoff : float
-        growth > 1, backoff in (0, 1).
-    interval : int
+    growth : float, default 2.0
+        Growth > 1, backoff in (0, 1).
+    backoff : float, default 0.5
+        Growth > 1, backoff in (0, 1).
+    interval : int, default 2000
         Positive.
-    error_if_nonfinite : bool
+    error_if_nonfinite : bool, default False
         Raise FloatingPointError for a norm that is not finite: at once on the CPU, at the next
         synchronising call for a GPU.
 
     Returns
     -------
     (ndarray, ndarray)
-        factor and norm (of the unscaled gradients), 0-d, float32 (float64 if a gradient is). Three
+        Factor and norm (of the unscaled gradients), 0-d, float32 (float64 if a gradient is). Three
         launches, however many arrays there are; nothing waits for the GPU.
 
     Raises
@@ -246,8 +273,12 @@ def unscale(
     FloatingPointError
         See `error_if_nonfinite`.
 
-    Not differentiable. Deterministic.
+    Notes
+    -----
+    The function is not differentiable. The function is deterministic.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> scale, w = cm.ml.amp.loss_scale(1024.0), cm.array([1.0, 2.0], dtype="float32")
     >>> grads = cm.grad(lambda w: (w * w).sum() * scale["scale"])(w)

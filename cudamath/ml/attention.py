@@ -13,6 +13,7 @@ from ..core.dispatch.op import Op
 from ..core.dtypes import BOOLEAN, FLOATING, INTEGER, compute_dtype
 from ..core.layout import Layout
 from ..core.shapes import broadcast_shapes
+from ..core.typing import ArrayLike
 from ..ops.creation import ones_like, zeros, zeros_like
 from ..ops.elementwise import clip, exp, logical_and
 from ..ops.random.bit_stream import drawn, number, probability
@@ -29,17 +30,17 @@ MOST_DEPTH = 256  # numbers a head has
 
 
 def scaled_dot_product_attention(
-    q: Any,
-    k: Any,
-    v: Any,
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
     *,
-    mask: Any = None,
+    mask: ArrayLike | None = None,
     causal: bool = False,
     scale: float | None = None,
     dropout: float = 0.0,
     rng: Generator | None = None,
-    query_lengths: Any = None,
-    key_lengths: Any = None,
+    query_lengths: ArrayLike | None = None,
+    key_lengths: ArrayLike | None = None,
 ) -> ndarray:
     """Attention: every query's mean of the values, weighted by how well their keys fit.
 
@@ -58,20 +59,20 @@ def scaled_dot_product_attention(
     v : array (B, Hkv, Sk, Dv), dtype of `q`
         Values; Dv from 1 to 256.
     mask : array that broadcasts to (B, H, Sq, Sk), optional
-        bool: True where the query sees the key. Else in the dtype of `q`, or in float32 for 16-bit
+        Bool: True where the query sees the key. Else in the dtype of `q`, or in float32 for 16-bit
         `q`: added to the scores.
-    causal : bool
+    causal : bool, default False
         Query i sees keys 0 .. i + Sk - Sq: the last query sees the last key (aligned at the bottom
         right, as in FlashAttention; PyTorch's `is_causal` aligns at the top left, which is the same
         for Sq = Sk). With lengths, those of the batch element take the place of Sq and Sk.
     scale : float, optional
         By default 1 / sqrt(D).
-    dropout : float
+    dropout : float, default 0.0
         Probability with which a weight p is dropped, the others being scaled by 1 / (1 - dropout):
         `ml.dropout` of p.
     rng : Generator, optional
         Where dropout's mask comes from; by default the generator of `cm.random`.
-    query_lengths, key_lengths : integer arrays (B,), optional
+    query_lengths, key_lengths : int arrays (B,), optional
         How many queries and keys of each batch element are there; what follows them is ignored. By
         default all. Held within 0 .. Sq and 0 .. Sk. With a cache of keys and values, `key_lengths`
         says how far it is filled.
@@ -91,6 +92,8 @@ def scaled_dot_product_attention(
         Shapes that do not fit; D or Dv beyond 256; a scale that is not finite; dropout outside [0,
         1].
 
+    Notes
+    -----
     Gradient: with respect to q, k, v and an additive mask, of any order. The first one of q, k and
     v stores no scores either; the mask's, and those of higher orders, do. 16-bit numbers are summed
     in float32. Every sum is taken in a fixed order: the same inputs give the same bits.
@@ -98,6 +101,8 @@ def scaled_dot_product_attention(
     Sources: Vaswani et al., "Attention is all you need", 2017; Dao et al., "FlashAttention", 2022;
     Dao, "FlashAttention-2", 2023.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> q, k = cm.array([[1.0, 0.0]]), cm.array([[50.0, 0.0], [0.0, 50.0]])
     >>> v = cm.array([[1.0, 2.0], [3.0, 4.0]])

@@ -17,6 +17,7 @@ from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, Op
 from ..core.dtypes import float32
+from ..core.typing import ArrayLike
 from ..ops.join import stack
 from ..ops.linalg.products import tf32_allowed
 from ..ops.padding import _pad, pad
@@ -170,9 +171,9 @@ def _tf32(x: ndarray) -> bool:
 
 @fast_path("x", "weight", "bias")
 def conv2d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
+    x: ArrayLike,
+    weight: ArrayLike,
+    bias: ArrayLike | None = None,
     *,
     stride: int | tuple[int, int] = 1,
     padding: int | tuple[int, int] | str = 0,
@@ -194,12 +195,14 @@ def conv2d(
         Filters.
     bias : array (K,), dtype of `x`, optional
         Added to every position.
-    stride, dilation : int or (rows, columns), at least 1
+    stride : int or (rows, columns), at least 1, default 1
         Distance between windows, and between the taps of a window.
-    padding : int or (rows, columns), at least 0; or "valid" (none) or "same"
+    padding : int or (rows, columns), at least 0; or "valid" (none) or "same", default 0
         Zeros around the images. "same" keeps H x W (stride 1 only); an odd total puts the extra one
         below and right.
-    groups : int
+    dilation : int or (rows, columns), at least 1, default 1
+        Distance between windows, and between the taps of a window.
+    groups : int, default 1
         Splits channels and outputs into this many equal groups; an output sees the channels of its
         own group only. groups = C is a depthwise convolution.
 
@@ -216,6 +219,8 @@ def conv2d(
         Shapes that do not fit each other or `groups`; a stride, padding or dilation out of range; a
         window larger than the padded images.
 
+    Notes
+    -----
     Gradient: with respect to x, weight and bias, of any order. Every sum is taken in a fixed order:
     the same inputs give the same bits. In 16 bits, an infinity or NaN of x may make the gradients
     of all taps of its channel NaN. Whether one in a filter, over zeros of the padding, gives NaN or
@@ -232,8 +237,12 @@ def conv2d(
     through `.transpose(0, 3, 1, 2)`: tensor cores read them so, and results come so. Others are
     turned in a pass of their own.
 
-    Source: Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016.
+    References
+    ----------
+    .. [1] Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.asarray([[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]])
     >>> edges = cm.asarray([[[[1.0, -1.0]]]])
@@ -249,9 +258,9 @@ def conv2d(
 
 @fast_path("x", "weight", "bias")
 def conv1d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
+    x: ArrayLike,
+    weight: ArrayLike,
+    bias: ArrayLike | None = None,
     *,
     stride: int = 1,
     padding: int | str = 0,
@@ -272,7 +281,11 @@ def conv1d(
         Filters.
     bias : array (K,), dtype of `x`, optional
         Added to every position.
-    stride, padding, dilation, groups
+    stride : int, default 1
+        As in `conv2d`, along the one axis.
+    padding : int or str, default 0
+        As in `conv2d`, along the one axis.
+    dilation, groups : int, default 1
         As in `conv2d`, along the one axis.
 
     Returns
@@ -282,11 +295,18 @@ def conv1d(
 
     Raises
     ------
-    TypeError, ValueError
-        As `conv2d`.
+    TypeError
+        `x` is not floating-point, or the dtypes differ.
+    ValueError
+        Shapes that do not fit each other or `groups`; a stride, padding or dilation out of range; a
+        window larger than the padded images.
 
+    Notes
+    -----
     Gradient: with respect to x, weight and bias, of any order. Every sum is taken in a fixed order.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.conv1d([[[1.0, 2.0, 4.0, 7.0]]], [[[-1.0, 1.0]]]).tolist()
     [[[1.0, 2.0, 3.0]]]
@@ -310,15 +330,16 @@ def conv1d(
 def conv3d(
     x: Any,
     weight: Any,
-    bias: Any = None,
+    bias: ArrayLike | None = None,
     *,
     stride: int | tuple[int, int, int] = 1,
     padding: int | tuple[int, int, int] | str = 0,
     dilation: int | tuple[int, int, int] = 1,
     groups: int = 1,
 ) -> ndarray:
-    """Three-dimensional convolution of volumes or videos (cross-correlation, as in every ML
-    library).
+    """Three-dimensional convolution of volumes or videos.
+
+    Cross-correlation, as in every ML library.
 
     y[n, k, o, p, q] = bias[k] + sum over c, t, r, s of weight[k, c, t, r, s] *
     x[n, c', o * stride + t * dilation - padding, (rows alike), (columns alike)], where x is 0
@@ -333,9 +354,13 @@ def conv3d(
         Filters.
     bias : array (K,), dtype of `x`, optional
         Added to every position.
-    stride, padding, dilation : int or (planes, rows, columns)
+    stride : int or (planes, rows, columns), default 1
         As in `conv2d`, along three axes; padding "valid" and "same" too.
-    groups : int
+    padding : int or (planes, rows, columns), default 0
+        As in `conv2d`, along three axes; padding "valid" and "same" too.
+    dilation : int or (planes, rows, columns), default 1
+        As in `conv2d`, along three axes; padding "valid" and "same" too.
+    groups : int, default 1
         As in `conv2d`.
 
     Returns
@@ -345,15 +370,22 @@ def conv3d(
 
     Raises
     ------
-    TypeError, ValueError
-        As `conv2d`.
+    TypeError
+        `x` is not floating-point, or the dtypes differ.
+    ValueError
+        Shapes that do not fit each other or `groups`; a stride, padding or dilation out of range; a
+        window larger than the padded images.
 
+    Notes
+    -----
     Gradient: with respect to x, weight and bias, of any order. Every sum is taken in a fixed order.
 
     Memory: on a GPU, where there is much to do or no cuDNN, the planes that the windows meet are
     copied once for each of the T taps along the depth (no copy if T, the stride and the padding of
     the depth are 1, 1 and 0).
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.conv3d(cm.ones((1, 1, 3, 3, 3)), cm.ones((1, 1, 2, 3, 3))).tolist()
     [[[[[18.0]], [[18.0]]]]]
@@ -416,9 +448,9 @@ def conv3d(
 
 @fast_path("x", "weight", "bias")
 def conv_transpose2d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
+    x: ArrayLike,
+    weight: ArrayLike,
+    bias: ArrayLike | None = None,
     *,
     stride: int | tuple[int, int] = 1,
     padding: int | tuple[int, int] = 0,
@@ -426,8 +458,9 @@ def conv_transpose2d(
     dilation: int | tuple[int, int] = 1,
     groups: int = 1,
 ) -> ndarray:
-    """Transposed convolution: every pixel of x adds its copy of the filter to y. The input gradient
-    of `conv2d`.
+    """Transposed convolution: every pixel of x adds its copy of the filter to y.
+
+    The input gradient of `conv2d`.
 
     y[n, k, h, w] = bias[k] + sum of weight[c, k, r, s] * x[n, c, p, q] over all c of k's group and
     all p, q, r, s with p * stride + r * dilation - padding = h and q * stride + s * dilation -
@@ -441,13 +474,15 @@ def conv_transpose2d(
         Filters: one for each channel of `x`.
     bias : array (K,), dtype of `x`, optional
         Added to every position.
-    stride, dilation : int or (rows, columns), at least 1
+    stride : int or (rows, columns), at least 1, default 1
         Distance between the copies, and between the taps of one.
-    padding : int or (rows, columns), at least 0
+    padding : int or (rows, columns), at least 0, default 0
         What is cut off at each edge of y: the padding of the convolution whose gradient this is.
-    output_padding : int or (rows, columns), at least 0, less than `stride` or `dilation`
+    output_padding : int or (rows, columns), at least 0, less than `stride` or `dilation`, default 0
         Rows and columns more, below and right.
-    groups : int
+    dilation : int or (rows, columns), at least 1, default 1
+        Distance between the copies, and between the taps of one.
+    groups : int, default 1
         Splits channels and outputs into this many equal groups.
 
     Returns
@@ -462,10 +497,16 @@ def conv_transpose2d(
     ValueError
         Shapes that do not fit each other or `groups`; options out of range; nothing left of y.
 
+    Notes
+    -----
     Gradient: with respect to x, weight and bias, of any order. Every sum is taken in a fixed order.
 
-    Source: Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016.
+    References
+    ----------
+    .. [1] Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.conv_transpose2d([[[[1.0, 2.0]]]], [[[[1.0, 10.0]]]], stride=2).tolist()
     [[[[1.0, 10.0, 2.0, 20.0]]]]

@@ -11,6 +11,7 @@ from typing import Any
 from ..core.array import ndarray
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
+from ..core.typing import ArrayLike
 from ..ops.shape import expand_dims, squeeze
 from .conv import _operands, conv_transpose2d, several
 from .conv3d_cards import _conv3d_input_grad, by_library, little
@@ -20,9 +21,9 @@ __all__ = ["conv_transpose1d", "conv_transpose3d"]
 
 @fast_path("x", "weight", "bias")
 def conv_transpose1d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
+    x: ArrayLike,
+    weight: ArrayLike,
+    bias: ArrayLike | None = None,
     *,
     stride: int = 1,
     padding: int = 0,
@@ -30,8 +31,9 @@ def conv_transpose1d(
     dilation: int = 1,
     groups: int = 1,
 ) -> ndarray:
-    """Transposed convolution of sequences: `conv_transpose2d` along one axis, the input gradient of
-    `conv1d`.
+    """Transposed convolution of sequences.
+
+    `conv_transpose2d` along one axis, the input gradient of `conv1d`.
 
     Parameters
     ----------
@@ -41,7 +43,11 @@ def conv_transpose1d(
         Filters: one for each channel of `x`.
     bias : array (K,), dtype of `x`, optional
         Added to every position.
-    stride, padding, output_padding, dilation, groups
+    stride : int, default 1
+        As in `conv_transpose2d`, along the one axis.
+    padding, output_padding : int, default 0
+        As in `conv_transpose2d`, along the one axis.
+    dilation, groups : int, default 1
         As in `conv_transpose2d`, along the one axis.
 
     Returns
@@ -52,11 +58,17 @@ def conv_transpose1d(
 
     Raises
     ------
-    TypeError, ValueError
-        As `conv_transpose2d`.
+    TypeError
+        `x` is not floating-point, or the dtypes differ.
+    ValueError
+        Shapes that do not fit each other or `groups`; options out of range; nothing left of y.
 
+    Notes
+    -----
     Gradient: with respect to x, weight and bias, of any order. Every sum is taken in a fixed order.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.conv_transpose1d([[[1.0, 2.0]]], [[[1.0, 10.0]]], stride=2).tolist()
     [[[1.0, 10.0, 2.0, 20.0]]]
@@ -84,9 +96,9 @@ def conv_transpose1d(
 
 @fast_path("x", "weight", "bias")
 def conv_transpose3d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
+    x: ArrayLike,
+    weight: ArrayLike,
+    bias: ArrayLike | None = None,
     *,
     stride: int | tuple[int, int, int] = 1,
     padding: int | tuple[int, int, int] = 0,
@@ -104,9 +116,13 @@ def conv_transpose3d(
         Filters: one for each channel of `x`.
     bias : array (K,), dtype of `x`, optional
         Added to every position.
-    stride, padding, output_padding, dilation : int or (planes, rows, columns)
+    stride : int or (planes, rows, columns), default 1
         As in `conv_transpose2d`, along three axes.
-    groups : int
+    padding, output_padding : int or (planes, rows, columns), default 0
+        As in `conv_transpose2d`, along three axes.
+    dilation : int or (planes, rows, columns), default 1
+        As in `conv_transpose2d`, along three axes.
+    groups : int, default 1
         As in `conv_transpose2d`.
 
     Returns
@@ -116,14 +132,20 @@ def conv_transpose3d(
 
     Raises
     ------
-    TypeError, ValueError
-        As `conv_transpose2d`.
+    TypeError
+        `x` is not floating-point, or the dtypes differ.
+    ValueError
+        Shapes that do not fit each other or `groups`; options out of range; nothing left of y.
 
+    Notes
+    -----
     Gradient: with respect to x, weight and bias, of any order. Every sum is taken in a fixed order.
 
     Memory: where there is much to do, or no cuDNN, the planes that the T taps along the depth give
     are held apart before they are added.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.conv_transpose3d(cm.ones((1, 1, 2, 1, 1)), cm.ones((1, 1, 2, 1, 1))).ravel().tolist()
     [1.0, 2.0, 1.0]

@@ -7,6 +7,7 @@ from typing import Any
 from ..core.array import ndarray
 from ..core.dispatch.checks import require
 from ..core.dispatch.op import FLOATING, Op
+from ..core.typing import ArrayLike
 from ..ops.random.bit_stream import drawn, probability
 from ..ops.random.generator import Generator
 from ..ops.random.module import default_generator
@@ -15,10 +16,9 @@ __all__ = ["dropout"]
 
 
 def dropout(
-    x: Any, p: float = 0.5, *, training: bool = True, rng: Generator | None = None
+    x: ArrayLike, p: float = 0.5, *, training: bool = True, rng: Generator | None = None
 ) -> ndarray:
-    """Set elements to zero with probability `p` and scale the others so that the mean stays the
-    same.
+    """Set elements to zero with probability `p` and scale the others to keep the mean.
 
     y = x / (1 - p) with probability 1 - p, else 0, for each element by itself. CudaML's `keep_prob`
     is 1 - p.
@@ -31,9 +31,9 @@ def dropout(
     ----------
     x : array of float16, bfloat16, float32 or float64, any shape
         A dropped infinity or NaN becomes 0.
-    p : float
+    p : float, default 0.5
         Probability of being dropped, in [0, 1]. 0 returns `x` itself and draws nothing.
-    training : bool
+    training : bool, default True
         False: returns `x` itself and draws nothing.
     rng : Generator, optional
         Where the mask comes from; by default the generator of `cm.random`. It moves on by one word
@@ -49,13 +49,19 @@ def dropout(
     TypeError
         `x` is not floating-point; `rng` is not a Generator.
     ValueError
-        p outside [0, 1].
+        P outside [0, 1].
 
+    Notes
+    -----
     Gradient: the same mask and scale on the incoming gradient, of any order.
 
-    Source: Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting",
-    JMLR 2014.
+    References
+    ----------
+    .. [1] Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting",
+       JMLR 2014.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> y = cm.ml.dropout(cm.ones(1000), 0.25, rng=cm.random.default_rng(1))
     >>> bool(((y == 0) | (abs(y - 4 / 3) < 1e-12)).all()), 200 < int((y == 0).sum()) < 300

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, INTEGER, Op
 from ..core.dtypes import as_dtype
 from ..core.shapes import as_integer
+from ..core.typing import ArrayLike, DTypeLike
 from ..ops.index import _gather_grad
 from ..ops.where import where
 from .softmax import in_order
@@ -19,9 +18,13 @@ __all__ = ["embedding", "one_hot"]
 
 @fast_path("indices", "weight")
 def embedding(
-    indices: Any, weight: Any, *, padding_idx: int | None = None, classes: int | None = None
+    indices: ArrayLike,
+    weight: ArrayLike,
+    *,
+    padding_idx: int | None = None,
+    classes: int | None = None,
 ) -> ndarray:
-    """Rows of a table chosen by index: y[..., :] = weight[indices[...], :].
+    """Return rows of a table chosen by index: y[..., :] = weight[indices[...], :].
 
     Parameters
     ----------
@@ -51,9 +54,13 @@ def embedding(
         An index outside 0 .. rows - 1, or classes - 1. On the GPU it is raised at the next
         synchronisation.
 
+    Notes
+    -----
     Gradient: with respect to weight, the rows of g added by index in the order of the indices, of
     any order. Deterministic: no atomics of floats.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.embedding(cm.array([[1, 0]]), cm.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[[3.0, 4.0], [1.0, 2.0]]]
@@ -86,7 +93,9 @@ def embedding(
     return rows.reshape((*indices.shape, weight.shape[1]))
 
 
-def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64") -> ndarray:
+def one_hot(
+    indices: ArrayLike, num_classes: int | None = None, *, dtype: DTypeLike = "int64"
+) -> ndarray:
     """Class indices as rows of the identity: y[..., c] = 1 where c = indices[...], else 0.
 
     Parameters
@@ -95,7 +104,7 @@ def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64
         0 <= index < num_classes.
     num_classes : int, at least 1, optional
         By default one more than the largest index, which is looked for (on a GPU: waited for).
-    dtype : dtype
+    dtype : dtype, default "int64"
         Of the result; a floating-point one makes soft labels of it.
 
     Returns
@@ -108,12 +117,16 @@ def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64
     TypeError
         Indices are not integers, or num_classes is none.
     ValueError
-        num_classes is below 1, or missing although there are no indices.
+        Num_classes is below 1, or missing although there are no indices.
     IndexError
         An index outside 0 .. num_classes - 1. On the GPU it is raised at the next synchronisation.
 
-    Gradient: none, the result is constant. Deterministic.
+    Notes
+    -----
+    Gradient: none, the result is constant. The function is deterministic.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.one_hot(cm.array([1, 0]), 3).tolist()
     [[0, 1, 0], [1, 0, 0]]

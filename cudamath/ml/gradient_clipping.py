@@ -23,8 +23,8 @@ __all__ = ["clip_factor", "clip_grad_norm"]
 
 Tree = Any
 
-_clip = Op("clip_grad_norm", cpu="optim.clip", cuda="optim.gradient_norm.clip", outputs=2)
-_factor = Op("clip_factor", cpu="optim.clip_factor", cuda="optim.gradient_norm.factor", outputs=2)
+_clip = Op("clip_grad_norm", cpu="optim.clip", cuda="optim.dispatch.clip", outputs=2)
+_factor = Op("clip_factor", cpu="optim.clip_factor", cuda="optim.dispatch.factor", outputs=2)
 
 
 def _leaves(name: str, grads: Tree, max_norm: float) -> tuple[list[ndarray], Any]:
@@ -77,8 +77,9 @@ def norm_and_factor(
 def clip_factor(
     grads: Tree, max_norm: float = math.inf, *, error_if_nonfinite: bool = False
 ) -> tuple[ndarray, ndarray]:
-    """What gradients are multiplied by so that the norm of all of them together is at most
-    `max_norm`; and the norm.
+    """Return the factor that limits the norm of all gradients together, and that norm.
+
+    The product of the factor and the gradients has a norm of at most `max_norm`.
 
     norm = sqrt(sum of all squares);  factor = min(1, max_norm / (norm + 1e-6)), or NaN where the
     norm is not finite.
@@ -90,17 +91,17 @@ def clip_factor(
     ----------
     grads : tree of arrays, float16, bfloat16, float32 or float64
         Only read.
-    max_norm : float
+    max_norm : float, default math.inf
         Not negative. Infinite (the default): nothing is clipped, but a step with a gradient that is
         not finite (or whose sum of squares is not) will be skipped.
-    error_if_nonfinite : bool
+    error_if_nonfinite : bool, default False
         Raise FloatingPointError in that case: at once on the CPU, at the next synchronising call
         for a GPU.
 
     Returns
     -------
     (ndarray, ndarray)
-        factor and norm, 0-d, float32 (float64 if a gradient is). Nothing waits for the GPU; two
+        Factor and norm, 0-d, float32 (float64 if a gradient is). Nothing waits for the GPU; two
         launches. Deterministic.
 
     Raises
@@ -113,8 +114,12 @@ def clip_factor(
     FloatingPointError
         See `error_if_nonfinite`.
 
-    Not differentiable.
+    Notes
+    -----
+    The function is not differentiable.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> params, grads = [cm.array([1.0, 1.0])], [cm.array([3.0, 4.0])]
     >>> factor, norm = cm.ml.clip_factor(grads, 1.0)
@@ -146,8 +151,6 @@ def clip_grad_norm(grads: Tree, max_norm: float) -> tuple[Tree, ndarray]:
         makes every gradient so. Three launches, however many arrays there are. Deterministic. The
         scaled gradients of one dtype share one block of memory.
 
-    Gradient: through the norm as well, of any order; by its parts.
-
     Raises
     ------
     ValueError
@@ -155,6 +158,12 @@ def clip_grad_norm(grads: Tree, max_norm: float) -> tuple[Tree, ndarray]:
     TypeError
         Leaves that are not floating-point.
 
+    Notes
+    -----
+    Gradient: through the norm as well, of any order; by its parts.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> clipped, norm = cm.ml.clip_grad_norm([cm.array([3.0]), cm.array([4.0])], 1.0)
     >>> float(norm), [round(float(g[0]), 4) for g in clipped]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, INTEGER, Op
+from ..core.typing import ArrayLike
 from .softmax import in_order
 
 __all__ = ["grouped_matmul"]
 
 
 @fast_path("x", "weight", "ends")
-def grouped_matmul(x: Any, weight: Any, ends: Any) -> ndarray:
-    """Products of different sizes in one launch: rows of x in groups, each group times its own
-    matrix.
+def grouped_matmul(x: ArrayLike, weight: ArrayLike, ends: ArrayLike) -> ndarray:
+    """Return products of different sizes in one launch.
+
+    Rows of x in groups, each group times its own matrix.
 
     y[ends[g - 1] : ends[g]] = x[ends[g - 1] : ends[g]] @ weight[g], where ends[-1] is taken as 0
     for g = 0.
@@ -40,18 +40,22 @@ def grouped_matmul(x: Any, weight: Any, ends: Any) -> ndarray:
     Raises
     ------
     TypeError
-        x and weight are not floating-point, or not of one dtype; ends are not integers.
+        X and weight are not floating-point, or not of one dtype; ends are not integers.
     ValueError
         Shapes that do not fit.
     IndexError
         An end before the one ahead of it, or beyond the rows. On the GPU it is raised at the next
         synchronisation.
 
+    Notes
+    -----
     Gradient: with respect to x and weight, by such products in one launch each, of any order.
     Deterministic: each sum runs in the order of its terms.
     On GPUs of compute capability 9.0 16-bit numbers are multiplied by tensor cores if `in` and
     `out` are multiples of 8.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x, weight = cm.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), cm.array([[[1.0], [1.0]], [[10.0], [0.0]]])
     >>> cm.ml.grouped_matmul(x, weight, cm.array([1, 3])).tolist()

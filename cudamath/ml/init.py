@@ -13,6 +13,7 @@ from ..core.array import ndarray
 from ..core.dispatch.checks import as_numbers, speaks_for
 from ..core.dispatch.op import FLOATING, Op
 from ..core.shapes import normalize_shape
+from ..core.typing import DeviceLike, DTypeLike
 from ..ops.creation import full
 from ..ops.linalg.spectral import qr
 from ..ops.random.generator import Generator
@@ -93,12 +94,16 @@ def kaiming_normal(
     a: float = 0.0,
     mode: str = "fan_in",
     nonlinearity: str = "leaky_relu",
-    dtype: Any = "float32",
-    device: Any = None,
+    dtype: DTypeLike = "float32",
+    device: DeviceLike | None = None,
     rng: Generator | None = None,
 ) -> ndarray:
-    """Normal values of standard deviation gain / sqrt(fan): keeps the variance through layers with
-    that nonlinearity.
+    """Draw normal values of standard deviation gain / sqrt(fan).
+
+    This keeps the variance through layers with that nonlinearity.
+
+    Fan_in = shape[1] prod(shape[2:]), fan_out = shape[0] prod(shape[2:]); gain = sqrt(2 / (1 +
+    a^2)) for leaky_relu of slope `a`, and so sqrt(2) by default, as for relu.
 
     fan_in = shape[1] prod(shape[2:]), fan_out = shape[0] prod(shape[2:]); gain = sqrt(2 / (1 +
     a^2)) for leaky_relu of slope `a`, and so sqrt(2) by default, as for relu.
@@ -107,15 +112,15 @@ def kaiming_normal(
     ----------
     shape : sequence of int
         (out, in, *kernel): two or more dimensions.
-    a : float
+    a : float, default 0.0
         Negative slope of the leaky_relu that follows.
-    mode : {"fan_in", "fan_out"}
+    mode : {"fan_in", "fan_out"}, default "fan_in"
         Whether to keep the variance forward or backward.
-    nonlinearity : str
-        linear, sigmoid, tanh, relu, leaky_relu or selu.
-    dtype : floating-point dtype
-        float32 by default.
-    device : optional
+    nonlinearity : str, default "leaky_relu"
+        Linear, sigmoid, tanh, relu, leaky_relu or selu.
+    dtype : floating-point dtype, default "float32"
+        The default is float32.
+    device : device_like, optional
         Where; the default device unless given.
     rng : cm.random.Generator, optional
         What draws; by default the generator behind the functions of `cm.random`.
@@ -132,10 +137,16 @@ def kaiming_normal(
     TypeError
         A dtype that is not floating-point.
 
+    Notes
+    -----
     Gradient: none: initial values are constants.
 
-    Source: He et al., "Delving deep into rectifiers", 2015.
+    References
+    ----------
+    .. [1] He et al., "Delving deep into rectifiers", 2015.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> w = cm.ml.init.kaiming_normal((256, 128), rng=cm.random.default_rng(0))
     >>> abs(float(w.std()) - (2 / 128) ** 0.5) < 0.002
@@ -152,15 +163,49 @@ def kaiming_uniform(
     a: float = 0.0,
     mode: str = "fan_in",
     nonlinearity: str = "leaky_relu",
-    dtype: Any = "float32",
-    device: Any = None,
+    dtype: DTypeLike = "float32",
+    device: DeviceLike | None = None,
     rng: Generator | None = None,
 ) -> ndarray:
-    """Uniform values in (-b, b), b = gain sqrt(3 / fan): of the same standard deviation as those of
-    `kaiming_normal`.
+    """Draw uniform values in (-b, b), b = gain sqrt(3 / fan).
 
-    Args, Returns, Raises, Gradient: as for `kaiming_normal`.
+    The standard deviation is that of `kaiming_normal`.
 
+    Parameters
+    ----------
+    shape : sequence of int
+        (out, in, *kernel): two or more dimensions.
+    a : float, default 0.0
+        Negative slope of the leaky_relu that follows.
+    mode : {"fan_in", "fan_out"}, default "fan_in"
+        Whether to keep the variance forward or backward.
+    nonlinearity : str, default "leaky_relu"
+        Linear, sigmoid, tanh, relu, leaky_relu or selu.
+    dtype : floating-point dtype, default "float32"
+        The default is float32.
+    device : device_like, optional
+        Where; the default device unless given.
+    rng : cm.random.Generator, optional
+        What draws; by default the generator behind the functions of `cm.random`.
+
+    Returns
+    -------
+    ndarray
+        Of that shape and dtype; the same values from the same seed on every device.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two dimensions; an unknown mode or nonlinearity.
+    TypeError
+        A dtype that is not floating-point.
+
+    Notes
+    -----
+    The gradient is that of `kaiming_normal`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> w = cm.ml.init.kaiming_uniform((64, 3, 5, 5))
     >>> float(abs(w).max()) <= (6 / 75) ** 0.5
@@ -176,18 +221,48 @@ def xavier_normal(
     shape: Shape,
     *,
     gain: float = 1.0,
-    dtype: Any = "float32",
-    device: Any = None,
+    dtype: DTypeLike = "float32",
+    device: DeviceLike | None = None,
     rng: Generator | None = None,
 ) -> ndarray:
     """Normal values of standard deviation gain sqrt(2 / (fan_in + fan_out)).
 
-    Args: gain: >= 0, a factor for the nonlinearity that follows; all else, Returns, Raises,
+    Parameters
+    ----------
+    shape : sequence of int
+        (out, in, *kernel): two or more dimensions.
+    gain : float, default 1.0
+        Factor for the nonlinearity that follows, >= 0.
+    dtype : floating-point dtype, default "float32"
+        The default is float32.
+    device : device_like, optional
+        Where; the default device unless given.
+    rng : cm.random.Generator, optional
+        What draws; by default the generator behind the functions of `cm.random`.
+
+    Returns
+    -------
+    ndarray
+        Array of that shape and dtype. The same seed gives the same values on every device.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two dimensions; an unknown mode or nonlinearity.
+    TypeError
+        A dtype that is not floating-point.
+
+    Notes
+    -----
     Gradient: as for `kaiming_normal`.
 
-    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
-    networks", 2010.
+    References
+    ----------
+    .. [1] Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
+       networks", 2010.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> w = cm.ml.init.xavier_normal((300, 200), rng=cm.random.default_rng(0))
     >>> abs(float(w.std()) - (2 / 500) ** 0.5) < 0.002
@@ -204,14 +279,43 @@ def xavier_uniform(
     shape: Shape,
     *,
     gain: float = 1.0,
-    dtype: Any = "float32",
-    device: Any = None,
+    dtype: DTypeLike = "float32",
+    device: DeviceLike | None = None,
     rng: Generator | None = None,
 ) -> ndarray:
     """Uniform values in (-b, b), b = gain sqrt(6 / (fan_in + fan_out)).
 
-    Args, Returns, Raises, Gradient: as for `xavier_normal`.
+    Parameters
+    ----------
+    shape : sequence of int
+        (out, in, *kernel): two or more dimensions.
+    gain : float, default 1.0
+        >= 0, a factor for the nonlinearity that follows; all else, Returns, Raises,.
+    dtype : floating-point dtype, default "float32"
+        The default is float32.
+    device : device_like, optional
+        Where; the default device unless given.
+    rng : cm.random.Generator, optional
+        What draws; by default the generator behind the functions of `cm.random`.
 
+    Returns
+    -------
+    ndarray
+        Of that shape and dtype; the same values from the same seed on every device.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two dimensions; an unknown mode or nonlinearity.
+    TypeError
+        A dtype that is not floating-point.
+
+    Notes
+    -----
+    The gradient is that of `xavier_normal`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(abs(cm.ml.init.xavier_uniform((300, 200))).max()) <= (6 / 500) ** 0.5
     True
@@ -227,16 +331,45 @@ def normal(
     *,
     mean: float = 0.0,
     std: float = 1.0,
-    dtype: Any = "float32",
-    device: Any = None,
+    dtype: DTypeLike = "float32",
+    device: DeviceLike | None = None,
     rng: Generator | None = None,
 ) -> ndarray:
     """Normal values of this mean and standard deviation, float32 by default.
 
-    Args: shape: int or ints >= 0; mean, std: numbers, std >= 0; dtype, device, rng: as for
-    `kaiming_normal`. Returns: ndarray of that shape. Raises: ValueError (a negative size or std),
-    TypeError (dtype). Gradient: none.
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape of the result, one length or several, >= 0.
+    mean : float, default 0.0
+        Mean and standard deviation, std >= 0.
+    std : float, default 1.0
+        Mean and standard deviation, std >= 0.
+    dtype : floating-point dtype, default "float32"
+        The default is float32.
+    device : device_like, optional
+        Where; the default device unless given.
+    rng : cm.random.Generator, optional
+        What draws; by default the generator behind the functions of `cm.random`.
 
+    Returns
+    -------
+    ndarray
+        Array of that shape.
+
+    Raises
+    ------
+    ValueError
+        A length or the standard deviation is negative.
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.init.normal((2, 3), std=0.02).dtype
     dtype('float32')
@@ -250,16 +383,45 @@ def uniform(
     *,
     low: float = 0.0,
     high: float = 1.0,
-    dtype: Any = "float32",
-    device: Any = None,
+    dtype: DTypeLike = "float32",
+    device: DeviceLike | None = None,
     rng: Generator | None = None,
 ) -> ndarray:
     """Uniform values in [low, high), float32 by default.
 
-    Args: shape, dtype, device, rng: as for `normal`; low, high: bounds, low <= high.
-    Returns: ndarray of that shape. Raises: ValueError (a negative size, low > high), TypeError
-    (dtype). Gradient: none.
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape of the result, one length or several, >= 0.
+    low : float, default 0.0
+        Bounds of the values, low <= high.
+    high : float, default 1.0
+        Bounds of the values, low <= high.
+    dtype : floating-point dtype, default "float32"
+        The default is float32.
+    device : device_like, optional
+        Where; the default device unless given.
+    rng : cm.random.Generator, optional
+        What draws; by default the generator behind the functions of `cm.random`.
 
+    Returns
+    -------
+    ndarray
+        Array of that shape.
+
+    Raises
+    ------
+    ValueError
+        A length is negative, or `low` is greater than `high`.
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> w = cm.ml.init.uniform((2, 3), low=-0.1, high=0.1)
     >>> float(abs(w).max()) <= 0.1
@@ -276,8 +438,8 @@ def trunc_normal(
     std: float = 1.0,
     low: float = -2.0,
     high: float = 2.0,
-    dtype: Any = "float32",
-    device: Any = None,
+    dtype: DTypeLike = "float32",
+    device: DeviceLike | None = None,
     rng: Generator | None = None,
 ) -> ndarray:
     """Normal values of this mean and standard deviation, truncated to [low, high].
@@ -285,11 +447,44 @@ def trunc_normal(
     A uniform number is sent through the inverse of the distribution function: the same numbers on
     CPU and GPU.
 
-    Args: shape, dtype, device, rng: as for `normal`; mean, std: of the distribution before it is
-    truncated, std > 0; low, high: bounds, low < high. Returns: ndarray of that shape. Raises:
-    ValueError (a negative size; other bounds or std; bounds so far out that in float64 nothing of
-    the distribution lies between them), TypeError (dtype). Gradient: none.
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape of the result, one length or several, >= 0.
+    mean : float, default 0.0
+        Mean and standard deviation of the distribution before it is truncated, std > 0.
+    std : float, default 1.0
+        Mean and standard deviation of the distribution before it is truncated, std > 0.
+    low : float, default -2.0
+        Bounds of the values, low < high.
+    high : float, default 2.0
+        Bounds of the values, low < high.
+    dtype : floating-point dtype, default "float32"
+        The default is float32.
+    device : device_like, optional
+        Where; the default device unless given.
+    rng : cm.random.Generator, optional
+        What draws; by default the generator behind the functions of `cm.random`.
 
+    Returns
+    -------
+    ndarray
+        Array of that shape.
+
+    Raises
+    ------
+    ValueError
+        A length is negative, the bounds or the standard deviation are not valid, or the bounds are
+        so far out that in float64 nothing of the distribution lies between them.
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> w = cm.ml.init.trunc_normal((1000,), std=0.02, low=-0.04, high=0.04, rng=cm.random.default_rng(0))
     >>> float(abs(w).max()) <= 0.04, 0.016 < float(w.std()) < 0.019
@@ -323,19 +518,50 @@ def orthogonal(
     shape: Shape,
     *,
     gain: float = 1.0,
-    dtype: Any = "float32",
-    device: Any = None,
+    dtype: DTypeLike = "float32",
+    device: DeviceLike | None = None,
     rng: Generator | None = None,
 ) -> ndarray:
-    """A matrix (out, in * kernel), seen in `shape`, whose rows (or columns, if there are fewer) are
-    orthogonal and of length gain: the factor Q of a normal matrix, drawn evenly from all such.
+    """Draw a matrix whose rows (or columns, if there are fewer) are orthogonal.
 
-    Args: shape: (out, in, *kernel), two or more dimensions; gain: the length; dtype, device, rng:
-    as for `normal`. Returns: ndarray of that shape. Raises: ValueError (fewer dimensions),
-    TypeError (dtype). Gradient: none.
+    The matrix (out, in * kernel), seen in `shape`, has rows of the length `gain`. It is the factor
+    Q of a normal matrix, drawn uniformly from all such matrices.
 
-    Source: Saxe, McClelland & Ganguli (2014).
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape (out, in, *kernel) of two or more dimensions.
+    gain : float, default 1.0
+        Length of the rows or columns.
+    dtype : floating-point dtype, default "float32"
+        The default is float32.
+    device : device_like, optional
+        Where; the default device unless given.
+    rng : cm.random.Generator, optional
+        What draws; by default the generator behind the functions of `cm.random`.
 
+    Returns
+    -------
+    ndarray
+        Array of that shape.
+
+    Raises
+    ------
+    ValueError
+        There are fewer than two dimensions.
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    References
+    ----------
+    .. [1] Saxe, McClelland & Ganguli (2014).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> w = cm.ml.init.orthogonal((3, 5), rng=cm.random.default_rng(0))
     >>> bool(abs(w @ w.T - cm.eye(3, dtype="float32")).max() < 1e-6)
@@ -366,13 +592,40 @@ def _full(name: str, shape: Shape, value: float, dtype: Any, device: Any) -> nda
 
 
 @speaks_for("constant")
-def constant(shape: Shape, value: float, *, dtype: Any = "float32", device: Any = None) -> ndarray:
-    """`value` everywhere, float32 by default.
+def constant(
+    shape: Shape, value: float, *, dtype: DTypeLike = "float32", device: DeviceLike | None = None
+) -> ndarray:
+    """Make an array of one value, float32 by default.
 
-    Args: shape, dtype, device: as for `normal`; value: a number.
-    Returns: ndarray of that shape. Raises: ValueError (a negative size), TypeError (dtype).
-    Gradient: none.
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape of the result, one length or several, >= 0.
+    value : float
+        Value of every element.
+    dtype : floating-point dtype, default "float32"
+        The default is float32.
+    device : device_like, optional
+        Where; the default device unless given.
 
+    Returns
+    -------
+    ndarray
+        Array of that shape.
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.init.constant(2, 0.5)
     array([0.5, 0.5], dtype=float32)
@@ -380,9 +633,34 @@ def constant(shape: Shape, value: float, *, dtype: Any = "float32", device: Any 
     return _full("init.constant", shape, value, dtype, device)
 
 
-def zeros(shape: Shape, *, dtype: Any = "float32", device: Any = None) -> ndarray:
-    """Zeros, float32 by default. Args, Returns, Raises, Gradient: as for `constant`.
+def zeros(
+    shape: Shape, *, dtype: DTypeLike = "float32", device: DeviceLike | None = None
+) -> ndarray:
+    """Make an array of zeros, float32 by default.
 
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape of the result, one length or several, >= 0.
+    dtype : floating-point dtype, default "float32"
+        The default is float32.
+    device : device_like, optional
+        Where; the default device unless given.
+
+    Returns
+    -------
+    ndarray
+        Array of that shape.
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        The dtype is not supported.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.init.zeros(2)
     array([0., 0.], dtype=float32)
@@ -390,9 +668,34 @@ def zeros(shape: Shape, *, dtype: Any = "float32", device: Any = None) -> ndarra
     return _full("init.zeros", shape, 0.0, dtype, device)
 
 
-def ones(shape: Shape, *, dtype: Any = "float32", device: Any = None) -> ndarray:
-    """Ones, float32 by default. Args, Returns, Raises, Gradient: as for `constant`.
+def ones(
+    shape: Shape, *, dtype: DTypeLike = "float32", device: DeviceLike | None = None
+) -> ndarray:
+    """Make an array of ones, float32 by default.
 
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape of the result, one length or several, >= 0.
+    dtype : floating-point dtype, default "float32"
+        The default is float32.
+    device : device_like, optional
+        Where; the default device unless given.
+
+    Returns
+    -------
+    ndarray
+        Array of that shape.
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        The dtype is not supported.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.init.ones(2)
     array([1., 1.], dtype=float32)

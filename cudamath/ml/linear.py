@@ -9,6 +9,7 @@ from ..core.array import ndarray
 from ..core.dispatch.checks import coerce
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, Op
+from ..core.typing import ArrayLike
 from ..ops.linalg import products as linalg_products
 from ..ops.shape import reshape
 from .activation import activation as activate
@@ -50,14 +51,21 @@ _linear = Op(
 
 
 def linear(
-    x: Any, weight: Any, bias: Any = None, *, activation: str | None = None, residual: Any = None
+    x: ArrayLike,
+    weight: ArrayLike,
+    bias: ArrayLike | None = None,
+    *,
+    activation: str | None = None,
+    residual: ArrayLike | None = None,
 ) -> ndarray:
-    """Affine map of the last axis, and what often follows it: y = f(x @ weight.mT + bias) +
-    residual.
+    """Affine map of the last axis, and what often follows it.
+
+    Y = f(x @ weight.mT + bias) + residual.
 
     Parameters
     ----------
-    x : array (..., in); floating-point
+    x : array (..., in)
+        Floating-point array.
     weight : array (out, in), or one that `quantize` made
         Quantized weights (int8, int4 or float8 with a scale for each row, for each group along a
         row, or one for all) stay packed until they are used: on GPUs up to 16 rows of 16-bit x are
@@ -67,8 +75,9 @@ def linear(
         One of another dtype takes part in promotion: float32 beside 16-bit x and weight makes the
         result float32.
     activation : "relu", "gelu", "gelu_tanh" or "silu", optional
-        f, see the functions of these names ("gelu_tanh": gelu's tanh form).
+        F, see the functions of these names ("gelu_tanh": gelu's tanh form).
     residual : array (..., out), optional
+        Added to the result.
 
     Returns
     -------
@@ -83,12 +92,16 @@ def linear(
     ValueError
         Shapes that do not fit; an unknown activation.
 
+    Notes
+    -----
     Gradient: those of `matmul`, the activation and `add`, of any order. While one is recorded, what
     the activation is applied to must be kept: it is a kernel of its own then (not in `mlp`).
 
     Accuracy: in that kernel gelu is within 1e-5 of its own size before it is rounded to 16 bits,
     for x above -6.5; below, where it is smaller than 3e-10, within 1e-10.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x, weight, bias = cm.array([[1.0, 2.0]]), cm.array([[3.0, 4.0], [5.0, 6.0]]), cm.array([0.5, -20])
     >>> cm.ml.linear(x, weight, bias, activation="relu").tolist()

@@ -14,6 +14,7 @@ from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.op import FLOATING, INTEGER, Op
 from ..core.dtypes import compute_dtype, float16
 from ..core.shapes import as_integer
+from ..core.typing import ArrayLike
 from ..ops.elementwise import not_equal
 from ..ops.join import concat
 from .linear import linear
@@ -29,7 +30,7 @@ MOST = 2 << 30  # bytes of scores held at a time, unless requested otherwise
 _linear_loss = Op(
     "linear_loss",
     cpu="linear_loss.linear_loss",
-    cuda="loss.linear_cross_entropy.linear_loss",
+    cuda="loss.dispatch.linear_loss",
     writes=True,
 )
 
@@ -37,14 +38,15 @@ _linear_loss = Op(
 def linear_cross_entropy(
     x: Any,
     weight: Any,
-    targets: Any,
+    targets: ArrayLike,
     *,
     classes: int | None = None,
     ignore_index: int = -100,
     rows: int | None = None,
 ) -> ndarray:
-    """Mean cross entropy between `linear(x, weight)` and class indices: the end of a language
-    model.
+    """Mean cross entropy between `linear(x, weight)` and class indices.
+
+    The end of a language model.
 
     loss = mean over i of log sum_c exp(s_ic) - s_it,   s = x @ weight.mT,   t = targets[i], over
         the first `classes` columns
@@ -57,6 +59,7 @@ def linear_cross_entropy(
     Parameters
     ----------
     x : array (..., in) of float16, bfloat16, float32 or float64
+        Array of any shape and dtype.
     weight : array (out, in), dtype of `x`
         A row for each class. Rows beyond `classes` pad the products to efficient sizes; they get no
         gradient.
@@ -64,7 +67,7 @@ def linear_cross_entropy(
         Class indices, 0 <= target < classes.
     classes : int, optional
         How many of the rows of `weight` count; by default all.
-    ignore_index : int
+    ignore_index : int, default -100
         Targets of this value count neither in the loss nor in the gradient.
     rows : int, optional
         Rows of x to do at a time; by default as many as have 2 GiB of scores.
@@ -77,12 +80,14 @@ def linear_cross_entropy(
     Raises
     ------
     TypeError
-        x or weight is not floating-point, they differ in dtype, or targets are not integers.
+        X or weight is not floating-point, they differ in dtype, or targets are not integers.
     ValueError
         Shapes that do not fit; `classes` or `rows` out of range.
     IndexError
         A target outside 0 .. classes - 1. On the GPU it is raised at the next synchronisation.
 
+    Notes
+    -----
     Gradient: with respect to x and weight, of any order. It is found along with the loss (for
     float16, which needs the loss scaled first, it is that of `linear` and `cross_entropy`).
     Deterministic: sums in a fixed order.
@@ -90,6 +95,8 @@ def linear_cross_entropy(
     Accuracy: 16-bit scores are rounded once, as those of `linear` are; what follows is computed in
     float32.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x, weight = cm.array([[2.0, 0.0], [0.0, 0.0]]), cm.array([[1.0, 0.0], [0.0, 1.0]])
     >>> round(cm.ml.linear_cross_entropy(x, weight, cm.array([0, 1])).item(), 4)

@@ -14,6 +14,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, INTEGER, Op
 from ..core.dtypes import compute_dtype
 from ..core.shapes import as_integer
+from ..core.typing import ArrayLike
 from ..ops.creation import ones
 from ..ops.elementwise import not_equal
 from ..ops.index import take
@@ -118,10 +119,10 @@ def _weighted(
 
 @fast_path("logits", "targets", "weight")
 def cross_entropy(
-    logits: Any,
-    targets: Any,
+    logits: ArrayLike,
+    targets: ArrayLike,
     *,
-    weight: Any = None,
+    weight: ArrayLike | None = None,
     reduction: str = "mean",
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
@@ -138,16 +139,16 @@ def cross_entropy(
     ----------
     logits : array (N, C), (N, C, d1, ...) or (C,) of float16, bfloat16, float32 or float64
         Scores of C classes, unnormalised. 16-bit numbers are computed in float32.
-    targets : array of integers (N,), (N, d1, ...) or ()
-        Class indices, 0 <= target < C; or
-    targets : array of floats in the shape of `logits`
-        Probabilities of the classes ("soft labels").
+    targets : array of int (N,), (N, d1, ...) or (), or array of float in the shape of `logits`
+        Class indices, 0 <= target < C, or the probabilities of the classes ("soft labels").
     weight : array (C,); floating-point, optional
         Weight of each class.
-    reduction : "mean", "sum" or "none"
-    ignore_index : int
+    reduction : "mean", "sum" or "none", default "mean"
+        Reduction of the losses.
+    ignore_index : int, default -100
         Targets of this value count neither in the loss nor in the gradient. Class indices only.
-    label_smoothing : float in [0, 1]
+    label_smoothing : float in [0, 1], default 0.0
+        Share of the probability that is spread evenly over all classes.
 
     Returns
     -------
@@ -163,10 +164,14 @@ def cross_entropy(
     IndexError
         A class index outside 0 .. C - 1. On the GPU it is raised at the next synchronisation.
 
+    Notes
+    -----
     Gradient: with respect to logits (softmax(logits) - q) g / count, of any order, to soft labels
     and to weights. On the GPU, class indices take one read of the logits forward, one read and one
-    write backward (weights together with label smoothing: more). Deterministic.
+    write backward (weights together with label smoothing: more). The function is deterministic.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> logits = cm.array([[2.0, 0.0], [0.0, 0.0]])
     >>> round(cm.ml.cross_entropy(logits, cm.array([0, 1])).item(), 4)
@@ -240,10 +245,10 @@ def _soft_cross_entropy(
 
 @fast_path("log_probabilities", "targets", "weight")
 def nll_loss(
-    log_probabilities: Any,
-    targets: Any,
+    log_probabilities: ArrayLike,
+    targets: ArrayLike,
     *,
-    weight: Any = None,
+    weight: ArrayLike | None = None,
     reduction: str = "mean",
     ignore_index: int = -100,
 ) -> ndarray:
@@ -255,14 +260,15 @@ def nll_loss(
 
     Parameters
     ----------
-    log_probabilities : array (N, C), (N, C, d1, ...) or (C,) of float16, bfloat16, float32 or
-    float64
+    log_probabilities : array (N, C), (N, C, d1, ...) or (C,)
+        Floating-point logarithms of the probabilities of C classes.
     targets : array of integers (N,), (N, d1, ...) or ()
         Class indices, 0 <= target < C.
     weight : array (C,); floating-point, optional
         Weight of each class.
-    reduction : "mean", "sum" or "none"
-    ignore_index : int
+    reduction : "mean", "sum" or "none", default "mean"
+        Reduction of the losses.
+    ignore_index : int, default -100
         Targets of this value do not count.
 
     Returns
@@ -279,9 +285,13 @@ def nll_loss(
     IndexError
         A class index outside 0 .. C - 1. On the GPU it is raised at the next synchronisation.
 
+    Notes
+    -----
     Gradient: -g / count at the targets, 0 elsewhere, of any order; also with respect to weights.
-    Deterministic.
+    The function is deterministic.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.nll_loss(cm.array([[-1.0, -2.0], [-3.0, -4.0]]), cm.array([0, 1])).item()
     2.5
@@ -369,14 +379,14 @@ def _cross_entropy_grad_rule(
 _cross_entropy = Op(
     "cross_entropy",
     cpu="loss.cross_entropy",
-    cuda="loss.cross_entropy.cross_entropy",
+    cuda="loss.dispatch.cross_entropy",
     outputs=3,
     vjp=_cross_entropy_rule,
 )
 _cross_entropy_grad = Op(
     "cross_entropy_grad",
     cpu="loss.cross_entropy_grad",
-    cuda="loss.cross_entropy.cross_entropy_grad",
+    cuda="loss.dispatch.cross_entropy_grad",
     vjp=_cross_entropy_grad_rule,
 )
 
@@ -424,11 +434,11 @@ def _nll_grad_rule(
 
 
 _nll_loss = Op(
-    "nll_loss", cpu="loss.nll_loss", cuda="loss.cross_entropy.nll_loss", outputs=2, vjp=_nll_rule
+    "nll_loss", cpu="loss.nll_loss", cuda="loss.dispatch.nll_loss", outputs=2, vjp=_nll_rule
 )
 _nll_loss_grad = Op(
     "nll_loss_grad",
     cpu="loss.nll_loss_grad",
-    cuda="loss.cross_entropy.nll_loss_grad",
+    cuda="loss.dispatch.nll_loss_grad",
     vjp=_nll_grad_rule,
 )

@@ -24,6 +24,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, Op
 from ..core.dtypes import result_type
 from ..core.shapes import axes_by_stride, broadcast_shapes
+from ..core.typing import ArrayLike
 from ..cpu.elementwise_losses import LOSSES
 from ..fuse import fuse
 from ..ops.creation import ones
@@ -167,14 +168,15 @@ def _fits(name: str, what: str, x: ndarray, shape: tuple[int, ...]) -> None:
 
 
 @fast_path("x", "target")
-def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> ndarray:
+def mse_loss(x: ArrayLike, target: ArrayLike, *, reduction: str = "mean") -> ndarray:
     """Mean squared error: the mean (or sum, or each) of (x - target)^2.
 
     Parameters
     ----------
     x, target : arrays of one shape; floating-point
         Of two dtypes the wider is computed in and returned; 16-bit numbers are computed in float32.
-    reduction : "mean", "sum" or "none"
+    reduction : "mean", "sum" or "none", default "mean"
+        Reduction of the losses.
 
     Returns
     -------
@@ -189,9 +191,13 @@ def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> ndarray:
         Shapes differ (they are not broadcast: (N,) against (N, 1) is a mistake); an unknown
         reduction.
 
+    Notes
+    -----
     Gradient: 2 (x - target) g / count and its opposite, of any order. On the GPU both directions
-    read `x` and `target` once. Deterministic.
+    read `x` and `target` once. The function is deterministic.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.mse_loss(cm.array([1.0, 2.0]), cm.array([0.0, 4.0])).item()
     2.5
@@ -200,12 +206,36 @@ def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> ndarray:
 
 
 @fast_path("x", "target")
-def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> ndarray:
+def l1_loss(x: ArrayLike, target: ArrayLike, *, reduction: str = "mean") -> ndarray:
     """Mean absolute error: the mean (or sum, or each) of |x - target|.
 
-    Arguments, result and errors as of `mse_loss`. Gradient: sign(x - target) g / count (0 where
-    they are equal) and its opposite, of any order. Deterministic.
+    Parameters
+    ----------
+    x, target : arrays of one shape; floating-point
+        Of two dtypes the wider is computed in and returned; 16-bit numbers are computed in float32.
+    reduction : "mean", "sum" or "none", default "mean"
+        Reduction of the losses.
 
+    Returns
+    -------
+    ndarray
+        0-d, or for "none" in the shape of `x`.
+
+    Raises
+    ------
+    TypeError
+        An array is not floating-point.
+    ValueError
+        Shapes differ (they are not broadcast: (N,) against (N, 1) is a mistake); an unknown
+        reduction.
+
+    Notes
+    -----
+    Gradient: sign(x - target) g / count (0 where they are equal) and its opposite. The function is
+    differentiable to any order and deterministic.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.l1_loss(cm.array([1.0, 2.0]), cm.array([0.0, 4.0])).item()
     1.5
@@ -214,15 +244,46 @@ def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> ndarray:
 
 
 @fast_path("x", "target")
-def huber_loss(x: Any, target: Any, *, delta: float = 1.0, reduction: str = "mean") -> ndarray:
-    """Huber's loss: quadratic for small differences d = x - target, linear for large ones.
+def huber_loss(
+    x: ArrayLike, target: ArrayLike, *, delta: float = 1.0, reduction: str = "mean"
+) -> ndarray:
+    """Huber loss: quadratic for small differences d = x - target, linear for large ones.
 
-    d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2).
+    d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2)
 
-    Arguments, result and errors as of `mse_loss`; ValueError for delta <= 0. Gradient: d held
-    within -delta ... delta, times g / count, and its opposite, of any order. Deterministic. Source:
-    Huber (1964).
+    Parameters
+    ----------
+    x, target : arrays of one shape; floating-point
+        Of two dtypes the wider is computed in and returned; 16-bit numbers are computed in float32.
+    delta : float, default 1.0
+        Largest difference with a quadratic loss, > 0.
+    reduction : "mean", "sum" or "none", default "mean"
+        Reduction of the losses.
 
+    Returns
+    -------
+    ndarray
+        0-d, or for "none" in the shape of `x`.
+
+    Raises
+    ------
+    TypeError
+        An array is not floating-point.
+    ValueError
+        Shapes differ (they are not broadcast: (N,) against (N, 1) is a mistake); an unknown
+        reduction.
+
+    Notes
+    -----
+    Gradient: d limited to the interval from -delta to delta, times g / count, and its opposite. The
+    function is differentiable to any order and deterministic.
+
+    References
+    ----------
+    .. [1] Huber (1964).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.huber_loss(cm.array([1.0, 5.0]), cm.array([0.0, 0.0]), delta=2.0, reduction="none").tolist()
     [0.5, 8.0]
@@ -235,15 +296,47 @@ def huber_loss(x: Any, target: Any, *, delta: float = 1.0, reduction: str = "mea
 
 
 @fast_path("x", "target")
-def smooth_l1_loss(x: Any, target: Any, *, beta: float = 1.0, reduction: str = "mean") -> ndarray:
-    """Absolute error made smooth at 0, d = x - target: d^2 / (2 beta) where |d| < beta, else |d| - beta / 2.
+def smooth_l1_loss(
+    x: ArrayLike, target: ArrayLike, *, beta: float = 1.0, reduction: str = "mean"
+) -> ndarray:
+    """Absolute error that is smooth at 0.
 
-    `huber_loss` with delta = beta, divided by beta; beta = 0 is `l1_loss`.
+    D^2 / (2 beta) where |d| < beta, else |d| - beta / 2, with d = x - target. It is `huber_loss`
+    with delta = beta, divided by beta; beta = 0 is `l1_loss`.
 
-    Arguments, result and errors as of `mse_loss`; ValueError for beta < 0. Gradient: d / beta held
-    within -1 ... 1, times g / count, and its opposite, of any order. Deterministic. Source:
-    Girshick, "Fast R-CNN" (2015).
+    Parameters
+    ----------
+    x, target : arrays of one shape; floating-point
+        Of two dtypes the wider is computed in and returned; 16-bit numbers are computed in float32.
+    beta : float, default 1.0
+        Largest difference with a quadratic loss, >= 0.
+    reduction : "mean", "sum" or "none", default "mean"
+        Reduction of the losses.
 
+    Returns
+    -------
+    ndarray
+        0-d, or for "none" in the shape of `x`.
+
+    Raises
+    ------
+    TypeError
+        An array is not floating-point.
+    ValueError
+        Shapes differ (they are not broadcast: (N,) against (N, 1) is a mistake); an unknown
+        reduction.
+
+    Notes
+    -----
+    Gradient: d / beta limited to the interval from -1 to 1, times g / count, and its opposite. The
+    function is differentiable to any order and deterministic.
+
+    References
+    ----------
+    .. [1] Girshick, "Fast R-CNN" (2015).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.smooth_l1_loss(cm.array([1.0, 5.0]), cm.array([0.0, 0.0]), beta=2.0, reduction="none").tolist()
     [0.25, 4.0]
@@ -259,7 +352,12 @@ def smooth_l1_loss(x: Any, target: Any, *, beta: float = 1.0, reduction: str = "
 
 @fast_path("x", "target", "weight")
 def bce_with_logits(
-    x: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
+    x: ArrayLike,
+    target: ArrayLike,
+    *,
+    weight: ArrayLike | None = None,
+    pos_weight: ArrayLike | None = None,
+    reduction: str = "mean",
 ) -> ndarray:
     """Binary cross entropy between logits and probabilities, the sigmoid included.
 
@@ -276,7 +374,8 @@ def bce_with_logits(
         Factor of each loss. "mean" still divides by the number of elements.
     pos_weight : float or array that broadcasts to `x`, optional
         Factor of the losses of "yes".
-    reduction : "mean", "sum" or "none"
+    reduction : "mean", "sum" or "none", default "mean"
+        Reduction of the losses.
 
     Returns
     -------
@@ -290,10 +389,14 @@ def bce_with_logits(
     ValueError
         Shapes that do not fit; an unknown reduction.
 
+    Notes
+    -----
     Gradient: with respect to x, ((1 - t) s - p t (1 - s)) g / count, to target, weight and
     pos_weight (if an array), of any order. On the GPU both directions read `x` and `target` once
-    (with arrays of weights, several passes). Deterministic.
+    (with arrays of weights, several passes). The function is deterministic.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.bce_with_logits(cm.array([0.0, 1000.0]), cm.array([1.0, 1.0]), reduction="none").round(4).tolist()
     [0.6931, 0.0]
@@ -320,7 +423,7 @@ binary_cross_entropy_with_logits = bce_with_logits
 
 @fast_path("x", "target", "weight")
 def binary_cross_entropy(
-    x: Any, target: Any, *, weight: Any = None, reduction: str = "mean"
+    x: ArrayLike, target: ArrayLike, *, weight: ArrayLike | None = None, reduction: str = "mean"
 ) -> ndarray:
     """Binary cross entropy between probabilities: -(t log x + (1 - t) log(1 - x)).
 
@@ -331,10 +434,12 @@ def binary_cross_entropy(
     ----------
     x : array of any shape; floating-point, 0 ... 1
         Outside of it the loss is NaN.
-    target : array in the shape of `x`; floating-point, 0 ... 1
+    target : array, shape of `x`
+        Floating-point probabilities of "yes", 0 ... 1.
     weight : array that broadcasts to `x`, optional
         Factor of each loss. "mean" still divides by the number of elements.
-    reduction : "mean", "sum" or "none"
+    reduction : "mean", "sum" or "none", default "mean"
+        Reduction of the losses.
 
     Returns
     -------
@@ -348,9 +453,13 @@ def binary_cross_entropy(
     ValueError
         Shapes that do not fit; an unknown reduction.
 
+    Notes
+    -----
     Gradient: with respect to x, (x - t) / max(x (1 - x), 1e-12) g / count, to target and weight, of
-    any order. Deterministic.
+    any order. The function is deterministic.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.binary_cross_entropy(cm.array([0.5, 0.0]), cm.array([1.0, 1.0]), reduction="none").round(4).tolist()
     [0.6931, 100.0]
@@ -363,9 +472,12 @@ def binary_cross_entropy(
 
 
 @fast_path("x", "target")
-def kl_div(x: Any, target: Any, *, reduction: str = "mean", log_target: bool = False) -> ndarray:
-    """Kullback-Leibler divergence of log probabilities `x` from probabilities `target`: t (log t -
-    x), element by element.
+def kl_div(
+    x: ArrayLike, target: ArrayLike, *, reduction: str = "mean", log_target: bool = False
+) -> ndarray:
+    """Kullback-Leibler divergence of log probabilities `x` from probabilities `target`.
+
+    T (log t - x), element by element.
 
     Parameters
     ----------
@@ -373,10 +485,11 @@ def kl_div(x: Any, target: Any, *, reduction: str = "mean", log_target: bool = F
         Logarithms of probabilities, as `log_softmax` returns them.
     target : array in the shape of `x`; floating-point
         Probabilities (0 counts 0), or with `log_target` their logarithms (-inf counts 0).
-    reduction : "mean", "sum", "none" or "batchmean"
+    reduction : "mean", "sum", "none" or "batchmean", default "mean"
         "batchmean": the sum over the length of the first axis, the divergence as it is defined.
         "mean" divides by the number of elements.
-    log_target : bool
+    log_target : bool, default False
+        Whether `target` holds logarithms.
 
     Returns
     -------
@@ -390,9 +503,13 @@ def kl_div(x: Any, target: Any, *, reduction: str = "mean", log_target: bool = F
     ValueError
         Shapes that differ; an unknown reduction; "batchmean" of 0-d arrays.
 
+    Notes
+    -----
     Gradient: with respect to x, -t g / count, and to target, (log t + 1 - x) g / count (infinite at
-    0), of any order. Deterministic.
+    0), of any order. The function is deterministic.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.log(cm.array([[0.5, 0.5]]))
     >>> round(cm.ml.kl_div(x, cm.array([[0.25, 0.75]]), reduction="batchmean").item(), 4)
@@ -459,26 +576,26 @@ def _grads_rule(
 _pointwise_loss = Op(
     "pointwise_loss",
     cpu="elementwise_losses.loss",
-    cuda="loss.elementwise_losses.loss",
+    cuda="loss.dispatch.loss",
     vjp=(_slope(0), _slope(1)),
 )
 _pointwise_loss_grad = Op(
     "pointwise_loss_grad",
     cpu="elementwise_losses.loss_grad",
-    cuda="loss.elementwise_losses.loss_grad",
+    cuda="loss.dispatch.loss_grad",
     vjp=_grad_rule,
 )
 # Where x and t both carry a node, their gradients are one op.
 _pointwise_loss_of_two = Op(
     "pointwise_loss (of two)",
     cpu="elementwise_losses.loss",
-    cuda="loss.elementwise_losses.loss",
+    cuda="loss.dispatch.loss",
     vjp=_slopes,
 )
 _pointwise_loss_grads = Op(
     "pointwise_loss_grads",
     cpu="elementwise_losses.loss_grads",
-    cuda="loss.elementwise_losses.loss_grads",
+    cuda="loss.dispatch.loss_grads",
     outputs=2,
     vjp=_grads_rule,
 )

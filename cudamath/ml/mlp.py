@@ -95,23 +95,29 @@ def mlp(
     activation: str = "gelu_tanh",
     residual: Any = None,
 ) -> ndarray:
-    """Two fully connected layers with an activation between them: y = f(x @ w1.mT + b1) @ w2.mT +
-    b2 + residual.
+    """Two fully connected layers with an activation between them.
+
+    Y = f(x @ w1.mT + b1) @ w2.mT + b2 + residual.
 
     The same as two calls of `linear`, and its gradient takes fewer passes over the hidden layer.
 
     Parameters
     ----------
-    x : array (..., in); floating-point
+    x : array (..., in)
+        Floating-point array.
     w1 : array (hidden, in)
+        Weight of the first layer.
     b1 : array (hidden,) or None
+        Bias of the first layer.
     w2 : array (out, hidden)
+        Weight of the second layer.
     b2 : array (out,) or None
         Biases of another dtype take part in promotion: float32 beside 16-bit x and weights makes
         the result float32.
-    activation : "relu", "gelu", "gelu_tanh" or "silu"
-        f, see `linear`.
+    activation : "relu", "gelu", "gelu_tanh" or "silu", default "gelu_tanh"
+        F, see `linear`.
     residual : array (..., out), optional
+        Added to the result.
 
     Returns
     -------
@@ -127,11 +133,15 @@ def mlp(
     ValueError
         Shapes that do not fit; an unknown activation.
 
+    Notes
+    -----
     Gradient: of every order, with respect to all arrays. What the activation is applied to, and its
     result, are kept.
 
     Accuracy: as `linear`. Results are the same bits every time.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x, w1, w2 = cm.array([[1.0, -2.0]]), cm.eye(2), cm.array([[1.0, 1.0]])
     >>> cm.ml.mlp(x, w1, None, w2, cm.array([0.5]), activation="relu").tolist()

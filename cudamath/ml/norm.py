@@ -16,8 +16,9 @@ from ..core.autograd import tape
 from ..core.dispatch.checks import coerce
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, Op
-from ..core.layout import Layout
+from ..core.layout import Layout, is_channels_last
 from ..core.shapes import as_integer, normalize_shape
+from ..core.typing import ArrayLike
 from ..ops.creation import ones, ones_like, zeros
 from ..ops.elementwise import sqrt, where
 from ..ops.random.bit_stream import number
@@ -79,9 +80,7 @@ def _order(layout: Layout) -> str:
     """How (N, C, ...) lies in memory: "C", "channels last", or "" for anything else."""
     if layout.contiguous:
         return "C"
-    last = (layout.shape[0], *layout.shape[2:], layout.shape[1])
-    strides = Layout.new(last, layout.dtype, layout.device).strides
-    return "channels last" if layout.strides == (strides[0], strides[-1], *strides[1:-1]) else ""
+    return "channels last" if is_channels_last(layout) else ""
 
 
 def _ordered_as(g: ndarray, x: ndarray) -> ndarray:
@@ -97,8 +96,8 @@ def _ordered_as(g: ndarray, x: ndarray) -> ndarray:
 @fast_path("x", "running_mean", "running_var", "weight", "bias", "residual")
 def batch_norm(
     x: Any,
-    running_mean: Any = None,
-    running_var: Any = None,
+    running_mean: ArrayLike | None = None,
+    running_var: ArrayLike | None = None,
     weight: Any = None,
     bias: Any = None,
     *,
@@ -106,7 +105,7 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
     activation: str | None = None,
-    residual: Any = None,
+    residual: ArrayLike | None = None,
 ) -> Any:
     """Batch normalisation: every channel standardised over the batch, then scaled and shifted.
 
@@ -124,16 +123,17 @@ def batch_norm(
     x : array (N, C) or (N, C, d1, ...) of float16, bfloat16, float32 or float64
         In C order or with the channels last in memory; the result lies in the same order on the
         GPU.
-    running_mean, running_var : arrays (C,)
+    running_mean, running_var : arrays (C,), optional
         Required unless `training`; without them training returns the statistics of this batch.
     weight, bias : arrays (C,), optional
         1 and 0 if missing. All four in the dtype of `x`; for 16-bit `x` also all in float32.
-    training : bool
-    momentum : float
+    training : bool, default False
+        Whether the statistics of this batch are used, and the running ones updated.
+    momentum : float, default 0.1
         Share of this batch in the new running statistics.
-    eps : float
+    eps : float, default 1e-5
         Added to the variance.
-    activation : None or "relu"
+    activation : None or "relu", optional
         Applied last. It and the residual cost no pass over memory of their own, forward and
         backward.
     residual : array, shape and dtype of `x`, optional
@@ -142,7 +142,7 @@ def batch_norm(
     Returns
     -------
     ndarray, or in training a tuple (y, new_mean, new_var)
-        y in shape and dtype of `x`; new statistics (C,). No gradient flows through the new
+        Y in shape and dtype of `x`; new statistics (C,). No gradient flows through the new
         statistics.
 
     Raises
@@ -153,12 +153,19 @@ def batch_norm(
         Shapes that do not fit; inference without running statistics; training with fewer than two
         values per channel; an unknown activation.
 
+    Notes
+    -----
     Gradient: with respect to x, weight, bias and residual (and, in inference, the statistics), of
-    any order. Deterministic. Accuracy: the variance is found from distances to the mean, so a large
-    mean costs no digits. The gradient of the weight is a sum of g (x - mean) / deviation: where g
-    hardly varies it cancels, and the mean's rounding times the sum of g remains. Source: Ioffe &
-    Szegedy (2015); parts are merged as in Chan, Golub & LeVeque (1979).
+    any order. The function is deterministic. Accuracy: the variance is found from distances to the
+    mean, so a large mean costs no digits. The gradient of the weight is a sum of g (x - mean) /
+    deviation: where g hardly varies it cancels, and the mean's rounding times the sum of g remains.
 
+    References
+    ----------
+    .. [1] Ioffe & Szegedy (2015); parts are merged as in Chan, Golub & LeVeque (1979).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.array([[1.0, 10.0], [3.0, 30.0]])
     >>> y, mean, var = cm.ml.batch_norm(x, cm.zeros(2), cm.ones(2), training=True)
@@ -340,7 +347,7 @@ def _inference_rule(
 _batch_norm_train = Op(
     "batch_norm",
     cpu="norm.batch_norm_train",
-    cuda="norm.batch_norm.batch_norm_train",
+    cuda="norm.dispatch.batch_norm_train",
     outputs=5,
     vjp=_batch_norm_rule,
     adds=True,
@@ -348,7 +355,7 @@ _batch_norm_train = Op(
 _batch_norm_grad = Op(
     "batch_norm_grad",
     cpu="norm.batch_norm_grad",
-    cuda="norm.batch_norm_backward.batch_norm_grad",
+    cuda="norm.dispatch.batch_norm_grad",
     outputs=3,
     vjp=_batch_norm_grad_rule,
 )
@@ -356,13 +363,13 @@ _batch_norm_residual_grad = Op(
     "batch_norm_residual_grad",
     cpu="norm.batch_norm_residual_grad",
     outputs=4,
-    cuda="norm.batch_norm_backward.batch_norm_residual_grad",
+    cuda="norm.dispatch.batch_norm_residual_grad",
     vjp=_batch_norm_grad_rule,
 )
 _batch_norm_inference = Op(
     "batch_norm_inference",
     cpu="norm.batch_norm_inference",
-    cuda="norm.batch_norm.batch_norm_inference",
+    cuda="norm.dispatch.batch_norm_inference",
     vjp=_inference_rule,
 )
 
@@ -410,13 +417,15 @@ def layer_norm(
     Parameters
     ----------
     x : array (..., *normalized_shape) of float16, bfloat16, float32 or float64
+        Array whose trailing axes are normalised.
     normalized_shape : int or sequence of int
         Lengths of the trailing axes to normalise over.
     weight, bias : arrays of shape `normalized_shape`, optional
         Left out if missing. In the dtype of `x`; for 16-bit `x` also both in float32.
-    eps : float
+    eps : float, default 1e-5
         Added to the variance.
-    residual : array in shape and dtype of `x`, optional
+    residual : array, shape and dtype of `x`, optional
+        Added to `x` before the normalisation. The sum is returned as well.
 
     Returns
     -------
@@ -431,9 +440,17 @@ def layer_norm(
     ValueError
         Shapes that do not fit.
 
+    Notes
+    -----
     Gradient: with respect to x, weight, bias and residual, of any order. Deterministic: sums over
-    rows in a fixed order. Source: Ba, Kiros & Hinton (2016).
+    rows in a fixed order.
 
+    References
+    ----------
+    .. [1] Ba, Kiros & Hinton (2016).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.layer_norm(cm.array([[1.0, 3.0], [5.0, 5.0]]), 2).round(3).tolist()
     [[-1.0, 1.0], [0.0, 0.0]]
@@ -458,8 +475,9 @@ def rms_norm(
     *,
     residual: Any = None,
 ) -> Any:
-    """Root-mean-square normalisation: the trailing axes divided by their root mean square, then
-    scaled.
+    """Root-mean-square normalisation.
+
+    The trailing axes divided by their root mean square, then scaled.
 
     y = x / sqrt(mean(x^2) + eps) * weight, the mean over the axes of `normalized_shape`. With a
     residual, h = x + residual is what is normalised, in the same pass over memory; so is its
@@ -468,13 +486,15 @@ def rms_norm(
     Parameters
     ----------
     x : array (..., *normalized_shape) of float16, bfloat16, float32 or float64
+        Array of any shape and dtype.
     normalized_shape : int or sequence of int
         Lengths of the trailing axes to normalise over.
     weight : array of shape `normalized_shape`, optional
         1 if missing. In the dtype of `x`; for 16-bit `x` also in float32.
     eps : float, optional
         By default the distance from 1 to the next number of x's dtype, as in PyTorch.
-    residual : array in shape and dtype of `x`, optional
+    residual : array, shape and dtype of `x`, optional
+        Added to `x` before the normalisation. The sum is returned as well.
 
     Returns
     -------
@@ -489,9 +509,17 @@ def rms_norm(
     ValueError
         Shapes that do not fit.
 
+    Notes
+    -----
     Gradient: with respect to x, weight and residual, of any order. Deterministic: sums over rows in
-    a fixed order. Source: Zhang & Sennrich (2019).
+    a fixed order.
 
+    References
+    ----------
+    .. [1] Zhang & Sennrich (2019).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.rms_norm(cm.array([3.0, 4.0, 0.0, 0.0]), 4).round(3).tolist()
     [1.2, 1.6, 0.0, 0.0]
@@ -646,24 +674,24 @@ def _second_order_rows(
 _layer_norm = Op(
     "layer_norm",
     cpu="norm.layer_norm",
-    cuda="norm.forward.layer_norm",
+    cuda="norm.dispatch.layer_norm",
     outputs=3,
     vjp=_layer_norm_rule,
 )
 _layer_norm_grad = Op(
     "layer_norm_grad",
     cpu="norm.layer_norm_grad",
-    cuda="norm.backward.layer_norm_grad",
+    cuda="norm.dispatch.layer_norm_grad",
     outputs=3,
     vjp=_layer_norm_grad_rule,
 )
 _rms_norm = Op(
-    "rms_norm", cpu="norm.rms_norm", cuda="norm.forward.rms_norm", outputs=2, vjp=_rms_norm_rule
+    "rms_norm", cpu="norm.rms_norm", cuda="norm.dispatch.rms_norm", outputs=2, vjp=_rms_norm_rule
 )
 _rms_norm_grad = Op(
     "rms_norm_grad",
     cpu="norm.rms_norm_grad",
-    cuda="norm.backward.rms_norm_grad",
+    cuda="norm.dispatch.rms_norm_grad",
     outputs=2,
     vjp=_rms_norm_grad_rule,
 )
@@ -674,10 +702,15 @@ _rms_norm_grad = Op(
 
 @fast_path("x", "weight", "bias")
 def group_norm(
-    x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+    x: ArrayLike,
+    num_groups: int,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
 ) -> ndarray:
-    """Group normalisation: the channels of a sample in groups, each standardised, then scaled and
-    shifted by channel.
+    """Group normalisation: the channels of a sample in groups, each standardised.
+
+    Then scaled and shifted by channel.
 
     y[n, c, ...] = (x[n, c, ...] - mean[n, k]) / sqrt(var[n, k] + eps) * weight[c] + bias[c], mean
     and variance over all places of the channels of group k = c num_groups // C of sample n.
@@ -690,7 +723,7 @@ def group_norm(
         Divides C.
     weight, bias : arrays (C,), optional
         Left out if missing. In the dtype of `x`; for 16-bit `x` also both in float32.
-    eps : float
+    eps : float, default 1e-5
         Added to the variance.
 
     Returns
@@ -705,10 +738,17 @@ def group_norm(
     ValueError
         Shapes that do not fit; num_groups that does not divide C; groups without elements.
 
-    Gradient: with respect to x, weight and bias, of any order. Deterministic.
+    Notes
+    -----
+    Gradient: with respect to x, weight and bias, of any order. The function is deterministic.
     16-bit numbers are computed in float32.
-    Source: Wu & He (2018).
 
+    References
+    ----------
+    .. [1] Wu & He (2018).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.array([[1.0, 3.0, 10.0, 30.0]])
     >>> cm.ml.group_norm(x, 2).round(3).tolist()
@@ -718,15 +758,40 @@ def group_norm(
 
 
 @fast_path("x", "weight", "bias")
-def instance_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> ndarray:
-    """Instance normalisation: every channel of every sample standardised by itself, then scaled and
-    shifted.
+def instance_norm(
+    x: ArrayLike, weight: ArrayLike | None = None, bias: ArrayLike | None = None, eps: float = 1e-5
+) -> ndarray:
+    """Instance normalisation: each channel of each sample standardised, then scaled and shifted.
 
-    `group_norm` with as many groups as channels: arguments (without `num_groups`), results, errors
-    and gradients are its.
+    It is `group_norm` with as many groups as channels.
 
-    Source: Ulyanov, Vedaldi & Lempitsky (2016).
+    Parameters
+    ----------
+    x : array (N, C, ...) of float16, bfloat16, float32 or float64
+        Channels last in memory are brought into C order.
+    weight, bias : arrays (C,), optional
+        Left out if missing. In the dtype of `x`; for 16-bit `x` also both in float32.
+    eps : float, default 1e-5
+        Added to the variance.
 
+    Returns
+    -------
+    ndarray
+        Shape and dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        An operand is not floating-point, or parameters of another dtype than said above.
+    ValueError
+        Shapes that do not fit; num_groups that does not divide C; groups without elements.
+
+    References
+    ----------
+    .. [1] Ulyanov, Vedaldi & Lempitsky (2016).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.instance_norm(cm.array([[[1.0, 3.0], [10.0, 30.0]]]), cm.array([1.0, 2.0])).round(3).tolist()
     [[[-1.0, 1.0], [-2.0, 2.0]]]
@@ -817,14 +882,14 @@ def _group_norm_grad_rule(
 _group_norm = Op(
     "group_norm",
     cpu="norm.group_norm",
-    cuda="norm.forward.group_norm",
+    cuda="norm.dispatch.group_norm",
     outputs=3,
     vjp=_group_norm_rule,
 )
 _group_norm_grad = Op(
     "group_norm_grad",
     cpu="norm.group_norm_grad",
-    cuda="norm.group_norm_backward.group_norm_grad",
+    cuda="norm.dispatch.group_norm_grad",
     outputs=3,
     vjp=_group_norm_grad_rule,
 )

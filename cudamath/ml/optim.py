@@ -46,13 +46,13 @@ __all__ = [
 
 Tree = Any
 
-_sgd = Op("sgd_update", cpu="optim.sgd", cuda="optim.steps.sgd", writes=True)
+_sgd = Op("sgd_update", cpu="optim.sgd", cuda="optim.dispatch.sgd", writes=True)
 _momentum = Op(
-    "sgd_update (momentum)", cpu="optim.momentum", cuda="optim.steps.momentum", writes=True
+    "sgd_update (momentum)", cpu="optim.momentum", cuda="optim.dispatch.momentum", writes=True
 )
-_adam = Op("adam_update", cpu="optim.adam", cuda="optim.steps.adam", writes=True)
-_rmsprop = Op("rmsprop_update", cpu="optim.rmsprop", cuda="optim.steps.rmsprop", writes=True)
-_lion = Op("lion_update", cpu="optim.lion", cuda="optim.steps.lion", writes=True)
+_adam = Op("adam_update", cpu="optim.adam", cuda="optim.dispatch.adam", writes=True)
+_rmsprop = Op("rmsprop_update", cpu="optim.rmsprop", cuda="optim.dispatch.rmsprop", writes=True)
+_lion = Op("lion_update", cpu="optim.lion", cuda="optim.dispatch.lion", writes=True)
 
 _sound: set[tuple] = set()  # (name, layouts) that have passed `_check`
 
@@ -314,10 +314,22 @@ def _zeros(params: Tree, name: str) -> Tree:
 
 
 def sgd_init(params: Tree) -> Tree:
-    """The velocities with which `sgd_update` with momentum starts: zeros like the parameters.
+    """Return the velocities with which `sgd_update` with momentum starts.
 
-    float16 and bfloat16 parameters get float32 velocities.
+    They are zeros like the parameters. float16 and bfloat16 parameters get float32 velocities.
 
+    Parameters
+    ----------
+    params : tree
+        Tree of parameters.
+
+    Returns
+    -------
+    tree
+        Tree of zeros.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.sgd_init({"w": cm.ones(2)})
     {'w': array([0., 0.])}
@@ -334,12 +346,13 @@ def sgd_update(
     momentum: float = 0.0,
     nesterov: bool = False,
     weight_decay: float = 0.0,
-    decay: Any = None,
-    factor: Any = None,
+    decay: Tree | None = None,
+    factor: float | ndarray | None = None,
     copies: Tree | None = None,
 ) -> tuple[Tree, Tree | None]:
-    """One step of stochastic gradient descent, in place. The formulas of torch.optim.SGD (dampening
-    0).
+    """One step of stochastic gradient descent, in place.
+
+    The formulas of torch.optim.SGD (dampening 0).
 
     d = g + weight_decay p;  p -= lr d.
     With momentum: u = momentum u + d;  p -= lr u, or lr (d + momentum u) for Nesterov.
@@ -355,10 +368,12 @@ def sgd_update(
         From `sgd_init` or the last call; overwritten. None with momentum starts from zeros.
     lr : float or 0-d floating-point array
         Not negative. An array (as for `adam_update`) may change between replays of a CUDA graph.
-    momentum, weight_decay : float
+    momentum : float, default 0.0
         Not negative.
-    nesterov : bool
+    nesterov : bool, default False
         Look ahead along the velocity; needs momentum > 0.
+    weight_decay : float, default 0.0
+        Not negative.
     decay : function of a parameter, or tree of bool, optional
         Which parameters `weight_decay` applies to: `decay=lambda p: p.ndim > 1` spares biases.
         None: to all.
@@ -383,8 +398,12 @@ def sgd_update(
     TypeError
         Leaves that are not arrays, integer parameters, gradients or velocities of another dtype.
 
-    Not differentiable.
+    Notes
+    -----
+    The function is not differentiable.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> params = {"w": cm.array([1.0, 2.0])}
     >>> params, state = cm.ml.sgd_update(params, {"w": cm.array([1.0, 1.0])}, lr=0.5)
@@ -415,13 +434,25 @@ def sgd_update(
 
 
 def adam_init(params: Tree) -> dict[str, Any]:
-    """The state with which `adam_update` and `adamw_update` start: {"step": 0, "m": zeros, "v":
-    zeros}.
+    """Return the state with which `adam_update` and `adamw_update` start.
 
-    step is a 0-d int64 array where the parameters are, so that a CUDA graph of a training step
-    counts on. m and v are trees like `params`: the first and second moments, in float32 for float16
-    and bfloat16 parameters.
+    The state is {"step": 0, "m": zeros, "v": zeros}. `step` is a 0-d int64 array on the device of
+    the parameters, so that a CUDA graph of a training step continues to count. `m` and `v`, the
+    first and second moments, are trees like `params`, in float32 for float16 and bfloat16
+    parameters.
 
+    Parameters
+    ----------
+    params : tree
+        Tree of parameters.
+
+    Returns
+    -------
+    dict
+        The state.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.adam_init([cm.ones(1)])
     {'step': array(0), 'm': [array([0.])], 'v': [array([0.])]}
@@ -515,11 +546,13 @@ def adam_update(
     betas: Sequence[float] = (0.9, 0.999),
     eps: float = 1e-8,
     weight_decay: float = 0.0,
-    decay: Any = None,
-    factor: Any = None,
+    decay: Tree | None = None,
+    factor: float | ndarray | None = None,
     copies: Tree | None = None,
 ) -> tuple[Tree, dict[str, Any]]:
-    """One step of Adam, in place. The formulas of torch.optim.Adam.
+    """One step of Adam, in place.
+
+    The formulas of torch.optim.Adam.
 
     With d = g + weight_decay p and t the number of the step (from 1):
 
@@ -536,15 +569,26 @@ def adam_update(
     state : dict
         From `adam_init` or the last call; its arrays are overwritten, the step too (an int there is
         replaced).
-    lr : float or 0-d floating-point array
+    lr : float or 0-d floating-point array, default 1e-3
         Not negative. An array is read where it is, on its device; NumPy's is a number like any
         other.
-    eps, weight_decay : float
-        Not negative.
-    betas : (float, float)
+    betas : (float, float), default (0.9, 0.999)
         Each in [0, 1).
-    decay, factor, copies
-        As for `sgd_update`. A step whose factor is NaN does not count.
+    eps : float, default 1e-8
+        Not negative.
+    weight_decay : float, default 0.0
+        Not negative.
+    decay : function of a parameter, or tree of bool, optional
+        Which parameters `weight_decay` applies to: `decay=lambda p: p.ndim > 1` spares biases.
+        None: to all. A step whose factor is NaN does not count.
+    factor : float or 0-d floating-point array, optional
+        Gradients are multiplied by it as they are read: that of `clip_factor` or `amp.unscale`. NaN
+        leaves the step out, on the device: nothing is written. A step whose factor is NaN does not
+        count.
+    copies : tree of the structure of params, optional
+        Copies of float32 parameters in float16 or bfloat16, from `amp.cast`, that get the new
+        values in the same pass. A leaf may be the parameter itself. A step whose factor is NaN does
+        not count.
 
     Returns
     -------
@@ -560,13 +604,20 @@ def adam_update(
     TypeError
         Leaves that are not arrays, integer parameters, gradients or moments of another dtype.
 
-    Not differentiable. The same bits in every run on one device; CPU and GPU agree to rounding.
+    Notes
+    -----
+    The function is not differentiable. The same bits in every run on one device; CPU and GPU agree
+    to rounding.
 
     In a CUDA graph the step counts on, since it is an array. An lr that changes must be an array
     too (0-d): a float is part of what the graph was made for.
 
-    Source: Kingma and Ba, "Adam: a method for stochastic optimization", 2014.
+    References
+    ----------
+    .. [1] Kingma and Ba, "Adam: a method for stochastic optimization", 2014.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> params = {"w": cm.array([1.0, -1.0])}
     >>> state = cm.ml.adam_init(params)
@@ -601,18 +652,66 @@ def adamw_update(
     betas: Sequence[float] = (0.9, 0.999),
     eps: float = 1e-8,
     weight_decay: float = 0.01,
-    decay: Any = None,
-    factor: Any = None,
+    decay: Tree | None = None,
+    factor: float | ndarray | None = None,
     copies: Tree | None = None,
 ) -> tuple[Tree, dict[str, Any]]:
-    """One step of AdamW, in place: Adam whose weight decay acts on the parameter itself. As
-    torch.optim.AdamW.
+    """Take one step of AdamW, in place: Adam whose weight decay acts on the parameter itself.
 
-    p *= 1 - lr weight_decay, then the step of `adam_update` without weight decay. Arguments,
-    results, errors and state are those of `adam_update`.
+    P *= 1 - lr weight_decay, then the step of `adam_update` without weight decay. The formulas are
+    those of torch.optim.AdamW.
 
-    Source: Loshchilov and Hutter, "Decoupled weight decay regularization", 2017.
+    Parameters
+    ----------
+    params : tree of contiguous arrays, float16, bfloat16, float32 or float64
+        Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
+    grads : tree of the same structure and shapes
+        Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or
+        bfloat16.
+    state : dict
+        From `adam_init` or the last call; its arrays are overwritten, the step too (an int there is
+        replaced).
+    lr : float or 0-d floating-point array, default 1e-3
+        Not negative. An array is read where it is, on its device; NumPy's is a number like any
+        other.
+    betas : (float, float), default (0.9, 0.999)
+        Each in [0, 1).
+    eps : float, default 1e-8
+        Not negative.
+    weight_decay : float, default 0.01
+        Not negative.
+    decay : function of a parameter, or tree of bool, optional
+        Which parameters `weight_decay` applies to: `decay=lambda p: p.ndim > 1` spares biases.
+        None: to all. A step whose factor is NaN does not count.
+    factor : float or 0-d floating-point array, optional
+        Gradients are multiplied by it as they are read: that of `clip_factor` or `amp.unscale`. NaN
+        leaves the step out, on the device: nothing is written. A step whose factor is NaN does not
+        count.
+    copies : tree of the structure of params, optional
+        Copies of float32 parameters in float16 or bfloat16, from `amp.cast`, that get the new
+        values in the same pass. A leaf may be the parameter itself. A step whose factor is NaN does
+        not count.
 
+    Returns
+    -------
+    (params, state)
+        The objects that were passed.
+
+    Raises
+    ------
+    ValueError
+        Trees of different structure or shapes, non-contiguous or read-only arrays, several devices,
+        numbers out of range, a state of another form, or an array whose gradient is being recorded.
+        Nothing has been changed then.
+    TypeError
+        Leaves that are not arrays, integer parameters, gradients or moments of another dtype.
+
+    References
+    ----------
+    .. [1] Loshchilov and Hutter, "Decoupled weight decay regularization", 2017.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> params = [cm.array([1.0])]
     >>> params, state = cm.ml.adamw_update(params, [cm.array([0.0])], cm.ml.adam_init(params), lr=0.1, weight_decay=0.5)
@@ -673,26 +772,43 @@ def rmsprop_update(
     alpha: float = 0.99,
     eps: float = 1e-8,
     weight_decay: float = 0.0,
-    decay: Any = None,
-    factor: Any = None,
+    decay: Tree | None = None,
+    factor: float | ndarray | None = None,
     copies: Tree | None = None,
 ) -> tuple[Tree, Tree]:
-    """One step of RMSprop, in place. The formulas of torch.optim.RMSprop (not centered, no
-    momentum).
+    """One step of RMSprop, in place.
 
-    d = g + weight_decay p;  v = alpha v + (1 - alpha) d^2;  p -= lr d / (sqrt(v) + eps)
+    The formulas of torch.optim.RMSprop (not centered, no momentum).
+
+    d = g + weight_decay p; v = alpha v + (1 - alpha) d^2; p -= lr d / (sqrt(v) + eps)
 
     Parameters
     ----------
-    params, grads, decay, factor, copies
-        As for `sgd_update`.
+    params : tree of contiguous arrays, float16, bfloat16, float32 or float64
+        Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
+    grads : tree of the same structure and shapes
+        Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or
+        bfloat16.
     state : tree of mean squares, optional
         From the last call; overwritten. None starts from zeros. float32 for float16 and bfloat16
         parameters.
-    lr, eps, weight_decay : float
+    lr : float, default 0.01
         Not negative.
-    alpha : float in [0, 1)
+    alpha : float in [0, 1), default 0.99
         How much of the mean square a step keeps.
+    eps : float, default 1e-8
+        Not negative.
+    weight_decay : float, default 0.0
+        Not negative.
+    decay : function of a parameter, or tree of bool, optional
+        Which parameters `weight_decay` applies to: `decay=lambda p: p.ndim > 1` spares biases.
+        None: to all.
+    factor : float or 0-d floating-point array, optional
+        Gradients are multiplied by it as they are read: that of `clip_factor` or `amp.unscale`. NaN
+        leaves the step out, on the device: nothing is written.
+    copies : tree of the structure of params, optional
+        Copies of float32 parameters in float16 or bfloat16, from `amp.cast`, that get the new
+        values in the same pass. A leaf may be the parameter itself.
 
     Returns
     -------
@@ -701,11 +817,23 @@ def rmsprop_update(
 
     Raises
     ------
-    ValueError, TypeError
-        As `sgd_update`.
+    ValueError
+        Trees of different structure or shapes, non-contiguous or read-only arrays, a parameter that
+        is there twice, several devices, negative numbers, Nesterov without momentum, or an array
+        whose gradient is being recorded. Nothing has been changed then.
+    TypeError
+        Leaves that are not arrays, integer parameters, gradients or velocities of another dtype.
 
-    Not differentiable. Source: Hinton, "Lecture 6e: rmsprop", 2012.
+    Notes
+    -----
+    The function is not differentiable.
 
+    References
+    ----------
+    .. [1] Hinton, "Lecture 6e: rmsprop", 2012.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> params, state = cm.ml.rmsprop_update([cm.array([1.0])], [cm.array([2.0])], lr=0.1)
     >>> params[0].round(4).item(), state[0].round(4).item()
@@ -739,20 +867,66 @@ def adagrad_update(
     lr: Any = 0.01,
     eps: float = 1e-10,
     weight_decay: float = 0.0,
-    decay: Any = None,
-    factor: Any = None,
+    decay: Tree | None = None,
+    factor: float | ndarray | None = None,
     copies: Tree | None = None,
 ) -> tuple[Tree, Tree]:
-    """One step of Adagrad, in place. The formulas of torch.optim.Adagrad (without decay of the
-    learning rate).
+    """Take one step of Adagrad, in place.
 
-    d = g + weight_decay p;  v += d^2;  p -= lr d / (sqrt(v) + eps)
+    The formulas are those of torch.optim.Adagrad (without decay of the learning rate):
 
-    Arguments, results and errors are those of `rmsprop_update`; the state holds the sums of
-    squares.
+    d = g + weight_decay p; v += d^2; p -= lr d / (sqrt(v) + eps)
 
-    Not differentiable. Source: Duchi, Hazan and Singer, "Adaptive subgradient methods", 2011.
+    Parameters
+    ----------
+    params : tree of contiguous arrays, float16, bfloat16, float32 or float64
+        Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
+    grads : tree of the same structure and shapes
+        Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or
+        bfloat16.
+    state : tree of mean squares, optional
+        Tree of the sums of squares, from the last call. It is overwritten. None starts from zeros.
+        The sums are float32 for float16 and bfloat16 parameters.
+    lr : float, default 0.01
+        Not negative.
+    eps : float, default 1e-10
+        Not negative.
+    weight_decay : float, default 0.0
+        Not negative.
+    decay : function of a parameter, or tree of bool, optional
+        Which parameters `weight_decay` applies to: `decay=lambda p: p.ndim > 1` spares biases.
+        None: to all.
+    factor : float or 0-d floating-point array, optional
+        Gradients are multiplied by it as they are read: that of `clip_factor` or `amp.unscale`. NaN
+        leaves the step out, on the device: nothing is written.
+    copies : tree of the structure of params, optional
+        Copies of float32 parameters in float16 or bfloat16, from `amp.cast`, that get the new
+        values in the same pass. A leaf may be the parameter itself.
 
+    Returns
+    -------
+    (params, state)
+        The arrays that were passed.
+
+    Raises
+    ------
+    ValueError
+        Trees of different structure or shapes, non-contiguous or read-only arrays, a parameter that
+        is there twice, several devices, negative numbers, Nesterov without momentum, or an array
+        whose gradient is being recorded. Nothing has been changed then.
+    TypeError
+        Leaves that are not arrays, integer parameters, gradients or velocities of another dtype.
+
+    Notes
+    -----
+    The function is not differentiable.
+
+    References
+    ----------
+    .. [1] Duchi, Hazan and Singer, "Adaptive subgradient methods", 2011.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> params, state = cm.ml.adagrad_update([cm.array([1.0])], [cm.array([2.0])], lr=0.1)
     >>> params[0].round(4).item(), state[0].item()
@@ -773,18 +947,64 @@ def lion_update(
     lr: Any = 1e-4,
     betas: Sequence[float] = (0.9, 0.99),
     weight_decay: float = 0.0,
-    decay: Any = None,
-    factor: Any = None,
+    decay: Tree | None = None,
+    factor: float | ndarray | None = None,
     copies: Tree | None = None,
 ) -> tuple[Tree, Tree]:
-    """One step of Lion, in place: every element moves by lr, in the direction of its sign.
+    """Take one step of Lion, in place: every element moves by lr, in the direction of its sign.
 
-    p = (1 - lr weight_decay) p - lr sign(beta1 m + (1 - beta1) g);  m = beta2 m + (1 - beta2) g
+    P = (1 - lr weight_decay) p - lr sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 - beta2) g.
 
-    Arguments, results and errors are those of `rmsprop_update`; the state holds the moments m.
+    Parameters
+    ----------
+    params : tree of contiguous arrays, float16, bfloat16, float32 or float64
+        Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
+    grads : tree of the same structure and shapes
+        Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or
+        bfloat16.
+    state : tree of mean squares, optional
+        Tree of the moments m, from the last call. It is overwritten. None starts from zeros. The
+        moments are float32 for float16 and bfloat16 parameters.
+    lr : float, default 1e-4
+        Not negative.
+    betas : (float, float), default (0.9, 0.99)
+        Each in [0, 1).
+    weight_decay : float, default 0.0
+        Not negative.
+    decay : function of a parameter, or tree of bool, optional
+        Which parameters `weight_decay` applies to: `decay=lambda p: p.ndim > 1` spares biases.
+        None: to all.
+    factor : float or 0-d floating-point array, optional
+        Gradients are multiplied by it as they are read: that of `clip_factor` or `amp.unscale`. NaN
+        leaves the step out, on the device: nothing is written.
+    copies : tree of the structure of params, optional
+        Copies of float32 parameters in float16 or bfloat16, from `amp.cast`, that get the new
+        values in the same pass. A leaf may be the parameter itself.
 
-    Not differentiable. Source: Chen et al., "Symbolic discovery of optimization algorithms", 2023.
+    Returns
+    -------
+    (params, state)
+        The arrays that were passed.
 
+    Raises
+    ------
+    ValueError
+        Trees of different structure or shapes, non-contiguous or read-only arrays, a parameter that
+        is there twice, several devices, negative numbers, Nesterov without momentum, or an array
+        whose gradient is being recorded. Nothing has been changed then.
+    TypeError
+        Leaves that are not arrays, integer parameters, gradients or velocities of another dtype.
+
+    Notes
+    -----
+    The function is not differentiable.
+
+    References
+    ----------
+    .. [1] Chen et al., "Symbolic discovery of optimization algorithms", 2023.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> params, state = cm.ml.lion_update([cm.array([1.0, 1.0])], [cm.array([2.0, -3.0])], lr=0.1)
     >>> params[0].round(4).tolist(), state[0].round(4).tolist()

@@ -15,6 +15,7 @@ from ..core.devices import CPU
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import compute_dtype
+from ..core.typing import ArrayLike
 from ..ops.index import take, take_along_axis
 from ..ops.reduce import argmax
 from ..ops.where import where
@@ -115,7 +116,7 @@ def _divisor(name: str, override: Any) -> int:
 
 @fast_path("x")
 def max_pool2d(
-    x: Any,
+    x: ArrayLike,
     kernel_size: int | tuple[int, int],
     stride: int | tuple[int, int] | None = None,
     padding: int | tuple[int, int] = 0,
@@ -136,13 +137,13 @@ def max_pool2d(
         Size of the window.
     stride : int or (rows, columns), at least 1, optional
         Distance between windows; by default `kernel_size`.
-    padding : int or (rows, columns)
+    padding : int or (rows, columns), default 0
         Places added around the image, at most half of `kernel_size`.
-    dilation : int or (rows, columns), at least 1
+    dilation : int or (rows, columns), at least 1, default 1
         Distance between the positions of a window.
-    ceil_mode : bool
+    ceil_mode : bool, default False
         Also take windows that reach beyond the lower or right edge, if they begin inside.
-    return_indices : bool
+    return_indices : bool, default False
         Also say where the maxima are.
 
     Returns
@@ -160,8 +161,12 @@ def max_pool2d(
     ValueError
         `x` is not four-dimensional; sizes out of range; a window larger than the padded images.
 
+    Notes
+    -----
     Gradient: goes to the first maximum of each window (as in PyTorch), of any order.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.asarray([[[[1.0, 5.0, 2.0, 0.0], [3.0, 4.0, 8.0, 6.0]]]])
     >>> cm.ml.max_pool2d(x, 2).tolist()
@@ -174,7 +179,7 @@ def max_pool2d(
 
 @fast_path("x")
 def avg_pool2d(
-    x: Any,
+    x: ArrayLike,
     kernel_size: int | tuple[int, int],
     stride: int | tuple[int, int] | None = None,
     padding: int | tuple[int, int] = 0,
@@ -196,11 +201,11 @@ def avg_pool2d(
         Size of the window.
     stride : int or (rows, columns), at least 1, optional
         Distance between windows; by default `kernel_size`.
-    padding : int or (rows, columns)
+    padding : int or (rows, columns), default 0
         Zeros around the image, at most half of `kernel_size`.
-    ceil_mode : bool
+    ceil_mode : bool, default False
         Also take windows that reach beyond the lower or right edge, if they begin inside.
-    count_include_pad : bool
+    count_include_pad : bool, default True
         False: count only the positions inside the image.
     divisor_override : int, at least 1, optional
         What the sum of a window is divided by instead of the number of its positions.
@@ -217,8 +222,12 @@ def avg_pool2d(
     ValueError
         `x` is not four-dimensional; sizes out of range; a window larger than the padded images.
 
+    Notes
+    -----
     Gradient: each gradient is shared out evenly over its window, of any order.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.asarray([[[[1.0, 5.0, 2.0, 0.0], [3.0, 3.0, 8.0, 6.0]]]])
     >>> cm.ml.avg_pool2d(x, 2).tolist()
@@ -281,7 +290,7 @@ _LARGEST_BIN = 1024  # positions
 
 
 @fast_path("x")
-def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) -> ndarray:
+def adaptive_avg_pool2d(x: ArrayLike, output_size: int | None | Sequence[int | None]) -> ndarray:
     """Mean of each bin of images that are divided into a given number of bins.
 
     Bin p of an axis of length H that is divided into P holds the positions floor(p H / P) ...
@@ -306,8 +315,13 @@ def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) 
     ValueError
         `x` is not four-dimensional; no rows or columns to divide; a size below 1.
 
-    Gradient: each gradient is shared out evenly over its bin, of any order. Deterministic.
+    Notes
+    -----
+    Gradient: each gradient is shared out evenly over its bin, of any order. The function is
+    deterministic.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.adaptive_avg_pool2d(cm.asarray([[[[1.0, 2.0, 3.0, 6.0, 8.0]]]]), (1, 2)).tolist()
     [[[[2.0, 5.666666666666667]]]]
@@ -334,15 +348,41 @@ def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) 
 
 @fast_path("x")
 def adaptive_max_pool2d(
-    x: Any, output_size: int | None | Sequence[int | None], return_indices: bool = False
+    x: ArrayLike, output_size: int | None | Sequence[int | None], return_indices: bool = False
 ) -> Any:
     """Maximum of each bin of images that are divided into a given number of bins.
 
-    Arguments, bins, results and errors are those of `adaptive_avg_pool2d`; NaN in a bin gives NaN.
-    With return_indices a tuple of the maxima and where they are, as of `max_pool2d`.
+    The bins are those of `adaptive_avg_pool2d`. NaN in a bin gives NaN.
 
-    Gradient: goes to the first maximum of each bin (as in PyTorch). Deterministic.
+    Parameters
+    ----------
+    x : array (N, C, H, W) of float16, bfloat16, float32 or float64
+        Images. Any strides.
+    output_size : int or (rows, columns), at least 1
+        Number of bins; None keeps the size of that axis.
+    return_indices : bool, default False
+        Whether the positions of the maxima are returned as well, as in `max_pool2d`.
 
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        Array of shape (N, C, *output_size), dtype of `x`. With `return_indices` a tuple of it and
+        the positions.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point.
+    ValueError
+        `x` is not four-dimensional; no rows or columns to divide; a size below 1.
+
+    Notes
+    -----
+    The gradient goes to the first maximum of each bin (as in PyTorch). The function is
+    deterministic.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.adaptive_max_pool2d(cm.asarray([[[[1.0, 2.0, 3.0, 6.0, 8.0]]]]), (1, 2)).tolist()
     [[[[3.0, 8.0]]]]
@@ -375,11 +415,32 @@ def _first_maximum(x: ndarray, places: np.ndarray, axis: int) -> tuple[ndarray, 
 
 
 @fast_path("x")
-def global_avg_pool2d(x: Any) -> ndarray:
+def global_avg_pool2d(x: ArrayLike) -> ndarray:
     """Mean of each image and channel: (N, C, H, W) -> (N, C, 1, 1).
 
-    `x` as for `avg_pool2d`; errors too. Gradient: shared out evenly. Deterministic.
+    Parameters
+    ----------
+    x : array (N, C, H, W) of float16, bfloat16, float32 or float64
+        Images. 16-bit numbers are summed in float32. Any strides.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (N, C, 1, 1), dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point.
+    ValueError
+        `x` is not four-dimensional; sizes out of range; a window larger than the padded images.
+
+    Notes
+    -----
+    The gradient is shared evenly. The function is deterministic.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.global_avg_pool2d(cm.asarray([[[[1.0, 2.0], [3.0, 6.0]]]])).tolist()
     [[[[3.0]]]]
@@ -388,13 +449,35 @@ def global_avg_pool2d(x: Any) -> ndarray:
 
 
 @fast_path("x")
-def global_max_pool2d(x: Any) -> ndarray:
-    """Maximum of each image and channel: (N, C, H, W) -> (N, C, 1, 1). ValueError if images are
-    empty.
+def global_max_pool2d(x: ArrayLike) -> ndarray:
+    """Maximum of each image and channel: (N, C, H, W) -> (N, C, 1, 1).
 
-    `x` as for `max_pool2d`. Gradient: in equal parts to all positions that attain the maximum.
-    Deterministic.
+    `x` as for `max_pool2d`.
 
+    Parameters
+    ----------
+    x : array (N, C, H, W) of float16, bfloat16, float32 or float64
+        Images. Any strides.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (N, C, 1, 1), dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point.
+    ValueError
+        `x` is not four-dimensional, or the images are empty.
+
+    Notes
+    -----
+    The gradient goes in equal parts to all positions that attain the maximum. The function is
+    deterministic.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.global_max_pool2d(cm.asarray([[[[1.0, 2.0], [3.0, 6.0]]]])).tolist()
     [[[[6.0]]]]

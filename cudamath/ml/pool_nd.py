@@ -16,6 +16,7 @@ from ..core.devices import CPU
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import compute_dtype
+from ..core.typing import ArrayLike
 from ..ops.elementwise import floor_divide
 from ..ops.index import take_along_axis
 from ..ops.where import where
@@ -89,7 +90,7 @@ def _at_once(x: ndarray, window: dict[str, Any]) -> bool:
 
 @fast_path("x")
 def max_pool1d(
-    x: Any,
+    x: ArrayLike,
     kernel_size: int,
     stride: int | None = None,
     padding: int = 0,
@@ -99,9 +100,37 @@ def max_pool1d(
 ) -> Any:
     """Maximum of every window of sequences: `max_pool2d` along one axis.
 
-    x: array (N, C, L); floating-point. Returns (N, C, P), and with return_indices the positions
-    too, int32. Arguments, errors and gradient as of `max_pool2d`. Deterministic.
+    Parameters
+    ----------
+    x : array_like of shape (N, C, L)
+        Floating-point sequences.
+    kernel_size : int
+        Size of the window.
+    stride : int, optional
+        Distance between windows; by default `kernel_size`.
+    padding : int, default 0
+        Places added around the image, at most half of `kernel_size`.
+    dilation : int, default 1
+        Distance between the positions of a window.
+    ceil_mode : bool, default False
+        Also take windows that reach beyond the lower or right edge, if they begin inside.
+    return_indices : bool, default False
+        Also say where the maxima are.
 
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        Array of shape (N, C, P). With `return_indices` also the positions, int32.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point.
+    ValueError
+        `x` is not four-dimensional; sizes out of range; a window larger than the padded images.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.max_pool1d([[[1.0, 5.0, 2.0, 0.0]]], 2).tolist()
     [[[5.0, 2.0]]]
@@ -114,7 +143,7 @@ def max_pool1d(
 
 @fast_path("x")
 def avg_pool1d(
-    x: Any,
+    x: ArrayLike,
     kernel_size: int,
     stride: int | None = None,
     padding: int = 0,
@@ -123,9 +152,35 @@ def avg_pool1d(
 ) -> ndarray:
     """Mean of every window of sequences: `avg_pool2d` along one axis.
 
-    x: array (N, C, L); floating-point. Returns (N, C, P). Arguments, errors and gradient as of
-    `avg_pool2d`. Deterministic.
+    Parameters
+    ----------
+    x : array_like of shape (N, C, L)
+        Floating-point sequences.
+    kernel_size : int
+        Size of the window.
+    stride : int, optional
+        Distance between windows; by default `kernel_size`.
+    padding : int, default 0
+        Zeros around the image, at most half of `kernel_size`.
+    ceil_mode : bool, default False
+        Also take windows that reach beyond the lower or right edge, if they begin inside.
+    count_include_pad : bool, default True
+        False: count only the positions inside the image.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (N, C, P), dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point.
+    ValueError
+        `x` is not four-dimensional; sizes out of range; a window larger than the padded images.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.avg_pool1d([[[1.0, 5.0, 2.0, 0.0]]], 2).tolist()
     [[[3.0, 1.0]]]
@@ -147,7 +202,7 @@ def _positions(x: ndarray, line: ndarray, places: ndarray) -> ndarray:
 
 @fast_path("x")
 def max_pool3d(
-    x: Any,
+    x: ArrayLike,
     kernel_size: int | tuple[int, int, int],
     stride: int | tuple[int, int, int] | None = None,
     padding: int | tuple[int, int, int] = 0,
@@ -157,10 +212,38 @@ def max_pool3d(
 ) -> Any:
     """Maximum of every window of volumes: `max_pool2d` along three axes.
 
-    x: array (N, C, D, H, W); floating-point. Returns (N, C, O, P, Q), and with return_indices the
-    positions (d H + h) W + w too, int32. Arguments, errors and gradient as of `max_pool2d`.
-    Deterministic.
+    Parameters
+    ----------
+    x : array_like of shape (N, C, D, H, W)
+        Floating-point volumes.
+    kernel_size : int or tuple of int
+        Size of the window.
+    stride : int or tuple of int, optional
+        Distance between windows; by default `kernel_size`.
+    padding : int or tuple of int, default 0
+        Places added around the image, at most half of `kernel_size`.
+    dilation : int or tuple of int, default 1
+        Distance between the positions of a window.
+    ceil_mode : bool, default False
+        Also take windows that reach beyond the lower or right edge, if they begin inside.
+    return_indices : bool, default False
+        Also say where the maxima are.
 
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        Array of shape (N, C, O, P, Q). With `return_indices` also the positions (d H + h) W + w,
+        int32.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point.
+    ValueError
+        `x` is not four-dimensional; sizes out of range; a window larger than the padded images.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.max_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), 2).tolist()
     [[[[[7.0]]]]]
@@ -180,7 +263,7 @@ def max_pool3d(
 
 @fast_path("x")
 def avg_pool3d(
-    x: Any,
+    x: ArrayLike,
     kernel_size: int | tuple[int, int, int],
     stride: int | tuple[int, int, int] | None = None,
     padding: int | tuple[int, int, int] = 0,
@@ -190,9 +273,37 @@ def avg_pool3d(
 ) -> ndarray:
     """Mean of every window of volumes: `avg_pool2d` along three axes.
 
-    x: array (N, C, D, H, W); floating-point; 16-bit numbers are summed in float32. Returns (N, C,
-    O, P, Q). Arguments, errors and gradient as of `avg_pool2d`. Deterministic.
+    Parameters
+    ----------
+    x : array_like of shape (N, C, D, H, W)
+        Floating-point volumes. 16-bit numbers are summed in float32.
+    kernel_size : int or tuple of int
+        Size of the window.
+    stride : int or tuple of int, optional
+        Distance between windows; by default `kernel_size`.
+    padding : int or tuple of int, default 0
+        Zeros around the image, at most half of `kernel_size`.
+    ceil_mode : bool, default False
+        Also take windows that reach beyond the lower or right edge, if they begin inside.
+    count_include_pad : bool, default True
+        False: count only the positions inside the image.
+    divisor_override : int, at least 1, optional
+        What the sum of a window is divided by instead of the number of its positions.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (N, C, O, P, Q), dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point.
+    ValueError
+        `x` is not four-dimensional; sizes out of range; a window larger than the padded images.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.avg_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), 2).tolist()
     [[[[[3.5]]]]]
@@ -218,12 +329,32 @@ def avg_pool3d(
 
 
 @fast_path("x")
-def adaptive_avg_pool1d(x: Any, output_size: int) -> ndarray:
+def adaptive_avg_pool1d(x: ArrayLike, output_size: int) -> ndarray:
     """Mean of each bin of sequences that are divided into a given number of bins.
 
-    x: array (N, C, L); floating-point. Returns (N, C, output_size). Bins, errors and gradient as of
-    `adaptive_avg_pool2d`.
+    The bins are those of `adaptive_avg_pool2d`.
 
+    Parameters
+    ----------
+    x : array_like of shape (N, C, L)
+        Floating-point sequences.
+    output_size : int
+        Number of bins.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (N, C, output_size), dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point.
+    ValueError
+        `x` is not four-dimensional; no rows or columns to divide; a size below 1.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.adaptive_avg_pool1d([[[1.0, 2.0, 3.0, 6.0]]], 2).tolist()
     [[[1.5, 4.5]]]
@@ -235,12 +366,34 @@ def adaptive_avg_pool1d(x: Any, output_size: int) -> ndarray:
 
 
 @fast_path("x")
-def adaptive_max_pool1d(x: Any, output_size: int, return_indices: bool = False) -> Any:
+def adaptive_max_pool1d(x: ArrayLike, output_size: int, return_indices: bool = False) -> Any:
     """Maximum of each bin of sequences that are divided into a given number of bins.
 
-    x: array (N, C, L); floating-point. Returns (N, C, output_size), and with return_indices the
-    positions too, int32. Bins, errors and gradient as of `adaptive_max_pool2d`.
+    The bins are those of `adaptive_max_pool2d`.
 
+    Parameters
+    ----------
+    x : array_like of shape (N, C, L)
+        Floating-point sequences.
+    output_size : int
+        Number of bins.
+    return_indices : bool, default False
+        Whether the positions of the maxima are returned as well.
+
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        Array of shape (N, C, output_size). With `return_indices` also the positions, int32.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point.
+    ValueError
+        `x` is not four-dimensional; no rows or columns to divide; a size below 1.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.adaptive_max_pool1d([[[1.0, 2.0, 3.0, 6.0]]], 2).tolist()
     [[[2.0, 6.0]]]
@@ -261,14 +414,33 @@ def _volume_size(name: str, x: ndarray, output_size: Any) -> tuple[int, ...]:
 
 @fast_path("x")
 def adaptive_avg_pool3d(
-    x: Any, output_size: int | None | tuple[int | None, int | None, int | None]
+    x: ArrayLike, output_size: int | None | tuple[int | None, int | None, int | None]
 ) -> ndarray:
     """Mean of each bin of volumes that are divided into a given number of bins.
 
-    x: array (N, C, D, H, W); floating-point. output_size: int or (planes, rows, columns); None
-    keeps an axis. Returns (N, C, *output_size). Bins, errors and gradient as of
-    `adaptive_avg_pool2d`.
+    The bins are those of `adaptive_avg_pool2d`.
 
+    Parameters
+    ----------
+    x : array_like of shape (N, C, D, H, W)
+        Floating-point volumes.
+    output_size : int or tuple of int or None or None
+        Number of bins, one for all axes or (planes, rows, columns). None keeps the size of an axis.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (N, C, *output_size), dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point.
+    ValueError
+        `x` is not four-dimensional; no rows or columns to divide; a size below 1.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.adaptive_avg_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), (None, 1, 1)).tolist()
     [[[[[1.5]], [[5.5]]]]]
@@ -286,16 +458,38 @@ def adaptive_avg_pool3d(
 
 @fast_path("x")
 def adaptive_max_pool3d(
-    x: Any,
+    x: ArrayLike,
     output_size: int | None | tuple[int | None, int | None, int | None],
     return_indices: bool = False,
 ) -> Any:
     """Maximum of each bin of volumes that are divided into a given number of bins.
 
-    x: array (N, C, D, H, W); floating-point. output_size: int or (planes, rows, columns); None
-    keeps an axis. Returns (N, C, *output_size), and with return_indices the positions (d H + h) W +
-    w too, int32. Bins, errors and gradient as of `adaptive_max_pool2d`.
+    The bins are those of `adaptive_max_pool2d`.
 
+    Parameters
+    ----------
+    x : array_like of shape (N, C, D, H, W)
+        Floating-point volumes.
+    output_size : int or tuple of int or None or None
+        Number of bins, one for all axes or (planes, rows, columns). None keeps the size of an axis.
+    return_indices : bool, default False
+        Whether the positions of the maxima are returned as well.
+
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        Array of shape (N, C, *output_size). With `return_indices` also the positions (d H + h) W +
+        w, int32.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point.
+    ValueError
+        `x` is not four-dimensional; no rows or columns to divide; a size below 1.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.adaptive_max_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), (None, 1, 1)).tolist()
     [[[[[3.0]], [[7.0]]]]]

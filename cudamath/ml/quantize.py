@@ -15,6 +15,7 @@ from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, INTEGER, Op
 from ..core.shapes import as_integer, normalize_axis
+from ..core.typing import ArrayLike, DeviceLike, DTypeLike
 from ..ops.compare import equal
 from ..ops.linalg import products as linalg_products
 from ..ops.shape import in_order, reshape
@@ -42,11 +43,34 @@ _dequantize = Op("dequantize", cpu="quantize.dequantize", cuda="quantize.quantiz
 
 
 class Quantized:
-    """A quantized array: what `quantize` returns and `dequantize`, `linear` and `linear_quantized`
-    take.
+    """A quantized array, as returned by `quantize`.
+
+    `dequantize`, `linear` and `linear_quantized` accept it. It is a node of parameter trees
+    (optree): its arrays are leaves, so that it can be saved, moved and passed to graphs like any
+    tree.
 
     A node of parameter trees (optree): its arrays are leaves, so that it can be saved, moved and
     passed to graphs like any tree.
+
+    Parameters
+    ----------
+    values : ndarray
+        Dtype int8 or float8 of the array's shape. For "int4" uint8, two numbers per byte along the
+        last axis, the first in the low half, each as 0 .. 15.
+    scale : ndarray
+        Scales in float32: () for the whole array, (channels,) for an axis, (.., n / group) for
+        groups of the last axis.
+    zero_point : ndarray or None
+        Zero points of the shape of `scale`, int8 (uint8 for "int4"). None if the quantization is
+        symmetric.
+    dtype : str
+        "int8", "int4", "float8_e4m3" or "float8_e5m2".
+    axis : int or None
+        Axis whose slices have scales of their own.
+    group : int or None
+        Size of the groups of the last axis that have scales of their own.
+    shape : tuple of int
+        Shape of the array.
 
     Attributes
     ----------
@@ -64,6 +88,8 @@ class Quantized:
         What has scales of its own.
     shape : tuple of int
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> q = cm.ml.quantize(cm.array([[1.0, -2.0], [127.0, 63.5]]), axis=0)
     >>> q
@@ -97,7 +123,28 @@ class Quantized:
         axis: int | None,
         group: int | None,
     ) -> Quantized:
-        """The quantized array of these numbers and scales."""
+        """The quantized array of these numbers and scales.
+
+        Parameters
+        ----------
+        values : ndarray
+            Stored numbers.
+        scale : ndarray
+            Scales.
+        zero_point : ndarray or None
+            Zero points. None if the quantization is symmetric.
+        dtype : str
+            Dtype of the result.
+        axis : int or None
+            Axis of the operation.
+        group : int or None
+            Size of the groups of the last axis that have scales of their own.
+
+        Returns
+        -------
+        Quantized
+            The quantized array.
+        """
         shape = values.shape
         if dtype == "int4":
             shape = (*shape[:-1], 2 * shape[-1])
@@ -110,7 +157,7 @@ class Quantized:
 
     @property
     def device(self) -> Any:
-        """Where it is."""
+        """Device of the arrays."""
         return self.values.device
 
     @property
@@ -118,12 +165,34 @@ class Quantized:
         """Bytes of stored numbers, scales and zero points."""
         return sum(a.nbytes for a in (self.values, self.scale, self.zero_point) if a is not None)
 
-    def dequantize(self, dtype: Any = "float32") -> ndarray:
-        """The array in a floating-point dtype: see `dequantize`."""
+    def dequantize(self, dtype: DTypeLike = "float32") -> ndarray:
+        """Return the array in a floating-point dtype: see `dequantize`.
+
+        Parameters
+        ----------
+        dtype : dtype_like, default "float32"
+            Dtype of the result.
+
+        Returns
+        -------
+        ndarray
+            The array.
+        """
         return dequantize(self, dtype)
 
-    def to(self, device: Any) -> Quantized:
-        """The same on a device."""
+    def to(self, device: DeviceLike) -> Quantized:
+        """Return the same quantized array on a device.
+
+        Parameters
+        ----------
+        device : device_like
+            Name of the device.
+
+        Returns
+        -------
+        Quantized
+            Quantized array on that device.
+        """
         return optree.tree_map(lambda a: a.to(device), self)  # type: ignore[arg-type, return-value]
 
     def __repr__(self) -> str:
@@ -164,14 +233,14 @@ def _inner(shape: tuple[int, ...], axis: int | None, group: int | None) -> int:
 
 
 def quantize(
-    x: Any,
-    dtype: Any = "int8",
+    x: ArrayLike,
+    dtype: DTypeLike = "int8",
     *,
     axis: int | None = None,
     group: int | None = None,
     symmetric: bool = True,
-    scale: Any = None,
-    zero_point: Any = None,
+    scale: ArrayLike | None = None,
+    zero_point: ArrayLike | None = None,
 ) -> Quantized:
     """Quantize an array to 8- or 4-bit numbers with scales.
 
@@ -179,15 +248,17 @@ def quantize(
 
     Parameters
     ----------
-    x : array; floating-point, not empty
-    dtype : "int8", "int4", "float8_e4m3" or "float8_e5m2"
+    x : array, not empty
+        Floating-point array.
+    dtype : "int8", "int4", "float8_e4m3" or "float8_e5m2", default "int8"
+        Dtype of the stored numbers: "int8", "int4", "float8_e4m3" or "float8_e5m2".
     axis : int, optional
         Each index along this axis has a scale of its own: 0 for the output channels of a weight
         (out, in). By default one scale serves the whole array.
     group : int, optional
         Instead, every `group` neighbours along the last axis have one; it divides that axis. (For a
-        weight (out, in) axis=0 may be given as well.)
-    symmetric : bool
+        weight (out, in) axis=0 may be given as well.).
+    symmetric : bool, default True
         Without zero points: stored integers are -127 .. 127 (int4: -7 .. 7) and 0 is 0. Otherwise
         lowest and highest number, and 0, determine the 256 (16) steps. float8 is always symmetric.
     scale, zero_point : array, optional
@@ -199,24 +270,31 @@ def quantize(
     Returns
     -------
     Quantized
+        The quantized array.
 
     Raises
     ------
     TypeError
-        x is not floating-point, another dtype is requested, or axis or group is not an integer.
+        X is not floating-point, another dtype is requested, or axis or group is not an integer.
     ValueError
-        x is empty; axis or group that do not fit; int4 with an odd last axis; scales of another
+        X is empty; axis or group that do not fit; int4 with an odd last axis; scales of another
         shape; zero points for float8, or out of range.
 
+    Notes
+    -----
     Gradient: none: the result is a constant. Rounding is to the nearest, ties to even, in float32;
     what is out of range becomes the nearest number in it. A NaN or infinity makes the scale that is
     computed from it NaN or infinite, and with it the values of all that share it NaN; where scales
     are given a NaN becomes 0 (float8: stays), an infinity the largest number. Where all numbers are
     0, the scale is 1. Deterministic; the same integers on CPU and GPU.
 
-    Source: Jacob et al., "Quantization and training of neural networks for efficient
-    integer-arithmetic-only inference", 2017.
+    References
+    ----------
+    .. [1] Jacob et al., "Quantization and training of neural networks for efficient
+       integer-arithmetic-only inference", 2017.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> q = cm.ml.quantize([[0.0, 1.0, 2.54, -1.27]], "int8")
     >>> q.values.tolist()
@@ -342,13 +420,15 @@ def _range(
     return reshape(scale, shape), reshape(zero, shape)
 
 
-def dequantize(q: Quantized, dtype: Any = "float32") -> ndarray:
+def dequantize(q: Quantized, dtype: DTypeLike = "float32") -> ndarray:
     """The values that a quantized array stands for: (stored - zero_point) * scale.
 
     Parameters
     ----------
     q : Quantized
-    dtype : floating-point dtype of the result
+        Quantized array.
+    dtype : floating-point dtype of the result, default "float32"
+        Floating-point dtype of the result.
 
     Returns
     -------
@@ -358,10 +438,14 @@ def dequantize(q: Quantized, dtype: Any = "float32") -> ndarray:
     Raises
     ------
     TypeError
-        q is not quantized, or dtype is not floating-point.
+        Q is not quantized, or dtype is not floating-point.
 
+    Notes
+    -----
     Gradient: none.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.dequantize(cm.ml.quantize([1.0, -0.5, 0.25], "float8_e4m3")).tolist()
     [1.0, -0.5, 0.25]
@@ -519,20 +603,29 @@ def packed_linear(
     )
 
 
-def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any = None) -> ndarray:
-    """The fully connected layer on 8-bit numbers: x, too, is quantized to the weight's kind before
-    the product.
+def linear_quantized(
+    x: ArrayLike,
+    weight: Quantized,
+    bias: ArrayLike | None = None,
+    *,
+    scale: ArrayLike | None = None,
+) -> ndarray:
+    """The fully connected layer on 8-bit numbers.
+
+    X, too, is quantized to the weight's kind before the product.
 
     y = (quantize(x) @ weight.values.mT) * scale of x * scale of weight + bias
 
     Parameters
     ----------
-    x : array (..., in); floating-point
+    x : array (..., in)
+        Floating-point array.
     weight : Quantized (out, in)
-        int8 or float8, symmetric, with axis=0 or one scale.
-    bias : array (out,), optional; dtype of x
+        Dtype int8 or float8, symmetric, with axis=0 or one scale.
+    bias : array (out,), dtype of `x`, optional
+        Added to the result.
     scale : array (), optional
-        x's, known beforehand from typical data (static). By default each row of x gets its own
+        X's, known beforehand from typical data (static). By default each row of x gets its own
         (dynamic): its largest absolute number becomes the largest stored one.
 
     Returns
@@ -543,20 +636,27 @@ def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any 
     Raises
     ------
     TypeError
-        x or bias is not floating-point or of different dtypes, weight is not quantized, or is int4.
+        X or bias is not floating-point or of different dtypes, weight is not quantized, or is int4.
     ValueError
         Shapes that do not fit; a weight with groups or zero points.
 
+    Notes
+    -----
     Gradient: of x as if nothing had been rounded ("straight through"): g @ dequantize(weight); of
     bias; the weight is constant.
 
     Accuracy: int8 is multiplied and summed exactly. float8 is summed by the tensor cores of compute
-    capability 9.0, which keep some 14 bits, and in float32 elsewhere. Deterministic. On 9.0 rows
-    are quantized by one kernel and multiplied by another, which also scales, adds and rounds once.
+    capability 9.0, which keep some 14 bits, and in float32 elsewhere. The function is
+    deterministic. On 9.0 rows are quantized by one kernel and multiplied by another, which also
+    scales, adds and rounds once.
 
-    Source: Dettmers et al., "LLM.int8(): 8-bit matrix multiplication for transformers at scale",
-    2022 (without its outliers).
+    References
+    ----------
+    .. [1] Dettmers et al., "LLM.int8(): 8-bit matrix multiplication for transformers at scale",
+       2022 (without its outliers).
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> w = cm.ml.quantize([[1.0, -1.0], [0.5, 0.0]], axis=0)
     >>> cm.ml.linear_quantized(cm.array([[127.0, 63.0]], dtype="float32"), w).tolist()
@@ -619,10 +719,17 @@ def _of_8_bits(
 
 @fast_path("a", "b", "scale_a", "scale_b", "bias")
 def scaled_matmul(
-    a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any = None, *, dtype: Any = "bfloat16"
+    a: ArrayLike,
+    b: ArrayLike,
+    scale_a: ArrayLike,
+    scale_b: ArrayLike,
+    bias: ArrayLike | None = None,
+    *,
+    dtype: DTypeLike = "bfloat16",
 ) -> ndarray:
-    """Product of two matrices of int8 or float8, brought back to scale: (a @ b) * scale_a * scale_b
-    + bias.
+    """Multiply two matrices of int8 or float8 and scale: (a @ b) * scale_a * scale_b + bias.
+
+    (a @ b) * scale_a * scale_b + bias.
 
     Parameters
     ----------
@@ -630,9 +737,13 @@ def scaled_matmul(
         Both int8, float8_e4m3 or float8_e5m2. On GPUs fastest where k is contiguous in both: b is
         the transpose of a matrix (n, k), as weights are stored.
     scale_a : array () or (m,), float32
+        Scales of the rows of `a`.
     scale_b : array () or (n,), float32
-    bias : array (n,), optional; of the result's dtype
-    dtype : floating-point dtype of the result
+        Scales of the columns of `b`.
+    bias : array (n,), dtype of the result, optional
+        Added to the result.
+    dtype : floating-point dtype of the result, default "bfloat16"
+        Floating-point dtype of the result.
 
     Returns
     -------
@@ -646,11 +757,17 @@ def scaled_matmul(
     ValueError
         Shapes that do not fit.
 
+    Notes
+    -----
     Gradient: none. Accuracy: int8 is summed exactly (modulo 2^32); float8 see `linear_quantized`.
-    Rounded once. Deterministic.
+    Rounded once. The function is deterministic.
 
-    Source: torch._scaled_mm; Micikevicius et al., "FP8 formats for deep learning", 2022.
+    References
+    ----------
+    .. [1] Torch._scaled_mm; Micikevicius et al., "FP8 formats for deep learning", 2022.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> a, b = cm.full((1, 3), 100, "int8"), cm.full((3, 1), 100, "int8")
     >>> cm.ml.scaled_matmul(a, b, cm.asarray(0.01, "float32"), cm.asarray(0.5, "float32"), dtype="float32").tolist()

@@ -20,6 +20,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING
 from ..core.dtypes import compute_dtype
 from ..core.specs.resample import Axis
+from ..core.typing import ArrayLike
 from ..ops.padding import KEPT, _resize, in_an_order, padded
 from ..ops.padding import pad as numpy_pad
 from .conv import several
@@ -32,14 +33,16 @@ _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 @fast_path("x")
 def upsample(
-    x: Any,
+    x: ArrayLike,
     size: int | Sequence[int] | None = None,
     scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest",
     *,
     align_corners: bool = False,
 ) -> ndarray:
-    """Resize images, sequences or volumes. `upsample` and `interpolate` are the same function.
+    """Resize images, sequences or volumes.
+
+    `upsample` and `interpolate` are the same function.
 
     "nearest": y[i] = x[floor(i step)], where step = old size / new size (or 1 / scale_factor, if
     that is given); "nearest-exact": y[i] = x[floor((i + 1/2) step)], by the nearest centre;
@@ -51,12 +54,13 @@ def upsample(
     ----------
     x : array (N, C, L), (N, C, H, W) or (N, C, D, H, W) of float16, bfloat16, float32 or float64
         16-bit numbers are mixed in float32.
-    size : int, or one for each spatial axis
-        The new size; or
-    scale_factor : float > 0, or one for each spatial axis
+    size : int, or one for each spatial axis, optional
+        The new size. Either it or `scale_factor` is given.
+    scale_factor : float > 0, or one for each spatial axis, optional
         New size = floor(old size * scale_factor).
-    mode : str
-    align_corners : bool
+    mode : str, default "nearest"
+        Interpolation, see above.
+    align_corners : bool, default False
         Linear modes only.
 
     Returns
@@ -72,9 +76,13 @@ def upsample(
         Not 3 to 5 axes; an unknown mode, or one for another number of axes; neither or both of size
         and scale_factor; a size below 1; align_corners with a nearest mode; nothing to take from.
 
+    Notes
+    -----
     Gradient: each gradient goes to the elements that it came from, in the shares they had, of any
     order. Deterministic, in contrast to PyTorch's on a GPU.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.asarray([[[1.0, 2.0]]])
     >>> cm.ml.upsample(x, 4).tolist(), cm.ml.upsample(x, scale_factor=2, mode="linear").tolist()
@@ -156,19 +164,20 @@ def _sizes(
 
 @fast_path("x")
 def pad(
-    x: Any, padding: int | Sequence[int], mode: str = "constant", value: float = 0.0
+    x: ArrayLike, padding: int | Sequence[int], mode: str = "constant", value: float = 0.0
 ) -> ndarray:
     """``x`` with elements put around it, or cut off; the last axis is named first, as in PyTorch.
 
     Parameters
     ----------
-    x : array of any shape and dtype
-    padding : integers (before, after) for the last axis, then for the one before it, and so on; or
-    one integer
-        Negative ones cut off. One integer: that many on both sides of every axis but the first two.
-    mode : "constant", "reflect", "replicate" or "circular"
+    x : array_like
+        Array of any shape and dtype.
+    padding : int or sequence of int
+        Pairs (before, after) for the last axis, then for the one before it, and so on. Negative
+        ones cut off. One int is that many on both sides of every axis except the first two.
+    mode : "constant", "reflect", "replicate" or "circular", default "constant"
         Elements of `value`; mirrored, the edge not repeated; the edge; from the other end.
-    value : number
+    value : number, default 0.0
         For "constant".
 
     Returns
@@ -185,9 +194,13 @@ def pad(
         than the length of the axis) or more taken from the other end (at most the length); more cut
         off than there is.
 
+    Notes
+    -----
     Gradient: that of the elements of `x`, plus that of their copies, added in a fixed order; of any
-    order. Deterministic. `cm.pad` takes NumPy's arguments and modes.
+    order. The function is deterministic. `cm.pad` takes NumPy's arguments and modes.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.asarray([[1.0, 2.0, 3.0]])
     >>> cm.ml.pad(x, (1, 2), "reflect").tolist(), cm.ml.pad(x, (0, 1, 0, 1), value=9.0).tolist()

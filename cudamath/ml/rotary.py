@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, NUMERIC, Op
 from ..core.dtypes import compute_dtype
 from ..core.shapes import as_integer, broadcast_shapes
+from ..core.typing import ArrayLike, DTypeLike
 from ..ops import elementwise
 from ..ops.random.bit_stream import number
 from ..ops.ranges import arange
@@ -19,9 +18,9 @@ __all__ = ["rotary_embedding", "rotary_tables"]
 
 
 def rotary_tables(
-    positions: Any, dim: int, *, base: float = 10000.0, dtype: Any = "float32"
+    positions: ArrayLike, dim: int, *, base: float = 10000.0, dtype: DTypeLike = "float32"
 ) -> tuple[ndarray, ndarray]:
-    """Cosines and sines for `rotary_embedding`.
+    """Return cosines and sines for `rotary_embedding`.
 
     cos[..., s, i] = cos(positions[..., s] * base^(-2 i / dim)), i < dim / 2; sin alike. Computed in
     float64, then rounded.
@@ -32,10 +31,10 @@ def rotary_tables(
         Where the rows of a sequence stand; an integer n means 0 .. n - 1.
     dim : int
         How many numbers of a row are turned; even.
-    base : float
+    base : float, default 10000.0
         The slowest pair turns by one radian in about `base` positions.
-    dtype : optional
-        float32 (also for 16-bit rows) or float64.
+    dtype : dtype_like, default "float32"
+        In float32 (also for 16-bit rows) or float64.
 
     Returns
     -------
@@ -47,6 +46,8 @@ def rotary_tables(
     TypeError, ValueError
         Positions that are not numbers; an odd or negative `dim`; a base that is not positive.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cos, sin = cm.ml.rotary_tables(3, 2)
     >>> sin.round(3).tolist()
@@ -72,7 +73,9 @@ def rotary_tables(
 
 
 @fast_path("x", "cos", "sin")
-def rotary_embedding(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -> ndarray:
+def rotary_embedding(
+    x: ArrayLike, cos: ArrayLike, sin: ArrayLike, *, interleaved: bool = False
+) -> ndarray:
     """Rotate pairs of numbers of each row by the angle of its position.
 
     y[a] = x[a] cos[i] - x[b] sin[i],  y[b] = x[a] sin[i] + x[b] cos[i], where pair i is (a, b) =
@@ -86,7 +89,7 @@ def rotary_embedding(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -
     cos, sin : arrays that broadcast to (..., S, R / 2)
         From `rotary_tables`; R <= D numbers of each row are rotated, the others copied. float32;
         float64 for float64 `x`.
-    interleaved : bool
+    interleaved : bool, default False
         Which numbers form a pair.
 
     Returns
@@ -101,10 +104,16 @@ def rotary_embedding(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -
     ValueError
         Shapes that do not fit.
 
+    Notes
+    -----
     Gradient: with respect to x, cos and sin, of any order.
 
-    Source: Su et al., "RoFormer: enhanced transformer with rotary position embedding", 2021.
+    References
+    ----------
+    .. [1] Su et al., "RoFormer: enhanced transformer with rotary position embedding", 2021.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cos, sin = cm.ml.rotary_tables(2, 2)
     >>> cm.ml.rotary_embedding(cm.ones((2, 2), dtype="float32"), cos, sin).round(3).tolist()

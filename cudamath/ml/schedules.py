@@ -77,8 +77,28 @@ def _schedule(name: str, peak: float, warmup: int, formula: Callable[[Any, Any],
 
 
 def constant(peak: float, *, warmup: int = 0) -> Schedule:
-    """`peak`, after the warm-up. Args, Returns, Raises: as for `cosine`.
+    """Make a schedule that stays at `peak` after the warm-up.
 
+    Parameters
+    ----------
+    peak : float
+        Not negative.
+    warmup : int, default 0
+        Counted from the beginning of training; steps > warmup.
+
+    Returns
+    -------
+    callable
+        The number of the step (int or 0-d array) -> the learning rate (float, or 0-d float32
+        array).
+
+    Raises
+    ------
+    ValueError, TypeError
+        Negative numbers, no step after the warm-up, other things than numbers.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [cm.ml.schedules.constant(1.0, warmup=3)(t) for t in range(5)]
     [0.25, 0.5, 0.75, 1.0, 1.0]
@@ -102,10 +122,34 @@ def _steps(name: str, peak: float, steps: int, warmup: int, end: float) -> None:
 
 
 def linear(peak: float, *, steps: int, warmup: int = 0, end: float = 0.0) -> Schedule:
-    """From `peak`, after the warm-up, in a straight line to `end` at step `steps`, where it stays.
+    """Make a schedule from `peak` in a straight line to `end`.
 
-    Args, Returns, Raises: as for `cosine`.
+    It begins after the warm-up and stays at `end` from step `steps` on.
 
+    Parameters
+    ----------
+    peak : float
+        Not negative.
+    steps : int
+        Counted from the beginning of training; steps > warmup.
+    warmup : int, default 0
+        Counted from the beginning of training; steps > warmup.
+    end : float, default 0.0
+        Not negative.
+
+    Returns
+    -------
+    callable
+        The number of the step (int or 0-d array) -> the learning rate (float, or 0-d float32
+        array).
+
+    Raises
+    ------
+    ValueError, TypeError
+        Negative numbers, no step after the warm-up, other things than numbers.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [cm.ml.schedules.linear(1.0, steps=4, end=0.2)(t) for t in (0, 2, 4, 9)]
     [1.0, 0.6, 0.2, 0.2]
@@ -120,16 +164,22 @@ def linear(peak: float, *, steps: int, warmup: int = 0, end: float = 0.0) -> Sch
 
 
 def cosine(peak: float, *, steps: int, warmup: int = 0, end: float = 0.0) -> Schedule:
-    """From `peak`, after the warm-up, along half a cosine to `end` at step `steps`, where it stays.
+    """Make a schedule from `peak` along half a cosine to `end`.
 
-    lr = end + (peak - end) (1 + cos(pi r)) / 2,  r = (t - warmup) / (steps - warmup)
+    It begins after the warm-up and stays at `end` from step `steps` on.
+
+    lr = end + (peak - end) (1 + cos(pi r)) / 2, r = (t - warmup) / (steps - warmup)
 
     Parameters
     ----------
-    peak, end : float
+    peak : float
         Not negative.
-    steps, warmup : int
+    steps : int
         Counted from the beginning of training; steps > warmup.
+    warmup : int, default 0
+        Counted from the beginning of training; steps > warmup.
+    end : float, default 0.0
+        Not negative.
 
     Returns
     -------
@@ -142,8 +192,12 @@ def cosine(peak: float, *, steps: int, warmup: int = 0, end: float = 0.0) -> Sch
     ValueError, TypeError
         Negative numbers, no step after the warm-up, other things than numbers.
 
-    Source: Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts", 2016.
+    References
+    ----------
+    .. [1] Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts", 2016.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> rate = cm.ml.schedules.cosine(1.0, steps=100, warmup=10, end=0.1)
     >>> [round(rate(t), 3) for t in (0, 9, 10, 55, 100)]
@@ -163,11 +217,34 @@ def cosine(peak: float, *, steps: int, warmup: int = 0, end: float = 0.0) -> Sch
 
 
 def step_decay(peak: float, *, every: int, gamma: float = 0.1, warmup: int = 0) -> Schedule:
-    """`peak` gamma^k after k times `every` steps. As torch's StepLR.
+    """Make a schedule of `peak` gamma^k after k times `every` steps, as torch's StepLR.
 
-    Args: peak, gamma: not negative; every: steps, >= 1; warmup, Returns, Raises: as for `cosine`.
     The warm-up counts: k is floor(t / every) of all steps t.
 
+    Parameters
+    ----------
+    peak : float
+        Learning rate after the warm-up, not negative.
+    every : int
+        Number of steps between two factors, >= 1.
+    gamma : float, default 0.1
+        Factor after `every` steps, not negative.
+    warmup : int, default 0
+        Counted from the beginning of training; steps > warmup.
+
+    Returns
+    -------
+    callable
+        The number of the step (int or 0-d array) -> the learning rate (float, or 0-d float32
+        array).
+
+    Raises
+    ------
+    ValueError, TypeError
+        Negative numbers, no step after the warm-up, other things than numbers.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [cm.ml.schedules.step_decay(1.0, every=2, gamma=0.5)(t) for t in range(5)]
     [1.0, 1.0, 0.5, 0.5, 0.25]
@@ -182,11 +259,32 @@ def step_decay(peak: float, *, every: int, gamma: float = 0.1, warmup: int = 0) 
 
 
 def exponential(peak: float, *, gamma: float, warmup: int = 0) -> Schedule:
-    """`peak` gamma^t. As torch's ExponentialLR.
+    """Make a schedule of `peak` gamma^t, as torch's ExponentialLR.
 
-    Args: peak, gamma: not negative; warmup, Returns, Raises: as for `cosine`. t counts from the
-    beginning of training.
+    T counts from the beginning of training.
 
+    Parameters
+    ----------
+    peak : float
+        Learning rate after the warm-up, not negative.
+    gamma : float
+        Factor of each step, not negative.
+    warmup : int, default 0
+        Counted from the beginning of training; steps > warmup.
+
+    Returns
+    -------
+    callable
+        The number of the step (int or 0-d array) -> the learning rate (float, or 0-d float32
+        array).
+
+    Raises
+    ------
+    ValueError, TypeError
+        Negative numbers, no step after the warm-up, other things than numbers.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [cm.ml.schedules.exponential(1.0, gamma=0.5)(t) for t in range(3)]
     [1.0, 0.5, 0.25]
@@ -203,18 +301,42 @@ def one_cycle(
     start_factor: float = 25.0,
     end_factor: float = 1e4,
 ) -> Schedule:
-    """Up to `peak` along half a cosine during the share `rising` of all steps, then down to nearly
-    0.
+    """Make a schedule up to `peak` and down to nearly 0, along half cosines.
 
-    From peak / start_factor to peak to peak / (start_factor end_factor). As torch's OneCycleLR.
+    It rises from peak / start_factor to `peak` during the share `rising` of all steps, and then
+    falls to peak / (start_factor end_factor), as torch's OneCycleLR.
 
-    Args: peak: not negative; steps: of the whole training; rising: the share of them before the
-    peak, with at least one step on either side; start_factor, end_factor: positive. Returns,
-    Raises: as for `cosine`.
+    Parameters
+    ----------
+    peak : float
+        Largest learning rate, not negative.
+    steps : int
+        Number of steps of the whole training.
+    rising : float, default 0.3
+        Share of the steps before the peak, with at least one step on either side.
+    start_factor : float, default 25.0
+        Ratio of the peak to the first rate, positive.
+    end_factor : float, default 1e4
+        Ratio of the first rate to the last one, positive.
 
-    Source: Smith and Topin, "Super-convergence: very fast training of neural networks using large
-    learning rates", 2017.
+    Returns
+    -------
+    callable
+        The number of the step (int or 0-d array) -> the learning rate (float, or 0-d float32
+        array).
 
+    Raises
+    ------
+    ValueError, TypeError
+        Negative numbers, no step after the warm-up, other things than numbers.
+
+    References
+    ----------
+    .. [1] Smith and Topin, "Super-convergence: very fast training of neural networks using large
+       learning rates", 2017.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> rate = cm.ml.schedules.one_cycle(1.0, steps=11, rising=0.5)
     >>> [round(rate(t), 3) for t in (0, 2, 5, 10)]

@@ -12,6 +12,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING
 from ..core.shapes import as_integer
+from ..core.typing import ArrayLike
 from ..ops.random.bit_stream import number
 from ..ops.shape import moveaxis
 from .attention import MOST_DEPTH, stored
@@ -24,10 +25,11 @@ NAME = "self_attention"
 
 @fast_path("qkv")
 def self_attention(
-    qkv: Any, heads: int, *, causal: bool = True, scale: float | None = None
+    qkv: ArrayLike, heads: int, *, causal: bool = True, scale: float | None = None
 ) -> ndarray:
-    """Attention of a sequence to itself, from one array that holds queries, keys and values, as in
-    a transformer's layer.
+    """Attention of a sequence to itself, from one array that holds queries, keys and values.
+
+    As in a transformer's layer.
 
     With q, k, v = the three thirds of qkv's last axis, each (B, S, heads, D):
     y[b, i, h] = sum over j of p[i, j] v[b, j, h],   p = softmax over j of scale q[b, i, h] . k[b,
@@ -42,7 +44,8 @@ def self_attention(
     qkv : array (B, S, 3 heads D) of float16, bfloat16, float32 or float64
         Queries of all heads, then keys of all heads, then values. D from 1 to 256.
     heads : int
-    causal : bool
+        Number of heads.
+    causal : bool, default True
         Query i sees keys 0 .. i alone.
     scale : float, optional
         By default 1 / sqrt(D).
@@ -55,16 +58,20 @@ def self_attention(
     Raises
     ------
     TypeError
-        qkv is not floating-point.
+        Qkv is not floating-point.
     ValueError
-        qkv has not three axes, or the last one is not a multiple of 3 heads; D beyond 256; a scale
+        Qkv has not three axes, or the last one is not a multiple of 3 heads; D beyond 256; a scale
         that is not finite.
 
+    Notes
+    -----
     Gradient: with respect to qkv, of any order; the first one stores no scores. 16-bit numbers are
     summed in float32. Every sum is taken in a fixed order: the same inputs give the same bits.
 
     Sources: those of `scaled_dot_product_attention`.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> qkv = cm.array([[[0.0, 0.0, 2.0], [0.0, 0.0, 4.0]]])
     >>> cm.ml.self_attention(qkv, 1).tolist()

@@ -9,6 +9,7 @@ from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, Op
 from ..core.shapes import normalize_axis
+from ..core.typing import ArrayLike
 from ..ops.elementwise import exp
 from ..ops.shape import copy
 
@@ -29,7 +30,7 @@ def _along(op: Op, x: Any, axis: int) -> ndarray:
 
 
 @fast_path("x")
-def softmax(x: Any, axis: int = -1) -> ndarray:
+def softmax(x: ArrayLike, axis: int = -1) -> ndarray:
     """Softmax along an axis.
 
     y_i = exp(x_i) / sum_j exp(x_j), computed with the maximum subtracted: no finite input
@@ -39,7 +40,7 @@ def softmax(x: Any, axis: int = -1) -> ndarray:
     ----------
     x : array of any shape; float16, bfloat16, float32 or float64
         -inf stands for an impossible entry and gives 0. 16-bit numbers are computed in float32.
-    axis : int
+    axis : int, default -1
         The axis along which the results sum to 1.
 
     Returns
@@ -55,10 +56,17 @@ def softmax(x: Any, axis: int = -1) -> ndarray:
     ValueError
         The axis is out of bounds.
 
-    Gradient: dx = y (g - sum_j g_j y_j), of any order. Deterministic.
-    Source: Milakov & Gimelshein (2018), "Online normalizer calculation for softmax", for long rows
-    on the GPU.
+    Notes
+    -----
+    Gradient: dx = y (g - sum_j g_j y_j), of any order. The function is deterministic.
 
+    References
+    ----------
+    .. [1] Milakov & Gimelshein (2018), "Online normalizer calculation for softmax", for long rows
+       on the GPU.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.softmax(cm.array([[0.0, 0.0], [1000.0, -cm.inf]])).tolist()
     [[0.5, 0.5], [1.0, 0.0]]
@@ -67,7 +75,7 @@ def softmax(x: Any, axis: int = -1) -> ndarray:
 
 
 @fast_path("x")
-def log_softmax(x: Any, axis: int = -1) -> ndarray:
+def log_softmax(x: ArrayLike, axis: int = -1) -> ndarray:
     """Logarithm of the softmax along an axis.
 
     y_i = x_i - log sum_j exp(x_j), computed as (x_i - m) - log sum_j exp(x_j - m), m = max x.
@@ -76,7 +84,7 @@ def log_softmax(x: Any, axis: int = -1) -> ndarray:
     ----------
     x : array of any shape; float16, bfloat16, float32 or float64
         16-bit numbers are computed in float32.
-    axis : int
+    axis : int, default -1
         The axis along which the exponentials of the results sum to 1.
 
     Returns
@@ -92,8 +100,12 @@ def log_softmax(x: Any, axis: int = -1) -> ndarray:
     ValueError
         The axis is out of bounds.
 
-    Gradient: dx = g - exp(y) sum_j g_j, of any order. Deterministic.
+    Notes
+    -----
+    Gradient: dx = g - exp(y) sum_j g_j, of any order. The function is deterministic.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ml.log_softmax(cm.array([1000.0, -1000.0])).tolist()
     [0.0, -2000.0]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..core.array import ndarray
@@ -11,6 +9,7 @@ from ..core.dispatch.checks import coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import ANY, REAL_OR_BOOL
 from ..core.shapes import broadcast_shapes
+from ..core.typing import ArrayLike
 from .elementwise import PRECISE, abs, equal, isfinite, isnan
 from .reduce import all
 from .ufunc import Elementwise
@@ -20,14 +19,41 @@ __all__ = ["allclose", "array_equal", "isclose"]
 
 @fast_path("a?", "b?")
 def isclose(
-    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
 ) -> ndarray:
-    """Whether elements are close: |a - b| <= atol + rtol |b|; equal infinities are, NaN only with `equal_nan`.
+    """Return whether elements are close: |a - b| <= atol + rtol |b|.
 
-    Args: a, b: arrays of any dtype that broadcast; rtol, atol: relative and absolute tolerance;
-    equal_nan: NaN equals NaN. Returns: bool array of the broadcast shape. Raises: ValueError
-    (shapes), TypeError (what is not a number). Gradient: none.
+    Equal infinities are close, and NaN only with `equal_nan`.
 
+    Parameters
+    ----------
+    a, b : array_like
+        Arrays of any dtype, whose shapes broadcast.
+    rtol : float, default 1e-5
+        Relative and absolute tolerance.
+    atol : float, default 1e-8
+        Relative and absolute tolerance.
+    equal_nan : bool, default False
+        Whether NaN equals NaN.
+
+    Returns
+    -------
+    ndarray
+        Bool array of the broadcast shape.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other.
+    TypeError
+        An operand is not numeric.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.isclose([1.0, 2.0], [1.0 + 1e-9, 3.0]).tolist()
     [True, False]
@@ -77,13 +103,41 @@ _within = Elementwise(
 
 @speaks_for("allclose")
 def allclose(
-    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
 ) -> bool:
-    """Whether all elements are close (see `isclose`). Waits for the device.
+    """Whether all elements are close (see `isclose`).
 
-    Args: a, b: arrays of any dtype that broadcast; rtol, atol: relative and absolute tolerance;
-    equal_nan: NaN equals NaN. Returns: bool. Raises: as `isclose`. Gradient: none.
+    Waits for the device.
 
+    Parameters
+    ----------
+    a, b : array_like
+        Arrays of any dtype, whose shapes broadcast.
+    rtol : float, default 1e-5
+        Relative and absolute tolerance.
+    atol : float, default 1e-8
+        Relative and absolute tolerance.
+    equal_nan : bool, default False
+        Whether NaN equals NaN.
+
+    Returns
+    -------
+    bool
+        True if the condition holds.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other.
+    TypeError
+        An operand is not numeric.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])
     True
@@ -91,13 +145,29 @@ def allclose(
     return bool(all(isclose(a, b, rtol, atol, equal_nan=equal_nan)))
 
 
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> bool:
     """Whether two arrays have the same shape and elements (NaN equals NaN only with `equal_nan`).
+
     Waits for the device.
 
-    Args: a1, a2: arrays of any shape and dtype. Returns: bool; False for different shapes.
-    Gradient: none.
+    Parameters
+    ----------
+    a1, a2 : array_like
+        Arrays of any shape and dtype.
+    equal_nan : bool, default False
+        Whether NaN equals NaN.
 
+    Returns
+    -------
+    bool
+        Whether the arrays are equal. Arrays of different shapes are not.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.array_equal([1, 2], [1, 2]), cm.array_equal([1, 2], [[1, 2]])
     (True, False)

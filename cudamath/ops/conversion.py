@@ -15,6 +15,7 @@ from ..core.autograd.mutation import wrote
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, require, require_function
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import apart
+from ..core.typing import ArrayLike, DeviceLike, DTypeLike
 from .creation import asarray
 from .index import _check_writable, _fitted
 from .index_grids import diag_indices, indices, tril_indices, triu_indices
@@ -48,11 +49,37 @@ __all__ = [
 ]
 
 
-def asanyarray(obj: Any, /, dtype: Any = None, order: str | None = None) -> ndarray:
-    """``asarray``: there are no subclasses.
+def asanyarray(
+    obj: ArrayLike, /, dtype: DTypeLike | None = None, order: str | None = None
+) -> ndarray:
+    """Make an array from any object, as ``asarray``: there are no subclasses.
 
-    Args, Returns, Raises, Gradient: as for ``asarray``.
+    Parameters
+    ----------
+    obj : array_like
+        Object with DLPack, ``__cuda_array_interface__`` or one of NumPy's protocols, or nested
+        sequences of numbers.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the object's own dtype.
+    order : str, optional
+        Memory layout of the result, "C" or "F". The data are copied if they have another one.
 
+    Returns
+    -------
+    ndarray
+        The array.
+
+    Raises
+    ------
+    TypeError
+        The object does not consist of numbers.
+
+    Notes
+    -----
+    The gradient is that of `asarray`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.asanyarray([1, 2]).tolist()
     [1, 2]
@@ -69,11 +96,35 @@ def _made(name: str, *args: Any) -> ndarray:
 
 
 @fast_path("obj")
-def ascontiguousarray(obj: Any, /, dtype: Any = None) -> ndarray:
-    """An array of at least one dimension in C order, copied if it is not.
+def ascontiguousarray(obj: ArrayLike, /, dtype: DTypeLike | None = None) -> ndarray:
+    """Return an array in C order with at least one dimension.
 
-    Args: as for ``asarray``. Returns: ndarray. Raises: as ``asarray``. Gradient: passes through.
+    It is copied only if it is not in that order.
 
+    Parameters
+    ----------
+    obj : array_like
+        Object with DLPack, ``__cuda_array_interface__`` or one of NumPy's protocols, or nested
+        sequences of numbers.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the object's own dtype.
+
+    Returns
+    -------
+    ndarray
+        The array.
+
+    Raises
+    ------
+    TypeError
+        The object does not consist of numbers.
+
+    Notes
+    -----
+    The gradient passes through unchanged.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ascontiguousarray(cm.zeros((2, 3)).T).flags.c_contiguous
     True
@@ -83,11 +134,33 @@ def ascontiguousarray(obj: Any, /, dtype: Any = None) -> ndarray:
 
 
 @fast_path("obj")
-def asfortranarray(obj: Any, /, dtype: Any = None) -> ndarray:
-    """An array in Fortran's order, copied if it is not.
+def asfortranarray(obj: ArrayLike, /, dtype: DTypeLike | None = None) -> ndarray:
+    """Return an array in Fortran's order, copied only if it is not in that order.
 
-    Args: as for ``asarray``. Returns: ndarray. Raises: as ``asarray``. Gradient: passes through.
+    Parameters
+    ----------
+    obj : array_like
+        Object with DLPack, ``__cuda_array_interface__`` or one of NumPy's protocols, or nested
+        sequences of numbers.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the object's own dtype.
 
+    Returns
+    -------
+    ndarray
+        The array.
+
+    Raises
+    ------
+    TypeError
+        The object does not consist of numbers.
+
+    Notes
+    -----
+    The gradient passes through unchanged.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.asfortranarray(cm.zeros((2, 3))).flags.f_contiguous
     True
@@ -95,13 +168,35 @@ def asfortranarray(obj: Any, /, dtype: Any = None) -> ndarray:
     return in_order("asfortranarray", _made("asfortranarray", obj, dtype), "F")
 
 
-def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    """dst[...] = src, where a condition holds; src is broadcast.
+def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ArrayLike = True) -> None:
+    """Assign to the elements of an array where a condition holds.
 
-    Args: dst: array, changed in place; src: array or scalar; casting: NumPy's rule, "unsafe" for
-    any dtype; where: bool array that broadcasts. Raises: TypeError (dtypes), ValueError (shapes).
-    Gradient: none, in place.
+    Dst[...] = src. `src` is broadcast.
 
+    Parameters
+    ----------
+    dst : ndarray
+        Array that is changed in place.
+    src : array_like
+        Array or scalar, broadcast to the shape of `dst`.
+    casting : str, default "same_kind"
+        NumPy's casting rule. "unsafe" allows any dtype.
+    where : array_like, default True
+        Bool array that broadcasts. Only elements at which it is True are assigned.
+
+    Raises
+    ------
+    TypeError
+        A dtype is not supported.
+    ValueError
+        The shapes do not fit each other.
+
+    Notes
+    -----
+    The operation works in place and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.zeros(3)
     >>> cm.copyto(x, 5.0, where=[True, False, True])
@@ -163,8 +258,18 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
 def ndim(x: Any, /) -> int:
     """Number of dimensions.
 
-    Args: x: array, or what becomes one. Returns: int.
+    Parameters
+    ----------
+    x : array_like
+        Array, or an object that converts to one.
 
+    Returns
+    -------
+    int
+        The number.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ndim([[1, 2]])
     2
@@ -173,10 +278,20 @@ def ndim(x: Any, /) -> int:
 
 
 def shape(x: Any, /) -> tuple[int, ...]:
-    """Lengths of the dimensions.
+    """Return the lengths of the dimensions.
 
-    Args: x: array, or what becomes one. Returns: tuple of ints.
+    Parameters
+    ----------
+    x : array_like
+        Array, or an object that converts to one.
 
+    Returns
+    -------
+    tuple of int
+        Lengths of the dimensions.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.shape([[1, 2]])
     (1, 2)
@@ -184,13 +299,30 @@ def shape(x: Any, /) -> tuple[int, ...]:
     return x.shape if isinstance(x, ndarray) else tuple(np.shape(x))
 
 
-def size(x: Any, /, axis: int | None = None) -> int:
+def size(x: ArrayLike, /, axis: int | None = None) -> int:
     """Number of elements, or the length along an axis.
 
-    Args: x: array, or what becomes one; axis: None for all elements. Returns: int. Raises:
-    AxisError, an IndexError and ValueError, for an axis out of range; TypeError for one that is no
-    integer.
+    Parameters
+    ----------
+    x : array_like
+        Array, or an object that converts to one.
+    axis : int, optional
+        Axis whose length is returned. None counts all elements.
 
+    Returns
+    -------
+    int
+        The number.
+
+    Raises
+    ------
+    AxisError
+        The axis is out of range (an IndexError and a ValueError).
+    TypeError
+        The axis is not an integer.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.size([[1, 2]]), cm.size([[1, 2]], 0)
     (2, 1)
@@ -204,8 +336,22 @@ def size(x: Any, /, axis: int | None = None) -> int:
 
 
 def isscalar(x: Any, /) -> bool:
-    """Whether something is a Python or NumPy number (0-d arrays are not).
+    """Return whether an object is a Python or NumPy number.
 
+    Arrays without dimensions are not scalars.
+
+    Parameters
+    ----------
+    x : object
+        Any object.
+
+    Returns
+    -------
+    bool
+        True if it is a number.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.isscalar(3.1), cm.isscalar(cm.asarray(3.1))
     (True, False)
@@ -213,11 +359,21 @@ def isscalar(x: Any, /) -> bool:
     return not isinstance(x, ndarray) and bool(np.isscalar(x))
 
 
-def isfortran(x: Any, /) -> bool:
+def isfortran(x: ArrayLike, /) -> bool:
     """Whether an array is in Fortran order and not in C order.
 
-    Args: x: array, or what becomes one. Returns: bool.
+    Parameters
+    ----------
+    x : array_like
+        Array, or an object that converts to one.
 
+    Returns
+    -------
+    bool
+        True if the condition holds.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.isfortran(cm.zeros((2, 3)).T)
     True
@@ -225,12 +381,23 @@ def isfortran(x: Any, /) -> bool:
     return require("isfortran", x).flags.fnc
 
 
-def may_share_memory(a: Any, b: Any, /) -> bool:
-    """Whether the memory ranges of two arrays overlap: True if they share an element, and maybe if
-    they do not.
+def may_share_memory(a: ArrayLike, b: ArrayLike, /) -> bool:
+    """Return whether the memory ranges of two arrays overlap.
 
-    Args: a, b: arrays. Returns: bool, from the bounds of their memory alone.
+    It is True if the arrays share an element, and may be True if they do not.
 
+    Parameters
+    ----------
+    a, b : array_like
+        Arrays of any shape and dtype.
+
+    Returns
+    -------
+    bool
+        The answer, from the bounds of the memory alone.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.zeros(4)
     >>> cm.may_share_memory(x, x[1:]), cm.may_share_memory(x, x.copy())
@@ -244,15 +411,38 @@ def may_share_memory(a: Any, b: Any, /) -> bool:
 
 
 def fromfunction(
-    function: Callable[..., Any], shape: Sequence[int], *, dtype: Any = float, **kwargs: Any
+    function: Callable[..., Any], shape: Sequence[int], *, dtype: DTypeLike = float, **kwargs: Any
 ) -> ndarray:
-    """An array made by a function of the indices: function(i, j, ...), called once with whole
-    arrays.
+    """Make an array from a function of the indices.
 
-    Args: function: of as many arrays as there are axes; shape: the shape; dtype: of the indices;
-    kwargs: passed on. Returns: what the function returns. Raises: ValueError for a negative length,
-    TypeError (lengths, dtype, no function).
+    Function(i, j, ...) is called once with whole arrays.
 
+    Parameters
+    ----------
+    function : callable
+        Function of as many arrays as there are axes.
+    shape : sequence of int
+        Shape of the array.
+    dtype : dtype_like, default float
+        Dtype of the index arrays.
+    **kwargs : object
+        Keyword arguments of the function.
+
+    Returns
+    -------
+    ndarray
+        Result of the function.
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        A length is not an integer, the dtype is not supported, or the first argument is not a
+        function.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fromfunction(lambda i, j: i * 10 + j, (2, 3), dtype=int).tolist()
     [[0, 1, 2], [10, 11, 12]]
@@ -265,14 +455,44 @@ def fromfunction(
 
 
 def frombuffer(
-    buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0, *, device: Any = None
+    buffer: Any,
+    dtype: DTypeLike = float,
+    count: int = -1,
+    offset: int = 0,
+    *,
+    device: DeviceLike | None = None,
 ) -> ndarray:
     """A vector from the bytes of a buffer; on the CPU over the same memory.
 
-    Args: buffer: bytes or anything with the buffer protocol; dtype: of the elements; count: how
-    many, -1: all; offset: bytes to leave out. Raises: ValueError if the size does not fit. Numbers
-    in the other byte order (">i4") are converted.
+    Parameters
+    ----------
+    buffer : buffer
+        Bytes, or any object with the buffer protocol.
+    dtype : dtype_like, default float
+        Dtype of the elements.
+    count : int, default -1
+        Number of elements. -1 reads all of them.
+    offset : int, default 0
+        Number of bytes to skip.
+    device : device_like, optional
+        Device of the result. The default is the default device.
 
+    Returns
+    -------
+    ndarray
+        Vector of the elements.
+
+    Raises
+    ------
+    ValueError
+        The size of the buffer does not fit.
+
+    Notes
+    -----
+    Numbers in the other byte order (">i4") are converted.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.frombuffer(b"\\x01\\x02", dtype="uint8").tolist()
     [1, 2]
@@ -285,12 +505,34 @@ def frombuffer(
         raise type(error)(f"frombuffer: {error}") from None
 
 
-def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any = None) -> ndarray:
+def fromiter(
+    iterable: Iterable, /, dtype: DTypeLike, count: int = -1, *, device: DeviceLike | None = None
+) -> ndarray:
     """A vector from the numbers that an iterator gives.
 
-    Args: iterable: of numbers; dtype: of the result; count: how many to take, -1 for all; device:
-    of the result. Returns: vector of `count` elements. Raises: ValueError if there are fewer.
+    Parameters
+    ----------
+    iterable : Iterable
+        Iterable of numbers.
+    dtype : dtype_like
+        Dtype of the result.
+    count : int, default -1
+        Number of elements to take. -1 takes all of them.
+    device : device_like, optional
+        Device of the result.
 
+    Returns
+    -------
+    ndarray
+        Vector of `count` elements.
+
+    Raises
+    ------
+    ValueError
+        The iterable has fewer elements.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fromiter((i * i for i in range(4)), "int64").tolist()
     [0, 1, 4, 9]
@@ -303,12 +545,32 @@ def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any 
 
 
 @fast_path("x")
-def diag(x: Any, /, k: int = 0) -> ndarray:
+def diag(x: ArrayLike, /, k: int = 0) -> ndarray:
     """The diagonal of a matrix (a copy), or a matrix with a vector on its diagonal.
 
-    Args: x: array of 1 or 2 dimensions; k: which diagonal, > 0 above the main one. Raises:
-    ValueError for other dimensions. Gradient: the other way round.
+    Parameters
+    ----------
+    x : array_like
+        Array of 1 or 2 dimensions.
+    k : int, default 0
+        Number of the diagonal, > 0 above the main diagonal.
 
+    Returns
+    -------
+    ndarray
+        Vector of the diagonal, or the matrix.
+
+    Raises
+    ------
+    ValueError
+        The array does not have 1 or 2 dimensions.
+
+    Notes
+    -----
+    The gradient is the opposite operation on g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.diag(cm.asarray([1, 2])).tolist()
     [[1, 0], [0, 2]]
@@ -323,12 +585,27 @@ def diag(x: Any, /, k: int = 0) -> ndarray:
 
 
 @fast_path("x")
-def diagflat(x: Any, /, k: int = 0) -> ndarray:
+def diagflat(x: ArrayLike, /, k: int = 0) -> ndarray:
     """A matrix with the elements of an array on a diagonal.
 
-    Args: x: any array, read in C order; k: which diagonal, > 0 above the main one. Returns: square
-    matrix with x.size + |k| rows, of x's dtype. Gradient: that diagonal of g.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype, read in C order.
+    k : int, default 0
+        Number of the diagonal, > 0 above the main diagonal.
 
+    Returns
+    -------
+    ndarray
+        Square matrix with x.size + |k| rows, of x's dtype.
+
+    Notes
+    -----
+    The gradient is that diagonal of g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.diagflat([[1, 2]]).tolist()
     [[1, 0], [0, 2]]
@@ -337,12 +614,26 @@ def diagflat(x: Any, /, k: int = 0) -> ndarray:
 
 
 @fast_path("x")
-def diag_indices_from(x: Any, /) -> tuple[ndarray, ...]:
+def diag_indices_from(x: ArrayLike, /) -> tuple[ndarray, ...]:
     """Index arrays of the main diagonal of an array with axes of one length.
 
-    Args: x: array of at least 2 dimensions, all of one length n. Returns: x.ndim int64 vectors of
-    length n. Raises: ValueError for another shape.
+    Parameters
+    ----------
+    x : array_like
+        Array of at least 2 dimensions, all of one length n.
 
+    Returns
+    -------
+    tuple of ndarray
+        One int64 vector of length n for each axis.
+
+    Raises
+    ------
+    ValueError
+        The array has another shape.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.diag_indices_from(cm.zeros((2, 2)))]
     [[0, 1], [0, 1]]
@@ -363,12 +654,28 @@ def _matrix(name: str, x: Any) -> ndarray:
 
 
 @fast_path("x")
-def tril_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
-    """``tril_indices`` of a matrix's shape.
+def tril_indices_from(x: ArrayLike, /, k: int = 0) -> tuple[ndarray, ...]:
+    """Return the ``tril_indices`` of a matrix's shape.
 
-    Args: x: matrix; k: which diagonal, > 0 above the main one. Returns: two int64 vectors (rows,
-    columns). Raises: ValueError if it is not a matrix.
+    Parameters
+    ----------
+    x : array_like
+        Matrix.
+    k : int, default 0
+        Number of the diagonal, > 0 above the main diagonal.
 
+    Returns
+    -------
+    tuple of ndarray
+        The rows and the columns, int64 vectors.
+
+    Raises
+    ------
+    ValueError
+        The argument is not a matrix.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.tril_indices_from(cm.zeros((2, 2)))]
     [[0, 1, 1], [0, 0, 1]]
@@ -380,12 +687,28 @@ def tril_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
 
 
 @fast_path("x")
-def triu_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
-    """``triu_indices`` of a matrix's shape.
+def triu_indices_from(x: ArrayLike, /, k: int = 0) -> tuple[ndarray, ...]:
+    """Return the ``triu_indices`` of a matrix's shape.
 
-    Args: x: matrix; k: which diagonal, > 0 above the main one. Returns: two int64 vectors (rows,
-    columns). Raises: ValueError if it is not a matrix.
+    Parameters
+    ----------
+    x : array_like
+        Matrix.
+    k : int, default 0
+        Number of the diagonal, > 0 above the main diagonal.
 
+    Returns
+    -------
+    tuple of ndarray
+        The rows and the columns, int64 vectors.
+
+    Raises
+    ------
+    ValueError
+        The argument is not a matrix.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.triu_indices_from(cm.zeros((2, 2)))]
     [[0, 0, 1], [0, 1, 1]]
@@ -400,9 +723,17 @@ def triu_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
 
 
 def set_printoptions(**options: Any) -> None:
-    """How arrays are printed: NumPy's ``set_printoptions``, whose settings hold for arrays of both
-    libraries.
+    """Change how arrays are printed.
 
+    The settings are NumPy's and hold for arrays of both libraries.
+
+    Parameters
+    ----------
+    **options : object
+        Options of NumPy's `set_printoptions`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.set_printoptions(precision=3)
     >>> cm.asarray([2 / 3])
@@ -413,10 +744,15 @@ def set_printoptions(**options: Any) -> None:
 
 
 def get_printoptions() -> dict[str, Any]:
-    """How arrays are printed.
+    """Return the settings of printed arrays.
 
-    Returns: dict of NumPy's settings.
+    Returns
+    -------
+    dict
+        NumPy's settings.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.get_printoptions()["precision"]
     8
@@ -425,8 +761,20 @@ def get_printoptions() -> dict[str, Any]:
 
 
 def printoptions(**options: Any) -> AbstractContextManager:
-    """How arrays are printed inside a ``with`` block.
+    """Change how arrays are printed inside a ``with`` block.
 
+    Parameters
+    ----------
+    **options : object
+        Options of NumPy's `set_printoptions`.
+
+    Returns
+    -------
+    context manager
+        Context manager.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> with cm.printoptions(precision=2):
     ...     print(cm.asarray([2 / 3]))

@@ -24,6 +24,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.layout import Layout
 from ..core.shapes import as_integer, normalize_shape
+from ..core.typing import ArrayLike, DeviceLike, DTypeLike, SupportsDLPack
 from .shape import (
     _broadcast_as,
     _copy,
@@ -76,23 +77,51 @@ _FAR = 1 << 40  # further than any diagonal
 
 
 def asarray(
-    obj: Any,
+    obj: ArrayLike,
     /,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     order: str | None = None,
     *,
-    device: Any = None,
+    device: DeviceLike | None = None,
     copy: bool | None = None,
 ) -> ndarray:
-    """An array from any object: a NumPy array, scalar or nested list, or an array of another
-    library on CPU or GPU.
+    """Make an array from any object.
 
-    Args: obj: anything with DLPack, ``__cuda_array_interface__`` or the NumPy protocols; dtype:
-    converted to if given; order: "C" or "F": so in memory, copied if it is not; device: "cpu",
-    "cuda:1", ...; default: where a GPU array is, else the default device; copy: True always copies,
-    None only if dtype, order or device require it, False raises ValueError instead. Returns:
-    ndarray. Raises: TypeError for what does not consist of numbers. Gradient: passes through.
+    The object is a NumPy array, a scalar, nested lists, or an array of another library on the CPU
+    or a GPU.
 
+    Parameters
+    ----------
+    obj : array_like
+        Object with DLPack, ``__cuda_array_interface__`` or one of NumPy's protocols, or nested
+        sequences of numbers.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the object's own dtype.
+    order : str, optional
+        Memory layout of the result, "C" or "F". The data are copied if they have another one.
+    device : device_like, optional
+        Device of the result: "cpu", "cuda:1", .... By default an array on a GPU stays there, and
+        other data go to the default device.
+    copy : bool, optional
+        True always copies. None copies only if `dtype`, `order` or `device` requires it. False
+        raises ValueError instead of copying.
+
+    Returns
+    -------
+    ndarray
+        The array.
+
+    Raises
+    ------
+    TypeError
+        The object does not consist of numbers.
+
+    Notes
+    -----
+    The gradient passes through unchanged.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.asarray([[1, 2], [3, 4]], dtype="float32")
     array([[1., 2.],
@@ -117,22 +146,53 @@ def asarray(
 
 
 def array(
-    obj: Any,
+    obj: ArrayLike,
     /,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
+    device: DeviceLike | None = None,
     copy: bool | None = True,
     order: str | None = None,
     ndmin: int = 0,
 ) -> ndarray:
-    """A new array from any object: ``asarray`` with a copy; with new axes in front if it has fewer
-    than ``ndmin``.
+    """Make a new array from any object: ``asarray`` with a copy.
 
-    Args: obj, dtype, device, order: as for ``asarray``; copy: True (default): always; None and
-    False: as there; ndmin: the least number of axes. Returns: ndarray. Raises: as ``asarray``.
-    Gradient: passes through.
+    New axes are put in front if the array has fewer than ``ndmin``.
 
+    Parameters
+    ----------
+    obj : array_like
+        Object with DLPack, ``__cuda_array_interface__`` or one of NumPy's protocols, or nested
+        sequences of numbers.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the object's own dtype.
+    device : device_like, optional
+        Device of the result: "cpu", "cuda:1", .... By default an array on a GPU stays there, and
+        other data go to the default device.
+    copy : bool or None, default True
+        Whether the data are copied: True always copies, None copies only if it is necessary, and
+        False raises ValueError if a copy is necessary.
+    order : str, optional
+        Memory layout of the result, "C" or "F". The data are copied if they have another one.
+    ndmin : int, default 0
+        Smallest number of axes of the result.
+
+    Returns
+    -------
+    ndarray
+        The array.
+
+    Raises
+    ------
+    TypeError
+        The object does not consist of numbers.
+
+    Notes
+    -----
+    The gradient passes through unchanged.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.array((1.5, 2.5))
     array([1.5, 2.5])
@@ -143,13 +203,37 @@ def array(
     return out if order is None else in_order("array", out, order)
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> ndarray:
+def from_dlpack(
+    x: SupportsDLPack, /, *, device: DeviceLike | None = None, copy: bool | None = None
+) -> ndarray:
     """An array over the memory of another library's array, by the DLPack protocol.
 
-    Args: x: an object with ``__dlpack__`` (NumPy, torch, CuPy, JAX, ...); device: moved there if
-    given; copy: as in ``asarray``. Raises: TypeError if ``x`` has no ``__dlpack__``. Gradient: none
-    through other libraries.
+    Parameters
+    ----------
+    x : supports_dlpack
+        Object with ``__dlpack__`` (NumPy, torch, CuPy, JAX, ...).
+    device : device_like, optional
+        Device of the result. The default is the object's own device.
+    copy : bool, optional
+        True always copies. None copies only if `dtype`, `order` or `device` requires it. False
+        raises ValueError instead of copying.
 
+    Returns
+    -------
+    ndarray
+        Array over the same memory.
+
+    Raises
+    ------
+    TypeError
+        ``x`` has no ``__dlpack__``.
+
+    Notes
+    -----
+    Gradients do not pass through other libraries.
+
+    Examples
+    --------
     >>> import numpy as np, cudamath as cm
     >>> cm.from_dlpack(np.arange(3))
     array([0, 1, 2])
@@ -212,14 +296,47 @@ def _new(
 
 
 @fast_path()
-def empty(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
+def empty(
+    shape: Shape,
+    dtype: DTypeLike | None = None,
+    order: str = "C",
+    *,
+    device: DeviceLike | None = None,
+) -> ndarray:
     """A new array whose elements are undefined.
 
-    Args: shape: an integer or integers >= 0; dtype: default float (float64 unless
-    ``set_default_dtype``); order: "C", or "F": first axis fastest in memory; device: where, by
-    default the default device. Returns: ndarray of that shape. Raises: ValueError for a negative
-    size, TypeError (shape, dtype), OutOfMemoryError if there is no room. Gradient: none.
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape of the result, one length or several, >= 0.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the default float (float64, unless ``set_default_dtype``
+        has changed it).
+    order : str, default "C"
+        Memory layout of the result: "C" (last axis fastest) or "F" (first axis fastest).
+    device : device_like, optional
+        Device of the result. The default is the default device.
 
+    Returns
+    -------
+    ndarray
+        Array of that shape.
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        The shape does not consist of integers, or the dtype is not supported.
+    OutOfMemoryError
+        The memory of the device is exhausted.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.empty((2, 3), "float16").shape
     (2, 3)
@@ -228,9 +345,43 @@ def empty(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = No
 
 
 @fast_path()
-def zeros(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
-    """A new array of zeros. Args, Returns, Raises, Gradient: as for ``empty``.
+def zeros(
+    shape: Shape,
+    dtype: DTypeLike | None = None,
+    order: str = "C",
+    *,
+    device: DeviceLike | None = None,
+) -> ndarray:
+    """Make a new array of zeros.
 
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape of the result, one length or several, >= 0.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the default float (float64, unless ``set_default_dtype``
+        has changed it).
+    order : str, default "C"
+        Memory layout of the result: "C" (last axis fastest) or "F" (first axis fastest).
+    device : device_like, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    ndarray
+        Array of that shape.
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        The shape does not consist of integers, or the dtype is not supported.
+    OutOfMemoryError
+        The memory of the device is exhausted.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.zeros(3)
     array([0., 0., 0.])
@@ -239,9 +390,43 @@ def zeros(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = No
 
 
 @fast_path()
-def ones(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
-    """A new array of ones. Args, Returns, Raises, Gradient: as for ``empty``.
+def ones(
+    shape: Shape,
+    dtype: DTypeLike | None = None,
+    order: str = "C",
+    *,
+    device: DeviceLike | None = None,
+) -> ndarray:
+    """Make a new array of ones.
 
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape of the result, one length or several, >= 0.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the default float (float64, unless ``set_default_dtype``
+        has changed it).
+    order : str, default "C"
+        Memory layout of the result: "C" (last axis fastest) or "F" (first axis fastest).
+    device : device_like, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    ndarray
+        Array of that shape.
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        The shape does not consist of integers, or the dtype is not supported.
+    OutOfMemoryError
+        The memory of the device is exhausted.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ones((1, 2), "int32")
     array([[1, 1]], dtype=int32)
@@ -259,16 +444,47 @@ def _ones(layout: Layout) -> ndarray:
 
 @fast_path()
 def full(
-    shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None
+    shape: Shape,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    order: str = "C",
+    *,
+    device: DeviceLike | None = None,
 ) -> ndarray:
     """A new array that holds one value everywhere.
 
-    Args: shape: an integer or integers >= 0; fill_value: a scalar, or an array that broadcasts to
-    ``shape``; dtype: that of the value by default; order: as for ``empty``; device: where. Returns:
-    ndarray of that shape. Raises: ValueError for a negative size or values that do not broadcast,
-    OverflowError for a number that the dtype does not hold. Gradient: of an array ``fill_value``
-    the sum over what it was repeated along.
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape of the result, one length or several, >= 0.
+    fill_value : array_like
+        A scalar, or an array that broadcasts to ``shape``.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the dtype of the value.
+    order : str, default "C"
+        Memory layout of the result: "C" (last axis fastest) or "F" (first axis fastest).
+    device : device_like, optional
+        Device of the result. The default is the default device.
 
+    Returns
+    -------
+    ndarray
+        Array of that shape.
+
+    Raises
+    ------
+    ValueError
+        A length is negative, or the value does not broadcast to the shape.
+    OverflowError
+        The dtype does not hold the number.
+
+    Notes
+    -----
+    With respect to an array ``fill_value``, the gradient is the sum over the elements that it was
+    repeated to.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.full(2, 7)
     array([7, 7])
@@ -322,15 +538,52 @@ def _number_like(
 
 @fast_path("x")
 def empty_like(
-    x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None
+    x: ArrayLike,
+    /,
+    dtype: DTypeLike | None = None,
+    order: str = "K",
+    *,
+    device: DeviceLike | None = None,
+    shape: Shape | None = None,
 ) -> ndarray:
-    """A new array with the shape, dtype and device of ``x`` unless others are given; its elements
-    are undefined.
+    """Make a new array with the shape, dtype and device of another one.
 
-    Args: x: array; dtype, device, shape: in place of x's; order: "C", "F", or "K" (default) and
-    "A": Fortran's where ``x`` is in that order. Returns: ndarray. Raises: as ``empty``. Gradient:
-    none.
+    Arguments replace them. The elements are undefined.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    dtype : dtype_like, optional
+        Replaces that of `x`.
+    order : str, default "K"
+        Memory layout of the result: "C", "F", or "K" and "A" (Fortran's order where ``x`` has it,
+        otherwise C order).
+    device : device_like, optional
+        Replaces that of `x`.
+    shape : int or sequence of int, optional
+        Replaces that of `x`.
+
+    Returns
+    -------
+    ndarray
+        The array.
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        The shape does not consist of integers, or the dtype is not supported.
+    OutOfMemoryError
+        The memory of the device is exhausted.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.empty_like(cm.zeros((2, 3)), dtype="int8").dtype
     dtype('int8')
@@ -340,12 +593,48 @@ def empty_like(
 
 @fast_path("x")
 def zeros_like(
-    x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None
+    x: ArrayLike,
+    /,
+    dtype: DTypeLike | None = None,
+    order: str = "K",
+    *,
+    device: DeviceLike | None = None,
+    shape: Shape | None = None,
 ) -> ndarray:
-    """Zeros with the shape, dtype and device of ``x`` unless others are given.
+    """Make an array of zeros with the shape, dtype and device of another one.
 
-    Args, Returns, Raises, Gradient: as for ``empty_like``.
+    Arguments replace the shape, the dtype and the device.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    dtype : dtype_like, optional
+        Replaces that of `x`.
+    order : str, default "K"
+        Memory layout of the result: "C", "F", or "K" and "A" (Fortran's order where ``x`` has it,
+        otherwise C order).
+    device : device_like, optional
+        Replaces that of `x`.
+    shape : int or sequence of int, optional
+        Replaces that of `x`.
+
+    Returns
+    -------
+    ndarray
+        The array.
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        The shape does not consist of integers, or the dtype is not supported.
+    OutOfMemoryError
+        The memory of the device is exhausted.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.zeros_like(cm.asarray([1, 2]))
     array([0, 0])
@@ -355,12 +644,48 @@ def zeros_like(
 
 @fast_path("x")
 def ones_like(
-    x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None
+    x: ArrayLike,
+    /,
+    dtype: DTypeLike | None = None,
+    order: str = "K",
+    *,
+    device: DeviceLike | None = None,
+    shape: Shape | None = None,
 ) -> ndarray:
-    """Ones with the shape, dtype and device of ``x`` unless others are given.
+    """Make an array of ones with the shape, dtype and device of another one.
 
-    Args, Returns, Raises, Gradient: as for ``empty_like``.
+    Arguments replace the shape, the dtype and the device.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    dtype : dtype_like, optional
+        Replaces that of `x`.
+    order : str, default "K"
+        Memory layout of the result: "C", "F", or "K" and "A" (Fortran's order where ``x`` has it,
+        otherwise C order).
+    device : device_like, optional
+        Replaces that of `x`.
+    shape : int or sequence of int, optional
+        Replaces that of `x`.
+
+    Returns
+    -------
+    ndarray
+        The array.
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        The shape does not consist of integers, or the dtype is not supported.
+    OutOfMemoryError
+        The memory of the device is exhausted.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ones_like(cm.asarray([1.5, 2.5]))
     array([1., 1.])
@@ -370,19 +695,51 @@ def ones_like(
 
 @fast_path("x")
 def full_like(
-    x: Any,
+    x: ArrayLike,
     /,
-    fill_value: Any,
-    dtype: Any = None,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
     order: str = "K",
     *,
-    device: Any = None,
-    shape: Any = None,
+    device: DeviceLike | None = None,
+    shape: Shape | None = None,
 ) -> ndarray:
-    """One value everywhere, with the shape, dtype and device of ``x`` unless others are given.
+    """Make an array of one value with the shape, dtype and device of another one.
 
-    Args: as for ``empty_like``; fill_value, Returns, Raises, Gradient: as for ``full``.
+    Arguments replace the shape, the dtype and the device.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    fill_value : array_like
+        A scalar, or an array that broadcasts to ``shape``.
+    dtype : dtype_like, optional
+        Replaces that of `x`.
+    order : str, default "K"
+        Memory layout of the result: "C", "F", or "K" and "A" (Fortran's order where ``x`` has it,
+        otherwise C order).
+    device : device_like, optional
+        Replaces that of `x`.
+    shape : int or sequence of int, optional
+        Replaces that of `x`.
+
+    Returns
+    -------
+    ndarray
+        The new array.
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        The shape does not consist of integers, or the dtype is not supported.
+    OutOfMemoryError
+        The memory of the device is exhausted.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.full_like(cm.asarray([1.5, 2.5]), 7)
     array([7., 7.])
@@ -426,17 +783,47 @@ def eye(
     N: int,
     M: int | None = None,
     k: int = 0,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     order: str = "C",
     *,
-    device: Any = None,
+    device: DeviceLike | None = None,
 ) -> ndarray:
-    """Zeros with ones on a diagonal.
+    """Return zeros with ones on a diagonal.
 
-    Args: N, M: rows and columns (M: as N); k: which diagonal, > 0 above the main one; dtype, order,
-    device: as for ``empty``. Returns: ndarray (N, M). Raises: ValueError for a negative size,
-    TypeError (sizes, k, dtype). Gradient: none.
+    Parameters
+    ----------
+    N : int
+        Number of rows and of columns. `M` defaults to `N`.
+    M : int, optional
+        Number of rows and of columns. `M` defaults to `N`.
+    k : int, default 0
+        Number of the diagonal, > 0 above the main diagonal.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the default float (float64, unless ``set_default_dtype``
+        has changed it).
+    order : str, default "C"
+        Memory layout of the result: "C" (last axis fastest) or "F" (first axis fastest).
+    device : device_like, optional
+        Device of the result. The default is the default device.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (N, M).
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        A size or `k` is not an integer, or the dtype is not supported.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.eye(2, 3, k=1)
     array([[0., 1., 0.],
@@ -450,9 +837,35 @@ def eye(
 
 
 @fast_path()
-def identity(n: int, dtype: Any = None, *, device: Any = None) -> ndarray:
-    """The n x n identity matrix: ``eye(n)``, whose Args, Raises and Gradient it has.
+def identity(
+    n: int, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None
+) -> ndarray:
+    """Make the n x n identity matrix: ``eye(n)``.
 
+    Parameters
+    ----------
+    n : int
+        Number of rows and of columns.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the default float (float64, unless ``set_default_dtype``
+        has changed it).
+    device : device_like, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (n, n).
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        A size or `k` is not an integer, or the dtype is not supported.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.identity(2)
     array([[1., 0.],
@@ -463,12 +876,47 @@ def identity(n: int, dtype: Any = None, *, device: Any = None) -> ndarray:
 
 @fast_path()
 def tri(
-    N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None
+    N: int,
+    M: int | None = None,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
 ) -> ndarray:
-    """Ones on and below a diagonal, zeros above.
+    """Return ones on and below a diagonal, zeros above.
 
-    Args, Returns, Raises, Gradient: as for ``eye``.
+    Parameters
+    ----------
+    N : int
+        Number of rows and of columns. `M` defaults to `N`.
+    M : int, optional
+        Number of rows and of columns. `M` defaults to `N`.
+    k : int, default 0
+        Number of the diagonal, > 0 above the main diagonal.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the default float (float64, unless ``set_default_dtype``
+        has changed it).
+    device : device_like, optional
+        Device of the result. The default is the default device.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (N, M).
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        A size or `k` is not an integer, or the dtype is not supported.
+
+    Notes
+    -----
+    The gradient is that of `eye`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.tri(2, 3)
     array([[1., 0., 0.],
@@ -490,13 +938,32 @@ def _band_of_ones(
 
 
 @fast_path("x")
-def tril(x: Any, /, k: int = 0) -> ndarray:
+def tril(x: ArrayLike, /, k: int = 0) -> ndarray:
     """The lower triangles of the matrices in the last two axes: 0 above diagonal ``k``.
 
-    Args: x: array of at least 1 dimension, where one is every row of a square matrix; k: > 0 above
-    the main diagonal. Raises: ValueError for a 0-d array. Gradient: the same triangle of the
-    gradient.
+    Parameters
+    ----------
+    x : array_like
+        Array of at least 1 dimension. A vector counts as every row of a square matrix.
+    k : int, default 0
+        Number of the diagonal, > 0 above the main diagonal.
 
+    Returns
+    -------
+    ndarray
+        New array.
+
+    Raises
+    ------
+    ValueError
+        The array has no dimensions.
+
+    Notes
+    -----
+    The gradient is the same triangle of g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.tril(cm.asarray([[1, 2], [3, 4]]))
     array([[1, 0],
@@ -506,13 +973,32 @@ def tril(x: Any, /, k: int = 0) -> ndarray:
 
 
 @fast_path("x")
-def triu(x: Any, /, k: int = 0) -> ndarray:
+def triu(x: ArrayLike, /, k: int = 0) -> ndarray:
     """The upper triangles of the matrices in the last two axes: 0 below diagonal ``k``.
 
-    Args: x: array of at least 1 dimension, where one is every row of a square matrix; k: > 0 above
-    the main diagonal. Raises: ValueError for a 0-d array. Gradient: the same triangle of the
-    gradient.
+    Parameters
+    ----------
+    x : array_like
+        Array of at least 1 dimension. A vector counts as every row of a square matrix.
+    k : int, default 0
+        Number of the diagonal, > 0 above the main diagonal.
 
+    Returns
+    -------
+    ndarray
+        New array.
+
+    Raises
+    ------
+    ValueError
+        The array has no dimensions.
+
+    Notes
+    -----
+    The gradient is the same triangle of g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.triu(cm.asarray([[1, 2], [3, 4]]))
     array([[1, 2],

@@ -17,6 +17,7 @@ from ..core.dispatch.checks import MISTAKES, as_numbers, as_of, coerce, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import ANY, BOOLEAN, INEXACT, NUMERIC, Op
 from ..core.shapes import as_integer, normalize_axes, normalize_axis
+from ..core.typing import ArrayLike
 from . import reduce
 from .elementwise import add, conj, not_equal, subtract
 from .join import _joined
@@ -30,15 +31,45 @@ __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid"]
 
 
 @fast_path("x", "prepend", "append")
-def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> ndarray:
-    """Differences of neighbours along an axis, taken n times: y[i] = x[i + 1] - x[i].
+def diff(
+    x: ArrayLike,
+    /,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> ndarray:
+    """Return differences of neighbours along an axis, taken n times: y[i] = x[i + 1] - x[i].
 
-    Args: x: array of at least 1 dimension, numeric or bool (there: whether neighbours differ); n:
-    how often, >= 0; axis: the axis; prepend, append: values put before and after along the axis
-    first: a scalar, or an array like ``x`` but for that axis. Returns: array of x's dtype, n
-    shorter along the axis (at least 0). Raises: ValueError (0-d, n < 0, shapes). Gradient: by its
-    parts.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of at least 1 dimension. Of bools the result says whether neighbours
+        differ.
+    n : int, default 1
+        Number of times that differences are taken, >= 0.
+    axis : int, default -1
+        Axis of the operation.
+    prepend, append : array_like, optional
+        Values put before and after `x` along the axis first: a scalar, or an array with the shape
+        of ``x`` except along that axis.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype, shorter by n along the axis (at least 0).
+
+    Raises
+    ------
+    ValueError
+        The array has no dimensions, n is negative, or the shapes do not fit each other.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.diff([1, 2, 4, 7]).tolist(), cm.diff([1, 2, 4, 7], n=2, prepend=0).tolist()
     ([1, 2, 3], [0, 1, 1])
@@ -68,13 +99,34 @@ def _neighbours(x: ndarray, axis: int) -> tuple[ndarray, ndarray]:
 
 
 @fast_path("x", "to_end", "to_begin")
-def ediff1d(x: Any, /, to_end: Any = None, to_begin: Any = None) -> ndarray:
-    """Differences of neighbours of the flattened array, with values put before and after.
+def ediff1d(
+    x: ArrayLike, /, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> ndarray:
+    """Return differences of neighbours of the flattened array, with values put before and after.
 
-    Args: x: numeric array; to_end, to_begin: values appended and prepended, cast to x's dtype.
-    Returns: vector. Raises: TypeError where those values are of another kind of number. Gradient:
-    by its parts.
+    Parameters
+    ----------
+    x : array_like
+        Numeric array.
+    to_end, to_begin : array_like, optional
+        Values that are appended and prepended, cast to x's dtype.
 
+    Returns
+    -------
+    ndarray
+        Vector.
+
+    Raises
+    ------
+    TypeError
+        The values are of another kind of number.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ediff1d([[1, 2], [4, 7]], to_begin=0).tolist()
     [0, 1, 2, 3]
@@ -94,20 +146,50 @@ def ediff1d(x: Any, /, to_end: Any = None, to_begin: Any = None) -> ndarray:
 
 
 @fast_path("x")
-def gradient(x: Any, /, *spacing: Any, axis: Axes = None, edge_order: int = 1) -> Any:
-    """Slopes along axes: central differences inside, one-sided ones at the ends, both of second
-    order inside.
+def gradient(x: ArrayLike, /, *spacing: ArrayLike, axis: Axes = None, edge_order: int = 1) -> Any:
+    """Compute slopes along axes by central differences.
 
-    y[i] = (x[i + 1] - x[i - 1]) / 2h; for spacings hs before and hd behind,
-    y[i] = (hs^2 x[i + 1] + (hd^2 - hs^2) x[i] - hd^2 x[i - 1]) / (hs hd (hd + hs))
+    Central differences inside the array have the second order of accuracy. The differences at the
+    ends are one-sided.
 
-    Args: x: numeric array; spacing: nothing (1), one number for all axes, or one number or vector
-    of coordinates an axis; axis: an axis, several, or None for all; edge_order: 1 or 2, the
-    accuracy at the ends. Returns: an array of x's shape, a tuple of them for several axes; integers
-    give floating-point numbers. Raises: ValueError if an axis has fewer than edge_order + 1
-    elements or the spacing does not fit, TypeError for too many spacings. Gradient: by its parts,
-    of the spacing too. Source: NumPy's `gradient`.
+    y[i] = (x[i + 1] - x[i - 1]) / 2h; for spacings hs before and hd behind, y[i] = (hs^2 x[i + 1] +
+    (hd^2 - hs^2) x[i] - hd^2 x[i - 1]) / (hs hd (hd + hs))
 
+    Parameters
+    ----------
+    x : array_like
+        Numeric array.
+    *spacing : array_like
+        Nothing (distance 1), one number for all axes, or one number or vector of coordinates for
+        each axis.
+    axis : int or sequence of int, optional
+        Axis or axes of the operation. None takes all of them.
+    edge_order : int, default 1
+        Order of accuracy at the ends, 1 or 2.
+
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        Array of x's shape. Several axes give a tuple of arrays. Integers give floating-point
+        numbers.
+
+    Raises
+    ------
+    ValueError
+        An axis has fewer than edge_order + 1 elements, or the spacing does not fit.
+    TypeError
+        There are too many spacings.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside, also with respect to the spacing.
+
+    References
+    ----------
+    .. [1] NumPy's `gradient`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.gradient([1.0, 2.0, 4.0, 7.0, 11.0]).tolist()
     [1.0, 1.5, 2.5, 3.5, 4.0]
@@ -201,14 +283,36 @@ def _slope(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
 
 
 @fast_path("y", "x")
-def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: float = 1.0, axis: int = -1) -> ndarray:
     """Integral along an axis by the trapezoidal rule: Σ (x[i + 1] - x[i]) (y[i + 1] + y[i]) / 2.
 
-    Args: y: numeric or bool array (where the sum of two bools is a bool, as in NumPy); x:
-    coordinates, a vector or an array that broadcasts with ``y``; dx: their distance if there are
-    none; axis: the axis. Returns: array without that axis. Raises: ValueError (axis, shapes).
-    Gradient: by its parts.
+    Parameters
+    ----------
+    y : array_like
+        Numeric or bool array. The sum of two bools is a bool, as in NumPy.
+    x : array_like, optional
+        Coordinates, a vector or an array that broadcasts with ``y``.
+    dx : float, default 1.0
+        Distance between two coordinates if `x` is not given.
+    axis : int, default -1
+        Axis of the operation.
 
+    Returns
+    -------
+    ndarray
+        Array without that axis.
+
+    Raises
+    ------
+    ValueError
+        The axis is out of range, or the shapes do not fit each other.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.trapezoid([1.0, 2.0, 3.0])), float(cm.trapezoid([1.0, 2.0, 3.0], x=[4, 6, 8]))
     (4.0, 8.0)
@@ -319,14 +423,33 @@ def _vectors(name: str, a: Any, v: Any) -> tuple[ndarray, ndarray]:
 
 
 @fast_path("a", "v")
-def convolve(a: Any, v: Any, /, mode: str = "full") -> ndarray:
+def convolve(a: ArrayLike, v: ArrayLike, /, mode: str = "full") -> ndarray:
     """Convolution of two vectors: y[k] = Σ_i a[i] v[k - i].
 
-    Args: a, v: vectors, numeric or bool; mode: "full": every overlap, n + m - 1 of them; "same":
-    the middle max(n, m); "valid": the complete ones, max(n, m) - min(n, m) + 1. Returns: vector of
-    the common dtype. Raises: ValueError (shapes, mode). Gradient: a correlation. Takes n m
-    operations (no Fourier transform).
+    Parameters
+    ----------
+    a, v : array_like
+        Numeric or bool vectors.
+    mode : str, default "full"
+        "full" gives every overlap, n + m - 1 elements. "same" gives the middle max(n, m), and
+        "valid" the max(n, m) - min(n, m) + 1 complete overlaps.
 
+    Returns
+    -------
+    ndarray
+        Vector of the common dtype.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other, or the mode is unknown.
+
+    Notes
+    -----
+    The gradient is a correlation. The convolution takes n m operations (no Fourier transform).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.convolve([1, 2, 3], [0, 1, 2]).tolist()
     [0, 1, 4, 7, 6]
@@ -335,12 +458,33 @@ def convolve(a: Any, v: Any, /, mode: str = "full") -> ndarray:
 
 
 @fast_path("a", "v")
-def correlate(a: Any, v: Any, /, mode: str = "valid") -> ndarray:
+def correlate(a: ArrayLike, v: ArrayLike, /, mode: str = "valid") -> ndarray:
     """Correlation of two vectors: y[k] = Σ_i a[i + k] conj(v[i]).
 
-    Args: a, v: vectors, numeric or bool; mode: as for ``convolve``. Returns: vector of the common
-    dtype. Raises: ValueError (shapes, mode). Gradient: a convolution.
+    Parameters
+    ----------
+    a, v : array_like
+        Numeric or bool vectors.
+    mode : str, default "valid"
+        "full" gives every overlap, n + m - 1 elements. "same" gives the middle max(n, m), and
+        "valid" the max(n, m) - min(n, m) + 1 complete overlaps.
 
+    Returns
+    -------
+    ndarray
+        Vector of the common dtype.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other, or the mode is unknown.
+
+    Notes
+    -----
+    The gradient is a convolution.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.correlate([1, 2, 3], [0, 1, 2], mode="full").tolist()
     [2, 5, 8, 3, 0]

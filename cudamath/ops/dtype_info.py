@@ -13,6 +13,7 @@ import numpy as np
 from ..core import devices, dtypes
 from ..core.array import ndarray
 from ..core.devices import Device, default_device, device_of, index_of
+from ..core.typing import ArrayLike, DTypeLike
 from ..runtime.device import device_count
 from .out_argument import casting_rule
 
@@ -71,11 +72,28 @@ def _dtype_of(name: str, obj: Any, category: dtypes.Category) -> np.dtype:
 
 
 def finfo(dtype: Any, /) -> FloatInfo:
-    """Limits of a floating-point dtype; of a complex one, those of its parts.
+    """Return the limits of a floating-point dtype.
 
-    Args: dtype: a dtype or an array. Returns: bits, eps, max, min, smallest_normal,
-    smallest_subnormal, precision (decimal digits), dtype. Raises: TypeError for other dtypes.
+    Of a complex dtype they are those of its parts.
 
+    Parameters
+    ----------
+    dtype : dtype_like or array_like
+        A dtype, or an array whose dtype is taken.
+
+    Returns
+    -------
+    FloatInfo
+        Limits with the attributes bits, eps, max, min, smallest_normal, smallest_subnormal,
+        precision (decimal digits) and dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not of that kind.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.finfo(cm.float32).eps, cm.finfo("bfloat16").bits
     (1.1920928955078125e-07, 16)
@@ -108,12 +126,26 @@ def _limits(found: np.dtype) -> FloatInfo:
     )
 
 
-def iinfo(dtype: Any, /) -> IntInfo:
-    """Limits of an integer dtype.
+def iinfo(dtype: DTypeLike | ArrayLike, /) -> IntInfo:
+    """Return the limits of an integer dtype.
 
-    Args: dtype: a dtype or an array. Returns: bits, max, min, dtype. Raises: TypeError for other
-    dtypes.
+    Parameters
+    ----------
+    dtype : dtype_like or array_like
+        A dtype, or an array whose dtype is taken.
 
+    Returns
+    -------
+    IntInfo
+        Limits with the attributes bits, max, min and dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not of that kind.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.iinfo(cm.int8).max
     127
@@ -134,13 +166,31 @@ _KINDS = {
 }
 
 
-def isdtype(dtype: Any, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: DTypeLike | Sequence[DTypeLike]) -> bool:
     """Whether a dtype is of a kind.
 
-    Args: dtype: the dtype; kind: another dtype, one of "bool", "signed integer", "unsigned
-    integer", "integral", "real floating", "complex floating", "numeric", or a tuple of such.
-    Raises: ValueError for another word, TypeError for what is not a dtype.
+    Parameters
+    ----------
+    dtype : dtype_like
+        The dtype.
+    kind : dtype_like or sequence of dtype_like
+        Another dtype, or one of "bool", "signed integer", "unsigned integer", "integral", "real
+        floating", "complex floating" and "numeric", or a tuple of these.
 
+    Returns
+    -------
+    bool
+        True if the dtype is of that kind.
+
+    Raises
+    ------
+    ValueError
+        The kind is unknown.
+    TypeError
+        An argument is not a dtype.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.isdtype(cm.float32, "real floating"), cm.isdtype(cm.int8, (cm.int16, "bool"))
     (True, False)
@@ -157,12 +207,25 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     return found == dtypes.as_dtype(kind, "isdtype")
 
 
-def issubdtype(dtype: Any, kind: Any, /) -> bool:
-    """NumPy's test of dtypes by its classes (np.integer, np.floating, ...); bfloat16 is floating as
-    well.
+def issubdtype(dtype: DTypeLike, kind: DTypeLike, /) -> bool:
+    """Return whether a dtype is of one of NumPy's classes (np.integer, np.floating, ...).
 
-    Args: dtype: a dtype; kind: a dtype or one of NumPy's abstract classes.
+    In bfloat16 is floating as well.
 
+    Parameters
+    ----------
+    dtype : dtype_like
+        A dtype.
+    kind : dtype_like
+        A dtype, or one of NumPy's abstract classes.
+
+    Returns
+    -------
+    bool
+        True if the dtype is of that class.
+
+    Examples
+    --------
     >>> import numpy as np, cudamath as cm
     >>> cm.issubdtype(cm.float32, np.floating), cm.issubdtype(cm.bfloat16, np.floating)
     (True, True)
@@ -173,13 +236,32 @@ def issubdtype(dtype: Any, kind: Any, /) -> bool:
     return bool(np.issubdtype(found, dtypes.bfloat16 if kind == "bfloat16" else kind))
 
 
-def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+def can_cast(from_: DTypeLike | ArrayLike, to: DTypeLike, casting: str = "safe") -> bool:
     """Whether a dtype may be converted to another.
 
-    Args: from_: a dtype or an array; to: a dtype; casting: NumPy's rule: "no", "equiv", "safe"
-    (default; every value is kept), "same_kind" or "unsafe". Returns: bool. Raises: TypeError for
-    what is not a dtype, ValueError for another rule.
+    Parameters
+    ----------
+    from_ : dtype_like or array_like
+        Source, a dtype or an array.
+    to : dtype_like
+        Target dtype.
+    casting : str, default "safe"
+        NumPy's casting rule: "no", "equiv", "safe" (every value is kept), "same_kind" or "unsafe".
 
+    Returns
+    -------
+    bool
+        True if the condition holds.
+
+    Raises
+    ------
+    TypeError
+        An argument is not a dtype.
+    ValueError
+        The casting rule is unknown.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.can_cast(cm.int16, cm.float32), cm.can_cast(cm.float64, cm.float32)
     (True, False)
@@ -198,12 +280,28 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     return bool(np.can_cast(source, target, casting))  # type: ignore[arg-type]
 
 
-def promote_types(a: Any, b: Any, /) -> np.dtype:
-    """The dtype to which arrays of two dtypes are promoted: NumPy's, bfloat16 as float16; for the
-    two together float32.
+def promote_types(a: DTypeLike, b: DTypeLike, /) -> np.dtype:
+    """Return the dtype to which arrays of two dtypes are promoted.
 
-    Args: a, b: dtypes. Returns: np.dtype. Raises: TypeError for what is not a dtype.
+    It is NumPy's, with bfloat16 treated as float16. The two together give float32.
 
+    Parameters
+    ----------
+    a, b : dtype_like
+        The two dtypes.
+
+    Returns
+    -------
+    numpy.dtype
+        The dtype.
+
+    Raises
+    ------
+    TypeError
+        An argument is not a dtype.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.promote_types(cm.int32, cm.float32), cm.promote_types(cm.bfloat16, cm.float16)
     (dtype('float64'), dtype('float32'))

@@ -28,6 +28,7 @@ from ..core.dispatch.op import (
     REAL_OR_BOOL,
     Category,
 )
+from ..core.typing import ArrayLike, DTypeLike
 from . import ufunc
 from .out_argument import deliver
 
@@ -125,10 +126,15 @@ PRECISE = Category("float32 or float64", [np.float32, np.float64])
 # -------------------- arithmetic
 
 add = binary(
-    "add", np.add, "x + y", ("g", "g"), category=ANY, doc="Sum of two arrays.", formula="x + y"
+    "add", np.add, "x + y", ("g", "g"), category=ANY, doc="Add two arrays.", formula="x + y"
 )
 subtract = binary(
-    "subtract", np.subtract, "x - y", ("g", "-g"), doc="Difference of two arrays.", formula="x - y"
+    "subtract",
+    np.subtract,
+    "x - y",
+    ("g", "-g"),
+    doc="Subtract one array from another.",
+    formula="x - y",
 )
 multiply = binary(
     "multiply",
@@ -136,7 +142,7 @@ multiply = binary(
     "x * y",
     ("g * y", "g * x"),
     category=ANY,
-    doc="Product of two arrays.",
+    doc="Multiply two arrays.",
     formula="x * y",
 )
 divide = binary(
@@ -145,7 +151,7 @@ divide = binary(
     {"": "x / y", "c": "divide(x, y)"},
     ("g / y", "-g * out / y"),
     category=ANY,
-    doc="Quotient of two arrays; integers give floating-point numbers.",
+    doc="Divide one array by another; integers give floating-point numbers.",
     formula="x / y",
 )
 floor_divide = binary(
@@ -155,8 +161,7 @@ floor_divide = binary(
     category=REAL_OR_BOOL,
     cpu={"f": "elementwise.floor_divide"},
     formula="floor(x / y)",
-    doc="Quotient rounded down; integers divided by zero give 0, infinity by a finite number "
-    "infinity.",
+    doc="Divide and round down; integers divided by zero give 0.",
 )
 remainder = binary(
     "remainder",
@@ -164,7 +169,7 @@ remainder = binary(
     "remainder(x, y)",
     ("g", "-g * floor_divide(x, y)"),
     category=REAL_OR_BOOL,
-    doc="Remainder of the division, with the sign of y.",
+    doc="Return the remainder of the division, with the sign of y.",
     formula="x - floor(x / y) * y",
 )
 _power = binary(
@@ -173,25 +178,38 @@ _power = binary(
     {"": "x ** y", "i": "power(x, y)", "u": "power(x, y)", "c": "power(x, y)"},
     ("_power_by_base(g, x, y)", "_power_by_exponent(g, out, x)"),
     category=ANY,
-    doc="Power.",
+    doc="Raise to a power.",
     formula="x ** y",
     example="[2.0, 3.0], [2.0, 0.5]",
 )
 negative = unary(
-    "negative", np.negative, "-x", "-g", doc="Each element with the opposite sign.", formula="-x"
+    "negative",
+    np.negative,
+    "-x",
+    "-g",
+    doc="Return each element with the opposite sign.",
+    formula="-x",
 )
-positive = unary("positive", np.positive, "x", "g", doc="A copy of each element.", formula="+x")
+positive = unary(
+    "positive", np.positive, "x", "g", doc="Return a copy of each element.", formula="+x"
+)
 abs = unary(
     "abs",
     np.absolute,
     {"": "abs(x)", "u": "x", "b": "x", "c": "absolute(x)"},
     "g * sign(x)",
     category=ANY,
-    doc="Absolute value; of complex numbers the modulus.",
+    doc="Return the absolute value; of complex numbers the modulus.",
     formula="|x|",
 )
 square = unary(
-    "square", np.square, "x * x", "_square_grad(g, x)", category=ANY, doc="Square.", formula="x * x"
+    "square",
+    np.square,
+    "x * x",
+    "_square_grad(g, x)",
+    category=ANY,
+    doc="Return the square.",
+    formula="x * x",
 )
 _square_grad = binary(
     "square_grad",
@@ -210,7 +228,7 @@ sqrt = unary(
     "sqrt(x)",
     "g * 0.5 / out",
     category=ANY,
-    doc="Square root.",
+    doc="Return the square root.",
     formula="x ** 0.5",
 )
 reciprocal = unary(
@@ -224,7 +242,7 @@ reciprocal = unary(
     },
     "-g * out * out",
     category=ANY,
-    doc="Reciprocal.",
+    doc="Return the reciprocal.",
     formula="1 / x",
 )
 sign = unary(
@@ -232,7 +250,7 @@ sign = unary(
     np.sign,
     "sign(x)",
     "_sign_grad(g, out, x)",
-    doc="-1, 0 or 1; of complex numbers x / |x|.",
+    doc="Return the sign: -1, 0 or 1; of complex numbers x / |x|.",
 )
 hypot = binary(
     "hypot",
@@ -243,7 +261,7 @@ hypot = binary(
         "g * (y / where(equal(out, 0), math.inf, out))",
     ),
     category=REAL_OR_BOOL,
-    doc="Length of the hypotenuse, without overflow.",
+    doc="Return the length of the hypotenuse, without overflow.",
     formula="sqrt(x**2 + y**2)",
 )
 norm_slope = ufunc.Elementwise(
@@ -305,7 +323,7 @@ copysign = binary(
     "copysign(x, y)",
     ("g * sign(x) * sign(out)", "g * 0"),
     category=REAL_OR_BOOL,
-    doc="Magnitude of x with the sign of y.",
+    doc="Return the magnitude of x with the sign of y.",
 )
 
 
@@ -330,19 +348,27 @@ nextafter = binary(
         "bfloat16": _next_of(8, 2.0**-126, 2.0**128 - 2.0**120, "y"),
     },
     category=REAL_OR_BOOL,
-    doc="The next representable number after x towards y.",
+    doc="Return the next representable number after x towards y.",
 )
 
 # -------------------- exponentials and logarithms
 
-exp = unary("exp", np.exp, "exp(x)", "g * out", category=ANY, doc="Exponential.", formula="e ** x")
+exp = unary(
+    "exp",
+    np.exp,
+    "exp(x)",
+    "g * out",
+    category=ANY,
+    doc="Return the exponential.",
+    formula="e ** x",
+)
 expm1 = unary(
     "expm1",
     np.expm1,
     "expm1(x)",
     "g * (out + 1)",
     category=ANY,
-    doc="exp(x) - 1, accurate near 0.",
+    doc="Return exp(x) - 1, accurate near 0.",
     formula="e ** x - 1",
     cpu={"c": "elementwise.expm1"},
 )
@@ -352,11 +378,17 @@ exp2 = unary(
     "2 ** x",
     "g * out * LN2",
     category=REAL_OR_BOOL,
-    doc="Power of two.",
+    doc="Return a power of two.",
     formula="2 ** x",
 )
 log = unary(
-    "log", np.log, "log(x)", "g / x", category=ANY, doc="Natural logarithm.", formula="ln x"
+    "log",
+    np.log,
+    "log(x)",
+    "g / x",
+    category=ANY,
+    doc="Return the natural logarithm.",
+    formula="ln x",
 )
 log1p = unary(
     "log1p",
@@ -364,13 +396,20 @@ log1p = unary(
     "log1p(x)",
     "g / (x + 1)",
     category=ANY,
-    doc="log(1 + x), accurate near 0.",
+    doc="Return log(1 + x), accurate near 0.",
     formula="ln(1 + x)",
     cpu={"c": "elementwise.log1p"},
 )
-log2 = unary("log2", np.log2, "log2(x)", "g / (x * LN2)", category=ANY, doc="Logarithm to base 2.")
+log2 = unary(
+    "log2", np.log2, "log2(x)", "g / (x * LN2)", category=ANY, doc="Return the logarithm to base 2."
+)
 log10 = unary(
-    "log10", np.log10, "log10(x)", "g / (x * LN10)", category=ANY, doc="Logarithm to base 10."
+    "log10",
+    np.log10,
+    "log10(x)",
+    "g / (x * LN10)",
+    category=ANY,
+    doc="Return the logarithm to base 10.",
 )
 logaddexp = binary(
     "logaddexp",
@@ -378,7 +417,7 @@ logaddexp = binary(
     "logaddexp(x, y)",
     ("_logistic(g, _beyond(x, y))", "_logistic(g, _beyond(y, x))"),
     category=REAL_OR_BOOL,
-    doc="Logarithm of a sum of exponentials.",
+    doc="Return the logarithm of a sum of exponentials.",
     formula="log(exp(x) + exp(y))",
 )
 _logistic = binary(
@@ -398,11 +437,37 @@ LN2, LN10 = math.log(2), math.log(10)
 
 # -------------------- trigonometric and hyperbolic
 
-sin = unary("sin", np.sin, "sin(x)", "g * cos(x)", category=ANY, doc="Sine; radians.")
-cos = unary("cos", np.cos, "cos(x)", "-g * sin(x)", category=ANY, doc="Cosine; radians.")
-tan = unary("tan", np.tan, "tan(x)", "g * (out * out + 1)", category=ANY, doc="Tangent; radians.")
+sin = unary(
+    "sin",
+    np.sin,
+    "sin(x)",
+    "g * cos(x)",
+    category=ANY,
+    doc="Return the sine of an angle in radians.",
+)
+cos = unary(
+    "cos",
+    np.cos,
+    "cos(x)",
+    "-g * sin(x)",
+    category=ANY,
+    doc="Return the cosine of an angle in radians.",
+)
+tan = unary(
+    "tan",
+    np.tan,
+    "tan(x)",
+    "g * (out * out + 1)",
+    category=ANY,
+    doc="Return the tangent of an angle in radians.",
+)
 asin = unary(
-    "asin", np.arcsin, "asin(x)", "g / sqrt(1 - x * x)", category=ANY, doc="Inverse sine; radians."
+    "asin",
+    np.arcsin,
+    "asin(x)",
+    "g / sqrt(1 - x * x)",
+    category=ANY,
+    doc="Return the inverse sine in radians.",
 )
 acos = unary(
     "acos",
@@ -410,20 +475,29 @@ acos = unary(
     "acos(x)",
     "-g / sqrt(1 - x * x)",
     category=ANY,
-    doc="Inverse cosine; radians.",
+    doc="Return the inverse cosine in radians.",
 )
 atan = unary(
-    "atan", np.arctan, "atan(x)", "g / (x * x + 1)", category=ANY, doc="Inverse tangent; radians."
+    "atan",
+    np.arctan,
+    "atan(x)",
+    "g / (x * x + 1)",
+    category=ANY,
+    doc="Return the inverse tangent in radians.",
 )
-sinh = unary("sinh", np.sinh, "sinh(x)", "g * cosh(x)", category=ANY, doc="Hyperbolic sine.")
-cosh = unary("cosh", np.cosh, "cosh(x)", "g * sinh(x)", category=ANY, doc="Hyperbolic cosine.")
+sinh = unary(
+    "sinh", np.sinh, "sinh(x)", "g * cosh(x)", category=ANY, doc="Return the hyperbolic sine."
+)
+cosh = unary(
+    "cosh", np.cosh, "cosh(x)", "g * sinh(x)", category=ANY, doc="Return the hyperbolic cosine."
+)
 tanh = unary(
     "tanh",
     np.tanh,
     "tanh(x)",
     "g * (1 - out * out) if g.dtype.kind == 'c' else _tanh_grad(g, out)",
     category=ANY,
-    doc="Hyperbolic tangent.",
+    doc="Return the hyperbolic tangent.",
 )
 _tanh_grad = binary(
     "tanh_grad",
@@ -441,7 +515,7 @@ asinh = unary(
     "asinh(x)",
     "g / (sqrt(x * x + 1) if g.dtype.kind == 'c' else hypot(x, 1.0))",
     category=ANY,
-    doc="Inverse hyperbolic sine.",
+    doc="Return the inverse hyperbolic sine.",
 )
 acosh = unary(
     "acosh",
@@ -449,7 +523,7 @@ acosh = unary(
     "acosh(x)",
     "g / (sqrt(x - 1) * sqrt(x + 1))",
     category=ANY,
-    doc="Inverse hyperbolic cosine.",
+    doc="Return the inverse hyperbolic cosine.",
     example="[1.5, 2.0]",
 )
 atanh = unary(
@@ -458,7 +532,7 @@ atanh = unary(
     "atanh(x)",
     "g / (1 - x * x)",
     category=ANY,
-    doc="Inverse hyperbolic tangent.",
+    doc="Return the inverse hyperbolic tangent.",
 )
 atan2 = binary(
     "atan2",
@@ -466,7 +540,7 @@ atan2 = binary(
     "atan2(x, y)",
     ("_turn(g, y, x)", "_turn(-g, x, y)"),
     category=REAL_OR_BOOL,
-    doc="Angle of the point (y, x): inverse tangent of x / y in the right quadrant; radians.",
+    doc="Return the angle in radians of the point (y, x), from -pi to pi.",
 )
 
 # -------------------- rounding
@@ -476,28 +550,28 @@ floor = unary(
     np.floor,
     {"": "x", "f": "floor(x)"},
     category=REAL_OR_BOOL,
-    doc="The largest integer not above x.",
+    doc="Return the largest integer not above x.",
 )
 ceil = unary(
     "ceil",
     np.ceil,
     {"": "x", "f": "ceil(x)"},
     category=REAL_OR_BOOL,
-    doc="The smallest integer not below x.",
+    doc="Return the smallest integer not below x.",
 )
 trunc = unary(
     "trunc",
     np.trunc,
     {"": "x", "f": "trunc(x)"},
     category=REAL_OR_BOOL,
-    doc="x without its fraction.",
+    doc="Round towards zero.",
 )
 _rint = unary(
     "rint",
     np.rint,
     {"": "x", "f": "round_even(x)", "c": "round_even(x)"},
     category=ANY,
-    doc="The nearest integer; ties go to the even one.",
+    doc="Round to the nearest integer; ties go to the even one.",
 )
 
 _round_to = binary(
@@ -516,14 +590,19 @@ _round_to.__doc__ = (
 # -------------------- comparison, extremes
 
 equal = binary(
-    "equal", np.equal, "x == y", category=ANY, doc="Whether elements are equal.", formula="x == y"
+    "equal",
+    np.equal,
+    "x == y",
+    category=ANY,
+    doc="Return whether elements are equal.",
+    formula="x == y",
 )
 not_equal = binary(
     "not_equal",
     np.not_equal,
     "x != y",
     category=ANY,
-    doc="Whether elements differ.",
+    doc="Return whether elements differ.",
     formula="x != y",
 )
 less = binary(
@@ -531,7 +610,7 @@ less = binary(
     np.less,
     "x < y",
     category=REAL_OR_BOOL,
-    doc="Whether x is less than y.",
+    doc="Return whether x is less than y.",
     formula="x < y",
 )
 less_equal = binary(
@@ -539,7 +618,7 @@ less_equal = binary(
     np.less_equal,
     "x <= y",
     category=REAL_OR_BOOL,
-    doc="Whether x is at most y.",
+    doc="Return whether x is at most y.",
     formula="x <= y",
 )
 greater = binary(
@@ -547,7 +626,7 @@ greater = binary(
     np.greater,
     "x > y",
     category=REAL_OR_BOOL,
-    doc="Whether x is greater than y.",
+    doc="Return whether x is greater than y.",
     formula="x > y",
 )
 greater_equal = binary(
@@ -555,7 +634,7 @@ greater_equal = binary(
     np.greater_equal,
     "x >= y",
     category=REAL_OR_BOOL,
-    doc="Whether x is at least y.",
+    doc="Return whether x is at least y.",
     formula="x >= y",
 )
 maximum = binary(
@@ -564,7 +643,7 @@ maximum = binary(
     "maximum(x, y)",
     ("_share(g, x, y)", "_share(g, y, x)"),
     category=REAL_OR_BOOL,
-    doc="The larger of two elements; NaN if either is NaN.",
+    doc="Return the larger of two elements; NaN if either is NaN.",
 )
 minimum = binary(
     "minimum",
@@ -572,35 +651,35 @@ minimum = binary(
     "minimum(x, y)",
     ("_share(g, y, x)", "_share(g, x, y)"),
     category=REAL_OR_BOOL,
-    doc="The smaller of two elements; NaN if either is NaN.",
+    doc="Return the smaller of two elements; NaN if either is NaN.",
 )
 isfinite = unary(
     "isfinite",
     np.isfinite,
     {"": "True", "f": "isfinite(x)", "c": "isfinite(x)"},
     category=ANY,
-    doc="Whether elements are neither infinite nor NaN.",
+    doc="Return whether elements are neither infinite nor NaN.",
 )
 isinf = unary(
     "isinf",
     np.isinf,
     {"": "False", "f": "isinf(x)", "c": "isinf(x)"},
     category=ANY,
-    doc="Whether elements are infinite.",
+    doc="Return whether elements are infinite.",
 )
 isnan = unary(
     "isnan",
     np.isnan,
     {"": "False", "f": "x != x", "c": "x != x"},
     category=ANY,
-    doc="Whether elements are NaN.",
+    doc="Return whether elements are NaN.",
 )
 signbit = unary(
     "signbit",
     np.signbit,
     {"": "x < 0", "f": "signbit(x)"},
     category=REAL_OR_BOOL,
-    doc="Whether the sign bit is set (-0.0 included).",
+    doc="Return whether the sign bit is set (-0.0 included).",
 )
 
 
@@ -683,37 +762,56 @@ logical_and = binary(
     np.logical_and,
     "x != 0 and y != 0",
     category=ANY,
-    doc="Whether both are non-zero.",
+    doc="Return whether both elements are not zero.",
 )
 logical_or = binary(
-    "logical_or", np.logical_or, "x != 0 or y != 0", category=ANY, doc="Whether either is non-zero."
+    "logical_or",
+    np.logical_or,
+    "x != 0 or y != 0",
+    category=ANY,
+    doc="Return whether at least one of two elements is not zero.",
 )
 logical_xor = binary(
     "logical_xor",
     np.logical_xor,
     "(x != 0) != (y != 0)",
     category=ANY,
-    doc="Whether exactly one is non-zero.",
+    doc="Return whether exactly one of two elements is not zero.",
 )
 logical_not = unary(
-    "logical_not", np.logical_not, "x == 0", category=ANY, doc="Whether elements are zero."
+    "logical_not", np.logical_not, "x == 0", category=ANY, doc="Return whether elements are zero."
 )
 _BITS: dict[str, Any] = {"category": INTEGER_OR_BOOL, "example": "[3, 5], [2, 4]"}
 bitwise_and = binary(
-    "bitwise_and", np.bitwise_and, "x & y", doc="Bits set in both.", formula="x & y", **_BITS
+    "bitwise_and",
+    np.bitwise_and,
+    "x & y",
+    doc="Return the bits that are set in both elements.",
+    formula="x & y",
+    **_BITS,
 )
 bitwise_or = binary(
-    "bitwise_or", np.bitwise_or, "x | y", doc="Bits set in either.", formula="x | y", **_BITS
+    "bitwise_or",
+    np.bitwise_or,
+    "x | y",
+    doc="Return the bits that are set in at least one element.",
+    formula="x | y",
+    **_BITS,
 )
 bitwise_xor = binary(
-    "bitwise_xor", np.bitwise_xor, "x ^ y", doc="Bits set in exactly one.", formula="x ^ y", **_BITS
+    "bitwise_xor",
+    np.bitwise_xor,
+    "x ^ y",
+    doc="Return the bits that are set in exactly one element.",
+    formula="x ^ y",
+    **_BITS,
 )
 bitwise_invert = unary(
     "bitwise_invert",
     np.invert,
     {"": "~x", "b": "x == 0"},
     category=INTEGER_OR_BOOL,
-    doc="All bits flipped.",
+    doc="Invert all bits.",
     formula="~x",
     example="[3, 5]",
 )
@@ -722,7 +820,7 @@ bitwise_left_shift = binary(
     np.left_shift,
     "shift_left(x, y)",
     category=INTEGER_OR_BOOL,
-    doc="Bits moved up by y.",
+    doc="Shift the bits up by y.",
     formula="x << y",
     example="[3, 5], [2, 4]",
 )
@@ -731,7 +829,7 @@ bitwise_right_shift = binary(
     np.right_shift,
     "shift_right(x, y)",
     category=INTEGER_OR_BOOL,
-    doc="Bits moved down by y; the sign is kept.",
+    doc="Shift the bits down by y; the sign is kept.",
     formula="x >> y",
     example="[3, 5], [2, 4]",
 )
@@ -744,17 +842,49 @@ _conj = unary(
     "conj(x)",
     "conj(g)",
     category=COMPLEX,
-    doc="Complex conjugate.",
+    doc="Return the complex conjugate.",
     example="[1j, 2 - 1j]",
 )
 
 
 def conj(
-    x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind"
+    x: ArrayLike,
+    /,
+    out: ndarray | None = None,
+    *,
+    where: ArrayLike = True,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
 ) -> ndarray:
-    """Complex conjugate; real arrays are returned as they are. `out`, `where`, `dtype`, `casting`:
-    as for `add`. Gradient: conj(g).
+    """Return the complex conjugate.
 
+    Real arrays are returned as they are.
+
+    Parameters
+    ----------
+    x : array_like
+        Numeric array of any shape.
+    out : ndarray, optional
+        Array that receives the result.
+    where : array_like, default True
+        Bool array that broadcasts and selects the elements to compute. The others keep the values
+        of `out`, or are 0 without `out`.
+    dtype : dtype_like, optional
+        Dtype of the result.
+    casting : str, default "same_kind"
+        NumPy's rule for the conversions between the operands, the computation and the result.
+
+    Returns
+    -------
+    ndarray
+        The conjugates.
+
+    Notes
+    -----
+    Gradient: conj(g).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.conj(1 + 2j).item()
     (1-2j)
@@ -777,18 +907,49 @@ def pow(
     x: Any,
     y: Any,
     /,
-    out: Any = None,
+    out: ndarray | None = None,
     *,
-    where: Any = True,
-    dtype: Any = None,
+    where: ArrayLike = True,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> ndarray:
-    """Power x ** y. Shapes broadcast; dtype as NumPy's `power`; `out`, `where`, `dtype`, `casting`:
-    as for `add`. Negative integer exponents of integers are a ValueError; in an array on a GPU,
-    which is not looked through beforehand, they give x ** y cut off to an integer.
+    """Raise to a power: x ** y.
 
-    Gradient: g * y * x**(y-1) and g * log(x) * out. Deterministic.
+    The shapes broadcast, and the dtype is that of NumPy's `power`.
 
+    Parameters
+    ----------
+    x : array_like
+        Numeric array.
+    y : array_like
+        Numeric array of exponents.
+    out : ndarray, optional
+        Array that receives the result.
+    where : array_like, default True
+        Bool array that broadcasts and selects the elements to compute. The others keep the values
+        of `out`, or are 0 without `out`.
+    dtype : dtype_like, optional
+        Dtype of the computation.
+    casting : str, default "same_kind"
+        NumPy's rule for the conversions between the operands, the computation and the result.
+
+    Returns
+    -------
+    ndarray
+        The powers.
+
+    Raises
+    ------
+    ValueError
+        An exponent is a negative integer and both operands are integers. An array on a GPU is not
+        checked: its negative exponents give x ** y truncated to an integer.
+
+    Notes
+    -----
+    Gradient: g * y * x**(y-1) and g * log(x) * out. The function is deterministic.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.pow([2.0, 3.0], 2).tolist()
     [4.0, 9.0]
@@ -808,10 +969,31 @@ def pow(
     return _power(x, y) if out is None else _power(x, y, out)
 
 
-def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
-    """Round to `decimals` decimals, ties to even. Any shape; numeric dtypes; integers are returned
-    as they are for decimals >= 0; out: an array for the result. Gradient: 0.
+def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> ndarray:
+    """Round to a number of decimals, ties to even.
 
+    Integers are returned as they are for decimals >= 0.
+
+    Parameters
+    ----------
+    x : array_like
+        Numeric array of any shape.
+    decimals : int, default 0
+        Number of decimals.
+    out : ndarray, optional
+        Array that receives the result.
+
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Notes
+    -----
+    The gradient is 0.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.round([0.5, 1.5, 2.567], 1).tolist()
     [0.5, 1.5, 2.6]
@@ -846,24 +1028,59 @@ def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
 
 
 def clip(
-    x: Any,
+    x: ArrayLike,
     /,
-    min: Any = None,
-    max: Any = None,
-    out: Any = None,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+    out: ndarray | None = None,
     *,
-    a_min: Any = None,
-    a_max: Any = None,
-    where: Any = True,
-    dtype: Any = None,
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
+    where: ArrayLike = True,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> ndarray:
-    """Limit elements to [min, max]; either may be None. Bounds are scalars or arrays that
-    broadcast; the dtype is x's promoted with array bounds. `a_min`, `a_max`: NumPy's older names of
-    the bounds; `out`, `where`, `dtype`, `casting`: as for `add`. Raises: TypeError for complex
-    numbers and what is not a number, ValueError for shapes that do not broadcast. Gradient: g where
-    x lies between the bounds, half of it where it equals one; the rest goes to array bounds.
+    """Limit the elements to the interval [min, max].
 
+    Either bound may be None. The dtype is that of `x`, promoted with the bounds that are arrays.
+
+    Parameters
+    ----------
+    x : array_like
+        Real array of any shape.
+    min, max : array_like, optional
+        Lower and upper bound, scalars or arrays that broadcast. None is no bound.
+    out : ndarray, optional
+        Array that receives the result.
+    a_min, a_max : array_like, optional
+        NumPy's older names of `min` and `max`.
+    where : array_like, default True
+        Bool array that broadcasts and selects the elements to compute. The others keep the values
+        of `out`, or are 0 without `out`.
+    dtype : dtype_like, optional
+        Dtype of the result.
+    casting : str, default "same_kind"
+        NumPy's rule for the conversions between the operands, the computation and the result.
+
+    Returns
+    -------
+    ndarray
+        The limited elements.
+
+    Raises
+    ------
+    TypeError
+        An operand is complex or not numeric.
+    ValueError
+        The shapes do not broadcast.
+
+    Notes
+    -----
+    The gradient of `x` is g where x lies between the bounds, and half of it where x equals one. The
+    rest goes to the bounds that are arrays.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.clip([1.0, 5.0, 9.0], 2.0, 6.0).tolist()
     [2.0, 5.0, 6.0]

@@ -24,6 +24,7 @@ from ..core.dispatch.op import (
     Op,
 )
 from ..core.shapes import normalize_axis
+from ..core.typing import ArrayLike, DTypeLike
 from . import ufunc
 from .compare import array_equal
 from .creation import ones_like, zeros_like
@@ -94,7 +95,7 @@ fmax = binary(
     {"": "maximum(x, y)", "f": "y if x != x else (x if y != y or x >= y else y)"},
     ("where(equal(out, x), g, 0)", "where(equal(out, x), 0, g)"),
     category=REAL_OR_BOOL,
-    doc="The larger of two elements; of a number and NaN the number.",
+    doc="Return the larger of two elements; of a number and NaN the number.",
 )
 fmin = binary(
     "fmin",
@@ -102,7 +103,7 @@ fmin = binary(
     {"": "minimum(x, y)", "f": "y if x != x else (x if y != y or x <= y else y)"},
     ("where(equal(out, x), g, 0)", "where(equal(out, x), 0, g)"),
     category=REAL_OR_BOOL,
-    doc="The smaller of two elements; of a number and NaN the number.",
+    doc="Return the smaller of two elements; of a number and NaN the number.",
 )
 fmod = binary(
     "fmod",
@@ -115,7 +116,7 @@ fmod = binary(
     },
     ("g", "-g * round((x - out) / y)"),
     category=REAL_OR_BOOL,
-    doc="Remainder of the division, with the sign of x.",
+    doc="Return the remainder of the division, with the sign of x.",
     formula="x - trunc(x / y) * y",
 )
 heaviside = binary(
@@ -124,7 +125,7 @@ heaviside = binary(
     "x if x != x else (0 if x < 0 else (y if x == 0 else 1))",
     ("g * 0", "where(equal(x, 0), g, 0)"),
     category=REAL_OR_BOOL,
-    doc="0 where x is negative, 1 where it is positive, y where it is 0.",
+    doc="Return the step function: 0 where x is negative, 1 where it is positive, y where it is 0.",
 )
 logaddexp2 = binary(
     "logaddexp2",
@@ -132,7 +133,7 @@ logaddexp2 = binary(
     "logaddexp(x * 0.6931471805599453, y * 0.6931471805599453) * 1.4426950408889634",
     ("_logistic2(g, _beyond(x, y))", "_logistic2(g, _beyond(y, x))"),
     category=REAL_OR_BOOL,
-    doc="Logarithm to base 2 of a sum of powers of two.",
+    doc="Return the logarithm to base 2 of a sum of powers of two.",
     formula="log2(2**x + 2**y)",
 )
 _logistic2 = binary(
@@ -151,7 +152,7 @@ radians = unary(
     "x * 0.017453292519943295",
     "g * 0.017453292519943295",
     category=REAL_OR_BOOL,
-    doc="Degrees to radians.",
+    doc="Convert degrees to radians.",
     formula="x * pi / 180",
 )
 degrees = unary(
@@ -160,7 +161,7 @@ degrees = unary(
     "x * 57.29577951308232",
     "g * 57.29577951308232",
     category=REAL_OR_BOOL,
-    doc="Radians to degrees.",
+    doc="Convert radians to degrees.",
     formula="x * 180 / pi",
 )
 cbrt = unary(
@@ -169,7 +170,7 @@ cbrt = unary(
     "cbrt(x)",
     "g / (out * out * 3)",
     category=REAL_OR_BOOL,
-    doc="Cube root.",
+    doc="Return the cube root.",
     formula="x ** (1 / 3)",
 )
 deg2rad, rad2deg, around = radians, degrees, round
@@ -267,13 +268,46 @@ def _handed(
 
 @fast_path("x")
 def fabs(
-    x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind"
+    x: ArrayLike,
+    /,
+    out: ndarray | None = None,
+    *,
+    where: ArrayLike = True,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
 ) -> ndarray:
     """Absolute value of real numbers, as floating-point numbers.
 
-    Args: x: real or bool array; out, where, dtype, casting: as for `add`. Raises: TypeError for
-    complex numbers and a dtype that is no floating-point one. Gradient: g sign(x).
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    out : ndarray, optional
+        Array that receives the result.
+    where : array_like, default True
+        Bool array that broadcasts and selects the elements to compute. The others keep the values
+        of `out`, or are 0 without `out`.
+    dtype : dtype_like, optional
+        Dtype of the result.
+    casting : str, default "same_kind"
+        NumPy's rule for the conversions between the operands, the computation and the result.
 
+    Returns
+    -------
+    ndarray
+        Array of floating-point numbers.
+
+    Raises
+    ------
+    TypeError
+        The array is complex, or the dtype is not floating-point.
+
+    Notes
+    -----
+    Gradient: g sign(x).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fabs([-1, 2]).tolist()
     [1.0, 2.0]
@@ -286,11 +320,27 @@ def fabs(
 
 
 @fast_path("x")
-def fix(x: Any, /, out: Any = None) -> ndarray:
-    """x without its fraction: ``trunc``.
+def fix(x: ArrayLike, /, out: ndarray | None = None) -> ndarray:
+    """Round towards zero: ``trunc``.
 
-    Args, Returns, Raises, Gradient: as for ``trunc``.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    out : ndarray, optional
+        Array that receives the result.
 
+    Returns
+    -------
+    ndarray
+        The result.
+
+    Notes
+    -----
+    The gradient is that of `trunc`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fix([1.7, -1.7]).tolist()
     [1.0, -1.0]
@@ -306,17 +356,44 @@ def float_power(
     x: Any,
     y: Any,
     /,
-    out: Any = None,
+    out: ndarray | None = None,
     *,
-    where: Any = True,
-    dtype: Any = None,
+    where: ArrayLike = True,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> ndarray:
     """Power computed in float64 (complex128 for complex numbers), also of integers.
 
-    Args: x, y: arrays that broadcast; out, where, casting: as for `add`; dtype: float64 or
-    complex128, which is computed in. Raises: TypeError (dtype). Gradient: as of ``pow``.
+    Parameters
+    ----------
+    x, y : array_like
+        Numeric arrays that broadcast.
+    out : ndarray, optional
+        Array that receives the result.
+    where : array_like, default True
+        Bool array that broadcasts and selects the elements to compute. The others keep the values
+        of `out`, or are 0 without `out`.
+    dtype : dtype_like, optional
+        Dtype of the computation, float64 or complex128.
+    casting : str, default "same_kind"
+        NumPy's rule for the conversions between the operands, the computation and the result.
 
+    Returns
+    -------
+    ndarray
+        Array of float64 or complex128.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The gradient is that of `pow`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.float_power([1, 2], -1).tolist()
     [1.0, 0.5]
@@ -346,21 +423,44 @@ def float_power(
 
 @fast_path("x?", "y?")
 def divmod(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     /,
-    out: Any = None,
+    out: tuple[ndarray | None, ndarray | None] | None = None,
     *,
-    where: Any = True,
-    dtype: Any = None,
+    where: ArrayLike = True,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> tuple[ndarray, ndarray]:
-    """(x // y, x % y): ``floor_divide`` and ``remainder``.
+    """Return quotients and remainders: (x // y, x % y).
 
-    Args: x, y: real arrays that broadcast; out: two arrays (or None) in a tuple; where, dtype,
-    casting: as for `add`. Returns: tuple of two arrays of the common dtype. Raises, Gradient: as
-    ``floor_divide`` and ``remainder``.
+    They are those of ``floor_divide`` and ``remainder``.
 
+    Parameters
+    ----------
+    x, y : array_like
+        Real arrays that broadcast.
+    out : tuple of ndarray or None, optional
+        Tuple of two arrays (or None) that receive the results.
+    where : array_like, default True
+        Bool array that broadcasts and selects the elements to compute. The others keep the values
+        of `out`, or are 0 without `out`.
+    dtype : dtype_like, optional
+        Dtype of the result.
+    casting : str, default "same_kind"
+        NumPy's rule for the conversions between the operands, the computation and the result.
+
+    Returns
+    -------
+    tuple of ndarray
+        The quotients and the remainders, in the common dtype.
+
+    Notes
+    -----
+    The gradient is that of `floor_divide`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.divmod([7, -7], 3)]
     [[2, -3], [1, 2]]
@@ -379,14 +479,46 @@ def divmod(
 
 @fast_path("x")
 def modf(
-    x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind"
+    x: ArrayLike,
+    /,
+    out: tuple[ndarray | None, ndarray | None] | None = None,
+    *,
+    where: ArrayLike = True,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
 ) -> tuple[ndarray, ndarray]:
-    """(fraction, whole part) of each element, both with its sign.
+    """Return the fraction and the whole part of each element, both with its sign.
 
-    Args: x: real array; out: two arrays (or None) in a tuple; where, dtype, casting: as for `add`.
-    Returns: two arrays; integers give floating-point numbers. Raises: TypeError (dtype). Gradient:
-    g for the fraction.
+    Parameters
+    ----------
+    x : array_like
+        Real array.
+    out : tuple of ndarray or None, optional
+        Tuple of two arrays (or None) that receive the results.
+    where : array_like, default True
+        Bool array that broadcasts and selects the elements to compute. The others keep the values
+        of `out`, or are 0 without `out`.
+    dtype : dtype_like, optional
+        Dtype of the result.
+    casting : str, default "same_kind"
+        NumPy's rule for the conversions between the operands, the computation and the result.
 
+    Returns
+    -------
+    tuple of ndarray
+        The fractions and the whole parts. Integers give floating-point numbers.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The gradient is g for the fraction.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.modf([1.5, -2.25])]
     [[0.5, -0.25], [1.0, -2.0]]
@@ -396,13 +528,43 @@ def modf(
 
 
 @fast_path("x", "i?")
-def ldexp(x: Any, i: Any, /, out: Any = None, *, where: Any = True) -> ndarray:
-    """x 2^i, exact but for overflow and what is lost below the smallest normal number.
+def ldexp(
+    x: ArrayLike, i: ArrayLike, /, out: ndarray | None = None, *, where: ArrayLike = True
+) -> ndarray:
+    """Compute x 2^i.
 
-    Args: x: real array; i: integer array; shapes broadcast; out, where: as for `add` (no dtype, as
-    in NumPy). Returns: array of x's dtype; integers give floating-point numbers. Raises: TypeError
-    (dtypes), ValueError (shapes). Gradient: g 2^i for x.
+    The result is exact except for overflow and for bits below the smallest normal number.
 
+    Parameters
+    ----------
+    x : array_like
+        Real array.
+    i : array_like
+        Integer array, whose shape broadcasts with x's.
+    out : ndarray, optional
+        Array that receives the result.
+    where : array_like, default True
+        Bool array that broadcasts and selects the elements to compute. The others keep the values
+        of `out`, or are 0 without `out`. There is no `dtype`, as in NumPy.
+
+    Returns
+    -------
+    ndarray
+        Array of x's dtype. Integers give floating-point numbers.
+
+    Raises
+    ------
+    TypeError
+        A dtype is not supported.
+    ValueError
+        The shapes do not fit each other.
+
+    Notes
+    -----
+    Gradient: g 2^i for x.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ldexp([0.5, 3.0], [1, -2]).tolist()
     [1.0, 0.75]
@@ -420,13 +582,43 @@ def ldexp(x: Any, i: Any, /, out: Any = None, *, where: Any = True) -> ndarray:
 
 
 @fast_path("x")
-def frexp(x: Any, /, out: Any = None, *, where: Any = True) -> tuple[ndarray, ndarray]:
-    """(m, e) with x = m 2^e and 0.5 <= |m| < 1; of 0, infinity and NaN (x, 0).
+def frexp(
+    x: ArrayLike,
+    /,
+    out: tuple[ndarray | None, ndarray | None] | None = None,
+    *,
+    where: ArrayLike = True,
+) -> tuple[ndarray, ndarray]:
+    """Return mantissas and exponents: (m, e) with x = m 2^e and 0.5 <= |m| < 1.
 
-    Args: x: real array; out: two arrays (or None) in a tuple; where: as for `add` (no dtype, as in
-    NumPy). Returns: m of x's dtype (integers give floating-point numbers), e int32. Raises:
-    TypeError (dtype). Gradient: g 2^-e for m.
+    For 0, infinity and NaN the result is (x, 0).
 
+    Parameters
+    ----------
+    x : array_like
+        Real array.
+    out : tuple of ndarray or None, optional
+        Tuple of two arrays (or None) that receive the results.
+    where : array_like, default True
+        Bool array that broadcasts and selects the elements to compute. The others keep the values
+        of `out`, or are 0 without `out`. There is no `dtype`, as in NumPy.
+
+    Returns
+    -------
+    tuple of ndarray
+        M of x's dtype (floating-point for integers), and e of int32.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    Gradient: g 2^-e for m.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.frexp([6.0, -0.25])]
     [[0.75, -0.5], [3, -1]]
@@ -445,14 +637,48 @@ def _precise(x: ndarray) -> tuple[ndarray, np.dtype | None]:
 @fast_path("x")
 @speaks_for("spacing")
 def spacing(
-    x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind"
+    x: ArrayLike,
+    /,
+    out: ndarray | None = None,
+    *,
+    where: ArrayLike = True,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
 ) -> ndarray:
-    """The distance to the next number of larger magnitude, with the sign of x; NaN where x is not
-    finite.
+    """Return the distance to the next number of larger magnitude, with the sign of x.
 
-    Args: x: real or bool array; integers count as floating-point numbers; out, where, dtype,
-    casting: as for `add`. Raises: TypeError (dtype). Not differentiable.
+    It is NaN where x is not finite.
 
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array. Integers count as floating-point numbers.
+    out : ndarray, optional
+        Array that receives the result.
+    where : array_like, default True
+        Bool array that broadcasts and selects the elements to compute. The others keep the values
+        of `out`, or are 0 without `out`.
+    dtype : dtype_like, optional
+        Dtype of the result.
+    casting : str, default "same_kind"
+        NumPy's rule for the conversions between the operands, the computation and the result.
+
+    Returns
+    -------
+    ndarray
+        Array of floating-point numbers.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The function is not differentiable.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> bool(cm.spacing(1.0) == cm.finfo("float64").eps)
     True
@@ -467,11 +693,27 @@ def spacing(
 
 
 @fast_path("z")
-def angle(z: Any, deg: bool = False) -> ndarray:
+def angle(z: ArrayLike, deg: bool = False) -> ndarray:
     """Argument of complex numbers, from -pi to pi; of real ones 0 or pi.
 
-    Args: z: numeric array; deg: in degrees. Returns: real array. Gradient: by its parts.
+    Parameters
+    ----------
+    z : array_like
+        Numeric array.
+    deg : bool, default False
+        Whether the result is in degrees instead of radians.
 
+    Returns
+    -------
+    ndarray
+        Real array.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.angle([1j, -1.0], deg=True).tolist()
     [90.0, 180.0]
@@ -485,11 +727,25 @@ def angle(z: Any, deg: bool = False) -> ndarray:
 
 
 @fast_path("x")
-def sinc(x: Any, /) -> ndarray:
-    """sin(pi x) / (pi x), and 1 at 0.
+def sinc(x: ArrayLike, /) -> ndarray:
+    """Compute sin(pi x) / (pi x), and 1 at 0.
 
-    Args: x: array. Returns: floating-point array. Gradient: by its parts.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
 
+    Returns
+    -------
+    ndarray
+        Floating-point array.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.sinc([0.0, 0.5]).tolist()
     [1.0, 0.6366197723675814]
@@ -536,12 +792,30 @@ _sinc_of_complex = Composed("sinc", _sinc_by_parts, _sinc.card.vjp)  # type: ign
 
 
 @fast_path("x")
-def isreal(x: Any, /) -> ndarray:
+def isreal(x: ArrayLike, /) -> ndarray:
     """Whether the imaginary part is 0.
 
-    Args: x: numeric or bool array. Returns: bool array of x's shape. Raises: TypeError (dtype).
-    Gradient: none.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array.
 
+    Returns
+    -------
+    ndarray
+        Bool array of x's shape.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.isreal([1 + 1j, 2 + 0j]).tolist()
     [False, True]
@@ -551,12 +825,30 @@ def isreal(x: Any, /) -> ndarray:
 
 
 @fast_path("x")
-def iscomplex(x: Any, /) -> ndarray:
+def iscomplex(x: ArrayLike, /) -> ndarray:
     """Whether the imaginary part is not 0.
 
-    Args: x: numeric or bool array. Returns: bool array of x's shape. Raises: TypeError (dtype).
-    Gradient: none.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array.
 
+    Returns
+    -------
+    ndarray
+        Bool array of x's shape.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.iscomplex([1 + 1j, 2 + 0j]).tolist()
     [True, False]
@@ -565,11 +857,21 @@ def iscomplex(x: Any, /) -> ndarray:
     return not_equal(imag(x), 0) if x.dtype in COMPLEX else zeros_like(x, np.bool_)
 
 
-def iscomplexobj(x: Any, /) -> bool:
+def iscomplexobj(x: ArrayLike, /) -> bool:
     """Whether an array's dtype is complex.
 
-    Args: x: array, or what becomes one. Returns: bool, without looking at values.
+    Parameters
+    ----------
+    x : array_like
+        Array, or an object that converts to one.
 
+    Returns
+    -------
+    bool
+        The answer, which does not depend on the values.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.iscomplexobj(cm.zeros(2)), cm.iscomplexobj(1j)
     (False, True)
@@ -577,11 +879,21 @@ def iscomplexobj(x: Any, /) -> bool:
     return require("iscomplexobj", x).dtype in COMPLEX
 
 
-def isrealobj(x: Any, /) -> bool:
+def isrealobj(x: ArrayLike, /) -> bool:
     """Whether an array's dtype is not complex.
 
-    Args: x: array, or what becomes one. Returns: bool, without looking at values.
+    Parameters
+    ----------
+    x : array_like
+        Array, or an object that converts to one.
 
+    Returns
+    -------
+    bool
+        The answer, which does not depend on the values.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.isrealobj(cm.zeros(2))
     True
@@ -590,12 +902,29 @@ def isrealobj(x: Any, /) -> bool:
 
 
 @speaks_for("real_if_close")
-def real_if_close(x: Any, /, tol: float = 100) -> ndarray:
-    """The real part if every imaginary part is near 0, else the array itself.
+def real_if_close(x: ArrayLike, /, tol: float = 100) -> ndarray:
+    """Return the real part if every imaginary part is near 0, otherwise the array itself.
 
-    Args: x: array; tol: how near: in machine epsilons if > 1, else itself. Waits for the device.
-    Gradient: passes through.
+    The call waits for the device.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    tol : float, default 100
+        Tolerance, in machine epsilons if it is > 1, otherwise absolute.
+
+    Returns
+    -------
+    ndarray
+        Real part, or the array itself.
+
+    Notes
+    -----
+    The gradient passes through unchanged.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.real_if_close([2.1 + 4e-15j]).tolist()
     [2.1]
@@ -607,12 +936,27 @@ def real_if_close(x: Any, /, tol: float = 100) -> ndarray:
     return real(x) if bool((abs(imag(x)) < limit).all()) else x
 
 
-def array_equiv(a1: Any, a2: Any) -> bool:
-    """Whether two arrays are equal after broadcasting one to the other. Waits for the device.
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> bool:
+    """Whether two arrays are equal after broadcasting one to the other.
 
-    Args: a1, a2: arrays of any shape and dtype. Returns: bool; False if they do not broadcast.
-    Gradient: none.
+    Waits for the device.
 
+    Parameters
+    ----------
+    a1, a2 : array_like
+        Arrays of any shape and dtype.
+
+    Returns
+    -------
+    bool
+        Whether the arrays are equal. Arrays that do not broadcast are not.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.array_equiv([1, 2], [[1, 2], [1, 2]])
     True
@@ -630,15 +974,39 @@ def array_equiv(a1: Any, a2: Any) -> bool:
 @fast_path("p")
 @speaks_for("unwrap")
 def unwrap(
-    p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi
+    p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi
 ) -> ndarray:
-    """Angles without jumps: where neighbours along an axis differ by more than half a period,
-    multiples of it are added.
+    """Remove jumps from angles.
 
-    Args: p: real array; discont: smallest jump that counts, at least period / 2 (default); axis:
-    the axis; period: of the values. Returns: array; integers give floating-point numbers. Raises:
-    ValueError (axis). Gradient: passes through.
+    Where neighbours along an axis differ by more than half a period, multiples of it are added.
 
+    Parameters
+    ----------
+    p : array_like
+        Real array.
+    discont : float, optional
+        Smallest jump that is corrected. The default, and the least, is period / 2.
+    axis : int, default -1
+        Axis of the operation.
+    period : float, optional
+        Period of the values.
+
+    Returns
+    -------
+    ndarray
+        Array of floating-point numbers, also for integers.
+
+    Raises
+    ------
+    ValueError
+        The axis is out of range.
+
+    Notes
+    -----
+    The gradient passes through unchanged.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.unwrap([0.0, 3.0, -2.0], period=6.0).tolist()
     [0.0, 3.0, 4.0]

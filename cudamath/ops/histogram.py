@@ -22,6 +22,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import COMPLEX, FLOATING, INTEGER, INTEGER_OR_BOOL, REAL_OR_BOOL
 from ..core.shapes import as_integer
+from ..core.typing import ArrayLike
 from .creation import zeros
 from .index import take
 from .join import stack
@@ -71,18 +72,38 @@ def _ends(x: ndarray) -> tuple[Any, Any]:
     return low, high
 
 
-def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> ndarray:
+def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int = 0) -> ndarray:
     """How often each of 0, 1, 2, ... occurs in an array of non-negative integers.
 
-    Args:
-        x: integers of one dimension.
-        weights: numbers of x's shape: y[i] = sum of the weights where x is i.
-        minlength: the result has at least this length.
+    Parameters
+    ----------
+    x : array_like
+        Non-negative integers, an array of one dimension.
+    weights : array_like, optional
+        Weights of x's shape: y[i] is the sum of the weights where x is i.
+    minlength : int, default 0
+        Smallest length of the result.
 
-    Returns: int64 array of length max(x) + 1, or of the weights' dtype (float64 for integers).
-    Raises: ValueError (negative elements, shapes), TypeError (x no integers, complex weights).
-    Gradient: of the weights, g taken at x. Sums of weights are taken in a fixed order.
+    Returns
+    -------
+    ndarray
+        Array of int64 of length max(x) + 1 (or `minlength`), or of the weights' dtype (float64 for
+        integers).
 
+    Raises
+    ------
+    ValueError
+        An element is negative, or the shapes do not fit each other.
+    TypeError
+        `x` does not consist of integers, or the weights are complex.
+
+    Notes
+    -----
+    With respect to the weights, the gradient is g at the positions `x`. Sums of weights are
+    computed in a fixed order.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.bincount([0, 1, 1, 3]).tolist()
     [1, 2, 0, 1]
@@ -274,13 +295,43 @@ def _apart(range: Any, bins: Any) -> tuple[float, float] | None:
 
 
 def histogram_bin_edges(
-    x: Any, bins: Any = 10, range: tuple[float, float] | None = None, weights: Any = None
+    x: ArrayLike,
+    bins: ArrayLike | str = 10,
+    range: tuple[float, float] | None = None,
+    weights: ArrayLike | None = None,
 ) -> ndarray:
     """The edges that `histogram` would use.
 
-    Args: x, bins, range: as for `histogram`; weights: accepted as in NumPy, not used.
-    Returns: array of one dimension. Raises: as `histogram`. Gradient: none.
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array of any shape.
+    bins : array_like or str, default 10
+        Number of bins of equal width, or their ascending edges, or the method that chooses the
+        number: "auto", "fd", "doane", "scott", "rice", "sturges" or "sqrt", as in NumPy.
+    range : tuple of float, optional
+        First and last edge. The default is the smallest and the largest element.
+    weights : array_like, optional
+        Accepted for compatibility with NumPy, and not used.
 
+    Returns
+    -------
+    ndarray
+        Array of one dimension.
+
+    Raises
+    ------
+    ValueError
+        The bins are not valid, the range is not valid, or the shapes do not fit each other.
+    TypeError
+        An array is complex.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.histogram_bin_edges([0.0, 4.0], bins=4).tolist()
     [0.0, 1.0, 2.0, 3.0, 4.0]
@@ -293,29 +344,51 @@ def histogram_bin_edges(
 
 @fast_path("x", "weights")
 def histogram(
-    x: Any,
-    bins: Any = 10,
+    x: ArrayLike,
+    bins: ArrayLike | str = 10,
     range: tuple[float, float] | None = None,
     density: bool | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> tuple[ndarray, ndarray]:
     """How many elements lie in each of some bins.
 
     y[i] = number of x with edges[i] <= x < edges[i + 1]; the last bin includes its upper edge
 
-    Args:
-        x: array of any shape, real or bool.
-        bins: number of bins of equal width, or their ascending edges, or how to choose the number:
-        "auto", "fd",
-            "doane", "scott", "rice", "sturges" or "sqrt", as in NumPy.
-        range: first and last edge; by default the smallest and the largest element.
-        density: divide by the number of elements and the widths of the bins, so that the integral
-        is 1. weights: numbers of x's shape to be added instead of 1.
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array of any shape.
+    bins : array_like or str, default 10
+        Number of bins of equal width, or their ascending edges, or the method that chooses the
+        number: "auto", "fd", "doane", "scott", "rice", "sturges" or "sqrt", as in NumPy.
+    range : tuple of float, optional
+        First and last edge. The default is the smallest and the largest element.
+    density : bool, optional
+        Whether the counts are divided by the number of elements and the widths of the bins, so that
+        the integral is 1.
+    weights : array_like, optional
+        Weights of x's shape that are added instead of 1.
 
-    Returns: (counts, edges): counts int64, or the weights' dtype (of bool float64), or float64 with
-    density. Raises: ValueError (bins, range, shapes), TypeError (complex arrays). Gradient: of the
-    weights. Sums of weights are taken in a fixed order.
+    Returns
+    -------
+    tuple of ndarray
+        The counts (int64, or the weights' dtype, of bool float64, or float64 with `density`) and
+        the edges.
 
+    Raises
+    ------
+    ValueError
+        The bins are not valid, the range is not valid, or the shapes do not fit each other.
+    TypeError
+        An array is complex.
+
+    Notes
+    -----
+    The function is differentiable with respect to the weights. Sums of weights are computed in a
+    fixed order.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> counts, edges = cm.histogram([1, 2, 1, 4], bins=[0, 1, 2, 3])
     >>> counts.tolist()
@@ -403,20 +476,46 @@ def _one(bins: Any) -> bool:
 
 
 def histogramdd(
-    sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+    sample: ArrayLike,
+    bins: ArrayLike = 10,
+    range: ArrayLike | None = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
 ) -> tuple[ndarray, list[ndarray]]:
     """How many points lie in each cell of a grid.
 
-    Args:
-        sample: (points, dimensions) real array, or a sequence of that many coordinate vectors.
-        bins: number of bins, or one number or array of edges for each dimension.
-        range: (first, last) edge for each dimension, or None for the data's.
-        density: divide by the number of points and the volumes of the cells.
-        weights: (points,) numbers to be added instead of 1.
+    Parameters
+    ----------
+    sample : array_like
+        Real array of shape (points, dimensions), or a sequence of one coordinate vector for each
+        dimension.
+    bins : array_like, default 10
+        Number of bins, or a number or an array of edges for each dimension.
+    range : array_like, optional
+        Pair (first, last) of edges for each dimension. None takes the range of the data.
+    density : bool, optional
+        Whether the counts are divided by the number of points and the volumes of the cells.
+    weights : array_like of shape (points,), optional
+        Weights that are added instead of 1.
 
-    Returns: (counts, edges): counts float64 as in NumPy, of one axis a dimension; a list of edges.
-    Raises: ValueError (shapes, bins, ranges), TypeError (complex arrays). Gradient: of the weights.
+    Returns
+    -------
+    tuple of (ndarray, list of ndarray)
+        The counts, float64 as in NumPy, with one axis for each dimension, and the list of edges.
 
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other, the bins are not valid, or a range is not valid.
+    TypeError
+        An array is complex.
+
+    Notes
+    -----
+    The function is differentiable with respect to the weights.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> points = cm.asarray([[0.1, 0.2], [0.8, 0.9], [0.7, 0.1]])
     >>> counts, edges = cm.histogramdd(points, bins=2, range=[(0, 1), (0, 1)])
@@ -482,23 +581,46 @@ def histogramdd(
 
 @speaks_for("histogram2d")
 def histogram2d(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     bins: Any = 10,
-    range: Any = None,
+    range: ArrayLike | None = None,
     density: bool | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> tuple[ndarray, ndarray, ndarray]:
     """How many points (x, y) lie in each cell of a grid.
 
-    Args:
-        x, y: (points,) real arrays.
-        bins: number of bins of both, or edges of both, or a pair of either.
-        range, density, weights: as for `histogramdd`.
+    Parameters
+    ----------
+    x, y : array_like of shape (points,)
+        Real coordinates of the points.
+    bins : array_like, default 10
+        Number of bins of both axes, or edges of both axes, or a pair of either.
+    range : array_like, optional
+        Pair (first, last) of edges for each dimension. None takes the range of the data.
+    density : bool, optional
+        Whether the counts are divided by the number of points and the volumes of the cells.
+    weights : array_like of shape (points,), optional
+        Weights that are added instead of 1.
 
-    Returns: (counts (bins of x, bins of y) float64, edges of x, edges of y).
-    Raises: as `histogramdd`. Gradient: of the weights.
+    Returns
+    -------
+    tuple of ndarray
+        The counts of shape (bins of x, bins of y), float64, the edges of `x` and the edges of `y`.
 
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other, the bins are not valid, or a range is not valid.
+    TypeError
+        An array is complex.
+
+    Notes
+    -----
+    The function is differentiable with respect to the weights.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> counts, _, _ = cm.histogram2d([0, 1, 1], [0, 1, 0], bins=2)
     >>> counts.tolist()

@@ -22,11 +22,12 @@ from ..core.asarray import asarray
 from ..core.autograd.mutation import wrote
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import Op, two_blocks
+from ..core.dispatch.op import Op, separate_blocks
 from ..core.dtypes import INTEGER, NUMERIC
 from ..core.shapes import normalize_axis
 from ..core.transfer import host_to_device
-from ..core.view_cache import known_view
+from ..core.typing import ArrayLike
+from ..core.view_cache import lookup_view
 from . import elementwise
 from .creation import full
 from .index_key_cache import form_of, keep_form, uploaded
@@ -193,7 +194,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
             return
     if type(key) is tuple and x._node is None and (seen := form_of(x, key)) is not None:
         return _put(x, *seen, value)
-    found = known_view(x._layout, key)
+    found = lookup_view(x._layout, key)
     if found is not None:
         return _assign(unrecorded_view(x, *found), value)
     form = advanced_indexing.advanced(x.shape, x.strides, key)
@@ -331,7 +332,7 @@ def _apart(x: ndarray, value: ndarray) -> ndarray:
         and (x._data + a.nbytes <= value._data or value._data + b.nbytes <= x._data)
     ):
         return value
-    if two_blocks(x, value):
+    if separate_blocks(x, value):
         return value
     return (
         _copy(value)
@@ -375,12 +376,14 @@ def _index_arrays(
     """The view, the axes that are indexed, and an integer array for each, all of one shape."""
     axes: list[int] = []
     arrays: list[ndarray] = []
+    truths: list[bool] = []  # which of them came of True or False
     merged = 0  # axes that have become one with the axis before
-    for given, axis in zip(form.arrays, form.axes, strict=True):
+    for number, (given, axis) in enumerate(zip(form.arrays, form.axes, strict=True)):
         array, axis = asarray(given, device=base.device), axis - merged
         if array.dtype != np.bool_:
             axes.append(axis)
             arrays.append(array)
+            truths.append(False)
             continue
         if array.ndim > 1 and array._layout.contiguous:
             # A mask over axes that merge into one needs one position an element instead of one for
@@ -393,6 +396,7 @@ def _index_arrays(
         for i, positions in enumerate(nonzero(array)):
             axes.append(axis + i)
             arrays.append(positions)
+            truths.append(number in form.truths)
     try:
         shape = shapes.broadcast_shapes("index", *[a.shape for a in arrays])
     except ValueError:
@@ -401,15 +405,16 @@ def _index_arrays(
             "index: shape mismatch: indexing arrays could not be broadcast together with shapes "
             f"{listed}"
         ) from None
-    if (
-        base.size == 0 and 0 not in shape
-    ):  # no kernel will look at the positions: there is nothing to take
+    # Where nothing is taken no kernel looks at the positions. As in NumPy they are checked, unless
+    # an array of positions is empty; False, which takes nothing, is no array of positions.
+    proper = [a for a, is_truth in zip(arrays, truths, strict=True) if not is_truth]
+    if (base.size == 0 or 0 in shape) and all([a.size for a in proper]):
         for axis, a in zip(axes, arrays, strict=True):
             host, size = a.to_numpy(), base.shape[axis]
             bad = host[(host < -size) | (host >= size)]
             if bad.size:
                 raise IndexError(
-                    f"index: index {bad[0]} is out of bounds for axis {axis} with size {size}"
+                    f"index: index {bad.flat[0]} is out of bounds for axis {axis} with size {size}"
                 )
     return (
         base,
@@ -442,19 +447,51 @@ def _integers(name: str, indices: Any, device: Any) -> ndarray:
 
 @fast_path("x", "indices")
 def take(
-    x: Any, /, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
+    x: ArrayLike,
+    /,
+    indices: ArrayLike,
+    axis: int | None = None,
+    out: ndarray | None = None,
+    mode: str = "raise",
 ) -> ndarray:
     """The elements (or slices along ``axis``) of ``x`` at some positions.
 
     out[..., j, ...] = x[..., indices[j], ...]
 
-    Args: x: any array; indices: integers of any shape, negative ones count from the end; axis: None
-    ravels ``x`` first; out: array that the result is written into; mode: what is out of range
-    raises ("raise"), wraps around ("wrap") or counts as the first or last ("clip"). Returns: an
-    array in which ``indices.shape`` takes the place of ``axis``. Raises: IndexError if an index is
-    out of range, TypeError if indices are not integers, ValueError for another mode. Gradient:
-    added up at the positions, in a fixed order.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    indices : array_like
+        Integers of any shape. Negative ones count from the end.
+    axis : int, optional
+        Axis of the operation. None flattens `x` first.
+    out : ndarray, optional
+        Array that receives the result.
+    mode : str, default "raise"
+        How indices out of range are treated: "raise" raises IndexError, "wrap" wraps around, and
+        "clip" takes the first or the last element.
 
+    Returns
+    -------
+    ndarray
+        Array in which ``indices.shape`` takes the place of ``axis``.
+
+    Raises
+    ------
+    IndexError
+        An index is out of range.
+    TypeError
+        An index is not an integer.
+    ValueError
+        The mode is unknown.
+
+    Notes
+    -----
+    The gradient is summed at the positions, in a fixed order.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.take(cm.asarray([10, 20, 30]), cm.asarray([2, 0, -1]))
     array([30, 10, 30])
@@ -489,16 +526,40 @@ def _in_range(name: str, positions: ndarray, n: int, mode: str) -> ndarray:
 
 
 @fast_path("x", "indices")
-def take_along_axis(x: Any, /, indices: Any, axis: int | None = -1) -> ndarray:
-    """The elements of ``x`` at positions that differ from one line along ``axis`` to the next.
+def take_along_axis(x: ArrayLike, /, indices: ArrayLike, axis: int | None = -1) -> ndarray:
+    """Return the elements of ``x`` at positions that differ from line to line along an axis.
 
     out[i, j, k] = x[i, indices[i, j, k], k] for axis 1
 
-    Args: x: array of at least 1 dimension; indices: integers, as many dimensions as ``x``; the axes
-    but ``axis`` broadcast; axis: None takes from ``x`` raveled, by a vector of indices. Raises:
-    IndexError if an index is out of range, ValueError if shapes do not fit, TypeError if indices
-    are not integers. Gradient: added up at the positions, in a fixed order.
+    Parameters
+    ----------
+    x : array_like
+        Array of at least.
+    indices : array_like
+        Integer positions, with as many dimensions as ``x``. The axes other than ``axis`` broadcast.
+    axis : int or None, default -1
+        Axis of the selection. None takes from the flattened array, by a vector of indices.
 
+    Returns
+    -------
+    ndarray
+        Array of the shape of the indices.
+
+    Raises
+    ------
+    IndexError
+        An index is out of range.
+    ValueError
+        The shapes do not fit each other.
+    TypeError
+        An index is not an integer.
+
+    Notes
+    -----
+    The gradient is summed at the positions, in a fixed order.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.asarray([[3, 1, 2], [6, 5, 4]])
     >>> cm.take_along_axis(x, cm.asarray([[1, 2, 0], [2, 1, 0]]), axis=1)
@@ -532,17 +593,41 @@ def take_along_axis(x: Any, /, indices: Any, axis: int | None = -1) -> ndarray:
 
 
 @fast_path("x", "indices", "values")
-def index_add(x: Any, /, indices: Any, values: Any, axis: int = 0) -> ndarray:
-    """``x`` with ``values`` added to its slices at some positions; a position may occur several
-    times.
+def index_add(x: ArrayLike, /, indices: ArrayLike, values: ArrayLike, axis: int = 0) -> ndarray:
+    """Add values to slices of ``x`` at some positions. A position may occur several times.
 
-    out = x;  out[..., indices[j], ...] += values[..., j, ...] for each j, in this order
+    Out = x; out[..., indices[j], ...] += values[..., j, ...] for each j, in this order.
 
-    Args: x: numeric array; indices: integers (m,); values: array that broadcasts to x's shape with
-    m along ``axis``. Returns: a new array. Raises: IndexError if an index is out of range,
-    ValueError if shapes do not fit. Gradient: of x the gradient, of values the gradient taken at
-    the indices. Bitwise reproducible: no float atomics.
+    Parameters
+    ----------
+    x : array_like
+        Numeric array.
+    indices : array_like of shape (m,)
+        Integer positions.
+    values : array_like
+        Array that broadcasts to x's shape with length m along ``axis``.
+    axis : int, default 0
+        Axis of the slices.
 
+    Returns
+    -------
+    ndarray
+        New array.
+
+    Raises
+    ------
+    IndexError
+        An index is out of range.
+    ValueError
+        The shapes do not fit each other.
+
+    Notes
+    -----
+    The gradient is g for `x`, and g at the indices for `values`. Results are bitwise reproducible:
+    no float atomics.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.index_add(cm.zeros(3), cm.asarray([0, 2, 0]), cm.asarray([1.0, 2.0, 3.0]))
     array([4., 0., 2.])
@@ -559,16 +644,37 @@ def index_add(x: Any, /, indices: Any, values: Any, axis: int = 0) -> ndarray:
     return _index_add(x, positions, given, axis=axis)
 
 
-def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
-    """Assigns to elements of ``x``, counted in C order, in place.
+def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
+    """Assign to elements of ``x``, counted in C order, in place.
 
-    x.flat[ind[j]] = v[j]; ``v`` is repeated if it is shorter; of repeated positions the last one
-    wins.
+    X.flat[ind[j]] = v[j]. ``v`` is repeated if it is shorter, and of repeated positions the last
+    one takes effect.
 
-    Args: x: any array; ind: integers; v: array or scalar, cast to x's dtype; mode: as for ``take``.
-    Raises: IndexError if an index is out of range, ValueError if there are no values. Gradient:
-    none, in place.
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    ind : array_like
+        Integer positions, counted in C order.
+    v : array_like
+        Array or scalar, cast to x's dtype.
+    mode : str, default "raise"
+        How indices out of range are treated: "raise" raises IndexError, "wrap" wraps around, and
+        "clip" takes the first or the last element.
 
+    Raises
+    ------
+    IndexError
+        An index is out of range.
+    ValueError
+        There are no values.
+
+    Notes
+    -----
+    The operation works in place and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.zeros((2, 2))
     >>> cm.put(x, [0, -1], [1.0, 2.0])

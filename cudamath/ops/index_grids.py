@@ -16,6 +16,7 @@ from ..core.dispatch.op import INTEGER, INTEGER_OR_BOOL, REAL, Op
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_type, scalar_dtype
 from ..core.layout import Layout
 from ..core.shapes import as_integer, contiguous_strides, normalize_shape
+from ..core.typing import ArrayLike, DeviceLike, DTypeLike
 from .creation import asarray, zeros, zeros_like
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, pow, remainder, sign
@@ -62,14 +63,44 @@ __all__ = [
 
 @fast_path()
 def indices(
-    dimensions: Sequence[int], dtype: Any = np.int64, sparse: bool = False, *, device: Any = None
+    dimensions: Sequence[int],
+    dtype: DTypeLike = np.int64,
+    sparse: bool = False,
+    *,
+    device: DeviceLike | None = None,
 ) -> Any:
     """The indices of every element of an array of a shape.
 
-    Args: dimensions: the shape, of n axes; dtype: of the result; sparse: return a tuple of arrays
-    that broadcast instead; device: where. Returns: array (n, *dimensions), out[i] the index along
-    axis i. Raises: ValueError for a negative length, TypeError (lengths, dtype). Gradient: none.
+    Parameters
+    ----------
+    dimensions : sequence of int
+        Shape of the array, of n axes.
+    dtype : dtype_like, default np.int64
+        Dtype of the result.
+    sparse : bool, default False
+        Whether the result is a tuple of arrays that broadcast.
+    device : device_like, optional
+        Device of the result. The default is the default device.
 
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        Array of shape (n, *dimensions), where out[i] is the index along axis i. With `sparse` a
+        tuple of n arrays.
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+    TypeError
+        A length is not an integer, or the dtype is not supported.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.indices((2, 2)).tolist()
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
@@ -92,16 +123,39 @@ def indices(
 
 @fast_path("*arrays")
 def meshgrid(
-    *arrays: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True
+    *arrays: ArrayLike, indexing: str = "xy", sparse: bool = False, copy: bool = True
 ) -> tuple[ndarray, ...]:
-    """Coordinates of a grid: for each vector an array of the grid's shape that varies along one
-    axis.
+    """Return the coordinates of a grid.
 
-    Args: arrays: vectors (or scalars; others are raveled); indexing: "ij": array i varies along
-    axis i; "xy": the first two are exchanged; sparse: keep the other axes at length 1; copy: False
-    returns views of the vectors. Returns: as many arrays as given. Raises: ValueError for another
-    indexing. Gradient: g summed over the copies of each element.
+    For each vector the result has an array of the grid's shape that varies along one axis.
 
+    Parameters
+    ----------
+    *arrays : array_like
+        Vectors, or scalars. Arrays of more dimensions are flattened.
+    indexing : str, default "xy"
+        "ij": array i varies along axis i. "xy": the first two axes are exchanged.
+    sparse : bool, default False
+        Whether the other axes keep the length 1.
+    copy : bool, default True
+        Whether the results are copies. False returns views of the vectors.
+
+    Returns
+    -------
+    tuple of ndarray
+        One array for each vector.
+
+    Raises
+    ------
+    ValueError
+        The indexing is neither "xy" nor "ij".
+
+    Notes
+    -----
+    The gradient is g summed over the copies of each element.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x, y = cm.meshgrid(cm.arange(3), cm.arange(2))
     >>> y
@@ -131,12 +185,26 @@ def _spread(vectors: list[ndarray], indexing: str, sparse: bool) -> list[ndarray
     return views
 
 
-def ix_(*vectors: Any) -> tuple[ndarray, ...]:
+def ix_(*vectors: ArrayLike) -> tuple[ndarray, ...]:
     """Index arrays that together select a grid: x[ix_(a, b)][i, j] is x[a[i], b[j]].
 
-    Args: vectors: integers, or bool (the positions that hold). Returns: as many arrays, each along
-    its own axis. Raises: ValueError if one is not a vector.
+    Parameters
+    ----------
+    *vectors : array_like
+        Vectors of integers, or of bool (the positions at which they are True).
 
+    Returns
+    -------
+    tuple of ndarray
+        One array for each vector, along its own axis.
+
+    Raises
+    ------
+    ValueError
+        An argument is not a vector.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.arange(12).reshape(3, 4)[cm.ix_([0, 2], [1, 3])].tolist()
     [[1, 3], [9, 11]]
@@ -242,12 +310,30 @@ r_, c_ = _Joined(0, 1, -1), _Joined(-1, 2, 0)
 
 
 @fast_path()
-def diag_indices(n: int, ndim: int = 2, *, device: Any = None) -> tuple[ndarray, ...]:
+def diag_indices(n: int, ndim: int = 2, *, device: DeviceLike | None = None) -> tuple[ndarray, ...]:
     """Index arrays of the main diagonal of an array with ``ndim`` axes of length n.
 
-    Args: n: length of the axes; ndim: number of axes; device: of the result. Returns: ndim int64
-    vectors of length n. Raises: TypeError (n, ndim).
+    Parameters
+    ----------
+    n : int
+        Length of the axes.
+    ndim : int, default 2
+        Number of axes.
+    device : device_like, optional
+        Device of the result.
 
+    Returns
+    -------
+    tuple of ndarray
+        One int64 vector of length n for each axis.
+
+    Raises
+    ------
+    TypeError
+        `n` or `ndim` is not an integer.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.diag_indices(3)]
     [[0, 1, 2], [0, 1, 2]]
@@ -264,13 +350,28 @@ _triangle = Op(
 
 @fast_path()
 def tril_indices(
-    n: int, k: int = 0, m: int | None = None, *, device: Any = None
+    n: int, k: int = 0, m: int | None = None, *, device: DeviceLike | None = None
 ) -> tuple[ndarray, ...]:
     """Index arrays of the elements on and below diagonal k of an (n, m) matrix (m: as n).
 
-    Args: n, m: rows and columns; k: which diagonal, > 0 above the main one; device: of the result.
-    Returns: two int64 vectors (rows, columns).
+    Parameters
+    ----------
+    n : int
+        Number of rows and of columns. `m` defaults to `n`.
+    k : int, default 0
+        Number of the diagonal, > 0 above the main diagonal.
+    m : int, optional
+        Number of rows and of columns. `m` defaults to `n`.
+    device : device_like, optional
+        Device of the result.
 
+    Returns
+    -------
+    tuple of ndarray
+        The rows and the columns, int64 vectors.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
@@ -280,13 +381,28 @@ def tril_indices(
 
 @fast_path()
 def triu_indices(
-    n: int, k: int = 0, m: int | None = None, *, device: Any = None
+    n: int, k: int = 0, m: int | None = None, *, device: DeviceLike | None = None
 ) -> tuple[ndarray, ...]:
     """Index arrays of the elements on and above diagonal k of an (n, m) matrix (m: as n).
 
-    Args: n, m: rows and columns; k: which diagonal, > 0 above the main one; device: of the result.
-    Returns: two int64 vectors (rows, columns).
+    Parameters
+    ----------
+    n : int
+        Number of rows and of columns. `m` defaults to `n`.
+    k : int, default 0
+        Number of the diagonal, > 0 above the main diagonal.
+    m : int, optional
+        Number of rows and of columns. `m` defaults to `n`.
+    device : device_like, optional
+        Device of the result.
 
+    Returns
+    -------
+    tuple of ndarray
+        The rows and the columns, int64 vectors.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.triu_indices(2)]
     [[0, 0, 1], [0, 1, 1]]
@@ -320,14 +436,29 @@ def _triangle_places(name: str, n: int, k: int, m: int | None, index: int) -> tu
     )
 
 
-def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
-    """Assigns to the main diagonal in place: x[i, i, ...] = val.
+def fill_diagonal(x: ndarray, /, val: ArrayLike, wrap: bool = False) -> None:
+    """Assign to the main diagonal in place: x[i, i, ...] = val.
 
-    Args: x: array of at least 2 dimensions, of equal lengths if they are more than 2; val: scalar,
-    or an array that is repeated along the diagonal (an empty one assigns nothing); wrap: of a tall
-    matrix begin a new diagonal a row below the end of the last. Raises: ValueError (shapes).
-    Gradient: none, in place.
+    Parameters
+    ----------
+    x : ndarray
+        Array of at least 2 dimensions. More than 2 dimensions must have equal lengths.
+    val : array_like
+        Scalar, or an array that is repeated along the diagonal. An empty one assigns nothing.
+    wrap : bool, default False
+        Whether the diagonal of a tall matrix begins again one row below its end.
 
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other.
+
+    Notes
+    -----
+    The operation works in place and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.zeros((2, 3))
     >>> cm.fill_diagonal(x, 5)
@@ -364,13 +495,34 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
         )
 
 
-def unravel_index(indices: Any, shape: Sequence[int], order: str = "C") -> tuple[ndarray, ...]:
-    """Numbers of elements of an array of a shape, as an index along each axis.
+def unravel_index(
+    indices: ArrayLike, shape: Sequence[int], order: str = "C"
+) -> tuple[ndarray, ...]:
+    """Convert positions in the flattened array to an index along each axis.
 
-    Args: indices: integers from 0 to the number of elements less one; shape: the shape; order: "C"
-    or "F", in which elements are numbered. Returns: int64 arrays, one an axis. Raises: TypeError
-    (dtype), ValueError (out of range: looked at on the host; order).
+    Parameters
+    ----------
+    indices : array_like
+        Integers from 0 to the number of elements less one.
+    shape : sequence of int
+        Shape of the array.
+    order : str, default "C"
+        Order in which the elements are numbered, "C" or "F".
 
+    Returns
+    -------
+    tuple of ndarray
+        One int64 array for each axis.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        An index is out of range (the host checks them), or the order is unknown.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [int(i) for i in cm.unravel_index(5, (2, 3))]
     [1, 2]
@@ -396,18 +548,40 @@ def unravel_index(indices: Any, shape: Sequence[int], order: str = "C") -> tuple
 
 
 def ravel_multi_index(
-    multi_index: Sequence[Any],
+    multi_index: Sequence[ArrayLike],
     dims: Sequence[int],
     mode: str | Sequence[str] = "raise",
     order: str = "C",
 ) -> ndarray:
-    """An index along each axis, as numbers of elements of an array of a shape: the inverse of
-    ``unravel_index``.
+    """Convert an index along each axis to positions in the flattened array.
 
-    Args: multi_index: integer arrays, one an axis, that broadcast; dims: the shape; mode: "raise",
-    "wrap" or "clip" indices out of range, or one of these for each axis; order: "C" or "F". Raises:
-    ValueError (out of range: looked at on the host; numbers, mode, order).
+    It is the inverse of ``unravel_index``.
 
+    Parameters
+    ----------
+    multi_index : sequence of array_like
+        Integer arrays, one for each axis, that broadcast.
+    dims : sequence of int
+        Shape of the array.
+    mode : str or sequence of str, default "raise"
+        How indices out of range are treated: "raise", "wrap" or "clip", or one of these for each
+        axis.
+    order : str, default "C"
+        Order in which the elements are numbered, "C" or "F".
+
+    Returns
+    -------
+    ndarray
+        Array of int64 positions.
+
+    Raises
+    ------
+    ValueError
+        An index is out of range (the host checks them), the numbers of arrays and axes differ, or
+        the mode or the order is unknown.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> int(cm.ravel_multi_index((1, 2), (2, 3)))
     5
@@ -456,16 +630,50 @@ def logspace(
     num: int = 50,
     endpoint: bool = True,
     base: Any = 10.0,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
-    device: Any = None,
+    device: DeviceLike | None = None,
 ) -> ndarray:
-    """Numbers evenly spaced in their logarithm: base ** linspace(start, stop, num).
+    """Return numbers that are evenly spaced in their logarithm.
 
-    Args, raises: as for ``linspace``; base: a number or an array that broadcasts with the ends.
-    Gradient: of arrays, by its parts.
+    base ** linspace(start, stop, num)
 
+    Parameters
+    ----------
+    start, stop : array_like
+        First and last number. Arrays broadcast and give one sequence for each element.
+    num : int, default 50
+        Number of elements, >= 0.
+    endpoint : bool, default True
+        Whether the sequence includes ``stop``.
+    base : array_like, default 10.0
+        A number, or an array that broadcasts with the ends.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the default float (complex if an end is complex).
+    axis : int, default 0
+        Axis of the result along which the sequences lie if the ends are arrays.
+    device : device_like, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    ndarray
+        Array of the numbers.
+
+    Raises
+    ------
+    ValueError
+        `num` is negative.
+    TypeError
+        `num` is not an integer, or an end is complex and the dtype is real.
+
+    Notes
+    -----
+    With respect to arrays, the gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.logspace(0, 2, 3).tolist()
     [1.0, 10.0, 100.0]
@@ -510,17 +718,46 @@ def geomspace(
     stop: Any,
     num: int = 50,
     endpoint: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
-    device: Any = None,
+    device: DeviceLike | None = None,
 ) -> ndarray:
-    """Numbers in geometric progression from ``start`` to ``stop``.
+    """Return numbers in geometric progression from ``start`` to ``stop``.
 
-    Args: as for ``linspace``; start and stop not 0 and of one sign, or complex numbers. Returns: as
-    ``linspace``. Raises: ValueError for other ends, else as ``linspace``. Gradient: of arrays, by
-    its parts.
+    `start` and `stop` are not 0 and have the same sign, or are complex numbers.
 
+    Parameters
+    ----------
+    start, stop : array_like
+        First and last number. Arrays broadcast and give one sequence for each element.
+    num : int, default 50
+        Number of elements, >= 0.
+    endpoint : bool, default True
+        Whether the sequence includes ``stop``.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the default float (complex if an end is complex).
+    axis : int, default 0
+        Axis of the result along which the sequences lie if the ends are arrays.
+    device : device_like, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    ndarray
+        The result.
+
+    Raises
+    ------
+    ValueError
+        An end is 0, or the ends differ in sign.
+
+    Notes
+    -----
+    With respect to arrays, the gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.geomspace(1, 1000, 4).tolist()
     [1.0, 10.0, 100.0, 1000.0]
@@ -548,12 +785,34 @@ def geomspace(
 
 
 @fast_path("x")
-def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> ndarray:
+def vander(x: ArrayLike, /, N: int | None = None, increasing: bool = False) -> ndarray:
     """Vandermonde matrix: the powers of a vector's elements as columns, the highest first.
 
-    Args: x: vector; N: how many columns, None: as many as elements; increasing: the lowest power
-    first. Raises: ValueError (shape). Gradient: by its parts.
+    Parameters
+    ----------
+    x : array_like
+        Vector.
+    N : int, optional
+        Number of columns. None takes as many as there are elements.
+    increasing : bool, default False
+        Whether the lowest power comes first.
 
+    Returns
+    -------
+    ndarray
+        Matrix of the powers.
+
+    Raises
+    ------
+    ValueError
+        The argument has another shape.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.vander([2, 3], 3).tolist()
     [[4, 2, 1], [9, 3, 1]]

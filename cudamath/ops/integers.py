@@ -14,6 +14,7 @@ from ..core.devices import CPU
 from ..core.dispatch.checks import require
 from ..core.dispatch.op import INTEGER, INTEGER_OR_BOOL
 from ..core.shapes import as_integer, normalize_axis
+from ..core.typing import ArrayLike
 from . import ufunc
 from .elementwise import bitwise_and, bitwise_left_shift, bitwise_right_shift, not_equal
 from .padding import pad
@@ -30,7 +31,7 @@ gcd = binary(
     np.gcd,
     "gcd(x, y)",
     category=INTEGER,
-    doc="Greatest common divisor, never negative; gcd(0, y) is |y|.",
+    doc="Return the greatest common divisor, which is not negative; gcd(0, y) is |y|.",
     example="[12, -4], [20, 6]",
 )
 lcm = binary(
@@ -38,7 +39,7 @@ lcm = binary(
     np.lcm,
     "lcm(x, y)",
     category=INTEGER,
-    doc="Least common multiple, never negative; lcm(0, y) is 0.",
+    doc="Return the least common multiple, which is not negative; lcm(0, y) is 0.",
     example="[12, -4], [20, 6]",
 )
 bitwise_count = unary(
@@ -46,7 +47,7 @@ bitwise_count = unary(
     np.bitwise_count,
     "popcount(x)",
     category=INTEGER_OR_BOOL,
-    doc="How many bits of the absolute value are set, as uint8.",
+    doc="Count the bits of the absolute value that are set, as uint8.",
     example="[7, -8]",
 )
 
@@ -59,15 +60,38 @@ def _order(name: str, bitorder: str, device: Any) -> ndarray:
     return asarray(shifts[::-1].copy() if bitorder == "big" else shifts, device=device)
 
 
-def packbits(x: Any, /, axis: int | None = None, bitorder: str = "big") -> ndarray:
-    """Eight elements into one byte each: a set bit for what is not 0; the last byte is filled up
-    with zeros.
+def packbits(x: ArrayLike, /, axis: int | None = None, bitorder: str = "big") -> ndarray:
+    """Pack eight elements into one byte each.
 
-    Args: x: integer or bool array; axis: along which eight neighbours make a byte, None ravels x
-    first; bitorder: "big": the first element is the highest bit, "little": the lowest. Returns:
-    uint8 array, ceil(n / 8) long along the axis. Raises: TypeError (dtype), ValueError (axis,
-    bitorder). Not differentiable.
+    A bit is set for an element that is not 0. Zeros fill the last byte.
 
+    Parameters
+    ----------
+    x : array_like
+        Integer or bool array.
+    axis : int, optional
+        Axis along which eight neighbours form a byte. None flattens `x` first.
+    bitorder : str, default "big"
+        "big": the first element is the highest bit. "little": the first element is the lowest bit.
+
+    Returns
+    -------
+    ndarray
+        Array of uint8 with ceil(n / 8) elements along the axis.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range, or the bit order is unknown.
+
+    Notes
+    -----
+    The function is not differentiable.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.packbits([1, 0, 0, 0, 0, 0, 1, 1, 1]).tolist()
     [131, 128]
@@ -87,15 +111,40 @@ def packbits(x: Any, /, axis: int | None = None, bitorder: str = "big") -> ndarr
 
 
 def unpackbits(
-    x: Any, /, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+    x: ArrayLike, /, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> ndarray:
     """The bits of bytes, as an array of 0 and 1.
 
-    Args: x: uint8 array; axis: along which a byte becomes eight elements, None ravels x first;
-    count: how many bits to keep along the axis: more are zeros, negative: so many are left out at
-    the end, None: all; bitorder: as for `packbits`. Returns: uint8 array. Raises: TypeError
-    (dtype), ValueError (axis, bitorder). Not differentiable.
+    Parameters
+    ----------
+    x : array_like
+        Array of uint8.
+    axis : int, optional
+        Axis along which a byte becomes eight elements. None flattens `x` first.
+    count : int, optional
+        Number of bits to keep along the axis. Further bits are zeros, a negative number removes
+        that many at the end, and None keeps all.
+    bitorder : str, default "big"
+        "big": the first element is the highest bit. "little": the first element is the lowest bit.
 
+    Returns
+    -------
+    ndarray
+        Array of uint8 with the elements 0 and 1.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range, or the bit order is unknown.
+
+    Notes
+    -----
+    The function is not differentiable.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.unpackbits(cm.asarray([131], dtype="uint8")).tolist()
     [1, 0, 0, 0, 0, 0, 1, 1]

@@ -11,6 +11,7 @@ from ..core.array import ndarray
 from ..core.dispatch.checks import as_numbers, coerce, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import COMPLEX, INEXACT, REAL_OR_BOOL, Op
+from ..core.typing import ArrayLike
 from .elementwise import clip, remainder
 from .index import take
 from .join import concat
@@ -33,18 +34,49 @@ def _sides(left: float | None, right: float | None) -> int:
 
 @fast_path("x", "xp", "fp")
 def interp(
-    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
+    x: Any,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: Any = None,
+    right: Any = None,
+    period: float | None = None,
 ) -> ndarray:
-    """Values at x of the line through the points (xp, fp).
+    """Return values at x of the line through the points (xp, fp).
 
     y = fp[i] + (fp[i + 1] - fp[i]) (x - xp[i]) / (xp[i + 1] - xp[i]), where xp[i] <= x < xp[i + 1]
 
-    Args: x: real array; xp: vector, ascending (not checked) unless there is a period; fp: vector as
-    long, numeric; left, right: values below and above xp, by default the first and the last of fp;
-    period: of x, in which xp is brought and sorted. Returns: array of x's shape, in the promoted
-    dtype of x and fp, at least the default floating-point dtype for integers. Raises: ValueError
-    (shapes, no points, period 0), TypeError (dtype). Gradient: by its parts.
+    Parameters
+    ----------
+    x : array_like
+        Real array.
+    xp : array_like
+        Vector of coordinates, ascending (not checked) unless there is a period.
+    fp : array_like
+        Numeric vector with the values at `xp`.
+    left, right : array_like, optional
+        Values below and above `xp`. The defaults are the first and the last element of `fp`.
+    period : float, optional
+        Period of `x`. `xp` is brought into one period and sorted.
 
+    Returns
+    -------
+    ndarray
+        Array of x's shape, in the promoted dtype of x and fp, at least the default floating-point
+        dtype for integers.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other, there are no points, or the period is 0.
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.interp([0.0, 1.5, 9.0], [1.0, 2.0, 3.0], [10.0, 20.0, 0.0]).tolist()
     [10.0, 15.0, 0.0]

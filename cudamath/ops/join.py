@@ -17,6 +17,7 @@ from ..core.dispatch.checks import coerce, members, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.shapes import normalize_axis
+from ..core.typing import ArrayLike, DTypeLike
 from .shape import (
     Axes,
     _broadcast,
@@ -77,22 +78,47 @@ _roll: Op = Op(
 
 @fast_path("*arrays")
 def concat(
-    arrays: Sequence[Any],
+    arrays: Sequence[ArrayLike],
     /,
     axis: int | None = 0,
-    out: Any = None,
+    out: ndarray | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> ndarray:
     """The arrays one after another along an existing axis.
 
-    Args: arrays: at least one, of equal shape but along ``axis``; axis: None ravels them first;
-    out: array for the result; dtype: of the result, by default their common one; casting: NumPy's
-    rule for that. Returns: a new array, or ``out``. Raises: ValueError if there are none, one is
-    0-d, shapes differ, or for another rule; TypeError if the dtype is refused. Gradient: its
-    pieces.
+    Parameters
+    ----------
+    arrays : sequence of array_like
+        At least one array. The shapes are equal except along ``axis``.
+    axis : int or None, default 0
+        Axis of the operation. None flattens the arrays first.
+    out : ndarray, optional
+        Array that receives the result.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the common dtype of the arrays.
+    casting : str, default "same_kind"
+        NumPy's rule for the conversion to that dtype.
 
+    Returns
+    -------
+    ndarray
+        New array, or ``out``.
+
+    Raises
+    ------
+    ValueError
+        There are no arrays, one has no dimensions, shapes differ, or the casting rule is unknown.
+    TypeError
+        The casting rule does not allow the dtype.
+
+    Notes
+    -----
+    The gradient of each array is its piece of g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.concat([cm.asarray([1, 2]), cm.asarray([3.5])])
     array([1. , 2. , 3.5])
@@ -102,18 +128,47 @@ def concat(
 
 @fast_path("*arrays")
 def concatenate(
-    arrays: Sequence[Any],
+    arrays: Sequence[ArrayLike],
     /,
     axis: int | None = 0,
-    out: Any = None,
+    out: ndarray | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> ndarray:
-    """NumPy's name of ``concat``.
+    """Join arrays along an existing axis: NumPy's name of ``concat``.
 
-    Args, Returns, Raises, Gradient: as for ``concat``.
+    Parameters
+    ----------
+    arrays : sequence of array_like
+        At least one array. The shapes are equal except along ``axis``.
+    axis : int or None, default 0
+        Axis of the operation. None flattens the arrays first.
+    out : ndarray, optional
+        Array that receives the result.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the common dtype of the arrays.
+    casting : str, default "same_kind"
+        NumPy's rule for the conversion to that dtype.
 
+    Returns
+    -------
+    ndarray
+        New array, or ``out``.
+
+    Raises
+    ------
+    ValueError
+        There are no arrays, one has no dimensions, shapes differ, or the casting rule is unknown.
+    TypeError
+        The casting rule does not allow the dtype.
+
+    Notes
+    -----
+    The gradient is that of `concat`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.concatenate([cm.zeros((2, 1)), cm.ones((2, 1))], axis=1)
     array([[0., 1.],
@@ -182,18 +237,44 @@ def _listed(inputs: Sequence[ndarray]) -> str:
 
 @fast_path("*arrays")
 def stack(
-    arrays: Sequence[Any],
+    arrays: Sequence[ArrayLike],
     axis: int = 0,
-    out: Any = None,
+    out: ndarray | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> ndarray:
     """The arrays, all of one shape, along a new axis.
 
-    Args: arrays: at least one; axis: place of the new axis in the result; out, dtype, casting: as
-    for ``concat``. Raises: ValueError if there are none or shapes differ. Gradient: its slices.
+    Parameters
+    ----------
+    arrays : sequence of array_like
+        At least one array.
+    axis : int, default 0
+        Position of the new axis in the result.
+    out : ndarray, optional
+        Array that receives the result.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the common dtype of the arrays.
+    casting : str, default "same_kind"
+        NumPy's rule for the conversion to that dtype.
 
+    Returns
+    -------
+    ndarray
+        New array.
+
+    Raises
+    ------
+    ValueError
+        There are no arrays, or shapes differ.
+
+    Notes
+    -----
+    The gradient of each array is its slice of g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.stack([cm.asarray([1, 2]), cm.asarray([3, 4])], axis=1)
     array([[1, 3],
@@ -208,12 +289,38 @@ def stack(
 
 
 @fast_path("*arrays")
-def vstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_kind") -> ndarray:
-    """The arrays under one another: along axis 0, 1-d arrays as rows. See ``concat``.
+def vstack(
+    arrays: Sequence[ArrayLike], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind"
+) -> ndarray:
+    """Stack arrays under one another, along axis 0, with 1-d arrays as rows.
 
-    Args: arrays: at least one, of equal shape but along that axis; dtype, casting: as for
-    ``concat``. Returns: a new array. Raises: ValueError (shapes). Gradient: g's part at each array.
+    See ``concat``.
 
+    Parameters
+    ----------
+    arrays : sequence of array_like
+        At least one array. The shapes are equal except along that axis.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the common dtype of the arrays.
+    casting : str, default "same_kind"
+        NumPy's rule for the conversion to that dtype.
+
+    Returns
+    -------
+    ndarray
+        New array.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other.
+
+    Notes
+    -----
+    The gradient of each argument is its part of g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.vstack([cm.asarray([1, 2]), cm.asarray([3, 4])])
     array([[1, 2],
@@ -224,12 +331,38 @@ def vstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_
 
 
 @fast_path("*arrays")
-def hstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_kind") -> ndarray:
-    """The arrays side by side: along axis 1, or axis 0 if they are 1-d. See ``concat``.
+def hstack(
+    arrays: Sequence[ArrayLike], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind"
+) -> ndarray:
+    """Stack arrays side by side, along axis 1, or along axis 0 if they are 1-d.
 
-    Args: arrays: at least one, of equal shape but along that axis; dtype, casting: as for
-    ``concat``. Returns: a new array. Raises: ValueError (shapes). Gradient: g's part at each array.
+    See ``concat``.
 
+    Parameters
+    ----------
+    arrays : sequence of array_like
+        At least one array. The shapes are equal except along that axis.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the common dtype of the arrays.
+    casting : str, default "same_kind"
+        NumPy's rule for the conversion to that dtype.
+
+    Returns
+    -------
+    ndarray
+        New array.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other.
+
+    Notes
+    -----
+    The gradient of each argument is its part of g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.hstack([cm.asarray([1, 2]), cm.asarray([3])])
     array([1, 2, 3])
@@ -239,12 +372,32 @@ def hstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_
 
 
 @fast_path("x")
-def unstack(x: Any, /, axis: int = 0) -> tuple[ndarray, ...]:
-    """Views of the slices of ``x`` along an axis, without that axis.
+def unstack(x: ArrayLike, /, axis: int = 0) -> tuple[ndarray, ...]:
+    """Return views of the slices of ``x`` along an axis, without that axis.
 
-    Args: x: array of at least 1 dimension; axis: the axis. Raises: ValueError if out of bounds.
-    Gradient: stacked.
+    Parameters
+    ----------
+    x : array_like
+        Array of at least.
+    axis : int, default 0
+        Axis of the operation.
 
+    Returns
+    -------
+    tuple of ndarray
+        Views of the slices.
+
+    Raises
+    ------
+    ValueError
+        The axis is out of bounds.
+
+    Notes
+    -----
+    The gradient stacks those of the slices.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.unstack(cm.asarray([[1, 2], [3, 4]]))
     (array([1, 2]), array([3, 4]))
@@ -257,14 +410,38 @@ def unstack(x: Any, /, axis: int = 0) -> tuple[ndarray, ...]:
 
 @fast_path("x")
 def array_split(
-    x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0
+    x: ArrayLike, /, indices_or_sections: int | Sequence[int], axis: int = 0
 ) -> list[ndarray]:
-    """Views of ``x`` cut along an axis: into this many parts of nearly equal size (the longer ones
-    first), or before each of the given indices.
+    """Split an array along an axis into parts of nearly equal size.
 
-    Args: x: array of at least 1 dimension; indices_or_sections: how many, or where. Raises:
-    ValueError if there are to be no parts or the axis is out of bounds. Gradient: joined.
+    The parts are views. The first ones are longer if the sizes differ. Alternatively the array is
+    split before given indices.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of at least.
+    indices_or_sections : int or sequence of int
+        Number of parts, or the indices before which the array is split.
+    axis : int, default 0
+        Axis along which the array is split.
+
+    Returns
+    -------
+    list of ndarray
+        Views of the parts.
+
+    Raises
+    ------
+    ValueError
+        The number of parts is 0, or the axis is out of bounds.
+
+    Notes
+    -----
+    The gradient joins those of the parts.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.array_split(cm.arange(5), 2)
     [array([0, 1, 2]), array([3, 4])]
@@ -273,13 +450,38 @@ def array_split(
 
 
 @fast_path("x")
-def split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[ndarray]:
-    """Views of ``x`` cut along an axis: into this many parts of equal size, or before each of the
-    given indices.
+def split(
+    x: ArrayLike, /, indices_or_sections: int | Sequence[int], axis: int = 0
+) -> list[ndarray]:
+    """Split an array along an axis into parts of equal size, or before given indices.
 
-    Args: x: array of at least 1 dimension; indices_or_sections: how many, or where. Raises:
-    ValueError if the axis cannot be divided evenly or is out of bounds. Gradient: joined.
+    The parts are views.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of at least.
+    indices_or_sections : int or sequence of int
+        Number of parts, or the indices before which the array is split.
+    axis : int, default 0
+        Axis along which the array is split.
+
+    Returns
+    -------
+    list of ndarray
+        Views of the parts.
+
+    Raises
+    ------
+    ValueError
+        The axis cannot be divided evenly, or it is out of bounds.
+
+    Notes
+    -----
+    The gradient joins those of the parts.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.split(cm.arange(6), [1, 3])
     [array([0]), array([1, 2]), array([3, 4, 5])]
@@ -316,14 +518,38 @@ def _integers(name: str, what: str, given: Any) -> list[int]:
 
 
 @fast_path("x")
-def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
-    """A copy with the elements shifted by ``shift`` positions; those shifted beyond the end
-    reappear at the start.
+def roll(x: ArrayLike, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
+    """Shift the elements by ``shift`` positions in a copy.
 
-    Args: x: any array; shift: an integer, or one for each axis; axis: None rolls the raveled array,
-    by the sum of several shifts. Raises: ValueError if shifts and axes do not match, TypeError for
-    other shifts. Gradient: rolled back.
+    Elements that are shifted beyond the end reappear at the start.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    shift : int or sequence of int
+        Number of positions, one for all axes or one for each axis.
+    axis : int or sequence of int, optional
+        Axis or axes of the shifts. None rolls the flattened array by the sum of the shifts.
+
+    Returns
+    -------
+    ndarray
+        New array.
+
+    Raises
+    ------
+    ValueError
+        The numbers of shifts and axes do not match.
+    TypeError
+        A shift is not an integer.
+
+    Notes
+    -----
+    The gradient is rolled back.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.roll(cm.arange(5), 2)
     array([3, 4, 0, 1, 2])
@@ -374,13 +600,34 @@ def _rolled(x: ndarray, moving: dict[int, int]) -> ndarray:
 
 
 @fast_path("x")
-def tile(x: Any, /, reps: int | Sequence[int]) -> ndarray:
-    """Copies of ``x`` laid side by side: ``reps`` along each axis, new axes in front if there are
-    more of them.
+def tile(x: ArrayLike, /, reps: int | Sequence[int]) -> ndarray:
+    """Lay copies of ``x`` side by side, ``reps`` along each axis.
 
-    Args: x: any array; reps: an integer or several, >= 0. Raises: ValueError if negative. Gradient:
-    g summed over the copies of each element.
+    New axes are put in front if there are more repetitions than axes.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    reps : int or sequence of int
+        Number of repetitions along each axis, one or several, >= 0.
+
+    Returns
+    -------
+    ndarray
+        New array.
+
+    Raises
+    ------
+    ValueError
+        A number of repetitions is negative.
+
+    Notes
+    -----
+    The gradient is g summed over the copies of each element.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.tile(cm.asarray([1, 2]), (2, 2))
     array([[1, 2, 1, 2],
@@ -398,13 +645,36 @@ def tile(x: Any, /, reps: int | Sequence[int]) -> ndarray:
 
 
 @fast_path("x")
-def repeat(x: Any, /, repeats: Any, axis: int | None = None) -> ndarray:
+def repeat(x: ArrayLike, /, repeats: ArrayLike, axis: int | None = None) -> ndarray:
     """Each element (or slice along ``axis``) several times in a row.
 
-    Args: x: any array; repeats: an integer, or one for each element along the axis; axis: None
-    ravels first. Raises: ValueError if a number is negative or their count does not fit, TypeError
-    if one is no integer. Gradient: g summed over the copies of each element.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    repeats : array_like
+        Number of repetitions, one for all elements or one for each element along the axis.
+    axis : int, optional
+        Axis of the operation. None flattens `x` first.
 
+    Returns
+    -------
+    ndarray
+        New array.
+
+    Raises
+    ------
+    ValueError
+        A number of repetitions is negative, or their count does not fit.
+    TypeError
+        A number of repetitions is not an integer.
+
+    Notes
+    -----
+    The gradient is g summed over the copies of each element.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.repeat(cm.asarray([1, 2, 3]), [1, 0, 2])
     array([1, 3, 3])

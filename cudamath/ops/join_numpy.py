@@ -15,6 +15,7 @@ from ..core.array import ndarray
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, members, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.shapes import normalize_axes, normalize_axis, normalize_shape
+from ..core.typing import ArrayLike, DTypeLike, Index
 from . import reduce
 from .creation import asarray, ones, zeros
 from .index import take
@@ -58,12 +59,30 @@ __all__ = [
 
 
 @fast_path("*arrays")
-def broadcast_arrays(*arrays: Any) -> tuple[ndarray, ...]:
-    """Views of the arrays, all repeated to their common shape.
+def broadcast_arrays(*arrays: ArrayLike) -> tuple[ndarray, ...]:
+    """Return views of the arrays, all repeated to their common shape.
 
-    Args: arrays: of any shapes and dtypes. Returns: tuple of as many views. Raises: ValueError if
-    the shapes do not broadcast. Gradient: summed over the repeated axes.
+    Parameters
+    ----------
+    *arrays : array_like
+        Arrays of any shapes and dtypes.
 
+    Returns
+    -------
+    tuple of ndarray
+        One view for each array.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not broadcast.
+
+    Notes
+    -----
+    The gradient is summed over the repeated axes.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [a.shape for a in cm.broadcast_arrays(cm.zeros((3, 1)), cm.zeros(4))]
     [(3, 4), (3, 4)]
@@ -74,12 +93,25 @@ def broadcast_arrays(*arrays: Any) -> tuple[ndarray, ...]:
 
 
 @fast_path("*arrays")
-def atleast_3d(*arrays: Any) -> Any:
+def atleast_3d(*arrays: ArrayLike) -> Any:
     """Each array with at least three dimensions: a vector as (1, n, 1), a matrix as (n, m, 1).
 
-    Args: arrays: of any shape. Returns: view or the array itself; a tuple if several are given.
-    Gradient: g in the old shape.
+    Parameters
+    ----------
+    *arrays : array_like
+        Arrays of any shape and dtype.
 
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        A view, or the array itself. Several arrays give a tuple.
+
+    Notes
+    -----
+    The gradient is g in the old shape.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.atleast_3d(cm.zeros(3)).shape
     (1, 3, 1)
@@ -93,13 +125,38 @@ def atleast_3d(*arrays: Any) -> Any:
 
 
 @fast_path("x")
-def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
-    """A view rotated by ``k`` quarter turns in the plane of two axes, from the first towards the
-    second.
+def rot90(x: ArrayLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
+    """Return a view rotated by ``k`` quarter turns in the plane of two axes.
 
-    Args: x: array of at least 2 dimensions; k: an integer; axes: two different axes. Raises:
-    ValueError (axes), TypeError (k, axes). Gradient: rotated back.
+    The rotation is from the first axis towards the second.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of at least.
+    k : int, default 1
+        Number of quarter turns.
+    axes : sequence of int, default (0, 1)
+        Two different axes.
+
+    Returns
+    -------
+    ndarray
+        View of the elements.
+
+    Raises
+    ------
+    ValueError
+        The axes are not two different axes.
+    TypeError
+        `k` or an axis is not an integer.
+
+    Notes
+    -----
+    The gradient is rotated back.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.rot90(cm.asarray([[1, 2], [3, 4]]))
     array([[2, 4],
@@ -120,12 +177,30 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
 
 
 @fast_path("*arrays")
-def column_stack(arrays: Sequence[Any], /) -> ndarray:
-    """Vectors as the columns of a matrix; matrices side by side.
+def column_stack(arrays: Sequence[ArrayLike], /) -> ndarray:
+    """Return vectors as the columns of a matrix; matrices side by side.
 
-    Args: arrays: at least one, of 1 or 2 dimensions and equally many rows. Returns: matrix of the
-    common dtype. Raises: ValueError (shapes, no array). Gradient: g's part at each array.
+    Parameters
+    ----------
+    arrays : sequence of array_like
+        At least one array, of 1 or 2 dimensions and equally many rows.
 
+    Returns
+    -------
+    ndarray
+        Matrix of the common dtype.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other, or there is no array.
+
+    Notes
+    -----
+    The gradient of each argument is its part of g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.column_stack([[1, 2], [3, 4]]).tolist()
     [[1, 3], [2, 4]]
@@ -138,13 +213,32 @@ def column_stack(arrays: Sequence[Any], /) -> ndarray:
 
 
 @fast_path("*arrays")
-def dstack(arrays: Sequence[Any], /) -> ndarray:
-    """The arrays stacked in depth: along axis 2, those of fewer dimensions as ``atleast_3d`` makes
-    them.
+def dstack(arrays: Sequence[ArrayLike], /) -> ndarray:
+    """Stack arrays in depth, along axis 2.
 
-    Args: arrays: at least one, of equal shapes but for axis 2. Returns: array of the common dtype.
-    Raises: ValueError (shapes, no array). Gradient: g's part at each array.
+    Arrays of fewer dimensions are extended as by ``atleast_3d``.
 
+    Parameters
+    ----------
+    arrays : sequence of array_like
+        At least one array. The shapes are equal except along axis 2.
+
+    Returns
+    -------
+    ndarray
+        Array of the common dtype.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other, or there is no array.
+
+    Notes
+    -----
+    The gradient of each argument is its part of g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.dstack([[1, 2], [3, 4]]).tolist()
     [[[1, 3], [2, 4]]]
@@ -153,12 +247,32 @@ def dstack(arrays: Sequence[Any], /) -> ndarray:
 
 
 @fast_path("x")
-def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
-    """``split`` along axis 1 (axis 0 of vectors).
+def hsplit(x: ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
+    """Split an array along axis 1 (vectors: axis 0), as ``split``.
 
-    Args: x: array of at least 1 dimension; indices_or_sections: as for ``split``. Returns: list of
-    views. Raises: ValueError (dimensions; parts of unequal size). Gradient: as ``split``.
+    Parameters
+    ----------
+    x : array_like
+        Array of at least.
+    indices_or_sections : int or sequence of int
+        Number of parts, or the indices before which the array is split.
 
+    Returns
+    -------
+    list of ndarray
+        Views of the parts.
+
+    Raises
+    ------
+    ValueError
+        The number of dimensions does not fit, or the parts would have unequal sizes.
+
+    Notes
+    -----
+    The gradient is that of `split`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.hsplit([1, 2, 3, 4], 2)]
     [[1, 2], [3, 4]]
@@ -168,12 +282,32 @@ def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]
 
 
 @fast_path("x")
-def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
-    """``split`` along axis 0 of an array of at least 2 dimensions.
+def vsplit(x: ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
+    """Split an array of at least 2 dimensions along axis 0, as ``split``.
 
-    Args: indices_or_sections: as for ``split``. Returns: list of views. Raises: ValueError
-    (dimensions; parts of unequal size). Gradient: as ``split``.
+    Parameters
+    ----------
+    x : array_like
+        Array of at least 2 dimensions.
+    indices_or_sections : int or sequence of int
+        Number of parts, or the indices before which the array is split.
 
+    Returns
+    -------
+    list of ndarray
+        Views of the parts.
+
+    Raises
+    ------
+    ValueError
+        The number of dimensions does not fit, or the parts would have unequal sizes.
+
+    Notes
+    -----
+    The gradient is that of `split`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.vsplit([[1, 2], [3, 4]], 2)]
     [[[1, 2]], [[3, 4]]]
@@ -185,12 +319,32 @@ def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]
 
 
 @fast_path("x")
-def dsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
-    """``split`` along axis 2.
+def dsplit(x: ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
+    """Split an array along axis 2, as ``split``.
 
-    Args: x: array of at least 3 dimensions; indices_or_sections: as for ``split``. Returns: list of
-    views. Raises: ValueError (dimensions; parts of unequal size). Gradient: as ``split``.
+    Parameters
+    ----------
+    x : array_like
+        Array of at least.
+    indices_or_sections : int or sequence of int
+        Number of parts, or the indices before which the array is split.
 
+    Returns
+    -------
+    list of ndarray
+        Views of the parts.
+
+    Raises
+    ------
+    ValueError
+        The number of dimensions does not fit, or the parts would have unequal sizes.
+
+    Notes
+    -----
+    The gradient is that of `split`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [a.shape for a in cm.dsplit(cm.zeros((2, 3, 4)), 2)]
     [(2, 3, 2), (2, 3, 2)]
@@ -204,9 +358,27 @@ def dsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]
 def block(arrays: Any) -> ndarray:
     """An array put together from nested lists of blocks: the innermost lists along the last axis.
 
-    Args: arrays: arrays, or lists of them, nested equally deep. Returns: array of the common dtype.
-    Raises: ValueError (depths, shapes). Gradient: g's part at each block.
+    Parameters
+    ----------
+    arrays : object
+        Arrays, or lists of arrays, all nested to the same depth.
 
+    Returns
+    -------
+    ndarray
+        Array of the common dtype.
+
+    Raises
+    ------
+    ValueError
+        The lists are nested to different depths, or the shapes do not fit each other.
+
+    Notes
+    -----
+    The gradient of each argument is its part of g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.block([[cm.eye(2), cm.zeros((2, 1))], [cm.ones((1, 3))]]).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
@@ -252,13 +424,32 @@ def _assembled(parts: tuple[ndarray, ...], nesting: Any, levels: int) -> ndarray
 
 
 @fast_path("x", "values")
-def append(x: Any, /, values: Any, axis: int | None = None) -> ndarray:
+def append(x: ArrayLike, /, values: ArrayLike, axis: int | None = None) -> ndarray:
     """A new array with values after x's own.
 
-    Args: x, values: arrays, of equal shape but along the axis; axis: None ravels both. Returns:
-    array of the common dtype. Raises: ValueError (shapes, axis). Gradient: g's part at each of the
-    two.
+    Parameters
+    ----------
+    x, values : array_like
+        Arrays of equal shape except along the axis.
+    axis : int, optional
+        Axis along which the values are appended. None flattens both arrays first.
 
+    Returns
+    -------
+    ndarray
+        Array of the common dtype.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other, or the axis is out of range.
+
+    Notes
+    -----
+    The gradient of each argument is its part of g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.append([1, 2], [[3], [4]]).tolist()
     [1, 2, 3, 4]
@@ -273,13 +464,36 @@ def _line(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
     return x, normalize_axis(name, axis, x.ndim)
 
 
-def delete(x: Any, /, obj: Any, axis: int | None = None) -> ndarray:
+def delete(x: ArrayLike, /, obj: Index, axis: int | None = None) -> ndarray:
     """A new array without some slices along an axis.
 
-    Args: x: any array; obj: an integer, a slice, integers, or a bool vector: which; axis: None
-    ravels first. Returns: array of x's dtype. Raises: IndexError (out of range, no integers),
-    ValueError (axis). Gradient: g at the slices that stay.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    obj : index
+        Slices to delete: an index, a slice, several indices or a bool vector.
+    axis : int, optional
+        Axis of the operation. None flattens `x` first.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Raises
+    ------
+    IndexError
+        An index is out of range, or an index is not an integer.
+    ValueError
+        The axis is out of range.
+
+    Notes
+    -----
+    The gradient is g at the slices that stay.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.delete([10, 20, 30, 40], [0, 2]).tolist()
     [20, 40]
@@ -323,14 +537,40 @@ def delete(x: Any, /, obj: Any, axis: int | None = None) -> ndarray:
 _FEW = 16
 
 
-def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray:
+def insert(x: ArrayLike, /, obj: Index, values: ArrayLike, axis: int | None = None) -> ndarray:
     """A new array with values put before some positions along an axis.
 
-    Args: x: any array; obj: an integer, a slice or integers: before which of x's slices; values:
-    scalar or array, cast to x's dtype, broadcast to the slices; axis: None ravels ``x`` first.
-    Returns: array of x's dtype. Raises: IndexError (out of range, no integers), TypeError (one
-    number that is no integer), ValueError (shapes). Gradient: g at each slice's new place.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    obj : index
+        Slices of `x` before which values are inserted: an index, a slice or several indices.
+    values : array_like
+        Scalar or array, cast to x's dtype and broadcast to the slices.
+    axis : int, optional
+        Axis of the operation. None flattens `x` first.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Raises
+    ------
+    IndexError
+        An index is out of range, or an index is not an integer.
+    TypeError
+        A position is not an integer.
+    ValueError
+        The shapes do not fit each other.
+
+    Notes
+    -----
+    The gradient is g at each slice's new place.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.insert([1, 2, 3], [1, 3], [10, 20]).tolist()
     [1, 10, 2, 3, 20]
@@ -387,12 +627,32 @@ def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray
 
 @fast_path("x")
 @speaks_for("resize")
-def resize(x: Any, /, new_shape: int | Sequence[int]) -> ndarray:
+def resize(x: ArrayLike, /, new_shape: int | Sequence[int]) -> ndarray:
     """A new array of a shape, filled with x's elements in C order, again and again.
 
-    Args: x: any array; new_shape: the shape. Raises: ValueError for a negative length. Gradient: g
-    summed over the copies of each element.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    new_shape : int or sequence of int
+        Shape of the result.
 
+    Returns
+    -------
+    ndarray
+        New array.
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+
+    Notes
+    -----
+    The gradient is g summed over the copies of each element.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.resize([1, 2, 3], (2, 4)).tolist()
     [[1, 2, 3, 1], [2, 3, 1, 2]]
@@ -406,12 +666,30 @@ def resize(x: Any, /, new_shape: int | Sequence[int]) -> ndarray:
 
 
 @fast_path("x")
-def fliplr(x: Any, /) -> ndarray:
+def fliplr(x: ArrayLike, /) -> ndarray:
     """A view with axis 1 reversed.
 
-    Args: x: array of at least 2 dimensions. Raises: ValueError if it has fewer. Gradient: flipped
-    back.
+    Parameters
+    ----------
+    x : array_like
+        Array of at least.
 
+    Returns
+    -------
+    ndarray
+        View of the elements.
+
+    Raises
+    ------
+    ValueError
+        The array has fewer dimensions.
+
+    Notes
+    -----
+    The gradient is flipped back.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fliplr([[1, 2], [3, 4]]).tolist()
     [[2, 1], [4, 3]]
@@ -423,12 +701,30 @@ def fliplr(x: Any, /) -> ndarray:
 
 
 @fast_path("x")
-def flipud(x: Any, /) -> ndarray:
+def flipud(x: ArrayLike, /) -> ndarray:
     """A view with axis 0 reversed.
 
-    Args: x: array of at least 1 dimension. Raises: ValueError if it has none. Gradient: flipped
-    back.
+    Parameters
+    ----------
+    x : array_like
+        Array of at least.
 
+    Returns
+    -------
+    ndarray
+        View of the elements.
+
+    Raises
+    ------
+    ValueError
+        The array has no dimensions.
+
+    Notes
+    -----
+    The gradient is flipped back.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.flipud([[1, 2], [3, 4]]).tolist()
     [[3, 4], [1, 2]]
@@ -440,12 +736,30 @@ def flipud(x: Any, /) -> ndarray:
 
 
 @fast_path("x")
-def rollaxis(x: Any, /, axis: int, start: int = 0) -> ndarray:
+def rollaxis(x: ArrayLike, /, axis: int, start: int = 0) -> ndarray:
     """A view with an axis moved before another.
 
-    Args: x: any array; axis: the axis; start: the axis before which it goes. Raises: ValueError
-    (out of bounds).
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axis : int
+        Axis of the operation.
+    start : int, default 0
+        Axis before which the axis is placed.
 
+    Returns
+    -------
+    ndarray
+        View of the elements.
+
+    Raises
+    ------
+    ValueError
+        An axis is out of bounds.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.rollaxis(cm.zeros((2, 3, 4)), 2).shape
     (4, 2, 3)
@@ -466,14 +780,50 @@ def _planes(x: Any, offset: int, axis1: int, axis2: int) -> ndarray:
 
 @fast_path("x")
 def trace(
-    x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+    x: ArrayLike,
+    /,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
 ) -> ndarray:
-    """The sum along the diagonal of the planes of two axes. (``cm.linalg.trace`` takes the last
-    two.)
+    """Sum the diagonal of the planes of two axes.
 
-    Args: x: array of at least 2 dimensions; offset: of the diagonal; axis1, axis2: rows and
-    columns; dtype, out: as for ``sum``. Raises: ValueError (axes). Gradient: g on the diagonal.
+    ``cm.linalg.trace`` takes the last two axes.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of at least.
+    offset : int, default 0
+        Number of the diagonal, > 0 above and < 0 below the main diagonal.
+    axis1 : int, default 0
+        Axes of the rows and of the columns.
+    axis2 : int, default 1
+        Axes of the rows and of the columns.
+    dtype : dtype_like, optional
+        Dtype of the result, in which the sum is computed (16-bit floats: in float32). The default
+        is x's dtype, or int64 for bool and signed and uint64 for unsigned integers.
+    out : ndarray, optional
+        Array that receives the result.
+
+    Returns
+    -------
+    ndarray
+        Array of the sums.
+
+    Raises
+    ------
+    ValueError
+        The axes are not valid.
+
+    Notes
+    -----
+    The gradient is g on the diagonal.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> int(cm.trace([[1, 2], [3, 4]]))
     5
@@ -486,13 +836,38 @@ def trace(
     return reduce.sum(_planes(x, offset, axis1, axis2), -1)
 
 
-def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = None) -> ndarray:
-    """A view of an array without the zeros at its ends: along each axis without the first and last
-    slices of nothing else.
+def trim_zeros(
+    x: ArrayLike, /, trim: str = "fb", axis: int | Sequence[int] | None = None
+) -> ndarray:
+    """Return a view of an array without the zeros at its ends.
 
-    Args: x: array; trim: "f": those in front, "b": at the back, "fb": both; axis: one or several,
-    by default all. Raises: ValueError (trim, axis). Waits for the device.
+    Along each axis the first and last slices are removed as long as they are all 0.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    trim : str, default "fb"
+        Ends that are trimmed: "f" the front, "b" the back, "fb" both.
+    axis : int or sequence of int, optional
+        Axis or axes of the operation. None takes all of them.
+
+    Returns
+    -------
+    ndarray
+        View of the elements.
+
+    Raises
+    ------
+    ValueError
+        `trim` is unknown, or the axis is out of range.
+
+    Notes
+    -----
+    The call waits for the device.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.trim_zeros([0, 0, 1, 0, 2, 0]).tolist()
     [1, 0, 2]
@@ -516,15 +891,44 @@ def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = N
 
 @fast_path("a", "b")
 def cross(
-    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+    a: ArrayLike,
+    b: ArrayLike,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
 ) -> ndarray:
-    """Cross product of vectors of three elements. (``cm.linalg.cross`` is the array API's, with one
-    axis for all.)
+    """Cross product of vectors of three elements.
 
-    Args: a, b: numeric arrays whose other axes broadcast; axisa, axisb, axisc: where the vectors
-    lie in a, b and the result; axis: all three at once. Returns: array of the common dtype. Raises:
-    TypeError (dtype), ValueError (shapes, axes). Gradient: b x g for a, g x a for b.
+    ``cm.linalg.cross`` is the array API's, with one axis for all.
 
+    Parameters
+    ----------
+    a, b : array_like
+        Numeric arrays, whose other axes broadcast.
+    axisa, axisb, axisc : int, default -1
+        Axis of the vectors in `a`, in `b` and in the result.
+    axis : int, optional
+        Axis that replaces all three of `axisa`, `axisb` and `axisc`.
+
+    Returns
+    -------
+    ndarray
+        Array of the common dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The shapes do not fit each other, or the axes are not valid.
+
+    Notes
+    -----
+    The gradient is b x g for `a` and g x a for `b`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cross([1, 0, 0], [0, 1, 0]).tolist()
     [0, 0, 1]

@@ -15,6 +15,7 @@ from ..core.dispatch.call_record import obstruct
 from ..core.dispatch.checks import require
 from ..core.dispatch.op import Op
 from ..core.layout import Layout
+from ..core.typing import ArrayLike
 from ..runtime.memory import SMALL, rounded
 from .shape import _copy, ravel
 
@@ -74,13 +75,33 @@ def elements(x: ndarray, mask: ndarray) -> ndarray:
     return beginning(found, (count,))
 
 
-def nonzero(x: Any, /) -> tuple[ndarray, ...]:
-    """The positions of the elements that are not 0 (or true), in C order: one int64 array for each
-    axis.
+def nonzero(x: ArrayLike, /) -> tuple[ndarray, ...]:
+    """Return the positions of the elements that are not 0 (or True), in C order.
 
-    Args: x: array of at least 1 dimension. Raises: ValueError if it is 0-d. Gradient: none. On a
-    GPU the call waits for the number of positions.
+    One int64 array for each axis.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of at least.
+
+    Returns
+    -------
+    tuple of ndarray
+        One int64 array for each axis.
+
+    Raises
+    ------
+    ValueError
+        The array has no dimensions.
+
+    Notes
+    -----
+    The result is a constant and has no gradient. On a GPU the call waits for the number of
+    positions.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.nonzero(cm.asarray([[0, 7], [8, 0]]))
     (array([0, 1]), array([1, 0]))
@@ -101,11 +122,25 @@ def nonzero(x: Any, /) -> tuple[ndarray, ...]:
     )
 
 
-def flatnonzero(x: Any, /) -> ndarray:
+def flatnonzero(x: ArrayLike, /) -> ndarray:
     """The positions, in the raveled array, of the elements that are not 0.
 
-    Args: x: any array. Returns: int64 array. Gradient: none.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
 
+    Returns
+    -------
+    ndarray
+        In int64 array.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.flatnonzero(cm.asarray([[0, 7], [8, 0]]))
     array([1, 2])
@@ -113,11 +148,25 @@ def flatnonzero(x: Any, /) -> ndarray:
     return nonzero(ravel(require("flatnonzero", x)))[0]
 
 
-def argwhere(x: Any, /) -> ndarray:
-    """The positions of the elements that are not 0, one per row: shape (count, ndim), int64.
+def argwhere(x: ArrayLike, /) -> ndarray:
+    """Return the positions of the elements that are not 0, one per row.
 
-    Args: x: any array. Gradient: none.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
 
+    Returns
+    -------
+    ndarray
+        Array of int64 of shape (count, ndim).
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.argwhere(cm.asarray([[0, 7], [8, 0]]))
     array([[0, 1],

@@ -4,7 +4,7 @@ expect."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +21,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dtypes import COMPLEX
 from ..core.interop import methods as interop_methods
 from ..core.shapes import as_integer, normalize_axis
+from ..core.typing import ArrayLike, File
 from ..runtime.memory import Buffer
 from . import (
     elementwise,
@@ -383,9 +384,15 @@ def install(package: ModuleType) -> None:
         setattr(ndarray, name, method)
     views = {"T": shape.turned, "mT": shape.matrix_transpose}
     for name, getter in views.items():
-        setattr(ndarray, name, property(getter, doc=getter.__doc__))
+        setattr(ndarray, name, property(getter, doc=(getter.__doc__ or " ").splitlines()[0]))
     for name, part in (("real", transfer.real), ("imag", transfer.imag)):
-        setattr(ndarray, name, property(part, functools.partial(_set_part, part), doc=part.__doc__))
+        setattr(
+            ndarray,
+            name,
+            property(
+                part, functools.partial(_set_part, part), doc=(part.__doc__ or " ").splitlines()[0]
+            ),
+        )
     ndarray.shape = ndarray.shape.setter(_set_shape)  # type: ignore[attr-defined, method-assign]
     ndarray.flat = property(  # type: ignore[attr-defined]
         Flat,
@@ -425,7 +432,20 @@ def _set_shape(x: ndarray, wanted: int | tuple[int, ...]) -> None:
 
 @fast_path("x")
 def _transpose(x: ndarray, *axes: Any) -> ndarray:
-    """The array with its axes permuted: reversed, or as given."""
+    """Return the array with its axes permuted: reversed, or in a given order.
+
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    *axes : object
+        Order of the axes, as integers or one sequence.
+
+    Returns
+    -------
+    ndarray
+        View of the elements.
+    """
     if len(axes) == 1 and not hasattr(axes[0], "__index__"):
         (given,) = axes
         axes = (
@@ -479,20 +499,77 @@ def _setitem(x: ndarray, key: Any, value: Any) -> None:
 def _sort(
     x: ndarray, axis: int = -1, kind: str | None = None, *, stable: bool | None = None
 ) -> None:
-    """Sorts the elements along an axis in place; `cm.sort` returns a new array."""
+    """Sort the elements along an axis in place; `cm.sort` returns a new array.
+
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    axis : int, default -1
+        Axis of the operation.
+    kind : str, optional
+        Accepted for compatibility with NumPy.
+    stable : bool, optional
+        Accepted for compatibility with NumPy. The sort is always stable.
+    """
     x[...] = sort.sort(x, normalize_axis("sort", axis, x.ndim), kind, stable=stable)
 
 
-def _partition(x: ndarray, kth: Any, axis: int = -1, kind: str = "introselect") -> None:
-    """Rearranges the elements in place as `cm.partition` does."""
+def _partition(
+    x: ndarray, kth: int | Sequence[int], axis: int = -1, kind: str = "introselect"
+) -> None:
+    """Rearrange the elements in place as `cm.partition` does.
+
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    kth : int or sequence of int
+        Rank or ranks. Negative ones count from the end.
+    axis : int, default -1
+        Axis of the operation.
+    kind : str, default "introselect"
+        Accepted for compatibility with NumPy.
+    """
     x[...] = sort.partition(x, kth, normalize_axis("partition", axis, x.ndim), kind)
 
 
-def _compress(x: ndarray, condition: Any, axis: int | None = None, out: Any = None) -> ndarray:
-    """The slices along an axis where a condition holds: `cm.compress`."""
+def _compress(
+    x: ndarray, condition: ArrayLike, axis: int | None = None, out: ndarray | None = None
+) -> ndarray:
+    """Return the slices along an axis where a condition holds: `cm.compress`.
+
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    condition : array_like
+        Bool vector, at most as long as the axis.
+    axis : int, optional
+        Axis of the operation. None flattens the array first.
+    out : ndarray, optional
+        Array that receives the result.
+
+    Returns
+    -------
+    ndarray
+        Array of the slices.
+    """
     return select.compress(condition, x, axis, out)
 
 
-def _tofile(x: ndarray, file: Any, sep: str = "", format: str = "%s") -> None:
-    """Writes the elements to a file, in C order, as NumPy does."""
+def _tofile(x: ndarray, file: File, sep: str = "", format: str = "%s") -> None:
+    """Write the elements to a file, in C order, as NumPy does.
+
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    file : path_like or file
+        Path or open file.
+    sep : str, default ""
+        Text between the elements. "" writes bytes.
+    format : str, default "%s"
+        Format of an element in a text, as in NumPy.
+    """
     x.to_numpy().tofile(file, sep, format)

@@ -14,11 +14,13 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
 from ..core.dtypes import compute_dtype, default_float, real_dtype
 from ..core.shapes import normalize_axes
+from ..core.specs import reductions as specs
+from ..core.typing import ArrayLike, DTypeLike
 from . import reduce, reduction_op, ufunc
 from .elementwise import abs, add, equal, isfinite, isnan, logical_not, maximum, multiply, sqrt  # noqa: F401  (gradients)
 from .elementwise_numpy import fmax, fmin
 from .out_argument import deliver
-from .reduction_op import Axis, Reduction
+from .reduction_op import Axis, ReductionOp
 from .shape import astype, reshape
 from .transfer import imag, real
 from .where import where as choose
@@ -123,18 +125,17 @@ def _masked_nanstd(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: A
     return nanstd(_masked(x, where), axis, keepdims=keepdims, **more)
 
 
-_nansum = Reduction(
-    "nansum",
+_nansum = ReductionOp(
+    specs.NANSUM,
     lambda g, _y, x, *, axis, **_: (_there(x, reduce._kept(g, x.shape, axis)),),
-    neutral=0,
     combine=add,
 )
-_nanprod = Reduction("nanprod", _prod_grad, neutral=1, combine=multiply)
-_nanmean = Reduction("nanmean", _mean_grad, masked=_masked_nanmean)
-_nanmax = Reduction("nanmax", _extreme_grad, chooses=True, combine=fmax)
-_nanmin = Reduction("nanmin", _extreme_grad, chooses=True, combine=fmin)
-_nanvar = Reduction("nanvar", _var_grad, masked=_masked_nanvar)
-_nanstd = Reduction("nanstd", _std_grad, masked=_masked_nanstd)
+_nanprod = ReductionOp(specs.NANPROD, _prod_grad, combine=multiply)
+_nanmean = ReductionOp(specs.NANMEAN, _mean_grad, masked=_masked_nanmean)
+_nanmax = ReductionOp(specs.NANMAX, _extreme_grad, combine=fmax)
+_nanmin = ReductionOp(specs.NANMIN, _extreme_grad, combine=fmin)
+_nanvar = ReductionOp(specs.NANVAR, _var_grad, masked=_masked_nanvar)
+_nanstd = ReductionOp(specs.NANSTD, _std_grad, masked=_masked_nanstd)
 
 # -------------------- reductions
 
@@ -143,13 +144,52 @@ _nanstd = Reduction("nanstd", _std_grad, masked=_masked_nanstd)
 @_nansum.with_numpy_options
 @speaks_for("nansum")
 def nansum(
-    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike,
+    /,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
+    *,
+    keepdims: bool = False,
 ) -> ndarray:
     """Sum over axes of the elements that are not NaN; 0 if there are none.
 
-    Args, returns, raises: as for ``sum`` (out, initial and where included). Gradient: g where there
-    is no NaN.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype of the result, in which the sum is computed (16-bit floats: in float32). The default
+        is x's dtype, or int64 for bool and signed and uint64 for unsigned integers.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    initial : scalar, optional
+        Number that is added to the result.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
+    Returns
+    -------
+    ndarray
+        Array of `dtype`, of x's shape without the reduced axes. The sum of no elements is 0.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
+    Gradient: g where there is no NaN.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.nansum([1.0, cm.nan, 2.0]))
     3.0
@@ -166,12 +206,52 @@ def nansum(
 @_nanprod.with_numpy_options
 @speaks_for("nanprod")
 def nanprod(
-    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike,
+    /,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
+    *,
+    keepdims: bool = False,
 ) -> ndarray:
     """Product over axes of the elements that are not NaN; 1 if there are none.
 
-    Args, returns, raises: as for ``prod``. Gradient: as of ``prod`` where there is no NaN.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype of the result, in which the sum is computed (16-bit floats: in float32). The default
+        is x's dtype, or int64 for bool and signed and uint64 for unsigned integers.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    initial : scalar, optional
+        Number that multiplies the result.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
+    Returns
+    -------
+    ndarray
+        Array of `dtype`. The product of no elements is 1.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
+    The gradient is that of `prod` where there is no NaN.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.nanprod([2.0, cm.nan, 3.0]))
     6.0
@@ -188,12 +268,50 @@ def nanprod(
 @_nanmean.with_numpy_options
 @speaks_for("nanmean")
 def nanmean(
-    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike,
+    /,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
+    *,
+    keepdims: bool = False,
 ) -> ndarray:
     """Mean over axes of the elements that are not NaN; NaN if there are none.
 
-    Args, returns, raises: as for ``mean``. Gradient: g / count where there is no NaN.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype to which the elements are converted first.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype, or of the default floating-point dtype (float64) for integers and bool.
+        The mean of no elements is NaN.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported, or complex numbers would lose their imaginary parts.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
+    Gradient: g / count where there is no NaN.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.nanmean([1.0, cm.nan, 3.0]))
     2.0
@@ -231,24 +349,65 @@ def _about(
 @_nanvar.with_numpy_options
 @speaks_for("nanvar")
 def nanvar(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
     ddof: float | None = None,
     *,
     correction: float | None = None,
     keepdims: bool = False,
-    mean: Any = None,
+    mean: ArrayLike | None = None,
 ) -> ndarray:
-    """Variance over axes of the elements that are not NaN; NaN if there are none, or too few for
-    the correction.
+    """Variance over axes of the elements that are not NaN.
 
-    Args, returns, raises: as for ``var``, but that a ``mean`` of a wider dtype does not widen the
-    result of floating-point numbers. Gradient: g 2 (x - mean) / (count - correction) where there is
-    no NaN.
+    It is NaN if there are none, or too few for the correction. A ``mean`` of a wider dtype does not
+    widen the result of floating-point numbers.
 
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape. Complex numbers contribute |x - mean|^2.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype to which the elements are converted first.
+    out : ndarray, optional
+        Array that receives the result.
+    ddof : float, optional
+        NumPy's name of `correction`.
+    correction : float, optional
+        Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
+        estimate from a sample. The default is 0.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    mean : array_like, optional
+        The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
+        both.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
+
+    Returns
+    -------
+    ndarray
+        Array of `dtype`, or of x's dtype, or of the default floating-point dtype (float64) for
+        integers and bool. A `mean` that is an array of a wider dtype widens the result where no
+        `dtype` is given. The result is NaN or infinite if n <= correction.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not floating-point, or complex numbers would lose their imaginary parts.
+    ValueError
+        An axis is out of range or occurs twice, or both `correction` and `ddof` are given.
+
+    Notes
+    -----
+    Gradient: g 2 (x - mean) / (count - correction) where there is no NaN.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.nanvar([1.0, cm.nan, 3.0]))
     1.0
@@ -285,21 +444,62 @@ def nanvar(
 @_nanstd.with_numpy_options
 @speaks_for("nanstd")
 def nanstd(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
     ddof: float | None = None,
     *,
     correction: float | None = None,
     keepdims: bool = False,
-    mean: Any = None,
+    mean: ArrayLike | None = None,
 ) -> ndarray:
     """Standard deviation over axes of the elements that are not NaN: the root of ``nanvar``.
 
-    Args, returns, raises: as for ``std``. Gradient: as of ``std`` where there is no NaN.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape. Complex numbers contribute |x - mean|^2.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype to which the elements are converted first.
+    out : ndarray, optional
+        Array that receives the result.
+    ddof : float, optional
+        NumPy's name of `correction`.
+    correction : float, optional
+        Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
+        estimate from a sample. The default is 0.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    mean : array_like, optional
+        The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
+        both.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
+    Returns
+    -------
+    ndarray
+        Array of `dtype`, or of x's dtype, or of the default floating-point dtype (float64) for
+        integers and bool. A `mean` that is an array of a wider dtype widens the result where no
+        `dtype` is given. The result is NaN or infinite if n <= correction.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not floating-point, or complex numbers would lose their imaginary parts.
+    ValueError
+        An axis is out of range or occurs twice, or both `correction` and `ddof` are given.
+
+    Notes
+    -----
+    The gradient is that of `std` where there is no NaN.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.nanstd([1.0, cm.nan, 3.0]))
     1.0
@@ -327,11 +527,45 @@ def nanstd(
 @fast_path("x")
 @_nanmax.with_numpy_options
 @speaks_for("nanmax")
-def nanmax(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+def nanmax(
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+) -> ndarray:
     """Largest element over axes but NaN; NaN if there is nothing else.
 
-    Args, returns, raises: as for ``max`` (initial, where). Gradient: as of ``max``.
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array with at least one element along the axes.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    initial : scalar, optional
+        Number that takes part in the comparison as one more element.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape and selects the elements that take part. It needs an
+        `initial` value.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range, or there are no elements.
+
+    Notes
+    -----
+    The gradient is that of `max`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.nanmax([1.0, cm.nan, 3.0]))
     3.0
@@ -347,11 +581,45 @@ def nanmax(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = Fa
 @fast_path("x")
 @_nanmin.with_numpy_options
 @speaks_for("nanmin")
-def nanmin(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+def nanmin(
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+) -> ndarray:
     """Smallest element over axes but NaN; NaN if there is nothing else.
 
-    Args, returns, raises: as for ``min`` (initial, where). Gradient: as of ``min``.
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array with at least one element along the axes.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    initial : scalar, optional
+        Number that takes part in the comparison as one more element.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape and selects the elements that take part. It needs an
+        `initial` value.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range, or there are no elements.
+
+    Notes
+    -----
+    The gradient is that of `min`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.nanmin([1.0, cm.nan, 3.0]))
     1.0
@@ -385,13 +653,39 @@ def _nan_position(name: str, x: Any, axis: int | None, keepdims: bool, sign: flo
 
 @speaks_for("nanargmax")
 def nanargmax(
-    x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: int | None = None, out: ndarray | None = None, *, keepdims: bool = False
 ) -> ndarray:
-    """Index of the first largest element that is not NaN, along an axis or in the flattened array.
+    """Return the index of the first largest element that is not NaN.
 
-    Args, returns: as for ``argmax``. Raises: also ValueError if a line holds nothing but NaN (waits
-    for the device). Gradient: none (the result is a constant).
+    The index is along an axis or in the flattened array.
 
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    axis : int, optional
+        Axis of the operation. None takes the flattened array.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+
+    Returns
+    -------
+    ndarray
+        In int64 array.
+
+    Raises
+    ------
+    ValueError
+        A line consists of NaN only. The check waits for the device.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> int(cm.nanargmax([1.0, cm.nan, 3.0]))
     2
@@ -402,12 +696,39 @@ def nanargmax(
 
 @speaks_for("nanargmin")
 def nanargmin(
-    x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: int | None = None, out: ndarray | None = None, *, keepdims: bool = False
 ) -> ndarray:
-    """Index of the first smallest element that is not NaN, along an axis or in the flattened array.
+    """Return the index of the first smallest element that is not NaN.
 
-    Args, returns, raises: as for ``nanargmax``. Gradient: none (the result is a constant).
+    The index is along an axis or in the flattened array.
 
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    axis : int, optional
+        Axis of the operation. None takes the flattened array.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+
+    Returns
+    -------
+    ndarray
+        In int64 array.
+
+    Raises
+    ------
+    ValueError
+        A line consists of NaN only. The check waits for the device.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> int(cm.nanargmin([cm.nan, 4.0, 3.0]))
     2
@@ -418,19 +739,40 @@ def nanargmin(
 
 @fast_path("x")
 def nan_to_num(
-    x: Any,
+    x: ArrayLike,
     /,
     copy: bool = True,
     nan: float = 0.0,
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> ndarray:
-    """NaN and infinities replaced by numbers; of complex numbers in each part.
+    """Replace NaN and infinities by numbers.
 
-    Args: x: numeric or bool array; copy: False writes the result into ``x`` and returns that; nan:
-    instead of NaN; posinf, neginf: instead of infinities, by default the dtype's largest and
-    smallest numbers. Gradient: g where nothing was replaced.
+    Both parts of complex numbers are treated so.
 
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array.
+    copy : bool, default True
+        Whether the result is a new array. False writes it into ``x`` and returns ``x``.
+    nan : float, default 0.0
+        Replacement for NaN.
+    posinf, neginf : float, optional
+        Replacements for the infinities. The defaults are the largest and the smallest number of the
+        dtype.
+
+    Returns
+    -------
+    ndarray
+        Array without NaN and infinities.
+
+    Notes
+    -----
+    The gradient is g where nothing was replaced.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.nan_to_num([cm.nan, -cm.inf, 1.0], neginf=-9.0).tolist()
     [0.0, -9.0, 1.0]
@@ -473,7 +815,7 @@ isposinf = ufunc.unary(
     {"": "False", "f": "isinf(x) and x > 0"},
     category=REAL_OR_BOOL,
     cpu="elementwise.isposinf",
-    doc="Whether elements are positive infinity.",
+    doc="Return whether elements are positive infinity.",
     namespace=globals(),
 )
 isneginf = ufunc.unary(
@@ -482,6 +824,6 @@ isneginf = ufunc.unary(
     {"": "False", "f": "isinf(x) and x < 0"},
     category=REAL_OR_BOOL,
     cpu="elementwise.isneginf",
-    doc="Whether elements are negative infinity.",
+    doc="Return whether elements are negative infinity.",
     namespace=globals(),
 )

@@ -14,6 +14,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING
 from ..core.shapes import normalize_axis
+from ..core.typing import ArrayLike
 from . import elementwise, reduce
 from .creation import full
 from .join import _joined
@@ -37,7 +38,7 @@ _TAKEN = {
 _pad = Op(
     "pad",
     cpu="shape.pad",
-    cuda="image.pad.pad",
+    cuda="image.dispatch.pad",
     vjp=lambda g, _y, _x, widths, **_scalars: (
         view_of(g, tuple([slice(b, n - a) for n, (b, a) in zip(g.shape, widths, strict=True)])),
     ),
@@ -59,9 +60,9 @@ def _grad_rule(h: ndarray, _dx: None, _g: None, *, size: Any, old: Any, axes: An
     return (_resize(in_an_order(h), size=old, old=size, axes=axes),)
 
 
-_resize = Op("resize", cpu="resize.resize", cuda="image.resize.resize", vjp=_rule)
+_resize = Op("resize", cpu="resize.resize", cuda="image.dispatch.resize", vjp=_rule)
 _resize_grad = Op(
-    "_resize_grad", cpu="resize.resize_grad", cuda="image.resize.resize_grad", vjp=_grad_rule
+    "_resize_grad", cpu="resize.resize_grad", cuda="image.dispatch.resize_grad", vjp=_grad_rule
 )
 
 
@@ -96,29 +97,58 @@ def padded(x: ndarray, widths: list[tuple[int, int]], mode: str) -> ndarray:
 
 @fast_path("x")
 def pad(
-    x: Any,
+    x: ArrayLike,
     /,
-    pad_width: Any,
+    pad_width: ArrayLike | dict[int, Any],
     mode: str = "constant",
     *,
     constant_values: Any = 0,
-    end_values: Any = 0,
-    stat_length: Any = None,
+    end_values: ArrayLike = 0,
+    stat_length: ArrayLike | dict[int, Any] | None = None,
     reflect_type: str = "even",
 ) -> ndarray:
-    """``x`` with elements put before and after along each axis.
+    """Put elements before and after ``x`` along each axis.
 
-    Args: x: any array; pad_width: an integer, a pair (before, after), such a pair for each axis, or
-    a dict of either by axis; mode: "constant": ``constant_values`` (a scalar, a pair, or a pair for
-    each axis); "edge": the nearest element; "reflect": mirrored, the edge not repeated;
-    "symmetric": mirrored, the edge repeated; "wrap": from the other end; "maximum", "minimum",
-    "mean", "median" of the lines (of the ``stat_length`` elements at that end, given as
-    ``pad_width`` is); "linear_ramp": evenly down to ``end_values``; "empty": anything;
-    reflect_type: "odd" mirrors "reflect" and "symmetric" in value, too: twice the edge minus what
-    is mirrored. Returns: a new array of the same dtype. Raises: ValueError for a negative width, an
-    unknown mode, or nothing to take values from. Gradient: that of the elements of ``x``, plus (but
-    for "constant") that of their copies.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    pad_width : array_like or dict
+        Number of elements before and after: one number, a pair (before, after), a pair for each
+        axis, or a dict of either by axis.
+    mode : str, default "constant"
+        "constant": `constant_values`. "edge": the nearest element. "reflect": mirrored without the
+        edge. "symmetric": mirrored with the edge. "wrap": from the other end. "maximum", "minimum",
+        "mean", "median": that of the line, or of its `stat_length` elements at that end.
+        "linear_ramp": evenly down to `end_values`. "empty": undefined elements.
+    constant_values : array_like, default 0
+        Values of the mode "constant": a scalar, a pair, or a pair for each axis.
+    end_values : array_like, default 0
+        Last values of the mode "linear_ramp", in the form of `constant_values`.
+    stat_length : array_like or dict, optional
+        Number of elements of which the statistical modes take the maximum, minimum, mean or median,
+        in the form of `pad_width`.
+    reflect_type : str, default "even"
+        "even" or "odd". "odd" also mirrors the values in the modes "reflect" and "symmetric": twice
+        the edge minus the mirrored element.
 
+    Returns
+    -------
+    ndarray
+        New array of the same dtype.
+
+    Raises
+    ------
+    ValueError
+        A width is negative, the mode is unknown, or there is no element to take values from.
+
+    Notes
+    -----
+    The gradient is that of the elements of ``x``, plus (except for "constant") that of their
+    copies.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.pad(cm.asarray([1, 2, 3]), (2, 1), mode="reflect")
     array([3, 2, 1, 2, 3, 2])

@@ -19,6 +19,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import COMPLEX, FLOATING, INEXACT, NUMERIC, Op
 from ..core.layout import Layout
 from ..core.shapes import as_integer, normalize_shape
+from ..core.typing import ArrayLike
 from . import reduce
 from .creation import eye, ones, zeros
 from .differences import convolve
@@ -58,9 +59,29 @@ __all__ = [
 def polyval(p: Any, x: Any) -> ndarray:
     """The polynomial p[0] x^(n-1) + ... + p[n-1], by Horner's rule.
 
-    Args: p: vector of coefficients; x: numeric or bool array, or a poly1d: then p of that
-    polynomial. Raises: ValueError (shape of p). Gradient: by its parts.
+    Parameters
+    ----------
+    p : array_like
+        Vector of coefficients, the highest power first.
+    x : array_like or object
+        Numeric or bool array, or a poly1d. For a poly1d the result is p of that polynomial.
 
+    Returns
+    -------
+    ndarray
+        Array of x's shape, or a poly1d.
+
+    Raises
+    ------
+    ValueError
+        `p` is not a vector.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.polyval([3, 0, 1], [0, 1, 5]).tolist()
     [1, 4, 76]
@@ -80,12 +101,32 @@ def polyval(p: Any, x: Any) -> ndarray:
 
 
 @fast_path("p")
-def polyder(p: Any, m: int = 1) -> ndarray:
-    """Coefficients of the m-th derivative.
+def polyder(p: ArrayLike, m: int = 1) -> ndarray:
+    """Return coefficients of the m-th derivative.
 
-    Args: p: vector of coefficients; m: how often, >= 0. Raises: ValueError (shape, m). Gradient: by
-    its parts.
+    Parameters
+    ----------
+    p : array_like
+        Vector of coefficients, the highest power first.
+    m : int, default 1
+        Number of times that the operation is applied, >= 0.
 
+    Returns
+    -------
+    ndarray
+        Vector of coefficients.
+
+    Raises
+    ------
+    ValueError
+        `p` is not a vector, or `m` is negative.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.polyder([1, 1, 1, 1]).tolist()
     [3, 2, 1]
@@ -101,12 +142,34 @@ def polyder(p: Any, m: int = 1) -> ndarray:
 
 @fast_path("p")
 @speaks_for("polyint")
-def polyint(p: Any, m: int = 1, k: Any = None) -> ndarray:
-    """Coefficients of the m-th antiderivative.
+def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> ndarray:
+    """Return coefficients of the m-th antiderivative.
 
-    Args: p: vector of coefficients; m: how often, >= 0; k: the constants, of the highest power
-    first, or one for all (None: 0). Raises: ValueError (shapes, m). Gradient: by its parts.
+    Parameters
+    ----------
+    p : array_like
+        Vector of coefficients, the highest power first.
+    m : int, default 1
+        Number of times that the operation is applied, >= 0.
+    k : array_like, optional
+        Constants of integration, the first integration first, or one constant for all. None is 0.
 
+    Returns
+    -------
+    ndarray
+        Vector of coefficients.
+
+    Raises
+    ------
+    ValueError
+        A shape does not fit, or `m` is negative.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.polyint([6.0, 2.0]).tolist()
     [3.0, 2.0, 0.0]
@@ -142,12 +205,32 @@ def _padded(a: ndarray, n: int) -> ndarray:
 
 
 @fast_path("a1", "a2")
-def polyadd(a1: Any, a2: Any) -> ndarray:
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> ndarray:
     """The sum of two polynomials.
 
-    Args: a1, a2: vectors of coefficients. Raises: ValueError (shapes), TypeError (dtypes).
-    Gradient: by its parts.
+    Parameters
+    ----------
+    a1, a2 : array_like
+        Vectors of coefficients, the highest power first.
 
+    Returns
+    -------
+    ndarray
+        Vector of coefficients.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other.
+    TypeError
+        A dtype is not supported.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.polyadd([1, 2], [9, 5, 4]).tolist()
     [9, 6, 6]
@@ -158,9 +241,28 @@ def polyadd(a1: Any, a2: Any) -> ndarray:
 
 
 @fast_path("a1", "a2")
-def polysub(a1: Any, a2: Any) -> ndarray:
-    """The difference of two polynomials. Arguments and errors: as for `polyadd`.
+def polysub(a1: ArrayLike, a2: ArrayLike) -> ndarray:
+    """Return the difference of two polynomials.
 
+    Parameters
+    ----------
+    a1, a2 : array_like
+        Vectors of coefficients, the highest power first.
+
+    Returns
+    -------
+    ndarray
+        Vector of coefficients.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other.
+    TypeError
+        A dtype is not supported.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.polysub([2, 10, -2], [3, 10, -4]).tolist()
     [-1, 0, 2]
@@ -170,10 +272,31 @@ def polysub(a1: Any, a2: Any) -> ndarray:
     return _padded(a, n) - _padded(b, n)
 
 
-def polymul(a1: Any, a2: Any) -> ndarray:
-    """The product of two polynomials: the convolution of their coefficients, leading zeros left
-    out. Arguments and errors: as for `polyadd`. Waits for the device.
+def polymul(a1: ArrayLike, a2: ArrayLike) -> ndarray:
+    """Return the product of two polynomials.
 
+    It is the convolution of their coefficients without leading zeros. The call waits for the
+    device.
+
+    Parameters
+    ----------
+    a1, a2 : array_like
+        Vectors of coefficients, the highest power first.
+
+    Returns
+    -------
+    ndarray
+        Vector of coefficients.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other.
+    TypeError
+        A dtype is not supported.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.polymul([1, 2, 3], [9, 5, 1]).tolist()
     [9, 23, 38, 17, 3]
@@ -183,13 +306,35 @@ def polymul(a1: Any, a2: Any) -> ndarray:
     return convolve(a, b)
 
 
-def polydiv(u: Any, v: Any) -> tuple[ndarray, ndarray]:
-    """(quotient, remainder) of two polynomials.
+def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[ndarray, ndarray]:
+    """Return the quotient and the remainder of two polynomials.
 
-    Args: u, v: vectors of coefficients; v[0] is not 0. Returns: floating-point vectors, the
-    remainder without leading zeros (to a relative 1e-14, as NumPy has it). Raises: ValueError
-    (shapes), TypeError (dtypes). Waits for the device. Gradient: by its parts.
+    Parameters
+    ----------
+    u, v : array_like
+        Vectors of coefficients. v[0] is not 0.
 
+    Returns
+    -------
+    tuple of ndarray
+        The quotient and the remainder, floating-point vectors. The remainder has no leading zeros
+        (to a relative 1e-14, as in NumPy).
+
+    Raises
+    ------
+    ValueError
+        An argument is not a vector.
+    TypeError
+        A dtype is not supported.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    The call waits for the device.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.polydiv([3.0, 5.0, 2.0], [2.0, 1.0])]
     [[1.5, 1.75], [0.25]]
@@ -217,14 +362,33 @@ def polydiv(u: Any, v: Any) -> tuple[ndarray, ndarray]:
 
 
 @fast_path("roots")
-def poly(roots: Any, /) -> ndarray:
-    """Coefficients of the polynomial with these roots, the highest one 1; of a square matrix: its
-    characteristic polynomial.
+def poly(roots: ArrayLike, /) -> ndarray:
+    """Return the coefficients of the polynomial with these roots, the highest one 1.
 
-    Args: roots: vector (n,), or matrix (n, n), whose eigenvalues count. Returns: vector (n + 1,),
-    floating-point; real where complex roots come in conjugate pairs (then it waits for the device).
-    Raises: ValueError (shape). Gradient: by its parts.
+    For a square matrix it is the characteristic polynomial.
 
+    Parameters
+    ----------
+    roots : array_like
+        Vector (n,) of the roots, or a matrix (n, n) whose eigenvalues are the roots.
+
+    Returns
+    -------
+    ndarray
+        Vector (n + 1,) of floating-point numbers. It is real where complex roots come in conjugate
+        pairs, and the call then waits for the device.
+
+    Raises
+    ------
+    ValueError
+        The argument has another shape.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.poly([2.0, -3.0]).tolist()
     [1.0, 1.0, -6.0]
@@ -252,10 +416,30 @@ def poly(roots: Any, /) -> ndarray:
 def roots(p: Any) -> ndarray:
     """The roots of a polynomial: eigenvalues of its companion matrix.
 
-    Args: p: vector of coefficients, the highest power first. Returns: vector of the roots, complex
-    where some are; leading zeros give none, trailing ones roots at 0. Raises: ValueError (shape).
-    Waits for the device. Gradient: as of ``linalg.eigvals``.
+    Parameters
+    ----------
+    p : array_like
+        Vector of coefficients, the highest power first.
 
+    Returns
+    -------
+    ndarray
+        Vector of the roots, complex where some are complex. Leading zeros give no roots, and
+        trailing zeros give roots at 0.
+
+    Raises
+    ------
+    ValueError
+        The argument is not a vector.
+
+    Notes
+    -----
+    The gradient is that of `linalg.eigvals`.
+
+    The call waits for the device.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> sorted(cm.round(cm.roots([1.0, -3.0, 2.0]), 9).tolist())
     [1.0, 2.0]
@@ -280,27 +464,59 @@ def roots(p: Any) -> ndarray:
 
 
 def polyfit(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     deg: int,
     rcond: float | None = None,
     full: bool = False,
-    w: Any = None,
+    w: ArrayLike | None = None,
     cov: bool | str = False,
 ) -> Any:
-    """Coefficients of the polynomial of a degree that is nearest to points: least Σ w^2 (p(x) -
-    y)^2.
+    """Fit a polynomial of a degree to points by least squares: least Σ w^2 (p(x) - y)^2.
 
-    Args: x: vector (n,); y: vector (n,) or matrix (n, k), a column a polynomial; deg: degree >= 0;
-    rcond: singular values up to rcond times the largest count as 0, default n eps; full: also say
-    how well it went; w: weights (n,); cov: also the covariance of the coefficients, scaled so that
-    the residuals are as expected, or "unscaled". Returns: coefficients (deg + 1,) or (deg + 1, k);
-    with full (coefficients, residuals, rank, singular values, rcond) of the scaled matrix, as
-    ``linalg.lstsq`` gives them; with cov (coefficients, covariance (deg + 1, deg + 1[, k])).
-    Raises: ValueError (shapes, degree, too few points for a covariance). Warns
-    (numpy.exceptions.RankWarning) where the points do not determine the polynomial. Gradient: as of
-    ``linalg.lstsq``.
+    Least Σ w^2 (p(x) - y)^2.
 
+    Parameters
+    ----------
+    x : array_like of shape (n,)
+        Real coordinates of the points.
+    y : array_like of shape (n,) or (n, k)
+        Values at the points. Each column gives one polynomial.
+    deg : int
+        Degree of the polynomial, >= 0.
+    rcond : float, optional
+        Singular values up to `rcond` times the largest one count as 0. The default is n eps.
+    full : bool, default False
+        Whether the quality of the fit is returned as well.
+    w : array_like of shape (n,), optional
+        Weights of the residuals.
+    cov : bool or str, default False
+        Whether the covariance of the coefficients is returned as well. True scales it by the
+        residuals, "unscaled" does not.
+
+    Returns
+    -------
+    ndarray or tuple
+        Coefficients of shape (deg + 1,) or (deg + 1, k). With `full` the tuple (coefficients,
+        residuals, rank, singular values, rcond) of the scaled matrix, as ``linalg.lstsq`` gives
+        them. With `cov` the pair (coefficients, covariance), the latter of shape (deg + 1, deg +
+        1[, k]).
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other, the degree is negative, or there are too few points for a
+        covariance.
+
+    Notes
+    -----
+    The gradient is that of `linalg.lstsq`.
+
+    The function warns with numpy.exceptions.RankWarning where the points do not determine the
+    polynomial.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.round(cm.polyfit([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1), 6).tolist()
     [2.0, 1.0]
@@ -379,9 +595,22 @@ def _points(name: str, m: Any) -> int:
 def bartlett(m: int, /) -> ndarray:
     """The triangle window with m points.
 
-    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the
-    default floating- point dtype, symmetric about its middle. Gradient: none.
+    Parameters
+    ----------
+    m : int
+        Number of points. A number below 1 gives an empty array.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (m,), of the default floating-point dtype, symmetric about its middle.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.bartlett(3).tolist()
     [0.0, 1.0, 0.0]
@@ -392,9 +621,22 @@ def bartlett(m: int, /) -> ndarray:
 def hanning(m: int, /) -> ndarray:
     """The raised cosine window with m points: 0.5 + 0.5 cos(pi t), t from -1 to 1.
 
-    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the
-    default floating- point dtype, symmetric about its middle. Gradient: none.
+    Parameters
+    ----------
+    m : int
+        Number of points. A number below 1 gives an empty array.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (m,), of the default floating-point dtype, symmetric about its middle.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.round(cm.hanning(3), 9).tolist()
     [0.0, 1.0, 0.0]
@@ -405,9 +647,22 @@ def hanning(m: int, /) -> ndarray:
 def hamming(m: int, /) -> ndarray:
     """The window 0.54 + 0.46 cos(pi t), t from -1 to 1, with m points.
 
-    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the
-    default floating- point dtype, symmetric about its middle. Gradient: none.
+    Parameters
+    ----------
+    m : int
+        Number of points. A number below 1 gives an empty array.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (m,), of the default floating-point dtype, symmetric about its middle.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.round(cm.hamming(3), 9).tolist()
     [0.08, 1.0, 0.08]
@@ -418,9 +673,22 @@ def hamming(m: int, /) -> ndarray:
 def blackman(m: int, /) -> ndarray:
     """The window 0.42 + 0.5 cos(pi t) + 0.08 cos(2 pi t), t from -1 to 1, with m points.
 
-    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the
-    default floating- point dtype, symmetric about its middle. Gradient: none.
+    Parameters
+    ----------
+    m : int
+        Number of points. A number below 1 gives an empty array.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (m,), of the default floating-point dtype, symmetric about its middle.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.round(cm.blackman(3), 9).tolist()
     [-0.0, 1.0, -0.0]
@@ -430,13 +698,29 @@ def blackman(m: int, /) -> ndarray:
 
 @fast_path()
 def kaiser(m: int, beta: float, /) -> ndarray:
-    """The window I0(beta sqrt(1 - t^2)) / I0(beta), t from -1 to 1, with m points; I0 is the
-    modified Bessel function, computed in float64.
+    """Return the Kaiser window with m points.
 
-    Args: beta: shape of the window, a number; m: number of points; below 1 gives an empty array.
-    Returns: array of shape (m,), of the default floating-point dtype, symmetric about its middle.
-    Gradient: none.
+    I0(beta sqrt(1 - t^2)) / I0(beta), with t from -1 to 1. I0 is the modified Bessel function,
+    computed in float64.
 
+    Parameters
+    ----------
+    m : int
+        Number of points. A number below 1 gives an empty array.
+    beta : float
+        Shape parameter of the window.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (m,), of the default floating-point dtype, symmetric about its middle.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.round(cm.kaiser(3, 2.0), 6).tolist()
     [0.438676, 1.0, 0.438676]

@@ -17,6 +17,7 @@ from ..core.dispatch.op import Op
 from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
 from ..core.layout import Layout
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axis
+from ..core.typing import DeviceLike, DTypeLike
 from .creation import _allocated, _ramp
 from .shape import astype, broadcast_to, moveaxis, reshape
 
@@ -25,16 +26,45 @@ __all__ = ["arange", "linspace"]
 
 @fast_path()
 def arange(
-    start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None
+    start: Any,
+    stop: Any = None,
+    step: Any = 1,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
 ) -> ndarray:
     """Evenly spaced numbers: start, start + step, ... below ``stop``.
 
-    Args: start: first number, or the stop if it is the only one (then the first is 0); stop: not
-    reached; step: not 0; dtype: by default int64 for integers, else the default float; device:
-    where. Returns: shape ``(ceil((stop - start) / step),)``, or ``(0,)``. Raises: ValueError if
-    step is 0 or the length is not finite, TypeError for a bool dtype, OverflowError for integers
-    that the dtype does not hold (later ones wrap around if it is given).
+    Parameters
+    ----------
+    start : array_like
+        First number. If it is the only one given, it is `stop`, and the first number is 0.
+    stop : array_like, optional
+        End of the interval. The interval does not include it.
+    step : array_like, default 1
+        Distance between two neighbours, not 0.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is int64 for integers and the default float otherwise.
+    device : device_like, optional
+        Device of the result. The default is the default device.
 
+    Returns
+    -------
+    ndarray
+        Array of shape ``(ceil((stop - start) / step),)``, or ``(0,)``.
+
+    Raises
+    ------
+    ValueError
+        `step` is 0, or the length is not finite.
+    TypeError
+        The dtype is bool.
+    OverflowError
+        The dtype does not hold one of the first integers (later ones wrap around if a dtype is
+        given).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.arange(2, 8, 2)
     array([2, 4, 6])
@@ -101,22 +131,53 @@ def linspace(
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
-    device: Any = None,
+    device: DeviceLike | None = None,
 ) -> Any:
-    """``num`` evenly spaced numbers from ``start`` to ``stop``.
+    """Return ``num`` evenly spaced numbers from ``start`` to ``stop``.
 
-    out[i] = start + i * (stop - start) / (num - 1), the last one exactly ``stop``; without
-    ``endpoint`` the division is by ``num`` and ``stop`` is left out.
+    Out[i] = start + i * (stop - start) / (num - 1), and the last one is exactly ``stop``. Without
+    ``endpoint`` the division is by ``num``, and ``stop`` is not included.
 
-    Args: start, stop: numbers, or arrays that broadcast: then so many rows of numbers; num: how
-    many, >= 0; endpoint: end with ``stop``; retstep: return (array, step); dtype: default float
-    (complex for complex ends); axis: of the result for arrays. Raises: ValueError if num is
-    negative, TypeError if it is no integer, or for complex ends and a real dtype. Accuracy:
-    computed in the dtype itself (float32 for 16-bit floats). Gradient: of arrays, by its parts.
+    Parameters
+    ----------
+    start, stop : array_like
+        First and last number. Arrays broadcast and give one sequence for each element.
+    num : int, default 50
+        Number of elements, >= 0.
+    endpoint : bool, default True
+        Whether the sequence includes ``stop``.
+    retstep : bool, default False
+        Whether the result is the pair (array, step).
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the default float (complex if an end is complex).
+    axis : int, default 0
+        Axis of the result along which the sequences lie if the ends are arrays.
+    device : device_like, optional
+        Device of the result. The default is the default device.
 
+    Returns
+    -------
+    ndarray or tuple
+        The numbers, or with `retstep` the pair (array, step).
+
+    Raises
+    ------
+    ValueError
+        `num` is negative.
+    TypeError
+        `num` is not an integer, or an end is complex and the dtype is real.
+
+    Notes
+    -----
+    With respect to arrays, the gradient follows from those of the operations inside.
+
+    Accuracy: computed in the dtype itself (float32 for 16-bit floats).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linspace(0, 1, 5)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])

@@ -1,5 +1,5 @@
-"""Reductions: cards of the functions that turn axes into single numbers. Kernels:
-kernels/reduce/dispatch.py."""
+"""Reductions over axes: their ops, gradients and public functions. Definitions:
+core/specs/reductions.py; kernels: kernels/reduce/dispatch.py."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from ..core.devices import CPU
 from ..core.dispatch.checks import coerce, keeps_imaginary, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import ANY, COMPLEX, INEXACT, REAL, REAL_OR_BOOL, Op
+from ..core.specs import reductions as specs
+from ..core.specs.reduction import floating_dtype
+from ..core.typing import ArrayLike, DTypeLike
 from . import reduction_op
 from .elementwise import (
     abs,
@@ -33,7 +36,7 @@ from .elementwise import (
     spread_grad,
     sqrt,
 )
-from .reduction_op import _BOOL, _INT, Axis, Reduction, _total_dtype, kept_axes
+from .reduction_op import Axis, ReductionOp, _total_dtype, kept_axes
 from .shape import astype, broadcast_to, flip, permute_dims, reshape, span
 from .ufunc import SCALARS
 from .where import where as choose
@@ -209,14 +212,14 @@ def _middle(x: ndarray, axis: tuple) -> ndarray:
 def _norm_grad(
     g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **_: Any
 ) -> tuple[ndarray | None]:
-    if kind == "norm":
+    norm = specs.REDUCTIONS[kind]
+    if norm is specs.NORM:
         return (norm_grad(x, _spread(y, x.shape, axis), _spread(g, x.shape, axis)),)
-    if kind == "norm 0":
+    if norm is specs.NORM_0:
         return (None,)
-    return (
-        sign(x)
-        * (_spread(g, x.shape, axis) if kind == "norm 1" else _extreme_grad(g, y, abs(x), axis)),
-    )
+    if norm.chooses:
+        return (sign(x) * _extreme_grad(g, y, abs(x), axis),)
+    return (sign(x) * _spread(g, x.shape, axis),)
 
 
 def _power_norm_grad(
@@ -231,7 +234,7 @@ def _power_norm_grad(
 
 def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None) -> ndarray:
     """The mean of the elements that `where` does not leave out."""
-    kind = _mean_dtype(x, dtype) if dtype is not None else _floating_dtype(x.dtype)
+    kind = _mean_dtype(x, dtype) if dtype is not None else floating_dtype(x.dtype)
     x = astype(x, dtypes.compute_dtype(kind), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
     count = sum(mask, axis=axis, keepdims=keepdims)
@@ -259,7 +262,7 @@ def _variance_of(
 ) -> tuple[ndarray, np.dtype]:
     """That variance, not yet rounded to 16 bits; the dtype it has in the end."""
     x = _spread_in(name, x, dtype)
-    kind = _floating_dtype(x.dtype)
+    kind = floating_dtype(x.dtype)
     x = astype(x, dtypes.compute_dtype(kind), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
     x = choose(
@@ -310,47 +313,36 @@ def _std_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> 
     return astype(choose(equal_all, 0, sqrt(choose(equal_all, 1, variance))), kind, copy=False)
 
 
-_sum = Reduction(
-    "sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),), neutral=0, combine=add
+_sum = ReductionOp(
+    specs.SUM,
+    lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),),
+    combine=add,
+    widens=True,
 )
-_mean = Reduction("mean", _mean_grad, masked=_mean_of)
-_prod = Reduction(
-    "prod",
+_mean = ReductionOp(specs.MEAN, _mean_grad, masked=_mean_of, widens=True)
+_prod = ReductionOp(
+    specs.PROD,
     lambda g, _y, x, *, axis, dtype, **_: (_prod_grad(g, x, axis, dtype),),
-    neutral=1,
     combine=multiply,
+    widens=True,
 )
-_max = Reduction(
-    "max",
-    lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),),
-    chooses=True,
-    combine=maximum,
+_max = ReductionOp(
+    specs.MAX, lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), combine=maximum
 )
-_min = Reduction(
-    "min",
-    lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),),
-    chooses=True,
-    combine=minimum,
+_min = ReductionOp(
+    specs.MIN, lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), combine=minimum
 )
-_var, _std = (
-    Reduction("var", _var_grad, masked=_var_of),
-    Reduction("std", _std_grad, masked=_std_of),
-)
-_norm = Reduction("vector_norm", _norm_grad)
+_var = ReductionOp(specs.VAR, _var_grad, masked=_var_of)
+_std = ReductionOp(specs.STD, _std_grad, masked=_std_of)
+_norm = ReductionOp(specs.NORM, _norm_grad)
 _power_norm = Op(
     "power_norm", cpu="reduce.power_norm", cuda="reduce.power_norm.power_norm", vjp=_power_norm_grad
 )
-_argmax, _argmin = Reduction("argmax", chooses=True), Reduction("argmin", chooses=True)
-_any, _all = Reduction("any", neutral=0), Reduction("all", neutral=1)
-_count_nonzero = Reduction("count_nonzero", neutral=0)
+_argmax, _argmin = ReductionOp(specs.ARGMAX), ReductionOp(specs.ARGMIN)
+_any, _all = ReductionOp(specs.ANY), ReductionOp(specs.ALL)
+_count_nonzero = ReductionOp(specs.COUNT_NONZERO)
 
 # -------------------- checks
-
-
-def _floating_dtype(own: np.dtype) -> np.dtype:
-    """The dtype of a mean: the array's own, or the default floating-point dtype for integers and
-    bool."""
-    return dtypes.default_float() if own.kind in "biu" else own
 
 
 def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
@@ -372,27 +364,54 @@ def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
 @fast_path("x")
 @_sum.with_numpy_options
 def sum(
-    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike,
+    /,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
+    *,
+    keepdims: bool = False,
 ) -> ndarray:
     """Sum of the elements over the given axes: y = Σ x.
 
-    Args:
-        x: array of any shape, numeric or bool.
-        axis: int, tuple of ints, or None for all axes.
-        dtype: dtype of the result, in which the sum is taken (16-bit floats: in float32). By
-        default x's own; int64
-            for bool and signed, uint64 for unsigned integers.
-        keepdims: keep the reduced axes as axes of size 1.
-        out: array that the result is written into.
-        initial: number that is added to the result.
-        where: bool array that broadcasts to x's shape: elements that are left out where it is
-        False.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype of the result, in which the sum is computed (16-bit floats: in float32). The default
+        is x's dtype, or int64 for bool and signed and uint64 for unsigned integers.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    initial : scalar, optional
+        Number that is added to the result.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
-    Returns: array of `dtype`, x's shape without the reduced axes. The sum of no elements is 0.
-    Raises: TypeError (dtype), ValueError (axis out of range or repeated).
-    Gradient: g, repeated along the reduced axes.
+    Returns
+    -------
+    ndarray
+        Array of `dtype`, of x's shape without the reduced axes. The sum of no elements is 0.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
+    The gradient is g, repeated along the reduced axes.
+
     Accuracy: partial sums are combined in a tree of fixed shape; repeated calls agree bit for bit.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.sum([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
     [4.0, 6.0]
@@ -412,17 +431,54 @@ def sum(
 @fast_path("x")
 @_prod.with_numpy_options
 def prod(
-    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike,
+    /,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
+    *,
+    keepdims: bool = False,
 ) -> ndarray:
     """Product of the elements over the given axes: y = Π x.
 
-    Args: x, axis, dtype, keepdims, out, where: as for `sum`; initial: number that multiplies the
-    result. Returns: array of `dtype`. The product of no elements is 1. Raises: TypeError (dtype),
-    ValueError (axis out of range or repeated). Gradient: g times the product of the other elements,
-    where elements are 0, too, and where the product of all is beyond the
-        dtype: of running products from both ends, which must not be (of 16-bit floats: beyond
-        float32).
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype of the result, in which the sum is computed (16-bit floats: in float32). The default
+        is x's dtype, or int64 for bool and signed and uint64 for unsigned integers.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    initial : scalar, optional
+        Number that multiplies the result.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
+    Returns
+    -------
+    ndarray
+        Array of `dtype`. The product of no elements is 1.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
+    The gradient is g times the product of the other elements, also where elements are 0, and also
+    where the product of all exceeds the dtype: the running products from both ends must not exceed
+    it (for 16-bit floats: exceed float32).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.prod([[1, 2], [3, 4]], axis=1).tolist()
     [2, 12]
@@ -434,21 +490,50 @@ def prod(
 @fast_path("x")
 @_mean.with_numpy_options
 def mean(
-    x: Any, /, axis: Axis = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike,
+    /,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
+    *,
+    keepdims: bool = False,
 ) -> ndarray:
     """Arithmetic mean over the given axes: y = Σ x / n.
 
-    Args: x: array of any shape, numeric or bool; dtype: converted to first if given; axis,
-    keepdims, out, where: as for
-        `sum`.
-    Returns: array of x's dtype; of the default floating-point dtype (float64) for integers and
-    bool. The mean of no
-        elements is NaN.
-    Raises: TypeError (dtype; one in which complex numbers would lose their imaginary parts),
-    ValueError (axis out of range
-        or repeated).
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype to which the elements are converted first.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
+
+    Returns
+    -------
+    ndarray
+        Array of x's dtype, or of the default floating-point dtype (float64) for integers and bool.
+        The mean of no elements is NaN.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported, or complex numbers would lose their imaginary parts.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
     Gradient: g / n, repeated along the reduced axes.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.mean([1, 2, 4, 5]))
     3.0
@@ -467,55 +552,75 @@ def mean(
         x = astype(x, wide, copy=False)
         if x.dtype not in INEXACT:  # the mean of whole numbers as a whole number, as in NumPy
             return astype(mean(x, axis, keepdims=keepdims), x.dtype)
-    layout = x._layout
-    return _mean.reduce(
-        x,
-        axis,
-        keepdims,
-        _floating_dtype(layout.dtype),
-        out,
-        shape=() if x._node is None else layout.shape,
-    )
+    shape = () if x._node is None else x._layout.shape
+    return _mean.reduce(x, axis, keepdims, out=out, shape=shape)
 
 
 @fast_path("x")
 @_var.with_numpy_options
 @speaks_for("var")
 def var(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
     ddof: float | None = None,
     *,
     correction: float | None = None,
     keepdims: bool = False,
-    mean: Any = None,
+    mean: ArrayLike | None = None,
 ) -> ndarray:
     """Variance over the given axes: y = Σ (x - mean)^2 / (n - correction).
 
-    Args:
-        x: array of any shape, numeric or bool; of complex numbers |x - mean|^2 is meant.
-        axis, keepdims, out, where: as for `sum`.
-        dtype: converted to first if given.
-        correction: degrees of freedom to subtract: 0 (default) for the population's variance, 1 for
-        the unbiased
-            estimate from a sample. `ddof` is NumPy's name of the same argument.
-        mean: the mean, if it is known already, with the reduced axes kept. It saves nothing here:
-        one pass gives both.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape. Complex numbers contribute |x - mean|^2.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype to which the elements are converted first.
+    out : ndarray, optional
+        Array that receives the result.
+    ddof : float, optional
+        NumPy's name of `correction`.
+    correction : float, optional
+        Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
+        estimate from a sample. The default is 0.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    mean : array_like, optional
+        The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
+        both.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
-    Returns: array of `dtype`, or of x's dtype; of the default floating-point dtype (float64) for
-    integers and bool. A `mean`
-        that is an array of a wider dtype widens it where no dtype is given. NaN or infinite if n <=
-        correction.
-    Raises: TypeError (dtype: no floating-point one, or one in which complex numbers would lose
-    their imaginary parts),
-        ValueError (axis; correction and ddof together).
+    Returns
+    -------
+    ndarray
+        Array of `dtype`, or of x's dtype, or of the default floating-point dtype (float64) for
+        integers and bool. A `mean` that is an array of a wider dtype widens the result where no
+        `dtype` is given. The result is NaN or infinite if n <= correction.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not floating-point, or complex numbers would lose their imaginary parts.
+    ValueError
+        An axis is out of range or occurs twice, or both `correction` and `ddof` are given.
+
+    Notes
+    -----
     Gradient: g 2 (x - mean) / (n - correction).
-    Source: Chan, Golub, LeVeque (1979), Updating formulae and a pairwise algorithm for computing
-    sample variances.
 
+    References
+    ----------
+    .. [1] Chan, Golub, LeVeque (1979), Updating formulae and a pairwise algorithm for computing
+       sample variances.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.var([1.0, 2.0, 3.0, 6.0], correction=1))
     4.666666666666667
@@ -525,38 +630,69 @@ def var(
         return _var_of(
             x, True, axis, keepdims, dtype=dtype, correction=correction, ddof=ddof, mean=mean
         )
-    return _var.reduce(
-        x,
-        axis,
-        keepdims,
-        _floating_dtype(x.dtype),
-        out,
-        correction=_freedom("var", correction, ddof),
-    )
+    return _var.reduce(x, axis, keepdims, out=out, correction=_freedom("var", correction, ddof))
 
 
 @fast_path("x")
 @_std.with_numpy_options
 @speaks_for("std")
 def std(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
     ddof: float | None = None,
     *,
     correction: float | None = None,
     keepdims: bool = False,
-    mean: Any = None,
+    mean: ArrayLike | None = None,
 ) -> ndarray:
     """Standard deviation over the given axes: the root of `var`.
 
-    Args: x, axis, dtype, correction, ddof, keepdims, mean, out, where: as for `var`.
-    Returns: as for `var`.
-    Raises: as for `var`.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array of any shape. Complex numbers contribute |x - mean|^2.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    dtype : dtype_like, optional
+        Dtype to which the elements are converted first.
+    out : ndarray, optional
+        Array that receives the result.
+    ddof : float, optional
+        NumPy's name of `correction`.
+    correction : float, optional
+        Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
+        estimate from a sample. The default is 0.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    mean : array_like, optional
+        The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
+        both.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
+
+    Returns
+    -------
+    ndarray
+        Array of `dtype`, or of x's dtype, or of the default floating-point dtype (float64) for
+        integers and bool. A `mean` that is an array of a wider dtype widens the result where no
+        `dtype` is given. The result is NaN or infinite if n <= correction.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not floating-point, or complex numbers would lose their imaginary parts.
+    ValueError
+        An axis is out of range or occurs twice, or both `correction` and `ddof` are given.
+
+    Notes
+    -----
     Gradient: g (x - mean) / (y (n - correction)), and 0 where all elements are equal.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.std([1.0, 3.0]))
     1.0
@@ -566,35 +702,31 @@ def std(
         return _std_of(
             x, True, axis, keepdims, dtype=dtype, correction=correction, ddof=ddof, mean=mean
         )
-    return _std.reduce(
-        x,
-        axis,
-        keepdims,
-        _floating_dtype(x.dtype),
-        out,
-        correction=_freedom("std", correction, ddof),
-    )
+    return _std.reduce(x, axis, keepdims, out=out, correction=_freedom("std", correction, ddof))
 
 
 def vector_length(
-    name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, kind: str = "norm"
+    name: str,
+    x: ndarray,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    norm: specs.Norm = specs.NORM,
 ) -> ndarray:
-    """The root of the sum of squared absolute values: what `linalg.vector_norm` and `matrix_norm`
-    share; or what else `kind` (kernels/lib/accumulators.py) makes of absolute values in one
-    pass."""
-    if "inf" in kind and 0 in [x.shape[i] for i in axes]:
-        if kind == "norm -inf":
+    """A norm that one pass over absolute values computes; by default the root of the sum of their
+    squares, which `linalg.vector_norm` and `matrix_norm` share."""
+    if norm.chooses and 0 in [x.shape[i] for i in axes]:
+        if norm is specs.NORM_MINUS_INF:
             raise ValueError(
                 f"{name}: no elements to choose from along axes {axes} of an array of shape "
                 f"{x.shape}"
             )
-        kind = "norm 1"  # no size is larger than 0
+        norm = specs.NORM_1  # no absolute value is larger than 0
     return _norm(
         x,
-        kind=kind,
+        kind=norm.name,
         axis=axes,
         keepdims=kept_axes(name, keepdims, x),
-        dtype=dtypes.real_dtype(_floating_dtype(x.dtype)),
+        dtype=norm.result(x.dtype),
     )
 
 
@@ -603,66 +735,148 @@ def vector_length(
 
 @fast_path("x")
 @_max.with_numpy_options
-def max(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+def max(
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+) -> ndarray:
     """Largest element over the given axes; NaN if there is one.
 
-    Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims, out: as
-    for `sum`;
-        initial: number to choose from as well; where: elements to choose from (wants an initial
-        value).
-    Returns: array of x's dtype.
-    Raises: TypeError (dtype), ValueError (axis; no elements).
-    Gradient: g, shared equally among the elements that equal the result.
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array with at least one element along the axes.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    initial : scalar, optional
+        Number that takes part in the comparison as one more element.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape and selects the elements that take part. It needs an
+        `initial` value.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range, or there are no elements.
+
+    Notes
+    -----
+    The gradient is g, shared equally among the elements that equal the result.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.max([[1, 5], [7, 3]], axis=0).tolist()
     [7, 5]
     """
     x = require("max", x, REAL_OR_BOOL)
-    return _max.reduce(x, axis, keepdims, x.dtype, out)
+    return _max.reduce(x, axis, keepdims, out=out)
 
 
 @fast_path("x")
 @_min.with_numpy_options
-def min(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+def min(
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+) -> ndarray:
     """Smallest element over the given axes; NaN if there is one.
 
-    Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims, out: as
-    for `sum`;
-        initial: number to choose from as well; where: elements to choose from (wants an initial
-        value).
-    Returns: array of x's dtype.
-    Raises: TypeError (dtype), ValueError (axis; no elements).
-    Gradient: g, shared equally among the elements that equal the result.
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array with at least one element along the axes.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    initial : scalar, optional
+        Number that takes part in the comparison as one more element.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape and selects the elements that take part. It needs an
+        `initial` value.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range, or there are no elements.
+
+    Notes
+    -----
+    The gradient is g, shared equally among the elements that equal the result.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.min([[1, 5], [7, 3]], axis=1).tolist()
     [1, 3]
     """
     x = require("min", x, REAL_OR_BOOL)
-    return _min.reduce(x, axis, keepdims, x.dtype, out)
+    return _min.reduce(x, axis, keepdims, out=out)
 
 
-def _position(op: Reduction, x: Any, axis: int | None, out: Any, keepdims: bool) -> ndarray:
+def _position(op: ReductionOp, x: Any, axis: int | None, out: Any, keepdims: bool) -> ndarray:
     name = op.name
     x = require(name, x, REAL_OR_BOOL)
     if isinstance(axis, (tuple, list)):
         raise TypeError(f"{name}: axis must be one integer or None, got {axis!r}")
-    return op.reduce(x, axis, keepdims, _INT, out)
+    return op.reduce(x, axis, keepdims, out=out)
 
 
 @fast_path("x")
 @_argmax.with_numpy_options
 def argmax(
-    x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: int | None = None, out: ndarray | None = None, *, keepdims: bool = False
 ) -> ndarray:
-    """Index of the first largest element along an axis, or in the flattened array; of the first NaN
-    if there is one.
+    """Return the index of the first largest element along an axis or in the flattened array.
 
-    Args: x: array, real or bool; axis: int, or None for the flattened array; keepdims, out: as for
-    `sum`. Returns: int64 array. Raises: TypeError (dtype; several axes), ValueError (axis; no
-    elements). Gradient: none (the result is a constant).
+    If there is a NaN, it is the index of the first NaN.
 
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    axis : int, optional
+        Axis of the operation. None takes the flattened array.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+
+    Returns
+    -------
+    ndarray
+        In int64 array.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported, or there are several axes.
+    ValueError
+        The axis is out of range, or there are no elements.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.argmax([[1, 5], [7, 3]], axis=1).tolist()
     [1, 0]
@@ -673,15 +887,41 @@ def argmax(
 @fast_path("x")
 @_argmin.with_numpy_options
 def argmin(
-    x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: int | None = None, out: ndarray | None = None, *, keepdims: bool = False
 ) -> ndarray:
-    """Index of the first smallest element along an axis, or in the flattened array; of the first
-    NaN if there is one.
+    """Return the index of the first smallest element along an axis or in the flattened array.
 
-    Args: x: array, real or bool; axis: int, or None for the flattened array; keepdims, out: as for
-    `sum`. Returns: int64 array. Raises: TypeError (dtype; several axes), ValueError (axis; no
-    elements). Gradient: none (the result is a constant).
+    If there is a NaN, it is the index of the first NaN.
 
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    axis : int, optional
+        Axis of the operation. None takes the flattened array.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+
+    Returns
+    -------
+    ndarray
+        In int64 array.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported, or there are several axes.
+    ValueError
+        The axis is out of range, or there are no elements.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> int(cm.argmin([3.0, 1.0, 2.0, 1.0]))
     1
@@ -694,58 +934,140 @@ def argmin(
 
 @fast_path("x")
 @_any.with_numpy_options
-def any(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+def any(
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+) -> ndarray:
     """Whether any element is not zero (NaN is not zero), over the given axes.
 
-    Args: x: array of any shape and dtype; axis, keepdims, out, where: as for `sum`.
-    Returns: bool array; False for no elements.
-    Raises: TypeError (no array), ValueError (axis out of range or repeated).
-    Gradient: none (the result is a constant).
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
+    Returns
+    -------
+    ndarray
+        Bool array. The result over no elements is False.
+
+    Raises
+    ------
+    TypeError
+        `x` is not an array.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.any([[0, 1], [0, 0]], axis=1).tolist()
     [True, False]
     """
     x = require("any", x, ANY)
-    return _any.reduce(x, axis, keepdims, _BOOL, out)
+    return _any.reduce(x, axis, keepdims, out=out)
 
 
 @fast_path("x")
 @_all.with_numpy_options
-def all(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+def all(
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+) -> ndarray:
     """Whether no element is zero (NaN is not zero), over the given axes.
 
-    Args: x: array of any shape and dtype; axis, keepdims, out, where: as for `sum`.
-    Returns: bool array; True for no elements.
-    Raises: TypeError (no array), ValueError (axis out of range or repeated).
-    Gradient: none (the result is a constant).
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
+    Returns
+    -------
+    ndarray
+        Bool array. The result over no elements is True.
+
+    Raises
+    ------
+    TypeError
+        `x` is not an array.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.all([[2, 1], [0, 1]], axis=1).tolist()
     [True, False]
     """
     x = require("all", x, ANY)
-    return _all.reduce(x, axis, keepdims, _BOOL, out)
+    return _all.reduce(x, axis, keepdims, out=out)
 
 
 @fast_path("x")
 @_count_nonzero.with_numpy_options
 def count_nonzero(
-    x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
 ) -> ndarray:
     """Number of elements that are not zero (NaN is not zero), over the given axes.
 
-    Args: x: array of any shape and dtype; axis, keepdims, out, where: as for `sum`.
-    Returns: int64 array.
-    Raises: TypeError (no array), ValueError (axis out of range or repeated).
-    Gradient: none (the result is a constant).
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    where : array_like, default True
+        Bool array that broadcasts to x's shape. Elements at which it is False are left out.
 
+    Returns
+    -------
+    ndarray
+        In int64 array.
+
+    Raises
+    ------
+    TypeError
+        `x` is not an array.
+    ValueError
+        An axis is out of range or occurs twice.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> int(cm.count_nonzero([0.0, 1.5, -2.0]))
     2
     """
     x = require("count_nonzero", x, ANY)
-    return _count_nonzero.reduce(x, axis, keepdims, _INT, out)
+    return _count_nonzero.reduce(x, axis, keepdims, out=out)
 
 
 amax, amin = max, min  # NumPy's names of the same functions

@@ -1,4 +1,5 @@
-"""The card of a reduction: NumPy's options of such functions."""
+"""The op of a reduction, with NumPy's options of such functions. What a reduction computes is
+defined in core/specs/reductions.py."""
 
 from __future__ import annotations
 
@@ -16,23 +17,21 @@ from ..core.asarray import asarray
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, require
 from ..core.dispatch.op import BOOLEAN, INEXACT, NUMERIC, Op
 from ..core.shapes import broadcast_shapes, normalize_axes
+from ..core.specs.reduction import Reduction, total_dtype
 from .index import _value
 from .out_argument import deliver, target_of
 from .shape import astype, broadcast_to
 from .where import where as choose
 
-_INT, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
-
-
 Axis = int | Sequence[int] | None
+_ANNOTATIONS = {"out": "ndarray | None", "initial": "Scalar | None", "where": "ArrayLike"}
 
 _ALL_AXES = tuple([tuple(range(n)) for n in range(65)])  # NumPy's arrays have at most 64 dimensions
 
 
 def kept_axes(name: str, keepdims: Any, x: ndarray) -> bool:
-    """Whether reduced axes are kept: True, False or an integer, as NumPy has it, whose argmax takes
-    anything."""
-    if not hasattr(keepdims, "__index__") and name not in ("argmax", "argmin"):
+    """Whether reduced axes are kept: True, False or an integer, as in NumPy."""
+    if not hasattr(keepdims, "__index__"):
         raise TypeError(
             f"{name}: wants keepdims True or False, got {keepdims!r} for an array of shape "
             f"{x.shape}"
@@ -59,26 +58,37 @@ def _first(name: str, initial: Any, result: ndarray) -> ndarray:
     )
 
 
-class Reduction(Op):
-    """The card of a reduction, with what NumPy's options of its public function need."""
+class ReductionOp(Op):
+    """The op of a reduction, with NumPy's options of its public function.
+
+    Parameters
+    ----------
+    reduction : Reduction
+        Its definition (core/specs/reductions.py).
+    vjp : callable or None
+        Its gradient rule.
+    combine : callable or None
+        Combines a result and an initial value: the function has NumPy's `initial`.
+    masked : callable or None
+        (x, where, axis, keepdims, **more): the reduction of the elements that are not left out,
+        where no neutral number can stand for the others.
+    widens : bool
+        It is computed in the dtype of `out`, if that is wider.
+    """
 
     def __init__(
         self,
-        name: str,
+        reduction: Reduction,
         vjp: Callable | None = None,
         *,
-        chooses: bool = False,
-        neutral: int | None = None,
         combine: Callable | None = None,
         masked: Callable | None = None,
+        widens: bool = False,
     ):
-        super().__init__(name, cpu="reduce.reduce", cuda="reduce.dispatch.plan", vjp=vjp)
-        self.chooses = chooses  # an element, of which there must be one
-        # the number that changes nothing: what `where=` puts in the place of elements it leaves out
-        self.neutral = neutral
-        self.combine = combine  # of a result and an initial value
-        # (x, where, axis, keepdims, **more): the reduction of the elements that are not left out
-        self.masked = masked
+        super().__init__(reduction.op, cpu="reduce.reduce", cuda="reduce.dispatch.plan", vjp=vjp)
+        self.reduction = reduction
+        self.chooses, self.neutral = reduction.chooses, reduction.neutral
+        self.combine, self.masked, self.widens = combine, masked, widens
 
     def with_numpy_options(self, function: Callable[..., ndarray]) -> Callable[..., ndarray]:
         """A public function of this card with NumPy's `initial` and `where` as well, where the
@@ -114,7 +124,12 @@ class Reduction(Op):
             parameters=[
                 *signature.parameters.values(),
                 *[
-                    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+                    inspect.Parameter(
+                        name,
+                        inspect.Parameter.KEYWORD_ONLY,
+                        default=default,
+                        annotation=_ANNOTATIONS.get(name, inspect.Parameter.empty),
+                    )
                     for name, default in further.items()
                 ],
             ]
@@ -167,11 +182,7 @@ class Reduction(Op):
             axes = axes_of(self.name, axis, x.ndim)
             shape = tuple([builtins.max(n, 1) if i in axes else n for i, n in enumerate(x.shape)])
             x = broadcast_to(_first(self.name, initial, x), shape)
-        if out is not None and self.name in (
-            "sum",
-            "prod",
-            "mean",
-        ):  # computed in out's dtype, if that is wider
+        if out is not None and self.widens:
             wide = target_of(self.name, out).dtype
             if wide != x.dtype and wide in INEXACT and dtypes.promote(x.dtype, wide) == wide:
                 more["dtype"] = more.get("dtype") or wide
@@ -197,20 +208,31 @@ class Reduction(Op):
         x: ndarray,
         axis: Axis,
         keepdims: bool,
-        dtype: np.dtype,
+        dtype: np.dtype | None = None,
         out: ndarray | None = None,
         **more: Any,
     ) -> ndarray:
-        """The op itself; written into `out`, if that can be done at once."""
+        """The op itself; written into `out`, if that can be done at once. dtype: of the result, by
+        default what the definition says."""
         axes = axes_of(self.name, axis, x.ndim)
-        if type(keepdims) is not bool:
-            keepdims = kept_axes(self.name, keepdims, x)
+        if type(keepdims) is not bool:  # NumPy's argmax takes anything
+            keepdims = (
+                bool(keepdims) if self.reduction.places else kept_axes(self.name, keepdims, x)
+            )
+        if dtype is None:
+            dtype = self.reduction.result(x.dtype)
         if self.chooses and 0 in [x.shape[i] for i in axes]:
             raise ValueError(
                 f"{self.name}: no elements to choose from along axes {axes} of an array of shape "
                 f"{x.shape}"
             )
-        params = {"kind": self.name, "axis": axes, "keepdims": keepdims, "dtype": dtype, **more}
+        params = {
+            "kind": self.reduction.name,
+            "axis": axes,
+            "keepdims": keepdims,
+            "dtype": dtype,
+            **more,
+        }
         if out is not None and self.into((x,), out, **params):
             return out
         return self(x, **params)
@@ -232,6 +254,4 @@ def _total_dtype(name: str, own: np.dtype, dtype: Any) -> np.dtype:
         if own.kind == "c" and kind.kind != "c":
             raise TypeError(f"{name}: the result of {own} arrays is complex, got dtype {kind}")
         return kind
-    if own.kind in "bi":
-        return _INT
-    return np.dtype(np.uint64) if own.kind == "u" else own
+    return total_dtype(own)

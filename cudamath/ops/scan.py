@@ -1,5 +1,5 @@
-"""Running totals along an axis: sums, products, maxima, minima. Kernels:
-kernels/scan/dispatch.py."""
+"""Running totals along an axis: sums, products, maxima, minima. Definitions: core/specs/scans.py;
+kernels: kernels/scan/dispatch.py."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import INEXACT, NUMERIC, REAL_OR_BOOL
 from ..core.shapes import normalize_axis
+from ..core.specs.scans import SCANS, Product
+from ..core.typing import ArrayLike, DTypeLike
 from .creation import full
 from .elementwise import conj, equal, isnan
 from .index import _along_grad
@@ -111,16 +113,17 @@ def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: int) -> ndarray:
 def _scan_grad(
     g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: int, dtype: np.dtype
 ) -> tuple:
-    if kind in ("max", "min", "nanmax", "nanmin"):
+    scan = SCANS[kind]
+    if scan.chooses:
         return (_extreme_grad(g, y, x, axis),)
-    if kind == "sum":
-        out = _from_behind(g, axis)
-    elif kind == "nansum":
-        out = where(isnan(x), 0, _from_behind(g, axis))
-    elif kind == "prod":
-        out = _prod_grad(g, y, x, axis, dtype)
+    lost = isnan(x) if scan.skips_nan else None
+    if isinstance(scan, Product):
+        factors = x if lost is None else where(lost, 1, x)
+        out = _prod_grad(g, y, factors, axis, dtype)
     else:
-        out = where(isnan(x), 0, _prod_grad(g, y, where(isnan(x), 1, x), axis, dtype))
+        out = _from_behind(g, axis)
+    if lost is not None:
+        out = where(lost, 0, out)
     return (out if out.dtype == x.dtype else astype(out, x.dtype),)
 
 
@@ -150,24 +153,48 @@ def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any, out: Any 
 
 
 @fast_path("x")
-def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:
+def cumsum(
+    x: ArrayLike,
+    /,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
+) -> ndarray:
     """Running sums along an axis: y[i] = x[0] + ... + x[i].
 
-    Args:
-        x: array, numeric or bool.
-        axis: the axis; None ravels x first.
-        dtype: dtype of the result, in which sums are taken (16-bit floats: in float32). By default
-        x's own; int64 for
-            bool and signed, uint64 for unsigned integers.
-        out: array that the result is written into.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array.
+    axis : int, optional
+        Axis of the operation. None flattens `x` first.
+    dtype : dtype_like, optional
+        Dtype of the result, in which the sums are computed (16-bit floats: in float32). The default
+        is x's dtype, or int64 for bool and signed and uint64 for unsigned integers.
+    out : ndarray, optional
+        Array that receives the result.
 
-    Returns: array of x's shape (of one dimension if axis is None).
-    Raises: TypeError (dtype), ValueError (axis out of range).
-    Gradient: running sums of g from the end.
+    Returns
+    -------
+    ndarray
+        Array of x's shape (of one dimension if axis is None).
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range.
+
+    Notes
+    -----
+    The gradient is the running sums of g from the end.
+
     Accuracy: on a GPU sums are taken of parts of fixed length, and then of these: repeated calls
-    agree bit for bit, and
-        errors are smaller than those of one addition after another.
+    agree bit for bit, and errors are smaller than those of one addition after another.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cumsum([1, 2, 3]).tolist()
     [1, 3, 6]
@@ -176,14 +203,46 @@ def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = Non
 
 
 @fast_path("x")
-def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:
+def cumprod(
+    x: ArrayLike,
+    /,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
+) -> ndarray:
     """Running products along an axis: y[i] = x[0] ... x[i].
 
-    Args: x, axis, dtype, out: as for `cumsum`.
-    Returns: as `cumsum`. Raises: as `cumsum`.
-    Gradient: exact where factors are 0 as well, and, of float32 and narrower numbers, where
-    products are beyond the dtype.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array.
+    axis : int, optional
+        Axis of the operation. None flattens `x` first.
+    dtype : dtype_like, optional
+        Dtype of the result, in which the sums are computed (16-bit floats: in float32). The default
+        is x's dtype, or int64 for bool and signed and uint64 for unsigned integers.
+    out : ndarray, optional
+        Array that receives the result.
 
+    Returns
+    -------
+    ndarray
+        Array of x's shape (of one dimension if axis is None).
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range.
+
+    Notes
+    -----
+    The gradient is exact also where factors are 0, and, for float32 and narrower numbers, where
+    products exceed the dtype.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cumprod([[1, 2], [3, 4]], axis=0).tolist()
     [[1, 2], [3, 8]]
@@ -192,12 +251,45 @@ def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = No
 
 
 @fast_path("x")
-def nancumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:
+def nancumsum(
+    x: ArrayLike,
+    /,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
+) -> ndarray:
     """Running sums along an axis in which NaN counts as 0.
 
-    Args: x, axis, dtype, out: as for `cumsum`.
-    Returns: as `cumsum`. Raises: as `cumsum`. Gradient: as `cumsum`; 0 for a NaN.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array.
+    axis : int, optional
+        Axis of the operation. None flattens `x` first.
+    dtype : dtype_like, optional
+        Dtype of the result, in which the sums are computed (16-bit floats: in float32). The default
+        is x's dtype, or int64 for bool and signed and uint64 for unsigned integers.
+    out : ndarray, optional
+        Array that receives the result.
 
+    Returns
+    -------
+    ndarray
+        Array of x's shape (of one dimension if axis is None).
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range.
+
+    Notes
+    -----
+    The gradient is that of `cumsum`, and 0 for a NaN.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.nancumsum([1.0, float("nan"), 2.0]).tolist()
     [1.0, 1.0, 3.0]
@@ -206,12 +298,45 @@ def nancumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = 
 
 
 @fast_path("x")
-def nancumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:
+def nancumprod(
+    x: ArrayLike,
+    /,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
+) -> ndarray:
     """Running products along an axis in which NaN counts as 1.
 
-    Args: x, axis, dtype, out: as for `cumsum`.
-    Returns: as `cumsum`. Raises: as `cumsum`. Gradient: as `cumprod`; 0 for a NaN.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array.
+    axis : int, optional
+        Axis of the operation. None flattens `x` first.
+    dtype : dtype_like, optional
+        Dtype of the result, in which the sums are computed (16-bit floats: in float32). The default
+        is x's dtype, or int64 for bool and signed and uint64 for unsigned integers.
+    out : ndarray, optional
+        Array that receives the result.
 
+    Returns
+    -------
+    ndarray
+        Array of x's shape (of one dimension if axis is None).
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range.
+
+    Notes
+    -----
+    The gradient is that of `cumprod`, and 0 for a NaN.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.nancumprod([2.0, float("nan"), 3.0]).tolist()
     [2.0, 2.0, 6.0]
@@ -237,33 +362,54 @@ def _standard(
         return out
     axis = normalize_axis(name, axis, x.ndim)
     shape = tuple([1 if i == axis else n for i, n in enumerate(x.shape)])
-    return concat(
-        [full(shape, 0 if kind == "sum" else 1, out.dtype, device=x.device), out], axis=axis
-    )
+    return concat([full(shape, SCANS[kind].neutral, out.dtype, device=x.device), out], axis=axis)
 
 
 @fast_path("x")
 def cumulative_sum(
-    x: Any,
+    x: ArrayLike,
     /,
     *,
     axis: int | None = None,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
     include_initial: bool = False,
 ) -> ndarray:
     """Running sums along an axis, as the array API has them.
 
-    Args:
-        x: numeric array of at least 1 dimension.
-        axis: the axis; may be left out if there is only one.
-        dtype: as for `cumsum`.
-        out: array that the result is written into.
-        include_initial: begin with 0, the sum of no elements: the axis becomes longer by one.
+    Parameters
+    ----------
+    x : array_like
+        Numeric array of at least 1 dimension.
+    axis : int, optional
+        Axis of the operation. It may be omitted for an array of one dimension.
+    dtype : dtype_like, optional
+        Dtype of the result, in which the sums are computed (16-bit floats: in float32). The default
+        is x's dtype, or int64 for bool and signed and uint64 for unsigned integers.
+    out : ndarray, optional
+        Array that receives the result.
+    include_initial : bool, default False
+        Whether the result begins with 0, the sum of no elements, which makes the axis longer by
+        one.
 
-    Returns: array of x's shape but for that. Raises: TypeError (dtype), ValueError (axis).
-    Gradient: as `cumsum`.
+    Returns
+    -------
+    ndarray
+        Array of x's shape except for that length.
 
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range.
+
+    Notes
+    -----
+    The gradient is that of `cumsum`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cumulative_sum([1, 2, 3], include_initial=True).tolist()
     [0, 1, 3, 6]
@@ -273,19 +419,47 @@ def cumulative_sum(
 
 @fast_path("x")
 def cumulative_prod(
-    x: Any,
+    x: ArrayLike,
     /,
     *,
     axis: int | None = None,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: ndarray | None = None,
     include_initial: bool = False,
 ) -> ndarray:
     """Running products along an axis, as the array API has them.
 
-    Args: x, axis, dtype, out, include_initial (begin with 1): as for `cumulative_sum`.
-    Returns: as `cumulative_sum`. Raises: as `cumulative_sum`. Gradient: as `cumprod`.
+    Parameters
+    ----------
+    x : array_like
+        (begin with 1) as for `cumulative_sum`.
+    axis : int, optional
+        (begin with 1) as for `cumulative_sum`.
+    dtype : dtype_like, optional
+        (begin with 1) as for `cumulative_sum`.
+    out : ndarray, optional
+        (begin with 1) as for `cumulative_sum`.
+    include_initial : bool, default False
+        (begin with 1) as for `cumulative_sum`.
 
+    Returns
+    -------
+    ndarray
+        Array of x's shape except for that length.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range.
+
+    Notes
+    -----
+    The gradient is that of `cumprod`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cumulative_prod([2, 3], include_initial=True).tolist()
     [1, 2, 6]
@@ -304,13 +478,34 @@ def _extreme(name: str, kind: str, x: Any, axis: int | None) -> ndarray:
 
 
 @fast_path("x")
-def cummax(x: Any, /, axis: int | None = None) -> ndarray:
+def cummax(x: ArrayLike, /, axis: int | None = None) -> ndarray:
     """Running maxima along an axis (np.maximum.accumulate): from a NaN on everything is NaN.
 
-    Args: x: array, real or bool; axis: the axis, None ravels x first.
-    Returns: array of x's dtype. Raises: TypeError (complex), ValueError (axis out of range).
-    Gradient: to the element that is the maximum; of equal ones to the last so far.
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    axis : int, optional
+        Axis of the operation. None flattens `x` first.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Raises
+    ------
+    TypeError
+        The array is complex.
+    ValueError
+        The axis is out of range.
+
+    Notes
+    -----
+    The gradient goes to the element that is the maximum, and of equal ones to the last so far.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cummax([1, 3, 2, 5]).tolist()
     [1, 3, 3, 5]
@@ -319,12 +514,34 @@ def cummax(x: Any, /, axis: int | None = None) -> ndarray:
 
 
 @fast_path("x")
-def cummin(x: Any, /, axis: int | None = None) -> ndarray:
+def cummin(x: ArrayLike, /, axis: int | None = None) -> ndarray:
     """Running minima along an axis (np.minimum.accumulate): from a NaN on everything is NaN.
 
-    Args: x, axis: as for `cummax`.
-    Returns: as `cummax`. Raises: as `cummax`. Gradient: as `cummax`.
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    axis : int, optional
+        Axis of the operation. None flattens `x` first.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Raises
+    ------
+    TypeError
+        The array is complex.
+    ValueError
+        The axis is out of range.
+
+    Notes
+    -----
+    The gradient is that of `cummax`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cummin([3, 1, 2]).tolist()
     [3, 1, 1]
@@ -333,13 +550,36 @@ def cummin(x: Any, /, axis: int | None = None) -> ndarray:
 
 
 @fast_path("x")
-def nancummax(x: Any, /, axis: int | None = None) -> ndarray:
-    """Running maxima along an axis of what is not NaN (np.fmax.accumulate); NaN until there is a
-    number.
+def nancummax(x: ArrayLike, /, axis: int | None = None) -> ndarray:
+    """Return running maxima along an axis without NaN (np.fmax.accumulate).
 
-    Args: x, axis: as for `cummax`.
-    Returns: as `cummax`. Raises: as `cummax`. Gradient: as `cummax`.
+    The result is NaN until there is a number.
 
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    axis : int, optional
+        Axis of the operation. None flattens `x` first.
+
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Raises
+    ------
+    TypeError
+        The array is complex.
+    ValueError
+        The axis is out of range.
+
+    Notes
+    -----
+    The gradient is that of `cummax`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.nancummax([1.0, float("nan"), 2.0]).tolist()
     [1.0, 1.0, 2.0]
@@ -348,13 +588,36 @@ def nancummax(x: Any, /, axis: int | None = None) -> ndarray:
 
 
 @fast_path("x")
-def nancummin(x: Any, /, axis: int | None = None) -> ndarray:
-    """Running minima along an axis of what is not NaN (np.fmin.accumulate); NaN until there is a
-    number.
+def nancummin(x: ArrayLike, /, axis: int | None = None) -> ndarray:
+    """Return running minima along an axis without NaN (np.fmin.accumulate).
 
-    Args: x, axis: as for `cummax`.
-    Returns: as `cummax`. Raises: as `cummax`. Gradient: as `cummax`.
+    The result is NaN until there is a number.
 
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    axis : int, optional
+        Axis of the operation. None flattens `x` first.
+
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Raises
+    ------
+    TypeError
+        The array is complex.
+    ValueError
+        The axis is out of range.
+
+    Notes
+    -----
+    The gradient is that of `cummax`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.nancummin([2.0, float("nan"), 1.0]).tolist()
     [2.0, 2.0, 1.0]

@@ -12,6 +12,7 @@ from ..core.dispatch.checks import as_of, coerce, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import INTEGER, REAL_OR_BOOL
+from ..core.typing import ArrayLike
 from .index import take
 from .shape import astype
 
@@ -36,21 +37,42 @@ def _places(name: str, ordered: Any, numbers: Any, right: bool) -> ndarray:
 
 
 @fast_path("a", "v", "sorter")
-def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndarray:
-    """Where elements would be inserted into a sorted array so that it stays sorted.
+def searchsorted(
+    a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None
+) -> ndarray:
+    """Return the positions at which elements would be inserted into a sorted array.
 
-    side "left":  a[i - 1] < v <= a[i];   side "right":  a[i - 1] <= v < a[i]
+    The array stays sorted. "left": a[i - 1] < v <= a[i]. "right": a[i - 1] <= v < a[i].
 
-    Args:
-        a: sorted array of one dimension (ascending, NaN last), real or bool.
-        v: numbers to search for, of any shape; both are compared in their common dtype.
-        side: "left" or "right" of equal elements.
-        sorter: positions that sort a, if it is not sorted (from `argsort`).
+    Parameters
+    ----------
+    a : array_like
+        Sorted real or bool array of one dimension (ascending, NaN last).
+    v : array_like
+        Elements to search for, of any shape. Both arrays are compared in their common dtype.
+    side : str, default "left"
+        Position among equal elements, "left" or "right".
+    sorter : array_like, optional
+        Positions that sort `a`, if it is not sorted (from `argsort`).
 
-    Returns: int64 array of v's shape.
-    Raises: ValueError (a not 1-d, side, sorter of another length), TypeError (complex arrays).
-    Gradient: none.
+    Returns
+    -------
+    ndarray
+        In int64 array of v's shape.
 
+    Raises
+    ------
+    ValueError
+        `a` does not have one dimension, the side is unknown, or `sorter` has another length.
+    TypeError
+        An array is complex.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.searchsorted([1, 2, 2, 5], [2, 6, 0]).tolist()
     [1, 4, 0]
@@ -74,18 +96,37 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndar
 
 
 @fast_path("x", "bins")
-def digitize(x: Any, /, bins: Any, right: bool = False) -> ndarray:
+def digitize(x: ArrayLike, /, bins: ArrayLike, right: bool = False) -> ndarray:
     """The number of the bin in which each element lies: i with bins[i - 1] <= x < bins[i].
 
-    Args:
-        x: numbers or bools of any shape.
-        bins: edges, one dimension, ascending or descending.
-        right: bins include their upper edge instead: bins[i - 1] < x <= bins[i].
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array of any shape.
+    bins : array_like
+        Edges of the bins, one dimension, ascending or descending.
+    right : bool, default False
+        Whether the bins include their upper edge instead: bins[i - 1] < x <= bins[i].
 
-    Returns: int64 array of x's shape; 0 before the first edge, len(bins) behind the last.
-    Raises: ValueError (bins not 1-d, or neither ascending nor descending: on a GPU at the next
-    synchronising call), TypeError (complex). Gradient: none.
+    Returns
+    -------
+    ndarray
+        Array of int64 of x's shape: 0 before the first edge, len(bins) behind the last one.
 
+    Raises
+    ------
+    ValueError
+        The bins do not have one dimension, or are neither ascending nor descending. On a GPU the
+        next synchronising call raises the error.
+    TypeError
+        An array is complex.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.digitize([0.5, 1.0, 3.7], [0, 1, 2, 3]).tolist()
     [1, 2, 4]

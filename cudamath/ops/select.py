@@ -15,6 +15,7 @@ from ..core.dispatch.checks import MISTAKES, as_of, coerce, members, require, re
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, INTEGER, Op
 from ..core.shapes import broadcast_shapes, normalize_axis
+from ..core.typing import ArrayLike
 from .elementwise import clip, not_equal, remainder
 from .index import _apart, _check_writable, _fitted, _value, put, take, take_along_axis
 from .join import stack
@@ -46,13 +47,38 @@ _STEPS = 64  # places of a line up to which it is one thread's (kernels/index/pu
 
 
 @fast_path("*condlist", "*choicelist", "default?")
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> ndarray:
+def select(
+    condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0
+) -> ndarray:
     """From several arrays, elements of the first one whose condition holds.
 
-    Args: condlist: bool arrays; choicelist: as many arrays or scalars; default: where none holds.
-    All broadcast. Returns: array of the common dtype. Raises: ValueError (numbers or shapes),
-    TypeError (conditions that are not bool). Gradient: g to the choice that was taken.
+    Parameters
+    ----------
+    condlist : sequence of array_like
+        Bool arrays.
+    choicelist : sequence of array_like
+        As many arrays or scalars as conditions.
+    default : array_like, default 0
+        Value where no condition holds. All arrays broadcast.
 
+    Returns
+    -------
+    ndarray
+        Array of the common dtype.
+
+    Raises
+    ------
+    ValueError
+        The numbers of arrays or their shapes do not match.
+    TypeError
+        A condition is not bool.
+
+    Notes
+    -----
+    The gradient of each choice is g at the elements taken from it.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.arange(5)
     >>> cm.select([x < 2, x > 3], [x, x * 10], default=-1).tolist()
@@ -96,15 +122,45 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     return out if out._layout.dtype is kind else astype(out, kind, copy=False)
 
 
-def choose(x: Any, /, choices: Any, out: Any = None, mode: str = "raise") -> ndarray:
-    """Elements of the choice that each element of x numbers: y[i] = choices[x[i]][i].
+def choose(
+    x: ArrayLike, /, choices: ArrayLike, out: ndarray | None = None, mode: str = "raise"
+) -> ndarray:
+    """Return elements of the choice that each element of x numbers: y[i] = choices[x[i]][i].
 
-    Args: x: integers from 0 to the number of choices less one; choices: a sequence of arrays and
-    numbers (which never widen an array), or an array of them; all broadcast; out: array for the
-    result; mode: "raise", "wrap" or "clip" numbers out of range. Raises: IndexError (a number out
-    of range), TypeError (dtype), ValueError (mode, shapes), OverflowError (a number that the common
-    dtype cannot hold). Gradient: g to the choice that was taken.
+    Parameters
+    ----------
+    x : array_like
+        Integers from 0 to the number of choices less one.
+    choices : array_like
+        Sequence of arrays and numbers (which never widen an array), or one array of them. All of
+        them broadcast.
+    out : ndarray, optional
+        Array that receives the result.
+    mode : str, default "raise"
+        How numbers out of range are treated: "raise", "wrap" or "clip".
 
+    Returns
+    -------
+    ndarray
+        The result.
+
+    Raises
+    ------
+    IndexError
+        A number is out of range.
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The mode is unknown, or the shapes do not fit each other.
+    OverflowError
+        The common dtype cannot hold a number.
+
+    Notes
+    -----
+    The gradient of each choice is g at the elements taken from it.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.choose([0, 1, 0], [[1, 2, 3], [10, 20, 30]]).tolist()
     [1, 20, 3]
@@ -138,14 +194,42 @@ def choose(x: Any, /, choices: Any, out: Any = None, mode: str = "raise") -> nda
     return y if out is None else deliver("choose", y, out)
 
 
-def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> ndarray:
+def compress(
+    condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: ndarray | None = None
+) -> ndarray:
     """The slices along an axis where a condition holds.
 
-    Args: condition: vector of bool, at most as long as the axis; a: any array; axis: None ravels it
-    first; out: array that the result is written into. Returns: array of a's dtype. Raises:
-    ValueError (shapes, axis), IndexError (beyond the axis), TypeError (axis, out). Gradient: g at
-    the slices taken. Waits for the device.
+    Parameters
+    ----------
+    condition : array_like
+        Vector of bool, at most as long as the axis.
+    a : array_like
+        Array of any shape and dtype.
+    axis : int, optional
+        Axis of the operation. None flattens the array first.
+    out : ndarray, optional
+        Array that receives the result.
 
+    Returns
+    -------
+    ndarray
+        Array of a's dtype.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other, or the axis is out of range.
+    IndexError
+        A position is beyond the axis.
+    TypeError
+        The axis is out of range, or `out` does not fit.
+
+    Notes
+    -----
+    The gradient is g at the slices taken. The call waits for the device.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.compress([False, True], [[1, 2], [3, 4]], axis=0).tolist()
     [[3, 4]]
@@ -159,12 +243,32 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
         raise as_of("compress", error) from None
 
 
-def extract(condition: Any, arr: Any) -> ndarray:
+def extract(condition: ArrayLike, arr: ArrayLike) -> ndarray:
     """The elements of arr where a condition holds, as a vector.
 
-    Args: condition: array of as many elements as ``arr``; arr: any array. Raises: ValueError if it
-    has not. Gradient: g at the elements taken. Waits for the device.
+    Parameters
+    ----------
+    condition : array_like
+        Array with as many elements as ``arr``.
+    arr : array_like
+        Array of any shape and dtype.
 
+    Returns
+    -------
+    ndarray
+        Vector of the elements.
+
+    Raises
+    ------
+    ValueError
+        The condition has another number of elements.
+
+    Notes
+    -----
+    The gradient is g at the elements taken. The call waits for the device.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.extract([[True, False], [False, True]], [[1, 2], [3, 4]]).tolist()
     [1, 4]
@@ -177,14 +281,33 @@ def extract(condition: Any, arr: Any) -> ndarray:
     return take(ravel(x), nonzero(ravel(mask))[0])
 
 
-def place(x: ndarray, /, mask: Any, vals: Any) -> None:
-    """Assigns to the elements where a mask holds, in order, in place; values are repeated if there
-    are fewer.
+def place(x: ndarray, /, mask: ArrayLike, vals: ArrayLike) -> None:
+    """Assign to the elements where a mask holds, in order, in place.
 
-    Args: x: any array; mask: array of x's shape; vals: vector, not empty if there is a place.
-    Raises: ValueError (shapes), TypeError (an array of values whose dtype does not fit into x's).
-    Gradient: none, in place.
+    Values are repeated if there are fewer than elements.
 
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    mask : array_like
+        Mask, an array of x's shape.
+    vals : array_like
+        Vector of values. It is not empty if the mask selects an element.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other.
+    TypeError
+        The dtype of the values does not fit into x's.
+
+    Notes
+    -----
+    The operation works in place and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.arange(5)
     >>> cm.place(x, x > 2, [10])
@@ -225,12 +348,33 @@ def _fits(name: str, x: ndarray, values: Any) -> None:
         )
 
 
-def putmask(x: ndarray, /, mask: Any, values: Any) -> None:
-    """x[mask] = values[mask] in place, where values are repeated (in C order) to x's size.
+def putmask(x: ndarray, /, mask: ArrayLike, values: ArrayLike) -> None:
+    """Assign to the elements where a mask holds, in place: x[mask] = values[mask].
 
-    Args: x: any array; mask: array of x's shape; values: array or scalar. Raises: ValueError
-    (shapes), TypeError (an array of values whose dtype does not fit into x's). Gradient: none.
+    The values are repeated (in C order) to x's size.
 
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    mask : array_like
+        Mask, an array of x's shape.
+    values : array_like
+        Array or scalar.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other.
+    TypeError
+        The dtype of the values does not fit into x's.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.arange(5)
     >>> cm.putmask(x, x > 2, x * 2)
@@ -259,16 +403,37 @@ def putmask(x: ndarray, /, mask: Any, values: Any) -> None:
     x[...] = where(chosen, astype(reshape(repeated, x.shape), x.dtype, copy=False), x)
 
 
-def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> None:
-    """Assigns to places along an axis that differ from line to line, in place: the inverse of
-    ``take_along_axis``.
+def put_along_axis(x: ndarray, indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:
+    """Assign to positions along an axis that differ from line to line, in place.
 
-    x[i, indices[i, j, k], k] = values[i, j, k] for axis 1
+    It is the inverse of ``take_along_axis``: x[i, indices[i, j, k], k] = values[i, j, k] for axis
+    1.
 
-    Args: x: array; indices: integers, as many dimensions as ``x``, that broadcast with it but along
-    the axis; values: broadcast to the indices; axis: None takes ``x`` as raveled. Raises:
-    IndexError (out of range), ValueError (shapes). Gradient: none, in place.
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    indices : array_like
+        Integer positions, with as many dimensions as ``x``. They broadcast with `x` except along
+        the axis.
+    values : array_like
+        Values that broadcast to the indices.
+    axis : int or None
+        Axis of the assignment. None takes the flattened array.
 
+    Raises
+    ------
+    IndexError
+        An index is out of range.
+    ValueError
+        The shapes do not fit each other.
+
+    Notes
+    -----
+    The operation works in place and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.zeros((2, 3))
     >>> cm.put_along_axis(x, [[2], [0]], 1.0, axis=1)
@@ -317,15 +482,46 @@ def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> N
 
 
 def piecewise(
-    x: Any, conditions: Sequence[Any], functions: Sequence[Any], *args: Any, **kwargs: Any
+    x: ArrayLike,
+    conditions: Sequence[ArrayLike],
+    functions: Sequence[Any],
+    *args: Any,
+    **kwargs: Any,
 ) -> ndarray:
     """A piecewise-defined function: each given function where its condition holds.
 
-    Args: x: any array; conditions: bool arrays of its shape, or of its first axes; functions: as
-    many functions of an array, or numbers, and maybe one more for where none holds (0 otherwise);
-    args, kwargs: passed on. Returns: array of x's dtype. Raises: ValueError (numbers). Every
-    function is evaluated on the whole array. Gradient: by its parts.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    conditions : sequence of array_like
+        Bool arrays of x's shape, or of the shape of its first axes.
+    functions : sequence of object
+        As many functions of an array, or numbers. One more applies where no condition holds (0
+        otherwise).
+    *args : object
+        Further arguments of the functions.
+    **kwargs : object
+        Further arguments of the functions.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Raises
+    ------
+    ValueError
+        The numbers of conditions and functions do not match.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Every function is evaluated on the whole array.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.asarray([-2.0, -1.0, 3.0])
     >>> cm.piecewise(x, [x < 0], [lambda v: -v, 0]).tolist()
@@ -367,15 +563,43 @@ def piecewise(
 
 
 def apply_along_axis(
-    function: Callable[..., Any], axis: int, x: Any, *args: Any, **kwargs: Any
+    function: Callable[..., Any], axis: int, x: ArrayLike, *args: Any, **kwargs: Any
 ) -> ndarray:
     """A function of vectors applied to every line along an axis.
 
-    Args: function: takes a vector (and args, kwargs), returns a number or an array, of the same
-    shape for every line; axis: the axis; x: array. Returns: array in which the result's axes take
-    the place of ``axis``. Raises: ValueError (axis; no lines). Calls the function once per line,
-    from Python: slow; functions with an ``axis`` of their own are not. Gradient: by its parts.
+    Parameters
+    ----------
+    function : callable
+        Function of a vector (and of `args` and `kwargs`). It returns a number or an array, of the
+        same shape for every line.
+    axis : int
+        Axis of the operation.
+    x : array_like
+        Array of any shape and dtype.
+    *args : object
+        Positional arguments of the function.
+    **kwargs : object
+        Keyword arguments of the function.
 
+    Returns
+    -------
+    ndarray
+        Array in which the result's axes take the place of ``axis``.
+
+    Raises
+    ------
+    ValueError
+        The axis is out of range, or there are no lines.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Python calls the function once per line, which is slow. Functions with an ``axis`` of their own
+    are faster.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.apply_along_axis(lambda v: v[0] + v[-1], 1, [[1, 2, 3], [4, 5, 6]]).tolist()
     [4, 10]
@@ -399,14 +623,38 @@ def apply_along_axis(
     )
 
 
-def apply_over_axes(function: Callable[..., Any], x: Any, axes: int | Sequence[int]) -> ndarray:
-    """A function of (array, axis) applied over several axes, one after another; the axes stay, with
-    length 1.
+def apply_over_axes(
+    function: Callable[..., Any], x: ArrayLike, axes: int | Sequence[int]
+) -> ndarray:
+    """Apply a function of (array, axis) over several axes, one after another.
 
-    Args: function: a reduction; x: array; axes: the axes. Returns: array of as many dimensions as
-    x. Raises: ValueError if the function makes more, or fewer by more than one. Gradient: by its
-    parts.
+    The axes stay in the result with length 1.
 
+    Parameters
+    ----------
+    function : callable
+        Reduction with the arguments (array, axis).
+    x : array_like
+        Array of any shape and dtype.
+    axes : int or sequence of int
+        Axes of the operation.
+
+    Returns
+    -------
+    ndarray
+        Array with as many dimensions as `x`.
+
+    Raises
+    ------
+    ValueError
+        The function returns more dimensions, or fewer by more than one.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.apply_over_axes(cm.sum, cm.ones((2, 3, 4)), (0, 2)).tolist()
     [[[8.0], [8.0], [8.0]]]

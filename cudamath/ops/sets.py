@@ -19,6 +19,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
 from ..core.shapes import normalize_axis
+from ..core.typing import ArrayLike
 from .creation import empty, full
 from .elementwise import isnan, logical_and, logical_not, not_equal
 from .index import take
@@ -196,7 +197,7 @@ class _Distinct:
 
 
 def unique(
-    x: Any,
+    x: ArrayLike,
     /,
     return_index: bool = False,
     return_inverse: bool = False,
@@ -208,18 +209,41 @@ def unique(
 ) -> Any:
     """The distinct elements of an array, in ascending order.
 
-    Args:
-        x: array of any dtype.
-        return_index: also where each occurs first.
-        return_inverse: also which of them each element is: values[inverse] is x.
-        return_counts: also how often each occurs.
-        axis: None: of all elements; otherwise slices along the axis are compared (real dtypes).
-        equal_nan: all NaNs are one element.
-        sorted: accepted as in NumPy; the result is always sorted.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    return_index : bool, default False
+        Whether the position of the first occurrence of each is returned as well.
+    return_inverse : bool, default False
+        Whether the index into the distinct elements is returned for each element as well:
+        values[inverse] is x.
+    return_counts : bool, default False
+        Whether the number of occurrences is returned as well.
+    axis : int, optional
+        Axis along which slices are compared (real dtypes). None compares all elements.
+    equal_nan : bool, default True
+        Whether all NaNs are one element.
+    sorted : bool, default True
+        Accepted for compatibility with NumPy. The result is always sorted.
 
-    Returns: the elements, or a tuple of them and what was requested, int64, in the order of the
-    arguments. Raises: ValueError (axis out of range). Gradient: none.
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        The distinct elements. If more is requested, a tuple of them and the requested int64 arrays,
+        in the order of the arguments.
 
+    Raises
+    ------
+    ValueError
+        The axis is out of range.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.unique([3, 1, 3, 2]).tolist()
     [1, 2, 3]
@@ -274,11 +298,25 @@ def unique(
     return tuple(out) if len(out) > 1 else values
 
 
-def unique_values(x: Any, /) -> ndarray:
+def unique_values(x: ArrayLike, /) -> ndarray:
     """The distinct elements of an array, in ascending order; every NaN is distinct.
 
-    Args: x: array of any dtype. Returns: array of one dimension. Gradient: none.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
 
+    Returns
+    -------
+    ndarray
+        Array of one dimension.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.unique_values([3, 1, 3]).tolist()
     [1, 3]
@@ -287,11 +325,25 @@ def unique_values(x: Any, /) -> ndarray:
     return _values(x, False) if x.dtype not in COMPLEX else unique(x, equal_nan=False)
 
 
-def unique_counts(x: Any, /) -> UniqueCounts:
+def unique_counts(x: ArrayLike, /) -> UniqueCounts:
     """The distinct elements of an array, and how often each occurs; every NaN is distinct.
 
-    Args: x: array of any dtype. Returns: named tuple (values, counts). Gradient: none.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
 
+    Returns
+    -------
+    UniqueCounts
+        Named tuple (values, counts).
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.unique_counts([3, 1, 3]).counts.tolist()
     [1, 2]
@@ -304,12 +356,27 @@ def unique_counts(x: Any, /) -> UniqueCounts:
     return UniqueCounts(*unique(x, return_counts=True, equal_nan=False))
 
 
-def unique_inverse(x: Any, /) -> UniqueInverse:
-    """The distinct elements of an array, and which of them each element is; every NaN is distinct.
+def unique_inverse(x: ArrayLike, /) -> UniqueInverse:
+    """Return the distinct elements of an array, and the index of each element among them.
 
-    Args: x: array of any dtype. Returns: named tuple (values, inverse_indices of x's shape).
-    Gradient: none.
+    Every NaN is distinct.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+
+    Returns
+    -------
+    UniqueInverse
+        Named tuple (values, inverse_indices). `inverse_indices` has x's shape.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.unique_inverse([3, 1, 3]).inverse_indices.tolist()
     [1, 0, 1]
@@ -319,13 +386,28 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
     )
 
 
-def unique_all(x: Any, /) -> UniqueAll:
-    """The distinct elements of an array, where each occurs first, which each element is, and how
-    often each occurs.
+def unique_all(x: ArrayLike, /) -> UniqueAll:
+    """Return the distinct elements of an array, their positions, indices and counts.
 
-    Args: x: array of any dtype. Every NaN is distinct.
-    Returns: named tuple (values, indices, inverse_indices of x's shape, counts). Gradient: none.
+    The result says where each one occurs first, which one each element is, and how often each one
+    occurs.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+
+    Returns
+    -------
+    UniqueAll
+        Named tuple (values, indices, inverse_indices, counts). `inverse_indices` has x's shape.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.unique_all([3, 1, 3]).indices.tolist()
     [1, 0]
@@ -334,8 +416,8 @@ def unique_all(x: Any, /) -> UniqueAll:
 
 
 def isin(
-    element: Any,
-    test_elements: Any,
+    element: ArrayLike,
+    test_elements: ArrayLike,
     assume_unique: bool = False,
     invert: bool = False,
     *,
@@ -343,14 +425,35 @@ def isin(
 ) -> ndarray:
     """Whether each element occurs in another array.
 
-    Args:
-        element: array of any shape, real or bool.
-        test_elements: array of any shape, real or bool. NaN occurs nowhere.
-        assume_unique, kind: accepted as in NumPy; they change nothing.
-        invert: whether it does not occur.
+    Parameters
+    ----------
+    element : array_like
+        Real or bool array of any shape.
+    test_elements : array_like
+        Real or bool array of any shape. NaN is equal to no element.
+    assume_unique : bool, default False
+        Accepted for compatibility with NumPy. They have no effect.
+    invert : bool, default False
+        Whether the result is inverted: True where the element does not occur.
+    kind : str, optional
+        Accepted for compatibility with NumPy. They have no effect.
 
-    Returns: bool array of element's shape. Raises: TypeError (complex arrays). Gradient: none.
+    Returns
+    -------
+    ndarray
+        Bool array of element's shape.
 
+    Raises
+    ------
+    TypeError
+        An array is complex.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.isin([1, 2, 3], [3, 1]).tolist()
     [True, False, True]
@@ -387,14 +490,35 @@ def _pair(name: str, a: Any, b: Any, assume_unique: bool) -> tuple[ndarray, ndar
 
 
 def intersect1d(
-    ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False
 ) -> Any:
     """The distinct elements that both arrays have, in ascending order.
 
-    Args: ar1, ar2: arrays of any shape, real or bool; assume_unique: neither has an element twice;
-    return_indices: also where each occurs first in ar1 and in ar2. Returns: array of one dimension;
-    with return_indices a tuple of three. Raises: TypeError (complex). Gradient: none.
+    Parameters
+    ----------
+    ar1, ar2 : array_like
+        Real or bool arrays of any shape.
+    assume_unique : bool, default False
+        Whether the caller guarantees that neither array has an element twice.
+    return_indices : bool, default False
+        Whether the positions of the first occurrences in `ar1` and `ar2` are returned as well.
 
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        Array of one dimension. With `return_indices` a tuple of it and the two arrays of positions.
+
+    Raises
+    ------
+    TypeError
+        The array is complex.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.intersect1d([1, 3, 4, 3], [3, 1, 2]).tolist()
     [1, 3]
@@ -412,12 +536,30 @@ def intersect1d(
     )
 
 
-def union1d(ar1: Any, ar2: Any) -> ndarray:
+def union1d(ar1: ArrayLike, ar2: ArrayLike) -> ndarray:
     """The distinct elements that either array has, in ascending order.
 
-    Args: ar1, ar2: arrays of any shape, real or bool. Returns: array of one dimension. Raises:
-    TypeError (complex). Gradient: none.
+    Parameters
+    ----------
+    ar1, ar2 : array_like
+        Real or bool arrays of any shape.
 
+    Returns
+    -------
+    ndarray
+        Array of one dimension.
+
+    Raises
+    ------
+    TypeError
+        The array is complex.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.union1d([3, 1], [2, 3]).tolist()
     [1, 2, 3]
@@ -425,13 +567,33 @@ def union1d(ar1: Any, ar2: Any) -> ndarray:
     return unique(concat(_pair("union1d", ar1, ar2, True)))
 
 
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
+def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> ndarray:
     """The distinct elements of the first array that the second does not have.
 
-    Args: ar1, ar2: arrays of any shape, real or bool; assume_unique: neither has an element twice
-    (then ar1's order is kept). Returns: array of one dimension, of ar1's dtype, ascending. Raises:
-    TypeError (complex). Gradient: none.
+    Parameters
+    ----------
+    ar1, ar2 : array_like
+        Real or bool arrays of any shape.
+    assume_unique : bool, default False
+        Whether the caller guarantees that neither array has an element twice. The order of `ar1` is
+        then kept.
 
+    Returns
+    -------
+    ndarray
+        Array of one dimension, of ar1's dtype, ascending.
+
+    Raises
+    ------
+    TypeError
+        The array is complex.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.setdiff1d([4, 1, 3, 4], [3]).tolist()
     [1, 4]
@@ -443,12 +605,32 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
     return a[isin(a, b, invert=True)]
 
 
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
+def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> ndarray:
     """The distinct elements that one of the arrays has and the other has not, in ascending order.
 
-    Args: ar1, ar2: arrays of any shape, real or bool; assume_unique: neither has an element twice.
-    Returns: array of one dimension. Raises: TypeError (complex). Gradient: none.
+    Parameters
+    ----------
+    ar1, ar2 : array_like
+        Real or bool arrays of any shape.
+    assume_unique : bool, default False
+        Whether the caller guarantees that neither array has an element twice.
 
+    Returns
+    -------
+    ndarray
+        Array of one dimension.
+
+    Raises
+    ------
+    TypeError
+        The array is complex.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.setxor1d([1, 2, 3], [2, 5]).tolist()
     [1, 3, 5]

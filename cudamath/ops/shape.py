@@ -23,7 +23,8 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import HELD, Op, ViewOp
 from ..core.layout import Layout
 from ..core.shapes import normalize_axes, normalize_axis
-from ..core.view_cache import known_view
+from ..core.typing import ArrayLike, DeviceLike, DTypeLike
+from ..core.view_cache import lookup_view
 
 __all__ = [
     "astype",
@@ -146,7 +147,7 @@ def span(x: ndarray, axis: int, start: int, stop: int) -> ndarray:
 
 def view_of(x: ndarray, key: Any) -> ndarray | None:
     """``x[key]`` as a view, recorded; None if the key is not basic."""
-    found = known_view(x._layout, key)
+    found = lookup_view(x._layout, key)
     if found is None:
         return None
     if x._node is None:
@@ -204,13 +205,28 @@ def in_order(name: str, x: ndarray, order: str | None, *, copy: bool = False) ->
 
 
 @fast_path("x")
-def copy(x: Any, /, order: str = "C") -> ndarray:
+def copy(x: ArrayLike, /, order: str = "C") -> ndarray:
     """A copy of ``x`` without gaps.
 
-    Args: x: array of any shape and dtype; order: "C" (default), "F": Fortran's order, "A" or "K":
-    Fortran's where ``x`` is in that order. Returns: a new array of the same shape, dtype and
-    device. Gradient: passes through.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    order : str, default "C"
+        Memory layout of the copy: "C", "F" (Fortran's order), or "A" and "K" (Fortran's order where
+        ``x`` has it, otherwise C order).
 
+    Returns
+    -------
+    ndarray
+        New array of the same shape, dtype and device.
+
+    Notes
+    -----
+    The gradient passes through unchanged.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.asarray([1, 2, 3])
     >>> y = cm.copy(x)
@@ -223,27 +239,53 @@ def copy(x: Any, /, order: str = "C") -> ndarray:
 
 @fast_path("x")
 def astype(
-    x: Any,
+    x: ArrayLike,
     /,
-    dtype: Any,
+    dtype: DTypeLike,
     order: str | None = None,
     casting: str = "unsafe",
     *,
     copy: bool = True,
-    device: Any = None,
+    device: DeviceLike | None = None,
 ) -> ndarray:
-    """``x`` with its elements converted to ``dtype``.
+    """Convert the elements of ``x`` to ``dtype``.
 
     Floats become integers by truncation, numbers become bool by ``!= 0``, complex numbers become
     real by dropping the imaginary part. Values that the new type cannot hold are undefined, as in
     C.
 
-    Args: x: any array; dtype: the new dtype; order: of the elements in memory, as for ``copy``;
-    casting: NumPy's rule, to refuse conversions that lose ("safe", "same_kind", ...); copy: False
-    returns ``x`` itself if it has the dtype already; device: where the result shall be. Raises:
-    TypeError if ``dtype`` is none that arrays can have, or refused. Gradient: the gradient cast
-    back, for floating-point and complex ``x``.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    dtype : dtype_like
+        Dtype of the result.
+    order : str, optional
+        Memory layout of the result, as for ``copy``.
+    casting : str, default "unsafe"
+        NumPy's casting rule ("safe", "same_kind", ...). Conversions that the rule does not allow
+        raise TypeError.
+    copy : bool, default True
+        Whether the result is always a copy. False returns ``x`` itself if it has the dtype already.
+    device : device_like, optional
+        Device of the result. The default is x's device.
 
+    Returns
+    -------
+    ndarray
+        Array of the new dtype.
+
+    Raises
+    ------
+    TypeError
+        Arrays cannot have the dtype, or `casting` does not allow the conversion.
+
+    Notes
+    -----
+    The gradient is cast back, for floating-point and complex ``x``.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.astype(cm.asarray([0.5, 1.9, -1.9]), "int32")
     array([ 0,  1, -1], dtype=int32)
@@ -264,15 +306,35 @@ def astype(
 
 
 @fast_path("x")
-def view(x: ndarray, dtype: Any = None) -> ndarray:
-    """The same bytes read as another dtype (`x.view("int32")`); without one, another array object
-    over the same elements.
+def view(x: ndarray, dtype: DTypeLike | None = None) -> ndarray:
+    """Return the same bytes read as another dtype (`x.view("int32")`).
 
-    Args: x: any array; dtype: one of another size divides or multiplies the length of the last
-    axis, whose elements must lie next to each other. Returns: a view. Raises: ValueError if the
-    sizes do not fit or, on a GPU, x begins at no multiple of the new one, TypeError for what is no
-    dtype, and RuntimeError where a gradient is being recorded: bits have none.
+    Without a dtype the result is another array object over the same elements.
 
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    dtype : dtype_like, optional
+        Dtype of the result. A dtype of another size divides or multiplies the length of the last
+        axis, whose elements must be adjacent in memory.
+
+    Returns
+    -------
+    ndarray
+        View of the bytes.
+
+    Raises
+    ------
+    ValueError
+        The sizes do not fit, or, on a GPU, the address is not a multiple of the new size.
+    TypeError
+        The argument is not a dtype.
+    RuntimeError
+        A gradient is being recorded, and bits have no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.asarray([1.0], dtype="float32").view("int32").tolist()
     [1065353216]
@@ -324,13 +386,38 @@ def view(x: ndarray, dtype: Any = None) -> ndarray:
 def reshape(
     x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None
 ) -> ndarray:
-    """The elements of ``x`` in another shape; a view where the strides of ``x`` allow it.
+    """Return the elements of ``x`` in another shape.
 
-    Args: x: any array; shape: an integer or integers, one of which may be -1 (what is left); order:
-    in which the elements are read and put, "C" (default): last axis fastest, "F": first axis
-    fastest, "A": as they lie; copy: True always copies, False raises ValueError instead of copying.
-    Raises: ValueError if the number of elements differs. Gradient: the gradient in the old shape.
+    The result is a view where the strides of ``x`` allow it.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    shape : int or sequence of int
+        Shape of the result. One of the lengths may be -1 and follows from the others.
+    order : str, default "C"
+        Order in which the elements are read and written: "C" (last axis fastest), "F" (first axis
+        fastest) or "A" (as they lie in memory).
+    copy : bool, optional
+        True always copies. False raises ValueError instead of copying.
+
+    Returns
+    -------
+    ndarray
+        View or copy of the elements.
+
+    Raises
+    ------
+    ValueError
+        The number of elements differs.
+
+    Notes
+    -----
+    The gradient is g in the old shape.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.reshape(cm.arange(6), (2, -1))
     array([[0, 1, 2],
@@ -374,12 +461,28 @@ def _by_columns(name: str, x: ndarray, order: str) -> bool:
 
 
 @fast_path("x")
-def ravel(x: Any, /, order: str = "C") -> ndarray:
-    """``x`` in one dimension; a view if ``x`` is contiguous.
+def ravel(x: ArrayLike, /, order: str = "C") -> ndarray:
+    """Flatten ``x`` to one dimension; a view if ``x`` is contiguous.
 
-    Args: x: any array; order: as for ``reshape``, or "K": as in memory. Returns: shape
-    ``(x.size,)``. Gradient: reshaped.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    order : str, default "C"
+        Order in which the elements are read: "C", "F", "A" (as for `reshape`) or "K" (as in
+        memory).
 
+    Returns
+    -------
+    ndarray
+        Array of shape ``(x.size,)``.
+
+    Notes
+    -----
+    The gradient is g in the old shape.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ravel(cm.asarray([[1, 2], [3, 4]]))
     array([1, 2, 3, 4])
@@ -389,12 +492,28 @@ def ravel(x: Any, /, order: str = "C") -> ndarray:
 
 
 @fast_path("x")
-def flatten(x: Any, /, order: str = "C") -> ndarray:
+def flatten(x: ArrayLike, /, order: str = "C") -> ndarray:
     """A copy of ``x`` in one dimension.
 
-    Args: x: any array; order: as for ``ravel``. Returns: a new array of shape ``(x.size,)``.
-    Gradient: reshaped.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    order : str, default "C"
+        Order in which the elements are read: "C", "F", "A" (as for `reshape`) or "K" (as in
+        memory).
 
+    Returns
+    -------
+    ndarray
+        New array of shape ``(x.size,)``.
+
+    Notes
+    -----
+    The gradient is g in the old shape.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.flatten(cm.asarray([[1, 2], [3, 4]]))
     array([1, 2, 3, 4])
@@ -404,12 +523,32 @@ def flatten(x: Any, /, order: str = "C") -> ndarray:
 
 
 @fast_path("x")
-def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> ndarray:
+def expand_dims(x: ArrayLike, /, axis: int | Sequence[int] = 0) -> ndarray:
     """A view with new axes of size 1 at the given positions of the result.
 
-    Args: x: any array; axis: an integer or several, counted in the result. Raises: ValueError if an
-    axis is out of bounds or repeated. Gradient: the gradient in the old shape.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axis : int or sequence of int, default 0
+        Position or positions of the new axes in the result.
 
+    Returns
+    -------
+    ndarray
+        View of the elements.
+
+    Raises
+    ------
+    ValueError
+        An axis is out of bounds or occurs twice.
+
+    Notes
+    -----
+    The gradient is g in the old shape.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.expand_dims(cm.zeros((2, 3)), axis=1).shape
     (2, 1, 3)
@@ -426,12 +565,32 @@ def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> ndarray:
 
 
 @fast_path("x")
-def squeeze(x: Any, /, axis: Axes = None) -> ndarray:
+def squeeze(x: ArrayLike, /, axis: Axes = None) -> ndarray:
     """A view without axes of size 1: the given ones, or all.
 
-    Args: x: any array; axis: an integer, several, or None. Raises: ValueError if a given axis is
-    not of size 1. Gradient: the gradient in the old shape.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axis : int or sequence of int, optional
+        Axis or axes of the operation. None takes all of them.
 
+    Returns
+    -------
+    ndarray
+        View of the elements.
+
+    Raises
+    ------
+    ValueError
+        A given axis does not have size 1.
+
+    Notes
+    -----
+    The gradient is g in the old shape.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.squeeze(cm.zeros((1, 3, 1)), axis=0).shape
     (3, 1)
@@ -451,12 +610,25 @@ def squeeze(x: Any, /, axis: Axes = None) -> ndarray:
 
 
 @fast_path("*arrays")
-def atleast_1d(*arrays: Any) -> Any:
+def atleast_1d(*arrays: ArrayLike) -> Any:
     """Each array with at least one dimension: a number as (1,).
 
-    Args: arrays: of any shape. Returns: view or the array itself; a tuple if several are given.
-    Gradient: g in the old shape.
+    Parameters
+    ----------
+    *arrays : array_like
+        Arrays of any shape and dtype.
 
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        A view, or the array itself. Several arrays give a tuple.
+
+    Notes
+    -----
+    The gradient is g in the old shape.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.atleast_1d(cm.asarray(3.0)).shape
     (1,)
@@ -468,12 +640,25 @@ def atleast_1d(*arrays: Any) -> Any:
 
 
 @fast_path("*arrays")
-def atleast_2d(*arrays: Any) -> Any:
+def atleast_2d(*arrays: ArrayLike) -> Any:
     """Each array with at least two dimensions, new ones in front.
 
-    Args: arrays: of any shape. Returns: view or the array itself; a tuple if several are given.
-    Gradient: g in the old shape.
+    Parameters
+    ----------
+    *arrays : array_like
+        Arrays of any shape and dtype.
 
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        A view, or the array itself. Several arrays give a tuple.
+
+    Notes
+    -----
+    The gradient is g in the old shape.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.atleast_2d(cm.zeros(3)).shape
     (1, 3)
@@ -491,12 +676,32 @@ def atleast_2d(*arrays: Any) -> Any:
 
 
 @fast_path("x")
-def permute_dims(x: Any, /, axes: Sequence[int]) -> ndarray:
+def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> ndarray:
     """A view with the axes in another order: axis i of the result is axis ``axes[i]`` of ``x``.
 
-    Args: x: any array; axes: every axis once. Raises: ValueError otherwise. Gradient: the inverse
-    permutation.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axes : sequence of int
+        Order of the axes, each axis once.
 
+    Returns
+    -------
+    ndarray
+        View of the elements.
+
+    Raises
+    ------
+    ValueError
+        An axis is missing, out of bounds or occurs twice.
+
+    Notes
+    -----
+    The gradient is permuted back.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.permute_dims(cm.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
@@ -505,12 +710,32 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> ndarray:
 
 
 @fast_path("x")
-def transpose(x: Any, /, axes: Sequence[int] | None = None) -> ndarray:
+def transpose(x: ArrayLike, /, axes: Sequence[int] | None = None) -> ndarray:
     """A view with the axes reversed, or in the order ``axes``.
 
-    Args: x: any array; axes: every axis once, or None. Raises: ValueError otherwise. Gradient: the
-    inverse permutation.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axes : sequence of int, optional
+        Order of the axes, each axis once. None reverses them.
 
+    Returns
+    -------
+    ndarray
+        View of the elements.
+
+    Raises
+    ------
+    ValueError
+        An axis is missing, out of bounds or occurs twice.
+
+    Notes
+    -----
+    The gradient is permuted back.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.transpose(cm.zeros((2, 3, 4))).shape
     (4, 3, 2)
@@ -529,12 +754,30 @@ def _permuted_by(name: str, x: ndarray, axes: Sequence[int]) -> ndarray:
 
 
 @fast_path("x")
-def matrix_transpose(x: Any, /) -> ndarray:
-    """A view with the last two axes exchanged: ``x.mT``.
+def matrix_transpose(x: ArrayLike, /) -> ndarray:
+    """View with the last two axes exchanged.
 
-    Args: x: array of at least 2 dimensions. Raises: ValueError if it has fewer. Gradient: the
-    gradient transposed.
+    Parameters
+    ----------
+    x : array_like
+        Array of at least.
 
+    Returns
+    -------
+    ndarray
+        View of the elements.
+
+    Raises
+    ------
+    ValueError
+        The array has fewer dimensions.
+
+    Notes
+    -----
+    The gradient is transposed.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.matrix_transpose(cm.zeros((5, 2, 3))).shape
     (5, 3, 2)
@@ -546,12 +789,32 @@ def matrix_transpose(x: Any, /) -> ndarray:
 
 
 @fast_path("x")
-def swapaxes(x: Any, /, axis1: int, axis2: int) -> ndarray:
+def swapaxes(x: ArrayLike, /, axis1: int, axis2: int) -> ndarray:
     """A view with two axes exchanged.
 
-    Args: x: any array; axis1, axis2: the axes. Raises: ValueError if one is out of bounds.
-    Gradient: exchanged back.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axis1, axis2 : int
+        The two axes.
 
+    Returns
+    -------
+    ndarray
+        View of the elements.
+
+    Raises
+    ------
+    ValueError
+        An axis is out of bounds.
+
+    Notes
+    -----
+    The axes of the gradient are exchanged back.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.swapaxes(cm.zeros((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
@@ -564,12 +827,34 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> ndarray:
 
 
 @fast_path("x")
-def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence[int]) -> ndarray:
+def moveaxis(
+    x: ArrayLike, /, source: int | Sequence[int], destination: int | Sequence[int]
+) -> ndarray:
     """A view with some axes moved to other positions; the others keep their order.
 
-    Args: x: any array; source, destination: integers, or as many of each. Raises: ValueError if
-    their numbers differ, or an axis is out of bounds or repeated. Gradient: moved back.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    source, destination : int or sequence of int
+        Present and new positions of the axes, one or several, equally many of both.
 
+    Returns
+    -------
+    ndarray
+        View of the elements.
+
+    Raises
+    ------
+    ValueError
+        The numbers of axes differ, or an axis is out of bounds or occurs twice.
+
+    Notes
+    -----
+    The gradient is moved back.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.moveaxis(cm.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
@@ -590,12 +875,32 @@ def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence
 
 
 @fast_path("x")
-def flip(x: Any, /, axis: Axes = None) -> ndarray:
+def flip(x: ArrayLike, /, axis: Axes = None) -> ndarray:
     """A view with the elements in reverse order along the given axes, or all.
 
-    Args: x: any array; axis: an integer, several, or None. Raises: ValueError if out of bounds.
-    Gradient: flipped back.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    axis : int or sequence of int, optional
+        Axis or axes of the operation. None takes all of them.
 
+    Returns
+    -------
+    ndarray
+        View of the elements.
+
+    Raises
+    ------
+    ValueError
+        The axis is out of bounds.
+
+    Notes
+    -----
+    The gradient is flipped back.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.flip(cm.asarray([1, 2, 3]))
     array([3, 2, 1])
@@ -606,13 +911,36 @@ def flip(x: Any, /, axis: Axes = None) -> ndarray:
 
 
 @fast_path("x")
-def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndarray:
+def diagonal(x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndarray:
     """A view of the diagonals of the planes of two axes, as the last axis of the result.
 
-    Args: x: array of at least 2 dimensions; offset: > 0 above, < 0 below the main diagonal; axis1,
-    axis2: rows and columns. Raises: ValueError if ``x`` has fewer than 2 dimensions or the axes are
-    equal or out of bounds. Gradient: zeros with the gradient on the diagonal.
+    Parameters
+    ----------
+    x : array_like
+        Array of at least.
+    offset : int, default 0
+        Number of the diagonal, > 0 above and < 0 below the main diagonal.
+    axis1 : int, default 0
+        Axes of the rows and of the columns.
+    axis2 : int, default 1
+        Axes of the rows and of the columns.
 
+    Returns
+    -------
+    ndarray
+        View of the diagonals.
+
+    Raises
+    ------
+    ValueError
+        ``x`` has fewer than 2 dimensions, or the axes are equal or out of bounds.
+
+    Notes
+    -----
+    The gradient is 0 except on the diagonal, where it is g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.diagonal(cm.asarray([[1, 2], [3, 4]]))
     array([1, 4])
@@ -644,9 +972,23 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndar
 def broadcast_shapes(*shape: Sequence[int]) -> tuple[int, ...]:
     """The shape that arrays of these shapes broadcast to.
 
-    Args: shape: each a tuple of ints, or an int. Returns: tuple of ints. Raises: ValueError if they
-    do not broadcast.
+    Parameters
+    ----------
+    *shape : sequence of int
+        Shapes, each a tuple of int or an int.
 
+    Returns
+    -------
+    tuple of int
+        Lengths of the dimensions.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not broadcast.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.broadcast_shapes((3, 1), (4,))
     (3, 4)
@@ -657,12 +999,32 @@ def broadcast_shapes(*shape: Sequence[int]) -> tuple[int, ...]:
 
 
 @fast_path("x")
-def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
+def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int]) -> ndarray:
     """A view of ``x`` repeated to ``shape``; it cannot be written to.
 
-    Args: x: any array; shape: one that ``x.shape`` broadcasts to. Raises: ValueError if it does
-    not. Gradient: summed over the repeated axes.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    shape : int or sequence of int
+        Shape of the result, to which ``x.shape`` broadcasts.
 
+    Returns
+    -------
+    ndarray
+        View of the elements.
+
+    Raises
+    ------
+    ValueError
+        ``x.shape`` does not broadcast to the shape.
+
+    Notes
+    -----
+    The gradient is summed over the repeated axes.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.broadcast_to(cm.asarray([1, 2]), (2, 2))
     array([[1, 2],
@@ -674,13 +1036,32 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
 
 @fast_path("x")
 def turned(x: ndarray) -> ndarray:
-    """A view with the axes reversed: ``x.T``."""
+    """View with the axes reversed."""
     return transpose(x)
 
 
 @fast_path("x")
 def reshaped(x: ndarray, *shape: Any, order: str = "C", copy: bool | None = None) -> ndarray:
-    """The elements in another shape: x.reshape(2, 3) or x.reshape((2, 3)); one length may be -1."""
+    """Return the elements in another shape: x.reshape(2, 3) or x.reshape((2, 3)).
+
+    One length may be -1 and follows from the others.
+
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    *shape : int or sequence of int
+        Shape of the result.
+    order : str, default "C"
+        Memory layout, "C", "F", "A" or "K".
+    copy : bool, optional
+        Whether the result is always a copy.
+
+    Returns
+    -------
+    ndarray
+        View or copy of the elements.
+    """
     return reshape(x, shape[0] if len(shape) == 1 else shape, order, copy=copy)
 
 

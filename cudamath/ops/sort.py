@@ -19,6 +19,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import COMPLEX, NUMERIC, REAL_OR_BOOL
 from ..core.shapes import as_integer, normalize_axis
+from ..core.typing import ArrayLike
 from .elementwise import isnan
 from .index import _along_grad, take_along_axis
 from .shape import astype, ravel
@@ -66,7 +67,7 @@ def _checked_kind(name: str, kind: Any) -> None:
 
 @fast_path("x")
 def sort(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: int | None = -1,
     kind: str | None = None,
@@ -76,18 +77,37 @@ def sort(
 ) -> ndarray:
     """The elements in ascending order along an axis.
 
-    Args:
-        x: array of any dtype, of at least 1 dimension unless axis is None. Complex numbers are
-        ordered by real part,
-            then imaginary part.
-        axis: the axis to sort along; None ravels x first.
-        kind, stable: accepted as in NumPy; the sort is always stable.
-        descending: largest first (equal elements still keep their order; NaN first).
+    Parameters
+    ----------
+    x : array_like
+        Array of any dtype, of at least 1 dimension unless `axis` is None. Complex numbers are
+        ordered by real part, then by imaginary part.
+    axis : int or None, default -1
+        Axis along which the elements are sorted. None flattens `x` first.
+    kind : str, optional
+        Accepted for compatibility with NumPy. The sort is always stable.
+    descending : bool, default False
+        Whether the largest element comes first. Equal elements still keep their order, and NaN
+        comes first.
+    stable : bool or None, default True
+        Accepted for compatibility with NumPy. The sort is always stable.
 
-    Returns: a new array of x's dtype; NaNs come last.
-    Raises: ValueError (axis out of range, unknown kind).
-    Gradient: each element's goes to the position it came from.
+    Returns
+    -------
+    ndarray
+        New array of x's dtype. NaNs come last.
 
+    Raises
+    ------
+    ValueError
+        The axis is out of range, or the kind is unknown.
+
+    Notes
+    -----
+    The gradient of each element goes to the position it came from.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.sort([3.0, 1.0, 2.0]).tolist()
     [1.0, 2.0, 3.0]
@@ -103,7 +123,7 @@ def sort(
 
 @fast_path("x")
 def argsort(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: int | None = -1,
     kind: str | None = None,
@@ -111,13 +131,42 @@ def argsort(
     descending: bool = False,
     stable: bool | None = True,
 ) -> ndarray:
-    """The positions along an axis that would sort it: take_along_axis(x, argsort(x), axis) is
-    sort(x).
+    """Return the positions along an axis that would sort an array.
 
-    Args: x, axis, kind, stable, descending: as for `sort`.
-    Returns: int64 array of x's shape (of one dimension if axis is None). Of equal elements the
-    first comes first. Raises: ValueError (axis out of range, unknown kind). Gradient: none.
+    Take_along_axis(x, argsort(x), axis) is sort(x).
 
+    Parameters
+    ----------
+    x : array_like
+        Array of any dtype, of at least 1 dimension unless `axis` is None. Complex numbers are
+        ordered by real part, then by imaginary part.
+    axis : int or None, default -1
+        Axis along which the elements are sorted. None flattens `x` first.
+    kind : str, optional
+        Accepted for compatibility with NumPy. The sort is always stable.
+    descending : bool, default False
+        Whether the largest element comes first. Equal elements still keep their order, and NaN
+        comes first.
+    stable : bool or None, default True
+        Accepted for compatibility with NumPy. The sort is always stable.
+
+    Returns
+    -------
+    ndarray
+        Array of int64 of x's shape (of one dimension if `axis` is None). Among equal elements the
+        first one comes first.
+
+    Raises
+    ------
+    ValueError
+        The axis is out of range, or the kind is unknown.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.argsort([30, 10, 20]).tolist()
     [1, 2, 0]
@@ -136,14 +185,32 @@ def argsort(
 
 
 @fast_path("x")
-def sort_complex(x: Any, /) -> ndarray:
-    """The elements as complex numbers in ascending order along the last axis, by real part, then
-    imaginary part.
+def sort_complex(x: ArrayLike, /) -> ndarray:
+    """Sort the elements as complex numbers in ascending order along the last axis.
 
-    Args: x: numeric array of at least 1 dimension. Returns: complex array; complex64 for float32
-    and numbers of up to 16 bits, else complex128. Raises: ValueError (0-d). Gradient: as of
-    ``sort``.
+    They are ordered by real part, then by imaginary part.
 
+    Parameters
+    ----------
+    x : array_like
+        Numeric array of at least 1 dimension.
+
+    Returns
+    -------
+    ndarray
+        Complex array: complex64 for float32 and numbers of up to 16 bits, otherwise complex128.
+
+    Raises
+    ------
+    ValueError
+        The array has no dimensions.
+
+    Notes
+    -----
+    The gradient is that of `sort`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.sort_complex([3, 1]).tolist()
     [(1+0j), (3+0j)]
@@ -169,18 +236,37 @@ def _by_keys(keys: Sequence[ndarray], axis: int, descending: bool = False) -> nd
 
 
 @fast_path("*keys")
-def lexsort(keys: Any, axis: int = -1) -> ndarray:
-    """The positions that sort by several keys: by the last one, where equal by the one before, and
-    so on.
+def lexsort(keys: ArrayLike, axis: int = -1) -> ndarray:
+    """Return the positions that sort by several keys.
 
-    Args:
-        keys: sequence of arrays of one shape, real or bool; or an array whose first axis numbers
-        the keys. axis: axis of the keys to sort along.
+    The last key counts first. Equal elements are ordered by the key before, and so on.
 
-    Returns: int64 array of a key's shape.
-    Raises: ValueError (no keys, shapes that differ, axis out of range), TypeError (complex keys).
-    Gradient: none.
+    Parameters
+    ----------
+    keys : array_like
+        Sequence of arrays of one shape, real or bool, or an array whose first axis numbers the
+        keys.
+    axis : int, default -1
+        Axis of the keys along which they are sorted.
 
+    Returns
+    -------
+    ndarray
+        In int64 array of a key's shape.
+
+    Raises
+    ------
+    ValueError
+        There are no keys, the shapes differ, or the axis is out of range.
+    TypeError
+        A key is complex.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> surname, first = [1, 0, 1], [3, 9, 2]
     >>> cm.lexsort((first, surname)).tolist()
@@ -220,20 +306,43 @@ def _ranks(name: str, kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int,
 
 
 @fast_path("x")
-def partition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "introselect") -> ndarray:
-    """The elements rearranged so that those of some ranks stand where sorting would put them,
-    smaller ones before.
+def partition(
+    x: ArrayLike, /, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect"
+) -> ndarray:
+    """Rearrange the elements so that those of some ranks stand where sorting would put them.
 
-    Args:
-        x: array, real, bool or complex.
-        kth: rank or ranks, counted from the end if negative.
-        axis: the axis; None ravels x first.
-        kind: "introselect", NumPy's only one; changes nothing.
+    Smaller elements come before them.
 
-    Returns: a new array of x's dtype. What order other elements are in is not specified, but the
-    same on every run. Raises: ValueError (kth or axis out of range), TypeError (kth no integer).
-    Gradient: each element's goes to the position it came from.
+    Parameters
+    ----------
+    x : array_like
+        Real, bool or complex array.
+    kth : int or sequence of int
+        Rank or ranks. Negative ones count from the end.
+    axis : int or None, default -1
+        Axis of the operation. None flattens `x` first.
+    kind : str, default "introselect"
+        Accepted for compatibility with NumPy ("introselect"). It has no effect.
 
+    Returns
+    -------
+    ndarray
+        New array of x's dtype. The order of the other elements is not specified, but it is the same
+        on every run.
+
+    Raises
+    ------
+    ValueError
+        `kth` or the axis is out of range.
+    TypeError
+        `kth` is not an integer.
+
+    Notes
+    -----
+    The gradient of each element goes to the position it came from.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.partition([7, 1, 5, 3, 9], 2)
     >>> int(x[2]), int(x[:2].max()) <= 5 <= int(x[3:].min())
@@ -248,12 +357,40 @@ def partition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "introsele
 
 
 @fast_path("x")
-def argpartition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "introselect") -> ndarray:
+def argpartition(
+    x: ArrayLike, /, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect"
+) -> ndarray:
     """The positions along an axis that would partition it (see `partition`).
 
-    Args: x, kth, axis, kind: as for `partition`.
-    Returns: int64 array. Raises: as `partition`. Gradient: none.
+    Parameters
+    ----------
+    x : array_like
+        Real, bool or complex array.
+    kth : int or sequence of int
+        Rank or ranks. Negative ones count from the end.
+    axis : int or None, default -1
+        Axis of the operation. None flattens `x` first.
+    kind : str, default "introselect"
+        Accepted for compatibility with NumPy ("introselect"). It has no effect.
 
+    Returns
+    -------
+    ndarray
+        In int64 array.
+
+    Raises
+    ------
+    ValueError
+        `kth` or the axis is out of range.
+    TypeError
+        `kth` is not an integer.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> int(cm.argpartition([7, 1, 5, 3, 9], 0)[0])
     1
@@ -267,20 +404,40 @@ def argpartition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "intros
 
 
 @fast_path("x")
-def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[ndarray, ndarray]:
+def topk(
+    x: ArrayLike, /, k: int, axis: int = -1, *, largest: bool = True
+) -> tuple[ndarray, ndarray]:
     """The k largest (or smallest) elements along an axis, in order, and their positions.
 
-    Args:
-        x: array of any dtype, of at least 1 dimension.
-        k: how many, 0 to the length of the axis.
-        axis: the axis.
-        largest: the largest, in descending order (NaN counts as the largest); otherwise the
-        smallest, ascending.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    k : int
+        Number of elements, from 0 to the length of the axis.
+    axis : int, default -1
+        Axis of the operation.
+    largest : bool, default True
+        True: the largest elements in descending order (NaN counts as the largest). False: the
+        smallest elements in ascending order.
 
-    Returns: (values of x's dtype, positions int64), of length k along the axis. Of equal elements
-    the first comes first. Raises: ValueError (k or axis out of range). Gradient: of the values, to
-    the positions they came from.
+    Returns
+    -------
+    tuple of ndarray
+        The values in x's dtype and their positions in int64, of length k along the axis. Among
+        equal elements the first one comes first.
 
+    Raises
+    ------
+    ValueError
+        `k` or the axis is out of range.
+
+    Notes
+    -----
+    The gradient of the values goes to the positions they came from.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> values, positions = cm.topk([3, 9, 1, 7], 2)
     >>> values.tolist(), positions.tolist()

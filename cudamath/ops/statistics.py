@@ -17,6 +17,7 @@ from ..core.dispatch.checks import MISTAKES, as_of, coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import ANY, FLOATING, INEXACT, INTEGER_OR_BOOL, REAL, REAL_OR_BOOL, Op
 from ..core.shapes import normalize_axes
+from ..core.typing import ArrayLike, DTypeLike
 from ..cpu.quantiles import rounded
 from . import elementwise, reduce, ufunc
 from .creation import full
@@ -319,30 +320,61 @@ def _quantile(
 
 @fast_path("x", "weights")
 def quantile(
-    x: Any,
+    x: ArrayLike,
     /,
-    q: Any,
+    q: ArrayLike,
     axis: Axis = None,
-    out: Any = None,
+    out: ndarray | None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> ndarray:
     """The numbers below which a fraction q of the elements lies, over axes.
 
-    Args: x: real or bool array; q: numbers from 0 to 1, of any shape, read on the host; axis: int,
-    ints, or None for all; out: array for the result; overwrite_input: nothing here is; method: how
-    positions between two elements are read: "linear" (default; the other definitions of Hyndman and
-    Fan by NumPy's names), "lower", "higher", "midpoint", "nearest"; keepdims: keep the axes;
-    weights: of the elements, of x's shape or along the one axis, with method "inverted_cdf".
-    Returns: array of x's dtype (of the default floating-point dtype for integers), of q's shape,
-    then x's without the axes. NaN where there is one. Raises: ValueError (q, axis, method, weights,
-    no elements), TypeError (dtype). Gradient: to the elements that the result was made from; q is a
-    constant (TypeError if its gradient is recorded). Takes one selection of long lines, else one
-    sort.
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    q : array_like
+        Fractions from 0 to 1, of any shape. The host reads them.
+    axis : int or sequence of int, optional
+        Axis or axes of the operation. None takes all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    overwrite_input : bool, default False
+        Accepted for compatibility with NumPy. The input is never overwritten.
+    method : str, default "linear"
+        How positions between two elements are interpolated: "linear" (or another definition of
+        Hyndman and Fan, by NumPy's name), "lower", "higher", "midpoint" or "nearest".
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    weights : array_like, optional
+        Weights of the elements, of x's shape or along the one axis. They need the method
+        "inverted_cdf".
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype (of the default floating-point dtype for integers). Its shape is q's,
+        then x's without the axes. It is NaN where a line has a NaN.
+
+    Raises
+    ------
+    ValueError
+        `q` or the axis is out of range, the method is unknown, the weights do not fit, or there are
+        no elements.
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The gradient goes to the elements that the result was computed from. `q` is a constant
+    (TypeError if its gradient is recorded). Long lines take one selection, others one sort.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.quantile([4.0, 1.0, 3.0, 2.0], [0.0, 0.5, 0.9]).tolist()
     [1.0, 2.5, 3.7]
@@ -352,21 +384,60 @@ def quantile(
 
 @fast_path("x", "weights")
 def percentile(
-    x: Any,
+    x: ArrayLike,
     /,
-    q: Any,
+    q: ArrayLike,
     axis: Axis = None,
-    out: Any = None,
+    out: ndarray | None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> ndarray:
-    """``quantile`` for q from 0 to 100.
+    """Return percentiles: ``quantile`` for q from 0 to 100.
 
-    Args, Returns, Raises, Gradient: as for ``quantile``, with q in percent.
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    q : array_like
+        Numbers from 0 to 100, of any shape. The host reads them.
+    axis : int or sequence of int, optional
+        Axis or axes of the operation. None takes all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    overwrite_input : bool, default False
+        Accepted for compatibility with NumPy. The input is never overwritten.
+    method : str, default "linear"
+        How positions between two elements are interpolated: "linear" (or another definition of
+        Hyndman and Fan, by NumPy's name), "lower", "higher", "midpoint" or "nearest".
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    weights : array_like, optional
+        Weights of the elements, of x's shape or along the one axis. They need the method
+        "inverted_cdf".
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype (of the default floating-point dtype for integers). Its shape is q's,
+        then x's without the axes. It is NaN where a line has a NaN.
+
+    Raises
+    ------
+    ValueError
+        `q` or the axis is out of range, the method is unknown, the weights do not fit, or there are
+        no elements.
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The gradient is that of `quantile`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.percentile([4.0, 1.0, 3.0, 2.0], 50))
     2.5
@@ -376,21 +447,47 @@ def percentile(
 
 @fast_path("x")
 def median(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: Axis = None,
-    out: Any = None,
+    out: ndarray | None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> ndarray:
     """The middle element in sorted order, or the mean of the two in the middle, over axes.
 
-    Args: x: real or bool array; axis: int, ints, or None for all; out: array for the result;
-    overwrite_input: nothing here is; keepdims: keep the axes. Returns: array of x's dtype (of the
-    default floating-point dtype for integers); NaN where there is one, or no element. Raises:
-    ValueError (axis), TypeError (dtype). Gradient: to the elements in the middle. Takes one
-    selection of long lines, else one sort.
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    axis : int or sequence of int, optional
+        Axis or axes of the operation. None takes all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    overwrite_input : bool, default False
+        Accepted for compatibility with NumPy. The input is never overwritten.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype (of the default floating-point dtype for integers). It is NaN where a
+        line has a NaN, or no element.
+
+    Raises
+    ------
+    ValueError
+        The axis is out of range.
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The gradient goes to the elements in the middle. Long lines take one selection, others one sort.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.median([[4, 1, 3], [2, 9, 7]], axis=1).tolist()
     [3.0, 7.0]
@@ -482,21 +579,62 @@ def _between_neighbours(
 
 @fast_path("x", "weights")
 def nanquantile(
-    x: Any,
+    x: ArrayLike,
     /,
-    q: Any,
+    q: ArrayLike,
     axis: Axis = None,
-    out: Any = None,
+    out: ndarray | None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> ndarray:
-    """``quantile`` of the elements that are not NaN; NaN where there are none.
+    """Return quantiles of the elements that are not NaN.
 
-    Args, returns, raises, gradient: as for ``quantile``.
+    They are NaN where there are none.
 
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    q : array_like
+        Fractions from 0 to 1, of any shape. The host reads them.
+    axis : int or sequence of int, optional
+        Axis or axes of the operation. None takes all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    overwrite_input : bool, default False
+        Accepted for compatibility with NumPy. The input is never overwritten.
+    method : str, default "linear"
+        How positions between two elements are interpolated: "linear" (or another definition of
+        Hyndman and Fan, by NumPy's name), "lower", "higher", "midpoint" or "nearest".
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    weights : array_like, optional
+        Weights of the elements, of x's shape or along the one axis. They need the method
+        "inverted_cdf".
+
+    Returns
+    -------
+    ndarray
+        Array of x's dtype (of the default floating-point dtype for integers). Its shape is q's,
+        then x's without the axes. It is NaN where a line has a NaN.
+
+    Raises
+    ------
+    ValueError
+        `q` or the axis is out of range, the method is unknown, the weights do not fit, or there are
+        no elements.
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The gradient is that of `quantile`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.nanquantile([4.0, cm.nan, 3.0, 2.0], 0.5))
     3.0
@@ -506,21 +644,60 @@ def nanquantile(
 
 @fast_path("x", "weights")
 def nanpercentile(
-    x: Any,
+    x: ArrayLike,
     /,
-    q: Any,
+    q: ArrayLike,
     axis: Axis = None,
-    out: Any = None,
+    out: ndarray | None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> ndarray:
-    """``nanquantile`` for q from 0 to 100.
+    """Return percentiles of the elements that are not NaN: ``nanquantile`` for q from 0 to 100.
 
-    Args, Returns, Raises, Gradient: as for ``nanquantile``, with q in percent.
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    q : array_like
+        Numbers from 0 to 100, of any shape. The host reads them.
+    axis : int or sequence of int, optional
+        Axis or axes of the operation. None takes all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    overwrite_input : bool, default False
+        Accepted for compatibility with NumPy. The input is never overwritten.
+    method : str, default "linear"
+        How positions between two elements are interpolated: "linear" (or another definition of
+        Hyndman and Fan, by NumPy's name), "lower", "higher", "midpoint" or "nearest".
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+    weights : array_like, optional
+        Weights of the elements, of x's shape or along the one axis. They need the method
+        "inverted_cdf".
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype (of the default floating-point dtype for integers). Its shape is q's,
+        then x's without the axes. It is NaN where a line has a NaN.
+
+    Raises
+    ------
+    ValueError
+        `q` or the axis is out of range, the method is unknown, the weights do not fit, or there are
+        no elements.
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The gradient is that of `nanquantile`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.nanpercentile([4.0, cm.nan, 3.0, 2.0], 50))
     3.0
@@ -530,17 +707,49 @@ def nanpercentile(
 
 @fast_path("x")
 def nanmedian(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: Axis = None,
-    out: Any = None,
+    out: ndarray | None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> ndarray:
-    """``median`` of the elements that are not NaN; NaN where there are none.
+    """Return the median over axes of the elements that are not NaN.
 
-    Args, returns, raises, gradient: as for ``median``.
+    It is NaN where there are none.
 
+    Parameters
+    ----------
+    x : array_like
+        Real or bool array.
+    axis : int or sequence of int, optional
+        Axis or axes of the operation. None takes all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    overwrite_input : bool, default False
+        Accepted for compatibility with NumPy. The input is never overwritten.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+
+    Returns
+    -------
+    ndarray
+        Array of x's dtype (of the default floating-point dtype for integers). It is NaN where a
+        line has a NaN, or no element.
+
+    Raises
+    ------
+    ValueError
+        The axis is out of range.
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The gradient is that of `median`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.nanmedian([4.0, cm.nan, 3.0, 2.0]))
     3.0
@@ -571,12 +780,40 @@ def nanmedian(
 
 
 @fast_path("x")
-def ptp(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+def ptp(
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+) -> ndarray:
     """Largest minus smallest element, over axes.
 
-    Args: x: real array with elements; axis, keepdims: as for ``max``; out: array for the result.
-    Returns: array of x's dtype. Raises: as ``max``. Gradient: by its parts.
+    Parameters
+    ----------
+    x : array_like
+        Real array with at least one element along the axes.
+    axis : int or sequence of int, optional
+        Axis or axes that are reduced. None reduces all of them.
+    out : ndarray, optional
+        Array that receives the result.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
 
+    Returns
+    -------
+    ndarray
+        Array of x's dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range, or there are no elements.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.ptp([[4, 1, 3], [2, 9, 7]], axis=1).tolist()
     [3, 7]
@@ -601,12 +838,40 @@ def average(
 ) -> Any:
     """Weighted mean: Σ w x / Σ w.
 
-    Args: x: numeric or bool array; axis: int, ints, or None for all; weights: array of x's shape,
-    or of the shape of its axes; None: all 1; returned: also return the sums of the weights;
-    keepdims: keep the axes. Returns: array, or (array, sums) of equal shapes. Raises: ValueError
-    (axis, shapes), TypeError (dtype, weights of another shape without an axis), ZeroDivisionError
-    if weights add up to 0 (on a GPU at the next synchronising call). Gradient: by its parts.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array.
+    axis : int or sequence of int, optional
+        Axis or axes of the operation. None takes all of them.
+    weights : array_like, optional
+        Weights, an array of x's shape or of the shape of its axes. None gives each element the
+        weight 1.
+    returned : bool, default False
+        Whether the sums of the weights are returned as well.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
 
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        The mean, or with `returned` the pair (mean, sums of the weights), of equal shapes.
+
+    Raises
+    ------
+    ValueError
+        The axis is out of range, or the shapes do not fit each other.
+    TypeError
+        The dtype is not supported, or the weights have another shape and there is no axis.
+    ZeroDivisionError
+        The weights add up to 0. On a GPU the next synchronising call raises the error.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.average([1.0, 2.0, 4.0], weights=[2, 1, 1]))
     2.0
@@ -664,25 +929,57 @@ def ndarray_of(value: float, like: ndarray) -> ndarray:
 @fast_path("x", "y", "fweights", "aweights")
 @speaks_for("cov")
 def cov(
-    x: Any,
+    x: ArrayLike,
     /,
-    y: Any = None,
+    y: ArrayLike | None = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
-    fweights: Any = None,
-    aweights: Any = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> ndarray:
     """Covariance matrix: C[i, j] = Σ_k w_k (x[i, k] - m_i) conj(x[j, k] - m_j) / f.
 
-    Args: x: vector or matrix, a row a variable, a column an observation (``rowvar=False``: the
-    other way round); y: more variables; bias: divide by the number of observations instead of one
-    less; ddof: that correction itself; fweights: how often observations occur (integers); aweights:
-    how much they count; dtype: of the result, at least floating-point. Returns: matrix, or 0-d for
-    one variable. Raises: ValueError (shapes, weights), TypeError (dtype). Gradient: by its parts.
+    Parameters
+    ----------
+    x : array_like
+        Vector or matrix. A row is a variable, and a column is an observation (``rowvar=False``
+        exchanges the two).
+    y : array_like, optional
+        Further variables, in the layout of `x`.
+    rowvar : bool, default True
+        Whether rows are variables. False exchanges rows and columns.
+    bias : bool, default False
+        Whether the sums are divided by the number of observations instead of that number less one.
+    ddof : int, optional
+        Degrees of freedom to subtract. It takes precedence over `bias`.
+    fweights : array_like, optional
+        Integer frequencies of the observations.
+    aweights : array_like, optional
+        Weights of the observations.
+    dtype : dtype_like, optional
+        Dtype of the result, at least floating-point.
 
+    Returns
+    -------
+    ndarray
+        Matrix, or 0-d for one variable.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other, or the weights do not fit.
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.cov([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
@@ -756,11 +1053,46 @@ def _observed(
 
 @fast_path("x", "y")
 @speaks_for("corrcoef")
-def corrcoef(x: Any, /, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> ndarray:
+def corrcoef(
+    x: ArrayLike,
+    /,
+    y: ArrayLike | None = None,
+    rowvar: bool = True,
+    *,
+    dtype: DTypeLike | None = None,
+) -> ndarray:
     """Correlation matrix: R[i, j] = C[i, j] / sqrt(C[i, i] C[j, j]), clipped to [-1, 1].
 
-    Args, raises: as for ``cov``. Returns: matrix, or 0-d for one variable. Gradient: by its parts.
+    Parameters
+    ----------
+    x : array_like
+        Vector or matrix. A row is a variable, and a column is an observation (``rowvar=False``
+        exchanges the two).
+    y : array_like, optional
+        Further variables, in the layout of `x`.
+    rowvar : bool, default True
+        Whether rows are variables. False exchanges rows and columns.
+    dtype : dtype_like, optional
+        Dtype of the result, at least floating-point.
 
+    Returns
+    -------
+    ndarray
+        Matrix, or 0-d for one variable.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit each other, or the weights do not fit.
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.corrcoef([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]

@@ -11,6 +11,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import ViewOp
 from ..core.layout import Layout
 from ..core.shapes import byte_bounds, normalize_axes, normalize_shape
+from ..core.typing import ArrayLike
 from .padding import pad
 from .shape import moveaxis, reshape, span, unrecorded_view
 
@@ -49,16 +50,37 @@ _slide = ViewOp(
 
 @fast_path("x")
 def sliding_window_view(
-    x: Any, /, window_shape: int | Sequence[int], axis: int | Sequence[int] | None = None
+    x: ArrayLike, /, window_shape: int | Sequence[int], axis: int | Sequence[int] | None = None
 ) -> ndarray:
     """A view of all windows of a shape into ``x``; no element is copied.
 
-    Args: x: any array; window_shape: lengths of the window along the axes; axis: the axes, None:
-    all of them, in order. An axis may be named twice. Returns: a view whose axes are x's (each
-    shortened by its window's length - 1), then the window's. Raises: ValueError if a length is
-    negative or longer than its axis, or numbers differ. Gradient: added up over the windows.
-    Assignments through the view are refused where windows overlap.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    window_shape : int or sequence of int
+        Lengths of the window along the axes.
+    axis : int or sequence of int, optional
+        Axes of the windows. None takes all of them, in order. An axis may occur twice.
 
+    Returns
+    -------
+    ndarray
+        View whose axes are x's (each shortened by the length of its window less one), and then the
+        window's.
+
+    Raises
+    ------
+    ValueError
+        A length is negative or longer than its axis, or the numbers of lengths and axes differ.
+
+    Notes
+    -----
+    The gradient is summed over the windows. Assignments through the view are refused where windows
+    overlap.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.sliding_window_view(cm.arange(5), 3).tolist()
     [[0, 1, 2], [1, 2, 3], [2, 3, 4]]

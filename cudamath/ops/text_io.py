@@ -14,6 +14,7 @@ from ..core.asarray import asarray
 from ..core.dispatch.checks import coerce, members, require_function, speaks_for
 from ..core.dispatch.checks import require as taken
 from ..core.dispatch.op import NUMERIC
+from ..core.typing import ArrayLike, DeviceLike, DTypeLike, File
 from .index_grids import indices
 from .masks import nonzero
 from .shape import in_order
@@ -37,10 +38,27 @@ __all__ = [
 ]
 
 
-def array2string(x: Any, *args: Any, **kwargs: Any) -> str:
-    """An array's values as text, in NumPy's layout. Further arguments: those of NumPy's
-    `array2string`. Waits for the device.
+def array2string(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
+    """Return the values of an array as text, in NumPy's layout.
 
+    The call waits for the device.
+
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    *args : object
+        Positional arguments of NumPy's `array2string`.
+    **kwargs : object
+        Keyword arguments of NumPy's `array2string`.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.array2string(cm.asarray([0.5, 2.0]), precision=1, separator=", ")
     '[0.5, 2. ]'
@@ -48,10 +66,27 @@ def array2string(x: Any, *args: Any, **kwargs: Any) -> str:
     return np.array2string(taken("array2string", x).to_numpy(), *args, **kwargs)
 
 
-def array_repr(x: Any, *args: Any, **kwargs: Any) -> str:
-    """An array as `repr` shows it. Further arguments: those of NumPy's `array_repr`. Waits for the
-    device.
+def array_repr(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
+    """Return an array as `repr` shows it.
 
+    The call waits for the device.
+
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    *args : object
+        Positional arguments of NumPy's `array_repr`.
+    **kwargs : object
+        Keyword arguments of NumPy's `array_repr`.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.array_repr(cm.asarray([1, 2]))
     'array([1, 2])'
@@ -59,10 +94,27 @@ def array_repr(x: Any, *args: Any, **kwargs: Any) -> str:
     return np.array_repr(taken("array_repr", x).to_numpy(), *args, **kwargs)
 
 
-def array_str(x: Any, *args: Any, **kwargs: Any) -> str:
-    """An array as `str` shows it. Further arguments: those of NumPy's `array_str`. Waits for the
-    device.
+def array_str(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
+    """Return an array as `str` shows it.
 
+    The call waits for the device.
+
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    *args : object
+        Positional arguments of NumPy's `array_str`.
+    **kwargs : object
+        Keyword arguments of NumPy's `array_str`.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.array_str(cm.asarray([1, 2]))
     '[1 2]'
@@ -70,13 +122,32 @@ def array_str(x: Any, *args: Any, **kwargs: Any) -> str:
     return np.array_str(taken("array_str", x).to_numpy(), *args, **kwargs)
 
 
-def loadtxt(fname: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+def loadtxt(fname: File, *args: Any, device: DeviceLike | None = None, **kwargs: Any) -> Any:
     """An array from a text file of numbers.
 
-    Args: fname: path, open file or list of lines; device: of the result; all else as for NumPy's
-    `loadtxt`. Returns: array (with unpack=True of several dtypes a list). Raises: what NumPy
-    raises.
+    Parameters
+    ----------
+    fname : path_like, file or sequence of str
+        Path, open file or list of lines.
+    *args : object
+        Positional arguments of NumPy's `loadtxt`.
+    device : device_like, optional
+        Device of the result.
+    **kwargs : object
+        Keyword arguments of NumPy's `loadtxt`.
 
+    Returns
+    -------
+    ndarray or list of ndarray
+        The array. With unpack=True and several dtypes a list of arrays.
+
+    Raises
+    ------
+    Exception
+        As for NumPy's function of this name.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.loadtxt(["1 2", "3 4"]).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
@@ -89,13 +160,34 @@ def loadtxt(fname: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
     )
 
 
-def genfromtxt(fname: Any, *args: Any, device: Any = None, **kwargs: Any) -> ndarray:
+def genfromtxt(fname: File, *args: Any, device: DeviceLike | None = None, **kwargs: Any) -> ndarray:
     """An array from a text file of numbers in which some may be missing.
 
-    Args: fname: path, open file or list of lines; device: of the result; all else as for NumPy's
-    `genfromtxt`. Raises: what NumPy raises; TypeError for columns of different kinds (structured
-    arrays).
+    Parameters
+    ----------
+    fname : path_like, file or sequence of str
+        Path, open file or list of lines.
+    *args : object
+        Positional arguments of NumPy's `genfromtxt`.
+    device : device_like, optional
+        Device of the result.
+    **kwargs : object
+        Keyword arguments of NumPy's `genfromtxt`.
 
+    Returns
+    -------
+    ndarray
+        The numbers.
+
+    Raises
+    ------
+    TypeError
+        The columns are of different kinds (structured arrays).
+    Exception
+        As for NumPy's function of this name.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.genfromtxt(["1,,3"], delimiter=",", filling_values=0).tolist()
     [1.0, 0.0, 3.0]
@@ -103,10 +195,24 @@ def genfromtxt(fname: Any, *args: Any, device: Any = None, **kwargs: Any) -> nda
     return asarray(np.genfromtxt(fname, *args, **kwargs), device=device, name="genfromtxt")
 
 
-def savetxt(fname: Any, X: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N803  NumPy's names
-    """Write an array of one or two dimensions to a text file. Arguments: those of NumPy's
-    `savetxt`. Waits for the device.
+def savetxt(fname: File, X: ArrayLike, *args: Any, **kwargs: Any) -> None:  # noqa: N803  NumPy's names
+    """Write an array of one or two dimensions to a text file.
 
+    The call waits for the device.
+
+    Parameters
+    ----------
+    fname : path_like or file
+        Path or open file.
+    X : array_like
+        Array of one or two dimensions.
+    *args : object
+        Positional arguments of NumPy's `savetxt`.
+    **kwargs : object
+        Keyword arguments of NumPy's `savetxt`.
+
+    Examples
+    --------
     >>> import io, cudamath as cm
     >>> text = io.StringIO()
     >>> cm.savetxt(text, cm.asarray([[1, 2]]), fmt="%d")
@@ -117,19 +223,43 @@ def savetxt(fname: Any, X: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N80
 
 
 def fromfile(
-    file: Any,
-    dtype: Any = float,
+    file: File,
+    dtype: DTypeLike = float,
     count: int = -1,
     sep: str = "",
     offset: int = 0,
     *,
-    device: Any = None,
+    device: DeviceLike | None = None,
 ) -> ndarray:
     """An array from a file of bytes, or (sep given) of text, as `ndarray.tofile` writes it.
 
-    Args: file: path or open file; dtype: of the elements; count: how many, -1: all; sep: between
-    numbers, "" for bytes; offset: bytes to skip; device: of the result. Raises: what NumPy raises.
+    Parameters
+    ----------
+    file : path_like or file
+        Path or open file.
+    dtype : dtype_like, default float
+        Dtype of the elements.
+    count : int, default -1
+        Number of elements. -1 reads all of them.
+    sep : str, default ""
+        Separator of the numbers in a text. "" reads bytes.
+    offset : int, default 0
+        Number of bytes to skip.
+    device : device_like, optional
+        Device of the result.
 
+    Returns
+    -------
+    ndarray
+        Vector of the elements.
+
+    Raises
+    ------
+    Exception
+        As for NumPy's function of this name.
+
+    Examples
+    --------
     >>> import os, tempfile, cudamath as cm
     >>> path = os.path.join(tempfile.mkdtemp(), "x")
     >>> cm.asarray([1.0, 2.0]).tofile(path)
@@ -140,13 +270,40 @@ def fromfile(
 
 
 def fromstring(
-    text: str, dtype: Any = float, count: int = -1, *, sep: str, device: Any = None
+    text: str,
+    dtype: DTypeLike = float,
+    count: int = -1,
+    *,
+    sep: str,
+    device: DeviceLike | None = None,
 ) -> ndarray:
     """An array from numbers in a text.
 
-    Args: text: str; dtype: of the elements; count: how many, -1: all; sep: between the numbers;
-    device: of the result. Raises: ValueError for what is not a number.
+    Parameters
+    ----------
+    text : str
+        Text with the numbers.
+    dtype : dtype_like, default float
+        Dtype of the elements.
+    count : int, default -1
+        Number of elements. -1 reads all of them.
+    sep : str
+        Separator of the numbers.
+    device : device_like, optional
+        Device of the result.
 
+    Returns
+    -------
+    ndarray
+        Vector of the numbers.
+
+    Raises
+    ------
+    ValueError
+        A part of the text is not a number.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.fromstring("1, 2, 3", dtype="int32", sep=",").tolist()
     [1, 2, 3]
@@ -156,12 +313,27 @@ def fromstring(
     )
 
 
-def ndenumerate(x: Any, /) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """(index, value) of every element, in C order. The values are fetched at once; waits for the
-    device.
+def ndenumerate(x: ArrayLike, /) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """Return an iterator of (index, value) for every element, in C order.
 
-    Args: x: any array. Returns: an iterator. Gradient: none.
+    The values are fetched at once, and the call waits for the device.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+
+    Returns
+    -------
+    iterator of tuple of (tuple of int, object)
+        Iterator of pairs (index, value).
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [(i, int(v)) for i, v in cm.ndenumerate(cm.asarray([[1, 2]]))]
     [((0, 0), 1), ((0, 1), 2)]
@@ -170,12 +342,38 @@ def ndenumerate(x: Any, /) -> Iterator[tuple[tuple[int, ...], Any]]:
 
 
 @speaks_for("asarray_chkfinite")
-def asarray_chkfinite(x: Any, /, dtype: Any = None, order: str | None = None) -> ndarray:
-    """`asarray`, and ValueError where an element is infinite or NaN. Waits for the device.
+def asarray_chkfinite(
+    x: ArrayLike, /, dtype: DTypeLike | None = None, order: str | None = None
+) -> ndarray:
+    """Make an array from an object, and check that all elements are finite.
 
-    Args: as for ``asarray``. Returns: ndarray. Raises: ValueError; also as ``asarray``. Gradient:
-    passes through.
+    The check waits for the device.
 
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
+    dtype : dtype_like, optional
+        Dtype of the result. The default is the object's own dtype.
+    order : str, optional
+        Memory layout of the result, "C" or "F". The data are copied if they have another one.
+
+    Returns
+    -------
+    ndarray
+        The array.
+
+    Raises
+    ------
+    ValueError
+        An element is infinite or NaN.
+
+    Notes
+    -----
+    The gradient passes through unchanged.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.asarray_chkfinite([1.0, 2.0]).tolist()
     [1.0, 2.0]
@@ -193,14 +391,32 @@ def asarray_chkfinite(x: Any, /, dtype: Any = None, order: str | None = None) ->
 
 
 def require(
-    x: Any, /, dtype: Any = None, requirements: str | Sequence[str] | None = None
+    x: ArrayLike, /, dtype: DTypeLike | None = None, requirements: str | Sequence[str] | None = None
 ) -> ndarray:
-    """NumPy's `require`: an array of a dtype that meets requirements, copied if it does not.
+    """Return an array of a dtype that meets requirements, copied only if it does not.
 
-    Args: x: array-like; dtype: of the result; requirements: "C" (C order), "F" (Fortran's), also by
-    their long names; "A", "W", "O" and "E" (aligned, writeable, owning, a base-class array) always
-    hold. Raises: ValueError for others, or "C" and "F".
+    Parameters
+    ----------
+    x : array_like
+        Array or array-like.
+    dtype : dtype_like, optional
+        Dtype of the result.
+    requirements : str or sequence of str, optional
+        "C" (C order) or "F" (Fortran's order), also by their long names. "A", "W", "O" and "E"
+        (aligned, writeable, owning, a base-class array) always hold.
 
+    Returns
+    -------
+    ndarray
+        The array.
+
+    Raises
+    ------
+    ValueError
+        A requirement is unknown, or both "C" and "F" are given.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.require(cm.zeros((2, 3)).T, requirements="C").flags.c_contiguous
     True
@@ -235,13 +451,28 @@ def require(
     return in_order("require", x, orders.pop()) if orders else x
 
 
-def common_type(*arrays: Any) -> type:
-    """The floating-point scalar type that holds the values of all arrays: float64 where there are
-    integers.
+def common_type(*arrays: ArrayLike) -> type:
+    """Return the floating-point scalar type that holds the values of all arrays.
 
-    Args: arrays: numeric. Returns: a NumPy scalar type. Raises: TypeError for bool and bfloat16
-    arrays.
+    It is float64 where there are integers.
 
+    Parameters
+    ----------
+    *arrays : array_like
+        Numeric arrays.
+
+    Returns
+    -------
+    type
+        NumPy scalar type.
+
+    Raises
+    ------
+    TypeError
+        An array is bool or bfloat16.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.common_type(cm.zeros(2, dtype="float32"), cm.zeros(2, dtype="complex64")).__name__
     'complex64'
@@ -258,8 +489,18 @@ def common_type(*arrays: Any) -> type:
 def min_scalar_type(x: Any, /) -> np.dtype:
     """The smallest dtype that holds a number; of an array of more dimensions its own dtype.
 
-    Args: x: number or array. Returns: np.dtype.
+    Parameters
+    ----------
+    x : array_like
+        A number or an array.
 
+    Returns
+    -------
+    numpy.dtype
+        The dtype.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.min_scalar_type(300)
     dtype('uint16')
@@ -270,12 +511,33 @@ def min_scalar_type(x: Any, /) -> np.dtype:
 
 
 def mask_indices(n: int, mask: Callable[..., Any], k: Any = 0) -> tuple[ndarray, ...]:
-    """Positions of what a function like `triu` keeps of an n x n matrix. Waits for the device.
+    """Return the positions that a function such as `triu` keeps in an n x n matrix.
 
-    Args: n: rows and columns; mask: function of (matrix, k) that returns a matrix; k: its second
-    argument. Returns: tuple of two int64 vectors (rows, columns). Raises: TypeError, ValueError
-    (n).
+    The call waits for the device.
 
+    Parameters
+    ----------
+    n : int
+        Number of rows and of columns.
+    mask : callable
+        Function of (matrix, k) that returns a matrix.
+    k : object, default 0
+        Second argument of `mask`.
+
+    Returns
+    -------
+    tuple of ndarray
+        The rows and the columns, int64 vectors.
+
+    Raises
+    ------
+    TypeError
+        `n` is not an integer.
+    ValueError
+        `n` is negative.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.mask_indices(2, cm.triu)]
     [[0, 0, 1], [0, 1, 1]]
@@ -286,13 +548,25 @@ def mask_indices(n: int, mask: Callable[..., Any], k: Any = 0) -> tuple[ndarray,
     return nonzero(mask(i * 0 + j * 0 + 1, k) != 0)
 
 
-def shares_memory(a: Any, b: Any, /, max_work: int | None = None) -> bool:
-    """Whether two arrays share the memory of an element: exactly, where `may_share_memory` compares
-    bounds.
+def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: int | None = None) -> bool:
+    """Return whether two arrays share the memory of an element.
 
-    Args: a, b: arrays; max_work: as in NumPy: how much to try before giving up with TooHardError;
-    None: no limit.
+    The answer is exact, whereas `may_share_memory` compares bounds.
 
+    Parameters
+    ----------
+    a, b : array_like
+        Arrays of any shape and dtype.
+    max_work : int, optional
+        Amount of work after which the search ends with TooHardError, as in NumPy. None is no limit.
+
+    Returns
+    -------
+    bool
+        True if they share an element.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.zeros(6)
     >>> cm.shares_memory(x[::2], x[1::2]), cm.shares_memory(x[::2], x[::3])

@@ -19,6 +19,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import ViewOp, registry
 from ..core.dtypes import COMPLEX, real_dtype
 from ..core.layout import Layout
+from ..core.typing import ArrayLike
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
 from .index import _check_writable
@@ -80,14 +81,34 @@ def to_device(x: ndarray, index: int) -> ndarray:
 
 
 def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
-    """Copy the elements into `target`, an array of the same shape and dtype: an ndarray anywhere,
-    or a NumPy array.
+    """Copy the elements into `target`, an array of the same shape and dtype.
 
-    On a `stream` the copy is asynchronous; with page-locked host memory (`cm.cuda.pinned`) it then
-    overlaps with computation on other streams. Synchronise the stream before reading the target. A
-    read-only target is a ValueError; RuntimeError where a gradient is recorded for the target, or
-    for `x` and the target is an ndarray.
+    On a `stream` the copy is asynchronous. With page-locked host memory (`cm.cuda.pinned`) it
+    overlaps with computation on other streams. Synchronise the stream before you read the target.
 
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    target : ndarray or numpy.ndarray
+        An ndarray on any device, or a NumPy array.
+    stream : object, optional
+        Stream of the operation. The default is the current stream.
+
+    Returns
+    -------
+    ndarray or numpy.ndarray
+        The target.
+
+    Raises
+    ------
+    ValueError
+        The target is read-only.
+    RuntimeError
+        A gradient is being recorded for the target, or for `x` and the target is an ndarray.
+
+    Examples
+    --------
     >>> import cudamath as cm, numpy as np
     >>> cm.arange(3).copy_to(np.empty(3, np.int64)).tolist()
     [0, 1, 2]
@@ -162,11 +183,25 @@ _imag = ViewOp("imag", _part, lambda g, _y, _x, offset: (g * 1j,))
 
 
 @fast_path("x")
-def real(x: Any, /) -> ndarray:
+def real(x: ArrayLike, /) -> ndarray:
     """Real part.
 
-    Args: x: any array. Returns: a view of complex arrays, the array itself otherwise. Gradient: g.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
 
+    Returns
+    -------
+    ndarray
+        A view of a complex array, or a real array itself.
+
+    Notes
+    -----
+    The gradient is g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.real(cm.array([1 + 2j])).tolist()
     [1.0]
@@ -183,12 +218,25 @@ def real(x: Any, /) -> ndarray:
 
 
 @fast_path("x")
-def imag(x: Any, /) -> ndarray:
+def imag(x: ArrayLike, /) -> ndarray:
     """Imaginary part.
 
-    Args: x: any array. Returns: a view of complex arrays; otherwise zeros, which as in NumPy cannot
-    be written to. Gradient: 1j g.
+    Parameters
+    ----------
+    x : array_like
+        Array of any shape and dtype.
 
+    Returns
+    -------
+    ndarray
+        A view of a complex array. For a real array zeros, which as in NumPy cannot be written to.
+
+    Notes
+    -----
+    Gradient: 1j g.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.imag(cm.array([1 + 2j])).tolist()
     [2.0]
@@ -209,9 +257,18 @@ def imag(x: Any, /) -> ndarray:
     return broadcast_to(zeros_like(x, shape=()), x.shape)
 
 
-def fill(x: ndarray, value: Any) -> None:
-    """Set every element to a number, or to an array of one without axes: as NumPy's, nothing is
-    broadcast."""
+def fill(x: ndarray, value: ArrayLike) -> None:
+    """Set every element to a number, in place.
+
+    As in NumPy, nothing is broadcast.
+
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    value : array_like
+        Number, or an array without dimensions.
+    """
     if getattr(value, "ndim", 0) or isinstance(value, Sequence) and not isinstance(value, str):
         seen = (
             f"shape {value.shape}"

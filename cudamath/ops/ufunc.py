@@ -28,6 +28,7 @@ from ..core.dispatch.op import Category, apart, registry
 from ..core.dtypes import bfloat16, float16
 from ..core.fp_errors import quiet
 from ..core.layout import Layout
+from ..core.typing import ArrayLike, DTypeLike  # noqa: F401
 from ..runtime.memory import Buffer
 from .out_argument import can_write
 
@@ -748,28 +749,58 @@ def _finish(
     function.__name__ = function.__qualname__ = card.name
     function.__module__ = card.namespace["__name__"]
     function.card = card  # type: ignore[attr-defined]
-    operands = " and ".join(f"`{n}`" for n in inputs)
-    shapes_line = "Shapes broadcast." if len(inputs) > 1 else "Any shape."
     gradient = (
-        "none: the result is constant"
+        "The result is a constant and has no gradient."
         if card.grad is None
-        else ", ".join(f"`{e}`" for e in card.grad)
+        else "Gradient: " + ", ".join(f"``{e}``" for e in card.grad) + "."
     )
     peer = None if isinstance(card.cpu, str) else f"np.{card.ufunc.__name__}"
-    truth = (
-        "    >>> import numpy as np, cudamath as cm\n    >>> "
-        f"np.allclose(cm.{card.name}({example}), {peer}({example}))\n"
-        "    True\n"
+    example = (
+        f">>> import numpy as np, cudamath as cm\n>>> np.allclose(cm.{card.name}({example}), "
+        f"{peer}({example}))\nTrue"
         if peer
-        else f"    >>> import cudamath as cm\n    >>> cm.{card.name}({example}).shape\n    (2,)\n"
+        else f">>> import cudamath as cm\n>>> cm.{card.name}({example}).shape\n(2,)"
     )
+    kind = card.category.name
+    several = len(inputs) > 1
+    operands = "Arrays" if kind == "array" else f"{kind[0].upper()}{kind[1:]} arrays"
+    operands += " whose shapes broadcast" if several else " of any shape"
+    shapes = "ValueError\n    The shapes do not broadcast.\n" if several else ""
     function.__doc__ = f"""{doc}
 
-    {(formula + ". ") if formula else ""}{shapes_line} {operands}: {card.category.name} arrays, array-likes or Python scalars
-    (which never widen an array). Returns a new array of the dtype NumPy's `{card.ufunc.__name__}` returns; 16-bit floats
-    are computed in float32. `out`: an array that the result is written into, where `where` (bool, broadcast; elements left
-    out are 0 without `out`); `dtype`: what is computed in; `casting`: NumPy's rule for conversions. Gradient: {gradient}.
-    TypeError for other dtypes{", ValueError for shapes that do not broadcast" if len(inputs) > 1 else ""}. Deterministic.
+{f"{formula}{chr(10) * 2}" if formula else ""}Parameters
+----------
+{", ".join(inputs)} : array_like
+    {operands}. Python scalars never widen an array.
+out : ndarray, optional
+    Array that receives the result.
+where : array_like, default True
+    Bool array that broadcasts and selects the elements to compute. The others keep the values of
+    `out`, or are 0 without `out`.
+dtype : dtype_like, optional
+    Dtype of the computation.
+casting : str, default "same_kind"
+    NumPy's rule for the conversions between the operands, the computation and the result.
 
-{truth}"""  # noqa: E501
+Returns
+-------
+ndarray
+    Array of the dtype of NumPy's `{card.ufunc.__name__}`. 16-bit floats are computed in float32.
+
+Raises
+------
+TypeError
+    The dtype is not supported.
+{shapes}
+Notes
+-----
+{gradient} The function is deterministic.
+
+Examples
+--------
+{example}
+"""
+    annotations: dict[str, Any] = dict.fromkeys(inputs, "ArrayLike")
+    annotations |= {"out": "ndarray | None", "where": "ArrayLike", "dtype": "DTypeLike | None"}
+    function.__annotations__ = {**annotations, "casting": "str", "return": "ndarray"}
     return function

@@ -14,7 +14,8 @@ from ..core.autograd.mutation import wrote
 from ..core.dispatch.checks import MISTAKES, as_of
 from ..core.dispatch.op import Category, Op
 from ..core.dtypes import INTEGER_OR_BOOL, NUMERIC, REAL_OR_BOOL
-from ..core.view_cache import known_view
+from ..core.typing import ArrayLike, Index
+from ..core.view_cache import lookup_view
 from . import elementwise
 from .index import (
     _apart,
@@ -71,7 +72,7 @@ def _fold_at(
     if type(key) is ndarray and _one_array(x, key):
         return _fold(name, kind, x, x, 0, [key], values)
     try:
-        found = known_view(x._layout, key)
+        found = lookup_view(x._layout, key)
         form: Any = advanced_indexing.advanced(x.shape, x.strides, key) if found is None else None
     except MISTAKES as error:
         raise as_of(name, error) from None
@@ -108,14 +109,39 @@ def _held(name: str, x: ndarray, values: Any) -> ndarray:
     return elementwise.clip(given, max(own.min, other.min), min(own.max, other.max))
 
 
-def add_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] += values`` in place, where positions that occur several times are added to several
-    times (np.add.at).
+def add_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
+    """Add to elements in place, once for each time that a position occurs.
 
-    Args: x: numeric array; key: whatever ``x[key]`` takes; values: broadcast and cast. Raises: as
-    ``x[key] = values``; TypeError for fractions that integers would lose. Bitwise reproducible:
-    equal positions are added in their order, without float atomics. Gradient: none, in place.
+    ``x[key] += values``, except that positions which occur several times are added to several times
+    (np.add.at).
 
+    Parameters
+    ----------
+    x : ndarray
+        Numeric array.
+    key : index
+        Index of the elements: everything that ``x[key]`` accepts.
+    values : array_like
+        Values that are broadcast to the selection and cast to x's dtype.
+
+    Raises
+    ------
+    IndexError
+        A position is out of range.
+    ValueError
+        The values do not broadcast to the selection.
+    TypeError
+        The values are fractions and the array holds integers.
+
+    Notes
+    -----
+    The operation works in place and has no gradient.
+
+    Results are bitwise reproducible: equal positions are added in their order, without float
+    atomics.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.zeros(3)
     >>> cm.add_at(x, [0, 2, 0], cm.asarray([1.0, 2.0, 3.0]))
@@ -125,13 +151,38 @@ def add_at(x: ndarray, key: Any, values: Any, /) -> None:
     _fold_at("add_at", "add", elementwise.add, NUMERIC, x, key, values)
 
 
-def multiply_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] *= values`` in place, where positions that occur several times are multiplied
-    several times (np.multiply.at).
+def multiply_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
+    """Multiply elements in place, once for each time that a position occurs.
 
-    Args: x, key, values: as for `add_at`. Raises: as `add_at`. Bitwise reproducible. Gradient:
-    none, in place.
+    ``x[key] *= values``, except that positions which occur several times are multiplied several
+    times (np.multiply.at).
 
+    Parameters
+    ----------
+    x : ndarray
+        Numeric array.
+    key : index
+        Index of the elements: everything that ``x[key]`` accepts.
+    values : array_like
+        Values that are broadcast to the selection and cast to x's dtype.
+
+    Raises
+    ------
+    IndexError
+        A position is out of range.
+    ValueError
+        The values do not broadcast to the selection.
+    TypeError
+        The values are fractions and the array holds integers.
+
+    Notes
+    -----
+    The operation works in place and has no gradient.
+
+    Bitwise reproducible.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.ones(3)
     >>> cm.multiply_at(x, [0, 2, 0], cm.asarray([2.0, 5.0, 3.0]))
@@ -141,13 +192,36 @@ def multiply_at(x: ndarray, key: Any, values: Any, /) -> None:
     _fold_at("multiply_at", "multiply", elementwise.multiply, NUMERIC, x, key, values)
 
 
-def maximum_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] = maximum(x[key], values)`` in place, for each time that a position occurs
-    (np.maximum.at); NaN wins. Integers beyond those of x's dtype count as the last of these.
+def maximum_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
+    """Take the maximum of elements and values in place, for each time that a position occurs.
 
-    Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none,
-    in place.
+    ``x[key] = maximum(x[key], values)`` for every position (np.maximum.at). NaN takes precedence.
+    Integers beyond the range of x's dtype count as its largest or smallest number.
 
+    Parameters
+    ----------
+    x : ndarray
+        Real or bool array.
+    key : index
+        Index of the elements: everything that ``x[key]`` accepts.
+    values : array_like
+        Values that are broadcast to the selection and cast to x's dtype.
+
+    Raises
+    ------
+    IndexError
+        A position is out of range.
+    ValueError
+        The values do not broadcast to the selection.
+    TypeError
+        The values are fractions and the array holds integers.
+
+    Notes
+    -----
+    The operation works in place and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.zeros(3)
     >>> cm.maximum_at(x, [0, 2, 0], cm.asarray([3.0, -1.0, 2.0]))
@@ -157,13 +231,36 @@ def maximum_at(x: ndarray, key: Any, values: Any, /) -> None:
     _fold_at("maximum_at", "max", elementwise.maximum, REAL_OR_BOOL, x, key, values)
 
 
-def minimum_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] = minimum(x[key], values)`` in place, for each time that a position occurs
-    (np.minimum.at); NaN wins. Integers beyond those of x's dtype count as the last of these.
+def minimum_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
+    """Take the minimum of elements and values in place, for each time that a position occurs.
 
-    Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none,
-    in place.
+    ``x[key] = minimum(x[key], values)`` for every position (np.minimum.at). NaN takes precedence.
+    Integers beyond the range of x's dtype count as its largest or smallest number.
 
+    Parameters
+    ----------
+    x : ndarray
+        Real or bool array.
+    key : index
+        Index of the elements: everything that ``x[key]`` accepts.
+    values : array_like
+        Values that are broadcast to the selection and cast to x's dtype.
+
+    Raises
+    ------
+    IndexError
+        A position is out of range.
+    ValueError
+        The values do not broadcast to the selection.
+    TypeError
+        The values are fractions and the array holds integers.
+
+    Notes
+    -----
+    The operation works in place and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.zeros(3)
     >>> cm.minimum_at(x, [0, 2, 0], cm.asarray([3.0, -1.0, -2.0]))

@@ -433,7 +433,7 @@ def install() -> None:
                         _in_rounds, f"{function.card.name}.at", function
                     )
     for function in (elementwise_numpy.float_power, elementwise_numpy.ldexp):
-        function.at = functools.partial(_in_rounds, f"{function.__name__}.at", function)  # type: ignore[attr-defined]
+        function.at = functools.partial(_in_rounds, f"{function.__name__}.at", function)  # type: ignore[union-attr]
     for alias, of in (("pow", elementwise._power),):
         public = getattr(elementwise, alias)
         for method in ("reduce", "accumulate", "outer", "at", "reduceat"):

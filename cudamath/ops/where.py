@@ -58,14 +58,33 @@ def _is_scalar(value: Any) -> bool:
 
 @fast_path("condition", "x?", "y?")
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
-    """``x`` where the condition holds, else ``y``; with the condition alone,
-    ``nonzero(condition)``.
+    """Select ``x`` where a condition holds, and ``y`` elsewhere.
 
-    Args: condition: bool array (numbers count as true if not 0); x, y: arrays or scalars; all three
-    broadcast. Returns: a new array of the common dtype of x and y. Raises: ValueError if shapes do
-    not broadcast or only one of x and y is given. Gradient: of x the gradient where the condition
-    holds, of y where it does not.
+    With the condition alone the result is ``nonzero(condition)``.
 
+    Parameters
+    ----------
+    condition : array_like
+        Bool array. Numbers count as True if they are not 0.
+    x, y : array_like, optional
+        Arrays or scalars. All three operands broadcast.
+
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        New array of the common dtype of `x` and `y`, or the positions.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not broadcast, or only one of `x` and `y` is given.
+
+    Notes
+    -----
+    The gradient of `x` is g where the condition holds, and that of `y` is g where it does not.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.where(cm.asarray([True, False]), cm.asarray([1.0, 2.0]), 0.0)
     array([1., 0.])

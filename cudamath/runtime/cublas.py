@@ -109,9 +109,9 @@ class _Handle:
 
     def __init__(self, stream: streams.Stream):
         if library_paths.find("cublas").path is None:
-            found = library_paths.find("cublas")
+            library = library_paths.find("cublas")
             raise DeviceError(
-                f"matmul: cuBLAS was not found ({found.looked}). Install it: {found.remedy}"
+                f"matmul: cuBLAS was not found ({library.looked}). Install it: {library.remedy}"
             )
         cublas, cu = _bindings(), devices.driver()
         self.device, self.raw = stream.device, stream.handle
@@ -182,7 +182,7 @@ def gemm(
     kind = DTYPES[dtype]
     compute = _COMPUTE_TF32 if tf32 and dtype == np.float32 else kind.compute
     keep, at_alpha, at_beta = _scalars(kind.scalar, alpha, beta)
-    found, first = _handles, handle
+    handles, first = _handles, handle
     data, ta, lda, tb, ldb, ldc = kind.data, a.transposed, a.ld, b.transposed, b.ld, c.ld
     cublas = _bindings()
     error = cublas.cuBLASError
@@ -190,7 +190,7 @@ def gemm(
         plain = cublas.gemm_ex_64
 
         def product(stream: Any, x: int, y: int, z: int) -> None:
-            one = found.get(id(stream)) or first(stream)
+            one = handles.get(id(stream)) or first(stream)
             try:
                 plain(
                     one.cublas,
@@ -223,7 +223,7 @@ def gemm(
         step_a, step_b, step_c = a.batch, b.batch, c.batch
 
         def product(stream: Any, x: int, y: int, z: int) -> None:
-            one = found.get(id(stream)) or first(stream)
+            one = handles.get(id(stream)) or first(stream)
             try:
                 batched(
                     one.cublas,
@@ -291,22 +291,22 @@ def _light(
     """
     lt = _lt_bindings()
     keep, at_alpha, at_beta = _scalars(kind.scalar, 1, 0)
-    held = [(int(getattr(lt.MatmulDescAttribute, name)), ctypes.c_uint64(0)) for name in pointers]
-    spots = [ctypes.addressof(cell) for _, cell in held]
+    cells = [(int(getattr(lt.MatmulDescAttribute, name)), ctypes.c_uint64(0)) for name in pointers]
+    spots = [ctypes.addressof(cell) for _, cell in cells]
     description = side_a = side_b = side_c = algorithm = 0
     result: np.ndarray = np.zeros(1, lt.matmul_heuristic_result_dtype)
     lock = threading.Lock()  # the addresses are part of the description: one call at a time
 
     def describe() -> None:
         nonlocal description, side_a, side_b, side_c
-        made = lt.matmul_desc_create(kind.compute, kind.scale)
+        descriptor = lt.matmul_desc_create(kind.compute, kind.scale)
         turns = {
             "TRANSA": ctypes.c_int32(b.form.transposed),
             "TRANSB": ctypes.c_int32(a.form.transposed),
         }
         for name, value in (turns | fixed).items():
             lt.matmul_desc_set_attribute(
-                made,
+                descriptor,
                 int(getattr(lt.MatmulDescAttribute, name)),
                 ctypes.addressof(value),
                 ctypes.sizeof(value),
@@ -319,7 +319,7 @@ def _light(
             )
             for side in (a, b, c)
         ]
-        description = made
+        description = descriptor
 
     def choose(light: int) -> None:
         nonlocal algorithm
@@ -357,7 +357,7 @@ def _light(
             with lock:
                 if not description:
                     describe()
-                for (number, cell), spot, address in zip(held, spots, addresses, strict=True):
+                for (number, cell), spot, address in zip(cells, spots, addresses, strict=True):
                     if cell.value != address:
                         cell.value = address
                         lt.matmul_desc_set_attribute(description, number, spot, 8)

@@ -186,7 +186,7 @@ def plans(
     refusal = _bindings().cudnnGraphNotSupportedError
 
     def able(_side: Any) -> list[str]:
-        graph, found = build(()), []
+        graph, plans = build(()), []
         for i in range(graph.get_execution_plan_count()):
             try:
                 graph.build_plan_at_index(i)
@@ -195,8 +195,8 @@ def plans(
                 refusal,
             ):  # one of those that are not taken, or that this device cannot run
                 continue
-            found.append(graph.get_plan_name_at_index(i))
-        return found
+            plans.append(graph.get_plan_name_at_index(i))
+        return plans
 
     handle(streams.stream_of(device))
     try:

@@ -84,9 +84,9 @@ class Plan:
 
     def __init__(self, spec: Spec, index: int):
         if library_paths.find("cufft").path is None:
-            found = library_paths.find("cufft")
+            library = library_paths.find("cufft")
             raise DeviceError(
-                f"fft: cuFFT was not found ({found.looked}). Install it: {found.remedy}"
+                f"fft: cuFFT was not found ({library.looked}). Install it: {library.remedy}"
             )
         cufft = _bindings()
         self.device, self.lock = index, threading.Lock()

@@ -62,10 +62,10 @@ class _Handle:
     __slots__ = ("solver", "params", "jacobi", "jacobi_svd", "device", "hosts", "__weakref__")
 
     def __init__(self, stream: streams.Stream):
-        found = library_paths.find("cusolver")
-        if found.path is None:
+        library = library_paths.find("cusolver")
+        if library.path is None:
             raise DeviceError(
-                f"linalg: cuSOLVER was not found ({found.looked}). Install it: {found.remedy}"
+                f"linalg: cuSOLVER was not found ({library.looked}). Install it: {library.remedy}"
             )
         dn = _bindings()
         self.device = stream.device
@@ -491,12 +491,12 @@ def geev_on_host(dtype: np.dtype, n: int, vectors: bool, count: int) -> Function
         columns = np.empty((count, n, n), dtype)  # of each matrix, one after another
         download(columns.ctypes.data, a, columns.nbytes, stream)
         try:
-            values, found = (
+            values, eigenvectors = (
                 np.linalg.eig(columns.mT) if vectors else (np.linalg.eigvals(columns.mT), None)
             )
         except np.linalg.LinAlgError as problem:
             raise np.linalg.LinAlgError(f"{name}: {problem}") from None
-        for address, part in ((w, values), (v, None if found is None else found.mT)):
+        for address, part in ((w, values), (v, None if eigenvectors is None else eigenvectors.mT)):
             if part is not None:
                 part = np.ascontiguousarray(part, kind)
                 upload(address, part.ctypes.data, part.nbytes, stream)

@@ -33,9 +33,32 @@ def driver() -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceInfo:
-    """What a device is: name, compute capability, memory in bytes, multiprocessors, L2 cache in
-    bytes, the nominal bandwidth of its memory in bytes per second and its highest clock in Hz (0:
-    unknown)."""
+    """Properties of a device.
+
+    L2 cache in bytes, the nominal bandwidth of its memory in bytes per second and its highest clock
+    in Hz (0: unknown).
+
+    Parameters
+    ----------
+    index : int
+        Ordinal of the device.
+    name : str
+        Name of the device.
+    capability : tuple of int
+        Compute capability (major, minor).
+    total_memory : int
+        Memory in bytes.
+    multiprocessors : int
+        Number of multiprocessors.
+    l2_cache : int
+        L2 cache in bytes.
+    max_shared_memory : int
+        Largest shared memory of a block in bytes.
+    memory_bandwidth : float, default 0.0
+        Nominal bandwidth of the memory in bytes per second (0: unknown).
+    clock : float, default 0.0
+        Highest clock in Hz (0: unknown).
+    """
 
     index: int
     name: str

@@ -11,7 +11,17 @@ from .state import runtime
 
 
 class CudaError(RuntimeError):
-    """A CUDA call failed. `.status` is the driver's or library's status."""
+    """A CUDA call failed.
+
+    `.status` is the status of the driver or library.
+
+    Parameters
+    ----------
+    message : str
+        Text of the error.
+    status : object, optional
+        Status of the driver or library.
+    """
 
     def __init__(self, message: str, status: Any = None):
         super().__init__(message)
@@ -23,8 +33,10 @@ class DeviceError(RuntimeError):
 
 
 class OutOfMemoryError(MemoryError):
-    """Device memory is exhausted or a limit was reached; the message says what was requested and
-    what there is."""
+    """Device memory is exhausted, or a limit was reached.
+
+    The message tells what was requested and what is available.
+    """
 
 
 def out_of_memory(error: Exception) -> bool:

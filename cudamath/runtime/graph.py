@@ -96,8 +96,8 @@ def _release(stream: streams.Stream) -> None:
     stream.feeds.clear()
     owners = {
         id(owner): owner
-        for held in stream.kept.values()
-        if (owner := getattr(held, "stream", stream)) is not stream
+        for buffer in stream.kept.values()
+        if (owner := getattr(buffer, "stream", stream)) is not stream
     }
     for owner in owners.values():
         owner.standing().wait(stream)

@@ -57,16 +57,16 @@ class Handles(dict[int, H], Generic[H]):
 
     def of(self, stream: Stream) -> H:
         """The handle of a stream."""
-        found = self.get(id(stream))
-        if found is None:
+        handle = self.get(id(stream))
+        if handle is None:
             with self.lock:
-                found = self.get(id(stream))
-                if found is None:
-                    found = self[id(stream)] = self.make(stream)
+                handle = self.get(id(stream))
+                if handle is None:
+                    handle = self[id(stream)] = self.make(stream)
                     weakref.finalize(
                         stream, self.forget, id(stream)
                     ).atexit = False  # the driver cleans up at exit
-        return found
+        return handle
 
     def forget(self, key: int) -> None:
         """Close the handle of a stream that is gone."""

@@ -76,7 +76,7 @@ _DRIVER = "an NVIDIA driver (the 580 series or newer)"
 _COMPILER = "pip install 'cudamath[cu13]', or a CUDA 13 toolkit named by CUDA_PATH"
 
 # pathfinder's name -> (shown name, what it is for, what brings it, how to ask for its version)
-_KNOWN: dict[str, tuple[str, str, str, Callable[[ctypes.CDLL], str]]] = {
+_LIBRARIES: dict[str, tuple[str, str, str, Callable[[ctypes.CDLL], str]]] = {
     "cuda": ("driver", "everything on the GPU", _DRIVER, _by_number("cuDriverGetVersion")),
     "nvvm": ("NVVM", "compiles kernels", _COMPILER, _by_pair("nvvmVersion")),
     "nvrtc": (
@@ -113,12 +113,12 @@ def _below_cudnn_path() -> tuple[str | None, str]:
     if not root:
         return None, ""
     patterns = ["lib/libcudnn.so*", "lib64/libcudnn.so*", "lib/*/libcudnn.so*", "bin/cudnn64_*.dll"]
-    found = [
+    files = [
         path
         for pattern in patterns
         for path in sorted(glob.glob(str(pathlib.Path(root) / pattern)))
     ]
-    return (found[0] if found else None), f"CUDNN_PATH={root}: no {' or '.join(patterns)}"
+    return (files[0] if files else None), f"CUDNN_PATH={root}: no {' or '.join(patterns)}"
 
 
 def find(name: str) -> Library:
@@ -138,7 +138,7 @@ def find(name: str) -> Library:
     >>> find("cuda").name
     'driver'
     """
-    shown, purpose, remedy, ask = _KNOWN[name]
+    shown, purpose, remedy, ask = _LIBRARIES[name]
     path, looked = _below_cudnn_path() if name == "cudnn" else (None, "")
     if path is None:
         try:
@@ -223,4 +223,4 @@ def libraries() -> list[Library]:
     >>> [library.name for library in libraries()][:3]
     ['driver', 'NVVM', 'NVRTC']
     """
-    return [find(name) for name in _KNOWN]
+    return [find(name) for name in _LIBRARIES]

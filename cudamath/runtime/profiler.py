@@ -68,11 +68,11 @@ class _Total:
         self.nbytes = (
             None if self.nbytes is None or work.nbytes is None else self.nbytes + work.nbytes
         )
-        known = self.operations is not None and work.operations is not None
-        self.operations = self.operations + work.operations if known else None  # type: ignore[operator]
+        counted = self.operations is not None and work.operations is not None
+        self.operations = self.operations + work.operations if counted else None  # type: ignore[operator]
         self.arithmetic = (
             self.arithmetic + work.operations / rate * 1e6  # type: ignore[operator]
-            if known and rate and self.arithmetic is not None
+            if counted and rate and self.arithmetic is not None
             else None
         )
 
@@ -242,10 +242,10 @@ class Profile:
             bandwidth = (
                 devices.info(index).memory_bandwidth if t.kind in ("kernel", "library") else 0
             )
-            moved = t.nbytes / t.time / 1e3 if t.nbytes and t.time else None
-            done = t.operations / t.time / 1e6 if t.operations and t.time else None
+            gb_per_s = t.nbytes / t.time / 1e3 if t.nbytes and t.time else None
+            tflop_per_s = t.operations / t.time / 1e6 if t.operations and t.time else None
             shares = (
-                moved * 1e9 / bandwidth if moved is not None and bandwidth else None,
+                gb_per_s * 1e9 / bandwidth if gb_per_s is not None and bandwidth else None,
                 t.arithmetic / t.time if t.arithmetic and t.time else None,
             )
             rows.append(
@@ -259,9 +259,9 @@ class Profile:
                     "min_us": t.least,
                     "max_us": t.most,
                     "nbytes": t.nbytes,
-                    "gb_per_s": moved,
+                    "gb_per_s": gb_per_s,
                     "operations": t.operations,
-                    "tflop_per_s": done,
+                    "tflop_per_s": tflop_per_s,
                     "of_bandwidth": shares[0],
                     "of_arithmetic": shares[1],
                     "of_peak": max((s for s in shares if s is not None), default=None),
@@ -280,8 +280,8 @@ class Profile:
                 {"ph": "M", "name": "process_name", "pid": index, "args": {"name": f"cuda:{index}"}}
             )
         for e in self._traced:
-            known = {"bytes": e.work.nbytes, "operations": e.work.operations}
-            arguments = {name: value for name, value in known.items() if value is not None}
+            counts = {"bytes": e.work.nbytes, "operations": e.work.operations}
+            arguments = {name: value for name, value in counts.items() if value is not None}
             events.append(
                 {
                     "ph": "X",
@@ -316,18 +316,18 @@ class Profile:
             f"{'TFLOP/s':>7} {'peak':>5}  hint"
         ]
         for row in rows:
-            moved = "" if row["gb_per_s"] is None else f"{row['gb_per_s']:.0f}"
-            done = "" if row["tflop_per_s"] is None else f"{row['tflop_per_s']:.3g}"
+            bandwidth = "" if row["gb_per_s"] is None else f"{row['gb_per_s']:.0f}"
+            rate = "" if row["tflop_per_s"] is None else f"{row['tflop_per_s']:.3g}"
             share = "" if row["of_peak"] is None else f"{row['of_peak']:.0%}"
             lines.append(
                 f"{row['name']:{width}}  {row['count']:7} {row['total_us']:11.1f} "
-                f"{row['mean_us']:9.2f} {moved:>7} "
-                f"{done:>7} {share:>5}  {row['hint']}".rstrip()
+                f"{row['mean_us']:9.2f} {bandwidth:>7} "
+                f"{rate:>7} {share:>5}  {row['hint']}".rstrip()
             )
         return "\n".join(lines)
 
 
-def _hint(kind: str, mean: float, moved: float | None, done: float | None) -> str:
+def _hint(kind: str, mean: float, bandwidth: float | None, rate: float | None) -> str:
     """What limits a row of this mean time (us) that moves its arguments at this share of the
     nominal bandwidth, and does its operations at this share of the highest rate.
 
@@ -336,19 +336,19 @@ def _hint(kind: str, mean: float, moved: float | None, done: float | None) -> st
     """
     if kind not in ("kernel", "library"):
         return ""
-    if moved is not None and moved >= 0.7:
+    if bandwidth is not None and bandwidth >= 0.7:
         return "memory bandwidth: move fewer bytes (fuse neighbours, smaller dtypes)"
-    if done is not None and done >= 0.6:
+    if rate is not None and rate >= 0.6:
         return "arithmetic: fewer operations, or a dtype that tensor cores do faster"
     if mean < 5:
         return (
             "launches: too little work each; a CUDA graph or fusing saves more than a faster kernel"
         )
-    if moved is None and done is None:
+    if bandwidth is None and rate is None:
         return ""
-    if done is None:
+    if rate is None:
         return "not bandwidth: arithmetic, latency or access pattern"
-    roof = "arithmetic" if moved is None or done > moved else "memory bandwidth"
+    roof = "arithmetic" if bandwidth is None or rate > bandwidth else "memory bandwidth"
     return f"latency, access pattern or too few blocks; the nearest roof is {roof}"
 
 

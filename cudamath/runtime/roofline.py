@@ -115,7 +115,9 @@ def peak(index: int, unit: str) -> float:
     heavy load the clock falls below that: an H200 in bfloat16 is sold as 989 TFLOP/s, and comes to
     1,070 here."""
     about = devices.info(index)
-    known = [capability for capability in PER_CLOCK if capability <= about.capability]
+    capabilities = [capability for capability in PER_CLOCK if capability <= about.capability]
     return (
-        about.multiprocessors * about.clock * PER_CLOCK[max(known)].get(unit, 0) if known else 0.0
+        about.multiprocessors * about.clock * PER_CLOCK[max(capabilities)].get(unit, 0)
+        if capabilities
+        else 0.0
     )

@@ -56,16 +56,18 @@ class relaxed:
 
 @devices.finalised
 class Stream:
-    """An in-order queue of work on one device. `with stream:` makes it current in this thread.
+    """An in-order queue of work on one device.
+
+    `with stream:` makes it current in this thread.
 
     Work on different streams may overlap and is not ordered: `wait` orders it. Memory needs no
-    care: an array used on a second stream is kept until that stream has passed.
+    care: an array that a second stream uses is kept until that stream has passed.
 
     Parameters
     ----------
     device : int, optional
         Ordinal of the device; the active one by default.
-    priority : int
+    priority : int, default 0
         Lower numbers are served first (the driver clamps to its range).
 
     Raises
@@ -122,18 +124,24 @@ class Stream:
 
     @property
     def ptr(self) -> int:
-        """Address of the CUstream, as other libraries want it."""
+        """Address of the CUstream, for other libraries."""
         return int(self.handle)
 
     def synchronize(self) -> None:
-        """Wait until all work queued so far is done; raise what it raised."""
+        """Wait until all work queued so far is done, and raise its errors."""
         self.refuse_capture("synchronize")
         with in_context(self.device):  # the default stream's handle is the same on every device
             check(devices.driver().cuStreamSynchronize(self.handle))
         after_synchronize(self.device)
 
     def query(self) -> bool:
-        """True when all work queued so far is done."""
+        """Return whether all work queued so far is done.
+
+        Returns
+        -------
+        bool
+            True if it is done.
+        """
         cu = devices.driver()
         with in_context(self.device):
             (status,) = cu.cuStreamQuery(self.handle)
@@ -143,15 +151,33 @@ class Stream:
         return True
 
     def wait(self, event: Event | Stream) -> None:
-        """Make later work on this stream wait for an event, or for all work queued on another
-        stream so far."""
+        """Make later work on this stream wait for an event or another stream.
+
+        For a stream, it waits for all work queued so far on it.
+
+        Parameters
+        ----------
+        event : Event or Stream
+            Event or stream.
+        """
         if isinstance(event, Stream):
             event = event.record()
         with in_context(self.device):
             check(devices.driver().cuStreamWaitEvent(self.handle, event.handle, 0))
 
     def record(self, event: Event | None = None) -> Event:
-        """Record an event after the work queued so far."""
+        """Record an event after the work queued so far.
+
+        Parameters
+        ----------
+        event : Event, optional
+            Event to record. The default is a new one.
+
+        Returns
+        -------
+        Event
+            The event.
+        """
         event = Event(device=self.device, timing=False) if event is None else event
         with in_context(self.device):
             check(devices.driver().cuEventRecord(event.handle, self.handle))
@@ -163,7 +189,15 @@ class Stream:
         why: str = "the function waits for the device or reads a result on the host "
         "(float(x), x.to_numpy(), printing, a boolean index)",
     ) -> None:
-        """RuntimeError, naming `name`, while a graph is captured from this stream."""
+        """Raise RuntimeError while a graph is captured from this stream.
+
+        Parameters
+        ----------
+        name : str
+            Name of the function in the message.
+        why : str, optional
+            Reason in the message.
+        """
         if self.capturing:
             raise RuntimeError(f"{name}: cannot be part of a CUDA graph: {why}")
 
@@ -195,19 +229,35 @@ class Stream:
 
     @property
     def external(self) -> bool:
-        """Whether another library owns this stream. It may end at any time: it is never touched
-        after its `with`."""
+        """Whether another library owns this stream.
+
+        It may end at any time, so it is never used after its `with`.
+        """
         return not self._owned and self.ptr not in (0, 1)
 
     def standing(self) -> Stream:
-        """The stream to order later work after: this one, or the default one if this is another
-        library's and in nobody's `with`. It may be gone then, and the default stream has waited for
-        it."""
+        """Return the stream after which later work is ordered.
+
+        It is this stream, or the default stream if another library owns this one and no `with` uses
+        it: it may have ended then, and the default stream has waited for it.
+
+        Returns
+        -------
+        Stream
+            The stream.
+        """
         return default_stream(self.device) if self.external and not self.within else self
 
     def settle(self) -> Event | None:
-        """Order the default stream after the work done here: from then on memory used here is safe
-        to hand on."""
+        """Order the default stream after the work done here.
+
+        From then on the memory used here can be reused.
+
+        Returns
+        -------
+        Event or None
+            The event that was recorded, if one was needed.
+        """
         if self._recorded():
             return None
         done = self.record()
@@ -236,12 +286,13 @@ class Stream:
 
 @devices.finalised
 class Event:
-    """A mark in a stream: something to wait for, and a time. `start.elapsed(end)` gives the
-    milliseconds between two.
+    """A mark in a stream, for waiting and for timing.
+
+    `start.elapsed(end)` gives the milliseconds between two events.
 
     Parameters
     ----------
-    timing : bool
+    timing : bool, default True
         False: for ordering only, which is cheaper.
     device : int, optional
         Ordinal of the device; the active one by default.
@@ -263,7 +314,18 @@ class Event:
             self.handle = check(cu.cuEventCreate(flags))
 
     def record(self, stream: Stream | None = None) -> Event:
-        """Record after the work queued so far on `stream` (the current one by default)."""
+        """Record the event after the work queued so far on a stream.
+
+        Parameters
+        ----------
+        stream : Stream, optional
+            Stream after whose queued work the event is recorded. The default is the current one.
+
+        Returns
+        -------
+        Event
+            This event.
+        """
         return (stream or current_stream()).record(self)
 
     def synchronize(self) -> None:
@@ -272,7 +334,13 @@ class Event:
         check(devices.driver().cuEventSynchronize(self.handle))
 
     def query(self) -> bool:
-        """True when the event has been reached."""
+        """Return whether the event has been reached.
+
+        Returns
+        -------
+        bool
+            True if it has been reached.
+        """
         cu = devices.driver()
         (status,) = cu.cuEventQuery(self.handle)
         if status == cu.CUresult.CUDA_ERROR_NOT_READY:
@@ -281,8 +349,20 @@ class Event:
         return True
 
     def elapsed(self, end: Event) -> float:
-        """Milliseconds of device time from this event to `end`, which is waited for; both recorded
-        with timing."""
+        """Return the milliseconds of device time from this event to `end`.
+
+        The call waits for `end`. Both events must be recorded with timing.
+
+        Parameters
+        ----------
+        end : Event
+            Later event.
+
+        Returns
+        -------
+        float
+            Milliseconds.
+        """
         end.synchronize()
         return float(check(devices.driver().cuEventElapsedTime(self.handle, end.handle)))
 
@@ -295,7 +375,20 @@ class Event:
 
 
 def elapsed(start: Event, end: Event) -> float:
-    """Milliseconds of device time from `start` to `end` (see Event.elapsed)."""
+    """Return the milliseconds of device time from `start` to `end` (see Event.elapsed).
+
+    Parameters
+    ----------
+    start : Event
+        Earlier event.
+    end : Event
+        Later event.
+
+    Returns
+    -------
+    float
+        Milliseconds.
+    """
     for event in (start, end):
         if not isinstance(event, Event):
             raise TypeError(f"elapsed: wants two events, got {type(event).__name__} {event!r:.60}")

@@ -97,11 +97,11 @@ class Template:
             cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
         if self.lower is None or self.upper is None:
-            made = check(
+            tensor_map = check(
                 cu.cuTensorMapEncodeTiled(kind, rank, address, shape, strides, box, steps, *rest)
             )
         else:
-            made = check(
+            tensor_map = check(
                 cu.cuTensorMapEncodeIm2col(
                     kind,
                     rank,
@@ -116,7 +116,7 @@ class Template:
                     *rest,
                 )
             )
-        return np.array([int(word) for word in made.opaque], np.uint64).tobytes()
+        return np.array([int(word) for word in tensor_map.opaque], np.uint64).tobytes()
 
 
 class _Table:

@@ -37,17 +37,17 @@ def assumed():
 
 def test_what_was_measured_is_found_again(file):
     assert autotune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64)) is None
-    autotune.remember(
+    autotune.save(
         "assumed",
         "matmul",
         "float32 nn",
         (1, 64, 64, 64),
         {"cublas": 5.0, "tiled": 3.0, "naive": 9.0},
     )
-    autotune.remember(
+    autotune.save(
         "assumed", "matmul", "float32 nn", (1, 512, 512, 512), {"cublas": 5.0, "tiled": 30.0}
     )
-    autotune.remember("another", "matmul", "float32 nn", (1, 64, 64, 64), {"naive": 1.0})
+    autotune.save("another", "matmul", "float32 nn", (1, 64, 64, 64), {"naive": 1.0})
     assert (
         json.loads(file.read_text())["assumed"]["matmul"]["float32 nn"]["1x64x64x64"]["tiled"]
         == 3.0
@@ -68,13 +68,10 @@ def test_what_was_measured_is_found_again(file):
         autotune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64), ["cublas", "naive"]).choice
         == "cublas"
     )
-    assert autotune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64), ["wgmma"]) is None
-    autotune.remember(
-        "assumed", "matmul", "bfloat16 nt", (1, 32768, 768, 768), {"wgmma 128x256": 5.0}
-    )
+    assert autotune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64), ["sm90"]) is None
+    autotune.save("assumed", "matmul", "bfloat16 nt", (1, 32768, 768, 768), {"sm90 128x256": 5.0})
     assert (
-        autotune.lookup("matmul", 0, "bfloat16 nt", (1, 1 << 20, 768, 768)).choice
-        == "wgmma 128x256"
+        autotune.lookup("matmul", 0, "bfloat16 nt", (1, 1 << 20, 768, 768)).choice == "sm90 128x256"
     )  # large is large
     assert autotune.lookup("matmul", 0, "bfloat16 nt", (1, 8192, 768, 768)) is not None
     assert autotune.lookup("matmul", 0, "bfloat16 nt", (1, 4096, 768, 768)) is None
@@ -84,11 +81,11 @@ def test_what_was_measured_is_found_again(file):
 def test_float16_takes_what_was_measured_of_bfloat16(file):
     from cudamath.kernels.matmul import dispatch as matmul_dispatch
 
-    autotune.remember(
-        "assumed", "matmul", "bfloat16 nn", (1, 512, 512, 512), {"wgmma 64x64": 3.0, "cublas": 4.0}
+    autotune.save(
+        "assumed", "matmul", "bfloat16 nn", (1, 512, 512, 512), {"sm90 64x64": 3.0, "cublas": 4.0}
     )
     a = Layout.new((512, 512), np.dtype(np.float16), 0)
-    assert matmul_dispatch.matmul(a, a).why.startswith("measured at 1x512x512x512: wgmma 64x64")
+    assert matmul_dispatch.matmul(a, a).why.startswith("measured at 1x512x512x512: sm90 64x64")
 
 
 def test_this_machine_goes_before_the_shipped_table(file, monkeypatch):
@@ -99,7 +96,7 @@ def test_this_machine_goes_before_the_shipped_table(file, monkeypatch):
         autotune.lookup("op", 0, "k", (8,)).choice == "a"
         and "shipped" in autotune.lookup("op", 0, "k", (8,)).why
     )
-    autotune.remember("assumed", "op", "k", (8,), {"a": 3.0, "b": 2.0})
+    autotune.save("assumed", "op", "k", (8,), {"a": 3.0, "b": 2.0})
     assert (
         autotune.lookup("op", 0, "k", (8,)).choice == "b"
         and "this machine" in autotune.lookup("op", 0, "k", (8,)).why
@@ -111,7 +108,7 @@ def test_a_damaged_file_counts_as_empty(file, text):
     file.parent.mkdir()
     file.write_text(text)
     assert autotune.lookup("op", 0, "k", (8,)) is None
-    autotune.remember("assumed", "op", "k", (8,), {"a": 3.0})
+    autotune.save("assumed", "op", "k", (8,), {"a": 3.0})
     assert autotune.lookup("op", 0, "k", (8,)).choice == "a"
 
 
@@ -129,7 +126,9 @@ def test_shipped_tables_that_are_not_there_are_an_error(tmp_path, monkeypatch):
 
 
 def test_the_shipped_tables_are_well_formed():
+    from cudamath.kernels.matmul.dispatch import VERSIONS
     from cudamath.kernels.matmul.tensor_core_dispatch import Choice
+    from cudamath.kernels.quantize.scaled_matmul import VERSIONS as SCALED
 
     assert "NVIDIA H200" in autotune._shipped()
     for name, ops in autotune._shipped().items():
@@ -145,14 +144,16 @@ def test_the_shipped_tables_are_well_formed():
                 assert len([int(n) for n in key.split("x")]) == 4 and min(times.values()) > 0
                 for candidate in times:
                     first, _, tile = candidate.partition(" ")
-                    assert re.fullmatch(r"ours|cublas|columns|wgmma|cudnn( \S+)?", candidate) or (
-                        first == "product"
+                    assert re.fullmatch(
+                        r"simt|sm90|pointwise_cublas|im2col_cublas|cudnn( \S+)?", candidate
+                    ) or (
+                        first == "pointwise_matmul"
                         and str(Choice.parse(tile)) == tile
                         and " 1x1 stride 1x1" in kind
                     )
         for op, sizes, versions in (
-            ("matmul", 4, "cublas wgmma mma block small register tiled naive"),
-            ("scaled_matmul", 3, "cublaslt wgmma"),
+            ("matmul", 4, " ".join(v.name for v in VERSIONS)),
+            ("scaled_matmul", 3, " ".join(v.name for v in SCALED)),
         ):
             for entries in ops.get(op, {}).values():
                 for key, times in entries.items():
@@ -182,9 +183,9 @@ def test_a_planner_follows_the_table(file):
     ]
     for choice, kernels in (
         ("naive", ["matmul_naive"]),
-        ("wgmma 128x128 split 2", ["matmul_wgmma", "add_splits_early"]),
+        ("sm90 128x128 split 2", ["matmul_wgmma", "add_splits_early"]),
     ):
-        autotune.remember(
+        autotune.save(
             "assumed", "matmul", "float16 nn", (1, 256, 128, 512), {choice: 1.0, "tiled": 2.0}
         )
         plan = matmul(a, b)
@@ -197,8 +198,8 @@ def test_explain_on_the_cpu(capsys):
         x = cm.ones((2, 3))
         text = cm.explain(lambda x: cm.ml.softmax(x @ x.T), x)
     assert text.splitlines() == [
-        "matmul(float64 (2, 3), float64 (3, 2)) on the CPU: cpu.matmul.matmul",
-        "softmax(float64 (2, 2)) on the CPU: cpu.softmax.softmax",
+        "matmul(float64 (2, 3), float64 (3, 2)) on the CPU: matmul in cpu/matmul.py",
+        "softmax(float64 (2, 2)) on the CPU: softmax in cpu/softmax.py",
     ]
     assert capsys.readouterr().out == text + "\n"
     with cm.device("cpu"):
@@ -206,8 +207,9 @@ def test_explain_on_the_cpu(capsys):
     assert text.splitlines() == [
         "sin(float64 (2, 3)) on the CPU: numpy.sin",
         "multiply(float64 (2, 3), float) on the CPU: numpy.multiply",
-        "floor_divide(float64 (2, 3), float64 (2, 3)) on the CPU: cpu.elementwise.floor_divide",
-        "ramp(int64 (3,)) on the CPU: cpu.shape.ramp",
+        "floor_divide(float64 (2, 3), float64 (2, 3)) on the CPU: "
+        "floor_divide in cpu/elementwise.py",
+        "ramp(int64 (3,)) on the CPU: ramp in cpu/shape.py",
         "add(float64 (2, 3), int64 (3,)) on the CPU: numpy.add",
     ]
     assert cm.explain(lambda: x.T) == "nothing ran but views"
@@ -224,11 +226,11 @@ def test_explain_names_kernels_and_reasons(fake, monkeypatch, file):
         x = gpu(np.zeros((40, 30), np.float32))
         y = x @ x.T
         text = cm.explain(lambda x: x @ x.T + 1, x)
-        assert "matmul(float32 (40, 30), float32 (30, 40)) on the GPU: matmul_tiled, " in text
         assert (
-            "because: the version for such sizes, without cuBLAS" in text
-            and "add(float32 (40, 40))" in text
+            "matmul(float32 (40, 30), float32 (30, 40)) on the GPU: matmul_tiled in "
+            "kernels/matmul/register_tiles.py, " in text
         )
+        assert "because: tiled: small" in text and "add(float32 (40, 40))" in text
         before = fake.calls["cuLibraryLoadData"]
         y = x @ x.T
         assert fake.calls["cuLibraryLoadData"] == before and y.shape == (
@@ -317,7 +319,8 @@ def test_the_command_tunes_convolutions(monkeypatch, file):
 
 @pytest.mark.gpu
 def test_tuning_convolutions_on_the_gpu(file):
-    from cudamath.kernels.conv import dispatch as conv_dispatch
+    from cudamath.kernels.conv import cudnn as conv_cudnn
+    from cudamath.kernels.conv.problem import Problem
     from cudamath.runtime import cudnn
 
     device._assumed.pop()
@@ -334,9 +337,15 @@ def test_tuning_convolutions_on_the_gpu(file):
             x = cm.random.normal(size=(4, 16, 20, 20), dtype="float32")
             w = cm.random.normal(size=(24, 16, 3, 3), dtype="float32")
             y = cm.ml.conv2d(x, w, stride=2, padding=1)
-            found = conv_dispatch.measured(
-                "forward", y._layout, x._layout, w._layout, (2, 2), (1, 1)
+            problem = Problem.forward(
+                x._layout,
+                w._layout,
+                stride=(2, 2),
+                padding=(1,) * 4,
+                dilation=(1, 1),
+                groups=1,
             )
+            found = problem.measurement
             times = json.loads(file.read_text())[device.name(0)]["conv2d"][
                 "float32 forward 3x3 stride 2x2"
             ]["4x16x400x24"]
@@ -345,16 +354,7 @@ def test_tuning_convolutions_on_the_gpu(file):
             most = cm.ml.conv2d(abs(x), abs(w), stride=2, padding=1).max()
             assert float(abs(y - exact).max()) <= tuning.EXACT * float(most)
             if cudnn.available():
-                run = conv_dispatch.library(
-                    "forward",
-                    y._layout,
-                    x._layout,
-                    w._layout,
-                    stride=(2, 2),
-                    padding=(1,) * 4,
-                    dilation=(1, 1),
-                    tf32=False,
-                ).bind("conv2d", [x._layout, w._layout])
+                run = conv_cudnn.convolution(problem).bind("conv2d", [x._layout, w._layout])
                 assert float(abs(run(x, w) - exact).max()) <= tuning.EXACT * float(most)
     finally:
         device._assumed.append(device.assume((9, 0)).info)

@@ -13,7 +13,8 @@ from simulated_gpu import simulated_gpu
 from threads import together
 
 import cudamath as cm
-from cudamath.core.transfer import device_to_host, staging
+from cudamath.core import bounded_cache
+from cudamath.core.transfer import device_to_host
 from cudamath.runtime.state import runtime
 
 DTYPES = ["?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", "bfloat16"]
@@ -136,13 +137,13 @@ def test_what_is_not_seen_is_waited_for(fake):
 
 
 def test_tables_do_not_grow_for_ever(fake, monkeypatch):
-    monkeypatch.setattr(staging, "_MOST_KEPT", 4)
+    monkeypatch.setattr(bounded_cache, "MOST", 4)
     with cm.device("cuda:0"):
         for n in range(2, 30):
             assert cm.asarray(np.arange(n)).tolist() == [*range(n)]
         assert len(device_to_host.array_readers) <= 4
-        (room,) = device_to_host._rooms[0]
-        assert len(room.views) <= 4
+        (buffer,) = device_to_host._idle[0]
+        assert len(buffer.views) <= 4
 
 
 def test_not_during_a_capture_nor_unseen_by_a_profile(fake, monkeypatch):
@@ -181,7 +182,7 @@ def test_a_copy_that_fails_raises(fake):
                 assert read() == right
 
 
-def test_devices_and_threads_have_rooms_of_their_own(fake):
+def test_devices_and_threads_have_staging_buffers_of_their_own(fake):
     with cm.device("cuda:0"):
         x = cm.asarray(np.arange(4.0))
         with cm.device("cuda:1"):

@@ -8,7 +8,8 @@ import pytest
 from threads import together
 
 import cudamath as cm
-from cudamath.core.transfer import host_to_device, staging
+from cudamath.core import bounded_cache
+from cudamath.core.transfer import host_to_device
 from cudamath.runtime.state import runtime
 
 DTYPES = [np.dtype(t) for t in ("?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16")] + [
@@ -80,7 +81,7 @@ def test_assignment_is_one_copy(fake, dtype):
     """To all of an array or to a part of it that lies in one piece, of the same shape and dtype;
     whatever host strides."""
     with cm.device("cuda:0"):
-        for count in (6, host_to_device.MOST // 8):  # by way of a room, and straight
+        for count in (6, host_to_device.MOST // 8):  # through a staging buffer, and straight
             expected = np.zeros((8, count), dtype)
             x = cm.asarray(expected)
             cm.cuda.synchronize()
@@ -192,7 +193,7 @@ def test_a_copy_that_fails_raises(fake):
 
 
 def test_the_table_does_not_grow_for_ever(fake, monkeypatch):
-    monkeypatch.setattr(staging, "_MOST_KEPT", 4)
+    monkeypatch.setattr(bounded_cache, "MOST", 4)
     with cm.device("cuda:0"):
         for n in [*range(1, 30), 1, 2]:
             assert cm.asarray(np.arange(n)).tolist() == [*range(n)]
@@ -212,7 +213,7 @@ def check_from_threads(device, rounds):
     together(4, work)
 
 
-def test_threads_have_rooms_of_their_own(fake):
+def test_threads_have_staging_buffers_of_their_own(fake):
     check_from_threads("cuda:0", 30)
 
 

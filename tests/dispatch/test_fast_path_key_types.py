@@ -1,5 +1,4 @@
-"""Numbers that are equal and of another class: 1.0, True and np.True_ are found as 1 in a table of
-calls seen before, where NumPy tells them apart."""
+"""Keys of replays distinguish equal numbers of different classes: 1, 1.0, True and np.True_."""
 
 import numpy as np
 import pytest
@@ -45,12 +44,12 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_after_a_good_call(device, name):
+def test_errors_after_a_valid_call_of_an_equal_key(device, name):
     refused_after_a_good_one(name, cm.asarray(M), cm.asarray(V))
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_after_a_good_call_of_a_gpu(fake, name):
+def test_errors_after_a_valid_call_of_an_equal_key_on_a_gpu(fake, name):
     with cm.device("cuda"):
         refused_after_a_good_one(name, gpu(M), gpu(V))
 
@@ -65,7 +64,7 @@ def refused_after_a_good_one(name, m, v):
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint8])
-def test_numpy_integers_as_places(device, kind):
+def test_numpy_integers_as_indices(device, kind):
     """An address that np.int8(1) is added to does not fit into 8 bits."""
     for m, x in ((np, M), (cm, cm.asarray(M))):
         assert m.diagonal(x, kind(1)).shape == (4, 2)

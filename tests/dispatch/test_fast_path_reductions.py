@@ -1,5 +1,5 @@
-"""Reductions with a dtype or degrees of freedom, norms by NumPy's name and traces of batches: what
-is looked up the second time answers the same question, of other numbers."""
+"""Replays of reductions with a dtype or degrees of freedom, of norms by NumPy's name and of traces
+of batches, on other values."""
 
 import numpy as np
 import pytest
@@ -91,7 +91,7 @@ def test_as_numpy(device, name, dtype, rtol):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_looked_up(fake, monkeypatch, name):
+def test_replayed_reductions_skip_the_checks(fake, monkeypatch, name):
     """At the second call nothing is checked, and no more is launched than there are passes; the
     result lies as it did."""
     from cudamath.ops import reduction_op
@@ -111,7 +111,7 @@ def test_looked_up(fake, monkeypatch, name):
         assert len(fake.launches) == launches, [launch[0] for launch in fake.launches]
 
 
-def test_arguments_that_are_not_looked_up(device):
+def test_reductions_that_are_not_replayed(device):
     """Arguments that may mean something else the next time, and those that are errors every
     time."""
     x = cm.asarray(X.astype("float32"))

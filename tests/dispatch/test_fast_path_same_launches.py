@@ -1,7 +1,6 @@
-"""The calls whose host cost is measured (benchmarks/host_calls): a call that was seen before, which
-goes straight to its plan, launches what the first one launched, on the same memory, and an error
-that its kernel would report later names the line of who called. On the fake driver, so that it is
-checked without a GPU."""
+"""The calls whose host cost is measured (benchmarks/host_calls): a replay makes the launches of the
+first call, on the same memory. An error that its kernel reports later names the caller's line. The
+tests run on the fake driver, without a GPU."""
 
 from __future__ import annotations
 
@@ -95,7 +94,7 @@ def described(fake, arguments, result):
 
 
 @pytest.mark.parametrize("title", CALLS)
-def test_the_same_launches_again(fake, monkeypatch, title):
+def test_a_replay_makes_the_same_launches(fake, monkeypatch, title):
     monkeypatch.setattr(FakeDriver, "finish", lambda self, target: None)  # kernels do not run
     monkeypatch.setattr(device_to_host, "BLANK", 0)  # what the host reads of them: zeros
     monkeypatch.setattr(
@@ -147,7 +146,7 @@ def check_place():
 
 
 @pytest.mark.parametrize("title", PICKED)
-def test_errors_of_what_is_drawn_name_the_line_of_who_called(fake, monkeypatch, title):
+def test_errors_of_draws_name_the_callers_line(fake, monkeypatch, title):
     monkeypatch.setattr(FakeDriver, "finish", lambda self, target: None)
     monkeypatch.setattr(kernel_errors, "next_ticket", lambda: 1)
     with cm.device("cuda:0"):

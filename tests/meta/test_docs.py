@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import types
+from collections.abc import Iterator
 
 import pytest
 
@@ -68,6 +69,7 @@ SPACES = {
         "testing",
         "data",
         "distributed",
+        "polynomial",
         "lib.stride_tricks",
         "ml.amp",
         "ml.init",
@@ -88,6 +90,41 @@ def test_public_function_is_documented(space: str, name: str) -> None:
         "testing",
     ):  # those need a GPU, or the simulator
         assert ">>>" in text, f"{space or 'cm'}.{name} has no example"
+
+
+# Kinds of remarks of numpydoc's validator that do not apply: extended summaries and "See Also" are
+# not required, and examples are asked for above.
+NOT_REQUIRED = {"ES01", "SA01", "EX01"}
+
+
+def documented(space: types.ModuleType, name: str) -> Iterator[tuple[str, object]]:
+    """(name, object) of a public function, or of a class and its public members."""
+    item = getattr(space, name)
+    yield name, item
+    if inspect.isclass(item):
+        for kind in item.__mro__:
+            for key, member in vars(kind).items():
+                home = member.fget if isinstance(member, property) else getattr(item, key, None)
+                if not key.startswith("_") and str(getattr(home, "__module__", "")).startswith(
+                    "cudamath"
+                ):
+                    yield f"{name}.{key}", member if isinstance(member, property) else home
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_docstrings_are_numpydoc(space: str) -> None:
+    """Every public function, class, method and property has numpydoc's sections: each parameter
+    with its type and a description, results, in order."""
+    validate = pytest.importorskip("numpydoc.validate").validate
+    doc_object = importlib.import_module("numpydoc.docscrape").get_doc_object
+    wrong = []
+    for name in public(SPACES[space]):
+        for full, item in documented(SPACES[space], name):
+            for code, text in validate(doc_object(item))["errors"]:
+                private = re.fullmatch(r"Parameters \{'_\w+'\} not documented", text)
+                if code not in NOT_REQUIRED and not private:
+                    wrong.append(f"{full}: {code} {text}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_generators_methods_have_examples() -> None:

@@ -80,6 +80,29 @@ def test_commits_are_checked_as_by_make_lint() -> None:
     assert set(re.findall(r"(?:repo|language): (.*)$", hooks, re.M)) == {"local", "system"}
 
 
+#: The most files of a folder below these; `cpu` and `ops` have a file for each family.
+MOST_FILES = {"kernels": 30, "core": 30, "runtime": 30, "ml": 30, "cpu": 50, "ops": 50}
+
+
+@pytest.mark.parametrize("room", MOST_FILES)
+def test_folders_can_be_read_at_a_glance(room: str) -> None:
+    folders = {path.parent for path in SOURCES if path.is_relative_to(PACKAGE / room)}
+    sizes = {relative(folder): len(list(folder.glob("*.py"))) for folder in folders}
+    assert {folder: n for folder, n in sizes.items() if n > MOST_FILES[room]} == {}
+
+
+def test_calls_have_one_fast_path() -> None:
+    """No public function looks its plans up by itself: `@fast_path` does."""
+    by_hand = re.compile(r"\.(again|remember\w*|taped|product_known)\b")
+    public = [path for path in SOURCES if path.parts[len(PACKAGE.parts)] not in ("core", "runtime")]
+    users = {
+        relative(path): by_hand.findall(path.read_text(encoding="utf-8"))
+        for path in public
+        if by_hand.search(path.read_text(encoding="utf-8"))
+    }
+    assert users == {}
+
+
 @functools.cache
 def imported(path: pathlib.Path) -> set[str]:
     """Absolute names of what a file imports, in functions too: `from numba import cuda` gives numba

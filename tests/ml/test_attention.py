@@ -449,10 +449,10 @@ def run(machine, make, arrays, scalars):
 #: In the simulator only what differs there; float16's arithmetic is float32's.
 EVERYWHERE = [
     pytest.param(*p.values, dtype, *options, marks=p.marks)
-    for p in versions("plain", "mma")
+    for p in versions("simt", "sm80")
     for dtype in DTYPES
     for options in OPTIONS
-    if (p.values[1] == "plain" or dtype in ("float16", "bfloat16"))
+    if (p.values[1] == "simt" or dtype in ("float16", "bfloat16"))
     and (
         p.values[0] == "gpu"
         or dtype in ("float32", "float64")
@@ -470,8 +470,8 @@ def test_versions(machine, version, dtype, causal, kind, lengths, dropping):
 
     small = (2, 1, 1, 5, 17, 5, 18) if dtype != "float64" else (1, 2, 1, 3, 9, 4, 9)
     large = {
-        "plain": [(2, 4, 2, 150, 200, 64, 64), (2, 2, 1, 65, 129, 256, 80), *SHAPES],
-        "mma": [
+        "simt": [(2, 4, 2, 150, 200, 64, 64), (2, 2, 1, 65, 129, 256, 80), *SHAPES],
+        "sm80": [
             (2, 4, 2, 150, 200, 64, 64),
             (2, 2, 1, 65, 129, 256, 256),
             (1, 2, 2, 129, 64, 136, 136),
@@ -531,7 +531,7 @@ def test_versions(machine, version, dtype, causal, kind, lengths, dropping):
 
 
 CORES = {  # (B, H, Hkv, Sq, Sk, D): what each version of the tensor cores takes
-    "wgmma": [
+    "forward_sm90": [
         (2, 4, 4, 300, 300, 128),
         (1, 8, 2, 130, 777, 64),
         (1, 4, 1, 777, 300, 128),
@@ -548,7 +548,7 @@ CORES = {  # (B, H, Hkv, Sq, Sk, D): what each version of the tensor cores takes
         (1, 1, 1, 64, 64, 256),
         (2, 3, 3, 260, 260, 136),
     ],
-    "decode": [
+    "decode_split_kv": [
         (2, 8, 2, 1, 4096, 128),
         (3, 16, 4, 2, 333, 128),
         (1, 4, 1, 4, 50, 72),
@@ -587,13 +587,14 @@ def test_tensor_core_versions(version, shape, causal, dtype):
     assert_close(y, expected, rtol=2 * TOLERANCE[dtype], atol=2 * TOLERANCE[dtype])
     assert_close(lse, expected_lse, rtol=1e-4, atol=1e-4)
     assert np.array_equal(y.view(np.uint16), again.view(np.uint16))
-    if version == "wgmma":
+    if version == "forward_sm90":
+        large = "_large_heads" if q.shape[3] > 128 else ""
         slopes = cpu.attention_grad(*wide(g, q, k, v), expected, expected_lse, **options)
 
         def back():
             return run(
                 "gpu",
-                lambda *a: kernels.attention_grad(*a, **options, version=version),
+                lambda *a: kernels.attention_grad(*a, **options, version=f"backward_sm90{large}"),
                 (g, q, k, v, y, lse),
                 (),
             )
@@ -641,10 +642,9 @@ def test_masks_on_tensor_cores(kind, causal, lengths):
         options = {"causal": causal, "scale": 0.1, "dropping": False}
         exact = mask if mask.dtype == bool else wide(mask)
         expected, expected_lse = cpu.attention(*wide(q, k, v), exact, *sizes, **options)
-        assert kernels.suits_wgmma_mask(layout_of(k), layout_of(mask))
         y, lse = run(
             "gpu",
-            lambda *a, o=options: kernels.attention(*a, **o, version="wgmma"),
+            lambda *a, o=options: kernels.attention(*a, **o, version="forward_sm90"),
             (q, k, v, mask, *sizes),
             (),
         )
@@ -666,7 +666,8 @@ def test_masks_on_tensor_cores(kind, causal, lengths):
 )
 @pytest.mark.parametrize("dtype", ["bool", "float16", "float32"])
 def test_version_for_a_mask(shape, strides, version, dtype):
-    """Masks whose pairs of columns can be read at once go to wgmma."""
+    """Masks whose pairs of columns can be read at once go to the version of compute capability
+    9.0."""
     from cudamath.core.layout import Layout
     from cudamath.kernels.attention import dispatch as kernels
     from cudamath.runtime.device import assume
@@ -728,7 +729,10 @@ def test_decoding_without_tma(monkeypatch, below):
         assert 1 << 19 <= k.nbytes + v.nbytes < 1 << 20
         expected, _ = cpu.attention(*wide(q, k, v), **options)
         y, _ = run(
-            "gpu", lambda *a: kernels.attention(*a, **options, version="decode"), (q, k, v), ()
+            "gpu",
+            lambda *a: kernels.attention(*a, **options, version="decode_split_kv"),
+            (q, k, v),
+            (),
         )
         assert_close(y, expected, rtol=2 * TOLERANCE["bfloat16"], atol=2 * TOLERANCE["bfloat16"])
 
@@ -742,12 +746,12 @@ def test_resources():
 
     q, small = (Layout.new((2, 4, 128, depth), np.dtype(np.float16), 0) for depth in (256, 64))
     lse = Layout.new((2, 4, 128), np.dtype(np.float32), 0)
-    options = {"causal": True, "scale": 0.1, "dropping": False, "version": "wgmma"}
+    options = {"causal": True, "scale": 0.1, "dropping": False}
     inputs = [small] * 5 + [lse]
     with assume((9, 0)):
         forward, backward = (
-            kernels.attention(q, q, q, **options),
-            kernels.attention_grad(*inputs, **options),
+            kernels.attention(q, q, q, **options, version="forward_sm90"),
+            kernels.attention_grad(*inputs, **options, version="backward_sm90"),
         )
     check_resources(forward, [q, q, q], (9, 0))
     found = compile_plan(backward, inputs, (9, 0))

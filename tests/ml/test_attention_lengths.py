@@ -10,7 +10,7 @@ from tests.ml.test_attention import operands, run
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version, queries", [("wgmma", 300), ("decode", 2)])
+@pytest.mark.parametrize("version, queries", [("forward_sm90", 300), ("decode_split_kv", 2)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_tensor_core_versions_with_lengths(version, queries, causal):
     """What lies beyond them is not looked at, be it no number."""
@@ -65,15 +65,17 @@ def test_gradients_on_tensor_cores_with_lengths(shape, causal):
         g[b, :, present:] = q[b, :, present:] = k[b, :, filled:] = v[b, :, filled:] = np.nan
     y, lse = run(
         "gpu",
-        lambda *a: kernels.attention(*a, **options, version="wgmma"),
+        lambda *a: kernels.attention(*a, **options, version="forward_sm90"),
         (q, k, v, None, *lengths),
         (),
     )
 
+    large = "_large_heads" if depth > 128 else ""
+
     def back():
         return run(
             "gpu",
-            lambda *a: kernels.attention_grad(*a, **options, version="wgmma"),
+            lambda *a: kernels.attention_grad(*a, **options, version=f"backward_sm90{large}"),
             (g, q, k, v, y, lse, None, *lengths),
             (),
         )

@@ -357,7 +357,7 @@ def test_errors(device):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("machine, version", versions("plain", "blocks"))
 def test_sum_versions(machine, version, dtype):
-    from cudamath.kernels.loss import elementwise_losses as pointwise
+    from cudamath.kernels.loss import dispatch
 
     for n in (
         (0, 1, 300) if machine == "simulator" else (0, 1, 7, 300, 4096, 4097, 100_003, 3_000_000)
@@ -378,7 +378,7 @@ def test_sum_versions(machine, version, dtype):
                     continue  # beyond float16; no number
 
                 def make(a, b, kind=kind, reduction=reduction):
-                    return pointwise.loss(a, b, kind=kind, reduction=reduction, version=version)
+                    return dispatch.loss(a, b, kind=kind, reduction=reduction, version=version)
 
                 y = run_version(machine, make, x, t, scalars=(float(p),))
                 assert_close(
@@ -395,11 +395,11 @@ def test_sum_versions(machine, version, dtype):
 def test_both_gradients_at_once(machine, version, dtype):
     """One launch for contiguous arrays, two for others; for an incoming number and for an incoming
     array; as one gradient at a time. Lengths that are no multiple of an access."""
-    from cudamath.kernels.loss import elementwise_losses as pointwise
+    from cudamath.kernels.loss import dispatch
 
     def made(launches, kind):
         def make(*layouts):
-            plan = pointwise.loss_grads(*layouts, kind=kind)
+            plan = dispatch.loss_grads(*layouts, kind=kind)
             assert [step.kernel.__name__ for step in plan.steps].count("pointwise_slopes") == (
                 launches == 1
             )
@@ -423,7 +423,7 @@ def test_both_gradients_at_once(machine, version, dtype):
                     for by, one in enumerate(found):
                         alone = run_version(
                             machine,
-                            functools.partial(pointwise.loss_grad, kind=kind, by=by),
+                            functools.partial(dispatch.loss_grad, kind=kind, by=by),
                             g,
                             a,
                             b,
@@ -471,10 +471,11 @@ def test_both_gradients_are_one_op(device):
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_no_spills(dtype):
+    from cudamath.kernels.loss import dispatch
     from cudamath.kernels.loss import elementwise_losses as pointwise
 
     x = Layout.new((1_000_000,), numbers((), dtype).dtype, 0)
     for kind in pointwise.EXPRESSIONS:
-        check_resources(pointwise.loss(x, x, kind=kind, reduction="mean"), [x, x], (9, 0))
+        check_resources(dispatch.loss(x, x, kind=kind, reduction="mean"), [x, x], (9, 0))
         for g in (Layout.new((), x.dtype, 0), x):
-            check_resources(pointwise.loss_grads(g, x, x, kind=kind), [g, x, x], (9, 0))
+            check_resources(dispatch.loss_grads(g, x, x, kind=kind), [g, x, x], (9, 0))

@@ -183,7 +183,7 @@ def run(which, version, x, other, ends):
 
 VERSIONS = [
     "tiled",
-    *[f"wgmma {tile}" for tile in ("64x64", "64x128", "128x64", "128x128", "64x256", "128x256")],
+    *[f"sm90 {tile}" for tile in ("64x64", "64x128", "128x64", "128x128", "64x256", "128x256")],
 ]
 
 
@@ -251,7 +251,7 @@ def test_what_is_planned():
         if cm.cuda.devices()[0].capability != (9, 0):
             pytest.skip("compute capability 9.0")
         x, w = cm.ones((64, 64), BF16), cm.ones((2, 64, 64), BF16)
-        assert "wgmma" in cm.explain(cm.ml.grouped_matmul, x, w, cm.asarray([30, 64]))
+        assert "sm90" in cm.explain(cm.ml.grouped_matmul, x, w, cm.asarray([30, 64]))
         assert "tiled" in cm.explain(
             cm.ml.grouped_matmul, x.astype("float32"), w.astype("float32"), cm.asarray([30, 64])
         )

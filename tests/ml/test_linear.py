@@ -144,13 +144,13 @@ def test_one_kernel_on_hopper():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    "version", ["wgmma 128x256", "wgmma 128x128 pingpong", "wgmma 64x128", "steps"]
+    "version", ["sm90 128x256", "sm90 128x128 pingpong", "sm90 64x128", "unfused"]
 )
 @pytest.mark.parametrize("dtype", [BF16, np.dtype("f2")], ids=str)
 def test_versions_on_the_gpu(version, dtype):
     rng = np.random.default_rng(3)
     with cm.device("cuda:0"):
-        if version != "steps" and cm.cuda.devices()[0].capability != (9, 0):
+        if version != "unfused" and cm.cuda.devices()[0].capability != (9, 0):
             pytest.skip("compute capability 9.0")
         for activation in F:
             for rows, inner, out in (((300,), 200, 264), ((2, 65), 64, 128)):

@@ -718,11 +718,11 @@ def test_agrees_with_torch(device):
 
 @pytest.mark.parametrize("dtype, param", [(d, d) for d in DTYPES] + [("bfloat16", "float32")])
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("version", ["plain", "fast", "few"])
+@pytest.mark.parametrize("version", ["plain", "split_channels", "one_block"])
 def test_batch_norm_versions(machine, version, dtype, param):
-    from cudamath.kernels.norm import batch_norm, batch_norm_backward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
-    back = "fast" if version == "few" else version
+    back = "split_channels" if version == "one_block" else version
     shapes = [
         (8, 3),
         (300, 65),
@@ -754,8 +754,8 @@ def test_batch_norm_versions(machine, version, dtype, param):
         for relu, more in finished[: 4 if machine == "gpu" or dtype == "float32" else 1]:
             y, mean, rstd, *_ = run_version(
                 machine,
-                lambda x, w, _b, _m, _v, *r, relu=relu: batch_norm.train(
-                    version, x, w, *r or [None], 0.1, 1e-5, relu
+                lambda x, w, _b, _m, _v, *r, relu=relu: norm_dispatch.batch_forward(
+                    x, w, *r or [None], 0.1, 1e-5, relu, version=version
                 ),
                 x,
                 w,
@@ -769,8 +769,8 @@ def test_batch_norm_versions(machine, version, dtype, param):
             kept = [y] if relu and more else []
             found = run_version(
                 machine,
-                lambda g, x, w, _b, _m, _s, *y, relu=relu: batch_norm_backward.gradient(
-                    back, g, x, w, *y or [None], relu
+                lambda g, x, w, _b, _m, _s, *y, relu=relu: norm_dispatch.batch_backward(
+                    g, x, w, *y or [None], relu, version=back
                 ),
                 g,
                 x,
@@ -792,8 +792,8 @@ def test_batch_norm_versions(machine, version, dtype, param):
                 more = numbers(shape, dtype, 6)  # a gradient in two parts
                 found = run_version(
                     machine,
-                    lambda g, x, w, _b, _m, _s, y, more: batch_norm_backward.gradient(
-                        back, g, x, w, y, True, more
+                    lambda g, x, w, _b, _m, _s, y, more: norm_dispatch.batch_backward(
+                        g, x, w, y, True, more, version=back
                     ),
                     g,
                     x,
@@ -814,9 +814,9 @@ def test_batch_norm_versions(machine, version, dtype, param):
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("version", ["plain", "fast", "few"])
+@pytest.mark.parametrize("version", ["plain", "split_channels", "one_block"])
 def test_batch_norm_versions_under_a_large_mean(machine, version):
-    from cudamath.kernels.norm import batch_norm
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     for shape in [(40, 3), (6, 2, 50)] if machine == "simulator" else [(5000, 4), (64, 3, 40, 40)]:
         x, w, b = (
@@ -826,7 +826,9 @@ def test_batch_norm_versions_under_a_large_mean(machine, version):
         )
         y, mean, _, _, var = run_version(
             machine,
-            lambda x, w, *_: batch_norm.train(version, x, w, None, 1.0, 1e-5, False),
+            lambda x, w, *_: norm_dispatch.batch_forward(
+                x, w, None, 1.0, 1e-5, False, version=version
+            ),
             x,
             w,
             b,

@@ -466,7 +466,7 @@ def check_clip(outputs, case, most):
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), BF16], ids=str)
 def test_plain_clip_in_the_simulator(dtype, double):
-    from cudamath.kernels.optim import gradient_norm
+    from cudamath.kernels.optim import dispatch as optim_dispatch
 
     case = clip_case(dtype, double)
     case[0][1] = case[0][1][:300]
@@ -476,7 +476,7 @@ def test_plain_clip_in_the_simulator(dtype, double):
         [0, 8, 312, 312],
         case[3],
     )
-    plan = gradient_norm.clip(*map(cm.testing.layout_of, case[0]), version="one")
+    plan = optim_dispatch.clip(*map(cm.testing.layout_of, case[0]), version="one")
     check_clip(cm.testing.simulate(plan, *case[0], scalars=(3.0,)), case, 3.0)
 
 
@@ -487,13 +487,13 @@ def test_plain_clip_in_the_simulator(dtype, double):
     "dtype", [np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), BF16], ids=str
 )
 def test_clip_kernels_on_the_gpu(dtype, double, version):
-    from cudamath.kernels.optim import gradient_norm
+    from cudamath.kernels.optim import dispatch as optim_dispatch
 
     case = clip_case(dtype, double)
     on_gpu = [cm.array(g, device="cuda") for g in case[0]]
     layouts = [x._layout for x in on_gpu]
     for most in (3.0, 1e9):
-        outputs = gradient_norm.clip(*layouts, version=version).bind("clip", layouts, 1)(
+        outputs = optim_dispatch.clip(*layouts, version=version).bind("clip", layouts, 1)(
             *on_gpu, most
         )
         check_clip([out.to_numpy() for out in outputs], case, most)
@@ -526,7 +526,7 @@ def cases(dtype):
 )
 def test_plain_kernels_in_the_simulator(dtype):
     from cudamath.cpu import optim as cpu
-    from cudamath.kernels.optim import steps as kernels
+    from cudamath.kernels.optim import dispatch as kernels
 
     for name, params, scalars, arrays in cases(dtype):
         plan = getattr(kernels, name)(*map(cm.testing.layout_of, arrays), version="one", **params)
@@ -546,7 +546,7 @@ def test_plain_kernels_in_the_simulator(dtype):
 )
 def test_kernels_on_the_gpu(dtype, version):
     from cudamath.cpu import optim as cpu
-    from cudamath.kernels.optim import steps as kernels
+    from cudamath.kernels.optim import dispatch as kernels
 
     for name, params, scalars, arrays in cases(dtype):
         on_gpu = [cm.array(a, device="cuda") for a in arrays]
@@ -739,7 +739,7 @@ def test_bad_arrays_are_refused(device, call, error, words):
 def test_coefficients_in_the_simulator(dtype, rated):
     from cudamath.core.specs.optimizer import Form
     from cudamath.cpu import optim as cpu
-    from cudamath.kernels.optim import steps as kernels
+    from cudamath.kernels.optim import dispatch as kernels
 
     host = np.random.default_rng(0)
     arrays = [host.uniform(0.5, 1, 7).astype(dtype) for _ in range(4)]

@@ -223,7 +223,7 @@ def test_errors_of_mixed_precision(device, call, error, words):
 def test_plain_kernels_with_copies_in_the_simulator(dtype, factor):
     from cudamath.core.specs.optimizer import Form
     from cudamath.cpu import optim as cpu
-    from cudamath.kernels.optim import steps as kernels
+    from cudamath.kernels.optim import dispatch as kernels
 
     host = np.random.default_rng(0)
     for name, states, kind in (("adam", 2, "step"), ("momentum", 1, ""), ("lion", 1, "")):
@@ -256,7 +256,7 @@ def test_plain_kernels_with_copies_in_the_simulator(dtype, factor):
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), BF16, np.dtype(np.float64)], ids=str)
 def test_factors_in_the_simulator(dtype, bad):
     from cudamath.cpu import optim as cpu
-    from cudamath.kernels.optim import gradient_norm
+    from cudamath.kernels.optim import dispatch as optim_dispatch
 
     host = np.random.default_rng(0)
     grads = [host.standard_normal(n).astype(dtype) for n in (5, 300)]
@@ -266,7 +266,7 @@ def test_factors_in_the_simulator(dtype, bad):
         state = [np.array(64, "f4"), np.array(2, "i8"), np.array(0, "i8")] if scaling else []
         mine, theirs = ([a.copy() for a in (*grads, *state)] for _ in range(2))
         scalars = (0.1, 2.0, 0.5, 3) if scaling else (0.1,)
-        plan = gradient_norm.factor(
+        plan = optim_dispatch.factor(
             *map(cm.testing.layout_of, mine), scaling=scaling, version="one"
         )
         got = cm.testing.simulate(plan, *mine, scalars=scalars)

@@ -423,16 +423,16 @@ def test_errors(device):
 @pytest.mark.parametrize("machine, version", versions("plain"))
 def test_kernels(machine, version, mode, dtype):
     """The kernels of any size; in the simulator a thread owns one element."""
-    from cudamath.kernels.image import resize as image_resize
+    from cudamath.kernels.image import dispatch as image_dispatch
 
     name = {"linear": "bilinear"}.get(mode, mode)
     small, large = [((3, 4), (5, 8)), ((5, 4), (2, 4))], [((30, 64), (61, 128)), ((65, 24), (8, 8))]
     for old, new in small if machine == "simulator" else large:
         where = {"axes": tuple((mode, a / b) for a, b in zip(old, new, strict=True))}
         x, g = numbers((1, 2, *old), dtype), numbers((1, 2, *new), dtype, 1)
-        y = run_version(machine, lambda a: image_resize.resize(a, size=new, **where), x)  # noqa: B023
+        y = run_version(machine, lambda a: image_dispatch.resize(a, size=new, **where), x)  # noqa: B023
         assert_close(y, reference(wide(x), new, name), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
-        dx = run_version(machine, lambda a: image_resize.resize_grad(a, size=old, **where), g)  # noqa: B023
+        dx = run_version(machine, lambda a: image_dispatch.resize_grad(a, size=old, **where), g)  # noqa: B023
         expected = np.einsum(
             "pr,qs,ncpq->ncrs", matrix(old[0], new[0], name), matrix(old[1], new[1], name), wide(g)
         )
@@ -464,8 +464,8 @@ LARGE_MOVED = [
 @pytest.mark.parametrize("machine, version", versions("plain"))
 def test_padding_kernel(monkeypatch, machine, version, mode, dtype):
     """C order and channels last; the sign of zero is kept."""
+    from cudamath.kernels.image import dispatch as image_dispatch
     from cudamath.kernels.image import pad as image_pad
-    from cudamath.kernels.image import resize as image_resize
 
     monkeypatch.setattr(image_pad, "INSIDE", dict.fromkeys(image_pad.INSIDE, 0))  # however little
 
@@ -498,10 +498,10 @@ def test_padding_kernel(monkeypatch, machine, version, mode, dtype):
             lie = lambda a, order=order: np.ascontiguousarray(a.transpose(order)).transpose(  # noqa: E731
                 np.argsort(order)
             )  # noqa: E731
-            y = run_version(machine, made(image_resize.resize, expected.shape[2:]), lie(x))
+            y = run_version(machine, made(image_dispatch.resize, expected.shape[2:]), lie(x))
             np.testing.assert_array_equal(y, expected)
             np.testing.assert_array_equal(np.signbit(wide(y)), np.signbit(wide(expected)))
-            dx = run_version(machine, made(image_resize.resize_grad, shape[2:]), lie(g))
+            dx = run_version(machine, made(image_dispatch.resize_grad, shape[2:]), lie(g))
             assert_close(dx, summed, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 8)
 
 
@@ -530,14 +530,14 @@ LARGE_SURROUNDED = [
 )
 @pytest.mark.parametrize("machine, version", versions("plain"))
 def test_constant_padding_kernel(monkeypatch, machine, version, dtype):
+    from cudamath.kernels.image import dispatch as image_dispatch
     from cudamath.kernels.image import pad as image_pad
-    from cudamath.kernels.image import pad as pad_module
     from cudamath.ops.shape import bits
 
     monkeypatch.setattr(image_pad, "INSIDE", dict.fromkeys(image_pad.INSIDE, 0))
 
     def made(layout, widths, at_once):
-        plan = pad_module.pad(layout, widths=widths)
+        plan = image_dispatch.pad(layout, widths=widths)
         assert ([step.kernel.__name__ for step in plan.steps] == ["padding"]) == (
             at_once and dtype != "complex128"
         )
@@ -581,7 +581,7 @@ LARGE_WHOLE = [
 @pytest.mark.parametrize("machine, version", versions("plain"))
 def test_whole_factors(monkeypatch, machine, version, mode, dtype, run):
     """enlarge and enlarge_grad, where a thread owns one row and where it owns several."""
-    from cudamath.kernels.image import resize as image_resize
+    from cudamath.kernels.image import dispatch as image_dispatch
     from cudamath.kernels.image import upsample_integer
 
     monkeypatch.setattr(upsample_integer, "RUN", run)
@@ -601,14 +601,14 @@ def test_whole_factors(monkeypatch, machine, version, mode, dtype, run):
 
             return make
 
-        y = run_version(machine, made(image_resize.resize, "enlarge", new), x)
+        y = run_version(machine, made(image_dispatch.resize, "enlarge", new), x)
         assert_close(
             y,
             np.einsum("pr,qs,ncrs->ncpq", rows, columns, wide(x)),
             rtol=TOLERANCE[dtype],
             atol=TOLERANCE[dtype],
         )
-        dx = run_version(machine, made(image_resize.resize_grad, "enlarge_grad", old), g)
+        dx = run_version(machine, made(image_dispatch.resize_grad, "enlarge_grad", old), g)
         scale = max(np.prod(times), 4)
         assert_close(
             dx,
@@ -649,7 +649,7 @@ def test_which_factors_are_whole():
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_no_spills(dtype, mode):
-    from cudamath.kernels.image import resize as image_resize
+    from cudamath.kernels.image import dispatch as image_dispatch
 
     kind = numbers((), dtype).dtype
     for times in (2, 3, 8):
@@ -658,8 +658,8 @@ def test_no_spills(dtype, mode):
             Layout.new((8, 64, 32 * times, 32 * times), kind, 0),
         )
         where = {"axes": ((mode, 1 / times),) * 2}
-        check_resources(image_resize.resize(x, size=y.shape[2:], **where), [x], (9, 0))
-        check_resources(image_resize.resize_grad(y, size=(32, 32), **where), [y], (9, 0))
+        check_resources(image_dispatch.resize(x, size=y.shape[2:], **where), [x], (9, 0))
+        check_resources(image_dispatch.resize_grad(y, size=(32, 32), **where), [y], (9, 0))
     x, y = Layout.new((8, 64, 32, 32), kind, 0), Layout.new((8, 64, 48, 64), kind, 0)
     last = [
         Layout.of(
@@ -672,16 +672,15 @@ def test_no_spills(dtype, mode):
     ]
     for a, b in ((x, y), last):
         where = {"axes": ((mode, 2 / 3), (mode, 0.5))}
-        check_resources(image_resize.resize(a, size=(48, 64), **where), [a], (9, 0))
-        check_resources(image_resize.resize_grad(b, size=(32, 32), **where), [b], (9, 0))
+        check_resources(image_dispatch.resize(a, size=(48, 64), **where), [a], (9, 0))
+        check_resources(image_dispatch.resize_grad(b, size=(32, 32), **where), [b], (9, 0))
 
 
 @pytest.mark.skipif(SIMULATOR, reason="the simulator's groups are of one element")
 def test_which_padding_kernel():
     """Images of which little stays as it is are left to others, where these are faster; what is
     empty needs none."""
-    from cudamath.kernels.image import pad as pad_module
-    from cudamath.kernels.image import resize as image_resize
+    from cudamath.kernels.image import dispatch as image_dispatch
 
     def names(planner, shape, **how):
         return [
@@ -697,27 +696,27 @@ def test_which_padding_kernel():
     ):
         axes, new = (("reflect", float(by)),) * 2, side + 2 * by
         assert (
-            names(image_resize.resize, (2, 3, side, side), size=(new, new), axes=axes)
+            names(image_dispatch.resize, (2, 3, side, side), size=(new, new), axes=axes)
             == ["padding"]
         ) == forward
         assert (
-            names(image_resize.resize_grad, (2, 3, new, new), size=(side, side), axes=axes)
+            names(image_dispatch.resize_grad, (2, 3, new, new), size=(side, side), axes=axes)
             == ["padding"]
         ) == backward
         widths = ((0, 0), (0, 0), (by, by), (by, by))
-        assert (names(pad_module.pad, (2, 3, side, side), widths=widths) == ["padding"]) == (
+        assert (names(image_dispatch.pad, (2, 3, side, side), widths=widths) == ["padding"]) == (
             side == 256
         )
     axes = (("replicate", 1.0),) * 2
-    assert names(image_resize.resize, (0, 3, 4, 4), size=(6, 6), axes=axes) == []
-    assert names(image_resize.resize_grad, (0, 3, 6, 6), size=(4, 4), axes=axes) == []
+    assert names(image_dispatch.resize, (0, 3, 4, 4), size=(6, 6), axes=axes) == []
+    assert names(image_dispatch.resize_grad, (0, 3, 6, 6), size=(4, 4), axes=axes) == []
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])  # the others are narrower
 def test_padding_does_not_spill(dtype):
-    from cudamath.kernels.image import resize as image_resize
+    from cudamath.kernels.image import dispatch as image_dispatch
 
     kind, axes = numbers((), dtype).dtype, (("reflect", 1.0), ("reflect", 1.0))
     for shape, size in (((8, 64, 128, 128), (130, 130)), ((8, 3, 128, 125), (130, 127))):
@@ -728,5 +727,5 @@ def test_padding_does_not_spill(dtype):
                 Layout.of(v.shape, tuple(w.strides[order.index(i)] for i in range(4)), kind, 0)
                 for v, w in ((x, a), (y, b))
             )
-            check_resources(image_resize.resize(a, size=size, axes=axes), [a], (9, 0))
-            check_resources(image_resize.resize_grad(b, size=shape[2:], axes=axes), [b], (9, 0))
+            check_resources(image_dispatch.resize(a, size=size, axes=axes), [a], (9, 0))
+            check_resources(image_dispatch.resize_grad(b, size=shape[2:], axes=axes), [b], (9, 0))

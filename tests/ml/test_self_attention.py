@@ -112,7 +112,15 @@ def test_errors():
             call()
 
 
-MACHINES = [*versions("plain", "mma"), pytest.param("gpu", "wgmma", marks=pytest.mark.gpu)]
+def of(direction, version, depth):
+    """The name of a version for one direction."""
+    if version != "sm90":
+        return version
+    large = "_large_heads" if direction == "backward" and depth > 128 else ""
+    return f"{direction}_sm90{large}"
+
+
+MACHINES = [*versions("simt", "sm80"), pytest.param("gpu", "sm90", marks=pytest.mark.gpu)]
 
 
 @pytest.mark.parametrize("machine, version", MACHINES)
@@ -132,7 +140,11 @@ def test_versions(machine, version, causal):
         options = {"heads": heads, "causal": causal, "scale": 0.2}
         expected, expected_lse = cpu.self_attention(wide(qkv), **options)
         y, lse = run_version(
-            machine, lambda *a, o=options: kernels.self_attention(*a, **o, version=version), qkv
+            machine,
+            lambda *a, o=options: kernels.self_attention(
+                *a, **o, version=of("forward", version, depth)
+            ),
+            qkv,
         )
         assert_close(
             wide(y),
@@ -145,7 +157,9 @@ def test_versions(machine, version, causal):
         slope = cpu.self_attention_grad(wide(g), wide(qkv), expected, expected_lse, **options)
         found = run_version(
             machine,
-            lambda *a, o=options: kernels.self_attention_grad(*a, **o, version=version),
+            lambda *a, o=options: kernels.self_attention_grad(
+                *a, **o, version=of("backward", version, depth)
+            ),
             g,
             qkv,
             y,
@@ -161,7 +175,7 @@ def test_versions(machine, version, causal):
 
 
 @pytest.mark.parametrize(
-    "version, capability", [("plain", (7, 5)), ("mma", (8, 0)), ("wgmma", (9, 0))]
+    "version, capability", [("simt", (7, 5)), ("sm80", (8, 0)), ("sm90", (9, 0))]
 )
 @pytest.mark.parametrize("depth", [64, 80, 128, 200, 256])
 def test_gradients_are_written_where_they_lie_in_qkv(version, capability, depth):
@@ -176,7 +190,14 @@ def test_gradients_are_written_where_they_lie_in_qkv(version, capability, depth)
     lse = layout_of(np.zeros((batch, heads, length), np.float32))
     with assume(capability):
         plan = kernels.self_attention_grad(
-            g, qkv, g, lse, heads=heads, causal=True, scale=0.1, version=version
+            g,
+            qkv,
+            g,
+            lse,
+            heads=heads,
+            causal=True,
+            scale=0.1,
+            version=of("backward", version, depth),
         )
     written = {
         (arg.offset, arg.shape, arg.strides)

@@ -144,18 +144,18 @@ def test_row_versions(machine, version, log, dtype):
         (1, 7, 33) if small else (1, 7, 8, 33, 128, 1000, 1001, 1024, 4096, 4099, 8192, 16384)
     ):
         x, g = numbers((3, columns), dtype, scale=3), numbers((3, columns), dtype, seed=1)
-        y = run_version(machine, lambda x: kernels.plan(version, (x,), 1, log, False), x)
+        y = run_version(machine, lambda x: kernels.plan((x,), 1, log, version=version), x)
         expected = reference(name, x)
         assert_close(y, expected, **tolerances(name, dtype), what=f"{columns} columns")
         if (
             version == "rows" and dtype == "float64" and columns == 16384
         ):  # 1,024 threads hold eight each
             with pytest.raises(
-                ValueError, match="softmax: version 'rows' .* 16384 elements of float64"
+                ValueError, match="softmax: version 'rows' does not support .*16384.*float64"
             ):
-                kernels.plan(version, (layout_of(g), layout_of(y)), 1, log, True)
+                kernels.plan((layout_of(g), layout_of(y)), 1, log, version=version)
             continue
-        dx = run_version(machine, lambda g, y: kernels.plan(version, (g, y), 1, log, True), g, y)
+        dx = run_version(machine, lambda g, y: kernels.plan((g, y), 1, log, version=version), g, y)
         wg, wy = wide(g, y)
         expected = (
             wg - np.exp(wy) * wg.sum(1, keepdims=True)
@@ -174,7 +174,7 @@ def test_row_versions(machine, version, log, dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("log", [False, True])
-@pytest.mark.parametrize("version", ["cached_rows", "cluster"])
+@pytest.mark.parametrize("version", ["shared_memory", "cluster"])
 def test_long_rows_read_once(version, log, dtype):
     """Lines kept in shared memory or by a cluster: with ends between borders, shorter than an
     access, longer than what is kept, more of them than a device has multiprocessors."""
@@ -188,10 +188,10 @@ def test_long_rows_read_once(version, log, dtype):
     for rows, columns in ((3, 1), (3, 7), (5, 1001), (3, 8192), (141, 50257), (7, 100_003)):
         x, g = numbers((rows, columns), dtype, scale=3), numbers((rows, columns), dtype, seed=1)
         x[0, 0], x[1, -1] = -np.inf, 40
-        y = run_version("gpu", lambda x: kernels.plan(version, (x,), 1, log, False), x)
+        y = run_version("gpu", lambda x: kernels.plan((x,), 1, log, version=version), x)
         expected = reference(name, x)
         assert_close(y, expected, **tolerances(name, dtype), what=f"{columns} columns")
-        dx = run_version("gpu", lambda g, y: kernels.plan(version, (g, y), 1, log, True), g, y)
+        dx = run_version("gpu", lambda g, y: kernels.plan((g, y), 1, log, version=version), g, y)
         wg, wy = wide(g, y)
         expected = (
             wg - np.exp(wy) * wg.sum(1, keepdims=True)
@@ -237,9 +237,9 @@ def test_column_versions(machine, version, log, dtype):
         else ((2, 5, 3), (3, 100, 64), (1, 1000, 33), (70, 16, 2))
     ):
         x, g = numbers(shape, dtype, scale=3), numbers(shape, dtype, seed=1)
-        y = run_version(machine, lambda x: kernels.plan(version, (x,), 1, log, False), x)
+        y = run_version(machine, lambda x: kernels.plan((x,), 1, log, version=version), x)
         assert_close(y, reference(name, x, 1), **tolerances(name, dtype), what=f"{shape}")
-        dx = run_version(machine, lambda g, y: kernels.plan(version, (g, y), 1, log, True), g, y)
+        dx = run_version(machine, lambda g, y: kernels.plan((g, y), 1, log, version=version), g, y)
         wg, wy = wide(g, y)
         expected = (
             wg - np.exp(wy) * wg.sum(1, keepdims=True)
@@ -416,7 +416,7 @@ def test_nll_loss_of_few_and_many_targets(device, shape, dtype):
 @pytest.mark.simulator
 @pytest.mark.parametrize("shape", [(5, 3, 1), (3, 4, 6)])
 def test_nll_losses_simulated(shape):
-    from cudamath.kernels.loss import cross_entropy as kernels
+    from cudamath.kernels.loss import dispatch as kernels
 
     x, targets = (
         numbers(shape, "float32"),
@@ -495,7 +495,7 @@ def test_agrees_with_torch(device):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("machine, version", versions("plain", "rows"))
 def test_soft_label_versions(machine, version, dtype):
-    from cudamath.kernels.loss import cross_entropy_soft_targets as kernels
+    from cudamath.kernels.loss import dispatch as kernels
 
     shapes = (
         [(5, 7, 1)]
@@ -579,9 +579,9 @@ def test_extreme_logits_and_soft_labels(device, columns):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("machine, version", versions("plain", "rows", "few", "long_rows"))
+@pytest.mark.parametrize("machine, version", versions("plain", "rows", "one_block", "long_rows"))
 def test_cross_entropy_versions(machine, version, reduction, dtype):
-    from cudamath.kernels.loss import cross_entropy as kernels
+    from cudamath.kernels.loss import dispatch as kernels
 
     shapes = (
         [(5, 7, 1)]
@@ -607,7 +607,14 @@ def test_cross_entropy_versions(machine, version, reduction, dtype):
         for smoothing in (0.0, 0.1):
             loss, stats, divisor = run_version(
                 machine,
-                lambda x, t: kernels.losses(version, x, t, reduction, -100, smoothing),  # noqa: B023
+                lambda x, t: kernels.cross_entropy(
+                    x,
+                    t,
+                    reduction=reduction,
+                    ignore_index=-100,
+                    label_smoothing=smoothing,
+                    version=version,
+                ),  # noqa: B023
                 x,
                 targets,
             )  # noqa: B023
@@ -622,7 +629,16 @@ def test_cross_entropy_versions(machine, version, reduction, dtype):
             g = numbers(loss.shape, dtype, seed=4)
             dx = run_version(
                 machine,
-                lambda g, x, *_: kernels.gradient(version, g, x, smoothing, -100),  # noqa: B023
+                lambda g, x, *_: kernels.cross_entropy_grad(
+                    g,
+                    x,
+                    None,
+                    None,
+                    None,
+                    ignore_index=-100,
+                    label_smoothing=smoothing,
+                    version=version,
+                ),  # noqa: B023
                 g,
                 x,
                 targets,
@@ -721,18 +737,23 @@ def test_few_logits_are_one_launch(fake, reduction, weighted):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("version", ["plain", "rows", "few", "long_rows"])
+@pytest.mark.parametrize("version", ["plain", "rows", "one_block", "long_rows"])
 def test_cross_entropy_of_rows_that_are_not_finite(version, dtype):
     """NaN anywhere, -inf throughout and +inf make a loss NaN; also in the ends of a row, which have
     threads of their own."""
-    from cudamath.kernels.loss import cross_entropy as kernels
+    from cudamath.kernels.loss import dispatch as kernels
 
     x = numbers((7, 5003, 1), dtype)
     x[0, 100], x[1, 0], x[2, -1], x[3, 9] = np.nan, np.nan, np.nan, np.inf
     x[4], x[5, 1:] = -np.inf, -np.inf
     targets = np.zeros((7, 1), np.int64)
     found, _, _ = run_version(
-        "gpu", lambda x, t: kernels.losses(version, x, t, "none", -100, 0.0), x, targets
+        "gpu",
+        lambda x, t: kernels.cross_entropy(
+            x, t, reduction="none", ignore_index=-100, label_smoothing=0.0, version=version
+        ),
+        x,
+        targets,
     )
     assert np.isnan(wide(found)[:5]).all() and wide(found)[5] == 0 and np.isfinite(wide(found)[6])
 
@@ -762,7 +783,7 @@ def test_lines_of_large_numbers(device, dtype, columns):
 def test_rows_between_borders_do_not_spill():
     """Rows that begin between the borders of 16-byte accesses: the slowest kernels of the
     family."""
-    from cudamath.kernels.loss import cross_entropy
+    from cudamath.kernels.loss import dispatch as loss_dispatch
     from cudamath.kernels.softmax import dispatch as softmax_dispatch
     from cudamath.kernels.softmax import online
     from cudamath.runtime.device import assume
@@ -777,11 +798,21 @@ def test_rows_between_borders_do_not_spill():
         Layout.new((), np.dtype(np.float32), 0),
     )
     for plan, inputs in (
-        (softmax_dispatch.plan("rows", (g, g), 1, True, True), [g, g]),
-        (softmax_dispatch.plan("long_rows", (g, g), 1, False, True), [g, g]),
-        (softmax_dispatch.plan("long_rows", (g,), 1, False, False), [g]),
-        (cross_entropy.losses("rows", x, t, "none", -100, 0.1), [x, t]),
-        (cross_entropy.gradient("rows", one, x, 0.1, -100), [one, x, t, stats, divisor]),
+        (softmax_dispatch.plan((g, g), 1, True, version="rows"), [g, g]),
+        (softmax_dispatch.plan((g, g), 1, False, version="long_rows"), [g, g]),
+        (softmax_dispatch.plan((g,), 1, False, version="long_rows"), [g]),
+        (
+            loss_dispatch.cross_entropy(
+                x, t, reduction="none", ignore_index=-100, label_smoothing=0.1, version="rows"
+            ),
+            [x, t],
+        ),
+        (
+            loss_dispatch.cross_entropy_grad(
+                one, x, None, None, None, ignore_index=-100, label_smoothing=0.1, version="rows"
+            ),
+            [one, x, t, stats, divisor],
+        ),
     ):
         for found in compile_plan(plan, inputs, (9, 0)):
             assert found.spills == 0 and found.registers <= 128, found
@@ -791,7 +822,7 @@ def test_rows_between_borders_do_not_spill():
             v = Layout.new((300, 50257), np.dtype(dtype), 0)
             with assume(capability):
                 plans = [
-                    (softmax_dispatch.plan("cached_rows", i, 1, log, len(i) == 2), list(i))
+                    (softmax_dispatch.plan(i, 1, log, version="shared_memory"), list(i))
                     for i in ((v,), (v, v))
                 ]
             for plan, inputs in plans:
@@ -812,7 +843,7 @@ def test_rows_between_borders_do_not_spill():
         ((9, 0), "bfloat16", 50_257, "cluster"),
         ((9, 0), "float32", 16_384, "rows"),
         ((9, 0), "float64", 50_257, "long_rows"),
-        ((8, 0), "bfloat16", 50_257, "cached_rows"),
+        ((8, 0), "bfloat16", 50_257, "shared_memory"),
         ((8, 9), "bfloat16", 50_257, "long_rows"),
         ((9, 0), "float32", 1 << 20, "long_rows"),
         ((8, 0), "float32", 32_768, "rows"),
@@ -821,12 +852,15 @@ def test_rows_between_borders_do_not_spill():
 def test_which_kernel_softmax_takes(capability, dtype, columns, expected):
     if SIMULATOR:
         pytest.skip("the simulator has no accesses of 16 bytes")
+    from cudamath.kernels.lib.versions import ordered
     from cudamath.kernels.softmax import dispatch as softmax_dispatch
+    from cudamath.kernels.softmax.problem import Problem
     from cudamath.runtime.device import assume
 
     x = Layout.new((8, columns), np.dtype(getattr(ml_dtypes, dtype, dtype)), 0)
     with assume(capability):
-        assert softmax_dispatch.best((x,), 1, softmax_dispatch.HELD) == expected
+        problem = Problem((x,), 1, False)
+        assert ordered(softmax_dispatch.VERSIONS, problem)[0].name == expected
 
 
 @pytest.mark.parametrize(
@@ -845,17 +879,17 @@ def test_which_kernel_cross_entropy_takes(dtype, shape, expected):
     """Long rows have their own, forward and backward."""
     if SIMULATOR:
         pytest.skip("the simulator has no accesses of 16 bytes")
-    from cudamath.kernels.loss import cross_entropy
+    from cudamath.kernels.loss import dispatch as loss_dispatch
     from cudamath.runtime.device import assume
 
     x = Layout.new(shape, np.dtype(getattr(ml_dtypes, dtype, dtype)), 0)
     targets = Layout.new((shape[0], shape[2]), np.dtype(np.int64), 0)
     stats, one = (Layout.new(s, np.dtype(np.float32), 0) for s in ((2, shape[0], shape[2]), ()))
     with assume((9, 0)):
-        forward = cross_entropy.cross_entropy(
+        forward = loss_dispatch.cross_entropy(
             x, targets, reduction="mean", ignore_index=-100, label_smoothing=0.1
         )
-        backward = cross_entropy.cross_entropy_grad(
+        backward = loss_dispatch.cross_entropy_grad(
             one, x, targets, stats, one, ignore_index=-100, label_smoothing=0.1
         )
     assert [forward.steps[0].kernel.__name__, backward.steps[0].kernel.__name__] == [

@@ -49,7 +49,9 @@ def test_the_fake_knows_what_the_runtime_calls():
     from fake_driver import FakeDriver
 
     text = "".join(
-        p.read_text() for p in (ROOT / "cudamath" / "runtime").rglob("*.py") if p.name != "blas.py"
+        p.read_text()
+        for p in (ROOT / "cudamath" / "runtime").rglob("*.py")
+        if p.name != "cublas.py"
     )
     called = set(re.findall(r"\.(cu[A-Z]\w+)\(", text)) | set(re.findall(r'"(cuM\w+)"', text))
     assert {name for name in called if not hasattr(FakeDriver, name)} == set()
@@ -554,7 +556,7 @@ def test_warm_up_on_a_gpu():
 
 def test_libraries_that_are_found_tell_their_versions():
     """By functions that they have: cuBLASLt's is not named as cuBLAS' is."""
-    for name in library_paths._KNOWN:
+    for name in library_paths._LIBRARIES:
         found = library_paths.find(name)
         assert "undefined symbol" not in found.looked, found
         assert (found.version is None) == (found.path is None)

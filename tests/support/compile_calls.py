@@ -492,16 +492,14 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     from cudamath.kernels.copy import channels_last
     from cudamath.kernels.elementwise import generator as elementwise_generator
     from cudamath.kernels.index import stream_compaction
-    from cudamath.kernels.loss import cross_entropy, elementwise_losses, linear_cross_entropy
+    from cudamath.kernels.loss import dispatch as loss_dispatch
     from cudamath.kernels.matmul import dispatch as matmul_dispatch
     from cudamath.kernels.matmul import grouped as matmul_grouped
     from cudamath.kernels.matmul import linear as matmul_linear
     from cudamath.kernels.matmul import mlp
-    from cudamath.kernels.norm import backward as norm_backward
-    from cudamath.kernels.norm import batch_norm, batch_norm_backward, group_norm_backward
-    from cudamath.kernels.norm import forward as norm_forward
-    from cudamath.kernels.optim import gradient_norm
-    from cudamath.kernels.optim import steps as optim_steps
+    from cudamath.kernels.norm import backward_parts
+    from cudamath.kernels.norm import dispatch as norm_dispatch
+    from cudamath.kernels.optim import dispatch as optim_dispatch
     from cudamath.kernels.pool import dispatch as pool_dispatch
     from cudamath.kernels.random import bernoulli_array, distributions, dropout
     from cudamath.kernels.reduce import dispatch as reduce_dispatch
@@ -511,7 +509,11 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     found: list[tuple[plans.Plan, list[Layout]]] = []
 
     def plan(planner: Callable[..., plans.Plan], *inputs: Layout, **params: Any) -> None:
-        found.append((planner(*inputs, **params), list(inputs)))
+        try:
+            found.append((planner(*inputs, **params), list(inputs)))
+        except ValueError as error:
+            if "does not support" not in str(error):  # a version that this capability lacks
+                raise
 
     def new(*shape: int, dtype: Any = F32) -> Layout:
         return Layout.new(shape, np.dtype(dtype), 0)
@@ -572,14 +574,14 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for c in (a, Layout.of(a.shape, (t.itemsize, 64 * t.itemsize), t, 0)):
                 for d in (b, Layout.of(b.shape, (t.itemsize, 48 * t.itemsize), t, 0)):
                     for version in (
-                        "register",
-                        "block",
-                        "small",
-                        *["async", "async small"] * (t == F32),
+                        "register_tiles",
+                        "simt",
+                        "simt_small",
+                        *["simt_async_copy", "simt_async_copy_small"] * (t == F32),
                     ):
                         plan(matmul_dispatch.matmul, c, d, version=version)
         if t in (F16, F64):
-            plan(matmul_dispatch.matmul, a, b, version="mma")
+            plan(matmul_dispatch.matmul, a, b, version="sm80")
         if t == F16:
             c, d, bias = new(64, 256, dtype=t), new(256, 80, dtype=t), new(80, dtype=t)
             q, lse = new(1, 2, 130, 256, dtype=t), new(1, 2, 130)
@@ -594,17 +596,17 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 causal=True,
                 scale=0.1,
                 dropping=False,
-                version="wgmma",
+                version="backward_sm90_large_heads",
             )
             for version in (
-                "wgmma 128x256",
-                "wgmma 64x128 split 2",
-                "wgmma 128x128 pingpong",
-                "wgmma 192x128",
+                "sm90 128x256",
+                "sm90 64x128 split 2",
+                "sm90 128x128 pingpong",
+                "sm90 192x128",
             ):
                 plan(matmul_dispatch.matmul, c, d, version=version)
             rows, w, ends = new(300, 64, dtype=t), new(4, 64, 80, dtype=t), new(4, dtype="i4")
-            for version in ("wgmma 128x128", "wgmma 64x256"):
+            for version in ("sm90 128x128", "sm90 64x256"):
                 plan(matmul_grouped.grouped_matmul, rows, w, ends, version=version)
                 plan(
                     matmul_grouped.grouped_outer, rows, new(300, 80, dtype=t), ends, version=version
@@ -614,7 +616,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                     functools.partial(
                         matmul_linear.linear,
                         activation=activation,
-                        version="wgmma 128x128 pingpong",
+                        version="sm90 128x128 pingpong",
                     ),
                     c,
                     new(80, 256, dtype=t),
@@ -623,52 +625,70 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 )
                 plan(
                     functools.partial(
-                        mlp.product_slope, activation=activation, version="wgmma 64x256 pingpong"
+                        mlp.product_slope, activation=activation, version="sm90 64x256 pingpong"
                     ),
                     c,
                     new(256, 80, dtype=t),
                     new(64, 80, dtype=t),
                 )
+    has_tma = device.capability(0) in backward_parts.TMA_DEVICES
     for f in (BF16, F32):
         x, v = new(20, 64, dtype=f), new(64, dtype=f)
         wide = F64 if f == F64 else F32
         rows = new(20, dtype=wide)
         for log in (False, True):
-            plan(lambda *i, log=log: softmax_dispatch.plan("plain", i, 1, log, len(i) == 2), x)
-            plan(lambda *i, log=log: softmax_dispatch.plan("plain", i, 1, log, len(i) == 2), x, x)
+            plan(lambda *i, log=log: softmax_dispatch.plan(i, 1, log, version="plain"), x)
+            plan(lambda *i, log=log: softmax_dispatch.plan(i, 1, log, version="plain"), x, x)
             for inputs in ((new(3, 50_257, dtype=f),), (new(3, 50_257, dtype=f),) * 2):
                 for version in [
-                    "cluster",
-                    *["cached_rows"] * (device.capability(0) in online.CACHE),
+                    *["cluster"] * (device.capability(0) >= (9, 0)),
+                    *["shared_memory"] * (device.capability(0) in online.CACHE),
                 ]:
                     plan(
-                        lambda *i, log=log, v=version: softmax_dispatch.plan(
-                            v, i, 1, log, len(i) == 2
-                        ),
+                        lambda *i, log=log, v=version: softmax_dispatch.plan(i, 1, log, version=v),
                         *inputs,
                     )
-        plan(lambda x, w, b, r: norm_forward.forward("plain", x, w, b, r, 64, 1e-5), x, v, v, x)
         plan(
-            lambda x: norm_forward.forward("plain", x, None, None, None, 64, 1e-5, center=False), x
+            lambda x, w, b, r: norm_dispatch.forward(x, w, b, r, 64, 1e-5, version="plain"),
+            x,
+            v,
+            v,
+            x,
         )
-        plan(lambda x, w, b, r: norm_forward.forward("rows", x, w, b, r, 64, 1e-5), x, v, v, x)
         plan(
-            lambda x, w: norm_forward.forward("rows", x, w, None, None, 64, 1e-5, center=False),
+            lambda x: norm_dispatch.forward(
+                x, None, None, None, 64, 1e-5, center=False, version="plain"
+            ),
+            x,
+        )
+        plan(
+            lambda x, w, b, r: norm_dispatch.forward(x, w, b, r, 64, 1e-5, version="rows"),
+            x,
+            v,
+            v,
+            x,
+        )
+        plan(
+            lambda x, w: norm_dispatch.forward(
+                x, w, None, None, 64, 1e-5, center=False, version="rows"
+            ),
             x,
             v,
         )
         for columns in (40, 4096):  # fewer than the threads could hold; a wide row
             part, c = new(20, columns, dtype=f), new(columns, dtype=f)
             plan(
-                lambda x, w, b, r, n=columns: norm_forward.forward("rows", x, w, b, r, n, 1e-5),
+                lambda x, w, b, r, n=columns: norm_dispatch.forward(
+                    x, w, b, r, n, 1e-5, version="rows"
+                ),
                 part,
                 c,
                 c,
                 part,
             )
             plan(
-                lambda g, x, w, m, s, h, n=columns: norm_backward.backward(
-                    "rows", g, x, w, m, s, h, n, True
+                lambda g, x, w, m, s, h, n=columns: norm_dispatch.backward(
+                    g, x, w, m, s, h, n, True, version="rows"
                 ),
                 part,
                 part,
@@ -678,43 +698,47 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 part,
             )
         plan(
-            lambda x, w: norm_forward.group_norm(x, w, None, groups=2, eps=1e-5, version="plain"),
+            lambda x, w: norm_dispatch.group_norm(x, w, None, groups=2, eps=1e-5, version="plain"),
             new(4, 6, 25, dtype=f),
             new(6, dtype=f),
         )
         long, w, c = new(20, 20_000, dtype=f), new(20_000, dtype=f), new(6, dtype=f)
         plan(
-            lambda x, w, b: norm_forward.forward("shared", x, w, b, None, 20_000, 1e-5), long, w, w
-        )
-        plan(
-            lambda x: norm_forward.forward(
-                "shared", x, None, None, None, 20_000, 1e-5, center=False
-            ),
-            long,
-        )
-        plan(
-            lambda g, x, w, m, s, h: norm_backward.backward(
-                "cluster", g, x, w, m, s, h, 20_000, True
-            ),
-            long,
+            lambda x, w, b: norm_dispatch.forward(x, w, b, None, 20_000, 1e-5, version="cluster"),
             long,
             w,
-            rows,
-            rows,
-            long,
+            w,
         )
         plan(
-            lambda g, x, s: norm_backward.backward(
-                "cluster", g, x, None, None, s, None, 20_000, False
+            lambda x: norm_dispatch.forward(
+                x, None, None, None, 20_000, 1e-5, center=False, version="cluster"
             ),
             long,
-            long,
-            rows,
         )
+        if has_tma:
+            plan(
+                lambda g, x, w, m, s, h: norm_dispatch.backward(
+                    g, x, w, m, s, h, 20_000, True, version="cluster"
+                ),
+                long,
+                long,
+                w,
+                rows,
+                rows,
+                long,
+            )
+            plan(
+                lambda g, x, s: norm_dispatch.backward(
+                    g, x, None, None, s, None, 20_000, False, version="cluster"
+                ),
+                long,
+                long,
+                rows,
+            )
         for planes in (new(4, 6, 100, 80, dtype=f), new(4, 6, 10, 8, dtype=f)):
             plan(
-                lambda x, w, b: norm_forward.group_norm(
-                    x, w, b, groups=3, eps=1e-5, version="shared"
+                lambda x, w, b: norm_dispatch.group_norm(
+                    x, w, b, groups=3, eps=1e-5, version="cluster"
                 ),
                 planes,
                 c,
@@ -722,15 +746,15 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             )
         for planes, version in (
             (new(4, 6, 25, dtype=f), "plain"),
-            (new(4, 6, 80, 80, dtype=f), "long"),
-            (new(4, 6, 80, 80, dtype=f), "shared"),
-            (new(4, 6, 25, dtype=f), "shared"),
+            (new(4, 6, 80, 80, dtype=f), "long_groups"),
+            (new(4, 6, 80, 80, dtype=f), "cluster"),
+            (new(4, 6, 25, dtype=f), "cluster"),
         ):
-            if version == "shared" and f == F64 and planes.shape[2] == 80:
+            if version == "cluster" and f == F64 and planes.shape[2] == 80:
                 continue  # no cluster, and too long for a block
             plan(
-                lambda g, x, w, m, s, v=version: group_norm_backward.gradient(
-                    v, g, x, w, m, s, 3, True
+                lambda g, x, w, m, s, v=version: norm_dispatch.group_norm_grad(
+                    g, x, w, m, s, groups=3, biased=True, version=v
                 ),
                 planes,
                 planes,
@@ -739,20 +763,20 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 new(12, dtype=wide),
             )
             plan(
-                lambda g, x, m, s, v=version: group_norm_backward.gradient(
-                    v, g, x, None, m, s, 3, False
+                lambda g, x, m, s, v=version: norm_dispatch.group_norm_grad(
+                    g, x, None, m, s, groups=3, biased=False, version=v
                 ),
                 planes,
                 planes,
                 new(12, dtype=wide),
                 new(12, dtype=wide),
             )
-        if f == BF16:
+        if f == BF16 and has_tma:
             for n in (4096, 768):
                 long, w = new(20, n, dtype=f), new(n, dtype=f)
                 plan(
-                    lambda g, x, w, m, s, h, n=n: norm_backward.backward(
-                        "ring", g, x, w, m, s, h, n, True
+                    lambda g, x, w, m, s, h, n=n: norm_dispatch.backward(
+                        g, x, w, m, s, h, n, True, version="tma"
                     ),
                     long,
                     long,
@@ -762,15 +786,17 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                     long,
                 )
             plan(
-                lambda g, x, s: norm_backward.backward(
-                    "ring", g, x, None, None, s, None, 768, False
+                lambda g, x, s: norm_dispatch.backward(
+                    g, x, None, None, s, None, 768, False, version="tma"
                 ),
                 long,
                 long,
                 rows,
             )
         plan(
-            lambda g, x, w, m, s, h: norm_backward.backward("plain", g, x, w, m, s, h, 64, True),
+            lambda g, x, w, m, s, h: norm_dispatch.backward(
+                g, x, w, m, s, h, 64, True, version="plain"
+            ),
             x,
             x,
             v,
@@ -779,15 +805,19 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             x,
         )
         plan(
-            lambda g, x, s: norm_backward.backward("plain", g, x, None, None, s, None, 64, False),
+            lambda g, x, s: norm_dispatch.backward(
+                g, x, None, None, s, None, 64, False, version="plain"
+            ),
             x,
             x,
             rows,
         )
         image, c = new(4, 6, 5, 5, dtype=f), new(6, dtype=f)
-        for version in ("plain", "fast"):
+        for version in ("plain", "split_channels"):
             plan(
-                lambda x, w, b, m, s, v=version: batch_norm.train(v, x, w, None, 0.1, 1e-5, False),
+                lambda x, w, b, m, s, v=version: norm_dispatch.batch_forward(
+                    x, w, None, 0.1, 1e-5, False, version=v
+                ),
                 image,
                 c,
                 c,
@@ -796,7 +826,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             )
         stat = new(6, dtype=wide)
         plan(
-            lambda g, x, w, b, m, r: batch_norm_backward.gradient("plain", g, x, w, None, True),
+            lambda g, x, w, b, m, r: norm_dispatch.batch_backward(
+                g, x, w, None, True, version="plain"
+            ),
             image,
             image,
             c,
@@ -805,7 +837,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             stat,
         )
         plan(
-            lambda g, x, w, b, m, r, y: batch_norm_backward.gradient("plain", g, x, w, y, True),
+            lambda g, x, w, b, m, r, y: norm_dispatch.batch_backward(
+                g, x, w, y, True, version="plain"
+            ),
             image,
             image,
             c,
@@ -817,13 +851,29 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         logits, targets = new(20, 5003, 1, dtype=f), new(20, 1, dtype="i8")
         for a in (0.0, 0.1):
             plan(
-                lambda x, t, a=a: cross_entropy.losses("long_rows", x, t, "mean", -100, a),
+                lambda x, t, a=a: loss_dispatch.cross_entropy(
+                    x,
+                    t,
+                    reduction="mean",
+                    ignore_index=-100,
+                    label_smoothing=a,
+                    version="long_rows",
+                ),
                 logits,
                 targets,
             )
             for g in (new(dtype=f), new(20, 1, dtype=f)):
                 plan(
-                    lambda g, x, *_, a=a: cross_entropy.gradient("long_rows", g, x, a, -100),
+                    lambda g, x, *_, a=a: loss_dispatch.cross_entropy_grad(
+                        g,
+                        x,
+                        None,
+                        None,
+                        None,
+                        ignore_index=-100,
+                        label_smoothing=a,
+                        version="long_rows",
+                    ),
                     g,
                     logits,
                     targets,
@@ -833,13 +883,17 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         logits = new(20, 9, 1, dtype=f)
         for reduction in ("mean", "sum", "none"):
             plan(
-                lambda x, t, r=reduction: cross_entropy.losses("plain", x, t, r, -100, 0.1),
+                lambda x, t, r=reduction: loss_dispatch.cross_entropy(
+                    x, t, reduction=r, ignore_index=-100, label_smoothing=0.1, version="plain"
+                ),
                 logits,
                 targets,
             )
         for g in (new(dtype=f), new(20, 1, dtype=f)):
             plan(
-                lambda g, x, *_: cross_entropy.gradient("plain", g, x, 0.0, -100),
+                lambda g, x, *_: loss_dispatch.cross_entropy_grad(
+                    g, x, None, None, None, ignore_index=-100, label_smoothing=0.0, version="plain"
+                ),
                 g,
                 logits,
                 targets,
@@ -848,12 +902,12 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             )
         plan(
             functools.partial(
-                elementwise_losses.loss, kind="huber_loss", reduction="mean", version="plain"
+                loss_dispatch.loss, kind="huber_loss", reduction="mean", version="plain"
             ),
             x,
             x,
         )
-        for version in ("direct", "implicit_gemm"):
+        for version in ("fprop_direct", "fprop_simt"):
             where = {
                 "stride": (1, 1),
                 "padding": (1, 1, 1, 1),
@@ -868,7 +922,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 "padding": (3, 3, 3, 3),
                 "dilation": (1, 1),
                 "groups": 1,
-                "version": "few",
+                "version": "dgrad_few_channels",
             }
             plan(
                 functools.partial(
@@ -883,19 +937,32 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 "padding": (3, 3, 3, 3),
                 "dilation": (1, 1),
                 "groups": 1,
-                "version": "folded",
             }
             y, w = new(2, 8, 6, 6, dtype=f), new(8, c, 7, 7, dtype=f)
             for grad in (y, channels_last.as_last(y)):
                 plan(
-                    functools.partial(conv_dispatch.conv2d_input_grad, size=(size, size), **where),
+                    functools.partial(
+                        conv_dispatch.conv2d_input_grad,
+                        size=(size, size),
+                        **where,
+                        version="dgrad_space_to_depth",
+                    ),
                     grad,
                     w,
                 )
             x = new(2, c, 12, 12, dtype=f)
-            plan(functools.partial(conv_dispatch.conv2d, **where), x, w, new(8, dtype=f))
-            plan(functools.partial(conv_dispatch.conv2d_weight_grad, kernel=(7, 7), **where), y, x)
-        for version in ("mma", "wgmma") if f == BF16 else ():
+            forward = functools.partial(
+                conv_dispatch.conv2d, **where, version="fprop_space_to_depth"
+            )
+            plan(forward, x, w, new(8, dtype=f))
+            weight = functools.partial(
+                conv_dispatch.conv2d_weight_grad,
+                kernel=(7, 7),
+                **where,
+                version="wgrad_space_to_depth",
+            )
+            plan(weight, y, x)
+        for methods in (("sm80",), ("sm90", "sm90_shared_taps")) if f == BF16 else ():
             for c in (72, 16):  # images and filters that are whole steps, and such that are not
                 x, w, y = (
                     new(2, c, 9, 9, dtype=f),
@@ -907,28 +974,36 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                     "padding": (1, 1, 1, 1),
                     "dilation": (1, 1),
                     "groups": 1,
-                    "version": version,
                 }
-                plan(functools.partial(conv_dispatch.conv2d, **where), x, w, new(40, dtype=f))
-                plan(functools.partial(conv_dispatch.conv2d_input_grad, size=(9, 9), **where), y, w)
-                plan(
-                    functools.partial(conv_dispatch.conv2d_weight_grad, kernel=(3, 3), **where),
-                    y,
-                    x,
+                forward = functools.partial(
+                    conv_dispatch.conv2d, **where, version=f"fprop_{methods[0]}"
                 )
+                plan(forward, x, w, new(40, dtype=f))
+                images = functools.partial(
+                    conv_dispatch.conv2d_input_grad,
+                    size=(9, 9),
+                    **where,
+                    version=f"dgrad_{methods[0]}",
+                )
+                plan(images, y, w)
+                weight = functools.partial(conv_dispatch.conv2d_weight_grad, kernel=(3, 3), **where)
+                if methods == ("sm80",):
+                    plan(functools.partial(weight, version="wgrad_sm80"), y, x)
         for step, size in ((1, 9), (2, 5)) if f == BF16 else ():
             where = {
                 "stride": (2, step),
                 "padding": (1, 1, 1, 1),
                 "dilation": (1, 1),
                 "groups": 1,
-                "version": "wgmma",
             }
-            plan(
-                functools.partial(conv_dispatch.conv2d_weight_grad, kernel=(3, 3), **where),
-                new(2, 72, 5, size, dtype=f),
-                new(2, 72, 9, 9, dtype=f),
-            )
+            for version in ("wgrad_sm90", "wgrad_sm90_shared_taps"):
+                plan(
+                    functools.partial(
+                        conv_dispatch.conv2d_weight_grad, kernel=(3, 3), **where, version=version
+                    ),
+                    new(2, 72, 5, size, dtype=f),
+                    new(2, 72, 9, 9, dtype=f),
+                )
         if f == BF16:  # weights for which two blocks add up their sums
             x, where = (
                 new(64, 512, 7, 7, dtype=f),
@@ -936,7 +1011,10 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             )
             plan(
                 functools.partial(
-                    conv_dispatch.conv2d_weight_grad, kernel=(3, 3), **where, version="wgmma"
+                    conv_dispatch.conv2d_weight_grad,
+                    kernel=(3, 3),
+                    **where,
+                    version="wgrad_sm90_shared_taps",
                 ),
                 x,
                 x,
@@ -945,7 +1023,10 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for outputs in (2048, 512, 384, 256):  # 1, 4, 5 and 8
                 plan(
                     functools.partial(
-                        conv_dispatch.conv2d_weight_grad, kernel=(1, 1), **where, version="wgmma"
+                        conv_dispatch.conv2d_weight_grad,
+                        kernel=(1, 1),
+                        **where,
+                        version="wgrad_sm90_pointwise",
                     ),
                     new(64, outputs, 7, 7, dtype=f),
                     x,
@@ -956,31 +1037,52 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 "padding": (1, 1, 1, 1),
                 "dilation": (1, 1),
                 "groups": 1,
-                "version": "wgmma",
             }
             x, w, y = (
                 new(32, 64, 80, 80, dtype=f),
                 new(m, 64, 3, 3, dtype=f),
                 new(32, m, 80, 80, dtype=f),
             )
-            plan(functools.partial(conv_dispatch.conv2d, **where), x, w)
-            plan(functools.partial(conv_dispatch.conv2d_input_grad, size=(80, 80), **where), y, w)
+            forward = functools.partial(
+                conv_dispatch.conv2d, **where, version="fprop_sm90_resident_filters"
+            )
+            plan(forward, x, w)
+            images = functools.partial(
+                conv_dispatch.conv2d_input_grad,
+                size=(80, 80),
+                **where,
+                version="dgrad_sm90_resident_filters",
+            )
+            plan(images, y, w)
         for c, where in (
             (6, {"stride": (1, 1), "padding": (1, 1, 1, 1)}),
             (8, {"stride": (2, 2), "padding": (1, 1, 1, 1)}),
         ):
-            where = {**where, "dilation": (1, 1), "groups": c, "version": "depthwise"}
+            where = {**where, "dilation": (1, 1), "groups": c}
             x, w, y = (
                 new(4, c, 8, 8, dtype=f),
                 new(c, 1, 3, 3, dtype=f),
                 new(4, c, *[8 // where["stride"][0]] * 2, dtype=f),
             )
-            plan(functools.partial(conv_dispatch.conv2d, **where), x, w, new(c, dtype=f))
-            plan(functools.partial(conv_dispatch.conv2d_input_grad, size=(8, 8), **where), y, w)
-            plan(functools.partial(conv_dispatch.conv2d_weight_grad, kernel=(3, 3), **where), y, x)
-            where["version"] = "depthwise_last"
-            plan(functools.partial(conv_dispatch.conv2d, **where), x, w, new(c, dtype=f))
-            plan(functools.partial(conv_dispatch.conv2d_input_grad, size=(8, 8), **where), y, w)
+            for method in ("depthwise_nchw", "depthwise_nhwc"):
+                forward = functools.partial(
+                    conv_dispatch.conv2d, **where, version=f"fprop_{method}"
+                )
+                plan(forward, x, w, new(c, dtype=f))
+                images = functools.partial(
+                    conv_dispatch.conv2d_input_grad,
+                    size=(8, 8),
+                    **where,
+                    version=f"dgrad_{method}",
+                )
+                plan(images, y, w)
+            weight = functools.partial(
+                conv_dispatch.conv2d_weight_grad,
+                kernel=(3, 3),
+                **where,
+                version="wgrad_depthwise_nchw",
+            )
+            plan(weight, y, x)
         for c, m in ((8, 8), (3, 1)):
             plan(
                 functools.partial(
@@ -990,7 +1092,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                     padding=(1, 1, 1, 1),
                     dilation=(1, 1),
                     groups=2,
-                    version="few",
+                    version="wgrad_few_channels",
                 ),
                 new(4, 2 * m, 8, 8, dtype=f),
                 new(4, 2 * c, 8, 8, dtype=f),
@@ -1006,7 +1108,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 kernel=(3, 3),
                 padding=(1, 1, 1, 1),
                 **where,
-                version="few",
+                version="wgrad_few_channels",
             ),
             new(2, 64, 8, 8, dtype=f),
             new(2, 3, 16, 16, dtype=f),
@@ -1018,7 +1120,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             new(64, 64, 112, 112, dtype=f),
             new(64, 3, 224, 224, dtype=f),
         )
-        for version in ("weight_direct", "weight_gemm"):
+        for version in ("wgrad_direct", "wgrad_simt"):
             where = {
                 "kernel": (3, 3),
                 "stride": (1, 1),
@@ -1035,7 +1137,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         where = {"stride": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1}
         plan(
             functools.partial(
-                conv_dispatch.conv2d_weight_grad, kernel=(1, 1), **where, version="weight_direct"
+                conv_dispatch.conv2d_weight_grad, kernel=(1, 1), **where, version="wgrad_direct"
             ),
             *[new(1, 1, 2, 1 << 30, dtype=f)] * 2,
         )  # positions beyond 32 bits
@@ -1080,7 +1182,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 ),
                 x,
             )
-        plan(functools.partial(gradient_norm.clip, version="one"), x, image)
+        plan(functools.partial(optim_dispatch.clip, version="one"), x, image)
         window = {"kernel": (3, 2), "stride": (2, 2), "padding": (1, 1), "version": "plain"}
         y = new(4, 6, 3, 3, dtype=f)
         plan(
@@ -1121,9 +1223,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             image,
         )
         x = new(20, 64, dtype=f)
-        plan(functools.partial(optim_steps.sgd, version="one"), x, x)
+        plan(functools.partial(optim_dispatch.sgd, version="one"), x, x)
         plan(
-            functools.partial(optim_steps.adam, version="one"),
+            functools.partial(optim_dispatch.adam, version="one"),
             x,
             x,
             new(20, 64, dtype=wide),
@@ -1148,9 +1250,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     plan(bernoulli_array.chances, new(100), cell)
     plan(functools.partial(bernoulli_array.chances, version="each"), new(100))
     plan(
-        functools.partial(
-            linear_cross_entropy.linear_loss, classes=9, ignore_index=-1, version="plain"
-        ),
+        functools.partial(loss_dispatch.linear_loss, classes=9, ignore_index=-1, version="plain"),
         new(5, 12),
         new(5, dtype="i8"),
         new(),
@@ -1158,17 +1258,17 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     for rate, factor in ((True, False), (False, False), (True, True)):
         form = Form(True, rate, factor)
         plan(
-            functools.partial(optim_steps.adam, form=form),
+            functools.partial(optim_dispatch.adam, form=form),
             *[new(20)] * 4,
             new(dtype="i8"),
             *[new()] * (rate + factor),
         )
-    plan(functools.partial(optim_steps.lion, form=Form(rate=True)), *[new(20)] * 3, new())
+    plan(functools.partial(optim_dispatch.lion, form=Form(rate=True)), *[new(20)] * 3, new())
     for f in (F16, BF16):  # gradients and copies of 16 bits
         for version in ("one", "many"):
             plan(
                 functools.partial(
-                    optim_steps.adam,
+                    optim_dispatch.adam,
                     form=Form(True, True, True, True, (True, False)),
                     version=version,
                 ),
@@ -1183,7 +1283,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     for version in ("one", "many"):
         for f in (BF16, F64):
             plan(
-                functools.partial(gradient_norm.factor, scaling=True, strict=True, version=version),
+                functools.partial(
+                    optim_dispatch.factor, scaling=True, strict=True, version=version
+                ),
                 new(20, dtype=f),
                 *state,
             )

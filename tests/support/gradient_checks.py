@@ -109,12 +109,12 @@ def run_version(machine, make, *arrays, scalars=()):
 
 
 def versions(*names):
-    """Parameters (machine, version): "plain" on both machines, the others on the GPU."""
+    """Parameters (machine, version): "plain" and "simt" on both machines, the others on the GPU."""
     return [
         pytest.param(*m.values, name, marks=m.marks)
         for name in names
         for m in MACHINES
-        if name == "plain" or m.values[0] == "gpu"
+        if name in ("plain", "simt") or m.values[0] == "gpu"
     ]
 
 

@@ -131,19 +131,19 @@ def reachable(roots: Sequence[Node | Part], needed: set[Node]) -> list[Node]:
         chain = _chain(owner(roots[0]), needed, oldest)
         if chain is not None:
             return chain
-    found, needed = {owner(root) for root in roots}, needed.copy()
-    stack = list(found)
+    reached, needed = {owner(root) for root in roots}, needed.copy()
+    stack = list(reached)
     while stack:
         for parent in stack.pop().parents:
             if parent is not None:
                 if type(parent) is Part:
                     parent = parent.node
-                if parent not in found and parent.order >= oldest:
-                    found.add(parent)
+                if parent not in reached and parent.order >= oldest:
+                    reached.add(parent)
                     if parent not in needed:
                         stack.append(parent)
     chosen = []
-    for node in sorted(found, key=_age):  # what leads to a needed node is needed
+    for node in sorted(reached, key=_age):  # what leads to a needed node is needed
         if node in needed:
             chosen.append(node)
             continue
@@ -158,7 +158,7 @@ def reachable(roots: Sequence[Node | Part], needed: set[Node]) -> list[Node]:
 
 def backward(
     roots: Sequence[tuple[Node | Part, ndarray]],
-    wanted: Sequence[Node | Part],
+    leaves: Sequence[Node | Part],
     writes: dict[tuple, int],
     *,
     release: bool,
@@ -172,9 +172,9 @@ def backward(
     """
     gradients: dict[Node, Any] = {}
     own: set[Any] = set()
-    for root, given in roots:
-        _add(gradients, root, given)
-    targets = {node.node if type(node) is Part else node for node in wanted}
+    for root, cotangent in roots:
+        _add(gradients, root, cotangent)
+    targets = {node.node if type(node) is Part else node for node in leaves}
     recording = not state.paused
     order = reachable([root for root, _ in roots], targets)  # type: ignore[arg-type]
     order.reverse()
@@ -197,7 +197,7 @@ def backward(
         into = None if recording else getattr(op, "add_into", None)
         if into is not None:
             (parent,) = parents
-            if parent in own and into(_found(gradients, parent), g, **params):
+            if parent in own and into(_gradient_of(gradients, parent), g, **params):
                 continue
             own.add(parent)  # what is about to be put there is new
         y, rules = _with_nodes(node) if recording else node.results, op.vjp
@@ -230,7 +230,7 @@ def backward(
                     g = _fit(op, g, layout)
                 _add(gradients, parent, g)
         g = local = None
-    return [_found(gradients, node) for node in wanted]
+    return [_gradient_of(gradients, node) for node in leaves]
 
 
 def _with_nodes(node: Node) -> Any:
@@ -266,15 +266,15 @@ def total(g: Any) -> Any:
 def _add(gradients: dict[Node, Any], node: Node | Part, g: ndarray) -> None:
     """Accumulate a gradient: an array, or for a node of several results a list of them."""
     if type(node) is Part:
-        held = gradients.get(node.node)
-        if held is None:
-            held = gradients[node.node] = [None] * len(node.node.outputs)
-        before = held[node.index]
+        parts = gradients.get(node.node)
+        if parts is None:
+            parts = gradients[node.node] = [None] * len(node.node.outputs)
+        before = parts[node.index]
         if before is None:
-            held[node.index] = g
+            parts[node.index] = g
         else:
             adds = getattr(node.node.op, "adds", False)
-            held[node.index] = (
+            parts[node.index] = (
                 _Two((before, g)) if adds and type(before) is not _Two else total(before) + g
             )
     else:
@@ -282,10 +282,10 @@ def _add(gradients: dict[Node, Any], node: Node | Part, g: ndarray) -> None:
         gradients[node] = g if before is None else before + g  # type: ignore[index]
 
 
-def _found(gradients: dict[Node, Any], node: Node | Part) -> ndarray | None:
+def _gradient_of(gradients: dict[Node, Any], node: Node | Part) -> ndarray | None:
     if type(node) is Part:
-        held = gradients.get(node.node)
-        return None if held is None else total(held[node.index])
+        parts = gradients.get(node.node)
+        return None if parts is None else total(parts[node.index])
     return gradients.get(node)  # type: ignore[arg-type]
 
 

@@ -97,13 +97,13 @@ def depends(x: ndarray) -> bool:
     if x._node is None:
         return False
     stack = [owner(x._node)]
-    found = set(stack)
+    reached = set(stack)
     while stack:
         node = stack.pop()
         if node.op is _Leaf and node.params.get("open"):
             return True
-        more = {owner(parent) for parent in node.parents if parent is not None} - found
-        found |= more
+        more = {owner(parent) for parent in node.parents if parent is not None} - reached
+        reached |= more
         stack += more
     return False
 
@@ -120,13 +120,13 @@ def uses(rule: Callable | tuple[Callable, ...] | None) -> tuple[bool, tuple[bool
         )
     used: list[bool] = []
     for parameter in inspect.signature(rule).parameters.values():
-        wanted = not parameter.name.startswith("_")
+        used_by_rule = not parameter.name.startswith("_")
         if parameter.kind == parameter.VAR_POSITIONAL:
             if len(used) < 2:
-                return wanted, (None if wanted else ())
-            return used[1], (None if wanted else tuple(used[2:]))
+                return used_by_rule, (None if used_by_rule else ())
+            return used[1], (None if used_by_rule else tuple(used[2:]))
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            used.append(wanted)
+            used.append(used_by_rule)
     return used[1], tuple(used[2:])
 
 

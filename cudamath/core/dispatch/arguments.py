@@ -48,6 +48,10 @@ class ArrayArg:
             self.offset + offset,
         )
 
+    def of(self, array: ArrayArg) -> ArrayArg:
+        """The same view of another array of the plan."""
+        return dataclasses.replace(self, kind=array.kind, index=array.index)
+
     def resolve(self, layout: Layout) -> Layout:
         """The layout that the kernel sees."""
         if self.flattened:

@@ -54,10 +54,10 @@ def path() -> pathlib.Path:
 def _read(file: pathlib.Path) -> dict[str, Any]:
     """The table in a file; an empty one where there is no file, or one that cannot be read."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        table = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return table if isinstance(table, dict) else {}
 
 
 @functools.cache
@@ -70,8 +70,8 @@ def _shipped() -> dict[str, Any]:
     """The tables that come along. That there are none is an error: without them every choice would
     be a guess, and nobody would notice."""
     table: dict[str, Any] = {}
-    found = importlib.resources.files(tuned).iterdir()
-    for file in sorted(found, key=lambda file: file.name):
+    files = importlib.resources.files(tuned).iterdir()
+    for file in sorted(files, key=lambda file: file.name):
         if file.name.endswith(".json"):
             table.update(json.loads(file.read_text(encoding="utf-8")))
     if not table:
@@ -118,16 +118,16 @@ def lookup(
 
 
 def _distance(key: str, sizes: Sequence[int]) -> float:
-    known = [int(n) for n in key.split("x")]
-    if len(known) != len(sizes):
+    measured = [int(n) for n in key.split("x")]
+    if len(measured) != len(sizes):
         return math.inf
     pairs = [
-        (min(max(n, 1), LARGE), min(max(m, 1), LARGE)) for n, m in zip(known, sizes, strict=True)
+        (min(max(n, 1), LARGE), min(max(m, 1), LARGE)) for n, m in zip(measured, sizes, strict=True)
     ]
     return sum(abs(math.log2(n / m)) for n, m in pairs)
 
 
-def remember(
+def save(
     name: str,
     op: str,
     kind: str,

@@ -1,12 +1,12 @@
-"""The record of a call: the ops it made of its arguments, in order.
+"""The record of a call: the ops that it ran, in order.
 
-While a record is open in a thread, every op of that thread reports what it did: the op, its inputs,
-scalars and parameters, the function that ran its plan, and its output. `fast_path` replays such a
-record at the next call of the same kind; `explain` prints one; a tracer of whole programs reads the
-same steps.
+While a record is open in a thread, every op of that thread reports its step to it: the op, its
+inputs, scalars and parameters, the function that ran its plan, and its output. `fast_path` turns
+such a record into a replay for the next call of the same kind. `explain` opens a record so that no
+call is replayed.
 
-Reporting costs nothing while no record is open: `open_records` is empty, and that is all that a hot
-path looks at.
+Reporting costs nothing while no record is open: a hot path only tests whether `open_records` is
+empty.
 """
 
 from __future__ import annotations
@@ -15,21 +15,30 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-#: The open records of all threads. Hot paths test whether it is empty, and no more.
+#: The open records of all threads.
 open_records: list[CallRecord] = []
 
 
 class Step:
     """One op of a call.
 
-    op : the card (`Op`, `Elementwise`, `ViewOp`, ...), by whose rule the gradient is recorded
-    inputs : its operands: arrays, None for one that is missing, and an elementwise op's numbers
-    scalars : run-time scalars, behind the inputs
-    params : parameters of the plan
-    run : `run(*inputs, *scalars)`, which does the op again; None for a view
-    output : array, or tuple of arrays
-    draw : for a random draw, (source, what its `take` was given): the first three of `scalars` are
-        then the place in the sequence, which moves on with each call
+    Attributes
+    ----------
+    op : Op, Elementwise, Composed or ViewOp
+        The op, whose rule gives the gradient.
+    inputs : tuple
+        Its operands: arrays, None for a missing one, and the numbers of an elementwise op.
+    scalars : tuple
+        Run-time scalars, which `run` takes after the inputs.
+    params : dict
+        Parameters of the plan.
+    run : callable or None
+        `run(*inputs, *scalars)` repeats the op. None for a view.
+    output : ndarray or tuple of ndarray
+        What the op returned.
+    draw : tuple or None
+        For a random draw: the bit stream and the arguments of its `take`. The first three scalars
+        are then a position in the random sequence, which a replay must take anew.
     """
 
     __slots__ = ("op", "inputs", "scalars", "params", "run", "output", "draw")
@@ -49,7 +58,7 @@ class Step:
 
     @property
     def outputs(self) -> tuple:
-        """The outputs, as a tuple always."""
+        """The outputs, always as a tuple."""
         return self.output if type(self.output) is tuple else (self.output,)
 
     def __repr__(self) -> str:
@@ -64,15 +73,32 @@ _local = _Local()
 
 
 class CallRecord:
-    """The steps of one call, while it is under way in this thread; used as a context.
+    """The steps of one call in this thread; a context manager.
 
-    A record within another gives its steps to the outer one when it is closed.
+    A record that is opened inside another passes its steps on to the outer one when it closes.
+
+    Parameters
+    ----------
+    keep : bool
+        Whether to keep the steps. They keep all arrays of the call alive.
+
+    Attributes
+    ----------
+    steps : list of Step
+        The ops of the call, in order.
+    obstacle : str
+        Why the steps do not describe the whole call; "" if they do.
+    drawn : tuple or None
+        A part of a random sequence that was taken, until a step reports that it has used it.
+    outer : CallRecord or None
+        The record inside which this one was opened.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keep: bool = True) -> None:
+        self.keep = keep
         self.steps: list[Step] = []
-        self.obstacle = ""  # why the steps do not say all that the call did
-        self.taken: tuple | None = None  # a stretch of a random sequence that no step has used yet
+        self.obstacle = "" if keep else "its steps were not kept"
+        self.drawn: tuple | None = None
         self.outer: CallRecord | None = None
 
     def __enter__(self) -> CallRecord:
@@ -84,7 +110,7 @@ class CallRecord:
     def __exit__(self, *_: object) -> None:
         open_records.remove(self)
         _local.record = outer = self.outer
-        if self.taken is not None:
+        if self.drawn is not None:
             self.obstacle = self.obstacle or "took a part of a random sequence without a step"
         if outer is not None:
             outer.steps += self.steps
@@ -92,8 +118,8 @@ class CallRecord:
 
 
 class unrecorded:
-    """A context in which this thread's ops report nothing: those inside of an op that reports
-    itself as a whole."""
+    """A context in which this thread's ops report no steps: for an op that is made of other ops and
+    reports itself as one step."""
 
     def __enter__(self) -> None:
         self.record, _local.record = _local.record, None
@@ -103,34 +129,37 @@ class unrecorded:
 
 
 def current() -> CallRecord | None:
-    """The open record of this thread."""
+    """The innermost open record of this thread."""
     return _local.record
+
+
+# -------------------- reports; hot paths call them only if `open_records` is not empty
 
 
 def report(
     op: Any, inputs: tuple, scalars: tuple, params: dict, run: Callable | None, output: Any
 ) -> None:
-    """Report a step to this thread's record. Called by ops, where `open_records` is not empty."""
-    if (record := _local.record) is not None:
+    """Report a step of an op."""
+    if (record := _local.record) is not None and record.keep:
         record.steps.append(Step(op, inputs, scalars, params, run, output))
 
 
 def report_taken(source: Any, name: str, blocks: int, device: int | None) -> None:
-    """Report that so many Philox blocks of a source were taken: for the next step."""
+    """Report that so many Philox blocks of a bit stream were taken, for the next step."""
     if (record := _local.record) is not None:
-        if record.taken is not None:
+        if record.drawn is not None:
             record.obstacle = "took several parts of a random sequence for one step"
-        record.taken = source, name, blocks, device
+        record.drawn = source, name, blocks, device
 
 
 def report_draw() -> None:
-    """Report that the newest step drew what was taken."""
+    """Report that the newest step drew from the part that was taken."""
     if (record := _local.record) is not None and record.steps:
-        record.steps[-1].draw, record.taken = record.taken, None
+        record.steps[-1].draw, record.drawn = record.drawn, None
 
 
 def obstruct(reason: str) -> None:
-    """Say that the call under way did what its steps do not tell: read values on the host, for one,
-    or wrote into an array that it was given. Such a call is not replayed."""
+    """Report that the call does something that its steps do not describe, for example reads values
+    on the host or writes into an argument. Such a call is not replayed."""
     if (record := _local.record) is not None:
         record.obstacle = record.obstacle or reason

@@ -25,7 +25,7 @@ def require(name: str, x: Any, category: Category = ANY, what: str = "") -> ndar
     return x
 
 
-def _seen(x: Any) -> str:
+def _described(x: Any) -> str:
     array = hasattr(x, "dtype") and hasattr(x, "shape")
     return f"{x.dtype} of shape {x.shape}" if array else f"{type(x).__name__} {x!r:.60}"
 
@@ -35,7 +35,7 @@ def members(name: str, values: Any, what: str = "arrays") -> tuple:
     try:
         each = iter(values)
     except TypeError:  # a number, None, an array without axes
-        raise TypeError(f"{name}: wants a sequence of {what}, got {_seen(values)}") from None
+        raise TypeError(f"{name}: wants a sequence of {what}, got {_described(values)}") from None
     return tuple(each)
 
 
@@ -43,7 +43,7 @@ def require_function(name: str, value: Any, what: str = "a function") -> None:
     """TypeError unless `value` can be called: said where it is given, not where it would be
     used."""
     if not callable(value):
-        raise TypeError(f"{name}: wants {what}, got {_seen(value)}")
+        raise TypeError(f"{name}: wants {what}, got {_described(value)}")
 
 
 def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray]:
@@ -105,18 +105,18 @@ def speaks_for(name: str) -> Callable[[Callable], Callable]:
     return decorate
 
 
-def as_numbers(name: str, wanted: str, *values: Any) -> list[Any]:
+def as_numbers(name: str, kind: str, *values: Any) -> list[Any]:
     """The values as Python numbers, arrays of one element and NumPy's scalars too; TypeError for
     anything else. wanted: "real numbers", or "numbers", which may be complex."""
     try:
-        found = [
+        numbers = [
             v.item() if isinstance(v, ndarray | np.generic | np.ndarray) else v for v in values
         ]
     except ValueError as error:  # more elements than one
         raise as_of(name, error) from None
-    for number in found:
+    for number in numbers:
         if not hasattr(number, "__float__") and not (
-            isinstance(number, complex) and wanted == "numbers"
+            isinstance(number, complex) and kind == "numbers"
         ):
-            raise TypeError(f"{name}: wants {wanted}, got {type(number).__name__} {number!r:.60}")
-    return [v if isinstance(v, int | float | complex) else float(v) for v in found]
+            raise TypeError(f"{name}: wants {kind}, got {type(number).__name__} {number!r:.60}")
+    return [v if isinstance(v, int | float | complex) else float(v) for v in numbers]

@@ -62,7 +62,8 @@ _FUNCTION = """
 def make(function, as_array, layout, free, arrays, more, left, compiled):
     loop = None
     kept_x = kept_y = kept_z = None, None
-    def run({parameters}, new=new, ndarray=ndarray, count=count, free=free, enter=context().run, function=function,
+    def run({parameters}, new=new, ndarray=ndarray, count=count, free=free, enter=context().run,
+    function=function,
             layout=layout):
         nonlocal arrays, left, loop, kept_x, kept_y, kept_z{body}
         out = new(ndarray)
@@ -107,10 +108,10 @@ def _written(scalars: tuple[bool, ...], call: str, out: str, first: bool = False
     return namespace["make"]
 
 
-def _first(known: list[Layout], data: np.ndarray) -> Layout:
+def _first(layouts: list[Layout], data: np.ndarray) -> Layout:
     """The layout of the first result, which is that of all."""
-    known[0] = wrap(data)._layout
-    return known[0]
+    layouts[0] = wrap(data)._layout
+    return layouts[0]
 
 
 def straight(

@@ -72,17 +72,6 @@ def known_result(function: Callable, count: int) -> Callable:
     return one if count == 1 else several
 
 
-def seen_as(run: Callable, layout: Layout) -> Callable:
-    """`run`, whose result is new each time, with the result in another layout."""
-
-    def seen(*operands: Any) -> ndarray:
-        out = run(*operands)
-        out._layout = layout
-        return out
-
-    return seen
-
-
 def _without_none(run: Callable, present: list[bool], scalars: int) -> Callable:
     """`run` of all operands, some of them None: plans number only the inputs that are there.
     `without_none` is the function of those."""

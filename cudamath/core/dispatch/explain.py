@@ -1,4 +1,4 @@
-"""`explain`: which implementations a call reaches, and why those."""
+"""`explain`: the implementations that a call reaches, their files, and the reasons for them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ..array import ndarray
 from ..devices import CPU
 from . import checks
 from . import op as ops
+from .call_record import CallRecord
 from .plan import Plan
 from .steps import Call, Launch
 
@@ -18,27 +19,48 @@ __all__ = ["explain"]
 
 
 def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
-    """Call `fn(*args, **kwargs)` and say what ran: for each op its shapes, the kernels and library
-    calls of its plan in order, and, where there were several implementations, why this one.
+    """Call a function and return a description of the kernels that ran.
 
-    Args:
-        fn: function of arrays; args, kwargs: its arguments.
+    For each operation it lists the shapes, the kernels and library calls of its plan in order, each
+    with its file in the package, and, where there were several implementations, the reason for this
+    one.
 
-    Returns: str, one paragraph per op, in the order in which they were first called; also printed.
-    The function is called
-        once, and an op that repeats with the same layouts is listed once. Views move no data and
-        are not listed.
-    Raises: TypeError (no function), and what `fn` raises.
+    Parameters
+    ----------
+    fn : callable
+        Function of arrays.
+    *args : object
+        Arguments of the function.
+    **kwargs : object
+        Arguments of the function.
 
+    Returns
+    -------
+    str
+        One paragraph per operation, in the order of the first calls. It is also printed. The
+        function is called once, and an operation that repeats with the same layouts is listed once.
+        Views move no data and are not listed.
+
+    Raises
+    ------
+    TypeError
+        `fn` is not a function.
+
+    Notes
+    -----
+    Exceptions of `fn` pass through.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> with cm.device("cpu"):
     ...     x = cm.ones((2, 2))
     ...     text = cm.explain(lambda: x @ x)
-    matmul(float64 (2, 2), float64 (2, 2)) on the CPU: cpu.matmul.matmul
+    matmul(float64 (2, 2), float64 (2, 2)) on the CPU: matmul in cpu/matmul.py
     """
     checks.require_function("explain", fn)
     lines: list[str] = []
-    with _listening(lines):
+    with _listening(lines), CallRecord(keep=False):  # in which no call is replayed
         fn(*args, **kwargs)
     text = "\n".join(dict.fromkeys(lines)) or "nothing ran but views"
     print(text)
@@ -47,79 +69,94 @@ def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
 
 @contextlib.contextmanager
 def _listening(lines: list[str]) -> Iterator[None]:
-    """While inside, no op knows its plans, and each plan that is made anew is described in
-    `lines`."""
+    """A context in which all ops plan anew, and each plan appends its description to `lines`."""
     bind = Plan.bind
-    plans = {
+    planners = {
         kind: vars(kind)["plan"]
-        for card in ops.registry.values()
-        for kind in type(card).__mro__
+        for op in ops.registry.values()
+        for kind in type(op).__mro__
         if "plan" in vars(kind)
     }
-    tables = [
-        (card, name, getattr(card, name))
-        for card in ops.registry.values()
-        for name in ("plans", "known")
-        if isinstance(getattr(card, name, None), dict)
-    ]
-    before = [dict(table) for _, _, table in tables]
+    tables = [op.plans for op in ops.registry.values() if hasattr(op, "plans")]
+    entries = [dict(table) for table in tables]
 
-    def note_bind(self: Plan, name: str, inputs: Any, *rest: Any, **more: Any) -> Callable:
-        lines.append(
-            f"{name}({', '.join(f'{x.dtype} {x.shape}' for x in inputs)}) on the GPU: "
-            f"{_steps(self)}" + (f"\n    because: {self.why}" if self.why else "")
-        )
+    def describe_on_gpu(self: Plan, name: str, inputs: Any, *rest: Any, **more: Any) -> Callable:
+        operands = ", ".join([_array(x) for x in inputs])
+        reason = f"\n    because: {self.why}" if self.why else ""
+        lines.append(f"{name}({operands}) on the GPU: {_steps(self)}{reason}")
         return bind(self, name, inputs, *rest, **more)
 
-    def noting(plan: Callable) -> Callable:
-        def note_plan(self: Any, operands: tuple, *rest: Any) -> Callable:
+    def describing(plan: Callable) -> Callable:
+        def describe_on_cpu(self: Any, operands: tuple, *rest: Any) -> Callable:
             arrays = [x for x in operands if type(x) is ndarray]
-            if (asarray.same_device(self.name, arrays) if arrays else rest[-1]["device"]) == CPU:
+            params = rest[-1]
+            if (asarray.same_device(self.name, arrays) if arrays else params["device"]) == CPU:
                 shown = [
-                    f"{x.dtype} {x.shape}" if type(x) is ndarray else type(x).__name__
+                    _array(x) if type(x) is ndarray else type(x).__name__
                     for x in operands
                     if x is not None
                 ]
-                if not operands and "layout" in rest[-1]:  # what makes an array says which
-                    shown = [f"{rest[-1]['layout'].dtype} {rest[-1]['layout'].shape}"]
+                if not operands and "layout" in params:  # the op creates an array of this layout
+                    shown = [_array(params["layout"])]
                 lines.append(f"{self.name}({', '.join(shown)}) on the CPU: {_on_cpu(self, arrays)}")
             return plan(self, operands, *rest)
 
-        return note_plan
+        return describe_on_cpu
 
-    for _, _, table in tables:
+    for table in tables:
         table.clear()
-    Plan.bind = note_bind  # type: ignore[method-assign]
-    for kind, plan in plans.items():
-        kind.plan = noting(plan)  # type: ignore[attr-defined]
+    Plan.bind = describe_on_gpu  # type: ignore[method-assign]
+    for kind, plan in planners.items():
+        kind.plan = describing(plan)  # type: ignore[attr-defined]
     try:
         yield
     finally:
         Plan.bind = bind  # type: ignore[method-assign]
-        for kind, plan in plans.items():
+        for kind, plan in planners.items():
             kind.plan = plan  # type: ignore[attr-defined]
-        for (_, _, table), known in zip(tables, before, strict=True):
-            table.update(known)
+        for table, plans in zip(tables, entries, strict=True):
+            table.update(plans)
 
 
-def _on_cpu(card: Any, arrays: list[ndarray]) -> str:
-    """The function of a card on the CPU: one of ours, or NumPy's ufunc."""
-    path = card.cpu
+def _array(x: Any) -> str:
+    return f"{x.dtype} {x.shape}"
+
+
+def _on_cpu(op: Any, arrays: list[ndarray]) -> str:
+    """The function of an op on the CPU and its file, or NumPy's ufunc."""
+    path = op.cpu
     if isinstance(path, dict):  # by kinds of numbers; bfloat16's is "V" for NumPy
         kind = arrays[0].dtype.kind
         path = path.get("f" if kind == "V" else kind)
-    return f"numpy.{card.ufunc.__name__}" if path is None else f"cpu.{path}"
+    if path is None:
+        return f"numpy.{op.ufunc.__name__}"
+    module, _, function = path.rpartition(".")
+    return f"{function}{_file(f'{_PACKAGE}.cpu.{module}')}"
 
 
 def _steps(plan: Plan) -> str:
-    words = []
+    """The steps of a plan: a kernel's name, file, grid and block; a library call's name and
+    file."""
+    steps = []
     for step in plan.steps:
         if isinstance(step, Launch):
-            words.append(
-                f"{getattr(step.kernel, '__name__', 'kernel')}, {'x'.join(map(str, step.grid))} "
-                "blocks of "
-                f"{'x'.join(map(str, step.block))} threads"
-            )
+            function = getattr(step.kernel, "py_func", step.kernel)
+            name = getattr(step.kernel, "__name__", "kernel")
+            grid, block = "x".join(map(str, step.grid)), "x".join(map(str, step.block))
+            launch = f"{grid} blocks of {block} threads"
+            steps.append(f"{name}{_file(function.__module__)}, {launch}")
         elif isinstance(step, Call):
-            words.append(getattr(step.fn, "__qualname__", repr(step.fn)).replace(".<locals>", ""))
-    return "; ".join(words) or "nothing to do"
+            name = getattr(step.fn, "__qualname__", repr(step.fn)).replace(".<locals>", "")
+            steps.append(f"{name}{_file(getattr(step.fn, '__module__', None))}")
+    return "; ".join(steps) or "nothing to do"
+
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def _file(module: str | None) -> str:
+    """The file of a module of this package, as " in kernels/matmul/sm90.py"; else an empty
+    string."""
+    if module is None or not module.startswith(f"{_PACKAGE}."):
+        return ""
+    return f" in {module.removeprefix(f'{_PACKAGE}.').replace('.', '/')}.py"

@@ -1,21 +1,27 @@
-"""Calls like one made before go straight to their plans.
+"""The fast path: a repeated call of a public function goes straight to its plans.
 
-A public function is written as if speed were free: it checks its arguments and calls its ops. With
-`@fast_path("x", "weight", "bias")` it gets a wrapper, generated from its signature, that looks the
-call up by what decides which ops run: the layouts of the arrays, which of them carry a node, and
-the other arguments with their classes (1, 1.0 and True are one key otherwise). At a miss the
-function runs while its ops report themselves (`call_record`). Where each input of each op is an
-argument, a view of one, or the output of an earlier op, the steps become a straight-line function
-of the arrays, the *replay*: without the checks, without outputs that nobody uses, with each step's
-gradient recorded as the function recorded it.
+A public function is written for its reader: it checks its arguments and calls its ops.
+`@fast_path("x", "weight", "bias")` puts a wrapper in front of it, generated from its signature.
 
-What a function decorated so must not do: decide by the values in its arrays, or by anything else
-than its arguments and settings that call `forget`. A function that reads values from a GPU on its
-way, or writes into its arguments, says so by itself (`call_record.obstruct`) and is not replayed.
+1. The wrapper looks the call up. The key holds all that decides which ops run: the layouts of the
+   arrays, which of them carry a node, and the other arguments with their classes (1, 1.0 and True
+   would be equal without them).
+2. At a miss the function runs, and its ops report their steps (`call_record`).
+3. The steps become the *replay*, a straight-line function of the arrays (`make_replay`). It has no
+   checks and computes no unused outputs. It records the gradient of each step as the function did.
+   This is possible if each input of each step is an argument, a view of an argument, or the output
+   of an earlier step.
+4. The next call with this key runs the replay.
 
-    function                 cost of a call on the host beside the launch
-    checks and ops as written        10 to 40 us
-    replay                           about 1 us: one key, one lookup, the bound plan
+A decorated function must not branch on values in its arrays. It may depend only on its arguments,
+and on settings whose change calls `forget`. A function that reads values from a GPU, or writes into
+an argument, reports that (`call_record.obstruct`) and is not replayed.
+
+    path                         host time of a call, without the launch
+    the function as written      10 to 40 us
+    replay                       about 1 us: one key, one lookup, the bound plan
+
+The file in order: the decorator, the wrapper and its key, the calls of one function, the replay.
 """
 
 from __future__ import annotations
@@ -39,11 +45,12 @@ from .call_record import CallRecord, Step, current, open_records
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_tables: list[dict] = []  # of all functions
+_tables: list[dict] = []  # of all decorated functions
 
 
 def forget() -> None:
-    """Forget all replays. For settings that plans depend on: default dtype, TF32, tuning."""
+    """Drop all replays. Called when a setting changes that plans depend on: the default dtype,
+    TF32, tuning."""
     for table in _tables:
         table.clear()
 
@@ -53,24 +60,26 @@ register_tables(lambda: iter(_tables))
 
 
 def fast_path(*arrays: str, source: str = "") -> Callable[[Function], Function]:
-    """Decorate a public function whose calls are replayed.
+    """Decorate a public function whose calls can be replayed.
 
     Parameters
     ----------
     *arrays : str
-        The parameters that are arrays, or None; "*name" for one that is a sequence of arrays,
-        "name?" for one that is an array or a number. All others are options, which are part of
-        the key, as such a number is.
+        Names of the parameters that are arrays or None. "*name": a sequence of arrays. "name?": an
+        array or a number; a number becomes part of the key. All other parameters are options, and
+        part of the key.
     source : str
-        The parameter that random numbers are drawn from.
+        Name of the parameter that is the bit stream of random numbers.
 
-    The wrapper is generated at the first call: to do so takes 0.2 ms, and an import decorates some
-    hundred functions.
+    Notes
+    -----
+    The wrapper is generated at the first call. That takes 0.2 ms, and the import of the package
+    decorates several hundred functions.
     """
 
     def decorate(function: Function) -> Function:
         namespace: dict[str, Any] = {}
-        code = _UNBOUND.replace(co_name=function.__name__)  # which errors may be told by
+        code = _UNBOUND.replace(co_name=function.__name__)  # the name that errors show
         wrapper = types.FunctionType(code, namespace, function.__name__)
         namespace["bind"] = functools.partial(_bind, wrapper, function, arrays, source)
         return functools.update_wrapper(wrapper, function)  # type: ignore[return-value]
@@ -97,23 +106,23 @@ def call({signature}):
         else:
             replay = recorded[{key}, {nodes}]
         return replay({values})
-    except mistakes:  # an unknown key, or one of a step, which the function tells in its own words
+    except mistakes:  # no replay; or an error of a step, which the function raises in its own words
         pass
     return first({everything})
 """
 
 
-#: Classes of options that are no part of a key as they are: (1,) equals (1.0,) and (True,), 0.0
-#: equals -0.0, a list has no hash.
+#: Classes of options that cannot stand in a key as they are: (1,) equals (1.0,) and (True,), 0.0
+#: equals -0.0, and a list has no hash.
 MISTAKABLE = frozenset([tuple, list, slice, float, complex, *[t.type for t in dtypes.INEXACT]])
-LONGEST = 64  # list in a key
-_NUMBERS = ndarray, Number, np.generic, types.NoneType  # what may stand for "name?"
-FAILURES = 4  # to make a replay of calls of one kind
+LONGEST = 64  # elements of a list that may stand in a key
+_NUMBERS = ndarray, Number, np.generic, types.NoneType  # classes of an argument "name?"
+FAILURES = 4  # attempts to make a replay for one key
 
 
 def exact(value: Any) -> Any:
-    """A part of a key that tells 1 from 1.0 and True inside of a tuple or slice, and 0.0 from
-    -0.0."""
+    """A part of a key that distinguishes 1, 1.0 and True, also inside a tuple, list or slice, and
+    0.0 from -0.0."""
     kind = value.__class__
     if kind is tuple:
         kinds = tuple(map(type, value))
@@ -128,7 +137,7 @@ def exact(value: Any) -> Any:
 
 
 def layouts_of(arrays: Any) -> tuple:
-    """The layouts of a sequence of arrays; AttributeError for what has anything else in it."""
+    """The layouts of a list or tuple of arrays; AttributeError for anything else."""
     if arrays.__class__ is not list and arrays.__class__ is not tuple:
         raise AttributeError
     return tuple([x._layout for x in arrays])
@@ -145,7 +154,25 @@ def unrecorded_all(arrays: Any) -> bool:
 
 
 class _Parameters:
-    """The parameters of a decorated function: which are arrays, and Python text about them."""
+    """The parameters of a decorated function, and the source of its wrapper.
+
+    Parameters
+    ----------
+    function : callable
+        The decorated function.
+    arrays, source
+        As in `fast_path`.
+
+    Attributes
+    ----------
+    names, arrays, options : list of str
+        All parameters; those that are arrays; the rest without the source.
+    sequences, numbers, optional : set of str
+        Of the arrays: sequences of arrays; arrays or numbers; those whose default is None.
+    placeless : bool
+        Whether the default device decides where the call runs, because no argument has to be an
+        array, or because there is a parameter "device". It is part of the key then.
+    """
 
     def __init__(self, function: Callable, arrays: tuple[str, ...], source: str):
         self.signature = inspect.signature(function)
@@ -159,7 +186,6 @@ class _Parameters:
         self.source = source
         self.optional = {n for n in self.arrays if parameters[n].default is None}
         self.options = [n for n in self.names if n not in self.arrays and n != source]
-        # where there is no array, or a device is named, the default device decides
         self.placeless = "device" in self.names or self.optional | self.numbers >= {*self.arrays}
 
     def text(self) -> str:
@@ -203,7 +229,7 @@ class _Parameters:
             key.append(f"{n} if {n}.__class__ not in mistakable else exact({n}), {n}.__class__")
         if self.placeless:
             key.append("default_index()")
-        # what is written into is no part of a replay
+        # a call with out= runs the function: a replay does not write into arguments
         written = f"if out is not None: return function({self.passed()})\n    "
         return _WRAPPER.format(
             signature=", ".join(signature),
@@ -226,7 +252,7 @@ class _Parameters:
 def _bind(
     wrapper: types.FunctionType, function: Callable, arrays: tuple[str, ...], source: str
 ) -> Callable:
-    """Give the wrapper of a function its code."""
+    """Give a wrapper its code, and return it."""
     parameters = _Parameters(function, arrays, source)
     calls = _Calls(function, parameters)
     namespace = wrapper.__globals__
@@ -246,12 +272,12 @@ def _bind(
         default_index=default_index,
         **{f"default_{n}": p.default for n, p in parameters.signature.parameters.items()},
     )
-    found: dict[str, Any] = {}
-    exec(_compiled(parameters.text()), namespace, found)
-    written = found["call"]
-    # the code last: another thread may call it from then on
-    wrapper.__defaults__, wrapper.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
-    wrapper.__code__ = written.__code__.replace(co_name=function.__name__)
+    definitions: dict[str, Any] = {}
+    exec(_compiled(parameters.text()), namespace, definitions)
+    template = definitions["call"]
+    # the code last: from then on another thread may call the wrapper
+    wrapper.__defaults__, wrapper.__kwdefaults__ = template.__defaults__, template.__kwdefaults__
+    wrapper.__code__ = template.__code__.replace(co_name=function.__name__)
     return wrapper
 
 
@@ -261,13 +287,21 @@ def _compiled(source: str) -> types.CodeType:
 
 
 class _Calls:
-    """The calls of one function that can be replayed."""
+    """The calls of one decorated function.
+
+    Attributes
+    ----------
+    replays, recorded : dict
+        Key -> replay: of calls without a gradient, and of calls whose gradient is recorded.
+    failures : dict
+        Key -> how often no replay could be made.
+    """
 
     def __init__(self, function: Callable, parameters: _Parameters):
         self.function, self.parameters = function, parameters
         self.replays: dict[tuple, Callable] = {}
-        self.recorded: dict[tuple, Callable] = {}  # of arrays whose gradient is being recorded
-        self.failures: dict[tuple, int] = {}  # how often no replay could be made
+        self.recorded: dict[tuple, Callable] = {}
+        self.failures: dict[tuple, int] = {}
         _tables.extend([self.replays, self.recorded, self.failures])
         order = parameters.signature.parameters.values()
         kind = inspect.Parameter
@@ -275,7 +309,7 @@ class _Calls:
         self.starred = next((p.name for p in order if p.kind is kind.VAR_POSITIONAL), None)
 
     def call(self, values: dict[str, Any]) -> Any:
-        """The function itself."""
+        """Run the function itself."""
         positional = [v for n, v in values.items() if n not in self.keywords and n != self.starred]
         return self.function(
             *positional,
@@ -283,10 +317,10 @@ class _Calls:
             **{n: values[n] for n in self.keywords},
         )
 
-    def first(self, *given: Any) -> Any:
-        """A call that has no replay: of the function, and a replay is made of it if it can be."""
+    def first(self, *arguments: Any) -> Any:
+        """A call for which there is no replay: run the function, and make a replay if possible."""
         parameters = self.parameters
-        values = dict(zip(parameters.names, given, strict=True))
+        values = dict(zip(parameters.names, arguments, strict=True))
         if any([values[n].__class__ not in (list, tuple) for n in parameters.sequences]):
             return self.call(values)
         required = {*parameters.arrays} - parameters.optional - parameters.numbers
@@ -294,7 +328,7 @@ class _Calls:
             return self.call(values)
         arrays = _flat(values, parameters)
         if current() is not None or not self.replayable(arrays, values):
-            return self.call(values)  # what records this call takes its steps
+            return self.call(values)  # an outer record takes the steps of this call
         key = self.key(values)
         recorded = any([x is not None and x._node is not None for x in arrays])
         if recorded:
@@ -317,8 +351,8 @@ class _Calls:
         return result
 
     def replayable(self, arrays: list[Any], values: dict[str, Any]) -> bool:
-        """Whether a call of these arguments may be replayed: of arrays of ours on one device, none
-        of them empty, with options that a key can hold."""
+        """Whether a call with these arguments may be replayed: all arrays are ndarrays of one
+        device, none is empty, and a key can hold the options."""
         devices = set()
         for x in arrays:
             if x is None:
@@ -337,7 +371,7 @@ class _Calls:
         return True
 
     def key(self, values: dict[str, Any]) -> tuple:
-        """What the wrapper looks up."""
+        """The key of a call, as the wrapper writes it."""
         key: list[Any] = []
         for n in self.parameters.arrays:
             x = values[n]
@@ -359,7 +393,7 @@ class _Calls:
 
 
 def _nested(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
-    """Which arrays carry a node, as the wrapper writes it into a key."""
+    """Which arrays carry a node, in the form in which the wrapper writes it into a key."""
     return [
         nodes_of(values[n])
         if n in parameters.sequences
@@ -369,7 +403,7 @@ def _nested(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
 
 
 def _flat(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
-    """All arrays, one behind the other; None for a number in the place of one."""
+    """All arrays in one list; None for a number in the place of an array."""
     arrays: list[Any] = []
     for n in parameters.arrays:
         x = values[n]
@@ -381,16 +415,16 @@ def _flat(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
 
 
 def _distinct(values: dict[str, Any], parameters: _Parameters, arrays: list[Any]) -> dict[str, Any]:
-    """The arguments, an array that was given twice as two objects: f(x, x) must not be recorded as
-    what f(x, y) does with x alone."""
+    """The arguments, with a second object for an array that occurs twice. Otherwise the steps of
+    f(x, x) would not tell which argument each of them used."""
     there = [id(x) for x in arrays if x is not None]
     if len({*there}) == len(there):
         return values
-    seen: set[int] = set()
+    identities: set[int] = set()
 
     def another(x: Any) -> Any:
-        if type(x) is not ndarray or id(x) not in seen:
-            seen.add(id(x))
+        if type(x) is not ndarray or id(x) not in identities:
+            identities.add(id(x))
             return x
         twin = x._alias()
         twin._node = x._node
@@ -409,8 +443,8 @@ def _distinct(values: dict[str, Any], parameters: _Parameters, arrays: list[Any]
 def make_replay(
     arrays: list[Any], sources: tuple, steps: list[Step], result: Any, recorded: bool
 ) -> Callable | None:
-    """The steps of a call as a function of its arrays (behind the sources); None where they do not
-    tell how the result came about."""
+    """The steps of a call as a function of its sources and arrays; None if the steps do not explain
+    the result."""
     try:
         return _Writer(arrays, sources, steps, recorded).function(result)
     except _Unexplained:
@@ -422,7 +456,8 @@ class _Unexplained(Exception):
 
 
 class _Value:
-    """An array of the call: where it comes from, and its name in the replay."""
+    """An array of the call: its name in the replay, the step whose output it is (-1: an argument),
+    and the number of its uses."""
 
     __slots__ = ("array", "name", "step", "uses")
 
@@ -431,10 +466,21 @@ class _Value:
 
 
 class _Writer:
-    """Writes the replay of one call.
+    """Writer of the replay of one call.
 
-    Its source depends on the structure of the call alone, so it is compiled once for all layouts;
-    plans, layouts and parameters are constants that `make` takes.
+    The source depends on the structure of the call alone, so it is compiled once for all layouts.
+    Plans, layouts and parameters are constants, the arguments of the generated function `make`.
+
+    Parameters
+    ----------
+    arrays : list of ndarray or None
+        The array arguments of the call.
+    sources : tuple
+        The bit stream, if the function has one.
+    steps : list of Step
+        What the call did.
+    recorded : bool
+        Whether the call recorded a gradient.
     """
 
     def __init__(self, arrays: list[Any], sources: tuple, steps: list[Step], recorded: bool):
@@ -452,36 +498,37 @@ class _Writer:
         self.constants: dict[str, Any] = {}
         self.lines: list[str] = []
         self.views: dict[int, str] = {}
-        self.kept: list[Any] = []  # so that no identity is used again
 
     # ---- where an array comes from
 
     def origin(self, x: ndarray, before: int) -> tuple[_Value, int | None]:
-        """The value that an array is, or is a view of with this offset in bytes. before: the step
-        that uses it."""
+        """The value that an array is (offset None), or the value that it is a view of and the
+        offset in bytes. before: the number of the step that uses the array."""
         value = self.values.get(id(x))
         if value is not None and value.step < before:
             step = self.steps[value.step] if value.step >= 0 else None
             if step is None or step.run is not None or self.recorded:
                 return value, None
-            value, _ = self.origin(step.inputs[0], value.step)  # of a view what it is a view of
+            value, _ = self.origin(step.inputs[0], value.step)  # the base of the view
             return value, x.ptr - value.array.ptr
         if self.recorded or x._node is not None or x._layout.device < 0:
-            raise _Unexplained  # a view that is not recorded, or NumPy's
-        found = [
+            raise _Unexplained  # a view outside the record, or one made by NumPy
+        candidates = [
             v
             for v in self.values.values()
             if v.step < before and v.array._owner is x._owner and v.array._layout.device >= 0
         ]
-        given = [v for v in found if v.step < 0]
-        if len({v.array._data for v in given}) > 1 or len(given) > 1:
-            raise _Unexplained  # views of one array: which of them was it?
-        if given:
-            return given[0], x._data - given[0].array._data
-        holding = [v for v in found if v.array._data <= x._data < v.array._data + _span(v.array)]
+        arguments = [v for v in candidates if v.step < 0]
+        if len({v.array._data for v in arguments}) > 1 or len(arguments) > 1:
+            raise _Unexplained  # several arguments share this memory
+        if arguments:
+            return arguments[0], x._data - arguments[0].array._data
+        holding = [
+            v for v in candidates if v.array._data <= x._data < v.array._data + _span(v.array)
+        ]
         if not holding:
             raise _Unexplained
-        value = holding[0]  # the first, of which others are views
+        value = holding[0]  # the first one; the others are views of it
         return value, x._data - value.array._data
 
     # ---- which steps are needed
@@ -509,7 +556,7 @@ class _Writer:
 
     @staticmethod
     def acts(step: Step) -> bool:
-        """Whether a step does something beside its outputs: writes into an input, or draws."""
+        """Whether a step has side effects: it writes into an input, or draws random numbers."""
         return not step.outputs or step.draw is not None or getattr(step.op, "writes", False)
 
     # ---- the source
@@ -554,8 +601,8 @@ class _Writer:
     def single(
         self, results: list[ndarray], several: bool, used: list[set[int]]
     ) -> Callable | None:
-        """The bound plan itself, where the call is one step on all of the arrays in their order,
-        and its output the result."""
+        """The bound plan itself, if the call is one step that takes all arrays in order and returns
+        the result."""
         if self.recorded or several or self.sources or len(results) != 1:
             return None
         steps = [k for k, step in enumerate(self.steps) if used[k] or self.acts(step)]
@@ -571,15 +618,16 @@ class _Writer:
         return step.run if step.output is results[0] else None
 
     def same(self, step: Step, x: Any, argument: Any) -> bool:
-        """Whether an input of a step is an argument, or begins there and no more is looked at."""
+        """Whether an input of a step is an argument, or a view from its beginning where the step
+        uses only the address."""
         if x is argument or type(x) is not ndarray or type(argument) is not ndarray:
             return x is argument
         value, offset = self.origin(x, len(self.steps))
         return value.array is argument and offset == 0 and self.by_address(step)
 
     def by_address(self, step: Step) -> bool:
-        """Whether a step looks at no more of its inputs than where they begin: the plans of a GPU,
-        which know the layouts."""
+        """Whether a step reads only the addresses of its inputs. So do plans of a GPU: their
+        layouts are constants."""
         return (
             step.run is not None
             and not self.recorded
@@ -593,8 +641,8 @@ class _Writer:
         return name
 
     def name(self, x: ndarray, before: int, last: bool = False, by_address: bool = False) -> str:
-        """The name of an array in the replay, where it must be made as a view first. last: it is a
-        result; by_address: the name of any that begins where it does will do."""
+        """The name of an array in the replay. If it is a view, lines that make the view come first.
+        last: the array is a result. by_address: only its address is used."""
         value, offset = self.origin(x, before)
         if offset is None or by_address and not offset:
             return value.name
@@ -603,7 +651,9 @@ class _Writer:
         layout = self.constant("layout", x._layout)
         whole = value.step >= 0 and not offset and value.uses == 1 and x._layout.device >= 0
         if last and whole and x._layout.size == value.array._layout.size:
-            self.lines.append(f"{value.name}._layout = {layout}")  # new each time: seen otherwise
+            self.lines.append(
+                f"{value.name}._layout = {layout}"
+            )  # a new array: only its layout differs
             return value.name
         name = f"v{len(self.views)}"
         self.views[id(x)] = name
@@ -625,7 +675,7 @@ class _Writer:
         ]
 
     def write(self, k: int, step: Step, used: set[int]) -> None:
-        """One step."""
+        """Write one step."""
         inputs = []
         if step.run is None and not self.recorded:
             return  # views are made where they are used
@@ -649,7 +699,7 @@ class _Writer:
         scalars = [self.constant("scalar", s) for s in step.scalars]
         run: Any = step.run
         if getattr(step.op, "writes", False) and self.origin(step.inputs[0], k)[0].step < 0:
-            raise _Unexplained  # changes an argument: not where it overlaps another, say
+            raise _Unexplained  # changes an argument, which may overlap another one
         outputs = [self.values[id(y)].name for y in step.outputs]
         tuple_of = type(step.output) is tuple
         if tuple_of and not self.recorded and 0 < len(used) < len(outputs):
@@ -675,8 +725,8 @@ class _Writer:
     def write_draw(
         self, k: int, step: Step, run: str, inputs: list[str], scalars: list[str]
     ) -> str:
-        """Take a place in the sequence, and the call that draws from there. In a graph the place
-        lies in an array."""
+        """Write the line that takes a position in the random sequence, and return the call that
+        draws from there. During the capture of a CUDA graph the position lies in an array."""
         source, *taken = step.draw  # type: ignore[misc]
         at = [i for i, s in enumerate(self.sources) if s is source]
         if not at:
@@ -697,21 +747,23 @@ class _Writer:
     # ---- gradients
 
     def write_record(self, k: int, step: Step, inputs: list[str]) -> None:
-        """Record the step's node, as the op did."""
+        """Write the line that records the step's node, as the op did."""
         self.constants.setdefault("record", tape.record)
         params = {**step.params, "scalars": step.scalars} if step.scalars else step.params
         outputs = [self.values[id(y)].name for y in step.outputs]
         out = f"({', '.join(outputs)},)" if type(step.output) is tuple else outputs[0]
-        op, known = self.constant("op", step.op), self.constant("params", params)
+        op, parameters = self.constant("op", step.op), self.constant("params", params)
         if step.draw is not None:
             rest = self.constant("rest", step.scalars[3:])
-            known = f"{{**{known}, 'scalars': (*place{k}, *{rest})}}"
-        self.lines.append(f"record({op}, ({', '.join(inputs)},), {out}, {known})")
+            parameters = f"{{**{parameters}, 'scalars': (*place{k}, *{rest})}}"
+        self.lines.append(f"record({op}, ({', '.join(inputs)},), {out}, {parameters})")
 
     def check_nodes(self, results: list[ndarray]) -> None:
-        """See that each node of the call is one that a step recorded, or was there before."""
-        given = {id(_owner(x._node)) for x in self.arrays if x is not None and x._node is not None}
-        made = set()
+        """Check that each node of the results was recorded by a step, or belongs to an argument."""
+        argument_nodes = {
+            id(_owner(x._node)) for x in self.arrays if x is not None and x._node is not None
+        }
+        step_nodes = set()
         for step in self.steps:
             for y in step.outputs:
                 node = y._node
@@ -721,40 +773,40 @@ class _Writer:
                         raise _Unexplained  # the recording was paused
                     continue
                 node = _owner(node)
-                if id(node) in given:
+                if id(node) in argument_nodes:
                     continue
                 if node.op is not step.op and node.op is not getattr(step.op, "twice", step.op):
                     raise _Unexplained
-                made.add(id(node))
+                step_nodes.add(id(node))
         for y in results:
-            if y._node is not None and id(_owner(y._node)) not in made | given:
+            if y._node is not None and id(_owner(y._node)) not in step_nodes | argument_nodes:
                 raise _Unexplained
 
 
 def draw_in_graph(op: Any, place: tuple, rest: tuple, inputs: tuple, params: dict) -> Any:
-    """A draw while a CUDA graph is captured: the place in the sequence is read from the generator's
-    cell, an array, when the graph is replayed."""
+    """A draw during the capture of a CUDA graph. The kernel reads the position in the random
+    sequence from the generator's cell, an array, whenever the graph is replayed."""
     cell, stream, first = place
     return op(*inputs, cell, scalars=(0, stream, first, *rest), **params)
 
 
 def _owner(node: Any) -> Any:
-    """The node that a result of several belongs to."""
+    """The node itself, of one output of an op with several outputs."""
     return node.node if type(node) is tape.Part else node
 
 
 def _span(x: ndarray) -> int:
-    """Bytes from the first element of a new array to behind its last one."""
+    """Bytes of a new array, at least 1."""
     return max(x._layout.nbytes, 1)
 
 
-def _narrowed(step: Step, wanted: tuple[int, ...]) -> Callable | None:
-    """`run` of an op with several outputs where only these are wanted, on a GPU."""
+def _narrowed(step: Step, outputs: tuple[int, ...]) -> Callable | None:
+    """`run` of an op on a GPU that returns only these of its several outputs."""
     arrays = [x for x in step.inputs if type(x) is ndarray]
     if not arrays or arrays[0]._layout.device < 0 or not hasattr(step.op, "bound"):
         return None
     layouts = tuple([None if x is None else x._layout for x in step.inputs])
-    return step.op.bound(layouts, step.params, len(step.scalars), arrays[0]._layout.device, wanted)
+    return step.op.bound(layouts, step.params, len(step.scalars), arrays[0]._layout.device, outputs)
 
 
 @functools.lru_cache(4096)

@@ -10,18 +10,18 @@ from collections.abc import Callable
 
 
 @functools.cache
-def lazy(room: str, path: str) -> Callable:
+def lazy(package: str, path: str) -> Callable:
     """The function `path` = "file.name" of cudamath.cpu or cudamath.kernels, imported when first
     needed."""
     file, _, name = path.rpartition(".")
     try:
-        found = importlib.import_module(f"cudamath.{room}.{file}")
+        module = importlib.import_module(f"cudamath.{package}.{file}")
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
         _cache_elsewhere()
-        found = importlib.import_module(f"cudamath.{room}.{file}")
-    return getattr(found, name)
+        module = importlib.import_module(f"cudamath.{package}.{file}")
+    return getattr(module, name)
 
 
 def _cache_elsewhere() -> None:

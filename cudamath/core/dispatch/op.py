@@ -1,4 +1,9 @@
-"""The op card: name, CPU function, GPU planner, gradient rule; and its call."""
+"""Ops: the definition of an operation (name, CPU function, planner, gradient rule), and its call.
+
+Op         on the CPU a function of NumPy arrays, on a GPU a plan of kernel launches
+Composed   a composition of other functions, with a gradient rule of its own
+ViewOp     a view of its input: no kernel runs
+"""
 
 from __future__ import annotations
 
@@ -54,23 +59,22 @@ __all__ = [
     "registry",
 ]
 
-#: Every op card by name (tests/meta/test_completeness.py compares it with records, docs and
-#: benchmark rows).
+#: Every op by name. tests/meta/test_completeness.py compares it with records, docs and benchmark
+#: rows.
 registry: dict[str, Op | ViewOp] = {}
 
 
 def _tables() -> Iterator[dict]:
-    """What the cards remember of calls: it depends on the devices."""
-    for card in registry.values():
-        for name in ("plans", "known"):
-            if hasattr(card, name):
-                yield getattr(card, name)
+    """The plans of all ops, which depend on the devices."""
+    for op in registry.values():
+        if hasattr(op, "plans"):
+            yield op.plans
 
 
 register_tables(_tables)
 
 
-# What nearly every program on a GPU needs next, and what the first steps of a network do.
+# Loaded in the background while a program starts: what nearly every program on a GPU needs next.
 background_init.items.extend(
     [
         background_init.cublas,
@@ -89,24 +93,35 @@ class Op:
     Parameters
     ----------
     name : str
-        The public name; errors start with it.
+        The public name. Errors start with it.
     cpu : str
-        "file.function" below `cudamath.cpu`: takes NumPy arrays and the parameters, returns NumPy
-        array(s).
+        "file.function" below `cudamath.cpu`. It takes NumPy arrays and the parameters, and returns
+        one or several NumPy arrays.
     cuda : str
-        "file.planner" below `cudamath.kernels`: takes layouts and the parameters, returns a Plan.
-    vjp : callable, optional
-        `rule(g, y, *inputs, **params)` -> one gradient (or None) per input. Arguments whose names
-        begin with "_" are not kept and arrive as None. None: results are constants.
+        "family.file.planner" below `cudamath.kernels`. It takes layouts and the parameters, and
+        returns a Plan.
+    vjp : callable or tuple of callables, optional
+        The gradient rule, `rule(g, y, *inputs, **params)`: one gradient (or None) per input. Or a
+        tuple with such a rule for each input. An argument whose name begins with "_" is not kept
+        on the tape and arrives as None. Without a rule the results are constants.
     outputs : int
-        1: the op returns an array; more: a tuple, and `g` and `y` of the rule are tuples.
+        1: the op returns an array. More: it returns a tuple, and `g` and `y` of the rule are
+        tuples.
     broadcasts : bool
-        Gradients are summed over axes along which an input was broadcast.
+        Gradients are summed over the axes along which an input was broadcast.
     adds : bool
-        The rule of an op with several outputs takes a gradient that two users gave as the two (see
-        `backward.terms`).
+        For an op with several outputs: where two ops use an output, the rule takes both gradients
+        instead of their sum (see `backward.terms`).
     writes : bool
         The op writes into its first input.
+
+    Attributes
+    ----------
+    plans : dict
+        (layouts of the inputs, values of the parameters) -> the function that runs the op on such
+        arrays.
+    several : bool
+        Whether the op returns a tuple.
     """
 
     def __init__(
@@ -126,11 +141,11 @@ class Op:
         self.broadcasts = broadcasts
         self._saves_output, self._saves_inputs = tape.uses(vjp)
         self._saves: dict[int, tuple[bool, tuple[bool, ...]]] = {}
-        self.plans: dict[Any, Callable] = {}
+        self.plans: dict[Any, Any] = {}
         registry[name] = self
 
     def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
-        """What the gradient rule uses: (output?, (input 0?, ...))."""
+        """Which values the gradient rule of `count` inputs uses: (the output, (input 0, ...))."""
         try:
             return self._saves[count]
         except KeyError:
@@ -142,7 +157,17 @@ class Op:
             return self._saves.setdefault(count, (self._saves_output, inputs))
 
     def __call__(self, *arrays: ndarray | None, scalars: tuple = (), **params: Any) -> Any:
-        """The op on arrays that its public function has checked."""
+        """Run the op on arrays that its public function has checked.
+
+        Parameters
+        ----------
+        *arrays : ndarray or None
+            The inputs; None for an optional one that is missing.
+        scalars : tuple
+            Numbers that vary from call to call. They are no part of the plan's key.
+        **params : hashable
+            Parameters of the plan.
+        """
         if len(arrays) == 1:  # the common case, without the loops below
             (x,) = arrays
             try:
@@ -150,7 +175,7 @@ class Op:
             except KeyError:
                 run = self.plan(arrays, len(scalars), params)
             out = run(x, *scalars) if scalars else run(x)
-            leads = x._node is not None  # type: ignore[union-attr]
+            differentiable = x._node is not None  # type: ignore[union-attr]
         else:
             try:
                 key = [None if x is None else x._layout for x in arrays]
@@ -158,20 +183,19 @@ class Op:
             except KeyError:
                 run = self.plan(arrays, len(scalars), params)
             out = run(*arrays, *scalars) if scalars else run(*arrays)
-            leads = False
+            differentiable = False
             for x in arrays:
                 if x is not None and x._node is not None:
-                    leads = True
+                    differentiable = True
                     break
-        if leads:  # rules of ops with run-time scalars get them, like the CPU function
+        if differentiable:  # the rule gets run-time scalars as the CPU function does
             tape.record(self, arrays, out, {**params, "scalars": scalars} if scalars else params)
         if open_records:
             report(self, arrays, scalars, params, run, out)
         return out
 
     def plan(self, arrays: tuple, scalars: int, params: dict) -> Callable:
-        """Make, remember and return the function that runs this call: the slow part, once per
-        layouts."""
+        """Make and store the function that runs calls of these layouts and parameters."""
         device = same_device(self.name, arrays) if arrays else params["device"]
         layouts = tuple([None if x is None else x._layout for x in arrays])
         if device == CPU:
@@ -191,17 +215,31 @@ class Op:
         params: dict,
         scalars: int,
         device: int,
-        wanted: tuple[int, ...] | None = None,
+        outputs: tuple[int, ...] | None = None,
     ) -> Callable:
-        """The plan for a GPU, ready to run. wanted: the outputs that the caller uses, if not all of
-        them. For that case a planner may have an attribute `alone`, a planner whose plans compute
-        nothing else; without it the other outputs are computed too, into scratch."""
+        """The plan for a GPU, bound: ready to run.
+
+        Parameters
+        ----------
+        layouts : tuple of Layout or None
+            Of the inputs.
+        params : dict
+            Parameters of the plan.
+        scalars : int
+            Number of run-time scalars.
+        device : int
+            The GPU.
+        outputs : tuple of int, optional
+            The outputs that the caller uses, if not all of them. A planner may have an attribute
+            `alone`, a planner whose plans compute no others. Without it the others are computed
+            into scratch memory.
+        """
         planner = lazy("kernels", self.cuda)
-        alone = None if wanted is None else getattr(planner, "alone", None)
+        alone = None if outputs is None else getattr(planner, "alone", None)
         plan = (alone or planner)(*layouts, **params)
         plan.works = lazy("kernels", "lib.flop_counts.of")(self.name, plan, layouts, params)
-        if wanted is not None and alone is None:
-            plan = plan.only(wanted)
+        if outputs is not None and alone is None:
+            plan = plan.only(outputs)
         run = plan.bind(self.name, [x for x in layouts if x is not None], scalars, device)
         return (
             _without_none(run, [x is not None for x in layouts], scalars)
@@ -210,27 +248,17 @@ class Op:
         )
 
     def into(self, arrays: tuple, target: ndarray, **params: Any) -> bool:
-        """Whether the op, on arrays that its public function has checked, could write its result
-        into `target` itself: on a GPU, if that has the layout the result has, is memory apart from
-        the inputs', and no gradient is recorded. Nothing is done otherwise."""
-        key = ("into", target._layout, *[x._layout for x in arrays], *params.values())
-        run: Any = self.plans.get(key, self)
-        if run is self:
-            if target._layout.device < 0 or any(
-                [x._layout.device != target._layout.device for x in arrays]
-            ):
-                return False
-            plan, layouts = (
-                lazy("kernels", self.cuda)(*key[2 : 2 + len(arrays)], **params),
-                list(key[2 : 2 + len(arrays)]),
-            )
-            run = None
-            if plan.outputs == [target._layout]:
-                plan.works = lazy("kernels", "lib.flop_counts.of")(self.name, plan, layouts, params)
-                run = plan.into(len(arrays)).bind(
-                    self.name, [*layouts, target._layout], 0, target._layout.device
-                )
-            store(self.plans, key, run)
+        """Write the result into `target`, if possible, and return whether that was done.
+
+        It is possible on a GPU if `target` has the layout of the result and shares no memory with
+        the inputs, and if no gradient is recorded. The public function has checked the arrays.
+        """
+        layouts = [x._layout for x in arrays]
+        key = ("into", target._layout, *layouts, *params.values())
+        try:
+            run = self.plans[key]
+        except KeyError:
+            run = store(self.plans, key, self._bound_into(target._layout, layouts, params))
         if (
             run is None
             or any([x._node is not None or not apart(target, x) for x in arrays])
@@ -244,13 +272,35 @@ class Op:
         run(*arrays, target)
         return True
 
+    def _bound_into(self, target: Layout, layouts: list[Layout], params: dict) -> Callable | None:
+        """`run(*inputs, target)` for a GPU; None if the result has another layout than the
+        target."""
+        if target.device < 0 or any([x.device != target.device for x in layouts]):
+            return None
+        plan = lazy("kernels", self.cuda)(*layouts, **params)
+        if plan.outputs != [target]:
+            return None
+        plan.works = lazy("kernels", "lib.flop_counts.of")(self.name, plan, layouts, params)
+        return plan.into(len(layouts)).bind(self.name, [*layouts, target], 0, target.device)
+
     def __repr__(self) -> str:
         return f"<Op {self.name}>"
 
 
 class Composed:
-    """A card that needs no plan: its value is made of other functions, unrecorded; its gradient is
-    a rule of its own."""
+    """An op without a plan: a composition of other functions whose gradient has a rule of its own.
+
+    Parameters
+    ----------
+    name : str
+        The public name.
+    function : callable
+        `function(*arrays, **params)` -> array. It runs without recording its own gradient.
+    vjp : callable or tuple of callables
+        The gradient rule, as that of an `Op`.
+    broadcasts : bool
+        Gradients are summed over the axes along which an input was broadcast.
+    """
 
     several = False
 
@@ -266,7 +316,7 @@ class Composed:
         self._saves = out, inputs or ()
 
     def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
-        """What the gradient rule uses: (output?, (input 0?, ...))."""
+        """Which values the gradient rule uses: (the output, (input 0, ...))."""
         return self._saves
 
     def __call__(self, *arrays: ndarray, **params: Any) -> ndarray:
@@ -280,14 +330,14 @@ class Composed:
         return out
 
     def value(self, *arrays: ndarray, **params: Any) -> ndarray:
-        """The function, of which no gradient is recorded."""
+        """The function's result, without recording its gradient."""
         with recording.paused():
             return self.function(*[x._alias() for x in arrays], **params)
 
 
 def apart(target: ndarray, x: ndarray) -> bool:
-    """Whether two arrays on a GPU are seen at once to share no memory: both contiguous, one behind
-    the other."""
+    """Whether two arrays on a GPU are both contiguous and one lies behind the other in memory. A
+    quick test: False does not mean that they overlap."""
     one, other = target._layout, x._layout
     return (
         one.contiguous
@@ -296,19 +346,29 @@ def apart(target: ndarray, x: ndarray) -> bool:
     )
 
 
-def two_blocks(x: ndarray, y: ndarray) -> bool:
-    """Whether two arrays on a GPU lie in two blocks of our own memory. Of what was imported, twice
-    perhaps, nobody knows."""
+def separate_blocks(x: ndarray, y: ndarray) -> bool:
+    """Whether two arrays on a GPU lie in different blocks of this package's pool. False for memory
+    of other libraries, which may have been imported twice."""
     return type(x._owner) is type(y._owner) is Buffer and x._owner is not y._owner
 
 
 class ViewOp:
-    """An op whose result shares its input's memory: `fn(layout, **params) -> (layout, byte
-    offset)`.
+    """An op whose result is a view: it shares its input's memory.
 
-    add_into, if there is one: `add_into(total, g, **params)` adds to `total`, in place, what the
-    gradient rule would make of g, or returns False. For views of a part, where the rule's result is
-    zero elsewhere.
+    Parameters
+    ----------
+    name : str
+        The public name.
+    fn : callable
+        `fn(layout, **params)` -> (layout of the view, byte offset).
+    vjp : callable
+        The gradient rule, as that of an `Op`.
+
+    Attributes
+    ----------
+    add_into : callable or None
+        `add_into(total, g, **params)` adds the gradient that the rule would return to `total`, in
+        place, or returns False. For views of a part: the rule's result is zero outside that part.
     """
 
     several = False

@@ -1,16 +1,16 @@
-"""Plans: what a call does, worked out once per combination of layouts.
+"""Plans: the work of one op on arrays of given layouts.
 
-A planner (in `kernels/`) turns layouts and parameters into a Plan: the output layouts, scratch, and
-the steps. `Plan.bind` compiles and loads the kernels and writes a small Python function, `run`, in
-which everything known is a constant. What is left at each call: take blocks for the outputs, write
-a few addresses into a prepared argument block, call the driver. That is why the function is
-generated: straight-line code costs about 1 us beside the driver's 2.7, and a loop over a
-description of the same work costs twice that.
+A planner (in `kernels/`) turns layouts and parameters into a Plan: the layouts of the outputs,
+scratch arrays, and steps. `Plan.bind` compiles and loads the kernels and generates a Python
+function, `run`, in which layouts, grids and scalars are constants. A call of `run` takes memory
+blocks for the outputs, writes a few addresses into a prepared argument block, and calls the driver.
+
+The function is generated because straight-line code costs about 1 us beside the driver's 2.7 us. A
+loop over a description of the same work costs twice that.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,19 +18,46 @@ import numpy as np
 
 from ...runtime.roofline import Work
 from ..layout import Layout
-from .arguments import Addresses, ArrayArg, Constant, Flag, Scalar, TensorMap, Ticket
+from .arguments import (
+    Addresses,
+    ArrayArg,
+    Constant,
+    Flag,
+    Input,
+    Output,
+    Scalar,
+    Temp,
+    TensorMap,
+    Ticket,
+)
 from .plan_codegen import _Writer
-from .steps import Call, Launch
-
-# -------------------- steps
+from .steps import Call, Launch, with_arrays
 
 
 class Plan:
-    """Outputs, scratch and steps of a call on given layouts. Pure description until `bind`. why:
-    the reason for this implementation, in words, where there were several. several: the result is a
-    tuple even of one output. together: the outputs are used together, and lie in one block of
-    memory. works: what each step has to do, for the profiler, where somebody counted
-    (kernels/lib/flop_counts.py)."""
+    """Outputs, scratch arrays and steps of an op on given layouts. A description until `bind`.
+
+    Parameters
+    ----------
+    outputs : sequence of Layout
+        Layouts of the results.
+    steps : sequence of Launch or Call
+        Kernel launches and library calls, in order. A launch with an empty grid is dropped.
+    temps : sequence of Layout
+        Layouts of scratch arrays, which live for the duration of the call.
+    why : str
+        Where there are several implementations, the reason for this one. `explain` prints it.
+    several : bool
+        The result is a tuple even if there is only one output.
+    together : bool
+        The outputs lie in one block of memory, because they are used together.
+
+    Attributes
+    ----------
+    works : list of Work
+        Bytes and operations of each step, for the profiler. Empty where they are not counted
+        (kernels/lib/flop_counts.py).
+    """
 
     def __init__(
         self,
@@ -45,68 +72,46 @@ class Plan:
         self.outputs = list(outputs)
         self.temps = list(temps)
         self.why = why
-        self.steps = [
-            s for s in steps if not (isinstance(s, Launch) and 0 in s.grid)
-        ]  # nothing to do: no launch
+        self.steps = [s for s in steps if not (isinstance(s, Launch) and 0 in s.grid)]
         self.works: list[Work] = []
 
-    def only(self, wanted: tuple[int, ...]) -> Plan:
-        """The same steps where only these outputs are wanted: the others become scratch, and no
-        arrays are made of them."""
-        others = [i for i in range(len(self.outputs)) if i not in wanted]
+    def only(self, outputs: tuple[int, ...]) -> Plan:
+        """The same steps with these outputs alone. The others become scratch, and no arrays are
+        made of them."""
+        others = [i for i in range(len(self.outputs)) if i not in outputs]
 
-        def moved(arg: Any) -> Any:
-            if isinstance(arg, TensorMap):
-                return dataclasses.replace(arg, array=moved(arg.array))
-            if not isinstance(arg, ArrayArg) or arg.kind != "y":
+        def place(arg: ArrayArg) -> ArrayArg:
+            if arg.kind != "y":
                 return arg
-            kind, index = (
-                ("y", wanted.index(arg.index))
-                if arg.index in wanted
-                else ("t", len(self.temps) + others.index(arg.index))
-            )
-            return dataclasses.replace(arg, kind=kind, index=index)
+            if arg.index in outputs:
+                return arg.of(Output(outputs.index(arg.index)))
+            return arg.of(Temp(len(self.temps) + others.index(arg.index)))
 
-        steps = [
-            Call(step.fn, [*map(moved, step.args)])
-            if isinstance(step, Call)
-            else step.with_args([*map(moved, step.args)])
-            for step in self.steps
-        ]
-        plan = Plan(
-            [self.outputs[i] for i in wanted],
-            steps,
+        return self._edited(
+            [self.outputs[i] for i in outputs],
+            place,
             [*self.temps, *(self.outputs[i] for i in others)],
-            self.why,
         )
-        plan.works = self.works
-        return plan
 
     def into(self, index: int) -> Plan:
-        """The same steps where the one output is an array that is given, as input number `index`,
-        behind all others."""
+        """The same steps with the output in an array of the caller: input number `index`, after all
+        others."""
+        return self._edited(
+            [], lambda arg: arg.of(Input(index)) if arg.kind == "y" else arg, self.temps
+        )
 
-        def moved(arg: Any) -> Any:
-            if isinstance(arg, TensorMap):
-                return dataclasses.replace(arg, array=moved(arg.array))
-            return (
-                dataclasses.replace(arg, kind="x", index=index)
-                if isinstance(arg, ArrayArg) and arg.kind == "y"
-                else arg
-            )
-
-        steps = [
-            Call(step.fn, [*map(moved, step.args)])
-            if isinstance(step, Call)
-            else step.with_args([*map(moved, step.args)])
-            for step in self.steps
-        ]
-        plan = Plan([], steps, self.temps, self.why)
+    def _edited(
+        self,
+        outputs: Sequence[Layout],
+        place: Callable[[ArrayArg], ArrayArg],
+        temps: Sequence[Layout],
+    ) -> Plan:
+        plan = Plan(outputs, with_arrays(self.steps, place), temps, self.why)
         plan.works = self.works
         return plan
 
     def layout(self, arg: ArrayArg, inputs: Sequence[Layout]) -> Layout:
-        """What a step sees of an array argument."""
+        """The layout of an array argument as a step receives it."""
         table = {"x": inputs, "y": self.outputs, "t": self.temps}[arg.kind]
         return arg.resolve(table[arg.index])
 

@@ -55,11 +55,11 @@ class _Writer:
         self.emit(f"    with on_device(device): return run({', '.join(parameters)})")
         for x in arrays:
             self.emit(f"if {x}._owner.stream is not stream: {x}._owner.used_on(stream)")
-        wanted = {f"y{i}": layout for i, layout in enumerate(self.plan.outputs)}
+        outputs = {f"y{i}": layout for i, layout in enumerate(self.plan.outputs)}
         owners = self.take_all(
-            wanted | {f"t{i}": layout for i, layout in enumerate(self.plan.temps)}
+            outputs | {f"t{i}": layout for i, layout in enumerate(self.plan.temps)}
         )
-        for y, layout in wanted.items():
+        for y, layout in outputs.items():
             self.constants[f"layout_{y}"] = layout
             self.emit(f"{y} = new(ndarray); {y}._layout = layout_{y}; {y}._data = {y}_address")
             self.emit(f"{y}._owner = {owners[y]}; {y}._node = None")
@@ -69,9 +69,8 @@ class _Writer:
                 "calls": kernel_errors.calls,
                 "user_place": user_place,
             }
-            self.emit(
-                "call_ticket = next_ticket()"
-            )  # below: `run` and what calls it are ours, whoever asks in whatever way
+            self.emit("call_ticket = next_ticket()")
+            # 3 frames up: `run` and its caller belong to this package
             self.emit(
                 f"calls[call_ticket % {kernel_errors.RING}] = call_ticket, {self.name!r}, "
                 "user_place(3)"
@@ -82,11 +81,11 @@ class _Writer:
                 self.launch(number, step, work)
             else:
                 self.call(number, step, work)
-        outputs = ", ".join(f"y{i}" for i in range(len(self.plan.outputs)))
+        results = ", ".join(outputs)
         if not self.plan.several:
-            self.emit(f"return {outputs}")
+            self.emit(f"return {results}")
         else:
-            self.emit(f"return ({outputs}{',' if outputs else ''})")
+            self.emit(f"return ({results}{',' if results else ''})")
         body = "\n        ".join(self.lines)
         names = sorted(self.constants)
         source = (
@@ -98,28 +97,28 @@ class _Writer:
     def emit(self, line: str) -> None:
         self.lines.append(line)
 
-    def take_all(self, wanted: dict[str, Layout]) -> dict[str, str]:
+    def take_all(self, arrays: dict[str, Layout]) -> dict[str, str]:
         """Memory for outputs and scratch arrays; returns the name of each one's buffer. Those that
         fit into the smallest block lie in one buffer, as do all that are used together: to take and
         return a block costs the host a tenth of a launch."""
         joint = [
             target
-            for target, layout in wanted.items()
+            for target, layout in arrays.items()
             if self.plan.together or layout.nbytes <= memory.SMALL
         ]
         if len(joint) < 2:
             joint = []
         else:
             *places, total = itertools.accumulate(
-                (memory.rounded(wanted[target].nbytes) for target in joint), initial=0
+                (memory.rounded(arrays[target].nbytes) for target in joint), initial=0
             )
             self.take("joint", total)
             for place, target in zip(places, joint, strict=True):
                 self.emit(f"{target}_address = joint_address" + (f" + {place}" if place else ""))
-        for target, layout in wanted.items():
+        for target, layout in arrays.items():
             if target not in joint:
                 self.take(target, layout.nbytes)
-        return {target: f"{'joint' if target in joint else target}_buffer" for target in wanted}
+        return {target: f"{'joint' if target in joint else target}_buffer" for target in arrays}
 
     def take(self, target: str, nbytes: int) -> None:
         """A block of memory."""
@@ -252,17 +251,17 @@ class _Writer:
 def _factory(source: str) -> Callable:
     """Plans that differ only in constants share the compiled code."""
     namespace = kernel_launch.prepare_launcher()
-    made: dict[str, Any] = {}
-    exec(compile(source, "<cudamath plan>", "exec"), namespace, made)
-    return made["make"]
+    definitions: dict[str, Any] = {}
+    exec(compile(source, "<cudamath plan>", "exec"), namespace, definitions)
+    return definitions["make"]
 
 
 def _block_supply(
-    *given: Any,
+    *arguments: Any,
 ) -> tuple[list[kernel_launch.Block], Callable[[], kernel_launch.Block]]:
     """Argument blocks of one launch: a thread takes one for the duration of the driver's call
     (which drops the GIL)."""
-    return [kernel_launch.Block(*given)], functools.partial(kernel_launch.Block, *given)
+    return [kernel_launch.Block(*arguments)], functools.partial(kernel_launch.Block, *arguments)
 
 
 def load(step: Launch, signature: list[Any], device: int) -> kernel_launch.Function:

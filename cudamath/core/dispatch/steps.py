@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
+from .arguments import ArrayArg, TensorMap
 
 
 def triple(size: int | Sequence[int]) -> tuple[int, int, int]:
@@ -61,5 +64,23 @@ class Call:
         self.fn = fn
         self.args = tuple(args)
 
+    def with_args(self, args: Sequence[Any]) -> Call:
+        """The same call on other arguments."""
+        return Call(self.fn, args)
+
     def __repr__(self) -> str:
         return f"Call({getattr(self.fn, '__name__', self.fn)})"
+
+
+def with_arrays(
+    steps: Sequence[Launch | Call], place: Callable[[ArrayArg], ArrayArg]
+) -> list[Launch | Call]:
+    """The steps on other arrays: `place` maps each array argument, also inside of a tensor map, to
+    the one that stands in its place."""
+
+    def other(arg: Any) -> Any:
+        if isinstance(arg, TensorMap):
+            return dataclasses.replace(arg, array=place(arg.array))
+        return place(arg) if isinstance(arg, ArrayArg) else arg
+
+    return [step.with_args([other(arg) for arg in step.args]) for step in steps]

@@ -93,7 +93,7 @@ def export(
     Consumers end capsules and tensors at any time, also while an exception is on its way, which
     Python code that is called back there would lose.
     """
-    given = x
+    source = x
     if dl_device is not None and tuple(dl_device) != x.__dlpack_device__():
         if copy is False or dl_device[0] != _CPU:
             raise BufferError(
@@ -135,7 +135,7 @@ def export(
     tensor = managed.tensor
     tensor.data, tensor.dtype.code = x.ptr, code
     tensor.device = _Device(_CPU, 0) if layout.device == CPU else _Device(_CUDA, layout.device)
-    if versioned and x is not given:
+    if versioned and x is not source:
         managed.flags |= _COPIED
     return capsule
 
@@ -163,7 +163,7 @@ def _order_after(x: ndarray, stream: Any) -> None:
         lend(x)
 
 
-class _Held:
+class _Import:
     """A tensor taken from another library; gives it back when the last array over it is gone."""
 
     def __init__(self, address: int, deleter: int | None):
@@ -204,7 +204,7 @@ def take(obj: Any, name: str = "from_dlpack") -> ndarray:
             raise BufferError(f"{name}: {error}") from None
     versioned, managed = _opened(capsule)
     _api.PyCapsule_SetName(capsule, _TAKEN[versioned])
-    held = _Held(ctypes.addressof(managed), managed.deleter)
+    owner = _Import(ctypes.addressof(managed), managed.deleter)
     tensor = managed.tensor
     dtype = _dtype(tensor.dtype, name)
     shape = tuple(tensor.shape[: tensor.ndim])
@@ -219,9 +219,9 @@ def take(obj: Any, name: str = "from_dlpack") -> ndarray:
     start = (tensor.data or 0) + tensor.byte_offset
     reading = bool(versioned and managed.flags & _READ_ONLY)
     if on_host:
-        return wrap(numpy_over(held, start, Layout.of(shape, strides, dtype, CPU), reading))
+        return wrap(numpy_over(owner, start, Layout.of(shape, strides, dtype, CPU), reading))
     return borrowed(
-        name, Layout.of(shape, strides, dtype, int(index), start % 16 == 0), start, held, reading
+        name, Layout.of(shape, strides, dtype, int(index), start % 16 == 0), start, owner, reading
     )
 
 

@@ -30,8 +30,8 @@ class Taps(NamedTuple):
         old, kind = np.arange(length), np.int32
         if self.second is self.first:
             order = np.argsort(self.first, kind="stable")
-            found = self.first[order]
-            start, end = np.searchsorted(found, old), np.searchsorted(found, old, "right")
+            starts = self.first[order]
+            start, end = np.searchsorted(starts, old), np.searchsorted(starts, old, "right")
         else:
             order = np.arange(len(self.first))
             start, end = (

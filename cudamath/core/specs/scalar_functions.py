@@ -15,12 +15,12 @@ def typed(function: Callable, dtype: np.dtype) -> Callable:
         return function
     code = function.__code__
     constants = tuple([np.float32(c) if type(c) is float else c for c in code.co_consts])
-    made = types.FunctionType(
+    converted = types.FunctionType(
         code.replace(co_consts=constants),
         function.__globals__,
         function.__name__,
         function.__defaults__,
         function.__closure__,
     )
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+    converted.__kwdefaults__ = function.__kwdefaults__
+    return converted

@@ -1,15 +1,16 @@
-"""How the host reads a number or an array of a GPU.
+"""Copies of numbers and small arrays from a GPU to the host.
 
-The driver's copy engine writes into page-locked memory at once, and the call that asks for it
-returns before; a copy into any other memory goes by way of the driver's own and takes 3 us more. So
-what is small is copied into a *room*, page-locked memory that a thread takes for the duration, and
-from there where it is wanted.
+The copy engine writes into page-locked memory directly, and the call that starts the copy returns
+at once. A copy into pageable memory goes through a buffer of the driver and takes 3 us more.
+Therefore a small array is copied into a staging buffer (page-locked memory, which a thread takes
+for the duration) and from there into its destination.
 
-A number is not even waited for by the driver. Its room was left *blank*, each word of it (at most
-32 bits, which are written whole) filled with a pattern; the thread looks at the words until none is
-blank. Should a number consist of that pattern, or the device have other work first, the thread has
-looked LOOKS times in vain and waits for the stream, as after any copy: what has failed raises
-there. Measured on an H200: 5.3 us a number, PyTorch 8.1; waiting for the stream took 2.5 more.
+A single number does not wait for the stream. Each word of its staging buffer (at most 32 bits,
+which are written as a whole) holds a *blank* pattern, and the thread polls the words until none is
+blank. If the number itself consists of that pattern, or if the device has other work first, the
+thread polls LOOKS times and then waits for the stream, as after any other copy; a failed kernel
+raises its error there. Measured on an H200: 5.3 us a number (PyTorch 8.1); waiting for the stream
+takes 2.5 us more.
 """
 
 from __future__ import annotations
@@ -24,26 +25,25 @@ from ...runtime import device as devices
 from ...runtime import kernel_errors, memory, stream
 from ...runtime.errors import check
 from ...runtime.state import device_cache, device_table, runtime
+from ..bounded_cache import store
 from ..dispatch.call_record import obstruct, open_records
 from ..layout import Layout
-from .staging import Room, remember
+from .staging import StagingBuffer
 
 BLANK = 0xA5  # each byte of a word that has not been written
-#: How often the thread looks at a word before it waits for the stream: some 20 us. Never where the
-#: processor may read a flag (runtime/kernel_errors.py) ahead of the number that was written after
-#: it, or where the system holds work back.
+#: How often the thread polls a word before it waits for the stream: about 20 us. 0 where the CPU
+#: may read the error flag (runtime/kernel_errors.py) before the number that was written after it,
+#: or where the driver delays the submission of work (Windows).
 LOOKS = (
     400
     if platform.machine().lower() in ("x86_64", "amd64") and platform.system() != "Windows"
     else 0
 )
-MOST = (
-    1 << 20
-    # bytes of an array that is copied by way of a room: from there on, the second copy costs more
-    # than it saves
-)
+#: Bytes of the largest array that is copied through a staging buffer. For a larger one the second
+#: copy costs more than page-locked memory saves.
+MOST = 1 << 20
 
-#: How arrays of a layout are read, of those that were read before: `number_of`, `array_reader`.
+#: How arrays of a layout are read, for layouts that were read before: `number_of`, `array_reader`.
 number_readers: dict[Layout, Callable[[Any], Any]] = device_table()
 array_readers: dict[Layout, Callable[[Any], np.ndarray]] = device_table()
 
@@ -52,7 +52,7 @@ def number_of(x: Any) -> Any:
     """The only element of an array on a GPU as a Python scalar; waits for it."""
     layout = x._layout
     read = number_readers.get(layout)
-    return (read or remember(number_readers, layout, number_reader(layout.dtype, layout.device)))(x)
+    return (read or store(number_readers, layout, number_reader(layout.dtype, layout.device)))(x)
 
 
 @device_cache
@@ -69,9 +69,9 @@ def number_reader(dtype: np.dtype, device: int) -> Callable[[Any], Any]:
         range(nbytes // size),
         range(LOOKS),
     )
-    spare: list[tuple] = []
+    idle: list[tuple] = []  # staging buffers that no thread has taken
 
-    def room() -> tuple:
+    def staging_buffer() -> tuple:
         buffer = memory.HostBuffer(nbytes)
         words = np.ndarray(len(places), f"u{size}", buffer.bytes()).data
         for place in places:
@@ -89,11 +89,11 @@ def number_reader(dtype: np.dtype, device: int) -> Callable[[Any], Any]:
             or runtime.observe_copy is not None
         ):
             return copied(x).item()
-        try:  # not asked beforehand: other threads take rooms meanwhile
-            taken = spare.pop()
+        try:  # no test beforehand: another thread may take the last buffer after it
+            staging = idle.pop()
         except IndexError:
-            taken = room()
-        address, words, item = taken
+            staging = staging_buffer()
+        address, words, item = staging
         status = copy(address, x._data, nbytes, current.handle)
         if status[0]:
             check(status)
@@ -109,7 +109,7 @@ def number_reader(dtype: np.dtype, device: int) -> Callable[[Any], Any]:
         value = item()
         for place in places:
             words[place] = blank
-        spare.append(taken)
+        idle.append(staging)
         return value
 
     return read
@@ -118,18 +118,19 @@ def number_reader(dtype: np.dtype, device: int) -> Callable[[Any], Any]:
 def array_reader(layout: Layout) -> Callable[[Any], np.ndarray]:
     """`read(x)`: a NumPy array of the elements of a contiguous array of this layout, on a GPU;
     waits for them."""
-    return remember(
+    return store(
         array_readers, layout, _array_reader(layout) if 0 < layout.nbytes <= MOST else copied
     )
 
 
-_rooms: dict[int, list[Room]] = device_table()  # of each device, those that no thread has taken
+#: For each device, the staging buffers that no thread has taken.
+_idle: dict[int, list[StagingBuffer]] = device_table()
 
 
 def _array_reader(layout: Layout) -> Callable[[Any], np.ndarray]:
     device, nbytes, flag = layout.device, layout.nbytes, kernel_errors.view(layout.device)
     copy, synchronize = devices.driver().cuMemcpyDtoHAsync, devices.driver().cuStreamSynchronize
-    spare = _rooms.setdefault(device, [])
+    idle = _idle.setdefault(device, [])
 
     def read(x: Any) -> np.ndarray:
         if open_records:
@@ -143,14 +144,14 @@ def _array_reader(layout: Layout) -> Callable[[Any], np.ndarray]:
         ):
             return copied(x)
         try:
-            room = spare.pop()
+            staging = idle.pop()
         except IndexError:
             buffer = memory.HostBuffer(MOST)
-            room = Room(buffer.address, buffer.bytes())
-        view = room.views.get(layout)
+            staging = StagingBuffer(buffer.address, buffer.bytes())
+        view = staging.views.get(layout)
         if view is None:
-            view = room.view(layout)
-        status = copy(room.address, x._data, nbytes, current.handle)
+            view = staging.view(layout)
+        status = copy(staging.address, x._data, nbytes, current.handle)
         if not status[0]:
             status = synchronize(current.handle)
         if status[0]:
@@ -158,20 +159,20 @@ def _array_reader(layout: Layout) -> Callable[[Any], np.ndarray]:
         if flag[0]:
             kernel_errors.raise_pending(device)
         value = view.copy()
-        spare.append(room)
+        idle.append(staging)
         return value
 
     return read
 
 
 def copied(x: Any) -> np.ndarray:
-    """A NumPy array of the elements of a contiguous array on a GPU, straight into its memory."""
+    """A NumPy array of the elements of a contiguous array on a GPU, copied straight into its
+    memory."""
     if open_records:
         obstruct("read values")
     layout = x._layout
     host = np.empty(layout.shape, layout.dtype)
-    # The driver returns from a copy into pageable memory when it is done: there is nothing to wait
-    # for.
+    # A copy into pageable memory is complete when the driver's call returns: no wait is needed.
     memory.download(
         host.__array_interface__["data"][0],
         x._data,

@@ -1,10 +1,12 @@
-"""How little arrays of the host come to a GPU.
+"""Copies of small host arrays to a GPU.
 
-The driver has copied pageable memory by the time that its call returns; page-locked memory it still
-reads then. Whose memory is which has to be asked of it, which takes longer than the copy. So what
-is small is first copied into a *room*, pageable memory that a thread takes for the duration and
-whose address is known. Measured on two hosts with an H200: 15.1 us for a few numbers straight from
-a user's array, 2.3 of them the copy, where PyTorch took 11.9; by way of a room 8.0, PyTorch 16.1.
+The driver has copied pageable memory when its call returns. It may read page-locked memory after
+the call has returned. To query which kind an array's memory is takes longer than the copy.
+Therefore a small array is first copied into a staging buffer: pageable memory of a known address,
+which a thread takes for the duration.
+
+Measured on two hosts with an H200, for a few numbers: 15.1 us straight from the user's array (2.3
+us of them the copy; PyTorch 11.9), 8.0 us through a staging buffer (PyTorch 16.1).
 """
 
 from __future__ import annotations
@@ -18,31 +20,32 @@ from ...runtime import device as devices
 from ...runtime import memory, stream
 from ...runtime.errors import check
 from ...runtime.state import device_table, runtime
+from ..bounded_cache import store
 from ..dispatch.call_record import obstruct, open_records
 from ..layout import Layout
-from .staging import Room, remember
+from .staging import StagingBuffer
 
-MOST = 1 << 16  # bytes of an array that is copied by way of a room
+MOST = 1 << 16  # bytes of the largest array that is copied through a staging buffer
 
-#: (shape, dtype, device) of arrays that came before -> `write(host)`: the array on that device, or
-#: None where it has to be uploaded as the first one was.
+#: (shape, dtype, device) of arrays that were copied before -> `write(host)`, which returns an array
+#: on that device, or None if the general upload must be used.
 writers: dict[tuple, Callable[[np.ndarray], Any]] = device_table()
-_spare: list[Room] = []  # those that no thread has taken
+_idle: list[StagingBuffer] = []  # buffers that no thread has taken
 
 
-def written(host: np.ndarray, device: int) -> Any | None:
-    """A copy on a device of an array like one that came before; None for others, which have to be
-    uploaded."""
+def copy_to(host: np.ndarray, device: int) -> Any | None:
+    """A copy of a host array on a device, if an array of this shape and dtype was copied there
+    before; otherwise None."""
     write = writers.get((host.shape, host.dtype, device))
     return None if write is None else write(host)
 
 
-def learn(layout: Layout, over: Callable[[Layout, int, Any], Any]) -> None:
-    """Find arrays of this layout (of a new array, on a GPU) in `writers` from now on. over: makes
-    an array of memory."""
+def add_writer(layout: Layout, over: Callable[[Layout, int, Any], Any]) -> None:
+    """Add a writer for arrays of this layout (of a new array, on a GPU). `over(layout, address,
+    owner)` makes an array over memory."""
     key = layout.shape, layout.dtype, layout.device
     if 0 < layout.nbytes <= MOST and key not in writers:
-        remember(writers, key, _writer(layout, over))
+        store(writers, key, _writer(layout, over))
 
 
 def _writer(layout: Layout, over: Callable[[Layout, int, Any], Any]) -> Callable[[np.ndarray], Any]:
@@ -65,9 +68,8 @@ def _writer(layout: Layout, over: Callable[[Layout, int, Any], Any]) -> Callable
 
 
 def into(x: Any, host: np.ndarray) -> bool:
-    """`x[...] = host`, straight into the memory of an array on a GPU; False, and nothing has
-    happened, where that cannot be: x lies elsewhere or not in one piece, or the two differ in shape
-    or dtype."""
+    """`x[...] = host`, straight into the memory of an array on a GPU. False, without any effect, if
+    x is not on a GPU or not contiguous, or if the two differ in shape or dtype."""
     layout = x._layout
     if (
         layout.device < 0
@@ -95,20 +97,20 @@ def into(x: Any, host: np.ndarray) -> bool:
 
 
 def _send(layout: Layout, address: int, host: np.ndarray, current: stream.Stream) -> None:
-    """Copy an array by way of a room to an address on the device of `current`, the thread's current
-    stream."""
-    try:  # not asked beforehand: other threads take rooms meanwhile
-        room = _spare.pop()
+    """Copy an array through a staging buffer to an address on the device of `current`, the thread's
+    current stream."""
+    try:  # no test beforehand: another thread may take the last buffer after it
+        buffer = _idle.pop()
     except IndexError:
         host_memory = np.empty(MOST, np.uint8)
-        room = Room(host_memory.ctypes.data, host_memory)
-    view = room.views.get(layout)
+        buffer = StagingBuffer(host_memory.ctypes.data, host_memory)
+    view = buffer.views.get(layout)
     if view is None:
-        view = room.view(layout)
+        view = buffer.view(layout)
     view[...] = host
     status = devices.driver().cuMemcpyHtoDAsync(
-        address, room.address, layout.nbytes, current.handle
+        address, buffer.address, layout.nbytes, current.handle
     )
     if status[0]:
         check(status)
-    _spare.append(room)
+    _idle.append(buffer)

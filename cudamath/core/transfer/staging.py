@@ -1,30 +1,27 @@
-"""Rooms: host memory of a known address by way of which little arrays are copied; and tables that
-do not grow for ever."""
+"""Staging buffers: host memory of a known address through which small arrays are copied."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from ..bounded_cache import store
 from ..layout import Layout
 
-_K = TypeVar("_K")
-_V = TypeVar("_V")
-_MOST_KEPT = 4096
 
+class StagingBuffer:
+    """Host memory that a thread takes for the duration of a copy.
 
-def remember(table: dict[_K, _V], key: _K, made: _V) -> _V:
-    """Keep `made` in a table; a full one is emptied first."""
-    if len(table) >= _MOST_KEPT:
-        table.clear()
-    table[key] = made
-    return made
-
-
-class Room:
-    """Host memory that a thread takes for the duration, seen as arrays of the layouts that went by
-    way of it."""
+    Attributes
+    ----------
+    address : int
+        Address of the first byte.
+    memory : buffer
+        Owner of the memory.
+    views : dict of Layout to numpy.ndarray
+        The first bytes as an array of each layout that was copied through this buffer.
+    """
 
     __slots__ = ("address", "memory", "views")
 
@@ -33,5 +30,5 @@ class Room:
         self.views: dict[Layout, np.ndarray] = {}
 
     def view(self, layout: Layout) -> np.ndarray:
-        """The first bytes as an array of this layout, for `views`."""
-        return remember(self.views, layout, np.ndarray(layout.shape, layout.dtype, self.memory))
+        """The first bytes as an array of this layout, stored in `views`."""
+        return store(self.views, layout, np.ndarray(layout.shape, layout.dtype, self.memory))

@@ -226,8 +226,8 @@ def _piece(
     """piece(*operands, out, n): the loop over n > 0 elements, and the type of the result's
     elements: a byte for a bit."""
     trial = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [kind] * len(scalars)), "trial")
-    given = emit(ir.IRBuilder(trial.append_basic_block()), *trial.args).type
-    result = ir.IntType(8) if given == ir.IntType(1) else given
+    kind_of_value = emit(ir.IRBuilder(trial.append_basic_block()), *trial.args).type
+    result = ir.IntType(8) if kind_of_value == ir.IntType(1) else kind_of_value
     parameters = [*[kind.as_pointer()] * len(scalars), result.as_pointer(), WORD]
     piece = ir.Function(module, ir.FunctionType(ir.VoidType(), parameters), "piece")
     piece.linkage = "internal"
@@ -241,11 +241,11 @@ def _piece(
     b.position_at_end(turn)
     i = b.phi(WORD)
     values = [
-        b.load(b.gep(p, [i])) if held is None else held
-        for p, held in zip(operands, fixed, strict=True)
+        b.load(b.gep(p, [i])) if constant is None else constant
+        for p, constant in zip(operands, fixed, strict=True)
     ]
     value = emit(b, *values)
-    b.store(value if given == result else b.zext(value, result), b.gep(out, [i]))
+    b.store(value if kind_of_value == result else b.zext(value, result), b.gep(out, [i]))
     following = b.add(i, WORD(1))
     i.add_incoming(WORD(0), before)
     i.add_incoming(following, turn)

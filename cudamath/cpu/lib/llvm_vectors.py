@@ -61,10 +61,10 @@ class Emit:
     def first(self, count, behind=0):
         """The mask of those of lanes `behind`, `behind` + 1, ... that are below `count`."""
         word = ir.VectorType(ir.IntType(64), self.lanes)
-        wanted = self.builder.insert_element(ir.Constant(word, None), count, ir.IntType(32)(0))
-        wanted = self.shuffle(wanted, wanted, [0] * self.lanes)
+        limit = self.builder.insert_element(ir.Constant(word, None), count, ir.IntType(32)(0))
+        limit = self.shuffle(limit, limit, [0] * self.lanes)
         return self.builder.icmp_signed(
-            "<", ir.Constant(word, list(range(behind, behind + self.lanes))), wanted
+            "<", ir.Constant(word, list(range(behind, behind + self.lanes))), limit
         )
 
     def masked(self, operation, result, *arguments):

@@ -52,7 +52,7 @@ _SHAPE = _DATA + 16  # is next, then where the shape is
 def _borrow(kind: Borrowed, array: Any, c: Any) -> NativeValue:
     """The array as compiled functions see it, owned by nobody they know of."""
     build, word, index = c.builder, ir.IntType(64), ir.IntType(32)
-    seen = arrayobj.make_array(kind)(c.context, build)
+    view = arrayobj.make_array(kind)(c.context, build)
     start = build.bitcast(array, ir.IntType(8).as_pointer())
 
     def field(offset: int, pointer: Any) -> Any:
@@ -65,14 +65,14 @@ def _borrow(kind: Borrowed, array: Any, c: Any) -> NativeValue:
     for length in shape[:0:-1]:
         strides.insert(0, build.mul(strides[0], length))
     arrayobj.populate_array(
-        seen,
-        data=field(_DATA, seen.data.type),
+        view,
+        data=field(_DATA, view.data.type),
         shape=shape,
         strides=strides[: kind.ndim],
         itemsize=itemsize,
         meminfo=None,
     )
-    return NativeValue(seen._getvalue())
+    return NativeValue(view._getvalue())
 
 
 def entry(function: Any, *parameters: Parameter) -> Callable[..., None]:

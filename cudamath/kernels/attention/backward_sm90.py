@@ -10,35 +10,34 @@ A block owns 128 keys and walks over the tiles of queries: dk and dv stay in reg
 block has a part of every dq. Parts are added up in float32 in memory (`cp.reduce.async.bulk`: TMA
 adds a tile of shared memory to global memory), and a last kernel rounds the sums.
 
-    transposed scores         rows are keys: p and ds come out of wgmma as its next A operand wants
-                              them, in registers
+    transposed scores         rows are keys: wgmma leaves p and ds in registers in the layout of its
+                              next A operand
     ds through shared memory  once, because dq needs it with rows and columns exchanged: both
-    warpgroups' halves of it
+                              warpgroups' halves of it
     the loop is rotated       dk(j), dq(j) and s(j + 1) are in flight together; then dp(j + 1); the
-                              exponentials run while
-                              dp is multiplied, the subtraction while dv is
+                              exponentials run while dp is multiplied, the subtraction while dv is
     writers                   two more warps of the producer's warpgroup hand the parts of dq to TMA
 
 Determinism. Float sums depend on their order, so the order is fixed: dq of a tile of queries is
-added in ascending order of the keys. A counter for each tile says whose turn it is; the first
-visitor stores instead of adding. A block waits only for the block before it, which was launched
-before it, so nobody waits for a block that cannot run. All blocks walk over the queries from the
-last tile to the first, so they follow each other like the hands of a team passing bricks; heads are
-interleaved so that neighbours in the chain do not run at the same time. Measured against unordered
-adding this costs between nothing and a tenth.
+added in ascending order of the keys. A counter for each tile says whose turn it is; the first block
+stores instead of adding. A block waits only for the block before it, which was launched before it,
+so it always runs. All blocks walk over the queries from the last tile to the first, so each follows
+the one before it at a distance of one tile. Heads are interleaved so that neighbours in this chain
+do not run at the same time. Measured against unordered adding this costs between nothing and a
+tenth.
 
 Queries of heads that share keys are walked over one head after the other. Queries beyond the end
 have lse = 1e30 in the padded copy, so their p is 0; of keys beyond the end ds is set to 0. Where
-lengths are given, tiles wholly beyond them are not visited, and what a tile has beyond them is
-cleared in shared memory, since it may be no number.
+lengths are given, tiles wholly beyond them are not visited, and the rows of a tile beyond them are
+cleared in shared memory, because they may hold NaN.
 
     attention_grad_prepare    mean, lse log2 e, both padded to whole tiles; counters set to 0
     attention_grad_wgmma      dk, dv and the parts of dq
     attention_grad_finish     dq from its sums
 
 The floor: 10 Sq Sk D operations (half of it if causal) at the speed of the tensor cores, as in
-forward_sm90.py. What is measured is in benchmarks/results (rows attention_*_gradients). If
-causal, blocks of a head differ in length, and the more heads are interleaved the better: 1 x 32 x
+forward_sm90.py. Measurements are in benchmarks/results (rows attention_*_gradients). If causal,
+blocks of a head differ in length, and the more heads are interleaved the better: 1 x 32 x
 16,384 x 64 ran at 400, 444, 477, 495 TFLOP/s with 2, 4, 8, 32 of them.
 
 Source: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024.
@@ -50,9 +49,15 @@ import functools
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
+from ..lib.integers import blocks
 from ..ptx import sm90 as ptx
 from ..ptx.sm80 import (
     divide_unsigned,
@@ -74,6 +79,7 @@ from ..ptx.sm80 import (
     unpack_f16,
 )
 from .forward_sm90 import HIDDEN, bounds, clear_rows, store_rows, uniform
+from .problem import Operands, Problem
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
@@ -88,6 +94,10 @@ PREPARE_THREADS, ROUNDS = (
 )  # of attention_grad_prepare: threads per block, rows a thread looks at
 FINISH_THREADS = 256
 PAD = 128  # rows of mean and lse are padded to a multiple of this
+#: Columns -> (not causal, causal): (blocks whose heads are interleaved, heads at least), up to
+#: HEADS. As measured: few wait for each other's dq, many have more of it than the L2 cache holds.
+TOGETHER = {64: ((512, 1), (4096, 1)), 128: ((256, 8), (4096, 1))}
+HEADS = 32
 ABSENT = 1.0e30  # lse of a query that sees nothing
 BARRIERS = 128  # bytes
 
@@ -806,3 +816,93 @@ def attention_grad_wgmma(tile: Tile) -> Any:
             )
 
     return attention_grad_wgmma
+
+
+# -------------------- planner
+
+
+def prepare_launch(p: Problem, g: ArrayArg, padded: int, *results: ArrayArg) -> Launch:
+    """The launch of attention_grad_prepare. g: the gradient or its copy; padded: queries of a head;
+    results: lse2, mean and turns."""
+    columns = 64 * 2 ** (blocks(p.depth, 64) - 1).bit_length()  # a power of two of lanes reads them
+    lines = 32 // (columns // 8) * ROUNDS * (PREPARE_THREADS // 32)
+    lengths = p.both_lengths()[0] if p.limited else Input(0)
+    return Launch(
+        attention_grad_prepare(p.number, columns, p.limited),
+        blocks(p.batch * p.heads * padded, lines),
+        PREPARE_THREADS,
+        [
+            g,
+            Input(4),
+            Input(5).flat,
+            lengths,
+            *results,
+            *map(np.int32, (p.heads, p.rows, padded, p.depth)),
+        ],
+    )
+
+
+def plan(p: Problem) -> Plan:
+    """Plan of dq, dk and dv for heads of up to 128 numbers."""
+    if p.g is None:
+        raise AssertionError("attention_grad: no gradient")
+    q, columns, lengths = p.q, p.columns, p.both_lengths()
+    tail = not p.limited and p.keys % KEYS != 0
+    tile = Tile(p.number, columns, columns != p.depth, p.causal, tail, p.limited)
+    operands = Operands()
+    boxes = (p.g, tile.queries), (q, tile.queries), (p.k, KEYS), (p.v, KEYS)
+    maps = [operands.map(Input(i), x, rows) for i, (x, rows) in enumerate(boxes)]
+    tiles_q, tiles_k = blocks(p.rows, tile.queries), blocks(p.keys, KEYS)
+    padded, heads = PAD * blocks(p.rows, PAD), p.batch * p.heads
+    first, single = len(operands.temps), np.dtype(np.float32)
+    sizes = [
+        (heads * padded, single),
+        (heads * padded, single),
+        (heads * tiles_q * 2, np.dtype(np.int32)),
+        (heads * tiles_q * PART, single),  # parts of 64 x 128 or 128 x 64 numbers
+    ]
+    lse2, mean, turns, sums = (Temp(first + i) for i in range(4))
+    at_a_time, least = TOGETHER[columns][p.causal]
+    together = min(HEADS, max(least, at_a_time // tiles_k))
+    numbers = [
+        p.shares,
+        p.repeats,
+        p.rows,
+        p.keys,
+        padded,
+        tiles_k,
+        tiles_q,
+        together,
+        p.batch * p.shares,
+    ]
+    main = Launch(
+        attention_grad_wgmma(tile),
+        tiles_k * p.batch * p.shares,
+        THREADS,
+        [
+            *maps,
+            *lengths,
+            lse2,
+            mean,
+            turns,
+            sums,
+            Output(1),
+            Output(2),
+            *map(np.int32, numbers),
+            *p.factors,
+        ],
+        tile.shared,
+    )
+    numbers = [p.rows, p.keys, p.depth, tiles_q, 0 if p.causal else p.rows]
+    finish = Launch(
+        attention_grad_finish(p.number, columns, tile.ragged, p.limited),
+        tiles_q * heads,
+        FINISH_THREADS,
+        [sums, *lengths, Output(0), *map(np.int32, numbers), p.factors[1]],
+    )
+    prepare = prepare_launch(p, maps[0].array, padded, lse2, mean, turns)
+    return Plan(
+        [q.like(), p.k.like(), p.v.like()],
+        [*operands.steps, prepare, main, finish],
+        [*operands.temps, *(q.like((size,), dtype) for size, dtype in sizes)],
+    )

@@ -1,16 +1,15 @@
 """Gradients of attention for heads of more than 128 numbers, on the tensor cores of compute
-capability 9.0.
+capability 9.0: dk and dv.
 
-The idea. backward_sm90.py finds all gradients in one walk, with five products per tile and
-dq added up in memory. With 256 columns those additions take longer than the products. So here are
-two kernels, each of which finds p and ds anew: seven products, but every number is written once,
-rounded, where it belongs:
+The idea. backward_sm90.py computes all gradients in one walk, with five products per tile and dq
+added up in memory. With 256 columns those additions take longer than the products. So there are two
+kernels here, each of which computes p and ds anew: seven products, but every number is written
+once, rounded:
 
-    attention_grad_wide_keys       a block owns 64 keys and walks over the queries:   s, dp, dv += p
+    attention_grad_wide_keys       a block owns 64 keys and walks over the queries: s, dp, dv += p
                                    g, dk += ds q
-    attention_grad_wide_queries    a block owns 128 queries and walks over the keys:  s, dp, dq +=
-                                   ds k
-                                   (backward_sm90_large_heads_dq.py)
+    attention_grad_wide_queries    a block owns 128 queries and walks over the keys: s, dp, dq += ds
+                                   k (backward_sm90_large_heads_dq.py)
 
 Both leave p and ds in registers, where a product reads them as its operand A: rounded to 16 bits, a
 result's registers are an operand's. dk and dv of 64 keys are half of all registers of a
@@ -20,14 +19,13 @@ second follows the first like the next stage of a pipeline, and while one comput
 other one multiplies. In the second kernel each warpgroup has 64 queries and all that belongs to
 them.
 
-    stages    of the first kernel: a tile of queries is wanted first by s and last by dk, almost two
-              tiles later. Two stages
-              would leave no time to fill one again; for a third there is room because a quarter of
-              the keys and values, which are all read again for each tile, is kept in registers
-    order     of the second kernel: dq of a tile, then s and dp of the next one. So keys are done
-              with early, and there is
-              time to fill their two stages, and the only one of values, while the other products
-              run
+    stages    of the first kernel: s needs a tile of queries first and dk last, almost two tiles
+              later. Two stages would leave no time to fill one again. There is room for a third
+              because a quarter of the keys and values, which each tile reads again, is kept in
+              registers
+    order     of the second kernel: dq of a tile, then s and dp of the next one. So the keys of a
+              stage are free early, and there is time to fill their two stages, and the only one of
+              values, while the other products run
 
 Determinism: each sum is one thread's, in the order of the tiles. Blocks with most to do begin
 first.
@@ -36,9 +34,9 @@ The floor: 14 Sq Sk D operations (half of it if causal) at the speed of the tens
 TFLOP/s at the power limit of an H200. Shared memory is read for as long: a product of 64 x 64 x 16
 reads 4 KB in the 32 clocks it takes.
 
-lse and mean come from attention_grad_prepare in backward_sm90.py, which explains both, the
-masks and lengths. What a tile has beyond the lengths both warpgroups clear, each before it
-multiplies: zeros that are there already do no harm.
+lse and mean come from attention_grad_prepare in backward_sm90.py, which also explains masks and
+lengths. Both warpgroups clear the rows of a tile beyond the lengths, each before it multiplies:
+clearing them twice does no harm.
 
 Source: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024.
 """

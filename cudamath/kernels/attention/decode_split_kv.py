@@ -1,37 +1,34 @@
-"""Attention of a few queries to many keys: decoding with a cache of keys and values (compute
-capability 8.0 on).
+"""Attention of a few queries to many keys: decoding with a cache of keys and values, on
+compute capability 8.0 and later.
 
 The idea. When a model generates text, each step has one query per head and as many keys as tokens
 so far. Every key and value is read for a handful of multiply-adds: memory bandwidth is the limit,
 so the whole device must be reading all the time.
 
-    split keys        the keys of a head are dealt out to several blocks, and to the four warps of
-                      each, so that every
-                      multiprocessor has work even for one sequence; parts are merged by their
-                      (maximum, sum) as in softmax
+    split keys        the keys of a head are split over several blocks, and over the four warps of
+                      each, so that every multiprocessor has work even for one sequence; parts are
+                      merged by their (maximum, sum) as in softmax
     grouped queries   all queries that share keys are columns of one product: up to 16 for the price
                       of 8 or 16
     mma.sync          transposed, s^T = k q^T and o^T = v^T p^T: keys fill the 16 rows of an
-                      instruction, and the few queries
-                      its 8 columns. Ordinary arithmetic would need 16 instructions for each 16
-                      bytes that arrive, and be slower than memory from four queries on
+                      instruction, and the few queries its 8 columns. Ordinary arithmetic would need
+                      16 instructions for each 16 bytes that arrive, and be slower than memory from
+                      four queries on
     queues            a warp issues the loads of its keys and values several steps ahead, into a
-                      queue of its own in shared
-                      memory: some 100 KiB are in flight to each multiprocessor, and no warp ever
-                      waits for another one. On 9.0 one lane loads whole boxes by TMA; before, all
-                      lanes use cp.async
+                      queue of its own in shared memory: some 100 KiB are in flight to each
+                      multiprocessor, and warps do not wait for each other. On compute capability
+                      9.0 one lane loads whole boxes by TMA; on others all lanes use cp.async
     swizzled rows     boxes of 64 columns are stored as lib/tma_pipeline.py says, so that ldmatrix
-                      reads eight rows of one 16-byte
-                      chunk from all banks; of keys as they are, of values transposed on the way
-    lazy maximum      sums are rescaled only when a score exceeds the maximum noted so far by more
-                      than 2^8: in most steps
-                      no lane asks another one for anything
+                      reads eight rows of one 16-byte chunk from all banks; of keys as they are, of
+                      values transposed on the way
+    lazy maximum      sums are rescaled only when a score exceeds the maximum so far by more than
+                      2^8: in most steps lanes exchange nothing
 
     attention_decode         y and lse, or with several splits their parts (unnormalised sums,
                              maximum and total)
     attention_decode_merge   y and lse from the parts, in a fixed order
 
-The floor: keys and values read once, 4 Sk D bytes per head that has some.
+The floor: keys and values read once, 4 Sk D bytes per head of keys.
 
 Source: Dao et al., "Flash-Decoding for long-context inference", 2023.
 
@@ -51,9 +48,16 @@ import functools
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
+from ...core.layout import Layout
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
+from ..lib.integers import blocks
 from ..ptx import sm90 as ptx
 from ..ptx.sm80 import (
     any_lane,
@@ -84,6 +88,7 @@ from ..ptx.sm80 import (
     transpose_tile,
 )
 from .forward_sm90 import GROWTH, HIDDEN, LN2, base_of, bounds
+from .problem import Operands, Problem
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
@@ -117,15 +122,15 @@ class Kind(NamedTuple):
         return WARPS * self.stages * 4 * STEP * self.depth + tma_pipeline.ALIGNMENT
 
 
-def queues(hopper: bool, size: int) -> tuple[bool, int, int]:
-    """How `size` bytes of keys and values come: by TMA?, blocks on a multiprocessor, bytes of
-    shared memory that these share.
+def queues(sm90: bool, size: int) -> tuple[bool, int, int]:
+    """How `size` bytes of keys and values are loaded: whether by TMA, blocks on a multiprocessor,
+    bytes of shared memory that these share.
 
-    On 9.0, as measured on an H200 (4,096 keys of 8 heads of 128): few bytes come soonest by TMA
-    (12.5 us for one sequence), very many by cp.async (64 sequences: 238 us, by TMA 262), and in
-    between one block that has all the room is best (16: 64 us; two blocks 70, by TMA 76).
+    Measured on an H200 (4,096 keys of 8 heads of 128): TMA is fastest for few bytes (12.5 us for
+    one sequence), cp.async for very many (64 sequences: 238 us, by TMA 262), and in between one
+    block that has all the shared memory (16: 64 us; two blocks 70, by TMA 76).
     """
-    if not hopper:
+    if not sm90:
         return False, 2, 128 << 10
     return size < TMA_BELOW, 1 if TMA_BELOW <= size < 2 * TMA_BELOW else 2, 192 << 10
 
@@ -567,3 +572,50 @@ def attention_decode_merge(kind: str, early: bool) -> Any:
                 store(y, lse, row, columns, i32(4 * chunk), v0, v1, v2, v3, base, total)
 
     return attention_decode_merge
+
+
+# -------------------- planner
+
+
+def plan(p: Problem) -> Plan:
+    """Plan of y and lse: parts of the keys, and where there are several, their merger."""
+    q = p.q
+    tma, resident, room = queues(p.capability[0] == 9, p.k.nbytes + p.v.nbytes)
+    splits = splits_of(p.batch * p.shares, p.keys, resident * p.multiprocessors)
+    kind = Kind(
+        p.number,
+        p.columns,
+        blocks(p.repeats * p.rows, 8),
+        p.causal and p.rows > 1,
+        p.limited,
+        splits > 1,
+        stages_of(p.columns, room // resident),
+        tma,
+    )
+    lines, single = p.batch * p.heads * p.rows, np.dtype(np.float32)
+    operands = Operands()  # copies nothing: see dispatch.py
+    both = [
+        operands.map(Input(i), x, STEP) if tma else operands.array(Input(i), x)
+        for i, x in ((1, p.k), (2, p.v))
+    ]
+    results = (Temp(0), Temp(1)) if splits > 1 else (Output(0).flat, Output(1).flat)
+    numbers = (p.shares, p.repeats, p.rows, p.depth, p.keys, splits)
+    arguments = [
+        operands.array(Input(0), q),
+        *both,
+        *p.both_lengths(),
+        *results,
+        *map(np.int32, numbers),
+        p.factors[0],
+    ]
+    grid = p.batch * p.shares * splits
+    steps = [Launch(attention_decode(kind), grid, THREADS, arguments, kind.shared)]
+    temps: list[Layout] = []
+    if splits > 1:
+        sizes = (splits * lines * p.depth, splits * lines * 2)
+        temps = [q.like((size,), single) for size in sizes]
+        parts = [Temp(0), Temp(1), Output(0).flat, Output(1).flat]
+        merge = attention_decode_merge(kind.kind, tma)
+        numbers_of_parts = [np.int32(splits), np.int32(p.depth)]
+        steps.append(Launch(merge, lines, MERGE_THREADS, [*parts, *numbers_of_parts], early=tma))
+    return Plan([q.like(), q.like(q.shape[:3], single)], steps, temps)

@@ -6,26 +6,24 @@ take, so everything is about doing the two at once:
 
     a producer warp               issues TMA loads of tiles of q, k and v; two stages of k and v are
                                   in flight (lib/tma_pipeline.py)
-    2 or 3 consumer warpgroups    64 queries each. s comes out of wgmma in registers, and p goes
-                                  back into wgmma as its A
+    2 or 3 consumer warpgroups    64 queries each. wgmma leaves s in registers, and reads p as its A
                                   operand *from* registers: rounded to 16 bits, a result's registers
-                                  are an operand's.
+                                  are an operand's
     scores one step ahead         s(j + 1) = q k(j + 1)^T and o += p(j) v(j) are issued together;
-                                  the softmax of s(j + 1)
-                                  runs while the second is still being multiplied
+                                  the softmax of s(j + 1) runs while the second product is in flight
     lazy rescaling                o is multiplied by exp(m - m') only when a row's maximum has grown
-                                  by more than 2^8: below
-                                  that the weights stay small enough for 16 bits, and the sum is
-                                  taken with the same base
-    persistent blocks             a block's next queries are loaded while these are worked on
+                                  by more than 2^8: below that the weights stay small enough for 16
+                                  bits, and the sum is taken with the same base
+    persistent blocks             a block's next queries are loaded while the present ones are in
+                                  work
     masks                         are read where they lie, two columns at once, and applied to the
                                   scores in registers
 
-With a causal mask, tiles late in the sequence have most to do. Rows that do not fill a tile come
-first, where there is least; a warpgroup without rows looks at one tile of keys only. Tiles are
-sorted from heavy to light, and a block that is done takes the next one by a counter in memory, so
-that all end at about the same time (dealing them out in advance was a tenth slower); heads are
-taken in groups whose keys and values fit into the L2 cache together.
+With a causal mask, tiles late in the sequence have most work. Rows that do not fill a tile come
+first, where there is least; a warpgroup without rows reads one tile of keys only. Tiles are sorted
+from long to short, and a block takes the next one by a counter in memory, so that all blocks end at
+about the same time (a fixed assignment was a tenth slower). Heads are taken in groups whose keys
+and values fit into the L2 cache together.
 
 Rows of 16-bit numbers, D a multiple of 8 up to 256: TMA fills the rest of 64, 128, 192 or 256
 columns with zeros, and queries and keys beyond the ends as well. Exponents are those of 2: exp(x) =
@@ -35,17 +33,17 @@ The floor: 4 Sq Sk D operations (half of it if causal) at the speed of the tenso
 TFLOP/s at the power limit of an H200, and one exponential per score: 16 per clock and
 multiprocessor, which at D = 64 take as long as the products.
 
-What is measured is in benchmarks/results (rows attention_*). What the compiler has to be told:
+Measurements are in benchmarks/results (rows attention_*). Two things the compiler does not find out
+by itself:
 
-    uniform control          what the producer notes is shuffled (`uniform`) so that the compiler
-                             sees that a warp agrees on it:
-                             descriptors and loop counters are then computed once per warp, beside
-                             the arithmetic: an eighth of the inner loop's instructions (which are
-                             what limits D = 64: 13 % more of them cost 10 %)
+    uniform control          the values that the producer notes are shuffled (`uniform`), so that
+                             the compiler knows them to be uniform across a warp. It then computes
+                             descriptors and loop counters once per warp, beside the arithmetic: an
+                             eighth of the inner loop's instructions (which are the limit at D = 64:
+                             13 % more of them cost 10 %)
     exponentials first       the compiler moves arithmetic across waits, and had put the
-                             exponentials behind the wait for the
-                             other product; a branch that is never taken, on their sum, keeps them
-                             where they are written
+                             exponentials behind the wait for the other product. A branch on their
+                             sum, which is never taken, keeps them where they are written
 
 Sources: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024.
 """
@@ -56,9 +54,15 @@ import functools
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ..compiler.decorators import FULL, device
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
+from ..lib.integers import blocks
 from ..ptx import sm90 as ptx
 from ..ptx.sm80 import (
     any_lane,
@@ -83,6 +87,7 @@ from ..ptx.sm80 import (
     unpack_bf16,
     unpack_f16,
 )
+from .problem import Operands, Problem
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
@@ -743,3 +748,45 @@ def attention_wgmma(tile: Tile) -> Any:
                 row, head, count, present = read_note(i32(notes + 32 * turn))
 
     return attention_wgmma
+
+
+# -------------------- planner
+
+
+def plan(p: Problem) -> Plan:
+    """Plan of y and lse."""
+    q, columns, (arguments, _) = p.q, p.columns, p.optional
+    mask = "" if p.mask is None else str(p.mask.dtype)
+    tile = Tile(p.number, max(64, columns), columns != p.depth, p.causal, False, p.limited, mask)
+    tile = tile._replace(tail=not p.limited and p.keys % tile.keys != 0)
+    operands = Operands()
+    boxes = (q, tile.queries), (p.k, tile.keys), (p.v, tile.keys)
+    maps = [operands.map(Input(i), x, rows) for i, (x, rows) in enumerate(boxes)]
+    tiles = blocks(p.rows, tile.queries)
+    counter = Input(0)  # no kernel reads it
+    if tile.uneven:
+        counter = Temp(len(operands.temps))
+        operands.temps.append(q.like((1,), np.dtype(np.int32)))
+        operands.steps.append(Launch(attention_begin, 1, 1, [counter]))
+    numbers = [p.heads, p.repeats, p.rows, p.depth, p.keys, tiles, p.heads_together]
+    heads = p.batch * p.heads
+    launch = Launch(
+        attention_wgmma(tile),
+        min(p.multiprocessors, tiles * heads),
+        tile.threads,
+        [
+            *maps,
+            Output(0),
+            Output(1).flat,
+            counter,
+            arguments[0],
+            *p.both_lengths(),
+            *map(np.int32, numbers),
+            p.factors[0],
+            np.float32(1 / p.scale),
+            np.int32(heads),
+        ],
+        tile.shared,
+    )
+    lse = q.like(q.shape[:3], np.dtype(np.float32))
+    return Plan([q.like(), lse], [*operands.steps, launch], operands.temps)

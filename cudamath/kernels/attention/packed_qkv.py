@@ -3,22 +3,21 @@ them.
 
     qkv (B, S, 3, H, D) -> y (B, S, H, D)          g (B, S, H, D) -> dqkv (B, S, 3, H, D)
 
-The kernels are those of dispatch.py, which take rows of any strides: they read a third of qkv each
-and write where the next matrix product wants to read. With separate arrays, taking qkv apart,
+The kernels of dispatch.py take rows of any strides: they read a third of qkv each and write in the
+layout that the next matrix product reads. With separate arrays, taking qkv apart,
 moving the heads and putting the gradients together again moves 14 arrays of y's size, as much as
 everything else that a block of a language model does with attention's operands.
 """
 
-import dataclasses
-from typing import Any
-
-from ...core.dispatch.arguments import ArrayArg, Input, Output, TensorMap
+from ...core.dispatch.arguments import ArrayArg, Input, Output
 from ...core.dispatch.plan import Plan
-from ...core.dispatch.steps import Launch
+from ...core.dispatch.steps import with_arrays
 from ...core.layout import Layout
-from . import dispatch
+from ..lib.versions import choose
+from .dispatch import BACKWARD, FORWARD
+from .problem import Problem
 
-Place = tuple[ArrayArg, Layout]  # an argument of the plan, and how dispatch.py is to see it
+Place = tuple[ArrayArg, Layout]  # an argument of the plan, and its layout for dispatch.py
 
 
 def _parts(argument: ArrayArg, packed: Layout, heads: int) -> list[Place]:
@@ -47,61 +46,41 @@ def _heads(argument: ArrayArg, x: Layout, heads: int) -> Place:
     return argument.view(shape, strides), x.view(shape, strides)
 
 
-def _moved(arg: Any, inputs: list[Place], outputs: list[Place]) -> Any:
-    """An argument of attention's plan, whose inputs and outputs now lie elsewhere."""
-    if isinstance(arg, TensorMap):
-        return dataclasses.replace(arg, array=_moved(arg.array, inputs, outputs))
-    if not isinstance(arg, ArrayArg) or arg.kind == "t":
+def _replace(arg: ArrayArg, inputs: list[Place], outputs: list[Place]) -> ArrayArg:
+    """An array of attention's plan, as a part of the packed one."""
+    if arg.kind == "t":
         return arg
     place, layout = (inputs if arg.kind == "x" else outputs)[arg.index]
     if arg.flattened:
         if not layout.contiguous:
             raise AssertionError(
-                f"self_attention: attention's kernels want {arg} without gaps, it lies as {layout}"
+                f"self_attention: attention's kernels need {arg} without gaps, it lies as {layout}"
             )
         return place.view((layout.size,))
     if arg.shape is None:
         return place
     if arg.kind == "y":
         raise AssertionError(
-            f"self_attention: attention's kernels want {arg} to lie in a way of its own, it lies "
-            f"as {layout}"
+            f"self_attention: attention's kernels need {arg} in a layout of its own, it lies as "
+            f"{layout}"
         )
     return place.view(arg.shape, arg.strides, arg.dtype, arg.offset)
 
 
-def _plan(plan: Plan, made: list[Layout], inputs: list[Place], outputs: list[Place]) -> Plan:
-    steps = []
-    for step in plan.steps:
-        if not isinstance(step, Launch):
-            raise AssertionError(f"self_attention: wants launches alone, got {step}")
-        args = [_moved(arg, inputs, outputs) for arg in step.args]
-        steps.append(step.with_args(args))
-    return Plan(made, steps, plan.temps)
-
-
-def _version(q: Layout, k: Layout, scale: float) -> str:
-    if not dispatch.suits_mma(q, k):
-        return "plain"
-    return dispatch.suits_wgmma(q) if dispatch.suits_exponents(q, k, scale) else "mma"
+def _plan(plan: Plan, results: list[Layout], inputs: list[Place], outputs: list[Place]) -> Plan:
+    steps = with_arrays(plan.steps, lambda arg: _replace(arg, inputs, outputs))
+    return Plan(results, steps, plan.temps, plan.why)
 
 
 def self_attention(
     qkv: Layout, *, heads: int, causal: bool, scale: float, version: str | None = None
 ) -> Plan:
-    """Planner: qkv (B, S, 3 H D) -> y (B, S, H D), lse (B, H, S). version: "plain", "mma" or
-    "wgmma"."""
+    """Planner: qkv (B, S, 3 H D) -> y (B, S, H D), lse (B, H, S). version: a name of
+    `dispatch.FORWARD`."""
     places = _parts(Input(0), qkv, heads)
-    q, k, v = (layout for _, layout in places)
-    plan = dispatch.attention(
-        q,
-        k,
-        v,
-        causal=causal,
-        scale=scale,
-        dropping=False,
-        version=version or _version(q, k, scale),
-    )
+    layouts = [layout for _, layout in places]
+    problem = Problem(*layouts, None, None, None, None, causal, scale, False, packed=True)
+    plan = choose("self_attention", FORWARD, problem, version)
     y, lse = qkv.like((*qkv.shape[:2], qkv.shape[2] // 3)), plan.outputs[1]
     return _plan(plan, [y, lse], places, [_heads(Output(0), y, heads), (Output(1), lse)])
 
@@ -117,15 +96,12 @@ def self_attention_grad(
     scale: float,
     version: str | None = None,
 ) -> Plan:
-    """Planner: g, y (B, S, H D), qkv (B, S, 3 H D), lse (B, H, S) -> dqkv (B, S, 3 H D)."""
+    """Planner: g, y (B, S, H D), qkv (B, S, 3 H D), lse (B, H, S) -> dqkv (B, S, 3 H D). version: a
+    name of `dispatch.BACKWARD`."""
     parts = _parts(Input(1), qkv, heads)
-    q, k, v = (layout for _, layout in parts)
     places = [_heads(Input(0), g, heads), *parts, _heads(Input(2), y, heads), (Input(3), lse)]
-    plan = dispatch.attention_grad(
-        *[layout for _, layout in places],
-        causal=causal,
-        scale=scale,
-        dropping=False,
-        version=version or _version(q, k, scale),
-    )
+    gradient, *layouts, _, logarithms = (layout for _, layout in places)
+    none = (None, None, None, None)
+    problem = Problem(*layouts, *none, causal, scale, False, gradient, logarithms, packed=True)
+    plan = choose("self_attention_grad", BACKWARD, problem, version)
     return _plan(plan, [qkv.like()], places, _parts(Output(0), qkv.like(), heads))

@@ -1,7 +1,8 @@
-"""Rotary embedding: pairs of numbers turned by an angle that depends on the position.
+"""Rotary embedding: pairs of numbers, rotated by an angle that depends on the position.
 
-    y_a = x_a cos - x_b sin,   y_b = x_a sin + x_b cos            the gradient: the same with the
-                               angle negated
+    y_a = x_a cos - x_b sin,   y_b = x_a sin + x_b cos
+
+The gradient is the same with the angle negated.
 
 One version, `rotary`: a thread a pair, which it reads and writes once; threads of a warp take
 neighbouring pairs, so that both halves of a row are read in whole lines. Tables are small and stay

@@ -4,12 +4,13 @@ computed again.
 The idea. Softmax needs a row's maximum and sum before its first weight is known; but both can be
 kept *so far*:
 
-    m' = max(m, max of the new scores)     l' = l exp(m - m') + sum exp(s - m')     o' = o exp(m -
-                                           m') + exp(s - m') v
+    m' = max(m, max of the new scores)
+    l' = l exp(m - m') + sum exp(s - m')
+    o' = o exp(m - m') + exp(s - m') v
 
 so keys and values pass by once, a tile at a time, and no row of scores is ever whole (Milakov &
-Gimelshein, 2018). What is kept for the gradients is lse = m + log l: p = exp(s - lse) is then
-computed again, tile by tile.
+Gimelshein, 2018). The gradients need lse = m + log l alone: they compute p = exp(s - lse) again,
+tile by tile.
 
 A block owns a tile of queries (of keys in `attention_grad_keys`) and walks over the tiles of the
 other side. SIDE x SIDE threads share the tile of scores: thread (y, x) holds rows y, y + SIDE, ...
@@ -17,15 +18,14 @@ and columns x, x + SIDE, ..., PER of each. Both factors pass through shared memo
 the depth at a time, so a thread does PER^2 multiply-adds for 2 PER numbers read. Weights go through
 shared memory to meet the values, PER * SIDE columns at a time.
 
-    attention_plain            y and lse                                  2 products, 4 Sq Sk D
-                               operations
+    attention_plain            y and lse: 2 products, 4 Sq Sk D operations
     attention_mean             sum over the depth of g y, one thread per row
-    attention_grad_queries     dq: a tile of queries, all keys            3 products
+    attention_grad_queries     dq: a tile of queries, all keys; 3 products
     attention_grad_keys        dk and dv: a tile of keys, all queries of the heads that share them;
                                4 products
 
-Everything is summed by one thread in a fixed order, so there is nothing to be undetermined. The
-price of two gradient kernels is that scores and their gradients are computed twice: 7 products
+Each sum is taken by one thread in a fixed order, so results are reproducible bit for bit. The price
+of two gradient kernels is that scores and their gradients are computed twice: 7 products
 instead of 5.
 
 The floor is 2 operations a multiply-add at the speed of the float32 (float64) units: 60 TFLOP/s on
@@ -40,15 +40,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
+from ...core.layout import Layout
 from ..compiler.decorators import bounded, device
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
+from ..lib.integers import blocks
 from ..lib.philox import beginning, philox
+from .problem import Problem
 
 SIDE = 4 if SIMULATOR else 16  # threads along each side of a tile
 THREADS = SIDE * SIDE
 LANES = 4  # weights that one Philox block decides
+MEAN_THREADS = 128
 
 
 class Kind(NamedTuple):
@@ -603,3 +610,75 @@ def attention_grad_keys(kind: Kind) -> Any:
                             dv[batch, shared, j, d] = store(out_v[(slab * PER + r) * PER + c])
 
     return attention_grad_keys
+
+
+# -------------------- planners
+
+
+def kind_of(p: Problem) -> Kind:
+    """What kernels are compiled for."""
+    return Kind(
+        p.q.dtype,
+        p.depth,
+        p.v.shape[3],
+        None if p.mask is None else p.mask.dtype,
+        p.query_lengths is not None,
+        p.key_lengths is not None,
+        p.causal,
+        p.dropping,
+        p.cell is not None,
+    )
+
+
+def outputs(p: Problem) -> list[Layout]:
+    """y and lse."""
+    q = p.q
+    return [q.like((*q.shape[:3], p.v.shape[3])), q.like(q.shape[:3], compute_dtype(q.dtype))]
+
+
+def scale_and_dropout(p: Problem) -> list[Any]:
+    """The last arguments of all kernels."""
+    return [compute_dtype(p.q.dtype).type(p.scale), *p.optional[1]]
+
+
+def mean_launch(lse: Layout, dtype: np.dtype, mean: ArrayArg) -> Launch:
+    """The launch of attention_mean: for each query the mean of its gradient, weighted by y."""
+    grid = blocks(lse.size, MEAN_THREADS)
+    return Launch(attention_mean(dtype), grid, MEAN_THREADS, [Input(0), Input(4), mean])
+
+
+def forward(p: Problem) -> Plan:
+    """Plan of y and lse."""
+    kind = kind_of(p)
+    arguments = [Input(0), Input(1), Input(2), *p.optional[0], Output(0), Output(1)]
+    launch = Launch(
+        attention_plain(kind),
+        blocks(p.rows, kind.tile) * p.batch * p.heads,
+        (SIDE, SIDE),
+        [*arguments, *scale_and_dropout(p)],
+    )
+    return Plan(outputs(p), [launch])
+
+
+def backward(p: Problem) -> Plan:
+    """Plan of dq, dk and dv."""
+    kind, mean, after = kind_of(p), Temp(0), scale_and_dropout(p)
+    if p.lse is None:
+        raise AssertionError("attention_grad: no lse")
+    before = [Input(0), Input(1), Input(2), Input(3), Input(5), mean, *p.optional[0]]
+    steps = [
+        mean_launch(p.lse, p.q.dtype, mean),
+        Launch(
+            attention_grad_queries(kind),
+            blocks(p.rows, kind.tile) * p.batch * p.heads,
+            (SIDE, SIDE),
+            [*before, Output(0), *after],
+        ),
+        Launch(
+            attention_grad_keys(kind),
+            blocks(p.keys, kind.tile) * p.batch * p.shares,
+            (SIDE, SIDE),
+            [*before, Output(1), Output(2), *after],
+        ),
+    ]
+    return Plan([p.q.like(), p.k.like(), p.v.like()], steps, [p.lse.like()])

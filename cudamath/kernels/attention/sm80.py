@@ -1,11 +1,10 @@
-"""Attention of 16-bit numbers by mma.sync (compute capability 8.0 on): everything that
-simt.py can do, on tensor cores: masks, dropout, lengths, any depth that is a multiple of
-8.
+"""Attention of 16-bit numbers by mma.sync, on compute capability 8.0 and later: masks, dropout,
+lengths, any depth that is a multiple of 8.
 
-The idea is that of simt.py; the products are made otherwise. A block of four warps owns
-64 rows, 16 per warp, and walks over tiles of the other side. Tiles come by cp.async into shared
-memory as rows whose 16-byte chunks are permuted (chunk c of row r lies at c xor r % 8), so that
-ldmatrix, which reads eight rows of one chunk at a time, hits all banks.
+The idea is that of simt.py, on tensor cores. A block of four warps owns 64 rows, 16 per warp, and
+walks over tiles of the other side. Tiles come by cp.async into shared memory as rows whose 16-byte
+chunks are permuted (chunk c of row r lies at c xor r % 8), so that ldmatrix, which reads eight rows
+of one chunk at a time, hits all banks.
 
     scores       s = own rows x other rows, both contiguous along the depth: ldmatrix gives both
                  fragments as they are
@@ -13,18 +12,18 @@ ldmatrix, which reads eight rows of one chunk at a time, hits all banks.
                  operand: no memory between
     sums         weights x other rows, now summed over the rows: ldmatrix transposes on the way
 
-    attention_mma                own q; others k, v:   y, lse
+    attention_mma                own q; others k, v: y, lse
     attention_grad_mma_queries   own q, g; others k, v: dq += ds k
     attention_grad_mma_keys      own k, v; others q, g: dv += p g, dk += ds q (for depths beyond 128
-                                 one of the two at a time:
-                                 registers)
+                                 one of the two at a time: registers)
 
 While scores are computed the next tile of values is in flight, and the next keys while values are
 multiplied. Sums are taken by one warp in a fixed order.
 
 The floor: 4 Sq Sk D operations (gradients 14: scores and slopes are made twice) at the speed of
-mma.sync, which on an H200 is about 60 % of wgmma's. These kernels stay below it: each 512 bytes
-that ldmatrix reads serve two instructions only, so shared memory is as busy as the tensor cores.
+mma.sync, which on an H200 is about 60 % of that of wgmma. These kernels stay below it: each 512
+bytes that ldmatrix reads serve two instructions only, so shared memory is as busy as the tensor
+cores.
 
 Source: Dao, "FlashAttention-2", 2023.
 """
@@ -35,10 +34,14 @@ import functools
 import math
 from typing import Any
 
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline  # the alignment of swizzled tiles
+from ..lib.integers import blocks
 from ..ptx.sm80 import (
     copy_16_or_zero,
     copy_commit,
@@ -53,7 +56,8 @@ from ..ptx.sm80 import (
     shuffle_xor_float,
     store_global,
 )
-from .simt import Kind, steps
+from .problem import Operands, Problem
+from .simt import Kind, kind_of, mean_launch, outputs, scale_and_dropout, steps
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
@@ -640,3 +644,55 @@ def attention_grad_mma_keys(kind: Kind, wanted: str) -> Any:
             store(out_v, at, dv.strides[2], line, keys, columns, f32(1), f32(1), lane)
 
     return attention_grad_mma_keys
+
+
+# -------------------- planners
+
+
+def forward(p: Problem) -> Plan:
+    """Plan of y and lse."""
+    kind, operands = kind_of(p), Operands()
+    arrays = [operands.array(Input(i), x) for i, x in enumerate((p.q, p.k, p.v))]
+    launch = Launch(
+        attention_mma(kind),
+        blocks(p.rows, OWN) * p.batch * p.heads,
+        THREADS,
+        [*arrays, *p.optional[0], Output(0), Output(1), *scale_and_dropout(p)],
+        shared_bytes(kind, False),
+    )
+    return Plan(outputs(p), [*operands.steps, launch], operands.temps)
+
+
+def backward(p: Problem) -> Plan:
+    """Plan of dq, dk and dv."""
+    if p.g is None or p.lse is None:
+        raise AssertionError("attention_grad: no gradient")
+    kind, operands, after = kind_of(p), Operands(), scale_and_dropout(p)
+    arrays = [operands.array(Input(i), x) for i, x in enumerate((p.g, p.q, p.k, p.v))]
+    mean, nbytes = Temp(len(operands.temps)), shared_bytes(kind, True)
+    before = [*arrays, Input(5), mean, *p.optional[0]]
+    launches = [
+        mean_launch(p.lse, p.q.dtype, mean),
+        Launch(
+            attention_grad_mma_queries(kind),
+            blocks(p.rows, OWN) * p.batch * p.heads,
+            THREADS,
+            [*before, Output(0), *after],
+            nbytes,
+        ),
+    ]
+    for gradients in ("both",) if p.depth <= DEEP else ("dk", "dv"):
+        launches.append(
+            Launch(
+                attention_grad_mma_keys(kind, gradients),
+                blocks(p.keys, OWN) * p.batch * p.shares,
+                THREADS,
+                [*before, Output(1), Output(2), *after],
+                nbytes,
+            )
+        )
+    return Plan(
+        [p.q.like(), p.k.like(), p.v.like()],
+        [*operands.steps, *launches],
+        [*operands.temps, p.lse.like()],
+    )

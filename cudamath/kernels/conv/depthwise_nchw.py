@@ -1,33 +1,32 @@
-"""Depthwise convolution: every channel has a filter of its own, so there is nothing to share but
-the pixels.
+"""Depthwise convolution of images in C order: every channel has a filter of its own, so only pixels
+can be shared.
 
-    forward          y[n, c, p, q]  = sum over r, s of w[c, r, s] * x[n, c, p * stride + r - top, q
-                     * stride + s - left]
+    forward          y[n, c, p, q]  = sum over r, s of w[c, r, s] * x[n, c, p * stride + r - top,
+                                      q * stride + s - left]
     input gradient   dx[n, c, h, w] = sum over r, s of w[c, r, s] * dy[n, c, (h + top - r) / stride,
-                     (w + left - s) / stride],
-                     of those r and s for which these are integers
+                                      (w + left - s) / stride], of those r and s for which these are
+                                      integers
     weight gradient  dw[c, r, s]    = sum over n, p, q of dy[n, c, p, q] * x[n, c, p * stride + r -
-                     top, ...]
+                                      top, ...]
 
-The first two are one: with the filter turned round (R - 1 - r for r) and before = R - 1 - top, an
-input gradient reads row (h - before + r) / stride. So a *scheme* with two factors says both:
-results lie `down` rows apart, what they read is spread `up` rows apart, and result p meets row (p *
-down - before + r) / up at tap r where that is an integer.
+The first two are one: with the filter reversed (R - 1 - r for r) and before = R - 1 - top, an input
+gradient reads row (h - before + r) / stride. So a *scheme* with two factors describes both: results
+lie `down` rows apart, their inputs are spread `up` rows apart, and result p meets row (p * down -
+before + r) / up at tap r where that is an integer.
 
 The floor is bytes(x) + bytes(y): an image of 4 bytes a pixel and a filter of 7 x 7 take 98
 operations a pixel, which are 2/3 of that time on an H200, one of 3 x 3 takes 1/8. A thread for each
-result (``direct``, fprop_simt.py) reads 9 or 49 numbers for it, with padding to be recognised at
-each. Here:
+result (direct.py) reads 9 or 49 numbers for it, and has to recognise padding at each. Here:
 
 1. A block loads part of an image (or several small images) into shared memory, with a frame of
-   zeros where there is padding: nothing has to be recognised after that.
+   zeros where there is padding: no bounds are checked after that.
 2. A thread makes a *strip* of HIGH x (4 or 8) results in registers. It walks down the rows below
-   them; a row is a few 16-byte reads, and every number read meets all taps and results that it
-   belongs to. All these places are constants of the kernel: the steps of a strip are straight code.
+   them. A row is a few 16-byte reads, and every number is multiplied for all its taps and results.
+   All these places are constants of the kernel: the steps of a strip are straight code.
 
-The weight gradient turns the strip round: the numbers dy are held, and R * S sums grow while the
-rows pass. A block adds up one channel of its share of the images; what its threads have is added in
-a fixed order, then what the blocks have (``sum_partials`` of wgrad_simt.py): the same bits every
+The weight gradient reverses the roles: a thread holds the numbers dy, and R * S sums grow while the
+rows pass. A block adds up one channel of its share of the images. The sums of its threads are added
+in a fixed order, then those of the blocks (``sum_partials`` of wgrad_simt.py): the same bits every
 time.
 
 Measured (row conv_f32_depthwise_7x7_forward):
@@ -60,10 +59,11 @@ from ..lib.block_reduce import group_sum
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
+from .bias import add_bias
 from .geometry import numbers
+from .problem import Lengths, Problem
 from .wgrad_simt import sum_partials
 
-Pair = tuple[int, int]
 THREADS = 128
 WARPS = THREADS // WARP
 HIGH = 4  # rows of a strip
@@ -71,7 +71,6 @@ FETCHED = 4  # accesses that a thread has in flight while it fills shared memory
 ROOM = 6144  # numbers in shared memory
 ACROSS = 128  # columns of results that a tile has at most
 ENOUGH_BLOCKS = 2048  # images are shared between blocks until there are about that many
-TAPS = 7  # of each axis at most
 
 
 class Axis(NamedTuple):
@@ -108,8 +107,8 @@ class Axis(NamedTuple):
 
 
 class Scheme(NamedTuple):
-    """Both axes, and what follows: rows are read from `first`, `height` of them, and columns from
-    `left`, a multiple of 4, `vectors` times 4 of them."""
+    """Both axes, and the rows and columns that a strip reads: `height` rows from `first`, and
+    `vectors` times 4 columns from `left`, a multiple of 4."""
 
     rows: Axis
     columns: Axis
@@ -134,8 +133,8 @@ class Scheme(NamedTuple):
 def scheme(
     taps: tuple[int, int], up: tuple[int, int], down: tuple[int, int], before: tuple[int, int]
 ) -> Scheme:
-    """Of these numbers for rows and columns; strips are as wide as keeps what they read aligned to
-    4 numbers."""
+    """The scheme of these numbers for rows and columns. Strips are as wide as is needed to read
+    aligned groups of 4 numbers."""
     rows, columns = (
         Axis(taps[i], up[i], down[i], before[i], wide) for i, wide in enumerate((HIGH, 4 * up[1]))
     )
@@ -206,10 +205,10 @@ def straight(how: Scheme, arguments: str, term: str, C: Any) -> Any:
     """Device function (slab, at, pitch, v, <arguments>) that walks down the rows below a strip,
     written out: loops of which most steps meet nothing are not unrolled.
 
-    at: place of the first row's first number; v: room for a row. term: what is done where result
-    `n` of the strip meets tap `t` at number `k` of the row. It is written once, for the results and
-    taps of one row each, which begin at n0 and t0 (i64: Numba would compile a function anew for
-    every literal that it is called with)."""
+    at: place of the first row's first number; v: registers for a row. term: the statement where
+    result `n` of the strip meets tap `t` at number `k` of the row. It is written once, for the
+    results and taps of one row each, which begin at n0 and t0 (i64: Numba would compile a function
+    anew for every literal argument)."""
     body = [
         "    " + term.format(n=f"n0 + {j}", t=f"t0 + {s}", k=k)
         for k in range(4 * how.vectors)
@@ -458,40 +457,11 @@ def conv2d_depthwise_weight(dtype: np.dtype, how: Scheme, reads: int, reads_dy: 
 # -------------------- planners
 
 
-def serves(
-    weight: tuple[int, ...], outputs: int, channels: int, stride: Pair, dilation: Pair
-) -> bool:
-    """Whether this file's kernels do these: one filter per channel, of up to 7 x 7, at every pixel
-    or every second."""
-    return (
-        weight[1] == 1
-        and outputs == channels
-        and max(weight[2:]) <= TAPS
-        and max(stride) <= 2
-        and max(dilation) == 1
-    )
-
-
-def read_as(
-    out: Layout,
-    first: Layout,
-    weight: Layout,
-    turned: bool,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
-) -> tuple[tuple[int, ...], Pair, Pair, tuple[int, ...]] | None:
-    """A forward convolution of `first`, or turned an input gradient, as the sum in the header: the
-    arguments of `scheme`. None: not in this file's reach."""
-    if not (
-        out.size
-        and first.size
-        and serves(weight.shape, out.shape[1], first.shape[1], stride, dilation)
-    ):
-        return None
-    taps = weight.shape[2:]
-    if turned:
+def read_as(problem: Problem) -> tuple[Lengths, Lengths, Lengths, Lengths]:
+    """A forward convolution, or an input gradient with its filters reversed, as the sum in the
+    header: the arguments of `scheme`."""
+    taps, stride, padding = problem.taps, problem.stride, problem.padding
+    if problem.kind == "input":
         return taps, stride, (1, 1), (taps[0] - 1 - padding[0], taps[1] - 1 - padding[2])
     return taps, (1, 1), stride, padding[::2]
 
@@ -554,8 +524,10 @@ def tiles(how: Scheme, planes: int, P: int, Q: int, reads: int) -> Tiles:
     )
 
 
-def _sum(out: Layout, operands: list[Layout], how: Scheme, turned: bool) -> Plan:
-    """The plan of `how` on images, filters and, if there is one, bias."""
+def _sum(problem: Problem, operands: tuple[Layout, ...]) -> Plan:
+    """The plan of a forward convolution or input gradient; operands: images, filters and, if the
+    kernel adds it, the bias."""
+    out, how, reverse = problem.out, scheme(*read_as(problem)), problem.kind == "input"
     plan = Turned(out, *operands, last=False)
     (images, channels, H, W), (P, Q) = operands[0].shape, out.shape[2:]
     planes, reads = images * channels, access(W)
@@ -571,7 +543,7 @@ def _sum(out: Layout, operands: list[Layout], how: Scheme, turned: bool) -> Plan
                 w,
                 *(bias or [w]),
                 plan.target.flat,
-                *numbers(bool(bias), turned, channels, planes, H, W, P, Q, *cut),
+                *numbers(bool(bias), reverse, channels, planes, H, W, P, Q, *cut),
             ],
             shared=cut.shared * compute_dtype(out.dtype).itemsize,
         )
@@ -579,44 +551,21 @@ def _sum(out: Layout, operands: list[Layout], how: Scheme, turned: bool) -> Plan
     return plan.plan()
 
 
-def conv2d(
-    out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, **where: Any
-) -> Plan | None:
-    """x (N, C, H, W), weight (C, 1, R, S), bias (C,) -> out (N, C, P, Q); None: not in this file's
-    reach."""
-    found = read_as(out, x, weight, False, **where)
-    return (
-        None
-        if found is None
-        else _sum(out, [x, weight] if bias is None else [x, weight, bias], scheme(*found), False)
-    )
+def forward(problem: Problem) -> Plan:
+    """x (N, C, H, W), weight (C, 1, R, S), bias (C,) -> y (N, C, P, Q)."""
+    return _sum(problem, problem.inputs)
 
 
-def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, **where: Any) -> Plan | None:
-    """grad (N, C, P, Q), weight (C, 1, R, S) -> out (N, C, H, W)."""
-    found = read_as(out, grad, weight, True, **where)
-    return None if found is None else _sum(out, [grad, weight], scheme(*found), True)
+def input_gradient(problem: Problem) -> Plan | None:
+    """y (N, C, P, Q), weight (C, 1, R, S), bias (C,) -> x (N, C, H, W)."""
+    return add_bias(_sum(problem, problem.operands), problem)
 
 
-def conv2d_weight_grad(
-    out: Layout,
-    grad: Layout,
-    x: Layout,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
-) -> Plan | None:
-    """grad (N, C, P, Q), x (N, C, H, W) -> out (C, 1, R, S)."""
+def weight_gradient(problem: Problem) -> Plan:
+    """y (N, C, P, Q), x (N, C, H, W) -> weight (C, 1, R, S)."""
+    grad, x, out = problem.y, problem.x, problem.weight
     (images, channels, H, W), (P, Q) = x.shape, grad.shape[2:]
-    if not (
-        out.size
-        and x.size
-        and grad.size
-        and serves(out.shape, grad.shape[1], channels, stride, dilation)
-    ):
-        return None
-    how, reads = scheme(out.shape[2:], (1, 1), stride, padding[::2]), access(W)
+    how, reads = scheme(*read_as(problem)), access(W)
     plan = Turned(out, grad, x, last=False)
     cut = tiles(how, images, P, Q, reads)
     count = blocks(images, cut.count) * cut.tiles_down * cut.tiles_across

@@ -1,10 +1,10 @@
 """Depthwise convolution of images channels last, and its input gradient: strips of results, two
 channels per thread.
 
-What is computed, and what a scheme, a strip and its reach are, tells depthwise_nchw.py. Channels
-last, neighbouring threads have neighbouring channels: a warp reads 64 channels of a pixel by one
-access of whole lines, wherever the pixel is, so nothing has to be brought into shared memory first;
-what strips beside and below each other read twice comes from the L1 cache. A thread keeps its
+depthwise_nchw.py explains the sums, and what a scheme, a strip and its reach are. Channels last,
+neighbouring threads have neighbouring channels: a warp reads 64 channels of a pixel by one access
+of whole lines, wherever the pixel is, so nothing goes through shared memory. Strips beside and
+below each other read some pixels twice, which then come from the L1 cache. A thread keeps its
 channels' filters in registers and makes several strips below each other.
 
 The floor is bytes(x) + bytes(y). A strip of 4 x 4 results reads 6 x 6 pixels for 3 x 3 taps and 10
@@ -21,7 +21,7 @@ import numpy as np
 from ...core.dispatch.arguments import Input
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
+from ...runtime.device import multiprocessors
 from ..compiler.decorators import bounded, device
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
@@ -29,15 +29,17 @@ from ..copy.channels_last import Turned
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
-from .depthwise_nchw import HIGH, THREADS, Axis, Pair, Scheme, read_as
+from .bias import add_bias
+from .depthwise_nchw import HIGH, THREADS, Axis, Scheme, read_as
 from .geometry import numbers
+from .problem import Lengths, Problem
 
 WIDE = 4  # columns of a strip
 FEW = 16  # taps up to which a thread has registers for two channels
-ENOUGH_THREADS = 132 * 2048  # strips are put together in threads while there are so many
+ENOUGH_THREADS = 2048  # of a multiprocessor: threads take more strips while there are so many
 
 
-def scheme(taps: Pair, up: Pair, down: Pair, before: Pair) -> Scheme:
+def scheme(taps: Lengths, up: Lengths, down: Lengths, before: Lengths) -> Scheme:
     """Of these numbers for rows and columns."""
     rows, columns = (
         Axis(taps[i], up[i], down[i], before[i], wide) for i, wide in enumerate((HIGH, WIDE))
@@ -170,21 +172,24 @@ def conv2d_depthwise_last(dtype: np.dtype, how: Scheme, width: int) -> Any:
     return conv2d_depthwise_last
 
 
-def _sum(out: Layout, operands: list[Layout], how: Scheme, turned: bool) -> Plan | None:
-    """The plan of `how` on images, filters and, if there is one, bias."""
-    (images, channels, H, W), (P, Q) = operands[0].shape, out.shape[2:]
+def _sum(problem: Problem, biased: bool) -> Plan | None:
+    """The plan of a forward convolution or input gradient; biased: whether the kernel adds the
+    bias. None: there are too many threads."""
+    out, how, reverse = problem.out, scheme(*read_as(problem)), problem.kind == "input"
+    images, channels, H, W = problem.operands[0].shape
+    P, Q = out.shape[2:]
     width = (
         2 if channels % 2 == 0 and how.rows.taps * how.columns.taps <= FEW and not SIMULATOR else 1
     )
-    biased = len(operands) > 2
     rows, strips_across = blocks(P, HIGH), blocks(Q, WIDE)
     across = images * strips_across * (channels // width)
-    each = max(1, min(rows, across * rows // ENOUGH_THREADS))
+    enough = ENOUGH_THREADS * multiprocessors(problem.device)
+    each = max(1, min(rows, across * rows // enough))
     strips_down = blocks(rows, each)
     count = across * strips_down
     if count >= 1 << 31:
         return None
-    plan = Turned(out, *operands[:2])
+    plan = Turned(out, *problem.operands)
     x, w = plan.operands
     w = w.view(
         (channels * how.rows.taps * how.columns.taps,)
@@ -195,12 +200,12 @@ def _sum(out: Layout, operands: list[Layout], how: Scheme, turned: bool) -> Plan
             blocks(count, THREADS),
             THREADS,
             [
-                x.view((operands[0].size,)),
+                x.view((problem.operands[0].size,)),
                 w,
                 Input(2) if biased else w,
                 plan.target.view((out.size,)),
                 *numbers(
-                    biased, turned, count, channels, H, W, P, Q, strips_down, strips_across, each
+                    biased, reverse, count, channels, H, W, P, Q, strips_down, strips_across, each
                 ),
             ],
         )
@@ -208,20 +213,11 @@ def _sum(out: Layout, operands: list[Layout], how: Scheme, turned: bool) -> Plan
     return plan.plan()
 
 
-def conv2d(
-    out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, **where: Any
-) -> Plan | None:
-    """x (N, C, H, W), weight (C, 1, R, S), bias (C,) -> out (N, C, P, Q); None: not in this file's
-    reach."""
-    found = read_as(out, x, weight, False, **where)
-    return (
-        None
-        if found is None
-        else _sum(out, [x, weight] if bias is None else [x, weight, bias], scheme(*found), False)
-    )
+def forward(problem: Problem) -> Plan | None:
+    """x (N, C, H, W), weight (C, 1, R, S), bias (C,) -> y (N, C, P, Q)."""
+    return _sum(problem, problem.bias is not None)
 
 
-def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, **where: Any) -> Plan | None:
-    """grad (N, C, P, Q), weight (C, 1, R, S) -> out (N, C, H, W)."""
-    found = read_as(out, grad, weight, True, **where)
-    return None if found is None else _sum(out, [grad, weight], scheme(*found), True)
+def input_gradient(problem: Problem) -> Plan | None:
+    """y (N, C, P, Q), weight (C, 1, R, S), bias (C,) -> x (N, C, H, W)."""
+    return add_bias(_sum(problem, False), problem)

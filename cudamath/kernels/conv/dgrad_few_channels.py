@@ -1,20 +1,20 @@
 """The gradient of images of few channels, by the strips of depthwise_nchw.py: the red, green and
 blue of a first layer.
 
-    dx[n, c, h, w] = sum over m, r, s of w[m, c, r, s] * dy[n, m, p, q]     with p * stride + r -
-        top = h   (columns alike)
+    dx[n, c, h, w] = sum over m, r, s of w[m, c, r, s] * dy[n, m, p, q]
+                     with p * stride + r - top = h   (columns alike)
 
-A matrix product of fprop_simt.py's kind has a row for each channel, 3 of its tile's 32, and a
+A matrix product like that of fprop_simt.py has a row for each channel, 3 of its tile's 32, and a
 launch for each residue of a stride. Here a thread has a strip of HIGH x (4 or 8) pixels of *all*
 channels in registers, 96 sums for three. A block brings a tile of some planes m of dy, with its
-frame of zeros, into shared memory, and their filters, the channels of a tap beside each other, so
-that one access of 16 bytes has them; then each thread walks down the rows of dy below its strip. Of
-7 x 7 taps and a stride of 2 that is 54 accesses of shared memory, most of which read the same for
-all threads, for 1,176 multiply-adds, none of which meets a zero that it need not.
+frame of zeros, into shared memory, and their filters with the channels of a tap side by side, so
+that one access of 16 bytes reads them. Then each thread walks down the rows of dy below its strip.
+For 7 x 7 taps and a stride of 2 that is 54 accesses of shared memory, most of which read the same
+address in all threads, for 1,176 multiply-adds, none of them with an avoidable zero.
 
 The floor is 2 * N * K * P * Q * C * R * S operations at the rate of plain arithmetic: 0.25 ms for
 ResNet-50's first layer and 64 images on an H200, where this takes 0.68 and cuDNN 0.97. Images
-channels last are turned on the way in, 16-bit numbers are summed in float32.
+channels last are copied to C order first; 16-bit numbers are summed in float32.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ import numpy as np
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
-from ...core.layout import Layout
 from ..compiler.decorators import bounded, device
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import cuda, types
@@ -35,21 +34,22 @@ from ..copy.channels_last import Turned
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import writer
+from .bias import add_bias
 from .depthwise_nchw import (
     HIGH,
     ROOM,
-    TAPS,
     THREADS,
-    Pair,
     Scheme,
     access,
     divide,
     filler,
     four,
     inverse,
+    read_as,
     scheme,
 )
 from .geometry import numbers
+from .problem import Problem
 
 MOST = 4  # channels: of a tap, one access of shared memory
 SUMS = (
@@ -77,7 +77,7 @@ class Tiles(NamedTuple):
 
 
 def tiles(how: Scheme, planes: int, P: int, Q: int, reads: int) -> Tiles:
-    """The fewest tiles; of these the widest, whose rows are read in long runs."""
+    """The fewest tiles; of these the widest, which read rows in long runs."""
     wide, strips_down, strips_across = (
         how.columns.wide,
         blocks(P, HIGH),
@@ -246,44 +246,14 @@ def conv2d_few_input(dtype: np.dtype, how: Scheme, channels: int, reads: int, wr
     return conv2d_few_input
 
 
-def serves(
-    weight: tuple[int, ...], itemsize: int, groups: int, stride: Pair, dilation: Pair
-) -> bool:
-    """Whether this file's kernel does filters (K, C, R, S): up to 4 channels, 7 x 7 taps, at every
-    pixel or every second."""
-    return (
-        itemsize <= 4
-        and groups == 1
-        and 0 < weight[1] <= MOST
-        and max(weight[2:]) <= TAPS
-        and max(stride) <= 2
-        and max(dilation) == 1
-    )
+# -------------------- planner
 
 
-def conv2d_input_grad(
-    out: Layout,
-    grad: Layout,
-    weight: Layout,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
-    groups: int,
-) -> Plan | None:
-    """grad (N, K, P, Q), weight (K, C, R, S) -> out (N, C, H, W); None: not in this file's
-    reach."""
-    if not (
-        out.size
-        and grad.size
-        and weight.size
-        and serves(weight.shape, out.itemsize, groups, stride, dilation)
-    ):
-        return None
+def input_gradient(problem: Problem) -> Plan | None:
+    """y (N, K, P, Q), weight (K, C, R, S), bias (C,) -> x (N, C, H, W)."""
+    grad, weight, out = problem.y, problem.weight, problem.x
     (_, channels, *taps), (images, planes, H, W), (P, Q) = weight.shape, grad.shape, out.shape[2:]
-    how = scheme(
-        (taps[0], taps[1]), stride, (1, 1), (taps[0] - 1 - padding[0], taps[1] - 1 - padding[2])
-    )
+    how = scheme(*read_as(problem))
     cut = tiles(how, planes, P, Q, access(W))
     needed = cut.count * (cut.rows * cut.pitch + MOST * taps[0] * taps[1])
     plan = Turned(out, grad, weight, last=False)
@@ -297,4 +267,4 @@ def conv2d_input_grad(
             shared=needed * compute_dtype(out.dtype).itemsize,
         )
     )
-    return plan.plan()
+    return add_bias(plan.plan(), problem)

@@ -1,20 +1,19 @@
 """The input gradient of a convolution, which is the transposed convolution: every output adds its
 filter to the input.
 
-    dx[c, h] = sum over m and r of w[m, c, r] * dy[m, p]     with p * stride + r * dilation -
-        padding = h   (columns alike)
+    dx[c, h] = sum over m and r of w[m, c, r] * dy[m, p]
+               with p * stride + r * dilation - padding = h   (columns alike)
 
 With a stride, input row h meets only those taps r for which h + padding - r * dilation is a
-multiple of the stride. Versions:
+multiple of the stride. Two planners:
 
-``conv2d_input_direct``  a thread per element of dx, or a few: they find the first tap that meets an
-output along each axis
-                         and how many follow, and share these. One launch, whatever the stride, for
-                         images and volumes, with a bias: the right one where there is little to do,
-                         and for few channels.
-``implicit_gemm``        the rows (and columns) of one residue form a convolution of their own, with
-                         every stride-th tap and no
-                         stride at all: one product each, by the tiles of fprop_simt.py.
+``direct``          ``conv2d_input_direct``: one thread for each element of dx, or a few. A thread
+                    finds along each axis the first tap that meets an output, and how many follow.
+                    It is one launch for any stride, for images and volumes, with a bias: the right
+                    one where there is little to do, and for few channels.
+``input_gradient``  the rows (and columns) of one residue form a convolution of their own, with
+                    every stride-th tap and no stride: one product for each, by the tiles of
+                    fprop_simt.py.
 """
 
 import functools
@@ -24,33 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.arguments import ArrayArg, Output
+from ...core.dispatch.arguments import Output
 from ...core.dispatch.plan import Plan
-from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
 from ..compiler.lazy_numba import cuda, types
-from ..copy.channels_last import lies_last
 from ..copy.strided import fill_part, whole
 from ..lib.codec import codec
-from ..lib.integers import blocks
 from ..lib.strided_index import index_walker
-from . import fprop_simt
-from .direct import sum_of_lanes, sum_of_taps
-from .fprop_simt import tap_sum, tiles_pay
-from .geometry import Sources, View, grouped, residues
-
-ONCE = (
-    1 << 23
-    # multiply-adds up to which one launch of `conv2d_input_direct` is sooner done than several
-    # products
-)
-ONCE_LAST = (
-    1 << 21
-    # the same of images channels last: neighbouring threads read far apart, and fewer launches are
-    # saved
-)
-ONCE_ALONE = 1 << 18  # the same beside a single product, or beside cuDNN
-TAPS = 1 << 10  # and those of a single result
+from .direct import conv2d_direct, launch, sum_of_lanes, sum_of_taps
+from .fprop_simt import append_launches
+from .geometry import Sources, View, fits, grouped, residues, walks
+from .problem import Problem, is_small, meeting_taps, tiles_pay
 
 
 @functools.cache
@@ -152,87 +134,59 @@ def conv2d_input_direct(dtype: np.dtype, large: bool) -> Any:
 # -------------------- planners
 
 
-def direct(
-    dtype: np.dtype,
-    dy: View,
-    w: View,
-    bias: ArrayArg | None,
-    dx: View,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-) -> Launch:
-    """The launch of `conv2d_input_direct`. stride, dilation, and padding in front: along planes (of
-    volumes), rows, columns."""
-    steps: list[int] = []
-    for s, front, d in [(1, 0, 1)] * (3 - len(stride)) + list(
-        zip(stride, padding, dilation, strict=True)
+def direct(problem: Problem) -> Plan:
+    """y (N, G*M, P, Q), weight (G*M, C, R, S), bias (G*C,) -> x (N, G*C, H, W) by one launch;
+    volumes alike."""
+    if not problem.x.size:
+        return Plan([problem.x], [])
+    sources = Sources(*problem.inputs)
+    (y, y_layout), (w, w_layout), *bias = sources.operands
+    stride, dilation, padding = problem.stride, problem.dilation, problem.padding[::2]
+    steps: list[int] = []  # along planes (of volumes), rows, columns
+    for step, apart, before in [(1, 1, 0)] * (3 - len(stride)) + list(
+        zip(stride, dilation, padding, strict=True)
     ):
-        common = math.gcd(s, d)
-        steps += [front, s, d, s // common, d // common]
-    taps = math.prod([blocks(n, s) for n, s in zip(w.shape[3:], stride, strict=True)])
-    return fprop_simt.direct(conv2d_input_direct, dtype, dy, w, bias, dx, w.shape[1], taps, steps)
-
-
-def little(
-    size: int,
-    weight: tuple[int, ...],
-    stride: tuple[int, ...],
-    single: bool = False,
-    last: bool = False,
-) -> bool:
-    """Whether an input gradient of `size` elements is sooner done by one launch of
-    `conv2d_input_direct`. single: beside one launch of another kernel, as it is where there is no
-    stride. last: of images channels last."""
-    taps = weight[0] * math.prod([blocks(n, s) for n, s in zip(weight[2:], stride, strict=True)])
-    return taps <= TAPS and size * taps <= (
-        ONCE_ALONE if single or max(stride) == 1 else ONCE_LAST if last else ONCE
+        common = math.gcd(step, apart)
+        steps += [before, step, apart, step // common, apart // common]
+    sources.steps.append(
+        launch(
+            conv2d_input_direct,
+            problem.dtype,
+            grouped(y, y_layout, problem.groups, 1),
+            grouped(w, w_layout, problem.groups, 0),
+            bias[0][0] if bias else None,
+            grouped(Output(0), problem.x, problem.groups, 1),
+            problem.group_outputs,
+            meeting_taps(problem),
+            steps,
+        )
     )
+    return Plan([problem.x], sources.steps, sources.temps)
 
 
-def conv2d_input_grad(
-    out: Layout,
-    grad: Layout,
-    weight: Layout,
-    bias: Layout | None = None,
-    *,
-    stride: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-    groups: int,
-    version: str | None = None,
-    splits: int | None = None,
-) -> Plan:
-    """grad (N, G*M, P, Q), weight (G*M, C, R, S), bias (G*C,) -> out (N, G*C, H, W). Versions and
-    splits as conv2d."""
-    if not out.size:
-        return Plan([out], [])
-    sources = Sources(*([grad, weight] if bias is None else [grad, weight, bias]))
-    (g_arg, grad), (w_arg, weight), *rest = sources.found
-    added = rest[0][0] if rest else None
-    dy, w = grouped(g_arg, grad, groups, 1), grouped(w_arg, weight, groups, 0)
+def input_gradient(problem: Problem, splits: int | None = None, tiles: bool | None = None) -> Plan:
+    """y (N, G*M, P, Q), weight (G*M, C, R, S), bias (G*C,) -> x (N, G*C, H, W) by a product for
+    each residue. splits: as in fprop_simt.py. tiles: whether all products, or none, are computed in
+    tiles; by default those for which tiles pay."""
+    out, groups = problem.x, problem.groups
+    sources = Sources(*problem.inputs)
+    (y_argument, y_layout), (w_argument, w_layout), *rest = sources.operands
+    bias = rest[0][0] if rest else None
+    dy = grouped(y_argument, y_layout, groups, 1)
+    w = grouped(w_argument, w_layout, groups, 0)
     dx = grouped(Output(0), out, groups, 1)
-    each = (weight.shape[0] // groups, *weight.shape[1:])
-    worth = tiles_pay(weight.shape[1], math.prod(each) // math.prod(stride), out.size)
-    last = lies_last(grad) and not grad.contiguous
-    if (
-        version == "direct"
-        or version is None
-        and (not worth or little(out.size, each, stride, last=last))
-    ):
-        sources.steps.append(direct(grad.dtype, dy, w, added, dx, stride, padding[::2], dilation))
-        return Plan([out], sources.steps, sources.temps)
-    kernel, size = weight.shape[2:], out.shape[2:]
+    kernel, size = problem.taps, out.shape[2:]
+    stride, padding, dilation = problem.stride, problem.padding, problem.dilation
     axes = [residues(kernel[i], size[i], stride[i], padding[2 * i], dilation[i]) for i in (0, 1)]
     products = [*itertools.product(*axes)]
     met = [product for product in products if all(range(kernel[i])[product[i][2]] for i in (0, 1))]
-    if added is None and len(met) < len(products):
+    if bias is None and len(met) < len(products):
         sources.steps += fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None)
         products = met
     for (top, height, r, rows), (left, width, s, columns) in products:
         ws = w.strides  # (G, M, C, R, S) read as (G, C, M, R', S')
         part = View(
-            w_arg,
+            w_argument,
             (groups, w.shape[2], w.shape[1], len(range(kernel[0])[r]), len(range(kernel[1])[s])),
             (ws[0], ws[2], ws[1], r.step * ws[3], s.step * ws[4]),
             r.start * ws[3] + s.start * ws[4],
@@ -244,5 +198,36 @@ def conv2d_input_grad(
             (*ds[:3], stride[0] * ds[3], stride[1] * ds[4]),
             top * ds[3] + left * ds[4],
         )
-        tap_sum(sources, grad.dtype, dy, part, added, target, rows, columns, version, splits)
+        if tiles or tiles is None and _in_tiles(problem.itemsize, dy, part, target):
+            append_launches(sources, problem.dtype, dy, part, bias, target, rows, columns, splits)
+        else:
+            sources.steps.append(
+                launch(
+                    conv2d_direct,
+                    problem.dtype,
+                    dy,
+                    part,
+                    bias,
+                    target,
+                    part.shape[2],
+                    part.shape[3] * part.shape[4],
+                    walks(rows, columns),
+                )
+            )
     return Plan([out], sources.steps, sources.temps)
+
+
+def _in_tiles(itemsize: int, images: View, filters: View, target: View) -> bool:
+    """Whether tiles can compute a product, and pay."""
+    count, groups, outputs, height, width = target.shape
+    terms, positions = math.prod(filters.shape[2:]), count * height * width
+    results = positions * groups * outputs
+    return bool(
+        terms
+        and groups <= 65535
+        and positions < 1 << 30
+        and terms * outputs * groups < 1 << 30
+        and fits(images, itemsize)
+        and tiles_pay(outputs, terms, results)
+        and not is_small(terms, results * terms)
+    )

@@ -1,16 +1,16 @@
 """The gradient of images of few channels on tensor cores: the red, green and blue of a first layer,
 in 16-bit numbers.
 
-    dx[n, c, h, w] = sum over m, r, s of w[m, c, r, s] * dy[n, m, p, q]     with p * stride + r -
-        top = h   (columns alike)
+    dx[n, c, h, w] = sum over m, r, s of w[m, c, r, s] * dy[n, m, p, q]
+                     with p * stride + r - top = h   (columns alike)
 
 A product on tensor cores has 64 rows at least, and three channels would fill three. So 4 x 4 pixels
-of dx are made one, of 16 times the channels:
+of dx become one, of 16 times the channels:
 
     z[n, (4 a + b) C + c, i, j] = dx[n, c, 4 i + a, 4 j + b]
 
-Row i of z meets row p of dy at tap r = 4 i + a + top - p * stride. Of all four a these are
-neighbouring rows of dy, which move on by 4 / stride from one row of z to the next: a convolution of
+Row i of z meets row p of dy at tap r = 4 i + a + top - p * stride. For all four a these are
+neighbouring rows of dy, which advance by 4 / stride from one row of z to the next: a convolution of
 dy, without the residues of a stride. Its tap t is row p = i * 4 / stride + t - back, of the filters
 
     f[(4 a + b) C + c, m, t, u] = w[m, c, r, s],     r = a + top + back * stride - t * stride,
@@ -24,9 +24,9 @@ dy, without the residues of a stride. Its tap t is row p = i * 4 / stride + t - 
 
 Three launches: ``fold_filters`` writes f, the forward kernel of fprop_dgrad_sm90.py (before compute
 capability 9.0 of fprop_dgrad_sm80.py) makes z, ``unfold_images`` puts its numbers where they
-belong. Of 7 x 7 taps of three channels, 37 % of what is multiplied is no zero: 48 of 64 rows, 49
-taps of 4 pixels each in 5 x 5 of 16. Zeros times an infinity of dy are NaN: an infinity reaches all
-pixels of the 4 x 4 that it reaches one of.
+belong. For 7 x 7 taps of three channels, 37 % of the factors are not zero: 48 of 64 rows, 49 taps
+of 4 pixels each in 5 x 5 of 16. Zeros times an infinity of dy are NaN: an infinity reaches all
+pixels of a 4 x 4 square if it reaches one.
 
 The floor is memory: read dy, write dx. On an H200, ResNet-50's first layer, 64 images channels
 last, bfloat16: 113 us, 238 by fprop_dgrad_sm80.py (dgrad_few_channels.py 844, cuDNN 931, PyTorch
@@ -45,19 +45,17 @@ import numpy as np
 from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
-from ...runtime.device import capability
 from ..compiler.lazy_numba import SIMULATOR, cuda
 from ..copy.channels_last import Turned, as_last, lies_last
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..lib.plan_edit import moved
+from ..lib.plan_edit import renumber
 from ..lib.vector_io import reader, writer
 from . import fprop_dgrad_sm80, fprop_dgrad_sm90
+from .bias import add_bias
+from .problem import Problem
 
-Pair = tuple[int, int]
 FOLD = 4  # pixels along each axis that become one
-MOST = 4  # channels: 64 of the folded images
 FILTERS, ACROSS = 64, 64  # threads of a block: along the planes of dy, and along a row of z
 
 
@@ -154,49 +152,22 @@ def access(channels: int, columns: int, last: bool) -> int:
     return 1 if SIMULATOR else next(n for n in (8, 4, 2, 1) if row % n == 0 and run % n == 0)
 
 
-def able(out: Layout, weight: tuple[int, ...], groups: int, stride: Pair, dilation: Pair) -> bool:
-    """Whether this file does filters (K, C, R, S): 16-bit images of up to 4 channels, strides of 1,
-    2 and 4."""
-    return (
-        out.itemsize == 2
-        and groups == 1
-        and 0 < weight[1] <= MOST
-        and all(FOLD % n == 0 for n in stride)
-        and max(dilation) == 1
-    )
+# -------------------- planner
 
 
-def serves(out: Layout, weight: tuple[int, ...], groups: int, stride: Pair, dilation: Pair) -> bool:
-    """Whether this device's tensor cores do, too."""
-    return able(out, weight, groups, stride, dilation) and any(
-        module.serves(out.dtype, capability(out.device), weight[0])
-        for module in (fprop_dgrad_sm90, fprop_dgrad_sm80)
-    )
+def convolution_inside(problem: Problem) -> Plan | None:
+    """The forward convolution on tensor cores."""
+    newest = problem.capability[0] == 9
+    return (fprop_dgrad_sm90 if newest else fprop_dgrad_sm80).forward(problem)
 
 
-def conv2d_input_grad(
-    out: Layout,
-    grad: Layout,
-    weight: Layout,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
-    groups: int,
-    convolve: Callable[..., Plan | None] | None = None,
+def input_gradient(
+    problem: Problem, convolve: Callable[[Problem], Plan | None] = convolution_inside
 ) -> Plan | None:
-    """grad (N, K, P, Q), weight (K, C, R, S) -> out (N, C, H, W); None: not in this file's reach.
-    convolve: the planner of the convolution inside, by default one on tensor cores."""
-    if not (
-        out.size
-        and grad.size
-        and weight.size
-        and (convolve or able(out, weight.shape, groups, stride, dilation))
-    ):
-        return None
-    if convolve is None:
-        best = fprop_dgrad_sm90.serves(out.dtype, capability(out.device), weight.shape[0])
-        convolve = fprop_dgrad_sm90.conv2d if best else fprop_dgrad_sm80.conv2d
+    """y (N, K, P, Q), weight (K, C, R, S), bias (C,) -> x (N, C, H, W). convolve: the planner of
+    the convolution inside; None where it has none."""
+    out, grad, weight = problem.x, problem.y, problem.weight
+    stride, padding = problem.stride, problem.padding
     (images, channels, height, columns), planes = out.shape, weight.shape[0]
     down, right = [axis(weight.shape[2 + i], stride[i], padding[2 * i]) for i in (0, 1)]
     tall, wide = blocks(height, FOLD), blocks(columns, FOLD)
@@ -205,14 +176,9 @@ def conv2d_input_grad(
         as_last(out, (images, outputs, tall, wide)),
         as_last(weight, (outputs, planes, down.taps, right.taps)),
     )
+    before = (down.back, 0, right.back, 0)
     inner = convolve(
-        folded,
-        grad,
-        filters,
-        stride=(down.step, right.step),
-        padding=(down.back, 0, right.back, 0),
-        dilation=(1, 1),
-        groups=1,
+        Problem("forward", grad, filters, folded, stride=(down.step, right.step), padding=before)
     )
     if inner is None:
         return None
@@ -236,7 +202,7 @@ def conv2d_input_grad(
                 right.taps,
             ],
         ),
-        *moved(inner, places),
+        *renumber(inner.steps, places),
         Launch(
             unfold_images(out.dtype, channels, width, plan.last),
             images * tall,
@@ -244,4 +210,4 @@ def conv2d_input_grad(
             [z.view((folded.size,)), plan.target.view((out.size,)), tall, wide, height, columns],
         ),
     ]
-    return plan.plan()
+    return add_bias(plan.plan(), problem)

@@ -1,22 +1,30 @@
-"""Convolution by a thread per result, or a few: one launch, and a right one where there is little
-to do.
+"""Convolution by one thread for each result, or a few threads: one launch, and the right one where
+there is little to do.
 
-A result is the sum over a box of taps: columns x rows x planes x channels. Which taps lie within
-the images is found once for each axis, so that nothing is asked within the sum, and several loads
-are under way: a thread takes one tap after another, and within it channel after channel. Where
-there are few results, several threads share one: its channels, or if these are few, its taps; what
-they have is added in a fixed order. The input gradient (dgrad_simt.py) is the same sum over another
-box.
+A result is the sum over a box of taps: columns x rows x planes x channels. A thread finds for each
+axis once which taps lie within the images, so the loop of the sum has no bounds checks and keeps
+several loads in flight. It takes one tap after another, and channel after channel within a tap.
+Where there are few results, several threads share one: they share its channels or, if channels are
+few, its taps. Their partial sums are added in a fixed order. The input gradient (dgrad_simt.py) is
+the same sum over another box.
 """
 
 import functools
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ...core.dispatch.arguments import ArrayArg, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ..compiler.lazy_numba import cuda, types
 from ..lib.codec import codec
+from ..lib.integers import blocks
 from ..lib.strided_index import index_walker
+from .geometry import Sources, View, Walk, grouped, numbers, walks
+from .problem import Problem
 
 # of a block: results side by side (threadIdx.x), and those that share the channels (y) and the taps
 # (z) of one
@@ -25,8 +33,8 @@ THREADS = 256
 
 @functools.cache
 def sum_of_taps(dtype: np.dtype, large: bool) -> Any:
-    """Device function: what a thread of several has of a sum over columns, rows, planes and
-    channels. large: 64-bit places."""
+    """Device function: one thread's part of a sum over columns, rows, planes and channels. large:
+    64-bit places."""
     load, _, C = codec(dtype)
     signed, unsigned, place = (
         (types.int64 if large else types.int32),
@@ -56,8 +64,8 @@ def sum_of_taps(dtype: np.dtype, large: bool) -> Any:
         """x, w: memory as a line; at_x, at_w: where the first product's factors lie; then how many
         there are and how far apart.
 
-        A tap is found by divisions; along its channels, a product costs two loads and nothing is
-        asked."""
+        A tap is found by divisions; along its channels, a product costs two loads and no
+        comparison."""
         total, first, apart = C(0), cuda.threadIdx.y, cuda.blockDim.y
         share = signed(unsigned(channels - first + apart - 1) // unsigned(apart))
         for k in range(cuda.threadIdx.z, columns * rows * planes, cuda.blockDim.z):
@@ -87,8 +95,7 @@ def sum_of_taps(dtype: np.dtype, large: bool) -> Any:
 
 @cuda.jit(device=True)
 def taps_inside(at, apart, taps, size):
-    """Of taps at `at`, at + apart, ...: the first within 0 <= place < size, and how many there
-    are."""
+    """Of taps at `at`, at + apart, ...: the first within 0 <= place < size, and their number."""
     first, last = 0, taps
     while first < last and (at + first * apart < 0 or at + first * apart >= size):
         first += 1
@@ -99,8 +106,8 @@ def taps_inside(at, apart, taps, size):
 
 @functools.cache
 def sum_of_lanes(C: Any) -> Any:
-    """Device function: the sum of what the threads of a result have, in a fixed order; that of
-    places y = z = 0 gets it."""
+    """Device function: the sum over the threads of a result, in a fixed order. The thread with y =
+    z = 0 gets it."""
 
     @cuda.jit(device=True)
     def sum_of_lanes(total):
@@ -195,3 +202,95 @@ def conv2d_direct(dtype: np.dtype, large: bool) -> Any:
             y[n, g, m, o, p, q] = store(total)
 
     return conv2d_direct
+
+
+# -------------------- planners
+
+MOST_LANES = 16
+#: Threads of the device, 512 to a multiprocessor, from which on results are not shared: each thread
+#: has to find its place, in some 700 instructions.
+ENOUGH_THREADS = 1 << 16
+LEAST_PRODUCTS = 4  # of a lane
+
+
+def lanes_for(results: int, channels: int, taps: int) -> tuple[int, int]:
+    """How many threads share the channels of a result, and its taps: enough to fill the device, if
+    each has enough products. Channels come first, as long as each thread has some in a row: they
+    are walked in a simple loop, which begins anew at every tap."""
+    across = along = 1
+    while across * along < MOST_LANES and across * along * results < ENOUGH_THREADS:
+        if channels >= 2 * LEAST_PRODUCTS * across:
+            across *= 2
+        elif taps >= 2 * along and channels * taps >= 2 * LEAST_PRODUCTS * across * along:
+            along *= 2
+        else:
+            break
+    return across, along
+
+
+def launch(
+    kernel: Callable,
+    dtype: np.dtype,
+    x: View,
+    w: View,
+    bias: ArrayArg | None,
+    y: View,
+    channels: int,
+    taps: int,
+    steps: Sequence[int],
+) -> Launch:
+    """The launch of `conv2d_direct`, or of a kernel with the same arguments (`kernel` is its
+    factory), of `channels` x `taps` products a result. steps: its last arguments."""
+    results = math.prod(y.shape)
+    across, along = lanes_for(results, channels, taps)
+    wide = THREADS // (across * along)
+    large = (
+        max(x.span(dtype.itemsize), w.span(dtype.itemsize), results + THREADS, *map(abs, steps))
+        >= 1 << 30
+    )
+    return Launch(
+        kernel(dtype, large),
+        blocks(results, wide),
+        (wide, across, along),
+        [
+            x.volumes(),
+            w.volumes(),
+            x.line(dtype.itemsize),
+            w.line(dtype.itemsize),
+            w.argument.view((1,), (dtype.itemsize,)) if bias is None else bias,  # not read
+            y.volumes(),
+            *numbers(bias is not None, *steps),
+        ],
+    )
+
+
+def walks_of(problem: Problem) -> list[Walk]:
+    """Along the axes of the images or volumes."""
+    return [
+        Walk(-before, step, apart)
+        for before, step, apart in zip(
+            problem.padding[::2], problem.stride, problem.dilation, strict=True
+        )
+    ]
+
+
+def forward(problem: Problem) -> Plan:
+    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,) -> y (N, G*M, P, Q); volumes alike."""
+    if not problem.y.size:
+        return Plan([problem.y], [])
+    sources = Sources(*problem.inputs)
+    (x, x_layout), (w, w_layout), *bias = sources.operands
+    sources.steps.append(
+        launch(
+            conv2d_direct,
+            problem.dtype,
+            grouped(x, x_layout, problem.groups, 1),
+            grouped(w, w_layout, problem.groups, 0),
+            bias[0][0] if bias else None,
+            grouped(Output(0), problem.y, problem.groups, 1),
+            problem.group_channels,
+            math.prod(problem.taps),
+            walks(*walks_of(problem)),
+        )
+    )
+    return Plan([problem.y], sources.steps, sources.temps)

@@ -1,58 +1,54 @@
-"""Convolution: which of its versions runs when. The kernels: direct.py, fprop_simt.py,
-dgrad_simt.py, fprop_dgrad_sm80.py, fprop_dgrad_sm90.py; cuDNN: here.
+"""Convolution of images and its two gradients: the versions of each, and the choice among them.
 
-A convolution and its two gradients are one sum of products, read three ways (fprop_simt.py's
-header). Versions:
+A convolution and its gradients are one sum of products, read in three ways (fprop_simt.py). Each
+has a table of versions below: FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT. The methods behind their
+names:
 
-``direct``, ``weight_direct``       a few threads per output, one block per weight: where there is
-                                    little to do, one
-                                    launch is sooner done than several.
-``depthwise``                       one filter per channel: strips of results in registers, images
-                                    in shared memory.
-``depthwise_last``                  the same but for weight gradients, images channels last: pixels
-                                    from the cache.
-``few``                             weight gradients of groups of up to 8 channels and outputs or of
-                                    one group of up to 4
-                                    channels, and the gradient of images of up to 4 channels, in the
-                                    same way.
-``folded``                          16-bit images of up to 4 channels on tensor cores: forward and
-                                    weight gradients of stride 2
-                                    by 2 x 2 pixels as one (space_to_depth.py), gradients of images
-                                    by 4 x 4 (dgrad_space_to_depth.py).
-``implicit_gemm``, ``weight_gemm``  a matrix product over a table of taps, in registers; any GPU,
-any dtype.
-``mma``                             the same on tensor cores, 16-bit numbers, compute capability 8.0
-                                    on.
-``wgmma``                           the same by the means of compute capability 9.0:
-                                    fprop_dgrad_sm90.py, wgrad_sm90.py; where
-                                    taps can share pixels, weight gradients by
-                                    wgrad_sm90_shared_taps.py, filters of one tap by
-                                    wgrad_sm90_pointwise.py; where filters are few enough to stay in
-                                    shared memory, by fprop_dgrad_sm90_resident_filters.py.
-``product``                         filters of one tap, 16-bit numbers channels last: one matrix
-                                    product, by the same means.
-``cudnn``                           NVIDIA's library, where it is installed.
-``cublas``                          filters of one tap as matrix products: 16-bit numbers channels
-                                    last, others in C order.
-``columns``                         float32: windows written out (im2col), and one matrix product by
-                                    cuBLAS.
+    direct               a few threads for a result, or a block for a weight; one launch, for little
+                         work
+    depthwise_nchw       one filter for each channel: strips of results in registers, images in
+                         shared memory
+    depthwise_nhwc       the same for images channels last, which it reads through the L1 cache
+    few_channels         the same strips: weight gradients of groups of up to 8 channels and
+                         outputs, or of one group of up to 4 channels; gradients of images of up to
+                         4 channels
+    space_to_depth       16-bit images of up to 4 channels on tensor cores: 2 x 2 pixels become one
+                         (forward and weight gradient of stride 2), or 4 x 4 (gradient of images)
+    simt                 an implicit GEMM over a table of taps, in registers: any GPU, any dtype
+    sm80                 the same on tensor cores by mma.sync: 16-bit numbers, compute capability
+                         8.0 and later
+    sm90                 the same by TMA and wgmma: compute capability 9.0
+      resident_filters   filters that stay in shared memory
+      shared_taps        weight gradients whose taps of a row share their pixels
+      pointwise          weight gradients of filters of one tap, by pairs of blocks
+    pointwise_matmul     filters of one tap, 16-bit numbers channels last: one product by
+                         matmul/sm90.py
+    pointwise_cublas     filters of one tap as products by cuBLAS: 16-bit numbers channels last,
+                         others in C order
+    im2col_cublas        float32: windows written out, and one product by cuBLAS
+    cudnn                NVIDIA's library, where it is installed
 
 Tensor cores read channels: 16-bit images are best kept *channels last* (the strides of (N, H, W,
-C), seen as (N, C, H, W)). Results lie as the images do. For the last three, operands that lie
-otherwise are turned first, in a pass over their memory that costs about as much as an addition; so
-the same numbers give the same bits however they lie.
+C), seen as (N, C, H, W)). Results lie as the images do. Versions for tensor cores and the libraries
+copy operands that lie otherwise, in a pass over their memory that costs about as much as an
+addition. So the same numbers give the same bits in any layout.
 
-By default, 16-bit convolutions with windows or strides, and their gradients, run by ``wgmma`` (on
-an H200 faster than the library on ResNet-50's layers), those over images of few channels by
-``folded``; 1 x 1 ones as was measured: where little is summed by ``product``, else by ``cudnn`` or
-``cublas``; weight gradients of small images by ``cudnn``; without it, by ``product``, ``wgmma`` or
-``mma``. Filters of one channel each go to ``depthwise`` where images lie in C order, else to
-``depthwise_last``, but for weight gradients and 16-bit forward convolutions, the library's. Other
-float32 goes where it was measured to be fastest (core/dispatch/autotune.py, which also names the
-one of cuDNN's plans), as do 16-bit weight gradients. Where nothing was measured, its size decides,
-alone and at once (`_sooner`): little goes to the direct kernels, more to ``cudnn``; a process's
-first one waits for the library to be loaded, as torch's does. The rest, and all where the libraries
-are missing, runs in our own kernels.
+How versions are preferred, as measured on an H200:
+
+- 16-bit convolutions with windows or strides, and their gradients, run by `sm90`, which is faster
+  than the library on ResNet-50's layers; over images of few channels by `space_to_depth`.
+- 16-bit convolutions of one tap follow the measurements: `pointwise_matmul` where sums are short,
+  else `cudnn` or `pointwise_cublas`. Without cuDNN: `pointwise_matmul`, `sm90` or `sm80`.
+- Weight gradients of small 16-bit images go to `cudnn`.
+- Filters of one channel each go to `depthwise_nchw` where images lie in C order, else to
+  `depthwise_nhwc`. The library takes weight gradients and 16-bit forward convolutions of images
+  channels last.
+- Other float32, and 16-bit weight gradients, go where tables of measurements send them
+  (core/dispatch/autotune.py); these also name one of cuDNN's plans.
+- Where nothing was measured, the size decides alone (`float32_suits_cudnn`): little work goes to
+  the direct kernels, more to `cudnn`. A process's first such call waits until the library is
+  loaded, as torch's does.
+- The rest, and all where the libraries are missing, runs in our own kernels.
 
 Measured (row versions_conv_bfloat16):
 (32, 64, 128, 128) * (128, 64, 3, 3), bfloat16; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
@@ -66,7 +62,7 @@ Measured (row versions_conv_bfloat16):
 (end of what was measured)
 
 Slow kernels run between the fast ones here. Under the steady load of the row
-conv_bf16_large_forward the power limit leaves `wgmma` and cuDNN alike about 570 TFLOP/s.
+conv_bf16_large_forward the power limit leaves `fprop_sm90` and cuDNN about 570 TFLOP/s each.
 
 Measured (row versions_conv_float32):
 (32, 64, 128, 128) * (128, 64, 3, 3), float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
@@ -79,416 +75,605 @@ Measured (row versions_conv_float32):
 (end of what was measured)
 """
 
-import functools
-import math
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
 
-import numpy as np
-
-from ...core.dispatch import autotune
-from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
-from ...core.dispatch.steps import Call
+from ...core.dtypes import bfloat16, float16
 from ...core.layout import Layout
-from ...core.shapes import contiguous_strides
-from ...runtime import cudnn
-from ...runtime.device import capability
-from ..compiler.decorators import device_function
-from ..copy.channels_last import Turned, last_strides, lies_last, result
-from ..copy.strided import copy_part, whole
-from ..elementwise.generator import plain
-from ..lib.codec import codec
-from . import (
-    depthwise_nchw,
-    depthwise_nhwc,
-    dgrad_few_channels,
-    dgrad_simt,
-    dgrad_space_to_depth,
-    fprop_dgrad_sm80,
-    fprop_dgrad_sm90,
-    fprop_dgrad_sm90_resident_filters,
-    fprop_simt,
-    geometry,
-    im2col_cublas,
-    space_to_depth,
-    wgrad_few_channels,
-    wgrad_simt,
-    wgrad_sm80,
-    wgrad_sm90,
-    wgrad_sm90_pointwise,
-    wgrad_sm90_shared_taps,
-)
-from . import pointwise as conv_pointwise
+from ...runtime import cublas, cudnn
+from ...runtime.device import multiprocessors
+from ..lib.integers import blocks
+from ..lib.versions import Version, choose, ordered
+from .geometry import DIRECT, LEAST_OUTPUTS
+from .problem import Lengths, Pair, Problem, has_32_bit_offsets, is_small, meeting_taps, tiles_pay
 
-Pair = tuple[int, int]
-Lengths = tuple[int, ...]  # along rows and columns, or along planes, rows and columns
-NAMED = (
-    "wgmma",
-    "product",
-    "cudnn",
-    "mma",
-    "depthwise",
-    "depthwise_last",
-    "few",
-    "folded",
-    "cublas",
-    "columns",
-)
-LARGE = 1 << 28  # multiply-adds from which float32 may go to the library
-SOME = (
-    8  # channels and outputs, from which on less than that may go there, too: it takes one launch
-)
-FEW = (
-    1 << 24
-)  # multiply-adds from which gradients of images of few channels have a kernel of their own
-FOLDED = 1 << 23  # the same by tensor cores, of 16-bit numbers
-FEW_WEIGHTS = 1 << 26  # the same of weights of a group alone, and from how many outputs on
-FEW_OUTPUTS = 32
-WEIGHTS = 1 << 22  # up to which weight gradients do; beyond, ours have enough blocks
+# Ranks of preference: the versions of the highest rank that support a problem are tried first.
+NEVER, YES, FASTER, FASTEST = 0, 1, 2, 3  # FASTER: than the library; FASTEST: by a measurement
+
+LARGE = 1 << 28  # multiply-adds from which float32 may go to the library,
+LEAST_CHANNELS = 8  # and below which it may from so many channels and outputs: one launch
+MOST_WEIGHT_WORK = 1 << 22  # up to which weight gradients may; beyond, ours have enough blocks
+DGRAD_FEW_WORK = 1 << 24  # multiply-adds from which few_channels pays for gradients of images,
+DGRAD_FOLDED_WORK = 1 << 23  # and space_to_depth
+WGRAD_FEW_WORK = 1 << 26  # multiply-adds from which few_channels pays for the weights of one group,
+WGRAD_FEW_OUTPUTS = 32  # and outputs
+DGRAD_DIRECT_WORK = 1 << 23  # multiply-adds up to which one launch takes less time than several
+DGRAD_DIRECT_WORK_NHWC = 1 << 21  # channels last: neighbours read far apart, and launches are fewer
+DGRAD_DIRECT_WORK_ALONE = 1 << 18  # compared with a single product, or with cuDNN
+DGRAD_DIRECT_TERMS = 1 << 10  # in the sum of one result
 
 
-# -------------------- cuDNN
-
-ROLES = {"forward": "xwy", "input": "ywx", "weight": "yxw"}  # first and second operand, result
+# -------------------- conditions of the versions
 
 
-def timed_as(
-    dtype: np.dtype,
-    kind: str,
-    taps: Lengths,
-    stride: Lengths,
-    dilation: Lengths = (1, 1),
-    groups: int = 1,
-) -> str:
-    """What tables of measurements tell apart besides the sizes."""
-    told = {"stride": stride, **({"dilation": dilation} if max(dilation) > 1 else {})}
-    words = [f"{what} {'x'.join(map(str, pair))}" for what, pair in told.items()] + [
-        f"groups {groups}"
-    ] * (groups > 1)
-    return f"{dtype} {kind} {'x'.join(map(str, taps))} {' '.join(words)}"
-
-
-def measured(
-    kind: str,
-    out: Layout,
-    first: Layout,
-    second: Layout,
-    stride: Lengths,
-    dilation: Lengths,
-    able: list[str] | None = None,
-    without: str = "-",
-) -> autotune.Decision | None:
-    """The fastest candidate timed for a convolution of about this size, float32 in C order or
-    16-bit numbers channels last: "cudnn PLAN", "cublas", "columns", "wgmma", "product TILE",
-    "ours". able, without: see tune.lookup."""
-    shapes = dict(zip(ROLES[kind], (first.shape, second.shape, out.shape), strict=True))
-    (images, channels, *size), (outputs, per_group, *taps) = shapes["x"], shapes["w"]
-    if out.itemsize > 4 or not all(
-        lies_last(x) if out.itemsize == 2 else x.contiguous for x in (first, second)
-    ):
-        return None
-    told = timed_as(out.dtype, kind, tuple(taps), stride, dilation, channels // max(per_group, 1))
-    return autotune.lookup(
-        "conv2d", out.device, told, (images, channels, math.prod(size), outputs), able, without
+def is_depthwise(p: Problem) -> bool:
+    """One filter per channel, of up to 7 x 7 taps, at every pixel or every second."""
+    return (
+        not p.empty
+        and p.group_channels == 1
+        and p.x.shape[1] == p.y.shape[1]
+        and max(p.taps) <= 7
+        and max(p.stride) <= 2
+        and max(p.dilation) == 1
     )
 
 
-def library(
-    kind: str,
-    out: Layout,
-    first: Layout,
-    second: Layout,
-    bias: Layout | None = None,
-    *,
-    stride: Lengths,
-    padding: Lengths,
-    dilation: Lengths,
-    tf32: bool,
-    plan: str = "",
-    last: bool | None = None,
-) -> Plan | None:
-    """The plan of one of the three functions through cuDNN, of images or volumes; None if it has
-    nothing for it. plan: the name of the one that it takes, by default the one measured to be the
-    fastest. last: whether it sees everything channels last.
+def wgrad_has_few_channels(p: Problem) -> bool:
+    """Groups of up to 8 channels and outputs and 3 x 3 taps; or one group of up to 4 channels, 7 x
+    7 taps and an even number of outputs."""
+    if p.groups > 1:
+        few = max(p.group_outputs, p.group_channels) <= 8 and max(p.taps) <= 3
+    else:
+        few = p.group_channels <= 4 and p.group_outputs % 2 == 0 and max(p.taps) <= 7
+    return few and not p.empty and p.itemsize <= 4 and max(p.stride) <= 2 and max(p.dilation) == 1
 
-    float32 and float64 images in C order stay so: that is how most of its kernels for these read
-    them."""
-    if last is None:
-        last = out.itemsize == 2 or not all(x.contiguous for x in (out, first, second))
-    turned = Turned(out, first, second, last=last)
-    names = ROLES[kind]
-    added = []
-    if bias is not None:  # which it wants in one run
-        added = [Input(2)]
-        if not (bias.contiguous and bias.aligned):
-            added = [turned.temp(bias.like())]
-            turned.steps += copy_part(whole(Input(2), bias), whole(added[0], bias.like()))
-    shapes = dict(zip(names, (first.shape, second.shape, out.shape), strict=True))
-    order = last_strides if last else contiguous_strides
-    tensors = [cudnn.Tensor(shapes[name], order(shapes[name], 1)) for name in "xwy"]
-    exact = out.dtype == np.float32 and not tf32
-    timed = (
-        measured(kind, out, first, second, stride, dilation)
-        if last == (out.itemsize == 2) and not tf32
-        else None
+
+def dgrad_has_few_channels(p: Problem) -> bool:
+    """Up to 4 channels and 7 x 7 taps, at every pixel or every second."""
+    return (
+        not p.empty
+        and p.itemsize <= 4
+        and p.groups == 1
+        and p.group_channels <= 4
+        and max(p.taps) <= 7
+        and max(p.stride) <= 2
+        and max(p.dilation) == 1
     )
-    if timed and timed.choice.startswith("cudnn"):
-        plan = plan or timed.choice.partition(" ")[2]
-    if not plan and exact and kind == "weight" and shapes["x"][1] > shapes["w"][1] > 1:
-        return None  # in groups: by Winograd's transforms, which its plan does not say
-    found = cudnn.convolution(
-        kind,
-        out.dtype,
-        *tensors,
-        stride=stride,
-        before=padding[::2],
-        after=padding[1::2],
-        dilation=dilation,
-        bias=bias is not None,
-        tf32=tf32,
-        device=out.device,
-        plan=plan,
+
+
+def folds_2x2(p: Problem) -> bool:
+    """16-bit images of up to 4 channels, windows of stride 2, and a device of `sm90`."""
+    return (
+        _has_sm90(p, p.weight.shape[0])
+        and p.stride == (2, 2)
+        and p.dilation == (1, 1)
+        and p.groups == 1
+        and p.group_channels <= 4
+        and min(p.taps) > 1
     )
-    if found is None:
-        return None
-    arguments = dict(zip(names, (*turned.operands, turned.target), strict=True))
-    workspace = turned.temp(Layout.new((found.workspace,), np.dtype(np.uint8), out.device))
-    turned.steps.append(Call(found, [*[arguments[name] for name in "xwy"], *added, workspace]))
-    return turned.plan()
 
 
-def one_tap(
-    version: str,
-    kind: str,
-    out: Layout,
-    first: Layout,
-    second: Layout,
-    bias: Layout | None = None,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-) -> Plan | None:
-    """``product``, with the tile that was measured to be the fastest, or ``cublas``."""
-    if version == "cublas":
-        if out.itemsize == 2:
-            return conv_pointwise.as_product(
-                kind, out, first, second, bias, stride=stride, padding=padding, version=version
-            )
-        return conv_pointwise.by_images(
-            kind, out, first, second, bias, stride=stride, padding=padding
+def folds_4x4(p: Problem) -> bool:
+    """16-bit images of up to 4 channels, strides of 1, 2 and 4, on tensor cores."""
+    return (
+        _has_sm80(p, p.weight.shape[0])
+        and p.groups == 1
+        and p.group_channels <= 4
+        and all(4 % n == 0 for n in p.stride)
+        and max(p.dilation) == 1
+    )
+
+
+def _has_sm80(p: Problem, *channels: int) -> bool:
+    """16-bit numbers on tensor cores; pieces of 16 bytes hold 8 channels of one group."""
+    return (
+        not p.empty
+        and p.dtype in (bfloat16, float16)
+        and p.capability >= (8, 0)
+        and all(c % 8 == 0 and c for c in channels)
+    )
+
+
+def _has_sm90(p: Problem, *channels: int) -> bool:
+    """The same by TMA, whose strides are multiples of 16 bytes, and wgmma."""
+    return _has_sm80(p, *channels) and p.capability[0] == 9
+
+
+def has_sm80(p: Problem) -> bool:
+    return _has_sm80(p, p.group_channels, p.group_outputs)
+
+
+def has_sm90(p: Problem) -> bool:
+    return _has_sm90(p, p.group_channels, p.group_outputs)
+
+
+def filters_may_stay(p: Problem) -> bool:
+    """One group, up to 128 outputs, and sums over whole steps of 64 channels. The planner
+    computes whether shared memory has room."""
+    summed, outputs = p.operands[0].shape[1], p.out.shape[1]
+    no_bias = p.kind == "input" or p.bias is None
+    return has_sm90(p) and p.groups == 1 and no_bias and summed % 64 == 0 and outputs <= 128
+
+
+def taps_may_share(p: Problem) -> bool:
+    """2 to 4 taps along rows, and a stride along rows that some of them share."""
+    stride, apart = p.stride[1], p.dilation[1]
+    return has_sm90(p) and stride < p.taps[1] <= 4 and (apart == 1 or stride == 1 and apart <= 8)
+
+
+def is_pointwise(p: Problem) -> bool:
+    """Filters of one tap, in one group, without padding."""
+    return not p.empty and not p.windows and p.groups == 1 and not any(p.padding)
+
+
+def is_product(p: Problem) -> bool:
+    """Pointwise at every pixel: one product of matrices."""
+    return is_pointwise(p) and max(p.stride) == 1
+
+
+def is_product_sm90(p: Problem) -> bool:
+    return is_product(p) and has_sm90(p)
+
+
+def has_pairs(p: Problem) -> bool:
+    """A product of two steps of 64 pixels, one for each block of a pair."""
+    return is_product_sm90(p) and p.positions > 64
+
+
+def is_product_cublas(p: Problem) -> bool:
+    """A product that cuBLAS computes. An input gradient may have a stride and padding, of float32
+    and float64: its products are copied to their places among zeros."""
+    strided = p.kind == "input" and max(p.stride) > 1 and p.itemsize >= 4
+    one_tap = not p.empty and not p.windows and p.groups == 1 if strided else is_product(p)
+    no_bias = p.kind == "input" or p.bias is None
+    return one_tap and no_bias and cublas.available()
+
+
+def im2col_fits(p: Problem) -> bool:
+    """float32 in C order. An input gradient has no stride, and no more padding than taps."""
+    if p.kind == "input":
+        simple = max(p.stride) == 1 and all(
+            p.padding[i] <= p.dilation[i // 2] * (p.taps[i // 2] - 1) for i in range(4)
         )
-    timed = measured(
-        kind, out, first, second, stride, (1, 1), ["product"], "-" if bias is None else "split"
-    )
-    version = timed.choice.replace("product", "wgmma") if timed else "wgmma"
-    return conv_pointwise.as_product(
-        kind, out, first, second, bias, stride=stride, padding=padding, version=version
-    )
-
-
-# -------------------- planners
-
-
-def _little(
-    kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, groups: int, single: bool
-) -> bool:
-    """Whether there is so little to do that one launch of a plain kernel is sooner done than what
-    else there is: several launches of others, or a `single` one of cuDNN's."""
-    if kind == "input":
-        last = lies_last(first) and not first.contiguous
-        return dgrad_simt.little(
-            out.size, (second.shape[0] // groups, *second.shape[1:]), stride, single, last
-        )
-    each = math.prod(second.shape[1:] if kind == "forward" else (first.shape[0], *first.shape[2:]))
-    return out.size * each <= geometry.DIRECT and (
-        kind == "weight" or each <= fprop_simt.DIRECT_TAPS
+    else:
+        simple = p.bias is None
+    return (
+        simple
+        and not p.empty
+        and p.itemsize == 4
+        and p.groups == 1
+        and p.out.contiguous
+        and p.operands[0].contiguous
+        and cublas.available()
     )
 
 
-@functools.cache
-def _sum(dtype: np.dtype) -> Any:
-    load, store, _ = codec(dtype)
-
-    @device_function
-    def added(a, b):
-        return store(load(a) + load(b))
-
-    return added
+def has_cudnn(p: Problem) -> bool:
+    return not p.empty and p.dtype in cudnn.DTYPES and cudnn.available()
 
 
-def biased(plan: Plan | None, bias: Layout | None) -> Plan | None:
-    """The plan of images (N, C, H, W) from two operands, or of volumes, and behind it a launch that
-    adds a third one to each channel."""
-    if plan is None or bias is None:
-        return plan
-    (out,) = plan.outputs
-    view = Input(2).view(out.shape, (0, bias.strides[0], *[0] * (len(out.shape) - 2)))
-    plan.steps.append(plain(_sum(out.dtype), (True, True), [Output(0), view], Output(0), out.shape))
-    return plan
+def fprop_fits_tiles(p: Problem) -> bool:
+    """Offsets in 32 bits, and a grid of as many groups."""
+    return (
+        p.out.size > 0
+        and p.terms > 0
+        and p.groups <= 65535
+        and p.positions < 1 << 30
+        and p.terms * p.weight.shape[0] < 1 << 30
+        and has_32_bit_offsets(p.x)
+    )
 
 
-def _sooner(
-    kind: str, products: int, channels: int, window: bool, stride: int, dilation: int
-) -> bool:
-    """Whether float32 with so many multiply-adds, of a size that nobody timed, is sooner done by
-    cuDNN than by our tiles.
+def dgrad_fits_tiles(p: Problem) -> bool:
+    return p.out.size > 0
+
+
+def wgrad_fits_tiles(p: Problem) -> bool:
+    """Offsets in 32 bits, and a grid of as many groups."""
+    return (
+        p.out.size > 0
+        and p.positions > 0
+        and p.groups <= 65535
+        and has_32_bit_offsets(p.y)
+        and has_32_bit_offsets(p.x)
+    )
+
+
+# -------------------- where versions are preferred
+
+
+def float32_suits_cudnn(p: Problem) -> bool:
+    """Whether float32 of a size without a measurement takes less time by cuDNN than by our tiles.
 
     Images (4, 16, 8, 8) to (8, 64, 16, 16), as many outputs, 3 x 3 taps; back to back on an H200,
     us (ours, cuDNN):
 
-                          2^19       2^21       2^23       2^25       2^26
-        forward           17, 10     17, 12     63, 17     63, 17     64, 17
-        input             17, 10     17, 10     62, 18     63, 19     63, 20
-        input, stride 2   52, 15     52, 15     107, 19    106, 30    108, 43
-        weight            16, 9      16, 9      23, 28     24, 24     26, 33
+        multiply-adds         2^19       2^21       2^23       2^25       2^26
+        forward             17, 10     17, 12     63, 17     63, 17     64, 17
+        input               17, 10     17, 10     62, 18     63, 19     63, 20
+        input, stride 2     52, 15     52, 15    107, 19    106, 30    108, 43
+        weight               16, 9      16, 9     23, 28     24, 24     26, 33
 
     Forward and input of (8, 32, 16, 16) with a dilation of 2: 29, 11; of (8, 128, 28, 28) with one
-    tap: 26, 13 and 26, 14.
+    tap: 26, 13 and 26, 14. Large ones of 3 channels, forward, 64 x 3 x 224^2, 7 x 7 taps, stride 2:
+    530, 743.
     """
-    if products >= LARGE:  # of 3 channels forward: 530 us, 743; 64 x 3 x 224^2, 7 x 7, stride 2
-        return channels >= SOME if kind == "forward" else window and stride == 1
-    return channels >= SOME and (
-        kind != "weight" or window and stride == dilation == 1 and products <= WEIGHTS
+    if not p.float32 or p.groups > 1 or not has_cudnn(p):
+        return False
+    stride, dilation = max(p.stride), max(p.dilation)
+    enough = min(p.x.shape[1], p.y.shape[1], p.group_channels) >= LEAST_CHANNELS
+    if p.multiply_adds >= LARGE:
+        return enough if p.kind == "forward" else p.windows and stride == 1
+    return enough and (
+        p.kind != "weight"
+        or p.windows
+        and stride == dilation == 1
+        and p.multiply_adds <= MOST_WEIGHT_WORK
     )
 
 
-def _order(
-    version: str | None,
-    kind: str,
-    out: Layout,
-    first: Layout,
-    second: Layout,
-    stride: Pair,
-    groups: int,
-    tf32: bool,
-    dilation: Pair = (1, 1),
-) -> list[str]:
-    """The versions to try before the plain ones, which can do anything: the best first, as measured
-    on an H200."""
-    if version is not None:
-        return [version] if version in NAMED else []
-    if not (out.size and first.size and second.size):
-        return []
-    channels = first.shape[1], out.shape[1], second.shape[1]
-    _, per_group, *kernel = (out if kind == "weight" else second).shape
-    window = kernel[0] * kernel[1] > 1
-    library = [] if out.dtype not in cudnn.DTYPES or not cudnn.available() else ["cudnn"]
-    filters, images = (out, second) if kind == "weight" else (second, out)
-    if groups > 1 and depthwise_nchw.serves(
-        filters.shape, first.shape[1], images.shape[1], stride, dilation
-    ):
-        if lies_last(first) and not first.contiguous and kind != "weight" and out.itemsize <= 4:
-            ours = (
-                kind == "input" or out.itemsize == 4
-            )  # cuDNN takes 0.6 to 0.75 of our time 16-bit forward
-            return ["depthwise_last", *library] if ours else [*library, "depthwise_last"]
-        return ["depthwise", *library] if first.contiguous else [*library, "depthwise"]
-    if (
-        kind == "weight"
-        and out.itemsize == 4
-        and first.contiguous
-        and second.contiguous
-        and wgrad_few_channels.serves(out.shape, 4, groups, stride, dilation)
-    ):
-        return ["few"]
-    products = (out if kind == "forward" else first).size * per_group * kernel[0] * kernel[1]
-    sooner = (
-        out.itemsize == 4
-        and not tf32
-        and bool(library)
-        and groups == 1
-        and _sooner(kind, products, min(channels), window, max(stride), max(dilation))
-    )
-    if kind == "input":
-        folded = products >= FOLDED and dgrad_space_to_depth.serves(
-            out, second.shape, groups, stride, dilation
-        )
-        few = (
-            products >= FEW
-            and (out.itemsize == 4 and not tf32 or max(stride) > 1)
-            and dgrad_few_channels.serves(second.shape, out.itemsize, groups, stride, dilation)
-        )
-        if folded or few:
-            return [*["folded"] * folded, *["few"] * few, *library]
-    if out.itemsize == 8 or _little(kind, out, first, second, stride, groups, sooner):
-        return []
-    if kind != "input" and space_to_depth.serves(
-        second if kind == "weight" else first, filters.shape, groups, stride, dilation
-    ):
-        return ["folded", *library] if products >= LARGE else [*library, "folded"]
-    if (
-        kind == "weight"
-        and out.itemsize == 4
-        and not tf32
-        and first.contiguous
-        and second.contiguous
-        and products >= FEW_WEIGHTS
-        and out.shape[0] >= FEW_OUTPUTS
-        and capability(out.device) >= (8, 0)
-        and wgrad_few_channels.serves_alone(out.shape, 4, groups, stride, dilation)
-    ):
-        return ["few", *library]
-    if out.itemsize == 4 and not tf32:  # float32 as float32: see this file's header
-        timed = measured(kind, out, first, second, stride, dilation)
-        large = (
-            kind == "input" and not window and max(stride) > 1 and products >= LARGE and groups == 1
-        )
-        best = ["cublas"] * large  # a product, and zeros
-        if timed is not None:
-            best += [timed.choice] * (
-                timed.choice != "ours" and not timed.choice.startswith("cudnn")
-            )
-            return best + library * (timed.choice != "ours")
-        return best + library * sooner
-    ours = [
-        name
-        for name, module in (("wgmma", fprop_dgrad_sm90), ("mma", fprop_dgrad_sm80))
-        if module.serves(out.dtype, capability(out.device), *channels)
-    ]
-    timed = measured(kind, out, first, second, stride, dilation) if out.itemsize == 2 else None
-    if "wgmma" in ours and not window and max(stride) == groups == 1:
-        ours = ["product", *ours]
-    if timed is not None:
-        best = timed.choice.split()[0]
-        rest = (
-            library + ours
-            if best == "cudnn"
-            else [*["cublas"] * (best == "cublas"), *ours, *library]
-        )
-        return sorted(rest, key=best.__ne__)  # the others as they are
-    if "wgmma" in ours and (
-        window or max(stride) > 1
-        if kind != "weight"
-        else wgrad_sm90_shared_taps.worth(first.shape, out.shape, stride, groups)
-    ):
-        return ["wgmma", *library, *ours[1:]]  # small groups: not by wgmma
-    return library + ours
+def dgrad_is_direct(p: Problem, single: bool = False) -> bool:
+    """Whether one launch of the direct kernel takes less time than the products of the residues.
+    single: than one launch of cuDNN's; without a stride there is one product anyway."""
+    terms = p.group_outputs * meeting_taps(p)
+    if single or max(p.stride) == 1:
+        most = DGRAD_DIRECT_WORK_ALONE
+    else:
+        most = DGRAD_DIRECT_WORK_NHWC if p.channels_last else DGRAD_DIRECT_WORK
+    return terms <= DGRAD_DIRECT_TERMS and p.x.size * terms <= most
 
 
-def _planned(
-    version: str | None,
-    order: list[str],
-    ways: dict[str, Callable[[], Plan | None]],
-    plain: Callable[[], Plan],
-) -> Plan:
-    """The plan of the first version that can do it."""
-    for name in order:
-        plan = ways[name]()
-        if plan is not None:
-            plan.why = (
-                f"requested: {name}"
-                if version
-                else f"{name}: the fastest measured on an H200 that can do this"
-            )
-            return plan
-        if version is not None:
-            raise ValueError(f"conv2d: version {version!r} cannot do this")
-    plan = plain()
-    plan.why = (
-        f"requested: {version}" if version else "the kernel of any device: nothing faster is here"
+def is_little(p: Problem) -> bool:
+    """Whether one launch of a direct kernel takes less time than any other version."""
+    if p.kind == "input":
+        return dgrad_is_direct(p, float32_suits_cudnn(p))
+    return p.multiply_adds <= DIRECT if p.kind == "weight" else is_small(p.terms, p.multiply_adds)
+
+
+def prefers_depthwise_nhwc(p: Problem) -> int:
+    return YES if p.groups > 1 and p.channels_last and p.itemsize <= 4 else NEVER
+
+
+def prefers_depthwise_nchw(p: Problem) -> int:
+    nhwc = p.kind != "weight" and prefers_depthwise_nhwc(p)
+    return YES if p.groups > 1 and not nhwc else NEVER
+
+
+def prefers_wgrad_few_channels(p: Problem) -> int:
+    """float32 in C order: groups always, one group from a certain size on."""
+    if p.itemsize != 4 or not p.contiguous or p.groups > 1 and is_depthwise(p):
+        return NEVER
+    if p.groups > 1:
+        return YES
+    return (
+        YES
+        if not p.tf32
+        and not is_little(p)
+        and p.multiply_adds >= WGRAD_FEW_WORK
+        and p.group_outputs >= WGRAD_FEW_OUTPUTS
+        and p.capability >= (8, 0)
+        else NEVER
     )
-    return plan
+
+
+def prefers_dgrad_few_channels(p: Problem) -> int:
+    pays = p.multiply_adds >= DGRAD_FEW_WORK and (p.float32 or max(p.stride) > 1)
+    return YES if pays else NEVER
+
+
+def prefers_folding_4x4(p: Problem) -> int:
+    return YES if p.multiply_adds >= DGRAD_FOLDED_WORK else NEVER
+
+
+def prefers_folding_2x2(p: Problem) -> int:
+    return NEVER if is_little(p) else YES
+
+
+def prefers_method(p: Problem, method: str, rank: int = YES) -> int:
+    """The rank of one of the versions for 16-bit numbers: FASTEST by a measurement, or `rank`."""
+    if is_little(p):
+        return NEVER
+    return FASTEST if p.itemsize == 2 and p.measured == method else rank
+
+
+def prefers_pointwise_cublas(p: Problem) -> int:
+    if p.itemsize != 4:
+        return prefers_method(p, "pointwise_cublas", NEVER)
+    if not p.float32 or is_little(p):
+        return NEVER
+    large = p.kind == "input" and max(p.stride) > 1 and p.multiply_adds >= LARGE
+    return YES if large or p.measured == "pointwise_cublas" else NEVER
+
+
+def prefers_im2col(p: Problem) -> int:
+    suits = p.float32 and not is_little(p) and p.measured == "im2col_cublas"
+    return YES if suits else NEVER
+
+
+def sm90_beats_library(p: Problem) -> bool:
+    """Whether TMA and wgmma are faster than the library where nothing was measured: with windows or
+    strides; for weight gradients where taps that share pixels fill the device."""
+    if not has_sm90(p) or p.itemsize == 2 and p.measured:
+        return False
+    if p.kind != "weight":
+        return p.windows or max(p.stride) > 1
+    from .wgrad_sm90_shared_taps import fills_device
+
+    return fills_device(p)
+
+
+def prefers_sm90(p: Problem) -> int:
+    if is_little(p):
+        return NEVER
+    return prefers_method(p, "sm90", FASTER if sm90_beats_library(p) else YES)
+
+
+def prefers_pairs(p: Problem) -> int:
+    """Where tiles of 128 x 128 are full, and two blocks for each do not exceed the device."""
+    outputs, channels = p.weight.shape[:2]
+    tiles = blocks(outputs, 128) * blocks(channels, 128)
+    suits = min(outputs, channels) >= 128 and 2 * tiles <= multiprocessors(p.device)
+    return prefers_sm90(p) if suits else NEVER
+
+
+def prefers_sm80(p: Problem) -> int:
+    return prefers_method(p, "sm80")
+
+
+def prefers_pointwise_matmul(p: Problem) -> int:
+    return prefers_method(p, "pointwise_matmul")
+
+
+def prefers_cudnn(p: Problem) -> int:
+    """The library's place among the versions that support a problem."""
+    if p.groups > 1 and is_depthwise(p):
+        if p.kind != "weight" and prefers_depthwise_nhwc(p):
+            return YES if p.kind == "input" or p.itemsize == 4 else FASTER  # 0.6 to 0.75 of ours
+        return YES if p.operands[0].contiguous else FASTER
+    if p.kind == "weight" and wgrad_has_few_channels(p) and prefers_wgrad_few_channels(p):
+        return NEVER if p.groups > 1 else YES
+    if p.kind == "input" and (
+        folds_4x4(p)
+        and prefers_folding_4x4(p)
+        or dgrad_has_few_channels(p)
+        and prefers_dgrad_few_channels(p)
+    ):
+        return YES
+    if p.itemsize == 8 or is_little(p):
+        return NEVER
+    if p.kind != "input" and folds_2x2(p):
+        return YES if p.multiply_adds >= LARGE else FASTER
+    if p.float32:
+        fastest = p.measured != "simt" if p.measured else float32_suits_cudnn(p)
+        return YES if fastest else NEVER
+    if p.itemsize == 2 and p.measured:
+        return prefers_method(p, "cudnn")
+    return FASTER
+
+
+def prefers_fprop_tiles(p: Problem) -> int:
+    pay = tiles_pay(p.group_outputs, p.terms, p.y.size)
+    return YES if pay and not is_small(p.terms, p.multiply_adds) else NEVER
+
+
+def prefers_dgrad_tiles(p: Problem) -> int:
+    terms = p.group_outputs * p.taps[0] * p.taps[1] * p.group_channels
+    pay = tiles_pay(p.group_channels, terms // (p.stride[0] * p.stride[1]), p.x.size)
+    return YES if pay and not dgrad_is_direct(p) else NEVER
+
+
+def prefers_wgrad_tiles(p: Problem) -> int:
+    return YES if p.group_outputs >= LEAST_OUTPUTS and p.multiply_adds > DIRECT else NEVER
+
+
+# -------------------- versions
+
+MEASURED = "the fastest that was measured"
+BY_STRIPS = "strips of results in registers read each pixel for all its taps"
+FEW_CHANNELS = "few channels: strips in registers, where a tile would stay nearly empty"
+FOLDED = "few channels: folded pixels fill the tensor cores"
+TMA = "TMA brings the windows and wgmma multiplies them"
+MMA = "tensor cores by mma.sync"
+TILES = "the tiles of any device: nothing faster supports this"
+LITTLE = "little work, or nothing to share: one launch"
+
+FORWARD = (
+    Version(
+        "fprop_depthwise_nhwc",
+        "conv.depthwise_nhwc.forward",
+        is_depthwise,
+        prefers_depthwise_nhwc,
+        BY_STRIPS,
+    ),
+    Version(
+        "fprop_depthwise_nchw",
+        "conv.depthwise_nchw.forward",
+        is_depthwise,
+        prefers_depthwise_nchw,
+        BY_STRIPS,
+    ),
+    Version(
+        "fprop_space_to_depth",
+        "conv.space_to_depth.forward",
+        folds_2x2,
+        prefers_folding_2x2,
+        FOLDED,
+    ),
+    Version(
+        "pointwise_cublas",
+        "conv.pointwise.by_cublas",
+        is_product_cublas,
+        prefers_pointwise_cublas,
+        MEASURED,
+    ),
+    Version("im2col_cublas", "conv.im2col_cublas.forward", im2col_fits, prefers_im2col, MEASURED),
+    Version(
+        "pointwise_matmul",
+        "conv.pointwise.by_matmul",
+        is_product_sm90,
+        prefers_pointwise_matmul,
+        "filters of one tap: one product of matrices",
+    ),
+    Version(
+        "fprop_sm90_resident_filters",
+        "conv.fprop_dgrad_sm90_resident_filters.forward",
+        filters_may_stay,
+        prefers_sm90,
+        f"{TMA}; filters stay in shared memory",
+    ),
+    Version("fprop_sm90", "conv.fprop_dgrad_sm90.forward", has_sm90, prefers_sm90, TMA),
+    Version("fprop_sm80", "conv.fprop_dgrad_sm80.forward", has_sm80, prefers_sm80, MMA),
+    Version("cudnn", "conv.cudnn.convolution", has_cudnn, prefers_cudnn, MEASURED),
+    Version("fprop_simt", "conv.fprop_simt.forward", fprop_fits_tiles, prefers_fprop_tiles, TILES),
+    Version("fprop_direct", "conv.direct.forward", reason=LITTLE),
+)
+
+INPUT_GRADIENT = (
+    Version(
+        "dgrad_depthwise_nhwc",
+        "conv.depthwise_nhwc.input_gradient",
+        is_depthwise,
+        prefers_depthwise_nhwc,
+        BY_STRIPS,
+    ),
+    Version(
+        "dgrad_depthwise_nchw",
+        "conv.depthwise_nchw.input_gradient",
+        is_depthwise,
+        prefers_depthwise_nchw,
+        BY_STRIPS,
+    ),
+    Version(
+        "dgrad_space_to_depth",
+        "conv.dgrad_space_to_depth.input_gradient",
+        folds_4x4,
+        prefers_folding_4x4,
+        FOLDED,
+    ),
+    Version(
+        "dgrad_few_channels",
+        "conv.dgrad_few_channels.input_gradient",
+        dgrad_has_few_channels,
+        prefers_dgrad_few_channels,
+        FEW_CHANNELS,
+    ),
+    Version(
+        "pointwise_cublas",
+        "conv.pointwise.by_cublas",
+        is_product_cublas,
+        prefers_pointwise_cublas,
+        MEASURED,
+    ),
+    Version(
+        "im2col_cublas",
+        "conv.im2col_cublas.input_gradient",
+        im2col_fits,
+        prefers_im2col,
+        MEASURED,
+    ),
+    Version(
+        "pointwise_matmul",
+        "conv.pointwise.by_matmul",
+        is_product_sm90,
+        prefers_pointwise_matmul,
+        "filters of one tap: one product of matrices",
+    ),
+    Version(
+        "dgrad_sm90_resident_filters",
+        "conv.fprop_dgrad_sm90_resident_filters.input_gradient",
+        filters_may_stay,
+        prefers_sm90,
+        f"{TMA}; filters stay in shared memory",
+    ),
+    Version("dgrad_sm90", "conv.fprop_dgrad_sm90.input_gradient", has_sm90, prefers_sm90, TMA),
+    Version("dgrad_sm80", "conv.fprop_dgrad_sm80.input_gradient", has_sm80, prefers_sm80, MMA),
+    Version("cudnn", "conv.cudnn.input_gradient", has_cudnn, prefers_cudnn, MEASURED),
+    Version(
+        "dgrad_simt",
+        "conv.dgrad_simt.input_gradient",
+        dgrad_fits_tiles,
+        prefers_dgrad_tiles,
+        TILES,
+    ),
+    Version("dgrad_direct", "conv.dgrad_simt.direct", reason=LITTLE),
+)
+
+WEIGHT_GRADIENT = (
+    Version(
+        "wgrad_depthwise_nchw",
+        "conv.depthwise_nchw.weight_gradient",
+        is_depthwise,
+        prefers_depthwise_nchw,
+        BY_STRIPS,
+    ),
+    Version(
+        "wgrad_few_channels",
+        "conv.wgrad_few_channels.weight_gradient",
+        wgrad_has_few_channels,
+        prefers_wgrad_few_channels,
+        FEW_CHANNELS,
+    ),
+    Version(
+        "wgrad_space_to_depth",
+        "conv.space_to_depth.weight_gradient",
+        folds_2x2,
+        prefers_folding_2x2,
+        FOLDED,
+    ),
+    Version(
+        "pointwise_cublas",
+        "conv.pointwise.by_cublas",
+        is_product_cublas,
+        prefers_pointwise_cublas,
+        MEASURED,
+    ),
+    Version(
+        "pointwise_matmul",
+        "conv.pointwise.by_matmul",
+        is_product_sm90,
+        prefers_pointwise_matmul,
+        "filters of one tap: one product of matrices",
+    ),
+    Version(
+        "wgrad_sm90_pointwise",
+        "conv.wgrad_sm90_pointwise.weight_gradient",
+        has_pairs,
+        prefers_pairs,
+        f"{TMA}; two blocks exchange the halves of a tile",
+    ),
+    Version(
+        "wgrad_sm90_shared_taps",
+        "conv.wgrad_sm90_shared_taps.weight_gradient",
+        taps_may_share,
+        prefers_sm90,
+        f"{TMA}; the taps of a row share their pixels",
+    ),
+    Version("wgrad_sm90", "conv.wgrad_sm90.weight_gradient", has_sm90, prefers_sm90, TMA),
+    Version("wgrad_sm80", "conv.wgrad_sm80.weight_gradient", has_sm80, prefers_sm80, MMA),
+    Version("cudnn", "conv.cudnn.convolution", has_cudnn, prefers_cudnn, MEASURED),
+    Version(
+        "wgrad_simt",
+        "conv.wgrad_simt.weight_gradient",
+        wgrad_fits_tiles,
+        prefers_wgrad_tiles,
+        TILES,
+    ),
+    Version("wgrad_direct", "conv.wgrad_simt.direct", reason=LITTLE),
+)
+
+TABLES = {"forward": FORWARD, "input": INPUT_GRADIENT, "weight": WEIGHT_GRADIENT}
+
+
+def version_of(problem: Problem, method: str) -> str | None:
+    """The name of the version that runs if only those of one method may, such as "sm90". For
+    measurements and tests."""
+    for version in ordered(TABLES[problem.kind], problem):
+        if method in version.name and version.plan(problem) is not None:
+            return version.name
+    return None
+
+
+# -------------------- planners
 
 
 def conv2d(
@@ -497,50 +682,25 @@ def conv2d(
     bias: Layout | None = None,
     *,
     stride: Pair,
-    padding: tuple[int, int, int, int],
+    padding: Lengths,
     dilation: Pair,
     groups: int,
     tf32: bool = False,
     version: str | None = None,
 ) -> Plan:
     """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,); padding (top, bottom, left, right) ->
-    (N, G*M, P, Q).
-
-    version: "depthwise", "depthwise_last", "wgmma", "product", "cudnn", "cublas", "columns", "mma",
-    "implicit_gemm" or "direct"; by default what is best here and suits the sizes."""
-    size = [
-        (n + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (weight.shape[2 + i] - 1) - 1)
-        // stride[i]
-        + 1
-        for i, n in enumerate(x.shape[2:])
-    ]
-    out = result(x, (x.shape[0], weight.shape[0], *size))
-    where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
-    return _planned(
-        version,
-        _order(version, "forward", out, x, weight, stride, groups, tf32, dilation),
-        {
-            "depthwise": lambda: depthwise_nchw.conv2d(out, x, weight, bias, **where),
-            "depthwise_last": lambda: depthwise_nhwc.conv2d(out, x, weight, bias, **where),
-            "folded": lambda: space_to_depth.conv2d(out, x, weight, bias, **where, groups=groups),
-            "cublas": lambda: one_tap(
-                "cublas", "forward", out, x, weight, bias, stride=stride, padding=padding
-            ),
-            "columns": lambda: im2col_cublas.forward(out, x, weight, bias, **where, groups=groups),
-            "product": lambda: one_tap(
-                "product", "forward", out, x, weight, bias, stride=stride, padding=padding
-            ),
-            "wgmma": lambda: (
-                fprop_dgrad_sm90_resident_filters.conv2d(
-                    out, x, weight, bias, **where, groups=groups
-                )
-                or fprop_dgrad_sm90.conv2d(out, x, weight, bias, **where, groups=groups)
-            ),
-            "cudnn": lambda: library("forward", out, x, weight, bias, **where, tf32=tf32),
-            "mma": lambda: fprop_dgrad_sm80.conv2d(out, x, weight, bias, **where, groups=groups),
-        },
-        lambda: fprop_simt.conv2d(out, x, weight, bias, **where, groups=groups, version=version),
+    (N, G*M, P, Q). version: a name in FORWARD; by default the preferred one."""
+    problem = Problem.forward(
+        x,
+        weight,
+        bias,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        tf32=tf32,
     )
+    return choose("conv2d", FORWARD, problem, version)
 
 
 def conv2d_input_grad(
@@ -550,51 +710,26 @@ def conv2d_input_grad(
     *,
     size: Pair,
     stride: Pair,
-    padding: tuple[int, int, int, int],
+    padding: Lengths,
     dilation: Pair,
     groups: int,
     tf32: bool = False,
     version: str | None = None,
 ) -> Plan:
     """grad (N, G*M, P, Q), weight (G*M, C, R, S), bias (G*C,), size (H, W) -> (N, G*C, H, W).
-    Versions as conv2d."""
-    out = result(grad, (grad.shape[0], groups * weight.shape[1], *size))
-    where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
-    ways: dict[str, Callable[[], Plan | None]] = {
-        "depthwise": lambda: depthwise_nchw.conv2d_input_grad(out, grad, weight, **where),
-        "depthwise_last": lambda: depthwise_nhwc.conv2d_input_grad(out, grad, weight, **where),
-        "few": lambda: dgrad_few_channels.conv2d_input_grad(
-            out, grad, weight, **where, groups=groups
-        ),
-        "folded": lambda: dgrad_space_to_depth.conv2d_input_grad(
-            out, grad, weight, **where, groups=groups
-        ),
-        "cublas": lambda: one_tap(
-            "cublas", "input", out, grad, weight, stride=stride, padding=padding
-        ),
-        "columns": lambda: im2col_cublas.input_gradient(out, grad, weight, **where, groups=groups),
-        "product": lambda: one_tap(
-            "product", "input", out, grad, weight, stride=stride, padding=padding
-        ),
-        "wgmma": lambda: (
-            fprop_dgrad_sm90_resident_filters.conv2d_input_grad(
-                out, grad, weight, **where, groups=groups
-            )
-            or fprop_dgrad_sm90.conv2d_input_grad(out, grad, weight, **where, groups=groups)
-        ),
-        "cudnn": lambda: library("input", out, grad, weight, **where, tf32=tf32),
-        "mma": lambda: fprop_dgrad_sm80.conv2d_input_grad(
-            out, grad, weight, **where, groups=groups
-        ),
-    }
-    return _planned(
-        version,
-        _order(version, "input", out, grad, weight, stride, groups, tf32, dilation),
-        {name: lambda way=way: biased(way(), bias) for name, way in ways.items()},  # type: ignore[misc]
-        lambda: dgrad_simt.conv2d_input_grad(
-            out, grad, weight, bias, **where, groups=groups, version=version
-        ),
+    version: a name in INPUT_GRADIENT; by default the preferred one."""
+    problem = Problem.input_gradient(
+        grad,
+        weight,
+        bias,
+        size=size,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        tf32=tf32,
     )
+    return choose("conv2d_input_grad", INPUT_GRADIENT, problem, version)
 
 
 def conv2d_weight_grad(
@@ -603,44 +738,22 @@ def conv2d_weight_grad(
     *,
     kernel: Pair,
     stride: Pair,
-    padding: tuple[int, int, int, int],
+    padding: Lengths,
     dilation: Pair,
     groups: int,
     tf32: bool = False,
     version: str | None = None,
 ) -> Plan:
-    """grad (N, G*M, P, Q), x (N, G*C, H, W), kernel (R, S) -> (G*M, C, R, S).
-
-    version: "depthwise", "few", "wgmma", "product", "cudnn", "cublas", "mma", "weight_gemm" or
-    "weight_direct"; by default what is best here and suits the sizes."""
-    out = result(x, (grad.shape[1], x.shape[1] // groups, *kernel))
-    where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
-    return _planned(
-        version,
-        _order(version, "weight", out, grad, x, stride, groups, tf32, dilation),
-        {
-            "depthwise": lambda: depthwise_nchw.conv2d_weight_grad(out, grad, x, **where),
-            "few": lambda: wgrad_few_channels.conv2d_weight_grad(
-                out, grad, x, **where, groups=groups
-            ),
-            "folded": lambda: space_to_depth.conv2d_weight_grad(
-                out, grad, x, **where, groups=groups
-            ),
-            "cublas": lambda: one_tap(
-                "cublas", "weight", out, grad, x, stride=stride, padding=padding
-            ),
-            "product": lambda: one_tap(
-                "product", "weight", out, grad, x, stride=stride, padding=padding
-            ),
-            "wgmma": lambda: (
-                wgrad_sm90_pointwise.conv2d_weight_grad(out, grad, x, **where, groups=groups)
-                or wgrad_sm90_shared_taps.conv2d_weight_grad(out, grad, x, **where, groups=groups)
-                or wgrad_sm90.conv2d_weight_grad(out, grad, x, **where, groups=groups)
-            ),
-            "cudnn": lambda: library("weight", out, grad, x, **where, tf32=tf32),
-            "mma": lambda: wgrad_sm80.conv2d_weight_grad(out, grad, x, **where, groups=groups),
-        },
-        lambda: wgrad_simt.conv2d_weight_grad(
-            out.like(), grad, x, **where, groups=groups, version=version
-        ),
+    """grad (N, G*M, P, Q), x (N, G*C, H, W), kernel (R, S) -> (G*M, C, R, S). version: a name in
+    WEIGHT_GRADIENT; by default the preferred one."""
+    problem = Problem.weight_gradient(
+        grad,
+        x,
+        kernel=kernel,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        tf32=tf32,
     )
+    return choose("conv2d_weight_grad", WEIGHT_GRADIENT, problem, version)

@@ -1,9 +1,9 @@
-"""Convolution on tensor cores of compute capability 8.0 on: cp.async brings the windows, mma.sync
-multiplies them.
+"""Convolution on tensor cores of compute capability 8.0 and later: cp.async brings the windows,
+mma.sync multiplies them.
 
 The product is that of fprop_dgrad_sm90.py, y[pixel, m] = sum over taps and channels, for
-channels-last images of 16-bit numbers; here every thread does what TMA does there. A step is one
-tap and 32 channels:
+channels-last images of 16-bit numbers. Here every thread does the work of TMA. A step is one tap
+and 32 channels:
 
 - A thread loads 16 bytes (8 channels) of two pixels and of some filters, with `cp.async`, straight
   into shared memory. Where the window of a pixel leaves the image, or channels end, it copies 0
@@ -15,10 +15,10 @@ tap and 32 channels:
 - Eight warps share a tile of 128 pixels x 128 (or 64) outputs: each multiplies 64 x 32 (or 32 x 32)
   of it, 16 x 8 x 16 at a time, from fragments in registers.
 
-In the input gradient filters are summed along their outputs: they are loaded as they lie, and
-`ldmatrix` transposes them. The floor is 2 * N * K * P * Q * C * R * S operations at the rate of
-mma.sync. This kernel is not there yet: on an H200 it took 1.6 to 3 times as long as
-fprop_dgrad_sm90.py on ResNet-50's layers.
+The input gradient sums filters along their outputs: they are loaded as they lie, and `ldmatrix`
+transposes them. The floor is 2 * N * K * P * Q * C * R * S operations at the rate of mma.sync. This
+kernel does not reach it yet: on an H200 it took 1.6 to 3 times as long as fprop_dgrad_sm90.py on
+ResNet-50's layers.
 """
 
 import functools
@@ -30,13 +30,14 @@ import numpy as np
 from ...core.dispatch.arguments import ArrayArg
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.dtypes import bfloat16, float16
-from ...core.layout import Layout
+from ...core.dtypes import bfloat16
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from .implicit_gemm import Product, forward, input_gradient
+from . import implicit_gemm
+from .implicit_gemm import Product
+from .problem import Problem
 
 if not SIMULATOR:
     from ..ptx import sm80 as ptx_sm80
@@ -151,7 +152,7 @@ def conv2d_mma(dtype: np.dtype, columns: int, across: bool, biased: bool) -> Any
         pixel0 = i32(tile_row * PIXELS)
         output0 = i32((rest - tile_row * across_tiles) * columns)
 
-        # what this thread loads: channels 8 piece .. of two pixels
+        # this thread loads channels 8 piece .. of two pixels
         piece = i32(thread & 3)
         first = i32(thread >> 2)
         to_a = i32(first * 64 + ((piece ^ ((first >> 1) & 3)) << 4))
@@ -325,34 +326,23 @@ def conv2d_mma(dtype: np.dtype, columns: int, across: bool, biased: bool) -> Any
 # -------------------- planner
 
 
-def serves(dtype: np.dtype, capability: tuple[int, int], *channels: int) -> bool:
-    """Whether these kernels can be asked: pieces of 16 bytes hold 8 channels of one group."""
-    return (
-        dtype in (bfloat16, float16)
-        and capability >= (8, 0)
-        and all(c % 8 == 0 and c for c in channels)
-    )
-
-
-def launches(products: Sequence[Product], *operands: Any) -> list[Launch] | None:
+def launches(products: Sequence[Product], problem: Problem, *arrays: Any) -> list[Launch] | None:
     """The launches of products (implicit_gemm.py), one each, or None where sizes forbid it."""
-    found = [launch(product, *operands) for product in products]
-    return None if None in found else found  # type: ignore[return-value]
+    one_each = [launch(product, problem, *arrays) for product in products]
+    return None if None in one_each else one_each  # type: ignore[return-value]
 
 
 def launch(
     product: Product,
+    problem: Problem,
     images: ArrayArg,
-    shape: tuple[int, ...],
     filters: ArrayArg,
-    weight: tuple[int, ...],
     bias: ArrayArg | None,
     y: ArrayArg,
-    dtype: np.dtype,
     across: bool,
-    groups: int,
 ) -> Launch | None:
     """The launch of one product."""
+    shape, weight, groups = problem.operands[0].shape, problem.weight.shape, problem.groups
     _, channels, height, width = shape
     own = channels // groups
     outputs = weight[1] if across else weight[0] // groups
@@ -395,7 +385,7 @@ def launch(
         filters.view((weight[0] * weight[1] * weight[2] * weight[3],)),
     ]
     return Launch(
-        conv2d_mma(dtype, columns, across, bias is not None),
+        conv2d_mma(problem.dtype, columns, across, bias is not None),
         group_tiles * groups,
         THREADS,
         [
@@ -409,15 +399,13 @@ def launch(
     )
 
 
-def conv2d(
-    out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, **where: Any
-) -> Plan | None:
-    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,) -> out (N, G*M, P, Q); None where it
-    cannot be done this way."""
-    return forward(launches, out, x, weight, bias, **where)
+def forward(problem: Problem) -> Plan | None:
+    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,) -> y (N, G*M, P, Q); None where sizes
+    forbid it."""
+    return implicit_gemm.forward(launches, problem)
 
 
-def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, **where: Any) -> Plan | None:
-    """grad (N, G*M, P, Q), weight (G*M, C, R, S) -> out (N, G*C, H, W); None where it cannot be
-    done this way."""
-    return input_gradient(launches, out, grad, weight, **where)
+def input_gradient(problem: Problem) -> Plan | None:
+    """y (N, G*M, P, Q), weight (G*M, C, R, S), bias (G*C,) -> x (N, G*C, H, W); None where sizes
+    forbid it."""
+    return implicit_gemm.input_gradient(launches, problem)

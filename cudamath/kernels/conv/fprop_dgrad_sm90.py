@@ -7,29 +7,29 @@ and channels c,
 
     y[m, pixel] = sum over (r, s) sum over c of  w[m, (r, s), c] * x[pixel's window, (r, s), c]
 
-is a matrix product whose right-hand matrix TMA makes on the way into shared memory: in its *im2col*
+is a matrix product. TMA makes its right-hand matrix on the way into shared memory: in its *im2col*
 mode one instruction fetches, for a run of output pixels (across the ends of rows and images), a
-piece of the channels under one tap, with stride, dilation and padding, and writes zeros for what
-lies outside. So a step of the sum is one tap and `depth` channels: a tile of filters (outputs x
+piece of the channels under one tap. It applies stride, dilation and padding, and writes zeros for
+elements outside. So a step of the sum is one tap and `depth` channels: a tile of filters (outputs x
 depth) and one of pixels (pixels x depth), both laid out as wgmma reads them. Pixels are the columns
-because those may be any multiple of 8, rows only 64: so tiles can be cut to fill the device.
+because columns may be any multiple of 8, and rows only of 64: so tiles can be cut to fill the
+device.
 
-Who does what. A block has three warpgroups. One thread of the first keeps a ring of stages filled:
-it waits until a stage is empty, names the bytes it expects, and issues TMA loads of A and B. The
-two others wait until a stage is full, multiply it, and hand it back one step later, when the
-multiplication has read it; so the tensor cores always have the next product queued behind the
-present one. Blocks are persistent: while the sums of one tile are being stored, the stages of the
-next tile are being filled.
+A block has three warpgroups. One producer thread of the first keeps a ring of stages filled: it
+waits until a stage is empty, announces the bytes to expect, and issues TMA loads of A and B. The
+two consumer warpgroups wait until a stage is full and multiply it. They release it one step later,
+when the multiplication has read it; so the tensor cores always have the next product queued behind
+the present one. Blocks are persistent: while the sums of one tile are stored, the stages of the
+next tile are filled. Two ways to share tiles:
 
-``shared``      both multiplying warpgroups work at one tile, each on half its outputs, with the
-                same pixels.
-``alternating`` each has a tile of its own, and they take turns: one multiplies while the other
-stores. Worth its
-                smaller tiles where sums are short.
+``shared``       both consumer warpgroups work at one tile, each on half its outputs, with the same
+                 pixels.
+``alternating``  each has a tile of its own, and they alternate: one multiplies while the other
+                 stores. The tiles are smaller; it pays where sums are short.
 
 The input gradient is the same product over dy (fprop_simt.py explains how a stride splits it). Its
 filters, summed along the *output* channels, lie across the memory of w: wgmma reads them
-transposed, nothing is turned. The weight gradient: wgrad_sm90.py. Where all filters fit into
+transposed, and nothing is copied. The weight gradient: wgrad_sm90.py. Where all filters fit into
 shared memory: fprop_dgrad_sm90_resident_filters.py.
 
 The floor is 2 * N * K * P * Q * C * R * S operations at the tensor cores' rate (about 660 TFLOP/s
@@ -46,15 +46,16 @@ import numpy as np
 from ...core.dispatch.arguments import ArrayArg, Constant
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.dtypes import bfloat16, float16
-from ...core.layout import Layout
+from ...core.dtypes import bfloat16
+from ...runtime.device import multiprocessors
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from .implicit_gemm import Product, forward, input_gradient
+from . import implicit_gemm
+from .implicit_gemm import Product
+from .problem import Problem
 from .tiles_sm90 import (
-    MULTIPROCESSORS,
     THREADS,
     map_of_filters,
     map_of_images,
@@ -75,8 +76,8 @@ i32, i64, f32 = types.int32, types.int64, types.float32
 
 
 class Tile(NamedTuple):
-    """What a block computes at a time (if alternating: each of its two warpgroups), and from how
-    many channels per step.
+    """The results that a block computes at a time (if alternating: each of its two consumer
+    warpgroups), and the channels of a step.
 
     outputs 64: the warpgroups share them, and halve the pixels; 128 or 256: they share the pixels.
     """
@@ -270,7 +271,7 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
             while t < tiles:
                 for i in range(count):
                     total[i] = f32(0)
-                if alternating:  # the other one has found all its stages full
+                if alternating:  # the other one has multiplied all its stages
                     ptx.named_sync(1 + me, 256)
                 before = i32(-1)
                 for _ in range(steps_of(table, t, product_tiles, chunks)):
@@ -348,9 +349,11 @@ TILES = (
 
 
 @functools.cache
-def choose_tile(pixels: int, outputs: int, groups: int, steps: int, depth: int) -> Tile:
-    """The tile with which the blocks take least time, by what limits a step and the epilogue, in
-    cycles."""
+def choose_tile(
+    pixels: int, outputs: int, groups: int, steps: int, depth: int, multiprocessors: int
+) -> Tile:
+    """The tile with which the blocks take least time, by the limits of a step and of the epilogue,
+    in cycles."""
 
     def cost(tile: Tile) -> float:
         tiles = groups * blocks(pixels, tile.pixels) * blocks(outputs, tile.outputs)
@@ -361,7 +364,7 @@ def choose_tile(pixels: int, outputs: int, groups: int, steps: int, depth: int) 
         )
         step = max(arithmetic, memory / 128, 2 * depth * (tile.outputs + tile.pixels) / 48) + 30
         epilogue = tile.outputs * tile.pixels / 10 + 600
-        each = blocks(tiles, MULTIPROCESSORS)
+        each = blocks(tiles, multiprocessors)
         if tile.alternating:
             return each * max(steps * step + 100, (steps * step + epilogue) / 2) + epilogue
         return each * (steps * step + epilogue)
@@ -378,30 +381,20 @@ def depth_of(channels: int, groups: int) -> int | None:
     return depth or None
 
 
-def serves(dtype: np.dtype, capability: tuple[int, int], *channels: int) -> bool:
-    """Whether these kernels can be asked at all: TMA's strides are multiples of 16 bytes."""
-    return (
-        dtype in (bfloat16, float16)
-        and capability[0] == 9
-        and all(c % 8 == 0 and c for c in channels)
-    )
-
-
 def launch(
     products: Sequence[Product],
+    problem: Problem,
     images: ArrayArg,
-    shape: tuple[int, ...],
     filters: ArrayArg,
-    weight: tuple[int, ...],
     bias: ArrayArg | None,
     y: ArrayArg,
-    dtype: np.dtype,
     across: bool,
-    groups: int,
     tile: Tile | None = None,
 ) -> list[Launch] | None:
-    """The launches of products (implicit_gemm.py), or None where TMA cannot bring them. One does
-    for all that differ in their taps alone."""
+    """The launches of products (implicit_gemm.py), or None where TMA cannot bring them. Products
+    that differ in their taps alone share a launch."""
+    shape, weight, dtype = problem.operands[0].shape, problem.weight.shape, problem.dtype
+    groups, many = problem.groups, multiprocessors(problem.device)
     kinds: dict[Product, list[Product]] = {}
     for product in products:
         if not possible(product, shape[2:]):
@@ -426,7 +419,7 @@ def launch(
         positions = first.size[0] * first.size[1] * first.size[2]
         taps = sum(product.taps[0] * product.taps[1] for product in alike)
         best = tile or choose_tile(
-            positions * len(alike), outputs, groups, blocks(taps * chunks, len(alike)), depth
+            positions * len(alike), outputs, groups, blocks(taps * chunks, len(alike)), depth, many
         )
         best = best._replace(depth=depth)
         maps = [
@@ -473,7 +466,7 @@ def launch(
         launches.append(
             Launch(
                 conv2d_wgmma(dtype, best, across, bias is not None, first.strides != in_line),
-                min(MULTIPROCESSORS, tiles),
+                min(many, tiles),
                 THREADS,
                 [
                     *maps,
@@ -490,23 +483,13 @@ def launch(
     return launches
 
 
-def conv2d(
-    out: Layout,
-    x: Layout,
-    weight: Layout,
-    bias: Layout | None = None,
-    *,
-    tile: Tile | None = None,
-    **where: Any,
-) -> Plan | None:
-    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,) -> out (N, G*M, P, Q); None where it
-    cannot be done this way."""
-    return forward(functools.partial(launch, tile=tile), out, x, weight, bias, **where)
+def forward(problem: Problem, tile: Tile | None = None) -> Plan | None:
+    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,) -> y (N, G*M, P, Q); None where TMA
+    cannot bring the windows."""
+    return implicit_gemm.forward(functools.partial(launch, tile=tile), problem)
 
 
-def conv2d_input_grad(
-    out: Layout, grad: Layout, weight: Layout, *, tile: Tile | None = None, **where: Any
-) -> Plan | None:
-    """grad (N, G*M, P, Q), weight (G*M, C, R, S) -> out (N, G*C, H, W); None where it cannot be
-    done this way."""
-    return input_gradient(functools.partial(launch, tile=tile), out, grad, weight, **where)
+def input_gradient(problem: Problem, tile: Tile | None = None) -> Plan | None:
+    """y (N, G*M, P, Q), weight (G*M, C, R, S), bias (G*C,) -> x (N, G*C, H, W); None where TMA
+    cannot bring the windows."""
+    return implicit_gemm.input_gradient(functools.partial(launch, tile=tile), problem)

@@ -1,24 +1,24 @@
-"""Convolution on tensor cores of compute capability 9.0, of filters small enough to stay in shared
-memory.
+"""Convolution on tensor cores of compute capability 9.0, with filters small enough to stay in
+shared memory.
 
 fprop_dgrad_sm90.py loads a tile of filters and one of pixels for every step: 40 KiB for 770 cycles
-of multiplication, about what the second-level cache can hand out. Two things spare most of that
-where there are few channels and outputs:
+of multiplication, about the bandwidth of the second-level cache. Two changes save most of these
+loads where there are few channels and outputs:
 
-- All filters stay in shared memory, loaded once by each of the persistent blocks, as its first tile
-  needs them: 128 outputs x 9 taps x 64 channels, or half as many outputs of twice the channels, are
-  144 KiB.
-- The taps of a row share their pixels. Pixels are rows of 128 bytes (64 channels), and neighbouring
-  taps see the same ones moved along by one, so a run of (pixels + 2) serves three taps: wgmma is
-  told to begin one row further. Runs cross the ends of rows; wgrad_sm90_shared_taps.py explains why
-  that does no harm if rows of results are walked as if they were longer (`more`). The pixels beyond
-  their edge are computed and not stored.
+- All filters stay in shared memory. Each persistent block loads them once, as its first tile needs
+  them: 128 outputs x 9 taps x 64 channels, or half as many outputs of twice the channels, are 144
+  KiB.
+- The taps of a row share their pixels. Pixels are rows of 128 bytes (64 channels). Neighbouring
+  taps see the same pixels, shifted by one, so a run of (pixels + 2) serves three taps: wgmma begins
+  one row further. Runs cross the ends of rows. wgrad_sm90_shared_taps.py explains why that does no
+  harm if rows of results are walked as if they were longer (`more`). The pixels beyond their edge
+  are computed and not stored.
 
-A step is then a row of taps: 25 KiB for 2,300 cycles. The two warpgroups that multiply have a tile
-each and take turns, one multiplies while the other stores, as in fprop_dgrad_sm90.py's
-``alternating``. Tiles are as large as leaves no last turn to a few.
+A step is then a row of taps: 25 KiB for 2,300 cycles. The two consumer warpgroups have a tile each
+and alternate: one multiplies while the other stores, as in fprop_dgrad_sm90.py's ``alternating``.
+The size of tiles is chosen so that the last turn is not left to a few blocks.
 
-(Filters of 288 KiB, of which neighbouring blocks keep a half each and read the same pixels, took as
+(Filters of 288 KiB, of which neighbouring blocks kept a half each and read the same pixels, took as
 long as fprop_dgrad_sm90.py.)
 """
 
@@ -32,12 +32,13 @@ from ...core.dispatch.arguments import ArrayArg
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16
-from ...core.layout import Layout
+from ...runtime.device import multiprocessors
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.integers import blocks
-from .implicit_gemm import Product, forward, input_gradient
+from . import implicit_gemm
+from .implicit_gemm import Product
+from .problem import Problem
 from .tiles_sm90 import (
-    MULTIPROCESSORS,
     THREADS,
     map_of_filters,
     map_of_images,
@@ -59,8 +60,9 @@ i32, i64, f32 = types.int32, types.int64, types.float32
 
 
 class Tile(NamedTuple):
-    """What a warpgroup computes at a time: outputs (64 or 128, all there are) x pixels; taps of a
-    filter; chunks of CHANNELS channels; apart: pixels from one tap of a row to the next."""
+    """The results that a warpgroup computes at a time: outputs (64 or 128, all there are) x
+    pixels; taps of a filter; chunks of CHANNELS channels; apart: pixels from one tap of a row to
+    the next."""
 
     outputs: int
     pixels: int
@@ -79,30 +81,36 @@ class Tile(NamedTuple):
         return 1024 * blocks(self.run, 8)
 
     @property
-    def kept(self) -> int:
+    def resident(self) -> int:
         """Bytes of all filters."""
         return 2 * CHANNELS * self.outputs * self.taps[0] * self.taps[1] * self.chunks
 
     @property
     def stages(self) -> int:
         """How many there is room for."""
-        return tma_pipeline.ring_stages(self.stage, self.kept)
+        return tma_pipeline.ring_stages(self.stage, self.resident)
 
     @property
     def shared(self) -> int:
         """Dynamic shared memory; a barrier for each step's filters besides."""
         return (
-            tma_pipeline.ring_bytes(self.stage, self.stages, self.kept)
+            tma_pipeline.ring_bytes(self.stage, self.stages, self.resident)
             + 8 * self.taps[0] * self.chunks
         )
 
 
 @functools.cache
 def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
-    """Convolution with kept filters. across: these are read across their rows (input gradient)."""
+    """Convolution with resident filters. across: these are read across their rows (input
+    gradient)."""
     kind = "bf16" if dtype == bfloat16 else "f16"
     rows, pixels, (taps_down, taps_right), chunks, apart = tile
-    stages, stage_bytes, kept_bytes, run_bytes = tile.stages, tile.stage, tile.kept, 128 * tile.run
+    stages, stage_bytes, resident_bytes, run_bytes = (
+        tile.stages,
+        tile.stage,
+        tile.resident,
+        128 * tile.run,
+    )
     high, sums, pieces = rows // 64, pixels // 2, rows // 64
     count = high * sums
     filter_bytes = pieces * PIECE
@@ -157,8 +165,8 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
         chunks, not known to the compiler, which would write the loop out and then serialise its
         products; strides of y in bytes."""
         base = tma_pipeline.first_tile(cuda.shared.array(0, types.uint8))
-        kept = i32(base + stages * stage_bytes)
-        full = i32(kept + kept_bytes)
+        resident = i32(base + stages * stage_bytes)
+        full = i32(resident + resident_bytes)
         ready = i32(full + 16 * stages)
         thread = i32(cuda.threadIdx.x)
         group_of_threads = thread >> 7
@@ -174,7 +182,7 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
         if group_of_threads == 0:  # ---------------- the one that fetches
             registers_down()
             if thread == 0:
-                stage, phase, to, there = i32(0), i32(1), kept, ready
+                stage, phase, to, there = i32(0), i32(1), resident, ready
                 while t < tiles:
                     image, p, q = pixel_of(i32(t * pixels), area, width)
                     h, v = i32(row_start + p), i32(column_start + q)
@@ -228,8 +236,8 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
             while t < tiles:
                 for i in range(count):
                     total[i] = f32(0)
-                ptx.named_sync(1 + me, 256)  # the other one has found all its stages full
-                before, a = i32(-1), kept
+                ptx.named_sync(1 + me, 256)  # the other one has multiplied all its stages
+                before, a = i32(-1), resident
                 for step in range(i32(steps)):
                     ptx.barrier_wait(ready + 8 * step, 0)
                     ptx.barrier_wait(full + 8 * stage, phase)
@@ -272,46 +280,43 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
 
 # -------------------- planner
 
-PIXELS = {
-    64: 256,
-    128: 160,
-}  # of a tile, by its outputs: no more fit into a warpgroup's registers, or were faster
-LEAST_TILES = (
-    4 * MULTIPROCESSORS
-)  # two for each warpgroup: bringing all filters pays with the second
+#: Pixels of a tile, by its outputs: no more fit into a warpgroup's registers, or fewer were faster.
+PIXELS = {64: 256, 128: 160}
+#: Tiles for each multiprocessor from which on loading all filters pays: two for each warpgroup.
+LEAST_TILES = 4
 
 
-def choose(outputs: int, positions: int) -> int:
-    """Pixels of a tile with which the blocks take least time: a last turn in which few have work is
-    lost; what a turn costs besides, filters read from shared memory and the turning, was seen to be
-    as much as 36 pixels."""
+def choose(outputs: int, positions: int, multiprocessors: int) -> int:
+    """Pixels of a tile with which the blocks take least time. A last turn in which few blocks have
+    work is lost. A turn also costs as much as 36 pixels: reading filters from shared memory, and
+    the change between warpgroups."""
     sizes = range(PIXELS[outputs], PIXELS[outputs] * 5 // 8, -16)
     return min(
-        sizes, key=lambda pixels: blocks(blocks(positions, pixels), MULTIPROCESSORS) * (pixels + 36)
+        sizes, key=lambda pixels: blocks(blocks(positions, pixels), multiprocessors) * (pixels + 36)
     )
 
 
 def launch(
     products: Sequence[Product],
+    problem: Problem,
     images: ArrayArg,
-    shape: tuple[int, ...],
     filters: ArrayArg,
-    weight: tuple[int, ...],
     bias: ArrayArg | None,
     y: ArrayArg,
-    dtype: np.dtype,
     across: bool,
-    groups: int,
     pixels: int | None = None,
 ) -> list[Launch] | None:
-    """The launch of a product (implicit_gemm.py), or None where it cannot be done this way or has
-    too few tiles; these are not counted where their pixels are given."""
+    """The launch of a product (implicit_gemm.py). None where shared memory has no room for the
+    filters, TMA cannot bring the windows, or there are too few tiles. With `pixels` of a tile, any
+    number of tiles will do."""
+    shape, weight, dtype = problem.operands[0].shape, problem.weight.shape, problem.dtype
+    many = multiprocessors(problem.device)
     product, (number, channels, height, width) = products[0], shape
     outputs = weight[1] if across else weight[0]
     apart = product.columns.tap
     if (
         len(products) > 1
-        or groups > 1
+        or problem.groups > 1
         or bias is not None
         or channels % CHANNELS
         or outputs % 8
@@ -330,11 +335,12 @@ def launch(
     area = product.size[1] * product.size[2]
     positions = number * area
     rows = 64 if outputs <= 64 else 128
-    tile = Tile(rows, pixels or choose(rows, positions), product.taps, channels // CHANNELS, apart)
+    best = pixels or choose(rows, positions, many)
+    tile = Tile(rows, best, product.taps, channels // CHANNELS, apart)
     if tile.stages < 2 or more > 127 or not possible(product, (height, width)):
         return None
     tiles = blocks(positions, tile.pixels)
-    if pixels is None and tiles < LEAST_TILES:
+    if pixels is None and tiles < LEAST_TILES * many:
         return None
     maps = [
         map_of_images(
@@ -359,7 +365,7 @@ def launch(
     return [
         Launch(
             conv2d_wgmma_kept(dtype, tile, across),
-            min(MULTIPROCESSORS, tiles),
+            min(many, tiles),
             THREADS,
             [
                 *maps,
@@ -373,23 +379,11 @@ def launch(
     ]
 
 
-def conv2d(
-    out: Layout,
-    x: Layout,
-    weight: Layout,
-    bias: Layout | None = None,
-    *,
-    pixels: int | None = None,
-    **where: Any,
-) -> Plan | None:
-    """x (N, C, H, W), weight (M, C, R, S) -> out (N, M, P, Q); None where it cannot be done this
-    way."""
-    return forward(functools.partial(launch, pixels=pixels), out, x, weight, bias, **where)
+def forward(problem: Problem, pixels: int | None = None) -> Plan | None:
+    """x (N, C, H, W), weight (M, C, R, S) -> y (N, M, P, Q); None: see `launch`."""
+    return implicit_gemm.forward(functools.partial(launch, pixels=pixels), problem)
 
 
-def conv2d_input_grad(
-    out: Layout, grad: Layout, weight: Layout, *, pixels: int | None = None, **where: Any
-) -> Plan | None:
-    """grad (N, M, P, Q), weight (M, C, R, S) -> out (N, C, H, W); None where it cannot be done this
-    way."""
-    return input_gradient(functools.partial(launch, pixels=pixels), out, grad, weight, **where)
+def input_gradient(problem: Problem, pixels: int | None = None) -> Plan | None:
+    """y (N, M, P, Q), weight (M, C, R, S), bias (C,) -> x (N, C, H, W); None: see `launch`."""
+    return implicit_gemm.input_gradient(functools.partial(launch, pixels=pixels), problem)

@@ -1,53 +1,45 @@
-"""Convolution on any GPU: one thread per output, then one matrix product over a table. (Weight
-gradient: wgrad_simt.py.)
+"""Convolution on any GPU: one matrix product over a table of taps. (One thread for each result:
+direct.py. Gradients: dgrad_simt.py, wgrad_simt.py.)
 
 The idea. With *positions* n = (image, row p, column q) of the output and *taps* k = (channel, row
 r, column s),
 
     y[m, n] = sum over k of w[m, k] * x[tap(k) + position(n)]
 
-is a matrix product whose right-hand matrix never exists: the place of its element (k, n) in x is
-the sum of two numbers, one that belongs to the tap and one that belongs to the position, and so are
-its row and its column, by which padding is recognised (outside 0 <= row < H, 0 <= column < W the
-element is 0). All three functions are this sum:
+is a matrix product. Its right-hand matrix never exists in memory: the offset of its element (k, n)
+in x is the sum of two numbers, one of the tap and one of the position. So are its row and its
+column, which show padding: the element is 0 outside 0 <= row < H, 0 <= column < W. All three
+functions are this sum:
 
     forward          y[m, n]  = sum over taps       w[m, k]  * x[k + n]
     weight gradient  dw[m, k] = sum over positions  dy[m, n] * x[k + n]
     input gradient   the forward sum over dy. With a stride, an input row h meets only those taps r
-                     for which
-                     h + top - r * dilation is a multiple of the stride, so the rows (and columns)
-                     of one residue form a convolution of their own, with every stride-th tap and no
-                     stride at all: one launch for each.
+                     for which h + top - r * dilation is a multiple of the stride. So the rows (and
+                     columns) of one residue form a convolution of their own, with every stride-th
+                     tap and no stride: one launch for each.
 
-Versions, simple to fast:
+In ``conv2d_implicit_gemm`` a block computes a tile of (up to) 128 outputs m x 128 positions n. It
+brings 8 taps at a time through shared memory. A thread keeps 8 x 8 sums in registers and does 64
+multiply-adds for 16 numbers read. The table of taps lies in memory; all threads of a warp read the
+same row. While one slab of 8 taps is multiplied, the next slab is loaded into registers, and the
+table is read one step further ahead.
 
-``conv2d_direct``         a thread per output, or a few: C * R * S multiply-adds, two reads for each
-                          of them. Also the
-                          right one for depthwise convolutions, which have nothing to share, and for
-                          the smallest.
-``conv2d_implicit_gemm``  a block computes a tile of (up to) 128 outputs m x 128 positions n, 8 taps
-at a time through
-                          shared memory; a thread keeps 8 x 8 sums in registers and does 64
-                          multiply-adds per 16 numbers read. The table of taps is read from memory,
-                          where all threads of a warp read the same row. While one slab of 8 taps is
-                          multiplied, the next one is under way into registers, and the table is
-                          read one step further ahead.
-
-Where there are few tiles (small images), many multiprocessors would have one block or none: then
-the channels are split over blocks like groups, each part leaves its sums in memory, and
-``add_splits`` (lib/split_k_reduce.py) adds these in a fixed order.
+Small images have few tiles, so many multiprocessors would have one block or none. Then the channels
+are split over blocks like groups. Each part leaves its sums in memory, and ``add_splits``
+(lib/split_k_reduce.py) adds them in a fixed order.
 
 The floor is 2 * N * K * P * Q * C * R * S operations: on an H200 67 TFLOP/s in float32, of which
 this tile can reach about 3/4 (512 of some 690 instructions per 8 taps are multiply-adds).
 
-How the threads share a tile is told in kernels/matmul/dispatch.py: four warps side by side, 32
+kernels/matmul/dispatch.py explains how the threads share a tile: four warps side by side, 32
 positions each; in a warp, 8 lanes down (4 outputs each, and 4 more 32 further) and 4 across (4
 positions, and 4 more 16 further).
 """
 
+from __future__ import annotations
+
 import functools
 import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,11 +54,8 @@ from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
-from .direct import THREADS, conv2d_direct
 from .geometry import (
     DEPTH,
-    DIRECT,
-    LEAST_OUTPUTS,
     OUTSIDE,
     PITCH,
     POSITIONS,
@@ -77,27 +66,19 @@ from .geometry import (
     View,
     Walk,
     choose_tile,
-    fits,
     grouped,
     multiply_step,
     numbers,
     place_in_tile,
     split_position,
     tap_table,
-    walks,
 )
+from .problem import Problem
 
 if not SIMULATOR:
     from ..ptx.vector_access import load_vector, store_vector
 
-DEEP, MUCH = (
-    64,
-    1 << 24,
-    # which is sooner done for sums of so many taps and so many multiply-adds in all (3 of 32: 6
-    # times)
-)
-# multiply-adds, in all and a result: up to these one launch of `direct` is sooner done
-DIRECT_TAPS = 256
+THREADS = 256  # of a block of the kernels that prepare operands
 
 
 # -------------------- simple kernels
@@ -105,8 +86,8 @@ DIRECT_TAPS = 256
 
 @functools.cache
 def pack_weights(dtype: np.dtype) -> Any:
-    """Weights as the tiles read them: outputs beside each other, in the compute type, filled up
-    with zeros."""
+    """Weights in the order in which tiles read them: outputs side by side, in the compute type,
+    padded with zeros."""
     load, _, C = codec(dtype)
 
     @cuda.jit
@@ -234,7 +215,7 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
         thread = cuda.threadIdx.x
         m, n = place_in_tile(thread, rows_per_warp)
 
-        # what this thread loads: each_a neighbouring weights of one tap, and one position of each_b
+        # this thread loads each_a neighbouring weights of one tap, and one position of each_b
         # neighbouring taps
         k_a = thread * each_a // rows
         m_a = thread * each_a - k_a * rows
@@ -265,7 +246,7 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
                     ) < types.uint32(x_width):
                         value = C(load(x[types.uint32(from_b + tap_place[i])]))
                     next_b[i] = value
-                for i in range(each_b):  # the table is read one step ahead of what it points to
+                for i in range(each_b):  # the table is read one step ahead of the images
                     tap_place[i], _, tap_h[i], tap_v[i] = load_vector(
                         taps, (k + DEPTH + k_b + i) * 4, 4
                     )
@@ -328,78 +309,10 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
 # -------------------- planners
 
 
-MOST_LANES = 16
-AT_ONCE = (
-    1 << 16
-    # threads of the device: 512 to a multiprocessor; each finds its place again, some 700
-    # instructions
-)
-EACH = 4  # products that a lane has at least
-
-
-def lanes_for(results: int, channels: int, taps: int) -> tuple[int, int]:
-    """How many threads share the channels of a result, and its taps: enough to fill the device, if
-    they have something to do. Channels first, as long as each has some in a row: they are walked in
-    a simple loop, which begins anew at every tap."""
-    across = along = 1
-    while across * along < MOST_LANES and across * along * results < AT_ONCE:
-        if channels >= 2 * EACH * across:
-            across *= 2
-        elif taps >= 2 * along and channels * taps >= 2 * EACH * across * along:
-            along *= 2
-        else:
-            break
-    return across, along
-
-
-def direct(
-    kernel: Callable,
-    dtype: np.dtype,
-    x: View,
-    w: View,
-    bias: ArrayArg | None,
-    y: View,
-    channels: int,
-    taps: int,
-    steps: Sequence[int],
-) -> Launch:
-    """The launch of `conv2d_direct` (or the like: `kernel` is its factory), of `channels` x `taps`
-    products a result. steps: its last arguments."""
-    results = math.prod(y.shape)
-    across, along = lanes_for(results, channels, taps)
-    wide = THREADS // (across * along)
-    large = (
-        max(x.span(dtype.itemsize), w.span(dtype.itemsize), results + THREADS, *map(abs, steps))
-        >= 1 << 30
-    )
-    return Launch(
-        kernel(dtype, large),
-        blocks(results, wide),
-        (wide, across, along),
-        [
-            x.volumes(),
-            w.volumes(),
-            x.line(dtype.itemsize),
-            w.line(dtype.itemsize),
-            w.argument.view((1,), (dtype.itemsize,)) if bias is None else bias,  # not read
-            y.volumes(),
-            *numbers(bias is not None, *steps),
-        ],
-    )
-
-
-def tiles_pay(outputs: int, taps: int, results: int) -> bool:
-    """Whether tiles are worth while for so many outputs a group, results in all, and taps of
-    each."""
-    return outputs >= LEAST_OUTPUTS or (taps >= DEEP and results * taps >= MUCH)
-
-
 MOST_SPLITS = 16
-ALONE = (
-    0.7  # time of blocks that each have a multiprocessor to themselves, beside such as share one
-)
+ALONE = 0.7  # time of a block with a multiprocessor to itself, relative to two that share one
 RATE = 4  # taps a microsecond of two blocks that share one (NVIDIA H200)
-MEMORY = 2e6  # bytes of parts a microsecond, half of what a copy takes
+MEMORY = 2e6  # bytes of partial sums a microsecond: half the bandwidth of a copy
 
 
 def choose_splits(tiles: int, channels: int, area: int, results: int, many: int) -> int:
@@ -427,7 +340,7 @@ def _split(sources: Sources, x: View, w: View, y: View, splits: int) -> tuple[Vi
     """The same operands with the channels of the one group in `splits` groups, each with a result
     of its own in memory."""
     each, size = x.shape[2] // splits, math.prod(y.shape)
-    partial = sources.temp(Layout.new((splits, size), float32, sources.found[0][1].device))
+    partial = sources.temp(Layout.new((splits, size), float32, sources.operands[0][1].device))
     return (
         View(
             x.argument,
@@ -445,7 +358,7 @@ def _split(sources: Sources, x: View, w: View, y: View, splits: int) -> tuple[Vi
     )
 
 
-def tap_sum(
+def append_launches(
     sources: Sources,
     dtype: np.dtype,
     x: View,
@@ -454,45 +367,17 @@ def tap_sum(
     y: View,
     rows: Walk,
     columns: Walk,
-    version: str | None,
-    splits: int | None,
+    splits: int | None = None,
 ) -> None:
-    """Append the launches of y[n, g, m, p, q] = bias + sum over (c, r, s) of w * x."""
+    """Append the launches of y[n, g, m, p, q] = bias + sum over (c, r, s) of w * x. splits: of the
+    channels, where they can be split; by default as many as take the least time."""
     images, groups, outputs, height, width = y.shape
     channels, taps = w.shape[2], w.shape[2] * w.shape[3] * w.shape[4]
     positions, item = images * height * width, dtype.itemsize
-    if version is None:
-        results = positions * groups * outputs
-        gemm = (
-            tiles_pay(outputs, taps, results)
-            and groups <= 65535
-            and fits(x, item)
-            and positions < 1 << 30
-            and taps * outputs * groups < 1 << 30
-        )
-        gemm = gemm and (taps > DIRECT_TAPS or results * taps > DIRECT)
-        version = "implicit_gemm" if gemm and taps else "direct"
-    if version == "direct":
-        sources.steps.append(
-            direct(
-                conv2d_direct,
-                dtype,
-                x,
-                w,
-                bias,
-                y,
-                w.shape[2],
-                w.shape[3] * w.shape[4],
-                walks(rows, columns),
-            )
-        )
-        return
-    if version != "implicit_gemm":
-        raise ValueError(f"conv2d: no version {version!r}; there are 'direct' and 'implicit_gemm'")
     biased = bias is not None
     bias = bias if biased else w.argument.view((1,), (item,))  # not read
     tile = choose_tile(outputs, dtype)
-    target, size, device = y, math.prod(y.shape), sources.found[0][1].device
+    target, size, device = y, math.prod(y.shape), sources.operands[0][1].device
     if (
         dtype != float32
         or tile != TILES[128]
@@ -568,38 +453,26 @@ def tap_sum(
         )
 
 
-def conv2d(
-    out: Layout,
-    x: Layout,
-    weight: Layout,
-    bias: Layout | None = None,
-    *,
-    stride: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-    groups: int,
-    version: str | None = None,
-    splits: int | None = None,
-) -> Plan:
-    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,); padding (top, bottom, left, right) ->
-    out (N, G*M, P, Q).
-
-    version: "direct" or "implicit_gemm"; by default the second unless a group has very few outputs.
-    splits: of the channels, where that can be done."""
-    if not out.size:
-        return Plan([out], [])
-    sources = Sources(*([x, weight] if bias is None else [x, weight, bias]))
-    (x_arg, x), (w_arg, weight), *rest = sources.found
-    tap_sum(
+def forward(problem: Problem, splits: int | None = None) -> Plan:
+    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,) -> y (N, G*M, P, Q). splits: see
+    `append_launches`."""
+    sources = Sources(*problem.inputs)
+    (x, x_layout), (w, w_layout), *bias = sources.operands
+    stride, padding, dilation, groups = (
+        problem.stride,
+        problem.padding,
+        problem.dilation,
+        problem.groups,
+    )
+    append_launches(
         sources,
-        x.dtype,
-        grouped(x_arg, x, groups, 1),
-        grouped(w_arg, weight, groups, 0),
-        rest[0][0] if rest else None,
-        grouped(Output(0), out, groups, 1),
+        problem.dtype,
+        grouped(x, x_layout, groups, 1),
+        grouped(w, w_layout, groups, 0),
+        bias[0][0] if bias else None,
+        grouped(Output(0), problem.y, groups, 1),
         Walk(-padding[0], stride[0], dilation[0]),
         Walk(-padding[2], stride[1], dilation[1]),
-        version,
         splits,
     )
-    return Plan([out], sources.steps, sources.temps)
+    return Plan([problem.y], sources.steps, sources.temps)

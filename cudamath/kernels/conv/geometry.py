@@ -1,4 +1,6 @@
-"""Geometry that convolution kernels share: views, tiles, positions of a window's elements."""
+"""Geometry that the convolution kernels share: views of operands, walks along axes, SIMT tiles, and
+the residues of a stride.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,10 @@ POSITIONS = 128  # columns of a tile
 DEPTH = 8  # taps (or positions, in the weight gradient) that shared memory holds at a time
 PITCH = POSITIONS + 4  # of a shared row: stores by neighbouring taps hit different banks
 SIZE_B = 2 * DEPTH * PITCH  # two slabs in turn
-OUTSIDE = -(
-    1 << 30
-)  # row of a tap or position that does not exist: it stays outside whatever is added
-LEAST_OUTPUTS = 8  # per group, below which a tile would stay nearly empty,
-
-# multiply-adds, in all and a result: up to these one launch of `direct` is sooner done
-DIRECT = 1 << 18
+#: Row of a tap or position that does not exist: any sum with it stays outside the images.
+OUTSIDE = -(1 << 30)
+LEAST_OUTPUTS = 8  # per group, below which a tile would stay nearly empty
+DIRECT = 1 << 18  # multiply-adds up to which one launch of a direct kernel is faster
 
 
 class Tile(NamedTuple):
@@ -135,14 +134,14 @@ class Sources:
     def __init__(self, *layouts: Layout):
         self.temps: list[Layout] = []
         self.steps: list[Launch] = []
-        self.found = []
+        self.operands = []
         for i, layout in enumerate(layouts):
             argument = Input(i)
             if any(stride < 0 or stride % layout.itemsize for stride in layout.strides):
                 argument, copied = self.temp(layout.like()), layout.like()
                 self.steps += copy_part(whole(Input(i), layout), whole(argument, copied))
                 layout = copied
-            self.found.append((argument, layout))
+            self.operands.append((argument, layout))
 
     def temp(self, layout: Layout) -> ArrayArg:
         self.temps.append(layout)

@@ -1,14 +1,14 @@
-"""Convolutions of float32 as one matrix product by cuBLAS: the windows of all pixels written out as
-rows (im2col).
+"""Convolutions of float32 as one matrix product by cuBLAS: the windows of all pixels are written
+out as rows (im2col).
 
-    Y (pixels x outputs) = X (pixels x channels taps) @ w.T        dX = dY's windows @ w, its taps
-        walked backwards
+    Y (pixels x outputs) = X (pixels x channels taps) @ w.T
+    dX                   = dY's windows @ w, its taps walked backwards
 
-The windows take as many times the memory of the images as there are taps, once written and once
-read: 58 MB for 64 images of 512 channels and 7 x 7 pixels. The product, 338 us there on an H200,
-has its sum split as cuBLAS splits it, where a kernel that gathers windows itself has 100 tiles for
-132 multiprocessors. All together: 496 us for the input gradient, cuDNN's best ordered plan 595.
-Where it is the fastest has been measured (core/dispatch/autotune.py, "columns").
+The windows take as many times the memory of the images as there are taps. They are written once and
+read once: 58 MB for 64 images of 512 channels and 7 x 7 pixels. The product, 338 us there on an
+H200, has its sum split by cuBLAS; a kernel that gathers windows itself has 100 tiles for 132
+multiprocessors. All together take 496 us for the input gradient, cuDNN's best ordered plan 595.
+Tables of measurements decide where this runs (core/dispatch/autotune.py, "im2col_cublas").
 """
 
 from __future__ import annotations
@@ -21,46 +21,22 @@ from ...core.layout import Layout
 from ...runtime import cublas
 from ..copy.channels_last import Turned
 from ..copy.strided import Part, copy_part, fill_part, whole
+from .bias import add_bias
+from .problem import Lengths, Problem
 
-Pair = tuple[int, int]
 MOST = 1 << 28  # bytes that the windows may take
 
 
-def forward(
-    out: Layout,
-    x: Layout,
-    weight: Layout,
-    bias: Layout | None = None,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
-    groups: int,
-) -> Plan | None:
-    """x (N, C, H, W), weight (K, C, R, S) -> out (N, K, P, Q), all in C order. None: not in this
-    file's reach."""
-    if bias is not None or groups > 1:
-        return None
-    return _product(out, x, weight, weight.like(), 0, stride, padding, dilation)
+def forward(problem: Problem) -> Plan | None:
+    """x (N, C, H, W), weight (K, C, R, S) -> y (N, K, P, Q), all in C order; None where the windows
+    take more than MOST bytes."""
+    return _product(problem, problem.weight.like(), 0, problem.stride, problem.padding)
 
 
-def input_gradient(
-    out: Layout,
-    grad: Layout,
-    weight: Layout,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
-    groups: int,
-) -> Plan | None:
-    """grad (N, K, P, Q), weight (K, C, R, S) -> out (N, C, H, W), all in C order. None: not in this
-    file's reach."""
-    taps = weight.shape[2:]
-    reach = [dilation[i] * (taps[i] - 1) for i in (0, 1)]
-    around = tuple([reach[i // 2] - p for i, p in enumerate(padding)])
-    if max(stride) > 1 or groups > 1 or min(around) < 0 or not weight.size:
-        return None
+def input_gradient(problem: Problem) -> Plan | None:
+    """y (N, K, P, Q), weight (K, C, R, S) -> x (N, C, H, W), all in C order; None where the windows
+    take more than MOST bytes."""
+    weight, taps = problem.weight, problem.taps
     outputs, channels, down, right = weight.like().strides
     backwards = Layout.of(
         (weight.shape[1], weight.shape[0], *taps),
@@ -69,38 +45,26 @@ def input_gradient(
         weight.device,
     )
     first = down * (taps[0] - 1) + right * (taps[1] - 1)
-    return _product(
-        out,
-        grad,
-        weight,
-        backwards,
-        first,
-        (1, 1),
-        (around[0], around[1], around[2], around[3]),
-        dilation,
-    )
+    around = gradient_padding(problem)
+    return add_bias(_product(problem, backwards, first, (1, 1), around), problem)
+
+
+def gradient_padding(problem: Problem) -> Lengths:
+    """The padding of dy, for an input gradient without strides, as the forward convolution that it
+    then is."""
+    extent = [problem.dilation[i] * (problem.taps[i] - 1) for i in (0, 1)]
+    return tuple([extent[i // 2] - p for i, p in enumerate(problem.padding)])
 
 
 def _product(
-    out: Layout,
-    images: Layout,
-    weight: Layout,
-    filters: Layout,
-    first: int,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
+    problem: Problem, filters: Layout, first: int, stride: Lengths, padding: Lengths
 ) -> Plan | None:
     """The plan of windows @ filters.T; filters: outputs, channels, taps down, right, `first` bytes
     into the weight."""
+    out, (images, weight), dilation = problem.out, problem.operands, problem.dilation
     outputs, channels, *taps = filters.shape
-    pixels, inner = out.size // outputs if outputs else 0, channels * taps[0] * taps[1]
-    if (
-        out.itemsize != 4
-        or not (out.size and inner and cublas.available())
-        or not (out.contiguous and images.contiguous)
-        or pixels * inner * out.itemsize > MOST
-    ):
+    pixels, inner = out.size // outputs, channels * taps[0] * taps[1]
+    if pixels * inner * out.itemsize > MOST:
         return None
     plan = Turned(out, images, weight, last=False)
     source = whole(plan.operands[0], images)

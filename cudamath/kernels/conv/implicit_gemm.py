@@ -1,12 +1,13 @@
-"""A convolution, or its input gradient, as matrix products of channels: what the tensor-core
-kernels have in common.
+"""A convolution, or its input gradient, as matrix products of channels: the common part of the
+planners for tensor cores.
 
-A product has a row (or column) for each output pixel and one for each output channel, and sums over
+A product has a row (or column) for each output pixel and one for each output channel. It sums over
 taps and channels. The input gradient of a convolution with strides is several products
-(fprop_simt.py), one for each residue of the rows and columns of x; in each the taps are walked
-backwards, so that their places in dy go forwards.
+(fprop_simt.py), one for each residue of the rows and columns of x. In each of them the taps are
+walked backwards, so that their places in dy go forwards.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,9 +17,9 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..copy.channels_last import Turned
+from .bias import add_bias
 from .geometry import Walk, residues
-
-Pair = tuple[int, int]
+from .problem import Pair, Problem
 
 
 class Product(NamedTuple):
@@ -33,9 +34,8 @@ class Product(NamedTuple):
     strides: tuple[int, int, int]
 
 
-#: launch(products, images, their shape, filters, their shape, bias, y, dtype, across, groups) ->
-#: Launches, or None where it cannot be done; all arrays channels last. across: filters are summed
-#: along their outputs.
+#: launch(products, problem, images, filters, bias, y, across) -> Launches, or None where sizes
+#: forbid it. All arrays lie channels last. across: filters are summed along their outputs.
 Launcher = Callable[..., list[Launch] | None]
 
 
@@ -46,67 +46,36 @@ def _pixel_strides(out: Layout) -> tuple[int, int, int]:
     return height * width * step, width * step, step
 
 
-def forward(
-    launch: Launcher,
-    out: Layout,
-    x: Layout,
-    weight: Layout,
-    bias: Layout | None = None,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
-    groups: int,
-) -> Plan | None:
-    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,) -> out (N, G*M, P, Q); None where
-    `launch` cannot do it."""
-    turned = Turned(out, x, weight)
+def forward(launch: Launcher, problem: Problem) -> Plan | None:
+    """The plan of a forward convolution; None where `launch` cannot do it."""
+    turned = Turned(problem.y, *problem.operands)
+    stride, padding, dilation = problem.stride, problem.padding, problem.dilation
     walks = [Walk(-padding[2 * i], stride[i], dilation[i]) for i in (0, 1)]
-    taps_down, taps_right = weight.shape[2:]
+    taps_down, taps_right = problem.taps
     product = Product(
-        (out.shape[0], *out.shape[2:]),
+        (problem.y.shape[0], *problem.y.shape[2:]),
         *walks,
         (taps_down, taps_right),
         (0, taps_right, 1),
         0,
-        _pixel_strides(out),
+        _pixel_strides(problem.y),
     )
-    steps = launch(
-        [product],
-        turned.operands[0],
-        x.shape,
-        turned.operands[1],
-        weight.shape,
-        None if bias is None else Input(2),
-        turned.target,
-        x.dtype,
-        False,
-        groups,
-    )
+    bias = None if problem.bias is None else Input(2)
+    steps = launch([product], problem, *turned.operands, bias, turned.target, False)
     if steps is None:
         return None
     turned.steps += steps
     return turned.plan()
 
 
-def input_gradient(
-    launch: Launcher,
-    out: Layout,
-    grad: Layout,
-    weight: Layout,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
-    groups: int,
-) -> Plan | None:
-    """grad (N, G*M, P, Q), weight (G*M, C, R, S) -> out (N, G*C, H, W); None where `launch` cannot
-    do it."""
-    turned = Turned(out, grad, weight)
-    kernel = weight.shape[2:]
-    image, row, pixel = _pixel_strides(out)
+def input_gradient(launch: Launcher, problem: Problem) -> Plan | None:
+    """The plan of the gradient of images; None where `launch` cannot do it."""
+    turned = Turned(problem.x, *problem.operands)
+    stride, padding, dilation = problem.stride, problem.padding, problem.dilation
+    kernel = problem.taps
+    image, row, pixel = _pixel_strides(problem.x)
     axes = [
-        residues(kernel[i], out.shape[2 + i], stride[i], padding[2 * i], dilation[i])
+        residues(kernel[i], problem.x.shape[2 + i], stride[i], padding[2 * i], dilation[i])
         for i in (0, 1)
     ]
     products = []
@@ -127,26 +96,16 @@ def input_gradient(
             }
         products.append(
             Product(
-                (out.shape[0], tall, wide),
+                (problem.x.shape[0], tall, wide),
                 *walks,
                 **where,
                 offset=top * row + left * pixel,
                 strides=(image, stride[0] * row, stride[1] * pixel),
             )
         )
-    steps = launch(
-        products,
-        turned.operands[0],
-        grad.shape,
-        turned.operands[1],
-        weight.shape,
-        None,
-        turned.target,
-        grad.dtype,
-        True,
-        groups,
-    )
+    alone = dataclasses.replace(problem, bias=None)
+    steps = launch(products, alone, *turned.operands, None, turned.target, True)
     if steps is None:
         return None
     turned.steps += steps
-    return turned.plan()
+    return add_bias(turned.plan(), problem)

@@ -1,16 +1,17 @@
-"""Overlap-add along the depth: each plane of x has added T planes to y, `step` apart from those of
-the next one.
+"""Overlap-add of planes along the depth: each plane of x adds T planes to y, which lie `apart` from
+each other and `step` further for the next plane.
 
-    y[n, k, z] = sum over t of planes[n, d, k, t]   with   d * step + t * apart - before = z,   0 <=
-        d < D
+    y[n, k, z] = sum over t of planes[n, d, k, t]
+                 with d * step + t * apart - before = z,   0 <= d < D
 
 It is the last step of a transposed convolution of volumes (ml/conv_transpose.py): one of images
-gives the planes, all taps of a filter along the depth at once. `overlap_take` goes back: what each
-of the planes met in y. It is the gradient, and its gradient is `overlap_add`.
+gives the planes, all taps of a filter along the depth at once. `overlap_take` is the reverse: it
+reads the plane of y that each of the planes met. It is the gradient, and its gradient is
+`overlap_add`.
 
 One thread makes one element of the result; neighbours read side by side along the columns. A sum
-asks for all its planes before it adds the first: where a tap met none, a plane nearby is read, and
-not counted. Order: t ascending. The floor is memory: read the planes, write y.
+issues the loads of all its planes before it adds the first: where a tap met none, a plane nearby is
+read, and not counted. Order: t ascending. The floor is memory: read the planes, write y.
 """
 
 import functools

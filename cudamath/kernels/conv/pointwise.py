@@ -1,23 +1,23 @@
-"""Filters of one tap: products of matrices as they lie.
+"""Filters of one tap: matrix products of operands as they lie.
 
 16-bit images channels last are one matrix X of pixels x channels, so all three are single products:
 
     forward Y = X @ w.T        input gradient dX = dY @ w        weight gradient dw = dY.T @ X
 
-for our own kernel (matmul/sm90.py), which stores whole lines by TMA where fprop_dgrad_sm90.py's,
-made for windows, stores 32 bytes at a time: 1.05 to 1.25 times as fast where little is summed. For
-cuBLAS as well.
+Our own kernel (matmul/sm90.py) stores whole lines by TMA, where fprop_dgrad_sm90.py, which is made
+for windows, stores 32 bytes at a time: the product is 1.05 to 1.25 times as fast where sums are
+short. cuBLAS computes it as well.
 
 float32 and float64 images in C order are a matrix x[n] of channels x pixels each, for cuBLAS:
 
     forward          y[n] = w @ x[n]             one w for all
     input gradient   dx[n] = w.T @ dy[n]
-    weight gradient  dw = sum over n of dy[n] @ x[n].T, each kept by itself, then added in a fixed
-    order
+    weight gradient  dw = sum over n of dy[n] @ x[n].T; the products are stored one by one, then
+                     added in a fixed order
 
-Nothing is gathered, and nothing is turned. With a stride an input gradient is that product, copied
-to its places among zeros. Strides are for nothing else here. Where this is the fastest has been
-measured (core/dispatch/autotune.py, "cublas").
+Nothing is gathered or transposed. An input gradient with a stride is that product, copied to its
+places among zeros; no other product here has a stride. Tables of measurements decide where these
+run (core/dispatch/autotune.py, "pointwise_matmul" and "pointwise_cublas").
 """
 
 from __future__ import annotations
@@ -34,117 +34,97 @@ from ...runtime import cublas
 from ..copy.channels_last import Turned
 from ..copy.strided import copy_part, fill_part, whole
 from ..lib.integers import blocks
-from ..lib.plan_edit import moved
+from ..lib.plan_edit import renumber
 from ..matmul.dispatch import contenders as matmul_contenders
 from ..matmul.dispatch import matmul
-from ..matmul.measured import turned
+from ..matmul.problem import transpose
+from .bias import add_bias
+from .problem import Problem
 from .wgrad_simt import sum_partials
 
-Pair = tuple[int, int]
 LOW = (
     "256x64",
     "128x64 pingpong",
     "64x128 pingpong",
     "256x128",
     "192x128",
-)  # where little is summed
+)  # tiles for short sums
 MOST = 1 << 28  # bytes that products of single images may take in a weight gradient
 
 
 # -------------------- 16 bits, channels last
 
 
-def one_tap(
-    filters: tuple[int, ...], channels: tuple[int, int], stride: Pair, padding: tuple[int, ...]
-) -> bool:
-    """Whether filters of this shape have one tap, at every pixel. channels: of images and results,
-    which groups divide."""
+def matrices(problem: Problem) -> tuple[Layout, Layout]:
+    """The operands of the product, channels last: x and filters, dy and filters, or dy and x."""
+    a, b = [
+        Layout.new((x.size // x.shape[1], x.shape[1]), x.dtype, x.device) for x in problem.operands
+    ]
     return (
-        filters[2:] == (1, 1)
-        and max(stride) == 1
-        and not any(padding)
-        and sorted(filters[:2]) == sorted(channels)
+        transpose(a) if problem.kind == "weight" else a,
+        transpose(b) if problem.kind == "forward" else b,
     )
 
 
-def operands(kind: str, first: Layout, second: Layout) -> tuple[Layout, Layout]:
-    """The matrices of the product; kind "forward": of x, filters; "input": dy, filters; "weight":
-    dy, x; channels last."""
-    a, b = [
-        Layout.new((x.size // x.shape[1], x.shape[1]), x.dtype, x.device) for x in (first, second)
-    ]
-    return turned(a) if kind == "weight" else a, turned(b) if kind == "forward" else b
-
-
-def contenders(kind: str, first: Layout, second: Layout) -> list[str]:
-    """The versions of matmul worth timing as `product`: also tiles for products that memory
-    limits."""
-    a, b = operands(kind, first, second)
-    found = [version for version in matmul_contenders(a, b) if version.startswith("wgmma")]
-    tiles = [f"wgmma {tile}" for tile in LOW if int(tile.split()[0].split("x")[1]) <= b.shape[1]]
+def contenders(problem: Problem) -> list[str]:
+    """The versions of matmul worth timing: also tiles for products that memory limits."""
+    a, b = matrices(problem)
+    found = [version for version in matmul_contenders(a, b) if version.startswith("sm90")]
+    tiles = [f"sm90 {tile}" for tile in LOW if int(tile.split()[0].split("x")[1]) <= b.shape[1]]
     return list(dict.fromkeys([*found, *tiles]))
 
 
-def as_product(
-    kind: str,
-    out: Layout,
-    first: Layout,
-    second: Layout,
-    bias: Layout | None = None,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    version: str = "wgmma",
-) -> Plan | None:
-    """kind: see `operands`; all (N, C, H, W). None: not in this file's reach. version: of matmul,
-    "wgmma" or "cublas"."""
-    filters, other = (out, second) if kind == "weight" else (second, out)
-    channels = first.shape[1], other.shape[1]
-    if not (
-        one_tap(filters.shape, channels, stride, padding)
-        and out.itemsize == 2
-        and first.size
-        and second.size
-        and (cublas.available() if version == "cublas" else all(c % 8 == 0 for c in channels))
-    ):
-        return None
-    whole = Turned(out, first, second)
-    a, b = operands(kind, first, second)
-    if bias is None:
+def as_product(problem: Problem, version: str) -> Plan:
+    """The plan as one product by this version of matmul, "sm90 TILE" or "cublas". Of a forward
+    convolution "sm90" adds the bias, too."""
+    whole = Turned(problem.out, *problem.operands)
+    a, b = matrices(problem)
+    if problem.kind != "forward" or problem.bias is None:
         plan = matmul(a, b, version=version)
-    elif version.startswith("wgmma"):
-        from ..matmul import tensor_core_dispatch  # what it imports has no meaning in the simulator
+    else:
+        from ..matmul import tensor_core_dispatch  # its imports have no meaning in the simulator
 
         plan = tensor_core_dispatch.wgmma(
             a,
             b,
-            version.removeprefix("wgmma").strip(),
+            version.removeprefix("sm90").strip(),
             epilogue=tensor_core_dispatch.Epilogue(bias=Input(2)),
         )
-    else:
-        return None
     places: dict[ArrayArg, ArrayArg] = {
         Input(i): operand for i, operand in enumerate(whole.operands)
     }
     places[Output(0)] = whole.target
     places |= {Temp(i): whole.temp(scratch) for i, scratch in enumerate(plan.temps)}
-    whole.steps += moved(plan, places)
+    whole.steps += renumber(plan.steps, places)
     return whole.plan()
 
 
-# -------------------- float32 and float64, by cuBLAS
+def by_matmul(problem: Problem) -> Plan | None:
+    """The plan by matmul/sm90.py, with the tile that was measured to be the fastest. A bias is
+    added by the epilogue, which no split of the sum has."""
+    biased = problem.kind == "forward" and problem.bias is not None
+    timed = problem.fastest(("pointwise_matmul",), "split" if biased else "-")
+    version = timed.choice.replace("pointwise_matmul", "sm90") if timed else "sm90"
+    plan = as_product(problem, version)
+    return plan if problem.kind == "forward" else add_bias(plan, problem)
 
 
-def serves(
-    x: Layout, y: Layout, weight: tuple[int, ...], stride: Pair, padding: tuple[int, ...]
-) -> bool:
-    """Whether a convolution of images x to images y by filters of this shape is such a product."""
-    return (
-        one_tap(weight, (y.shape[1], x.shape[1]), stride, padding)
-        and x.itemsize >= 4
-        and bool(x.size and y.size)
-        and cublas.available()
-    )
+# -------------------- cuBLAS
+
+
+def by_cublas(problem: Problem) -> Plan | None:
+    """The plan by cuBLAS: one product of 16-bit numbers channels last, or one for each image in C
+    order. None where these would take too much memory."""
+    if problem.itemsize == 2:
+        plan: Plan | None = as_product(problem, "cublas")
+    elif problem.kind == "weight":
+        plan = _weight_product(problem.weight, problem.y, problem.x)
+    elif problem.kind == "input" and max(problem.stride) > 1:
+        plan = _strided_gradient(problem)
+    else:
+        images, weight = problem.operands
+        plan = _product(problem.out, weight, images, problem.kind == "input")
+    return add_bias(plan, problem)
 
 
 def _product(out: Layout, weight: Layout, images: Layout, turned: bool) -> Plan:
@@ -165,49 +145,20 @@ def _product(out: Layout, weight: Layout, images: Layout, turned: bool) -> Plan:
     return plan.plan()
 
 
-def by_images(
-    kind: str,
-    out: Layout,
-    first: Layout,
-    second: Layout,
-    bias: Layout | None = None,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-) -> Plan | None:
-    """kind: see `operands`; all (N, C, H, W) in C order. None: not in this file's reach."""
-    images, results, filters = {
-        "forward": (first, out, second),
-        "input": (out, first, second),
-        "weight": (second, first, out),
-    }[kind]
-    if kind == "input" and max(stride) > 1:
-        return _apart(out, first, second, stride, padding)
-    if bias is not None or not serves(images, results, filters.shape, stride, padding):
-        return None
-    return (
-        _weight_product(out, first, second)
-        if kind == "weight"
-        else _product(out, second, first, kind == "input")
-    )
-
-
-def _apart(
-    out: Layout, grad: Layout, weight: Layout, stride: Pair, padding: tuple[int, int, int, int]
-) -> Plan | None:
-    """grad (N, K, P, Q), weight (K, C, 1, 1) -> out (N, C, H, W), of which every stride-th row and
+def _strided_gradient(problem: Problem) -> Plan:
+    """y (N, K, P, Q), weight (K, C, 1, 1) -> x (N, C, H, W), of which every stride-th row and
     column is no zero. Products at the padding go nowhere."""
+    out, grad, weight = problem.x, problem.y, problem.weight
     close = out.like((*out.shape[:2], *grad.shape[2:]))
-    if not serves(close, grad, weight.shape, (1, 1), (0,) * 4):
-        return None
     inner, plan = _product(close, weight, grad, True), Turned(out, last=False)
     source = plan.temp(close)
-    plan.steps += moved(
-        inner, {Output(0): source, **{Temp(i): plan.temp(x) for i, x in enumerate(inner.temps)}}
+    plan.steps += renumber(
+        inner.steps,
+        {Output(0): source, **{Temp(i): plan.temp(x) for i, x in enumerate(inner.temps)}},
     )
     values, image = whole(source, close), whole(plan.target, plan.seen)
     plan.steps += fill_part(image, np.uint64(0), np.uint64(0), None)
-    for axis, step, before in zip((2, 3), stride, padding[::2], strict=True):
+    for axis, step, before in zip((2, 3), problem.stride, problem.padding[::2], strict=True):
         first = -(-before // step)  # of the products inside of the image, which lies there
         start = first * step - before
         count = max(min(close.shape[axis] - first, -(-(out.shape[axis] - start) // step)), 0)

@@ -1,31 +1,30 @@
-"""Convolutions of stride two over images of few channels, as ones of stride one over folded images:
-2 x 2 pixels become one, of four times the channels.
+"""Convolutions of stride two over images of few channels, as convolutions of stride one over folded
+images: 2 x 2 pixels become one, of four times the channels.
 
-    z[n, (2 a + b) C + c, i, j] = x[n, c, 2 i + a, 2 j + b],   zeros beyond the edges and in the
-        channels that are left
+    z[n, (2 a + b) C + c, i, j] = x[n, c, 2 i + a, 2 j + b]
 
-Tensor cores multiply 16 channels at a time. The first convolution of most networks sees 3 (red,
-green, blue) and has a stride of two: a product of 3 numbers would fill a fifth of them. Folded, its
-12 numbers fill three quarters, and it has a quarter of the taps.
+with zeros beyond the edges and in the channels that are left. Tensor cores multiply 16 channels at
+a time. The first convolution of most networks sees 3 (red, green, blue) and has a stride of two: a
+product of 3 numbers would fill a fifth of them. Folded, its 12 numbers fill three quarters, and it
+has a quarter of the taps.
 
-Row 2 p + r - padding of x, which output row p meets at tap r, is one of the two rows of folded row
-p + r' - padding', if r is counted so that r - padding is even where r' begins. So filters get zeros
-in front where the padding is odd, and behind where their size then is; folded like the images, they
-have half the taps along each axis.
+Output row p meets row 2 p + r - padding of x at tap r. That is one of the two rows of folded row p
++ r' - padding', if r is counted so that r - padding is even where r' begins. So filters get zeros
+in front where the padding is odd, and behind where their size is then odd. Folded like the images,
+they have half the taps along each axis.
 
     forward          fold x, fold w, and the convolution of fprop_dgrad_sm90.py
-    weight gradient  fold x, the gradient of folded filters by wgrad_sm90_shared_taps.py (rows of 2
-                     or 3
-    folded taps) or
-                     wgrad_sm90.py, and of it what is a filter: ``unfold_filters``
+    weight gradient  fold x; the gradient of folded filters by wgrad_sm90_shared_taps.py (rows of 2
+                     or 3 folded taps) or wgrad_sm90.py; ``unfold_filters`` takes the filter out of
+                     it
 
 On an H200, 64 images of 3 x 224 x 224 channels last, bfloat16 (cuDNN in brackets): 64 filters of 7
 x 7 taps, forward 221 us (456), weight gradient 274 (304); 32 of 3 x 3, 86 (127) and 64 (148). 16
 images of 3 x 64 x 64, forward 16 (11): three launches.
 
-(The gradient of images: dgrad_space_to_depth.py.) A block makes a row of z, a thread a pixel:
-channels last, so it writes them side by side, 16 bytes at once. Zeros times an infinity of x are
-NaN: an infinity reaches the outputs one pixel further. The floor is memory: read x, write y.
+(The gradient of images: dgrad_space_to_depth.py.) A block makes a row of z, and a thread a pixel:
+threads write pixels side by side, 16 bytes at once. Zeros times an infinity of x are NaN: an
+infinity reaches the outputs one pixel further. The floor is memory: read x, write y.
 """
 
 from __future__ import annotations
@@ -40,20 +39,19 @@ from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ...runtime.device import capability
 from ..compiler.lazy_numba import cuda
 from ..copy.channels_last import as_last
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..lib.plan_edit import moved
+from ..lib.plan_edit import renumber
 from ..lib.vector_io import writer
 from ..lib.widths import vector_width
 from . import fprop_dgrad_sm90, wgrad_sm90, wgrad_sm90_shared_taps
+from .problem import Pair, Problem
 
-Pair = tuple[int, int]
-Convolve = Callable[..., Plan | None]
+Planner = Callable[[Problem], Plan | None]
 THREADS = 128
-CHANNELS = 16  # what tensor cores sum at a time
+CHANNELS = 16  # summed by tensor cores at a time
 
 
 class Axis(NamedTuple):
@@ -114,7 +112,7 @@ def unfold_filters(z, w, top, left):
 # -------------------- planner
 
 
-def folded(
+def fold(
     source: ArrayArg, layout: Layout, target: ArrayArg, size: Pair, front: Pair = (0, 0)
 ) -> tuple[Layout, Launch]:
     """The layout of an array folded to this size, and the launch that folds it."""
@@ -128,116 +126,51 @@ def folded(
     )
 
 
-def able(x: Layout, weight: tuple[int, ...], groups: int, stride: Pair, dilation: Pair) -> bool:
-    """Whether this file does filters (K, C, R, S): 16-bit images of a few channels."""
-    return (
-        x.itemsize == 2
-        and stride == (2, 2)
-        and dilation == (1, 1)
-        and groups == 1
-        and 0 < 4 * weight[1] <= CHANNELS
-        and min(weight[2:]) > 1
-    )
-
-
-def serves(x: Layout, weight: tuple[int, ...], groups: int, stride: Pair, dilation: Pair) -> bool:
-    """Whether that pays: where tensor cores read 16 channels."""
-    return able(x, weight, groups, stride, dilation) and fprop_dgrad_sm90.serves(
-        x.dtype, capability(x.device), weight[0], CHANNELS
-    )
-
-
-def conv2d(
-    out: Layout,
-    x: Layout,
-    weight: Layout,
-    bias: Layout | None = None,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
-    groups: int,
-    convolve: Convolve | None = None,
-) -> Plan | None:
-    """x (N, C, H, W), weight (K, C, R, S), bias (K,) -> out (N, K, P, Q); None: not in this file's
-    reach. convolve: the planner of the convolution inside."""
-    if not (
-        out.size
-        and x.size
-        and weight.size
-        and (convolve or able(x, weight.shape, groups, stride, dilation))
-    ):
-        return None
-    down, right = [axis(weight.shape[2 + i], padding[2 * i]) for i in (0, 1)]
+def forward(problem: Problem, convolve: Planner = fprop_dgrad_sm90.forward) -> Plan | None:
+    """x (N, C, H, W), weight (K, C, R, S), bias (K,) -> y (N, K, P, Q). convolve: the planner of
+    the convolution inside; None where it has none."""
+    x, weight, padding = problem.x, problem.weight, problem.padding
+    down, right = [axis(problem.taps[i], padding[2 * i]) for i in (0, 1)]
     height, columns = x.shape[2:]
-    images, first = folded(Input(0), x, Temp(0), (blocks(height, 2), blocks(columns, 2)))
-    filters, second = folded(
+    images, first = fold(Input(0), x, Temp(0), (blocks(height, 2), blocks(columns, 2)))
+    filters, second = fold(
         Input(1), weight, Temp(1), (down.taps, right.taps), (down.front, right.front)
     )
-    inner = (convolve or fprop_dgrad_sm90.conv2d)(
-        out,
-        images,
-        filters,
-        bias,
-        stride=(1, 1),
-        dilation=(1, 1),
-        groups=1,
-        padding=(down.before, 0, right.before, 0),
-    )
+    before = (down.before, 0, right.before, 0)
+    inner = convolve(Problem("forward", images, filters, problem.y, problem.bias, padding=before))
     if inner is None:
         return None
     places: dict[ArrayArg, ArrayArg] = {Input(i): Temp(i) for i in (0, 1)} | {
         Temp(i): Temp(2 + i) for i in range(len(inner.temps))
     }
-    return Plan([out], [first, second, *moved(inner, places)], [images, filters, *inner.temps])
-
-
-def of_filters(*layouts: Layout, **where: Any) -> Plan | None:
-    """The weight gradient inside."""
-    return wgrad_sm90_shared_taps.conv2d_weight_grad(
-        *layouts, **where
-    ) or wgrad_sm90.conv2d_weight_grad(*layouts, **where)
-
-
-def conv2d_weight_grad(
-    out: Layout,
-    grad: Layout,
-    x: Layout,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
-    groups: int,
-    convolve: Convolve | None = None,
-) -> Plan | None:
-    """grad (N, K, P, Q), x (N, C, H, W) -> out (K, C, R, S); None: not in this file's reach.
-    convolve: as in `conv2d`."""
-    if not (
-        out.size
-        and x.size
-        and grad.size
-        and (convolve or able(x, out.shape, groups, stride, dilation))
-    ):
-        return None
-    down, right = [axis(out.shape[2 + i], padding[2 * i]) for i in (0, 1)]
-    height, columns = x.shape[2:]
-    images, first = folded(Input(1), x, Temp(0), (blocks(height, 2), blocks(columns, 2)))
-    filters = as_last(out, (out.shape[0], CHANNELS, down.taps, right.taps))
-    inner = (convolve or of_filters)(
-        filters,
-        grad,
-        images,
-        stride=(1, 1),
-        dilation=(1, 1),
-        groups=1,
-        padding=(down.before, 0, right.before, 0),
+    return Plan(
+        [problem.y],
+        [first, second, *renumber(inner.steps, places)],
+        [images, filters, *inner.temps],
     )
+
+
+def gradient_of_filters(problem: Problem) -> Plan | None:
+    """The weight gradient inside."""
+    return wgrad_sm90_shared_taps.weight_gradient(problem) or wgrad_sm90.weight_gradient(problem)
+
+
+def weight_gradient(problem: Problem, convolve: Planner = gradient_of_filters) -> Plan | None:
+    """y (N, K, P, Q), x (N, C, H, W) -> weight (K, C, R, S). convolve: as in `forward`."""
+    x, out, padding = problem.x, problem.weight, problem.padding
+    down, right = [axis(problem.taps[i], padding[2 * i]) for i in (0, 1)]
+    height, columns = x.shape[2:]
+    images, first = fold(Input(1), x, Temp(0), (blocks(height, 2), blocks(columns, 2)))
+    filters = as_last(out, (out.shape[0], CHANNELS, down.taps, right.taps))
+    before = (down.before, 0, right.before, 0)
+    inner = convolve(Problem("weight", images, filters, problem.y, padding=before))
     if inner is None:
         return None
     places: dict[ArrayArg, ArrayArg] = {Input(1): Temp(0), Output(0): Temp(1)} | {
         Temp(i): Temp(2 + i) for i in range(len(inner.temps))
     }
+    temps = [images, *inner.outputs, *inner.temps]
     last = Launch(
         unfold_filters, out.shape[0], THREADS, [Temp(1), Output(0), down.front, right.front]
     )
-    return Plan([out], [first, *moved(inner, places), last], [images, filters, *inner.temps])
+    return Plan([out], [first, *renumber(inner.steps, places), last], temps)

@@ -1,10 +1,10 @@
-"""What the convolutions by TMA and wgmma share: how tiles and pixels are counted, how sums leave,
-what TMA is told of images.
+"""The common part of the convolutions by TMA and wgmma: counting tiles and pixels, storing sums,
+and the TMA descriptors of images and filters.
 
 The kernels are fprop_dgrad_sm90.py (any filters), fprop_dgrad_sm90_resident_filters.py (few
-filters), and for weight gradients wgrad_sm90.py and wgrad_sm90_shared_taps.py. All are built alike:
-a block has three warpgroups, one thread of the first fills the ring of stages, the other two
-multiply (lib/tma_pipeline.py explains rings and descriptors).
+filters), and for weight gradients wgrad_sm90.py and wgrad_sm90_shared_taps.py. All have one
+structure: a block has three warpgroups, one thread of the first fills the ring of stages, the other
+two multiply (lib/tma_pipeline.py explains rings and descriptors).
 """
 
 import functools
@@ -17,7 +17,8 @@ from ...core.dtypes import bfloat16
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, types
 from .fprop_dgrad_sm80 import quad_columns
-from .implicit_gemm import Pair, Product
+from .implicit_gemm import Product
+from .problem import Pair
 
 if not SIMULATOR:
     from ..ptx import vector_access
@@ -27,7 +28,6 @@ if not SIMULATOR:
     from ..ptx import sm80 as ptx_sm80
 
 THREADS = 384  # three warpgroups
-MULTIPROCESSORS = 132
 i32 = types.int32
 
 
@@ -58,13 +58,13 @@ def pixel_of(at, area, width):
 
 @device_function
 def skip(stage, phase, count, stages):
-    """The position in a ring `count` stages on. The compiler knows how many there are, and divides
-    by multiplying."""
+    """The position in a ring `count` stages on. The number of stages is a constant, so the compiler
+    divides by multiplying."""
     at, all_stages = types.uint32(stage + count), types.uint32(stages)
     return i32(at % all_stages), i32((phase + at // all_stages) & 1)
 
 
-# -------------------- how sums leave
+# -------------------- storing sums
 
 
 @functools.cache
@@ -101,11 +101,11 @@ def store_channels(partial, to, sums, e, channel, channels):
             vector_access.store_vector(partial, to + 8 * k, (sums[e + 4 * k], sums[e + 4 * k + 1]))
 
 
-# -------------------- what TMA is told
+# -------------------- descriptors of TMA
 
 
 def reach(product: Product, size: Pair) -> tuple[Pair, Pair]:
-    """The corners of the box of windows, as TMA wants them: of the first window, and of the last
+    """The corners of the box of windows, as TMA takes them: of the first window, and of the last
     before the far edge."""
     lower = product.rows.start, product.columns.start
     bottom, right = [

@@ -1,32 +1,32 @@
-"""The weight gradient of a convolution in groups of few channels, or of few channels alone, by the
-strips of depthwise_nchw.py.
+"""The weight gradient of a convolution in groups of few channels, or of few channels in one group,
+by the strips of depthwise_nchw.py.
 
     dw[m, c, r, s] = sum over n, p, q of dy[n, m, p, q] * x[n, c, p * stride + r - top, ...]
         m, c: of one group
 
-A matrix product of wgrad_simt.py's kind would be 8 rows high for 8 outputs a group, a quarter of
+A matrix product like that of wgrad_simt.py would be 8 rows high for 8 outputs a group, a quarter of
 its smallest tile. Here a block has one group and a share of the images. It brings a tile of the
 group's channels of x (with their frame of zeros) and of dy into shared memory. A thread has one
 channel and one or two outputs: it takes strips of dy, and walks the rows of x below them as the
-depthwise kernel does; each number of x that it reads meets both outputs. Pairs of outputs and
-channels are few (32 for 8 of each), so several threads have the same pair and take its strips in
-turn. What they have is added in the end, in a fixed order, then what the blocks have
+depthwise kernel does; each number of x that it reads meets both outputs. There are few pairs of
+outputs and channels (32 for 8 of each), so several threads have the same pair and take its strips
+in turn. The sums of threads are added at the end in a fixed order, then those of blocks
 (``sum_partials`` of wgrad_simt.py).
 
-The red, green and blue of a first layer are one group of many outputs. These are shared between
-blocks, 64 to each if there are as many, and all read the same channels: 147 taps would be 57 % of
-two tiles of 128. Taps may be 7 x 7 then. A thread has 98 sums of two outputs, so blocks are of 192
-threads (32 pairs of outputs, 3 channels, twice), two to a multiprocessor, and one wave of blocks
-does it all: on an H200 535 us for ResNet-50's first layer and 64 images (PyTorch 821, our product
-907). With 75 KB of shared memory a block instead of 100 it took 587, with four blocks of 96 threads
-538, with one of 384 threads, which only some devices have the memory for, 510.
+The red, green and blue of a first layer are one group of many outputs. Blocks share these, 64 to
+each if there are as many, and all read the same channels: 147 taps would be 57 % of two tiles of
+128. Taps may be 7 x 7 then. A thread has 98 sums of two outputs, so blocks are of 192 threads (32
+pairs of outputs, 3 channels, twice), two to a multiprocessor, and there is one wave of blocks: on
+an H200 535 us for ResNet-50's first layer and 64 images (PyTorch 821, our product 907). With 75 KB
+of shared memory a block instead of 100 it took 587, with four blocks of 96 threads 538, with one of
+384 threads, for which only some devices have the memory, 510.
 
 In shared memory the planes of two channels are an odd number of 16-byte pieces apart: threads that
 read the same place of different channels read from different banks.
 
-The floor is 2 * N * K * P * Q * C / groups * R * S operations. What limits it are the reads of
-shared memory: a strip takes R + 3 rows of 2 or 3 for x and 8 for dy, of 16 bytes per thread each,
-for 32 * R * S multiply-adds.
+The floor is 2 * N * K * P * Q * C / groups * R * S operations. The limit is reading shared memory:
+a strip takes R + 3 rows of 2 or 3 accesses for x and 8 accesses for dy, of 16 bytes per thread
+each, for 32 * R * S multiply-adds.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
+from ...runtime.device import multiprocessors
 from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda
 from ..copy.channels_last import Turned
@@ -50,28 +51,27 @@ from .depthwise_nchw import (
     ENOUGH_BLOCKS,
     HIGH,
     THREADS,
-    Pair,
     Scheme,
     access,
     divide,
     filler,
     four,
     inverse,
+    read_as,
     scheme,
     straight,
 )
 from .geometry import numbers
+from .problem import Problem
 from .wgrad_simt import sum_partials
 
 ROOM = 11776  # numbers in shared memory
-MOST = 8  # channels of a group, and outputs
-TAPS = 3  # of each axis
 
 
 class Block(NamedTuple):
-    """Of a group alone, whose outputs are shared between blocks: threads, how many blocks a
-    multiprocessor holds, channels and outputs at most, taps of each axis, and the numbers in shared
-    memory, which in the end hold the sums of all threads."""
+    """A block for one group, whose outputs several blocks share: threads, blocks that a
+    multiprocessor holds, channels and outputs at most, taps of each axis, and numbers in shared
+    memory. At the end these hold the sums of all threads."""
 
     threads: int = 192
     blocks: int = 2
@@ -82,7 +82,6 @@ class Block(NamedTuple):
 
 
 ALONE = Block()
-WAVE = ALONE.blocks * 132  # blocks that run at a time
 
 
 class Tiles(NamedTuple):
@@ -305,67 +304,26 @@ def conv2d_few_weight(
     return conv2d_few_weight
 
 
-def serves(
-    weight: tuple[int, ...], itemsize: int, groups: int, stride: Pair, dilation: Pair
-) -> bool:
-    """Whether this file's kernel does these weights (K, C, R, S): up to 8 outputs and channels per
-    group, 3 x 3 taps."""
-    return (
-        itemsize <= 4
-        and groups > 1
-        and max(weight[0] // groups, weight[1]) <= MOST
-        and max(weight[2:]) <= TAPS
-        and max(stride) <= 2
-        and max(dilation) == 1
-    )
+# -------------------- planner
 
 
-def serves_alone(
-    weight: tuple[int, ...], itemsize: int, groups: int, stride: Pair, dilation: Pair
-) -> bool:
-    """Whether it does them in one group: up to 4 channels, 7 x 7 taps, an even number of
-    outputs."""
-    return (
-        itemsize <= 4
-        and groups == 1
-        and weight[0] % 2 == 0
-        and weight[1] <= ALONE.channels
-        and max(weight[2:]) <= ALONE.taps
-        and max(stride) <= 2
-        and max(dilation) == 1
-    )
-
-
-def conv2d_weight_grad(
-    out: Layout,
-    grad: Layout,
-    x: Layout,
-    *,
-    stride: Pair,
-    padding: tuple[int, int, int, int],
-    dilation: Pair,
-    groups: int,
-) -> Plan | None:
-    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None: not in this file's
-    reach."""
+def weight_gradient(problem: Problem) -> Plan | None:
+    """y (N, G*M, P, Q), x (N, G*C, H, W) -> weight (G*M, C, R, S); None where shared memory has no
+    room for a tile."""
+    grad, x, out = problem.y, problem.x, problem.weight
+    groups, alone = problem.groups, problem.groups == 1
     (images, _, H, W), (P, Q) = x.shape, grad.shape[2:]
-    alone = serves_alone(out.shape, out.itemsize, groups, stride, dilation)
-    if not (
-        out.size
-        and x.size
-        and grad.size
-        and (alone or serves(out.shape, out.itemsize, groups, stride, dilation))
-    ):
-        return None
     if alone:  # parts of its outputs
         pairs = out.shape[0] // 2
         groups = next(
             n for n in range(1, pairs + 1) if pairs % n == 0 and pairs // n * 2 <= ALONE.outputs
         )
     outputs, channels = out.shape[0] // groups, out.shape[1]
-    how, reads, reads_dy = scheme(out.shape[2:], (1, 1), stride, padding[::2]), access(W), access(Q)
+    how, reads, reads_dy = scheme(*read_as(problem)), access(W), access(Q)
     threads, room, wave = (
-        (ALONE.threads, ALONE.room, WAVE) if alone else (THREADS, ROOM, ENOUGH_BLOCKS)
+        (ALONE.threads, ALONE.room, ALONE.blocks * multiprocessors(problem.device))
+        if alone
+        else (THREADS, ROOM, ENOUGH_BLOCKS)
     )
     cut = tiles(how, outputs, channels, P, Q, reads, reads_dy, room)
     needed = max(

@@ -1,19 +1,17 @@
 """The weight gradient of a convolution: few results, each a very long sum over the positions.
 
-    dw[m, k] = sum over n of dy[m, n] * x[tap(k) + position(n)]           (words as in
-                                                                          fprop_simt.py)
+    dw[m, k] = sum over n of dy[m, n] * x[tap(k) + position(n)]    (symbols as in fprop_simt.py)
 
-Versions, simple to fast:
+Two kernels:
 
-``conv2d_weight_direct``  one block per weight, which walks all positions. Right for depthwise
-convolutions.
+``conv2d_weight_direct``  one block for each weight, which walks all positions: right for depthwise
+                          convolutions.
 ``conv2d_weight_gemm``    the register tile of fprop_simt.py, outputs x taps, 8 positions at a time.
-                          Here the long sum runs
-                          over positions, so these are the table in memory, written by
-                          ``position_table``; the taps of a thread stay in its registers. There are
-                          too few tiles to fill the device, so the positions are split over blocks;
-                          ``sum_partials`` adds the parts in a fixed order: no atomics, and the same
-                          bits every time.
+                          Here the long sum runs over positions, so these are the table in memory,
+                          which ``position_table`` writes. The taps of a thread stay in its
+                          registers. There are too few tiles to fill the device, so the positions
+                          are split over blocks. ``sum_partials`` adds the parts in a fixed order:
+                          no atomics, and the same bits every time.
 
 A warp reads 8 neighbouring positions of 4 outputs (or taps): four stretches of 32 bytes. The floor
 is that of fprop_simt.py.
@@ -33,21 +31,16 @@ from ...core.layout import Layout
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from .direct import THREADS
+from .direct import walks_of
+from .fprop_simt import THREADS, Tile
 from .geometry import (
     DEPTH,
-    DIRECT,
-    LEAST_OUTPUTS,
     OUTSIDE,
     PITCH,
     POSITIONS,
     SIZE_B,
     Sources,
-    Tile,
-    View,
-    Walk,
     choose_tile,
-    fits,
     grouped,
     multiply_step,
     numbers,
@@ -56,6 +49,7 @@ from .geometry import (
     tap_table,
     walks,
 )
+from .problem import Problem
 
 if not SIMULATOR:
     from ..ptx.vector_access import load_vector
@@ -185,7 +179,7 @@ def position_table(
     y_column,
 ):
     """table (positions + 2 * DEPTH, 4) int32: place in x, place in y, row and column in x of each
-    position, and what is read ahead of the end; strides in elements. A thread a row."""
+    position, and rows that are read beyond the end; strides in elements. A thread a row."""
     n = cuda.grid(1)
     if n >= table.shape[0]:
         return
@@ -318,66 +312,39 @@ def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
     return conv2d_weight_gemm
 
 
-# -------------------- planner
+# -------------------- planners
 
 
-def direct(dtype: np.dtype, dy: View, x: View, dw: View, *along: Walk) -> Launch:
-    """One block per weight. along: planes (of volumes), rows and columns."""
-    large = math.prod(dy.shape[3:]) >= 1 << 31
-    return Launch(
-        conv2d_weight_direct(dtype, large),
-        math.prod(dw.shape),
-        REDUCERS,
-        [dy.volumes(), x.volumes(), dw.volumes(), *numbers(*walks(*along))],
-    )
-
-
-def conv2d_weight_grad(
-    out: Layout,
-    grad: Layout,
-    x: Layout,
-    *,
-    stride: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-    groups: int,
-    version: str | None = None,
-) -> Plan:
-    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S).
-
-    version: "weight_direct" or "weight_gemm"; by default the second unless a group has very few
-    outputs, or there is little to do."""
-    kernel = out.shape[2:]
+def direct(problem: Problem) -> Plan:
+    """y (N, G*M, P, Q), x (N, G*C, H, W) -> weight (G*M, C, R, S) by one block for each weight,
+    in C order; volumes alike."""
+    out, groups = problem.weight.like(), problem.groups
     if not out.size:
         return Plan([out], [])
-    sources = Sources(grad, x)
-    (g_arg, grad), (x_arg, x) = sources.found
-    dy, source = grouped(g_arg, grad, groups, 1), grouped(x_arg, x, groups, 1)
+    sources = Sources(*problem.operands)
+    dy, x = (grouped(argument, layout, groups, 1) for argument, layout in sources.operands)
     dw = grouped(Output(0), out, groups, 0)
-    rows, columns = (
-        Walk(-padding[0], stride[0], dilation[0]),
-        Walk(-padding[2], stride[1], dilation[1]),
+    large = math.prod(dy.shape[3:]) >= 1 << 31
+    sources.steps.append(
+        Launch(
+            conv2d_weight_direct(problem.dtype, large),
+            out.size,
+            REDUCERS,
+            [dy.volumes(), x.volumes(), dw.volumes(), *numbers(*walks(*walks_of(problem)))],
+        )
     )
+    return Plan([out], sources.steps, sources.temps)
+
+
+def weight_gradient(problem: Problem) -> Plan:
+    """y (N, G*M, P, Q), x (N, G*C, H, W) -> weight (G*M, C, R, S) by tiles and split-k, in C
+    order."""
+    out, groups, kernel = problem.weight.like(), problem.groups, problem.taps
+    sources = Sources(*problem.operands)
+    dy, source = (grouped(argument, layout, groups, 1) for argument, layout in sources.operands)
+    rows, columns = walks_of(problem)
     images, _, outputs, height, width = dy.shape
-    dtype, item, positions = grad.dtype, grad.itemsize, images * height * width
-    if version is None:
-        gemm = (
-            outputs >= LEAST_OUTPUTS
-            and groups <= 65535
-            and fits(dy, item)
-            and fits(source, item)
-            and positions
-            and positions * out.size > DIRECT
-        )
-        version = "weight_gemm" if gemm else "weight_direct"
-    if version == "weight_direct":
-        return Plan(
-            [out], [*sources.steps, direct(dtype, dy, source, dw, rows, columns)], sources.temps
-        )
-    if version != "weight_gemm":
-        raise ValueError(
-            f"conv2d: no version {version!r}; there are 'weight_direct' and 'weight_gemm'"
-        )
+    dtype, item, positions = problem.dtype, problem.itemsize, images * height * width
     tile = choose_tile(outputs, dtype)
     tap_count = source.shape[2] * kernel[0] * kernel[1]
     taps = tap_table(source.shape[2], *kernel, rows, columns, source, item, tap_count)
@@ -388,8 +355,8 @@ def conv2d_weight_grad(
     share = blocks(blocks(positions, splits), DEPTH) * DEPTH
     splits = blocks(positions, share)
     rows_read = positions + 2 * DEPTH
-    table = sources.temp(Layout.new((rows_read, 4), np.dtype(np.int32), grad.device))
-    partial = sources.temp(Layout.new((splits, out.size), compute_dtype(dtype), grad.device))
+    table = sources.temp(Layout.new((rows_read, 4), np.dtype(np.int32), problem.device))
+    partial = sources.temp(Layout.new((splits, out.size), compute_dtype(dtype), problem.device))
     from_, to = ([stride // item for stride in view.strides] for view in (source, dy))
     sources.steps += [
         Launch(

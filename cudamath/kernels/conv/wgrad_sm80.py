@@ -1,12 +1,12 @@
-"""The weight gradient of a convolution on tensor cores of compute capability 8.0 on.
+"""The weight gradient of a convolution on tensor cores of compute capability 8.0 and later.
 
     dw[m, (r, s), c] = sum over pixels of  dy[pixel, m] * x[pixel's window, (r, s), c]
 
-with the means of fprop_dgrad_sm80.py. The sum runs over pixels, so a step is 32 pixels: rows of 128
-outputs of dy, and of 128 columns of x's windows. Columns are all (r, s), c in a line: which tap and
-channels a thread loads stays the same from step to step. Both operands lie across the sum, and
-`ldmatrix` transposes both on their way into registers. The pixels are split over blocks, whose
-float32 sums ``add_splits`` adds in a fixed order.
+by the instructions of fprop_dgrad_sm80.py. The sum runs over pixels, so a step is 32 pixels: rows
+of 128 outputs of dy, and of 128 columns of x's windows. Columns are all (r, s), c in a line: a
+thread loads the same tap and channels in every step. Both operands lie across the sum, and
+`ldmatrix` transposes both on their way into registers. The pixels are split over blocks, and
+``add_splits`` adds the blocks' float32 sums in a fixed order.
 """
 
 import functools
@@ -18,25 +18,24 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16, float32
 from ...core.layout import Layout
+from ...runtime.device import multiprocessors
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.channels_last import Turned
 from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
 from .geometry import Walk
-
-if not SIMULATOR:
-    from ..ptx import vector_access
-
+from .problem import Problem
 
 if not SIMULATOR:
     from ..ptx import sm80 as ptx_sm80
+    from ..ptx import vector_access
 
 THREADS = 256
 SIDE = 128  # outputs, and columns, of a tile
 PIXELS = 32  # a step
 STAGES = 4
 HALF = 2 * PIXELS * SIDE  # bytes of one operand of a stage
-ENOUGH_BLOCKS = 264  # two for each multiprocessor of a large device
+ENOUGH_BLOCKS = 2  # for each multiprocessor
 MOST_SPLITS = 128
 i32, i64, f32 = types.int32, types.int64, types.float32
 
@@ -100,7 +99,7 @@ def conv2d_weight_mma(dtype: np.dtype) -> Any:
         begin = i32(split * share)
         end = i32(min(begin + share, positions))
 
-        # what this thread loads: 8 outputs, and 8 channels under one tap, of pixels `first` and
+        # this thread loads 8 outputs, and 8 channels under one tap, of pixels `first` and
         # `first` + 16 of a step
         piece = i32(thread & 15)
         first = i32(thread >> 4)
@@ -196,19 +195,15 @@ def conv2d_weight_mma(dtype: np.dtype) -> Any:
     return conv2d_weight_mma
 
 
-def conv2d_weight_grad(
-    out: Layout,
-    grad: Layout,
-    x: Layout,
-    *,
-    stride: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-    groups: int,
-    splits: int | None = None,
-) -> Plan | None:
-    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done
-    this way."""
+# -------------------- planner
+
+
+def weight_gradient(problem: Problem, splits: int | None = None) -> Plan | None:
+    """y (N, G*M, P, Q), x (N, G*C, H, W) -> weight (G*M, C, R, S); None where there are too many
+    positions."""
+    grad, x, out = problem.y, problem.x, problem.weight
+    stride, padding, dilation = problem.stride, problem.padding, problem.dilation
+    groups = problem.groups
     turned = Turned(out, grad, x)
     images, all_outputs, tall, wide = grad.shape
     number, all_channels, height, width = x.shape
@@ -221,7 +216,8 @@ def conv2d_weight_grad(
     group_tiles = across_tiles * blocks(outputs, SIDE)
     tiles = groups * group_tiles
     if splits is None:
-        splits = max(1, min(MOST_SPLITS, ENOUGH_BLOCKS // tiles, blocks(positions, 8 * PIXELS)))
+        enough = ENOUGH_BLOCKS * multiprocessors(problem.device)
+        splits = max(1, min(MOST_SPLITS, enough // tiles, blocks(positions, 8 * PIXELS)))
     share = blocks(blocks(positions, splits), PIXELS) * PIXELS
     splits = blocks(positions, share)
     partial = turned.temp(Layout.new((splits, out.size), float32, out.device))

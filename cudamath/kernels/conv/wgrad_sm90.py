@@ -4,15 +4,15 @@
 
 is a product whose sum runs over the pixels, so both its operands lie across it: dy's rows are
 pixels, and so are those of the windows that TMA loads in im2col mode (fprop_dgrad_sm90.py). wgmma
-reads 16-bit operands transposed, so nothing is turned. A step is 64 pixels: dy for `rows` outputs,
+reads 16-bit operands transposed, so nothing is copied. A step is 64 pixels: dy for `rows` outputs,
 and x for `columns` / 64 *pieces* of 64 channels under one tap each.
 
 There are few results and very many pixels: these are split over blocks, as many as fill the device.
-Each leaves its sums in float32, and ``add_splits`` (lib/split_k_reduce.py) adds them in a fixed
-order: no atomics, the same bits every time. Either kernel begins early, while the one ahead of it
-ends, and waits for it inside.
+Each block leaves its sums in float32, and ``add_splits`` (lib/split_k_reduce.py) adds them in a
+fixed order: no atomics, the same bits every time. Either kernel is launched early, while the one
+ahead of it ends, and waits for its memory inside.
 
-Where neighbouring taps can share what is loaded, wgrad_sm90_shared_taps.py is 1.3 to 1.5 times as
+Where neighbouring taps can share their loads, wgrad_sm90_shared_taps.py is 1.3 to 1.5 times as
 fast. The floor is that of fprop_dgrad_sm90.py; the partial sums cost 8 * splits bytes a weight
 besides.
 """
@@ -27,6 +27,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16, float32
 from ...core.layout import Layout
+from ...runtime.device import multiprocessors
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.channels_last import Turned
@@ -34,16 +35,8 @@ from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
 from .geometry import Walk
 from .implicit_gemm import Product
-from .tiles_sm90 import (
-    MULTIPROCESSORS,
-    THREADS,
-    map_of_images,
-    pixel_of,
-    place_of,
-    possible,
-    reach,
-    store_channels,
-)
+from .problem import Problem
+from .tiles_sm90 import THREADS, map_of_images, pixel_of, place_of, possible, reach, store_channels
 
 if not SIMULATOR:
     from ..lib import tma_pipeline
@@ -90,8 +83,9 @@ def sum_of_steps(
     through the ring: (sums, `full` of the ring, addresses of gradients and pixels in its first
     stage, first pixel, the one behind the last, thread).
 
-    products: one or two of a step: columns, place of the sums, what to add to the descriptors of
-    gradients and pixels; lead: see hopper.descriptor_base. Both operands lie across the sum."""
+    products: one or two of a step: columns, place of the sums, offsets of the descriptors of
+    gradients and pixels; lead: see tma_pipeline.descriptor_base. Both operands lie across the
+    sum."""
     steps = tma_pipeline.descriptor_steps(True, PIXELS // 16)
     base_a, base_b = tma_pipeline.descriptor_base(lead_a), tma_pipeline.descriptor_base(lead_b)
     two, (_, second, next_a, next_b) = len(products) == 2, products[-1]
@@ -299,16 +293,17 @@ TILES = (
 MOST_SPLITS = 128
 
 
-def choose(outputs: int, pieces: int, groups: int, steps: int) -> tuple[Tile, int]:
-    """The tile, and the number of splits, with which the blocks take least time. Pieces: of 64
-    channels under a tap."""
+@functools.cache
+def choose(outputs: int, pieces: int, groups: int, steps: int, many: int) -> tuple[Tile, int]:
+    """The tile, and the number of splits, with which the blocks take least time. pieces: of 64
+    channels under a tap; many: multiprocessors."""
 
     def cost(tile: Tile, splits: int) -> float:
         tiles = groups * blocks(outputs, tile.rows) * blocks(pieces, tile.columns // 64)
         step = max(
             tile.rows * tile.columns / 32768, 0.75 * (tile.rows + tile.columns) / 384
         )  # arithmetic or loads
-        waves = blocks(tiles * splits, MULTIPROCESSORS)
+        waves = blocks(tiles * splits, many)
         return (
             waves * step * (blocks(steps, splits) + 8)
             + splits * outputs * groups * pieces * 64 / 5e5
@@ -320,20 +315,14 @@ def choose(outputs: int, pieces: int, groups: int, steps: int) -> tuple[Tile, in
     )
 
 
-def conv2d_weight_grad(
-    out: Layout,
-    grad: Layout,
-    x: Layout,
-    *,
-    stride: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-    groups: int,
-    tile: Tile | None = None,
-    splits: int | None = None,
+def weight_gradient(
+    problem: Problem, tile: Tile | None = None, splits: int | None = None
 ) -> Plan | None:
-    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done
-    this way."""
+    """y (N, G*M, P, Q), x (N, G*C, H, W) -> weight (G*M, C, R, S); None where TMA cannot bring the
+    windows."""
+    grad, x, out = problem.y, problem.x, problem.weight
+    stride, padding, dilation = problem.stride, problem.padding, problem.dilation
+    groups = problem.groups
     turned = Turned(out, grad, x)
     images, all_outputs, tall, wide = grad.shape
     height, width = x.shape[2:]
@@ -347,7 +336,13 @@ def conv2d_weight_grad(
         return None
     taps, chunks = taps_down * taps_right, blocks(channels, 64)
     positions = images * tall * wide
-    best, most = choose(outputs, taps * chunks, groups, blocks(positions, PIXELS))
+    best, most = choose(
+        outputs,
+        taps * chunks,
+        groups,
+        blocks(positions, PIXELS),
+        multiprocessors(problem.device),
+    )
     tile, splits = tile or best, splits or most
     share = blocks(blocks(positions, PIXELS), splits) * PIXELS
     splits = blocks(positions, share)

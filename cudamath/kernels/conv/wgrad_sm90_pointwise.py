@@ -2,32 +2,36 @@
 blocks share a tile's sum.
 
 Without windows and strides dw = dy.T @ x is a plain product: few results, each a sum over all
-pixels. How pixels come and are multiplied is told in wgrad_sm90.py. For 2,048 x 512 filters
-there are 64 tiles of 128 x 128, one for half of the multiprocessors, so the pixels are split; what
-counts then is how the parts' sums come together.
+pixels. wgrad_sm90.py explains how pixels are loaded and multiplied. For 2,048 x 512 filters there
+are 64 tiles of 128 x 128, one for half of the multiprocessors, so the pixels are split. The time
+then depends on how the partial sums are combined.
 
 Two blocks that sum up the same tile, each over its share of the pixels, are a *pair*: a cluster of
-two. When a block is done it sends its sums of one half of the columns from its registers into the
-other's shared memory, and receives those of its own half (`swap_halves`). The numbers come with
-their own news: a barrier there counts bytes (``st.async``), so nobody waits for anything else, and
-a block that has received all may end. Half a tile is then rounded and leaves by TMA. Nothing goes
-through global memory.
+two. When a block has finished, it sends its sums of one half of the columns from its registers into
+the other's shared memory, and receives those of its own half (`swap_halves`). A barrier there
+counts the bytes that arrive (``st.async``), so no other synchronisation is needed, and a block may
+end when it has received all. Half a tile is then rounded and stored by TMA. Nothing goes through
+global memory.
 
-Where two blocks to a tile are too few, there are several pairs; their sums go to memory in float32,
-and a second kernel (lib/split_k_reduce.py) adds them in a fixed order.
+Where two blocks for each tile are too few, there are several pairs. Their sums go to memory in
+float32, and a second kernel (lib/split_k_reduce.py) adds them in a fixed order.
 
-Measured on an H200, 3,136 pixels, 2,048 x 512 filters: 13.9 us where two blocks whose first one
-reads the other's sums (matmul/sm90.py, "share 2") take 17.7 and cuBLAS 14.4; in CUDA graphs 12.7,
-14.5 and 11.6. Of these the multiplication takes 7.3, at the full rate of the tensor cores; 1.2
-until the first pixels come; 0.6, 0.5 and 0.5 to send, to receive and to store; 1.1 from the end of
-one kernel to the next one's start. Tried: tiles of 128 x 256 in clusters of 4 (35 us); for larger
-images clusters of 4 and 8 (1.4 to 1.6 times as long: the device has no room for 128 blocks so);
-sums that are sent into the ring's own memory once it is free (14.8); pixels brought into the
-second-level cache before the kernel ahead has ended (15.4 for 6 steps, 20 for 24).
+Measured on an H200, 3,136 pixels, 2,048 x 512 filters: 13.9 us. Two blocks of which the first reads
+the other's sums (matmul/sm90.py, "share 2") take 17.7, and cuBLAS 14.4; in CUDA graphs 12.7, 14.5
+and 11.6. Of these the multiplication takes 7.3, at the full rate of the tensor cores; 1.2 until the
+first pixels arrive; 0.6, 0.5 and 0.5 to send, to receive and to store; 1.1 from the end of one
+kernel to the next one's start. Tried:
+
+- tiles of 128 x 256 in clusters of 4 (35 us);
+- for larger images clusters of 4 and 8 (1.4 to 1.6 times as long: the device has no room for 128
+  such blocks);
+- sums that are sent into the ring's own memory once it is free (14.8);
+- pixels prefetched into the second-level cache before the kernel ahead has ended (15.4 for 6 steps,
+  20 for 24).
 
 50,176 pixels, 512 x 128 filters, sixteen parts: 24.0 us (25.1 with six stages and an adder that
 waited for each of its loads, cuBLAS and PyTorch 23.9), in CUDA graphs 22.5 (23.0, 21.5); of these
-20.4 without the adder, and 15 for the memory. Tried: steps that the blocks take in turn, not in a
+20.4 without the adder, and 15 for the memory. Tried: steps dealt to the blocks in turn, not in a
 run each (the same); four stages (22.9).
 
 The floor: 2 * pixels * outputs * channels operations, or the bytes of dy and x, each read once.
@@ -43,13 +47,14 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16, float32
 from ...core.layout import Layout
+from ...runtime.device import multiprocessors
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.channels_last import Turned
 from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
-from .pointwise import one_tap
-from .tiles_sm90 import MULTIPROCESSORS, THREADS, store_channels
+from .problem import Problem
+from .tiles_sm90 import THREADS, store_channels
 from .wgrad_sm90 import PIECE, PIXELS, sum_of_steps
 
 if not SIMULATOR:
@@ -61,16 +66,16 @@ if not SIMULATOR:
 SIDE = 128  # outputs and channels of a tile
 STAGE = 4 * PIECE  # bytes of a step: 64 pixels of both
 HALF = 16384  # bytes that a warpgroup receives: half the sums of its 64 x 128
-KEPT = 2 * (HALF + 8)  # for both warpgroups, and a barrier each
+EXCHANGE = 2 * (HALF + 8)  # bytes: for both warpgroups, and a barrier each
 BESIDE = 2048  # bytes left to a block of the kernel that adds parts
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 
 @functools.cache
 def swap_halves(count: int) -> Any:
-    """A device function with which the same warpgroup of the two blocks of a pair adds `count` sums
-    per thread, each block one half: (sums, half of them to be filled, rank, shared address of what
-    comes for this thread, barrier that counts it).
+    """A device function that adds `count` sums per thread of the same warpgroup in the two blocks
+    of a pair, each block one half: (sums, the half to be filled, rank, shared address where this
+    thread's numbers arrive, barrier that counts them).
 
     Rank 0 has the first half. Quads of a warpgroup's threads follow each other, 2,048 bytes. a + b
     = b + a: the same bits whoever adds."""
@@ -119,7 +124,7 @@ def swap_halves(count: int) -> Any:
 def ring_stages(whole: bool) -> int:
     """Stages of the ring. Of parts one fewer: then blocks of the kernel that adds them, and after
     these the next call's, are on the multiprocessor before they can begin."""
-    return tma_pipeline.ring_stages(STAGE, KEPT if whole else KEPT + BESIDE)
+    return tma_pipeline.ring_stages(STAGE, EXCHANGE if whole else EXCHANGE + BESIDE)
 
 
 @functools.cache
@@ -239,41 +244,23 @@ def conv2d_weight_pairs(dtype: np.dtype, whole: bool) -> Any:
 # -------------------- planner
 
 
-def parts_of(tiles: int, steps: int) -> int:
-    """How many pairs of blocks a tile has: as many as fill the device, each block with a step at
-    least."""
-    return max(1, min(MULTIPROCESSORS // 2 // tiles, steps // 2))
+def parts_of(tiles: int, steps: int, many: int) -> int:
+    """How many pairs of blocks a tile has: as many as fill the multiprocessors, each block with a
+    step at least."""
+    return max(1, min(many // 2 // tiles, steps // 2))
 
 
-def conv2d_weight_grad(
-    out: Layout,
-    grad: Layout,
-    x: Layout,
-    *,
-    stride: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-    groups: int,
-    parts: int | None = None,
-) -> Plan | None:
-    """grad (N, M, P, Q), x (N, C, P, Q) -> out (M, C, 1, 1); None where it cannot be done this way.
-    Unless `parts` are asked for, also None where other tiles suit better."""
+def weight_gradient(problem: Problem, parts: int | None = None) -> Plan | None:
+    """y (N, M, P, Q), x (N, C, P, Q) -> weight (M, C, 1, 1). parts: pairs of blocks that share a
+    tile."""
+    grad, x, out = problem.y, problem.x, problem.weight
     images, outputs, tall, wide = grad.shape
     channels = x.shape[1]
     positions = images * tall * wide
     steps = blocks(positions, PIXELS)
     across = blocks(channels, SIDE)
     tiles = across * blocks(outputs, SIDE)
-    if (
-        not one_tap(out.shape, (outputs, channels), stride, padding)
-        or outputs % 8
-        or channels % 8
-        or steps < 2
-    ):
-        return None
-    if parts is None and (min(outputs, channels) < SIDE or 2 * tiles > MULTIPROCESSORS):
-        return None
-    parts = min(parts or parts_of(tiles, steps), steps // 2)
+    parts = min(parts or parts_of(tiles, steps, multiprocessors(problem.device)), steps // 2)
     turned = Turned(out, grad, x)
     target = turned.target.view((out.size,))
     whole = parts == 1
@@ -288,7 +275,7 @@ def conv2d_weight_grad(
         turned.target, (1, outputs, channels), None, (1, 64, 64), kind=x.dtype.name
     )
     numbers = [np.int32(n) for n in (across, tiles, steps, 2 * parts, channels, outputs)]
-    shared = tma_pipeline.ring_bytes(STAGE, ring_stages(whole), KEPT)
+    shared = tma_pipeline.ring_bytes(STAGE, ring_stages(whole), EXCHANGE)
     arguments = [*maps, of_result if whole else np.int64(0), partial, *numbers]
     turned.steps.append(
         Launch(

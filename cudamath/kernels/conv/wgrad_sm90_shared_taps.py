@@ -1,41 +1,40 @@
 """The weight gradient of a convolution on tensor cores of compute capability 9.0, where the taps of
 a row share their pixels.
 
-What wgrad_sm90.py says holds here as well; but it loads every tap's windows of a step for
-themselves, and so it reads x as often as there are taps: with tiles of 128 outputs x 192
-channels-under-taps 40 KiB per step of 64 pixels, for which the multiplication takes some 770
-cycles. That is more than the second-level cache hands out, and together with what wgmma reads, more
-than shared memory does. Neighbouring taps of a row, however, see the same pixels, moved along by
-one:
+The product is that of wgrad_sm90.py. But that kernel loads the windows of every tap separately, and
+so it reads x as often as there are taps: with tiles of 128 outputs x 192 channels-under-taps 40 KiB
+per step of 64 pixels, for which the multiplication takes some 770 cycles. That exceeds the
+bandwidth of the second-level cache and, together with the reads of wgmma, that of shared memory.
+Neighbouring taps of a row, however, see the same pixels, shifted by one:
 
     tap        0        1        2
     pixels  q .. q+63  q+1 .. q+64  q+2 .. q+65
 
-so one run of 64 + 2 pixels does for all three. In shared memory a pixel's 64 channels are a row of
-128 bytes, and wgmma is told where the columns from 64 on lie, as a distance from the first 64: here
-not the size of a piece, but *one row*, 128 bytes (times the dilation). The swizzle goes by a row's
-address, so it does not mind. A step brings 25 KiB.
+so one run of 64 + 2 pixels serves all three. In shared memory a pixel's 64 channels are a row of
+128 bytes. wgmma's descriptor says where the columns from 64 on lie, as a distance from the first
+64: here not the size of a piece, but *one row*, 128 bytes (times the dilation). The swizzle depends
+on a row's address, so this is allowed. A step brings 25 KiB.
 
 Runs of pixels cross the ends of rows. There the pixel after the last one must be one beyond the
 edge, a zero, and not the first of the next row. Therefore rows of results are walked as if they
 were longer (`more`): TMA loads zeros for gradients beyond their edge, and the pixel beyond the
 right edge of one row of x serves as the one before the left edge of the next. This costs (Q + more)
 / Q of the time: 4 % for rows of 28. An infinity or NaN of x meets those zeros, so it may reach all
-taps of its channel, not only those whose sums it belongs to.
+taps of its channel, not only those whose sums contain it.
 
 With a stride of 2 along rows, every second tap shares its pixels: taps 0 and 2 one run, tap 1 (and
 3) another. A step is then two products side by side. Larger strides: wgrad_sm90.py.
 
-Of more than 64 outputs a block has 128, 64 for each of the two warpgroups that multiply. Of up to
-64 there is a warpgroup for each *row* of taps: two or three that share the gradients, each with
-runs of its own, 35 KiB for 1,150 cycles.
+With more than 64 outputs a block has 128, 64 for each of the two consumer warpgroups. With up to 64
+there is a consumer warpgroup for each *row* of taps: two or three that share the gradients, each
+with runs of its own, 35 KiB for 1,150 cycles.
 
-Where filters are many and pixels few, partial sums are much to write and to read: 2 x 9 MB for 512
-x 512 filters. Then two blocks are a *pair*, a cluster: each sums up half of the positions, and adds
-the sums of both for half of the columns (wgrad_sm90_pointwise.py). Or one block sums up all, if
-there are blocks enough, and stores what it has. Nothing goes through memory in float32 then, and
-there is no second kernel. (Clusters of 4 and 8 blocks: the device has no room for 128 blocks so,
-and they took 1.1 to 2 times as long as partial sums do.)
+Where filters are many and pixels few, writing and reading the partial sums is expensive: 2 x 9 MB
+for 512 x 512 filters. Then two blocks are a *pair*, a cluster: each sums up half of the positions,
+and adds the sums of both for half of the columns (wgrad_sm90_pointwise.py). Or, if there are enough
+blocks, one block sums up all positions and stores the result. Then no float32 sums go through
+memory, and there is no second kernel. (Clusters of 4 and 8 blocks: the device has no room for 128
+such blocks at a time, and they took 1.1 to 2 times as long as partial sums do.)
 """
 
 import functools
@@ -47,6 +46,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16, float32
 from ...core.layout import Layout
+from ...runtime.device import multiprocessors
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.channels_last import Turned
@@ -55,15 +55,8 @@ from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
 from .geometry import Walk
 from .implicit_gemm import Product
-from .tiles_sm90 import (
-    MULTIPROCESSORS,
-    map_of_images,
-    pixel_of,
-    place_of,
-    possible,
-    reach,
-    store_channels,
-)
+from .problem import Problem
+from .tiles_sm90 import map_of_images, pixel_of, place_of, possible, reach, store_channels
 from .wgrad_sm90 import MOST_SPLITS, PIECE, PIXELS, sum_of_steps
 from .wgrad_sm90_pointwise import swap_halves
 
@@ -75,15 +68,15 @@ if not SIMULATOR:
     from ..ptx.vector_access import store_vector
 
 i32, i64, f32 = types.int32, types.int64, types.float32
-PAIR = 3  # what it takes two blocks to add their sums, see `choose`
+PAIR = 3  # time in which two blocks add their sums, in the units of `choose`
 MOST_TAPS = 4  # 64 channels under each: the columns of a wgmma
 
 
 class Tile(NamedTuple):
-    """What a block sums up: 128 outputs x the taps of a row, or 64 outputs x those of all `rows`, 2
+    """The sums of a block: 128 outputs x the taps of a row, or 64 outputs x those of all `rows`, 2
     or 3; all with the same 64 channels. apart: dilation; stride: also the number of runs of pixels
-    for a row of taps, 1 or 2. paired: two blocks, a cluster, sum up the same over half the
-    positions each, and add their sums themselves. whole: one block sums up all."""
+    for a row of taps, 1 or 2. paired: two blocks, a cluster, sum up half the positions each,
+    and add their sums themselves. whole: one block sums up all."""
 
     taps: int
     apart: int = 1
@@ -124,7 +117,7 @@ class Tile(NamedTuple):
     @property
     def stages(self) -> int:
         """In the ring."""
-        return tma_pipeline.ring_stages(self.stage, self.kept)
+        return tma_pipeline.ring_stages(self.stage, self.exchange)
 
     @property
     def received(self) -> int:
@@ -132,14 +125,14 @@ class Tile(NamedTuple):
         return 8192 * self.taps
 
     @property
-    def kept(self) -> int:
-        """Bytes beside the ring: what comes, and a barrier for each warpgroup."""
+    def exchange(self) -> int:
+        """Bytes besides the ring: the other block's sums, and a barrier for each warpgroup."""
         return self.consumers * (self.received + 8) if self.paired else 0
 
     @property
     def shared(self) -> int:
         """Dynamic shared memory."""
-        return tma_pipeline.ring_bytes(self.stage, self.stages, self.kept)
+        return tma_pipeline.ring_bytes(self.stage, self.stages, self.exchange)
 
 
 @functools.cache
@@ -381,19 +374,24 @@ def blocks_of(tile: Tile, outputs: int, groups: int, taps_down: int, chunks: int
     return groups * blocks(outputs, tile.outputs) * (taps_down // tile.rows) * chunks
 
 
+@functools.cache
 def choose(
-    tiles: list[Tile], outputs: int, groups: int, taps_down: int, chunks: int, steps: int
+    tiles: tuple[Tile, ...],
+    outputs: int,
+    groups: int,
+    taps_down: int,
+    chunks: int,
+    steps: int,
+    many: int,
 ) -> tuple[Tile, int]:
     """The tile, and the number of splits, with which the blocks take least time, in units of 128 x
-    256 products of 64 pixels, 0.6 us. steps: of all splits."""
+    256 products of 64 pixels, 0.6 us. steps: of all splits; many: multiprocessors."""
 
     def cost(tile: Tile, splits: int) -> float:
-        waves = blocks(
-            blocks_of(tile, outputs, groups, taps_down, chunks) * splits, MULTIPROCESSORS
-        )
+        waves = blocks(blocks_of(tile, outputs, groups, taps_down, chunks) * splits, many)
         step = (
             tile.taps * tile.consumers / 8 * (1 if tile.rows == 1 else 1.05)
-        )  # three warpgroups share what memory gives
+        )  # three warpgroups share the bandwidth of memory
         results = outputs * groups * taps_down * tile.taps * 64 * chunks
         summed = PAIR if tile.paired else splits * results / 5e5 if splits > 1 else 0
         return waves * step * (blocks(steps, splits) + 8) + summed
@@ -403,38 +401,33 @@ def choose(
     return min(found, key=lambda pair: cost(*pair))
 
 
-def worth(
-    grad: tuple[int, ...], weight: tuple[int, ...], stride: tuple[int, int], groups: int
-) -> bool:
-    """Whether its blocks fill the device and its longer rows cost little: then it was faster than
-    cuDNN wherever that was measured. grad: shape (N, G*M, P, Q); weight: (G*M, C, R, S)."""
-    images, all_outputs, tall, wide = grad
-    outputs, chunks = all_outputs // groups, blocks(weight[1], 64)
-    tiles = tiles_for(outputs, weight[2:], 1, stride[1])
-    if wide < 14 or outputs < 64 or not stride[1] < weight[3] <= MOST_TAPS or not tiles:
+def fills_device(problem: Problem) -> bool:
+    """Whether its blocks fill the device and its longer rows cost little. It was faster than cuDNN
+    wherever both held in a measurement."""
+    images, _, tall, wide = problem.y.shape
+    outputs, chunks = problem.group_outputs, blocks(problem.group_channels, 64)
+    groups, (taps_down, taps_right) = problem.groups, problem.taps
+    tiles = tiles_for(outputs, (taps_down, taps_right), 1, problem.stride[1])
+    if wide < 14 or outputs < 64 or not problem.stride[1] < taps_right <= MOST_TAPS or not tiles:
         return False
-    tile, splits = choose(
-        tiles, outputs, groups, weight[2], chunks, blocks(images * tall * (wide + 1), PIXELS)
-    )
-    launched = blocks_of(tile, outputs, groups, weight[2], chunks) * splits
-    return splits > 1 and launched >= 0.9 * MULTIPROCESSORS * blocks(launched, MULTIPROCESSORS)
+    many = multiprocessors(problem.device)
+    steps = blocks(images * tall * (wide + 1), PIXELS)
+    tile, splits = choose(tuple(tiles), outputs, groups, taps_down, chunks, steps, many)
+    launched = blocks_of(tile, outputs, groups, taps_down, chunks) * splits
+    return splits > 1 and launched >= 0.9 * many * blocks(launched, many)
 
 
-def conv2d_weight_grad(
-    out: Layout,
-    grad: Layout,
-    x: Layout,
-    *,
-    stride: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-    groups: int,
+def weight_gradient(
+    problem: Problem,
     splits: int | None = None,
     rows: int | None = None,
     paired: bool = False,
 ) -> Plan | None:
-    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done
-    this way. rows, paired: see Tile; by default as suits the sizes."""
+    """y (N, G*M, P, Q), x (N, G*C, H, W) -> weight (G*M, C, R, S); None where no tile has these
+    taps, or TMA cannot bring the windows. rows, paired: see Tile; by default as suits the sizes."""
+    grad, x, out = problem.y, problem.x, problem.weight
+    stride, padding, dilation = problem.stride, problem.padding, problem.dilation
+    groups = problem.groups
     images, all_outputs, tall, wide = grad.shape
     height, width = x.shape[2:]
     channels, taps_down, taps_right = out.shape[1:]
@@ -464,7 +457,8 @@ def conv2d_weight_grad(
     chunks = blocks(channels, 64)
     positions = images * tall * (wide + more)
     steps = blocks(positions, PIXELS)
-    tile, most = choose(tiles, outputs, groups, taps_down, chunks, steps)
+    many = multiprocessors(problem.device)
+    tile, most = choose(tuple(tiles), outputs, groups, taps_down, chunks, steps, many)
     across_tiles = taps_down // tile.rows * chunks
     group_tiles = across_tiles * blocks(outputs, tile.outputs)
     if splits or paired:

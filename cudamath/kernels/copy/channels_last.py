@@ -4,6 +4,7 @@ from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Call, Launch
 from ...core.layout import Layout
+from ...core.layout import is_channels_last as lies_last
 from .dispatch import copy_part
 from .parts import whole
 
@@ -15,15 +16,6 @@ def last_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
         strides[axis] = step
         step *= shape[axis]
     return tuple(strides)
-
-
-def lies_last(layout: Layout) -> bool:
-    """Whether images can be read as channels-last ones (axes of one element may have any
-    stride)."""
-    wanted = last_strides(layout.shape, layout.itemsize)
-    return all(
-        n == 1 or a == b for n, a, b in zip(layout.shape, layout.strides, wanted, strict=True)
-    )
 
 
 def as_last(layout: Layout, shape: tuple[int, ...] | None = None) -> Layout:

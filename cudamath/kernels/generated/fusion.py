@@ -65,7 +65,7 @@ class Value(NamedTuple):
 
     kind: "load" (detail: argument, alignment: for each dimension of the domain the argument's, or
     None), "constant" (detail: the number and its repr, as -0.0 equals 0.0), "apply" (detail:
-    expression, compute dtype), "where", "cast", "sum", "max", "min" (along rows). row: it has one
+    expression, compute dtype), "where", "cast", or one of ALONG_ROWS. row: it has one
     value per row.
     """
 
@@ -84,10 +84,27 @@ class Program(NamedTuple):
 
     @property
     def reductions(self) -> list[int]:
-        return [i for i, v in enumerate(self.values) if v.kind in _REDUCTIONS]
+        return [i for i, v in enumerate(self.values) if v.kind in ALONG_ROWS]
 
 
-_REDUCTIONS = ("sum", "max", "min")
+class AlongRow(NamedTuple):
+    """How the elements of a row are combined.
+
+    start: the value of no elements; more: device function of two values; together: (threads, type)
+    -> device function that combines the values of a group of threads in each of them.
+    """
+
+    start: float
+    more: Any
+    together: Callable[[int, Any], Any]
+
+
+#: The values that combine the elements of a row.
+ALONG_ROWS = {
+    "sum": AlongRow(0, add, group_sum),
+    "max": AlongRow(-math.inf, larger, group_max),
+    "min": AlongRow(math.inf, smaller, group_min),
+}
 
 
 # -------------------- scalar functions
@@ -152,7 +169,7 @@ class _Writer:
             i = stack.pop()
             if i not in found:
                 found.add(i)
-                if self.program.values[i].kind not in _REDUCTIONS:
+                if self.program.values[i].kind not in ALONG_ROWS:
                     stack += [j for j in self.program.values[i].operands if not known(j)]
         return sorted(found)
 
@@ -272,7 +289,7 @@ def levels(program: Program) -> list[list[int]]:
     found: list[list[int]] = []
     for i, value in enumerate(program.values):
         before = max([depth[j] for j in value.operands], default=0)
-        if value.kind in _REDUCTIONS:
+        if value.kind in ALONG_ROWS:
             while len(found) <= before:
                 found.append([])
             found[before].append(i)
@@ -325,7 +342,7 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         """An element value at place k of an access, or one a row."""
         if values[i].kind == "constant":
             return write.constant(i)
-        return f"v{i}" if values[i].row or values[i].kind in _REDUCTIONS else f"v{i}{k}"
+        return f"v{i}" if values[i].row or values[i].kind in ALONG_ROWS else f"v{i}{k}"
 
     def known(i: int) -> bool:
         return i in row_known or values[i].kind == "constant"
@@ -336,7 +353,7 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         for i in write.needed(targets, known):
             if (
                 values[i].row
-                and values[i].kind not in _REDUCTIONS
+                and values[i].kind not in ALONG_ROWS
                 and all(known(j) for j in values[i].operands)
             ):
                 lines.append(
@@ -436,14 +453,11 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         targets = [values[i].operands[0] for i in level]
         body += rows_of(targets)
         for i in level:
-            T = codec(values[i].dtype)[2]
+            T, along = codec(values[i].dtype)[2], ALONG_ROWS[values[i].kind]
             space[f"R{i}"] = T
-            start = {"sum": 0, "max": -math.inf, "min": math.inf}[values[i].kind]
-            space[f"start{i}"] = T(start)
-            space[f"together{i}"] = {"sum": group_sum, "max": group_max, "min": group_min}[
-                values[i].kind
-            ](threads, T)
-            space[f"more{i}"] = _MORE[values[i].kind]
+            space[f"start{i}"] = T(along.start)
+            space[f"together{i}"] = along.together(threads, T)
+            space[f"more{i}"] = along.more
             body.append(f"s{i} = start{i}")
         of = {}
         for i in level:
@@ -480,9 +494,6 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         f"    {line}\n" for line in body
     )
     return cuda.jit(compiled(source, "fused_rows", space))
-
-
-_MORE = {"sum": add, "max": larger, "min": smaller}
 
 
 # -------------------- planner

@@ -17,14 +17,16 @@ from ...core import shapes
 from ...core.dispatch.arguments import Output
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
+from ...core.specs.reduction import Accumulator
 from ...core.specs.scalar_functions import typed
 from ..compiler import compile as compiler
 from ..compiler import decorators, generated, storage_types
 from ..compiler.lazy_numba import cuda, types
 from ..elementwise.generator import NAMES, launch, result_layout
 from ..lib import codec
-from ..lib.accumulators import Reduction, accumulator
+from ..lib.accumulators import accumulator_type
 from ..reduce.dispatch import planned
+from ..reduce.problem import Problem
 
 __all__ = ["UserKernel", "user_kernel"]
 
@@ -100,12 +102,12 @@ def elementwise(
 
 
 @functools.cache
-def custom(functions: tuple, source: np.dtype, target: np.dtype) -> Reduction:
+def custom(functions: tuple, source: np.dtype, target: np.dtype) -> Accumulator:
     """The device functions of a user's reduction; functions: (combine, identity, each or None, last
     or None)."""
     combine_, identity_, each_, last_ = functions
     load, store = codec.codec(source)[0], codec.codec(target)[1]
-    A = accumulator(target)
+    A = accumulator_type(target)
     compute = storage_types.storage(np.dtype(str(A)))
     C = codec.codec(source)[2]
     merge = decorators.device_function(typed(combine_, compute))
@@ -145,7 +147,7 @@ def custom(functions: tuple, source: np.dtype, target: np.dtype) -> Reduction:
         def finish(a, divisor):
             return store(A(after(a[0])))
 
-    return Reduction(lift, combine, identity, finish, (A,))
+    return Accumulator(lift, combine, identity, finish, (A,))
 
 
 def reduction(
@@ -158,4 +160,5 @@ def reduction(
     version: str | None = None,
 ) -> Plan:
     """Planner of a user's reduction."""
-    return planned(x, custom(functions, x.dtype, dtype), axis, keepdims, dtype, version=version)
+    made = custom(functions, x.dtype, dtype)
+    return planned(Problem(x, made, axis, keepdims, dtype), version)

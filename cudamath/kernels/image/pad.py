@@ -42,7 +42,8 @@ from ..copy.strided import copy_part, fill_part, whole
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
-from ..lib.windows import _width
+from ..lib.windows import channels_width
+from .problem import Pad, Resize
 
 THREADS = 128
 UNDER_WAY = 64  # bytes that a thread waits for at once
@@ -270,7 +271,7 @@ def _launch(
     (H, W), (P, Q, c) = here, there
     (top, upper, lower), (left, first, last) = down, [v * c for v in right]
     filled = kind == "filled"
-    width = _width(c, [x, y])
+    width = channels_width(c, [x, y])
     whole = width > 1
     if not whole and not SIMULATOR and y.aligned:
         width = next((w for w in (4, 2) if w * y.itemsize <= 16 and W * c % w == 0), 1)
@@ -319,16 +320,22 @@ def _launch(
     )
 
 
-def pad(x: Layout, *, widths: tuple[tuple[int, int], ...]) -> Plan:
-    """x in the middle of an array filled with one value; scalars: ``ops.shape.bits(value)``."""
+def plan_resize(p: Resize) -> Plan | None:
+    """The plan of images that are padded, or of the gradient of that."""
+    step = launch(p.x, p.y, p.axes, p.gradient)
+    return step and Plan([p.y], [step])
 
-    out = x.like(
-        tuple([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)])
-    )
-    if at_once := surrounded(x, out, widths):
-        return Plan([out], [at_once])
-    inside = whole(Output(0), out)
+
+def plan_shift(p: Pad) -> Plan | None:
+    """The plan of one launch, where almost everything only moves."""
+    step = surrounded(p.x, p.y, p.widths)
+    return step and Plan([p.y], [step])
+
+
+def plan_fill_and_copy(p: Pad) -> Plan:
+    """The plan of a fill, and of a copy into the middle."""
+    inside = whole(Output(0), p.y)
     steps = fill_part(inside, Scalar(0, np.uint64), Scalar(1, np.uint64), None)
-    for axis, (before, _) in enumerate(widths):
-        inside = inside.slice(axis, before, x.shape[axis])
-    return Plan([out], [*steps, *copy_part(whole(Input(0), x), inside)])
+    for axis, (before, _) in enumerate(p.widths):
+        inside = inside.slice(axis, before, p.x.shape[axis])
+    return Plan([p.y], [*steps, *copy_part(whole(Input(0), p.x), inside)])

@@ -41,9 +41,8 @@ from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
 from ..lib.widths import wide
-from ..lib.windows import _large, _memory, _ordered, _width, decode
-from . import pad as image_pad
-from . import upsample_integer
+from ..lib.windows import channels_width, decode, is_large, memory_of
+from .problem import Resize
 
 THREADS = 256
 
@@ -195,43 +194,25 @@ def _launch(
     )  # y is, too, where it is one row and column of images with channels last
     if straight:
         n, c = n * c, 1
-    width = _width(columns if straight else c, [x, y])
+    width = channels_width(columns if straight else c, [x, y])
     count = y.size // width
-    made = kernel(y.dtype, any(mode in MIXED for mode, _ in axes), width, straight, _large(y))
+    made = kernel(y.dtype, any(mode in MIXED for mode, _ in axes), width, straight, is_large(y))
     return Launch(
         made,
         blocks(count, THREADS),
         THREADS,
         [
-            _memory(Input(0), x),
-            _memory(Output(0), y),
+            memory_of(Input(0), x),
+            memory_of(Output(0), y),
             *tables,
             *(int(v) for v in (count, *sizes, c)),
         ],
     )
 
 
-def resize(x: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **_: Any) -> Plan:
-    """x (N, C, H, W), in C order or channels last -> (N, C, *size), in the same; axes: rows and
-    columns (core/specs/resample.py)."""
-    y = _ordered((*x.shape[:2], *size), x)
-    if whole := upsample_integer.launch(upsample_integer.enlarge, x, y, x.shape[2:], size, axes):
-        return Plan([y], [whole])
-    if moved := image_pad.launch(x, y, axes, gradient=False):
-        return Plan([y], [moved])
-    tables = _tables(x.shape[2:], size, axes, wide(x.dtype), False)
-    return Plan([y], [_launch(resize_kernel, x, y, axes, tables, (*x.shape[2:], *size))])
-
-
-def resize_grad(g: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **_: Any) -> Plan:
-    """g (N, C, P, Q), in C order or channels last -> (N, C, *size), in the same: the gradient of
-    images of this size."""
-    dx = _ordered((*g.shape[:2], *size), g)
-    if whole := upsample_integer.launch(
-        upsample_integer.enlarge_grad, g, dx, size, g.shape[2:], axes
-    ):
-        return Plan([dx], [whole])
-    if moved := image_pad.launch(g, dx, axes, gradient=True):
-        return Plan([dx], [moved])
-    tables = _tables(size, g.shape[2:], axes, wide(g.dtype), True)
-    return Plan([dx], [_launch(resize_grad_kernel, g, dx, axes, tables, (*size, *g.shape[2:]))])
+def plan(p: Resize) -> Plan:
+    """The plan of tables for rows and columns."""
+    kernel = resize_grad_kernel if p.gradient else resize_kernel
+    tables = _tables(p.old, p.new, p.axes, wide(p.x.dtype), p.gradient)
+    step = _launch(kernel, p.x, p.y, p.axes, tables, (*p.old, *p.new))
+    return Plan([p.y], [step])

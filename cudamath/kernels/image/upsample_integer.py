@@ -6,8 +6,8 @@ every share is a constant of the kernel. New column i of these lies o = (i + 1/2
 the old one, so it takes 1 - |o| of it and |o| of the neighbour on its side:
 
     old    |      w - 1      |        w        |      w + 1      |
-    new    |    .   |    .   |    .   |    .   |    .   |    .   |        times = 2: shares of w = 1/4, 3/4, 3/4, 1/4
-                     <------- those that took from w ----->
+    new    |    .   |    .   |    .   |    .   |    .   |    .   |
+                     <------- those that took from w ----->    times = 2: shares 1/4, 3/4, 3/4, 1/4
 
 so that backward old column w collects from times + 2 reach new ones, reach = floor(times / 2). What
 lies beyond the edge needs no cases: forward the image's edge is repeated; backward its adjoint is
@@ -34,26 +34,26 @@ upsample x 2, nearest, and gradient, 32x64x128x128; NVIDIA H200, commit 74447bcd
     torch         2,362          0.56
 
 (end of what was measured)
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
 from ...core.specs.resample import MIXED, Axis, taps
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import SIMULATOR, cuda
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
-from ..lib.windows import _large, _memory, decode
+from ..lib.windows import decode, is_large, memory_of
+from .problem import Resize
 
 THREADS = 256
 # the largest factor: a thread of the gradient holds up to 2 MOST sums for each of its columns
@@ -281,38 +281,23 @@ def enlarge_grad(dtype: np.dtype, made: Shape, large: bool) -> Any:
     return enlarge_grad
 
 
-def launch(
-    kernel: Any,
-    given: Layout,
-    result: Layout,
-    old: tuple[int, ...],
-    new: tuple[int, ...],
-    axes: Sequence[Axis],
-) -> Launch | None:
-    """The launch that makes `result` from `given`, of which one is the `old` image and the other
-    the `new`; or None where the kernels above do not apply. kernel: `enlarge` or `enlarge_grad`."""
-    down, right = (
-        (factor(*axis) for axis in zip(old, new, axes, strict=True))
-        if result.size
-        else (None, None)
-    )
-    if down is None or right is None or not (given.contiguous and result.contiguous):
+def plan(p: Resize) -> Plan | None:
+    """The plan, where the images grow by whole factors."""
+    if not (p.y.size and p.x.contiguous and p.y.contiguous):
         return None
-    made = shape(result.dtype, old[1], down, right, given.aligned and result.aligned)
-    groups = result.shape[0] * result.shape[1] * (old[1] // made.width)
+    down, right = (factor(*axis) for axis in zip(p.old, p.new, p.axes, strict=True))
+    if down is None or right is None:
+        return None
+    made = shape(p.y.dtype, p.old[1], down, right, p.x.aligned and p.y.aligned)
+    groups = p.y.shape[0] * p.y.shape[1] * (p.old[1] // made.width)
     run = RUN
-    while run > 1 and groups * blocks(old[0], run) < ENOUGH:
+    while run > 1 and groups * blocks(p.old[0], run) < ENOUGH:
         run //= 2
-    bands = blocks(old[0], run)
+    bands = blocks(p.old[0], run)
     count = groups * bands
-    built = kernel(result.dtype, made, _large(given) or _large(result))
-    return Launch(
-        built,
-        blocks(count, THREADS),
-        THREADS,
-        [
-            _memory(Input(0), given),
-            _memory(Output(0), result),
-            *(int(v) for v in (count, *old, bands, run)),
-        ],
+    kernel = (enlarge_grad if p.gradient else enlarge)(
+        p.y.dtype, made, is_large(p.x) or is_large(p.y)
     )
+    arrays = [memory_of(Input(0), p.x), memory_of(Output(0), p.y)]
+    arguments = [*arrays, *map(int, (count, *p.old, bands, run))]
+    return Plan([p.y], [Launch(kernel, blocks(count, THREADS), THREADS, arguments)])

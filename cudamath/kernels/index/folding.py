@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..compiler.decorators import device
-from ..lib.accumulators import _limits
+from ..lib.accumulators import limits
 from ..lib.codec import codec
 
 
@@ -48,5 +48,5 @@ def folding(kind: str, dtype: np.dtype) -> tuple[Any, Any]:
 
     if kind in ("add", "multiply"):
         return fold, no_sum(dtype) if kind == "add" else T(1)
-    lowest, highest = _limits(T)
+    lowest, highest = limits(T)
     return fold, lowest if kind == "max" else highest

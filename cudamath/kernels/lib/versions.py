@@ -32,7 +32,8 @@ class Version:
     supports : callable
         Whether it can run a problem: dtypes, shapes, strides, capability.
     prefers : callable
-        Whether it should run before the versions further down, for reasons of speed.
+        Whether it should run before the versions further down, for reasons of speed: a bool, or a
+        rank. Versions of a higher rank are tried first; True is 1.
     reason : str
         Why it is preferred: `cm.explain` prints it.
     """
@@ -40,7 +41,7 @@ class Version:
     name: str
     planner: str
     supports: Callable[[Any], bool] = always
-    prefers: Callable[[Any], bool] = always
+    prefers: Callable[[Any], int] = always
     reason: str = ""
 
     def plan(self, problem: Any) -> Plan | None:
@@ -50,9 +51,9 @@ class Version:
 
 
 def ordered(versions: Sequence[Version], problem: Any) -> list[Version]:
-    """The versions that support a problem: those that are preferred first."""
+    """The versions that support a problem: those of the highest rank first."""
     able = [version for version in versions if version.supports(problem)]
-    return sorted(able, key=lambda version: not version.prefers(problem))
+    return sorted(able, key=lambda version: -version.prefers(problem))
 
 
 def choose(

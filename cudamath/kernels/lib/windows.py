@@ -6,8 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...core import shapes
-from ...core.layout import Layout
+from ...core.layout import Layout, is_channels_last
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 
@@ -105,21 +104,14 @@ def decode(width: int, across: bool, large: bool) -> Any:
     return decode
 
 
-def _large(layout: Layout) -> bool:
+def is_large(layout: Layout) -> bool:
+    """Whether places in an array need more than 31 bits."""
     return layout.size >= 1 << 31
 
 
-def channels_last(layout: Layout) -> bool:
-    """Whether (N, C, H, W) lies in memory as (N, H, W, C)."""
-    shape = tuple([layout.shape[i] for i in (0, 2, 3, 1)])
-    return shapes.is_contiguous(
-        shape, tuple([layout.strides[i] for i in (0, 2, 3, 1)]), layout.itemsize
-    )
-
-
-def _ordered(shape: Sequence[int], like: Layout, dtype: Any = None) -> Layout:
+def ordered_as(like: Layout, shape: Sequence[int], dtype: Any = None) -> Layout:
     """A new (N, C, rows, columns) in the order of `like`: channels last, or else C order."""
-    if like.contiguous or not channels_last(like):
+    if like.contiguous or not is_channels_last(like):
         return like.like(tuple(shape), dtype)
     n, c, rows, columns = shape
     new = like.like((n, rows, columns, c), dtype)
@@ -128,13 +120,13 @@ def _ordered(shape: Sequence[int], like: Layout, dtype: Any = None) -> Layout:
     )
 
 
-def _memory(argument: Any, layout: Layout) -> Any:
+def memory_of(argument: Any, layout: Layout) -> Any:
     """The memory of a dense array in one dimension."""
     return argument.view((max(layout.size, 1),))
 
 
-def _width(channels: int, layouts: Sequence[Layout]) -> int:
-    """Channels of an access."""
+def channels_width(channels: int, layouts: Sequence[Layout]) -> int:
+    """Channels (or columns) of an access."""
     most = 16 // max(layout.itemsize for layout in layouts)
     fits = [
         w

@@ -11,24 +11,20 @@ for the gradient, apart, because their sum would lose the digits of log_sum behi
 gradient reads the logits and writes their gradient. So the floor is 1 x size bytes forward and 2 x
 backward; log_softmax followed by picking and by its own gradients moves 6 x.
 
-Logits are (N, C, D): samples, classes, positions per sample; targets (N, D). Versions:
+Logits are (N, C, D): samples, classes, positions per sample; targets (N, D). Versions
+(dispatch.py chooses):
 
-1. `plain`  one thread per target, walking over the classes with an online softmax (see
-            softmax/dispatch.py).
-   For D > 1 it is
-            also the fast one: neighbouring threads read neighbouring positions. Any GPU, and the
-            simulator.
-2. `rows`   D = 1: one group of threads per row (see lib/vector_io.py), vector reads; rows of any
-            length, a chunk at a time.
-            Label smoothing sums x_c - top, once top is known, in a second trip (out of the caches).
-3. `few`    D = 1: the rows as above, and their sum in the same launch, by one block: for so few
-            logits that launches are what
-            takes time.
-4. `long_rows` (cross_entropy_long_rows.py)  D = 1, thousands of classes: the same in half as many
-                                             instructions
-   per element. The choice for
-            float32 and for 16-bit numbers, which memory delivers faster than the other versions can
-            process.
+1. `plain`      One thread per target, which reads the classes with an online softmax (see
+                softmax/dispatch.py). For D > 1 it is also the fast version: neighbouring threads
+                read neighbouring positions. Any GPU, and the simulator.
+2. `rows`       D = 1: one group of threads per row (see lib/vector_io.py); vector reads; rows of
+                any length, a chunk at a time. Label smoothing sums x_c - top, once top is known, in
+                a second pass (out of the caches).
+3. `one_block`  D = 1: the rows as above, and their sum in the same launch, by one block. For so few
+                logits that launches take most of the time.
+4. `long_rows`  (cross_entropy_long_rows.py) D = 1, thousands of classes: the same in half as many
+                instructions per element. For float32 and 16-bit numbers, which memory delivers
+                faster than the other versions can process.
 
 Each target leaves its loss and whether it counts (it is not `ignore_index`) in `pairs`, both times
 the weight of its class where there are weights (`weigh`); the last kernel adds them, in an order
@@ -48,7 +44,7 @@ cross entropy of 16,384 x 4,096, float32; NVIDIA H200, commit 52457ee46004, 2026
 import functools
 import math
 
-from ...core.dispatch.arguments import Flag, Input, Output, Temp, Ticket
+from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
@@ -59,9 +55,10 @@ from ..lib.codec import codec
 from ..lib.fast_math import exponential
 from ..lib.integers import blocks
 from ..lib.row_layout import access, fitting, spread
-from ..lib.vector_io import RUN, row_reader, row_writer
-from ..lib.widths import vector_width, wide
+from ..lib.vector_io import row_reader, row_writer
 from ..softmax.online import online, rescale
+from .problem import CrossEntropy, CrossEntropyBackward, NegativeLogLikelihood, flat_gradient
+from .reduction import LAST, reduction_steps
 
 HELD = (
     32  # elements of a row a thread reads at a time: a warp then has rows of a thousand to itself
@@ -72,15 +69,7 @@ HELD_GRAD = (
 # Elements that neighbouring threads read in one piece, forward and in the gradient: rows of 64
 # float32 81 and 135 us, with 32 and 16 of them 108 and 137 (H200)
 TOGETHER, TOGETHER_GRAD = 16, 32
-LAST = 1024  # threads of the last kernel, which is one block
-LONG = 4096  # classes from which rows are long
-FEW = 4 * LAST  # targets of nll_loss that the one block also picks: a launch less
-FEW_LOGITS = 1 << 14  # up to which one block reads them all: some microseconds, as long as a launch
 FEW_THREADS = 512
-MANY = (
-    1 << 14
-)  # more pairs than this are first added by FOLDS blocks: of 65,536 in 6 us instead of 12 (H200)
-FOLDS = 128
 THREADS = 256  # threads per block, at most
 
 
@@ -320,107 +309,6 @@ def pick_few(dtype, mean):
     return nll_few
 
 
-@functools.cache
-def weigh(dtype):
-    """Losses and counts times the weight of their class, one thread per target; pairs: (2, N * D);
-    targets: (N * D,); weight: (C,) in compute precision."""
-
-    @cuda.jit
-    def loss_weigh(pairs, targets, weight, ignore):
-        i = cuda.grid(1)
-        if i < targets.size:
-            target = targets[i]
-            if (
-                target != ignore and 0 <= target < weight.size
-            ):  # the kernel before has said so if it lies elsewhere
-                pairs[0, i] *= weight[target]
-                pairs[1, i] *= weight[target]
-
-    return loss_weigh
-
-
-@functools.cache
-def copy_losses(dtype):
-    """Without reduction; pairs: (2, n); losses: (n,) in the logits' dtype; divisor: (1,), set to
-    1."""
-    _, store, T = codec(dtype)
-
-    @cuda.jit
-    def loss_copy(pairs, losses, divisor):
-        i = cuda.grid(1)
-        if i < losses.size:
-            losses[i] = store(pairs[0, i])
-        if i == 0:
-            divisor[0] = T(1)
-
-    return loss_copy
-
-
-@functools.cache
-def fold(dtype):
-    """FOLDS blocks of LAST threads add up a share of the pairs each; pairs: (2, n); sums: (2,
-    FOLDS)."""
-    T = codec(dtype)[2]
-    total_of = group_sum(LAST, T)
-
-    @bounded(LAST)
-    def loss_fold(pairs, sums):
-        loss = T(0)
-        counted = T(0)
-        for i in range(cuda.blockIdx.x * LAST + cuda.threadIdx.x, pairs.shape[1], FOLDS * LAST):
-            loss += pairs[0, i]
-            counted += pairs[1, i]
-        loss = total_of(loss)
-        counted = total_of(counted)
-        if cuda.threadIdx.x == 0:
-            sums[0, cuda.blockIdx.x] = loss
-            sums[1, cuda.blockIdx.x] = counted
-
-    return loss_fold
-
-
-@functools.cache
-def finish(dtype, mean):
-    """One block of LAST threads; pairs: (2, n); loss: (1,), their sum or mean; divisor: (1,), by
-    what was divided."""
-    _, store, T = codec(dtype)
-    total_of = group_sum(LAST, T)
-
-    @bounded(LAST)
-    def loss_finish(pairs, loss, divisor):
-        total, counted = T(0), T(0)
-        for i in range(cuda.threadIdx.x, pairs.shape[1], LAST):
-            total += pairs[0, i]
-            counted += pairs[1, i]
-        total = total_of(total)
-        counted = total_of(counted)
-        if cuda.threadIdx.x == 0:
-            loss[0] = store(total / counted) if mean else store(total)
-            divisor[0] = counted if mean else T(1)
-
-    return loss_finish
-
-
-@functools.cache
-def plain_finish(dtype, mean):
-    """As `finish`, by one thread: for the simulator."""
-    _, store, T = codec(dtype)
-
-    @cuda.jit
-    def loss_plain_finish(pairs, loss, divisor):
-        total, counted = T(0), T(0)
-        for start in range(0, pairs.shape[1], RUN):
-            part = T(0)
-            for i in range(start, min(start + RUN, pairs.shape[1])):
-                part += pairs[0, i]
-                counted += pairs[1, i]
-            total += part
-        loss[0] = store(total / counted) if mean else store(total)
-        divisor[0] = counted if mean else T(1)
-
-    return loss_plain_finish
-
-
 # Gradients.
 
 
@@ -521,47 +409,7 @@ def pick_grad(dtype, reduced):
 # Planners. x: (N, C, D), C order; targets: (N, D).
 
 
-def reduction_steps(
-    version: str,
-    dtype,
-    targets: Layout,
-    reduction: str,
-    divisor,
-    weight: Layout | None = None,
-    ignore_index: int = 0,
-) -> tuple[list[Launch], list[Layout]]:
-    """From pairs in Temp(0) to Output(0), the loss, and `divisor`; the scratch arrays. weight: of
-    Input(2), if there is one."""
-    T = wide(dtype)
-    n = targets.size
-    pairs = Temp(0).view((2, n))
-    temps = [targets.like((2, *targets.shape), T)]
-    steps = []
-    if weight is not None:
-        steps.append(
-            Launch(weigh(T), blocks(n, 256), 256, [pairs, Input(1).flat, Input(2), ignore_index])
-        )
-    if reduction == "none":
-        return [
-            *steps,
-            Launch(
-                copy_losses(dtype), max(blocks(n, 256), 1), 256, [pairs, Output(0).flat, divisor]
-            ),
-        ], temps
-    if version == "plain":
-        return [
-            *steps,
-            Launch(plain_finish(dtype, reduction == "mean"), 1, 1, [pairs, Output(0), divisor]),
-        ], temps
-    if n > MANY:
-        steps.append(Launch(fold(dtype), FOLDS, LAST, [pairs, Temp(1)]))
-        temps.append(targets.like((2, FOLDS), T))
-        pairs = Temp(1)
-    steps.append(Launch(finish(dtype, reduction == "mean"), 1, LAST, [pairs, Output(0), divisor]))
-    return steps, temps
-
-
-def shares(
+def rows_shape(
     classes: int, width: int, edges: bool, held: int, most: int, together: int = TOGETHER
 ) -> tuple[int, int]:
     """(threads that share a row, elements of it that each has at a time): at most so many threads
@@ -570,209 +418,97 @@ def shares(
     return (alone.threads, alone.vectors * width) if alone else (most, held)
 
 
-def losses(
-    version: str,
-    x: Layout,
-    targets: Layout,
-    reduction: str,
-    ignore_index: int,
-    label_smoothing: float,
-    weight: Layout | None = None,
-) -> Plan:
-    """The plan of one version of cross entropy by name, "plain", or for D = 1 "rows", "few" or
-    "long_rows"."""
-    T = wide(x.dtype)
-    n, classes, depth = x.shape
-    outputs = [
-        x.like(targets.shape if reduction == "none" else ()),
-        x.like((2, *targets.shape), T),
-        x.like((), T),
-    ]
-    smooth = label_smoothing != 0
-    settings = [ignore_index, T.type(label_smoothing), Flag(), Ticket()]
-    if version == "plain":
-        first = Launch(
-            plain(x.dtype, smooth),
-            blocks(n * depth, 128),
-            128,
-            [Input(0), Input(1), Temp(0), Output(1), *settings],
-        )
-    elif version == "long_rows":
-        from . import cross_entropy_long_rows
-
-        first = cross_entropy_long_rows.launch(
-            x, smooth, [Input(1).flat, Temp(0).view((2, n)), Output(1).view((2, n))], settings
-        )
-    else:
-        width, edges = access(classes, x)
-        most, budget = (THREADS, HELD) if version == "rows" else (WARP, HELD_GRAD)
-        threads, held = shares(
-            classes, width, edges, fitting(budget if x.itemsize < 8 else HELD_GRAD, x.dtype), most
-        )
-        if version == "few":
-            kernel = few(
-                x.dtype, threads, width, edges, smooth, held, weight is not None, reduction
-            )
-            arrays = [
-                Input(0).flat,
-                Input(1).flat,
-                Output(1).flat if weight is None else Input(2),
-                Output(0).flat,
-                Output(1).view((2, n)),
-                Output(2),
-            ]
-            return Plan(outputs, [Launch(kernel, 1, FEW_THREADS, [*arrays, classes, *settings])])
-        block = threads, max(128 // threads, 1) if threads <= WARP else 1
-        flat = [Input(0).flat, Input(1).flat, Temp(0).view((2, n)), Output(1).view((2, n))]
-        first = Launch(
-            rows(x.dtype, threads, width, edges, smooth, held),
-            blocks(n, block[1]),
-            block,
-            [*flat, classes, *settings],
-        )
-    rest, temps = reduction_steps(
-        version, x.dtype, targets, reduction, Output(2), weight, ignore_index
+def plan_plain(p: CrossEntropy) -> Plan:
+    """The plan of a thread per target."""
+    n, _, depth = p.x.shape
+    arguments = [Input(0), Input(1), Temp(0), Output(1), *p.settings]
+    return reduced(
+        p, Launch(plain(p.x.dtype, p.smooth), blocks(n * depth, 128), 128, arguments), True
     )
-    return Plan(outputs, [first, *rest], temps)
 
 
-def gradient(version: str, g: Layout, x: Layout, label_smoothing: float, ignore_index: int) -> Plan:
-    """The plan of one version of the gradient by name; inputs g, x, targets, stats, divisor."""
-    T = wide(x.dtype)
-    n, classes, depth = x.shape
-    reduced = g.ndim == 0
-    settings = [ignore_index, T.type(label_smoothing)]
-    arrays = [Input(i) for i in range(5)]
-    if version == "plain":
-        return Plan(
-            [x.like()],
-            [
-                Launch(
-                    plain_grad(x.dtype, reduced),
-                    blocks(n * depth, 128),
-                    128,
-                    [*arrays, Output(0), *settings],
-                )
-            ],
-        )
-    if version == "long_rows":
-        from . import cross_entropy_long_rows
+def plan_rows(p: CrossEntropy) -> Plan:
+    """The plan of a group of threads per row."""
+    (n, classes, _), dtype = p.x.shape, p.x.dtype
+    width, edges = access(classes, p.x)
+    budget = fitting(HELD if p.x.itemsize < 8 else HELD_GRAD, dtype)
+    threads, held = rows_shape(classes, width, edges, budget, THREADS)
+    block = threads, max(128 // threads, 1) if threads <= WARP else 1
+    flat = [Input(0).flat, Input(1).flat, Temp(0).view((2, n)), Output(1).view((2, n))]
+    kernel = rows(dtype, threads, width, edges, p.smooth, held)
+    return reduced(p, Launch(kernel, blocks(n, block[1]), block, [*flat, classes, *p.settings]))
 
-        rest = [Input(2).flat, Input(3).view((2, n)), Input(4), Output(0).flat]
-        return Plan(
-            [x.like()],
-            [cross_entropy_long_rows.launch_grad(x, label_smoothing != 0, reduced, rest, settings)],
-        )
-    width, edges = access(classes, x)
-    threads, held = shares(
-        classes, width, edges, fitting(HELD_GRAD, x.dtype), THREADS, TOGETHER_GRAD
+
+def plan_one_block(p: CrossEntropy) -> Plan:
+    """The plan of one block for all rows, which also adds up their losses."""
+    (n, classes, _), dtype, weighted = p.x.shape, p.x.dtype, p.weight is not None
+    width, edges = access(classes, p.x)
+    threads, held = rows_shape(classes, width, edges, fitting(HELD_GRAD, dtype), WARP)
+    kernel = few(dtype, threads, width, edges, p.smooth, held, weighted, p.reduction)
+    arrays = [
+        Input(0).flat,
+        Input(1).flat,
+        Input(2) if weighted else Output(1).flat,
+        Output(0).flat,
+        Output(1).view((2, n)),
+        Output(2),
+    ]
+    step = Launch(kernel, 1, FEW_THREADS, [*arrays, classes, *p.settings])
+    return Plan(p.outputs, [step])
+
+
+def reduced(p: CrossEntropy, first: Launch, one_thread: bool = False) -> Plan:
+    """The plan of a launch that leaves each target's loss in Temp(0), and of what adds them up."""
+    rest, temps = reduction_steps(
+        p.x.dtype, p.targets, p.reduction, Output(2), p.weight, p.ignore_index, one_thread
+    )
+    return Plan(p.outputs, [first, *rest], temps)
+
+
+def plan_plain_grad(p: CrossEntropyBackward) -> Plan:
+    """The plan of a thread per target."""
+    n, _, depth = p.x.shape
+    kernel = plain_grad(p.x.dtype, p.reduced)
+    arguments = [*map(Input, range(5)), Output(0), *p.settings]
+    return Plan([p.x.like()], [Launch(kernel, blocks(n * depth, 128), 128, arguments)])
+
+
+def plan_rows_grad(p: CrossEntropyBackward) -> Plan:
+    """The plan of a group of threads per row, or per chunk of a row."""
+    (n, classes, _), dtype = p.x.shape, p.x.dtype
+    width, edges = access(classes, p.x)
+    threads, held = rows_shape(
+        classes, width, edges, fitting(HELD_GRAD, dtype), THREADS, TOGETHER_GRAD
     )
     block = threads, max(128 // threads, 1)
     chunks = blocks(classes + (width - 1 if edges else 0), threads * held)
-    flat = [
-        Input(0) if reduced else Input(0).flat,
-        Input(1).flat,
-        Input(2).flat,
-        Input(3).view((2, n)),
-        Input(4),
-    ]
-    kernel = rows_grad(x.dtype, reduced, *block, width, edges, held)
-    return Plan(
-        [x.like()],
-        [
-            Launch(
-                kernel,
-                (blocks(n, block[1]), chunks),
-                block,
-                [*flat, Output(0).flat, classes, *settings],
-            )
-        ],
-    )
+    arrays = [Input(1).flat, Input(2).flat, Input(3).view((2, n)), Input(4), Output(0).flat]
+    kernel = rows_grad(dtype, p.reduced, *block, width, edges, held)
+    arguments = [flat_gradient(p.reduced), *arrays, classes, *p.settings]
+    return Plan([p.x.like()], [Launch(kernel, (blocks(n, block[1]), chunks), block, arguments)])
 
 
-def _version(x: Layout) -> str:
-    """The version for x (N, C, D), the fastest measured on an H200."""
-    if x.shape[2] != 1:
-        return "plain"
-    return (
-        "long_rows" if x.itemsize <= 4 and x.shape[1] >= LONG and vector_width(0, x) > 1 else "rows"
-    )
+def plan_nll_one_block(p: NegativeLogLikelihood) -> Plan:
+    """The plan of one block for all targets of nll_loss, which also adds up their losses."""
+    arguments = [Input(0), Input(1), Output(0), Output(1), *p.settings]
+    kernel = pick_few(p.x.dtype, p.reduction == "mean")
+    return Plan(p.outputs, [Launch(kernel, 1, LAST, arguments)])
 
 
-def cross_entropy(
-    x: Layout,
-    targets: Layout,
-    weight: Layout | None = None,
-    *,
-    reduction: str,
-    ignore_index: int,
-    label_smoothing: float,
-) -> Plan:
-    """x: (N, C, D), targets: (N, D), weight: (C,) -> loss () or (N, D), stats (2, N, D): top and
-    log_sum, divisor ()."""
-    version = _version(x)
-    if version == "rows" and x.size <= FEW_LOGITS:
-        version = "few"
-    return losses(version, x, targets, reduction, ignore_index, label_smoothing, weight)
-
-
-def cross_entropy_grad(
-    g: Layout,
-    x: Layout,
-    targets: Layout,
-    stats: Layout,
-    divisor: Layout,
-    *,
-    ignore_index: int,
-    label_smoothing: float,
-) -> Plan:
-    """g: () or (N, D), x: (N, C, D), targets: (N, D), stats: (2, N, D), divisor: () -> like x."""
-    return gradient(_version(x), g, x, label_smoothing, ignore_index)
-
-
-def nll_loss(
-    x: Layout, targets: Layout, weight: Layout | None = None, *, reduction: str, ignore_index: int
-) -> Plan:
-    """x: (N, C, D), targets: (N, D), weight: (C,) -> loss () or (N, D), divisor ()."""
-    outputs = [x.like(targets.shape if reduction == "none" else ()), x.like((), wide(x.dtype))]
-    settings = [ignore_index, Flag(), Ticket()]
-    if reduction != "none" and targets.size <= FEW and weight is None:
-        return Plan(
-            outputs,
-            [
-                Launch(
-                    pick_few(x.dtype, reduction == "mean"),
-                    1,
-                    LAST,
-                    [Input(0), Input(1), Output(0), Output(1), *settings],
-                )
-            ],
-        )
-    first = Launch(
-        pick(x.dtype),
-        blocks(targets.size, 128),
-        128,
-        [Input(0), Input(1), Temp(0).view((2, targets.size)), *settings],
-    )
+def plan_nll(p: NegativeLogLikelihood) -> Plan:
+    """The plan of a thread per target of nll_loss."""
+    count = p.targets.size
+    arguments = [Input(0), Input(1), Temp(0).view((2, count)), *p.settings]
+    first = Launch(pick(p.x.dtype), blocks(count, 128), 128, arguments)
     rest, temps = reduction_steps(
-        "fast", x.dtype, targets, reduction, Output(1), weight, ignore_index
+        p.x.dtype, p.targets, p.reduction, Output(1), p.weight, p.ignore_index
     )
-    return Plan(outputs, [first, *rest], temps)
+    return Plan(p.outputs, [first, *rest], temps)
 
 
-def nll_loss_grad(
-    g: Layout, targets: Layout, divisor: Layout, *, classes: int, ignore_index: int
-) -> Plan:
-    """g: () or (N, D), targets: (N, D), divisor: () -> (N, C, D) in g's dtype."""
+def plan_nll_grad(g: Layout, targets: Layout, classes: int, ignore_index: int) -> Plan:
+    """The plan of a thread per element; inputs g, targets, divisor."""
     out = g.like((targets.shape[0], classes, targets.shape[1]))
-    return Plan(
-        [out],
-        [
-            Launch(
-                pick_grad(g.dtype, g.ndim == 0),
-                blocks(out.size, 256),
-                256,
-                [Input(0), Input(1), Input(2), Output(0), ignore_index],
-            )
-        ],
-    )
+    arguments = [Input(0), Input(1), Input(2), Output(0), ignore_index]
+    kernel = pick_grad(g.dtype, g.ndim == 0)
+    return Plan([out], [Launch(kernel, blocks(out.size, 256), 256, arguments)])

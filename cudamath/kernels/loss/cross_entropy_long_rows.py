@@ -22,7 +22,8 @@ cross entropy of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 52457ee46004, 202
 import functools
 import math
 
-from ...core.dispatch.arguments import ArrayArg, Input
+from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import multiprocessors
@@ -36,6 +37,8 @@ from ..lib.integers import blocks
 from ..lib.vector_io import fetcher, writer
 from ..lib.widths import vector_width
 from ..softmax.online import ends, online, rescale
+from .cross_entropy import reduced
+from .problem import CrossEntropy, CrossEntropyBackward, flat_gradient
 
 THREADS = 128  # of a row and, in the gradient, of a part of one
 # of a row of 16-bit numbers, where rows are too few to fill the multiprocessors otherwise: 512 rows
@@ -212,7 +215,7 @@ def rows_grad(dtype, reduced, width, smooth, threads, several):
     return cross_entropy_long_rows_grad
 
 
-# What the planners of cross_entropy.py launch.
+# Planners.
 
 
 def packed(x: Layout, logits: ArrayArg, width: int) -> ArrayArg:
@@ -221,28 +224,33 @@ def packed(x: Layout, logits: ArrayArg, width: int) -> ArrayArg:
     return logits.view((x.size * words // width,), dtype=kind)
 
 
-def launch(x: Layout, smooth: bool, rest: list, settings: list) -> Launch:
-    """rest: targets, pairs, stats."""
+def plan(p: CrossEntropy) -> Plan:
+    """The plan of a block per row."""
+    x, (n, classes, _) = p.x, p.x.shape
     width = vector_width(0, x)
-    threads = (
-        FEW_THREADS if x.itemsize == 2 and x.shape[0] <= 8 * multiprocessors(x.device) else THREADS
-    )
-    return Launch(
-        rows(x.dtype, width, smooth, threads, SEVERAL[x.itemsize]),
-        x.shape[0],
+    few_rows = x.itemsize == 2 and n <= 8 * multiprocessors(x.device)
+    threads = FEW_THREADS if few_rows else THREADS
+    arrays = [Input(0).flat, Input(1).flat, Temp(0).view((2, n)), Output(1).view((2, n))]
+    first = Launch(
+        rows(x.dtype, width, p.smooth, threads, SEVERAL[x.itemsize]),
+        n,
         threads,
-        [packed(x, Input(0), width), Input(0).flat, *rest, x.shape[1], *settings],
+        [packed(x, Input(0), width), *arrays, classes, *p.settings],
     )
+    return reduced(p, first)
 
 
-def launch_grad(x: Layout, smooth: bool, reduced: bool, rest: list, settings: list) -> Launch:
-    """Input 0: g; rest: targets, stats, divisor, dx."""
+def plan_grad(p: CrossEntropyBackward) -> Plan:
+    """The plan of a block per part of a row."""
+    x, (n, classes, _) = p.x, p.x.shape
     width = vector_width(0, x)
-    parts = max(blocks(x.shape[1] // width, THREADS * SEVERAL_GRAD), 1)
-    g = Input(0) if reduced else Input(0).flat
-    return Launch(
-        rows_grad(x.dtype, reduced, width, smooth, THREADS, SEVERAL_GRAD),
-        x.shape[0] * parts,
+    parts = max(blocks(classes // width, THREADS * SEVERAL_GRAD), 1)
+    logits = [packed(x, Input(1), width), Input(1).flat]
+    arrays = [Input(2).flat, Input(3).view((2, n)), Input(4), Output(0).flat]
+    step = Launch(
+        rows_grad(x.dtype, p.reduced, width, p.smooth, THREADS, SEVERAL_GRAD),
+        n * parts,
         THREADS,
-        [g, packed(x, Input(1), width), Input(1).flat, *rest, x.shape[1], *settings, parts],
+        [flat_gradient(p.reduced), *logits, *arrays, classes, *p.settings, parts],
     )
+    return Plan([x.like()], [step])

@@ -34,7 +34,9 @@ from ..lib.integers import blocks, power_of_two
 from ..lib.row_layout import access, fitting
 from ..lib.vector_io import row_reader, row_writer
 from ..lib.widths import wide
-from .cross_entropy import THREADS, reduction_steps
+from .cross_entropy import THREADS
+from .problem import SoftTargets, SoftTargetsBackward, flat_gradient
+from .reduction import reduction_steps
 
 HELD = 8  # elements of a row of each array that a thread has at a time
 
@@ -234,94 +236,55 @@ def _numbers(x: Layout, label_smoothing: float) -> list:
     return [T.type(1 - label_smoothing), T.type(label_smoothing / max(x.shape[1], 1))]
 
 
-def soft_cross_entropy(
-    x: Layout, q: Layout, *, reduction: str, label_smoothing: float, version: str | None = None
-) -> Plan:
-    """x, q: (N, C, D), C order -> loss () or (N, D), stats (3, N, D): top, log_sum, W; divisor
-    ()."""
-    T = wide(x.dtype)
-    n, classes, depth = x.shape
-    version = version or ("rows" if depth == 1 else "plain")
-    outputs = [
-        x.like((n, depth) if reduction == "none" else ()),
-        x.like((3, n, depth), T),
-        x.like((), T),
-    ]
-    numbers = _numbers(x, label_smoothing)
-    if version == "plain":
-        first = Launch(
-            soft_plain(x.dtype),
-            max(blocks(n * depth, 128), 1),
-            128,
-            [Input(0), Input(1), Temp(0), Output(1), *numbers],
-        )
-    else:
-        width, edges = access(classes, x, q)
-        threads = min(power_of_two(blocks(classes, fitting(HELD, x.dtype))), THREADS)
-        block = threads, max(128 // threads, 1) if threads <= WARP else 1
-        first = Launch(
-            soft_rows(x.dtype, threads, width, edges),
-            max(blocks(n, block[1]), 1),
-            block,
-            [
-                Input(0).flat,
-                Input(1).flat,
-                Temp(0).view((2, n)),
-                Output(1).view((3, n)),
-                classes,
-                n,
-                *numbers,
-            ],
-        )
-    rest, temps = reduction_steps(version, x.dtype, x.like((n, depth), T), reduction, Output(2))
-    return Plan(outputs, [first, *rest], temps)
+def plan_plain(p: SoftTargets) -> Plan:
+    """The plan of a thread per sample and position."""
+    n, _, depth = p.x.shape
+    arguments = [Input(0), Input(1), Temp(0), Output(1), *_numbers(p.x, p.label_smoothing)]
+    grid = max(blocks(n * depth, 128), 1)
+    return reduced(p, Launch(soft_plain(p.x.dtype), grid, 128, arguments), True)
 
 
-def soft_cross_entropy_grad(
-    g: Layout,
-    x: Layout,
-    q: Layout,
-    stats: Layout,
-    divisor: Layout,
-    *,
-    label_smoothing: float,
-    version: str | None = None,
-) -> Plan:
-    """g: () or (N, D), x, q: (N, C, D), stats: (3, N, D), divisor: () -> like x."""
-    n, classes, depth = x.shape
-    reduced, numbers = g.ndim == 0, _numbers(x, label_smoothing)
-    if (version or ("rows" if depth == 1 else "plain")) == "plain":
-        return Plan(
-            [x.like()],
-            [
-                Launch(
-                    soft_plain_grad(x.dtype, reduced),
-                    max(blocks(x.size, 128), 1),
-                    128,
-                    [*map(Input, range(5)), Output(0), *numbers],
-                )
-            ],
-        )
-    width, edges = access(classes, x, q)
-    held = fitting(HELD, x.dtype)
+def plan_rows(p: SoftTargets) -> Plan:
+    """The plan of a group of threads per row."""
+    (n, classes, _), dtype = p.x.shape, p.x.dtype
+    width, edges = access(classes, p.x, p.q)
+    threads = min(power_of_two(blocks(classes, fitting(HELD, dtype))), THREADS)
+    block = threads, max(128 // threads, 1) if threads <= WARP else 1
+    arrays = [Input(0).flat, Input(1).flat, Temp(0).view((2, n)), Output(1).view((3, n))]
+    kernel, grid = soft_rows(dtype, threads, width, edges), max(blocks(n, block[1]), 1)
+    numbers = [classes, n, *_numbers(p.x, p.label_smoothing)]
+    return reduced(p, Launch(kernel, grid, block, [*arrays, *numbers]))
+
+
+def reduced(p: SoftTargets, first: Launch, one_thread: bool = False) -> Plan:
+    """The plan of a launch that leaves the losses in Temp(0), and of what adds them up."""
+    T = wide(p.x.dtype)
+    n, _, depth = p.x.shape
+    loss = p.x.like((n, depth) if p.reduction == "none" else ())
+    rest, temps = reduction_steps(
+        p.x.dtype, p.x.like((n, depth), T), p.reduction, Output(2), one_thread=one_thread
+    )
+    return Plan([loss, p.x.like((3, n, depth), T), p.x.like((), T)], [first, *rest], temps)
+
+
+def plan_plain_grad(p: SoftTargetsBackward) -> Plan:
+    """The plan of a thread per element."""
+    kernel, grid = soft_plain_grad(p.x.dtype, p.reduced), max(blocks(p.x.size, 128), 1)
+    arguments = [*map(Input, range(5)), Output(0), *_numbers(p.x, p.label_smoothing)]
+    return Plan([p.x.like()], [Launch(kernel, grid, 128, arguments)])
+
+
+def plan_rows_grad(p: SoftTargetsBackward) -> Plan:
+    """The plan of a group of threads per row, or per chunk of a row."""
+    (n, classes, _), dtype = p.x.shape, p.x.dtype
+    width, edges = access(classes, p.x, p.q)
+    held = fitting(HELD, dtype)
     threads = min(power_of_two(blocks(classes, held)), THREADS)
     block = threads, max(128 // threads, 1)
     chunks = blocks(classes + (width - 1 if edges else 0), threads * held)
-    flat = [
-        Input(0) if reduced else Input(0).flat,
-        Input(1).flat,
-        Input(2).flat,
-        Input(3).view((3, n)),
-        Input(4),
-    ]
-    return Plan(
-        [x.like()],
-        [
-            Launch(
-                soft_rows_grad(x.dtype, reduced, *block, width, edges),
-                max(blocks(n, block[1]), 1) * chunks,
-                block,
-                [*flat, Output(0).flat, classes, n, *numbers, chunks],
-            )
-        ],
-    )
+    arrays = [Input(1).flat, Input(2).flat, Input(3).view((3, n)), Input(4), Output(0).flat]
+    numbers = [classes, n, *_numbers(p.x, p.label_smoothing), chunks]
+    kernel = soft_rows_grad(dtype, p.reduced, *block, width, edges)
+    grid = max(blocks(n, block[1]), 1) * chunks
+    arguments = [flat_gradient(p.reduced), *arrays, *numbers]
+    return Plan([p.x.like()], [Launch(kernel, grid, block, arguments)])

@@ -28,13 +28,14 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.decorators import bounded
-from ..compiler.lazy_numba import SIMULATOR, cuda
+from ..compiler.lazy_numba import cuda
 from ..elementwise.generator import NAMES, launch, result_layout, scalar_function
 from ..lib.block_reduce import group_sum
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import RUN, reader, writer
 from ..lib.widths import vector_width, wide
+from .problem import PointwiseLoss, PointwiseLossBackward
 
 THREADS = 256
 UNROLLED = 2  # accesses to each array that a thread has in flight
@@ -170,44 +171,40 @@ def pointwise_finish(dtype: np.dtype):
 # -------------------- planners
 
 
-def loss(x: Layout, t: Layout, *, kind: str, reduction: str, version: str | None = None) -> Plan:
-    """x, t of one shape and dtype; scalars: parameter -> the loss () (both contiguous then), or
-    that of each element."""
+def plan_elements(x: Layout, t: Layout, kind: str) -> Plan:
+    """The plan of the loss of each element."""
     dtype, T = x.dtype, wide(x.dtype)
-    if reduction == "none":
-        expression = named(EXPRESSIONS[kind][0], t="y", p="z")
-        out = result_layout([x, t], x.shape, dtype)
-        return Plan(
-            [out],
-            [
-                launch(
-                    scalar_function(expression, (dtype, dtype, T), T, dtype),
-                    [x, t, T],
-                    out,
-                    Output(0),
-                )
-            ],
-        )
-    out = x.like(())
-    arrays = [Input(0).flat, Input(1).flat, Scalar(0, T)]
-    divisor = T.type(x.size if reduction == "mean" else 1)
-    if version == "plain" or SIMULATOR:
-        return Plan(
-            [out], [Launch(plain(kind, dtype), 1, 1, [*arrays, Output(0), x.size, divisor])]
-        )
-    width = vector_width(0, x, t)  # 0 is a multiple of anything
+    expression = named(EXPRESSIONS[kind][0], t="y", p="z")
+    out = result_layout([x, t], x.shape, dtype)
+    function = scalar_function(expression, (dtype, dtype, T), T, dtype)
+    return Plan([out], [launch(function, [x, t, T], out, Output(0))])
+
+
+def plan_plain(p: PointwiseLoss) -> Plan:
+    """The plan of one thread."""
+    arguments = [*arrays_of(p), Output(0), p.x.size, p.divisor]
+    return Plan([p.x.like(())], [Launch(plain(p.kind, p.x.dtype), 1, 1, arguments)])
+
+
+def plan_blocks(p: PointwiseLoss) -> Plan:
+    """The plan of blocks that read the arrays in strides, and of one that adds their sums."""
+    x, dtype, T = p.x, p.x.dtype, wide(p.x.dtype)
+    width = vector_width(0, x, p.t)  # 0 is a multiple of anything
     grid = min(max(blocks(x.size, THREADS * UNROLLED * width), 1), MOST_BLOCKS)
-    kernel = pointwise_total(kind, dtype, width, grid == 1)
+    kernel = pointwise_total(p.kind, dtype, width, grid == 1)
     if grid == 1:
-        return Plan([out], [Launch(kernel, 1, THREADS, [*arrays, Output(0), x.size, divisor])])
-    return Plan(
-        [out],
-        [
-            Launch(kernel, grid, THREADS, [*arrays, Temp(0), x.size, T.type(1)]),
-            Launch(pointwise_finish(dtype), 1, MOST_BLOCKS, [Temp(0), Output(0), divisor]),
-        ],
-        [x.like((grid,), T)],
-    )
+        arguments = [*arrays_of(p), Output(0), x.size, p.divisor]
+        return Plan([x.like(())], [Launch(kernel, 1, THREADS, arguments)])
+    steps = [
+        Launch(kernel, grid, THREADS, [*arrays_of(p), Temp(0), x.size, T.type(1)]),
+        Launch(pointwise_finish(dtype), 1, MOST_BLOCKS, [Temp(0), Output(0), p.divisor]),
+    ]
+    return Plan([x.like(())], steps, [x.like((grid,), T)])
+
+
+def arrays_of(p: PointwiseLoss) -> list:
+    """x, t, and the loss's parameter."""
+    return [Input(0).flat, Input(1).flat, Scalar(0, wide(p.x.dtype))]
 
 
 def _slope(kind: str, by: int, x: str, t: str) -> str:
@@ -271,37 +268,25 @@ def _grad_step(
     return launch(function, [g, x, t, T, T], out, place)
 
 
-def loss_grad(g: Layout, x: Layout, t: Layout, *, kind: str, by: int) -> Plan:
-    """g: () or like x; scalars: parameter, scale -> g * scale * slope, `by` x (0) or t (1)."""
+def plan_grad(g: Layout, x: Layout, t: Layout, kind: str, by: int) -> Plan:
+    """The plan of one gradient."""
     out = result_layout([x, t], x.shape, x.dtype)
     return Plan([out], [_grad_step(g, x, t, out, kind, by, Output(0))])
 
 
-def loss_grads(g: Layout, x: Layout, t: Layout, *, kind: str) -> Plan:
-    """The same by x and by t: in one launch, where the arrays are contiguous."""
-    out = result_layout([x, t], x.shape, x.dtype)
-    single = g.ndim == 0
-    if not (x.contiguous and t.contiguous and (single or g.contiguous)):
-        return Plan([out, out], [_grad_step(g, x, t, out, kind, by, Output(by)) for by in (0, 1)])
-    width = vector_width(0, x, t) if single else vector_width(0, g, x, t)
-    T = wide(x.dtype)
-    arrays = [
-        Input(0).flat,
-        Input(1).flat,
-        Input(2).flat,
-        Scalar(0, T),
-        Scalar(1, T),
-        Output(0).flat,
-        Output(1).flat,
-    ]
-    return Plan(
-        [out, out],
-        [
-            Launch(
-                pointwise_slopes(kind, x.dtype, single, width),
-                blocks(x.size, THREADS * width),
-                THREADS,
-                arrays,
-            )
-        ],
-    )
+def plan_grads(p: PointwiseLossBackward) -> Plan:
+    """The plan of both gradients in one launch."""
+    T = wide(p.x.dtype)
+    out = result_layout([p.x, p.t], p.x.shape, p.x.dtype)
+    arrays = [Input(0).flat, Input(1).flat, Input(2).flat]
+    arguments = [*arrays, Scalar(0, T), Scalar(1, T), Output(0).flat, Output(1).flat]
+    kernel = pointwise_slopes(p.kind, p.x.dtype, p.single, p.width)
+    grid = blocks(p.x.size, THREADS * p.width)
+    return Plan([out, out], [Launch(kernel, grid, THREADS, arguments)])
+
+
+def plan_grads_apart(p: PointwiseLossBackward) -> Plan:
+    """The plan of both gradients in two launches, for any strides."""
+    out = result_layout([p.x, p.t], p.x.shape, p.x.dtype)
+    steps = [_grad_step(p.g, p.x, p.t, out, p.kind, by, Output(by)) for by in (0, 1)]
+    return Plan([out, out], steps)

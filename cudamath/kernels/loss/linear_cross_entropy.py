@@ -39,13 +39,12 @@ loss and gradient in place of 8,192 x 50,304, bfloat16; NVIDIA H200, commit 7444
 
 import functools
 import math
+from typing import Any
 
-from ...core.dispatch.arguments import Flag, Input, Output, Ticket
+from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16
-from ...core.layout import Layout
-from ...runtime.device import capability
 from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.block_reduce import group_max, group_sum
@@ -53,8 +52,8 @@ from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.row_layout import access, fitting
 from ..lib.vector_io import row_reader, row_writer
-from ..lib.widths import wide
 from ..softmax.online import online, rescale
+from .problem import LinearLoss
 
 if not SIMULATOR:
     from ..ptx.sm80 import (
@@ -288,60 +287,25 @@ def packed(dtype):
     return linear_loss_packed
 
 
-def linear_loss(
-    x: Layout,
-    targets: Layout,
-    count: Layout,
-    *,
-    classes: int,
-    ignore_index: int,
-    version: str | None = None,
-) -> Plan:
-    """Planner: scores x (rows, columns), C order, changed; targets (rows,) integers; count () ->
-    losses (rows,).
+# Planners.
 
-    count: how many targets are not ignored, in the dtype that x computes in. version: "plain",
-    "rows" or "packed".
-    """
-    lines, columns = x.shape
-    losses = targets.like(dtype=wide(x.dtype))
-    rest = [classes, ignore_index, Flag(), Ticket()]
-    if version == "plain" or (version is None and SIMULATOR):
-        return Plan(
-            [losses],
-            [
-                Launch(
-                    plain(x.dtype),
-                    blocks(lines, 64),
-                    64,
-                    [Input(0), Input(1), Input(2), Output(0), *rest],
-                )
-            ],
-        )
-    if version is None:
-        fits = x.itemsize == 2 and columns % 8 == 0 and x.aligned and capability(x.device) >= (8, 0)
-        version = "packed" if fits else "rows"
-    if version == "packed":
-        return Plan(
-            [losses],
-            [
-                Launch(
-                    packed(x.dtype),
-                    lines,
-                    THREADS,
-                    [Input(0).flat, Input(1), Input(2), Output(0), columns, *rest],
-                )
-            ],
-        )
-    width, edges = access(columns, x)
-    return Plan(
-        [losses],
-        [
-            Launch(
-                rows(x.dtype, width, edges),
-                lines,
-                THREADS,
-                [Input(0).flat, Input(1), Input(2), Output(0), columns, *rest],
-            )
-        ],
-    )
+
+def plan_plain(p: LinearLoss) -> Plan:
+    """The plan of a thread per row."""
+    arguments = [Input(0), Input(1), Input(2), Output(0), *p.rest]
+    return Plan([p.losses], [Launch(plain(p.x.dtype), blocks(p.x.shape[0], 64), 64, arguments)])
+
+
+def plan_rows(p: LinearLoss) -> Plan:
+    """The plan of a block per row."""
+    return block_per_row(p, rows(p.x.dtype, *access(p.columns, p.x)))
+
+
+def plan_packed(p: LinearLoss) -> Plan:
+    """The plan of a block per row of 16-bit numbers in units of 16 bytes."""
+    return block_per_row(p, packed(p.x.dtype))
+
+
+def block_per_row(p: LinearLoss, kernel: Any) -> Plan:
+    arguments = [Input(0).flat, Input(1), Input(2), Output(0), p.columns, *p.rest]
+    return Plan([p.losses], [Launch(kernel, p.x.shape[0], THREADS, arguments)])

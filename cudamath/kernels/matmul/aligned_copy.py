@@ -1,10 +1,10 @@
-"""Matrices whose rows begin anywhere, copied so that each begins at a multiple of 16 bytes: what
-TMA and cp.async can read.
+"""Copies of matrices whose rows begin anywhere: in the copy each row begins at a multiple of 16
+bytes, so that TMA and cp.async can read it.
 
-A product of odd sizes copies both operands so, in one launch. A thread makes 16 bytes of a row: it
-reads their elements one by one, since nothing is known of where they lie, all under way at a time
-and neighbours of its neighbours' (the first-level cache has the line for the second one), and
-stores them by 16 bytes, bytes by 8. Behind the end of a row it writes zeros.
+A product of odd sizes copies both operands in one launch. A thread makes 16 bytes of a row. It
+reads their elements one by one, because their alignment is unknown; all reads are in flight
+together, and neighbouring threads read neighbouring elements from the same line of the first-level
+cache. It stores them by 16 bytes, bytes by 8. It pads the end of a row with zeros.
 
 The floor is reading and writing both matrices.
 """
@@ -32,8 +32,8 @@ THREADS = 256
 
 
 class Rows(NamedTuple):
-    """A matrix to be moved: where its memory is and goes; rows, elements of one, and elements from
-    one to the next."""
+    """A matrix to be copied: its memory and that of the copy; rows, elements of a row, and elements
+    from one row to the next."""
 
     source: ArrayArg
     target: ArrayArg
@@ -44,8 +44,8 @@ class Rows(NamedTuple):
 
 
 def rows_of(source: ArrayArg, target: ArrayArg, view: Layout) -> Rows | None:
-    """The matrices of a layout, its rows one after the other; None where these are not evenly
-    spaced, or elements not neighbours."""
+    """The matrices of a layout as one matrix of rows; None where rows are not evenly spaced, or
+    elements of a row not neighbours."""
     item = view.itemsize
     if view.ndim < 2 or view.strides[-1] != item or not view.size:
         return None
@@ -107,7 +107,7 @@ def pitched(word: np.dtype) -> Any:
 
 
 def fits(rows: Rows, itemsize: int) -> bool:
-    """Whether numbers of threads have 32 bits."""
+    """Whether 32 bits number the threads."""
     return rows.count * blocks(rows.columns * itemsize, 16) < 1 << 31
 
 

@@ -1,32 +1,33 @@
-"""Matrix products: five kernels from simple to fast, and cuBLAS as the other candidate.
+"""Matrix products: kernels from simple to fast, and cuBLAS.
 
-The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M K + K N + M N
-numbers. A GPU does some 30 multiply-adds in the time it takes to read one number from memory, so
-everything is about using each number often:
+The idea. C[m, n] = sum over k of A[m, k] B[k, n] takes 2 M N K operations on M K + K N + M N
+numbers. A GPU does some 30 multiply-adds in the time it takes to read one number from memory. So a
+kernel must use each number often:
 
-``matmul_naive``     one thread per element of C. Each multiply-add reads two numbers: the reads set
-                     the speed
-                     (about 1/40 of the arithmetic the device could do).
+``matmul_naive``     one thread per element of C. Each multiply-add reads two numbers, and the reads
+                     set the speed: about 1/40 of the arithmetic the device could do.
 ``matmul_tiled``     a block computes a 16 x 16 tile of C and loads 16 x 16 tiles of A and B into
-                     shared memory.
-                     Every number is read from memory once per tile, not once per element: 16 times
-                     fewer reads. But each multiply-add still reads two numbers, now from shared
-                     memory, which is the new limit.
+                     shared memory. Every number is read from memory once per tile, not once per
+                     element: 16 times fewer reads. But each multiply-add still reads two numbers,
+                     now from shared memory, which is the new limit.
 ``matmul_register``  a block computes 128 x 128, each thread 8 x 8 of it in 64 registers. Per step
-of k a thread reads
-                     8 + 8 numbers from shared memory, as four 16-byte loads, and does 64
-                     multiply-adds: arithmetic and these reads take about as long. While one k-slab
-                     is multiplied, the next one is already in flight from memory to registers
+                     of k a thread reads 8 + 8 numbers from shared memory, as four 16-byte loads,
+                     and does 64 multiply-adds: arithmetic and these reads take about as long. While
+                     one k-slab is multiplied, the next one is in flight from memory to registers
                      (double buffering: one barrier per slab).
-``matmul_block``     (simt.py) 16 x 8 sums per thread: fewer reads of shared memory for as
-                     much arithmetic. Where
-                     tiles are too few to fill the device, k is split, and a second kernel adds the
-                     partial sums.
-``matmul_async``     (simt_async_copy.py) float32, from compute capability 8.0 on: cp.async loads
-                     the slabs, so that more of the
-                     instructions are multiply-adds, and operands of odd strides need no copies.
+``matmul_block``     (simt.py) 16 x 8 accumulators per thread: fewer reads of shared memory for the
+                     same arithmetic. Where tiles are too few to fill the device, k is split, and a
+                     second kernel adds the partial sums.
+``matmul_async``     (simt_async_copy.py) float32, on compute capability 8.0 and later: cp.async
+                     loads the slabs. More of the instructions are multiply-adds, and operands of
+                     odd strides need no copies.
+``matmul_mma``       (sm80.py) tensor cores by mma.sync.
+``matmul_wgmma``     (sm90.py) tensor cores by wgmma, operands by TMA, on compute capability 9.0.
+``gemv``             (gemv.py) 1 to 16 rows of 16-bit numbers: each weight is read once.
 cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unless TF32 is
                      requested.
+
+`VERSIONS` says which one runs when.
 
 The floor is 2 M N K / (multiprocessors x 128 lanes x 2 x clock): about 60 TFLOP/s in float32 on an
 H200.
@@ -51,258 +52,285 @@ B: no word comes from a shared-memory bank that serves another one, and neighbou
 same words, which the hardware broadcasts.
 
 A is kept k-major in shared memory (``a[k, m]``), so that a thread's 4 rows are one 16-byte load.
-Slab rows are padded from 128 to 132 numbers: the 32 lanes of a warp, writing the transposed slab,
-then hit 32 different banks.
+Slab rows are padded from 128 to 132 numbers. The 32 lanes of a warp, which write the transposed
+slab, then hit 32 different banks.
 
 Integers run in the same kernels (int32 arithmetic for up to 32 bits, int64 above: C integer
 arithmetic wraps, as NumPy's does), 16-bit floats are widened to float32 on load, bool means "any
 of".
 """
 
-from dataclasses import replace
-
 import numpy as np
 
-from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ...core.dispatch import autotune
+from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
-from ...core.dispatch.steps import Call, Launch
 from ...core.dtypes import bfloat16, float16
 from ...core.layout import Layout
-from ...runtime import cublas
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR
 from ..copy.strided import copy_part, whole
-from .aligned_copy import dense
+from ..lib.integers import blocks
+from ..lib.plan_edit import embed
+from ..lib.versions import Version, choose
 from .gemv_plan import few_rows
-from .measured import TILE, kind, measured, turned
-from .problem import Product
-from .register_tiles import SIDE, _naive, _register, _tiled
-from .simt import _block, _small
+from .measured import TILE, fastest, kind
+from .problem import Problem, transpose
+from .register_tiles import SIDE
 
 LITTLE = 64**3  # multiply-adds that take the device less time than a cuBLAS call takes the host
 
 
-# -------------------- planner
+# -------------------- what a version supports
+
+
+def _gemv(p: Problem) -> bool:
+    """1 to 16 rows of 16-bit numbers: see gemv_plan.few_rows."""
+    return few_rows(p.a, transpose(p.b))
+
+
+def _tensor_cores(p: Problem) -> bool:
+    """Whether tensor cores have the dtype. In the simulator they do not exist."""
+    dtype = p.a.dtype
+    return not SIMULATOR and (
+        dtype in (float16, bfloat16, np.int8, np.float64) or (p.tf32 and dtype == np.float32)
+    )
+
+
+def _sm90(p: Problem) -> bool:
+    """wgmma has no float64. It needs a slab of k at least."""
+    return (
+        _tensor_cores(p)
+        and p.a.dtype != np.float64
+        and p.product.k > 0
+        and devices.capability(p.a.device) == (9, 0)
+    )
+
+
+def _sm80(p: Problem) -> bool:
+    return _tensor_cores(p) and devices.capability(p.a.device) >= (8, 0)
+
+
+def _async_copy(p: Problem) -> bool:
+    """cp.async is of compute capability 8.0; its kernels are for float32."""
+    return not SIMULATOR and p.a.dtype == np.float32 and devices.capability(p.a.device) >= (8, 0)
+
+
+def _cublas(p: Problem) -> bool:
+    return p.cublas
+
+
+# -------------------- what it is preferred for, where nothing was measured
+
+
+def _short(p: Problem) -> bool:
+    """Whether matmul_tiled ends before the host has finished a cuBLAS call, which takes it twice as
+    long as a launch."""
+    x = p.product
+    tiles = blocks(x.m, TILE) * blocks(x.n, TILE) * x.batch
+    return (
+        p.cublas
+        and p.a.dtype in (np.float32, np.float64)
+        and p.multiply_adds <= LITTLE
+        and x.k <= 8 * TILE
+        and len(x.parts) == 1
+        and (x.batch == 1 or tiles <= devices.multiprocessors(p.a.device))
+    )
+
+
+def _without_cublas(p: Problem) -> bool:
+    """Tensor cores where cuBLAS cannot be loaded, for more than a few rows or columns."""
+    return not p.cublas and p.product.k > 0 and min(p.product.m, p.product.n) > 16
+
+
+def _unaligned(p: Problem) -> bool:
+    """16-bit numbers whose rows do not all begin at multiples of 16 bytes. cuBLAS reads them one by
+    one; a copy and TMA are faster."""
+    x = p.product
+    return (
+        p.a.itemsize == 2 and min(x.m, x.n, x.k) >= 512 and kind(p.a, p.b, p.tf32).endswith("odd")
+    )
+
+
+def _large(p: Problem) -> bool:
+    """Whether register tiles pay: there are enough of them to fill the device, and the arithmetic
+    is of 4 bytes."""
+    x, dtype = p.product, p.a.dtype
+    return (
+        x.k > 0
+        and dtype.kind != "c"
+        and dtype.itemsize < 8
+        and min(x.m, x.n) > 32
+        and x.m * x.n * x.batch >= 64 * SIDE * SIDE
+    )
+
+
+def _wide(p: Problem) -> bool:
+    """Register tiles of 128 x 128; the small ones have 64 x 64."""
+    return _large(p) and min(p.product.m, p.product.n) > SIDE // 2
+
+
+def _never(_: Problem) -> bool:
+    """For versions that explain the idea, and run by name or where they were measured fastest."""
+    return False
+
+
+# -------------------- the versions
+
+
+VERSIONS = (
+    Version(
+        "gemv",
+        "matmul.gemv_plan.plan",
+        supports=_gemv,
+        reason="few rows: each weight is read once, ahead of cuBLAS wherever it was measured",
+    ),
+    Version(
+        "sm90",
+        "matmul.tensor_core_dispatch.plan_sm90",
+        supports=_sm90,
+        prefers=lambda p: _unaligned(p) or _without_cublas(p),
+        reason="tensor cores: without cuBLAS, or of unaligned rows, which cuBLAS reads one by one",
+    ),
+    Version(
+        "cublas",
+        "matmul.cublas_gemm.plan",
+        supports=_cublas,
+        prefers=lambda p: p.product.k > 0 and not _short(p),
+        reason="cuBLAS, where nothing was measured",
+    ),
+    Version(
+        "sm80",
+        "matmul.tensor_core_dispatch.plan_sm80",
+        supports=_sm80,
+        prefers=_without_cublas,
+        reason="tensor cores, without cuBLAS",
+    ),
+    Version(
+        "simt_async_copy",
+        "matmul.simt_async_copy.plan",
+        supports=_async_copy,
+        prefers=_wide,
+        reason="register tiles of float32, without cuBLAS",
+    ),
+    Version(
+        "simt_async_copy_small",
+        "matmul.simt_async_copy.plan_small",
+        supports=_async_copy,
+        prefers=_large,
+        reason="small register tiles of float32, without cuBLAS",
+    ),
+    Version(
+        "simt",
+        "matmul.simt.plan",
+        prefers=_wide,
+        reason="register tiles, without cuBLAS",
+    ),
+    Version(
+        "simt_small",
+        "matmul.simt.plan_small",
+        prefers=_large,
+        reason="small register tiles, without cuBLAS",
+    ),
+    Version("register_tiles", "matmul.register_tiles.plan_register", prefers=_never),
+    Version(
+        "tiled",
+        "matmul.register_tiles.plan_tiled",
+        prefers=lambda p: p.product.k > 0,
+        reason="small: it ends before the host has finished a cuBLAS call, or there is no cuBLAS",
+    ),
+    Version("naive", "matmul.register_tiles.plan_naive", reason="nothing to sum"),
+)
+
+#: Of int8, summed and kept in int32.
+INT32_VERSIONS = (
+    Version(
+        "sm90",
+        "matmul.tensor_core_dispatch.plan_sm90_int32",
+        supports=_sm90,
+        reason="tensor cores multiply int8",
+    ),
+    Version(
+        "sm80",
+        "matmul.tensor_core_dispatch.plan_sm80_int32",
+        supports=_sm80,
+        prefers=lambda p: p.product.k > 0,
+        reason="tensor cores multiply int8",
+    ),
+    Version("cast", "matmul.dispatch.by_cast", reason="int32 copies are multiplied"),
+)
 
 
 def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = None) -> Plan:
-    """Planner of a @ b for two layouts of one dtype.
+    """Planner of a @ b for two layouts of one dtype. `tf32` lets float32 inputs be rounded to 10
+    bits.
 
-    version: "cublas", "block" or "small" (simt.py), "register", "tiled" or "naive"; for
-    float32 "async" and "async small" (simt_async_copy.py); for 16-bit floats, int8 and, with
-    `tf32`, float32 "wgmma" (what may follow: tensor_core_dispatch.Choice); for these and float64
-    "mma". By default what was measured to be fastest (core/dispatch/autotune.py), else cuBLAS for
-    floats and complex numbers where it can be loaded, else the kernel that suits the sizes. `tf32`
-    lets float32 inputs be rounded to 10 bits.
+    version: a name of `VERSIONS`; for "sm90" and "gemv" a tile may follow ("sm90 128x256 split 2",
+    see tensor_core_dispatch.Choice). By default the version that was measured to be fastest
+    (core/dispatch/autotune.py); where nothing was measured, the one that the table prefers.
     """
-    p = Product(a, b)
-    if p.out.size == 0:
-        return Plan([p.out], [])
-    why = ""
-    if version is None:
-        version, why = _choose(p, a, b, tf32)
-    plan = _version(p, a, b, tf32, version)
-    plan.why = why or f"requested: {version}"
+    problem = Problem(a, b, tf32)
+    if problem.product.out.size == 0:
+        return Plan([problem.product.out], [])
+    decision = _measured(problem) if version is None else None
+    name, _, problem.tile = (decision.choice if decision else version or "").partition(" ")
+    plan = choose("matmul", VERSIONS, problem, name or None)
+    if decision:
+        plan.why = decision.why
+    elif version:
+        plan.why = f"requested: {version}"
     return plan
 
 
-def _version(p: Product, a: Layout, b: Layout, tf32: bool, version: str) -> Plan:
-    if version == "cublas":
-        return _cublas(p, a, b, tf32)
-    if version.startswith("gemv"):
-        from .gemv_plan import gemv_same
-
-        return gemv_same(a, turned(b), version=version)
-    if version == "mma" or version.startswith("wgmma"):
-        from . import tensor_core_dispatch  # what it imports has no meaning in the simulator
-
-        tf32 = tf32 and a.dtype == np.float32
-        if version == "mma":
-            return tensor_core_dispatch.mma(a, b, tf32=tf32)
-        return tensor_core_dispatch.wgmma(a, b, version.removeprefix("wgmma").strip(), tf32=tf32)
-    if version in ("async", "async small"):
-        from . import simt_async_copy
-
-        return simt_async_copy.planned(
-            p, a, b, simt_async_copy.SMALL if version == "async small" else simt_async_copy.LARGE
-        )
-    if version == "block":
-        from .simt import arranged
-
-        if (plan := arranged(p, a, b)) is not None:
-            return plan
-    launch = {
-        "block": _block,
-        "small": _small,
-        "register": _register,
-        "tiled": _tiled,
-        "naive": _naive,
-    }[version]
-    return Plan([p.out], [launch(p, a, b, offsets, count) for offsets, count in p.launches()])
-
-
 def matmul_int32(a: Layout, b: Layout, *, version: str | None = None) -> Plan:
-    """Planner of a @ b for int8, summed and kept in int32. version: "wgmma", "mma" (as of `matmul`)
-    or "cast", which multiplies int32 copies."""
-    out = Product(a, b).out.like(dtype=np.dtype(np.int32))
+    """Planner of a @ b for int8, summed and kept in int32. version: a name of `INT32_VERSIONS`; for
+    "sm90" a tile may follow."""
+    name, _, tile = (version or "").partition(" ")
+    problem = Problem(a, b, tile=tile)
+    out = problem.product.out
     if out.size == 0:
-        return Plan([out], [])
-    able = [v for v in candidates(a, b) if v in ("wgmma", "mma")]
-    if version is None:
-        version = able[0] if able and 0 not in a.shape else "cast"
-    if version != "cast":
-        from . import tensor_core_dispatch
+        return Plan([out.like(dtype=np.dtype(np.int32))], [])
+    return choose("matmul (int8 to int32)", INT32_VERSIONS, problem, name or None)
 
-        if version == "mma":
-            return tensor_core_dispatch.mma(a, b, wide=True)
-        return tensor_core_dispatch.wgmma(
-            a, b, version.removeprefix("wgmma").strip(), out=out.dtype
-        )
-    copies = [x.like(dtype=out.dtype) for x in (a, b)]
+
+def by_cast(problem: Problem) -> Plan:
+    """int8 operands are copied as int32, and the copies multiplied."""
+    operands = (problem.a, problem.b)
+    copies = [x.like(dtype=np.dtype(np.int32)) for x in operands]
     steps = [
         step
-        for i, (x, y) in enumerate(zip((a, b), copies, strict=True))
+        for i, (x, y) in enumerate(zip(operands, copies, strict=True))
         for step in copy_part(whole(Input(i), x), whole(Temp(i), y))
     ]
-    plan = _version(
-        Product(*copies), copies[0], copies[1], False, _own_version(Product(*copies), out.dtype)
-    )
-    for step in plan.steps:
-        if isinstance(step, Launch):  # its operands are the copies
-            args = [
-                replace(arg, kind="t") if isinstance(arg, ArrayArg) and arg.kind == "x" else arg
-                for arg in step.args
-            ]
-            steps.append(Launch(step.kernel, step.grid, step.block, args, step.shared))
-    return Plan([out], steps, copies)
+    plan = matmul(*copies)
+    steps += embed(plan.steps, {0: Temp(0), 1: Temp(1)}, Output(0), len(copies))
+    return Plan(plan.outputs, steps, [*copies, *plan.temps])
 
 
-def candidates(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
-    """The versions that can multiply these layouts on their device, whatever their tiles."""
-    capability, dtype = devices.capability(a.device), a.dtype
-    found = ["cublas"] if dtype in cublas.DTYPES and cublas.available() else []
-    if not SIMULATOR and (
-        dtype in (float16, bfloat16, np.int8, np.float64) or (tf32 and dtype == np.float32)
-    ):
-        found += ["wgmma"] if capability == (9, 0) and dtype != np.float64 else []
-        found += ["mma"] if capability >= (8, 0) else []
-    found += (
-        ["async", "async small"]
-        if not SIMULATOR and dtype == np.float32 and capability >= (8, 0)
-        else []
-    )
-    return [*found, "block", "small", "register", "tiled", "naive"]
+def candidates(problem: Problem) -> list[str]:
+    """The names of the versions among which measurements decide, tiles not told apart."""
+    return [v.name for v in VERSIONS if v.name != "gemv" and v.supports(problem)]
 
 
 def contenders(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
-    """The versions worth timing for these layouts, each size of tile by itself."""
-    p = Product(a, b)
-    found = []
-    for version in candidates(a, b, tf32):
-        if version == "wgmma":
-            from . import tensor_core_dispatch
+    """The versions to be timed for these layouts, each tile by itself."""
+    problem = Problem(a, b, tf32)
+    names: list[str] = []
+    for name in candidates(problem):
+        if name == "sm90":
+            from . import tensor_core_dispatch  # the simulator cannot import it
 
-            found += [
-                f"wgmma {choice}"
-                for choice in tensor_core_dispatch.contenders(
-                    p.m, p.k, p.n, p.batch, devices.multiprocessors(a.device), a.itemsize
-                )
-            ]
-        elif version not in ("register", "naive", "tiled") or p.m * p.n * p.k < 1 << 27:
-            found.append(version)
-    return found
+            p, many = problem.product, devices.multiprocessors(a.device)
+            tiles = tensor_core_dispatch.contenders(p.m, p.k, p.n, p.batch, many, a.itemsize)
+            names += [f"sm90 {tile}" for tile in tiles]
+        elif name not in ("register_tiles", "naive", "tiled") or problem.multiply_adds < 1 << 27:
+            names.append(name)
+    return names
 
 
-def _choose(p: Product, a: Layout, b: Layout, tf32: bool) -> tuple[str, str]:
-    """(version, the reason for it)."""
-    if p.k == 0:
-        return "naive", "nothing to sum"
-    if few_rows(a, turned(b)):
-        return (
-            "gemv",
-            "few rows: a kernel that reads each weight once, ahead of cuBLAS wherever it was "
-            "measured",
-        )
-    able = candidates(a, b, tf32)
-    few = (
-        p.m * p.n * p.k <= LITTLE
-        and p.k <= 8 * TILE
-        and len(p.parts) == 1
-        and (
-            p.batch == 1  # no tile waits for another
-            or -(-p.m // TILE) * -(-p.n // TILE) * p.batch <= devices.multiprocessors(a.device)
-        )
-    )
-    if able[0] == "cublas" and few and a.dtype in (np.float32, np.float64):
-        return (
-            "tiled",
-            "small: it ends before the host has finished a cuBLAS call, which takes twice as long "
-            "as a launch",
-        )
-    found = measured(p, a, b, able, tf32)
-    if found is not None:
-        return found
-    if (
-        "wgmma" in able
-        and a.itemsize == 2
-        and kind(a, b, tf32).endswith("odd")
-        and min(p.m, p.n, p.k) >= 512
-    ):
-        return (
-            "wgmma",
-            "unaligned rows: cuBLAS reads them element by element; a copy and TMA are faster",
-        )
-    if able[0] == "cublas":
-        return "cublas", "cuBLAS, where nothing was measured"
-    if able[0] in ("wgmma", "mma") and min(p.m, p.n) > 16:
-        return able[0], "tensor cores, without cuBLAS"
-    own = _own_version(p, a.dtype)
-    if own in ("block", "small") and "async" in able:
-        own = "async" if own == "block" else "async small"
-    return own, "the version for such sizes, without cuBLAS"
-
-
-def _matrices(p: Product, itemsize: int) -> list[cublas.Matrix | None]:
-    """A, B and C as cuBLAS reads them; None for an operand that has to be copied first."""
-    sizes = ((p.m, p.k), (p.k, p.n), (p.m, p.n))
-    found = []
-    for (rows, columns), (batch, row, column) in zip(
-        sizes, (p.strides_a, p.strides_b, p.strides_c), strict=True
-    ):
-        found.append(
-            cublas.matrix(rows, columns, row // itemsize, column // itemsize, batch // itemsize)
-        )
-    return found
-
-
-def _cublas(p: Product, a: Layout, b: Layout, tf32: bool) -> Plan:
-    """Operands that are neither row- nor column-major are made contiguous in scratch memory
-    first."""
-    temps, copies, arguments, operands = dense(
-        a, b, [found is not None for found in _matrices(p, a.itemsize)]
-    )
-    steps: list[Launch | Call] = [*copies]
-    if temps:
-        p = Product(*operands)
-    product = cublas.gemm(a.dtype, p.m, p.n, p.k, *_matrices(p, a.itemsize), p.batch, tf32=tf32)
-    for part in p.parts:
-        views = []
-        for argument, layout, offset in zip(
-            (*arguments, Output(0)), (*operands, p.out), part, strict=True
-        ):
-            views.append(
-                argument.view(layout.shape, layout.strides, offset=offset) if offset else argument
-            )
-        steps.append(Call(product, views))
-    return Plan([p.out], steps, temps)
-
-
-def _own_version(p: Product, dtype: np.dtype) -> str:
-    """Register tiles pay when there are enough of them to fill the device; they are for 4-byte
-    arithmetic."""
-    if p.k == 0:
-        return "naive"
-    wide = dtype.kind == "c" or dtype.itemsize == 8
-    if wide or min(p.m, p.n) <= 32 or p.m * p.n * p.batch < 64 * SIDE * SIDE:
-        return "tiled"
-    return "small" if min(p.m, p.n) <= SIDE // 2 else "block"
+def _measured(problem: Problem) -> autotune.Decision | None:
+    """The fastest version measured. None where none was, and where the choice does not depend on
+    it."""
+    if problem.product.k == 0 or _gemv(problem) or _short(problem):
+        return None
+    return fastest(problem, candidates(problem))

@@ -1,14 +1,14 @@
-"""What happens to the accumulators of a wgmma product on their way out: bias, activation, residual,
-rounding, stores.
+"""The epilogue of products by wgmma: bias, activation, residual, rounding and stores of the
+accumulators.
 
 Two ways out. Rows of 16-bit numbers that TMA can store go through shared memory, 64 x 64 at a time:
 rounded, written by stmatrix, sent as a box, while the next box is under way in the other half of
 the memory. All others are stored from registers, pair by pair. Numbers that come in beside C (bias,
 residual) are requested a whole box ahead of their use: one wait for memory, not sixteen.
 
-A warpgroup's epilogue is 64 x n numbers on four warps, one a scheduler: what counts is that few
-instructions are needed, that all is in registers (so loops over them are written out), and with
-tiles that two warpgroups take in turn, that the other one multiplies meanwhile.
+A warpgroup's epilogue is 64 x n numbers on four warps, one a scheduler. Three things count: few
+instructions, all numbers in registers (so loops over them are written out), and, with tiles that
+two warpgroups take in turn, that the other one multiplies meanwhile.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ def activate(name: str) -> Any:
     """float32 -> float32, with the special-function unit doing at most two operations. NaN stays
     NaN.
 
-    gelu(x) = x P(Z < x) is max(x, 0) - |x| P(Z > |x|), and the logarithm of that tail is nearly a parabola: a polynomial and
-    one power of two give it to eight digits in a million wherever 16-bit numbers can tell it from
-    0.
-    """  # noqa: E501
+    gelu(x) = x P(Z < x) is max(x, 0) - |x| P(Z > |x|), and the logarithm of that tail is nearly a
+    parabola: a polynomial and one power of two give it to eight digits in a million wherever 16-bit
+    numbers can tell it from 0.
+    """
     if name == "relu":
 
         @device
@@ -183,11 +183,11 @@ def _finish(tile: Any, keep: bool = False) -> tuple[Any, Any]:
     the activation only.
 
     prepare(beside, row, column, more): the numbers of the bias (8 pairs) and of the residual (16
-    pairs) that a thread needs, all asked for at a time. finish(c, c', number, row, column, beside,
-    more) -> two neighbours of C, float32; number: of the pair, see hopper.stage_box; row, column:
-    within the box. more: (vectors, residual, row 0, column 0, rows, columns): the box is at row 0,
-    column 0 of C; vectors: addresses of the bias (n,), of 16 bits, and of the scales of rows and
-    columns, float32; residual: of rows of n numbers of 16 bits.
+    pairs) that a thread needs, all requested at a time. finish(c, c', number, row, column, beside,
+    more) -> two neighbours of C, float32; number: of the pair, see tma_pipeline.stage_box; row,
+    column: within the box. more: (vectors, residual, row 0, column 0, rows, columns): the box is at
+    row 0, column 0 of C; vectors: addresses of the bias (n,), of 16 bits, and of the scales of rows
+    and columns, float32; residual: of rows of n numbers of 16 bits.
     """
     unpack = unpack_bf16 if (tile.out or tile.kind) == "bf16" else unpack_f16
     function = activate("" if keep or tile.slope else tile.activation)

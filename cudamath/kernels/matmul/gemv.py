@@ -7,27 +7,22 @@ not have saves time. So the weights are read as they are packed, by 16 bytes per
 16-bit floats in registers (ptx/unpack.py), never in memory.
 
     mma.sync          one thread's 16 bytes hold 32 int4 weights. Ordinary multiply-adds would need
-                      an instruction for each, and
-                      more to widen it; the device starts some 3.5 a weight in the time in which
-                      int4 weights arrive. A tensor core takes 16 rows of w and up to 8 rows of x at
-                      the price of one
-    no shared memory  on the way in, as in attention/decode_split_kv.py: a product does not care in
-                      which
-    order it sums. Lane l of a
-                      warp reads 16 bytes of the rows l / 4 and l / 4 + 8 of a tile of 16 rows of w,
-                      and takes them for the fragment of a *permuted* depth; the numbers of x are
-                      permuted alike
+                      an instruction for each, and more to widen it; the device starts some 3.5 a
+                      weight in the time in which int4 weights arrive. A tensor core takes 16 rows
+                      of w and up to 8 rows of x at the price of one
+    no shared memory  on the way in, as in attention/decode_split_kv.py: a product may sum in any
+                      order. Lane l of a warp reads 16 bytes of the rows l / 4 and l / 4 + 8 of a
+                      tile of 16 rows of w, and uses them as the fragment of a *permuted* depth; the
+                      numbers of x are permuted alike
     one launch        the warps of a block share out k between them and meet once, in shared memory,
-                      in a fixed order: no
-                      second kernel, no atomics. Bias, activation and residual follow in the same
-                      place
-    chunks ahead      each warp has several chunks of k in flight: what it multiplies was requested
-                      that many chunks before
+                      in a fixed order: no second kernel, no atomics. Bias, activation and residual
+                      follow in the same place
+    chunks ahead      each warp has several chunks of k in flight: it multiplies a chunk that was
+                      requested that many chunks before
     early             blocks of int4 weights begin before the kernel ahead has ended, bring their
-                      weights to the L2 cache, and
-                      wait for that kernel before they read anything
-    no masks          rows of w beyond the last are the last once more, and what lies beyond k meets
-                      zeros of x
+                      weights to the L2 cache, and wait for that kernel before they read anything
+    no masks          beyond the last row of w the last row is read again, and beyond the end of k
+                      the numbers of x are zeros
 
 int8, int4 and float8 weights have a scale for each row of w, one for all, or one for each `group`
 numbers along k. The last kind multiplies the sum over each chunk (a part of one group) on its way
@@ -37,14 +32,14 @@ The floor: bytes of w (and of its scales) at the speed of memory. One row of 4,0
 16,384 on one H200, as a CUDA graph over weights that no cache holds, microseconds and fraction of
 the speed of a copy:
 
-    bfloat16    33.3   1.01    cuBLAS through torch 33.8; for 50,257 columns of 768 numbers 19.6 to
-                its 29.1
+    bfloat16    33.3   1.01    cuBLAS through torch 33.8; for 50,257 columns of 768 numbers 19.6
+                               (torch 29.1)
     int8        19.7   0.85
     int4        16.3   0.55    in groups of 128; torch's int4 kernel 20.3
 
 (float8_e4m3, timed later and otherwise, 22.8 beside 21.9 of int8.)
 
-int8 and int4 end where a multiprocessor's integer units do: a byte permutation or a logical
+The integer units of a multiprocessor limit int8 and int4: a byte permutation or a logical
 operation for each number, of which 64 start per clock. Layers as small as GPT-2's (768 to 3,072)
 take 2.5 to 4.5 microseconds whatever the weights: one after the other they wait for memory's
 latency three times, for the launch, the weights and the last sum. Beginning early hides the first

@@ -12,6 +12,7 @@ from ...core.layout import Layout
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR
 from ..lib.integers import blocks
+from .problem import Problem, transpose
 
 GEMV_ROWS = 16  # up to this many rows of A, gemv.py is faster
 
@@ -75,6 +76,11 @@ def gemv_early(rows: int, form: str, capability: tuple[int, int]) -> bool:
     return form == "int4" and rows <= 8 and capability == (9, 0)
 
 
+def plan(problem: Problem) -> Plan:
+    """Plan of a product of few rows, of two operands of one dtype."""
+    return gemv_same(problem.a, transpose(problem.b), version=f"gemv {problem.tile}".strip())
+
+
 def gemv_same(
     x: Layout,
     weight: Layout,
@@ -90,7 +96,7 @@ def gemv_same(
     at_bias, at_residual = (
         None if layout is None else Input(next(places)) for layout in (bias, residual)
     )
-    launch = _gemv(
+    launch = gemv_launch(
         x,
         *weight.shape,
         "same",
@@ -105,7 +111,7 @@ def gemv_same(
     return Plan([x.like((*x.shape[:-1], weight.shape[0]))], [launch])
 
 
-def _gemv(
+def gemv_launch(
     x: Layout,
     out: int,
     depth: int,
@@ -131,12 +137,12 @@ def _gemv(
         and gemv_early(rows, form, devices.capability(x.device))
     )
     size = version.removeprefix("gemv").removesuffix("early").strip()
-    found = (
+    numbers = (
         map(int, size.split("x"))
         if size
         else gemv_choice(rows, out, chunks, devices.multiprocessors(x.device), form)
     )
-    warps, tiles, ahead = found
+    warps, tiles, ahead = numbers
     values, scale, zero = weight
     kernel = gemv(
         Gemv(

@@ -1,10 +1,9 @@
 """Products of groups of rows, each with its own matrix, in one launch: C[rows of g] = A[rows of g]
 B[g].
 
-Where the groups end is known on the device only, so the grid is made for the worst case, in which
-every group begins a tile of its own, and each block walks along `ends` to find the tile it has. Its
-gradient for B is the other grouped product: the rows are what is summed over, C[g] = A[rows of g]^T
-B[rows of g].
+The ends of the groups are in device memory. So the grid is made for the worst case, in which every
+group begins a tile of its own, and each block walks along `ends` to find its tile. The gradient for
+B is the other grouped product, which sums over the rows: C[g] = A[rows of g]^T B[rows of g].
 
 ``grouped_tiled``   16 x 16 tiles of C, any dtype, strides and device
 ``outer_tiled``     the same where the rows are summed over
@@ -42,6 +41,7 @@ Measured (row grouped_64_experts):
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -54,6 +54,7 @@ from ...core.layout import Layout
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR, cuda
 from ..lib.integers import blocks
+from ..lib.versions import Version, choose
 from .grouped_tiles import i64, in_order, inside
 from .measured import TILE, TILES
 from .register_tiles import arithmetic
@@ -80,7 +81,7 @@ def grouped_tiled(dtype: np.dtype) -> Any:
                 if not in_order(ends, each, rows):
                     flag[0] = ticket
         group, start, end = 0, i64(0), i64(0)
-        while group <= groups:  # behind the last group: rows that belong to nobody
+        while group <= groups:  # behind the last group: rows of no group
             end = inside(ends[group], start, rows) if group < groups else i64(rows)
             tiles_down = (end - start + TILE - 1) // TILE
             if tile < tiles_down:
@@ -157,15 +158,38 @@ def outer_tiled(dtype: np.dtype) -> Any:
 # -------------------- planners
 
 
-def fits(a: Layout, b: Layout, *sizes: int) -> bool:
-    """Whether TMA can read rows of so many numbers, and wgmma multiply them."""
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """A grouped product of x (rows, ..) and `other`: matrices of the groups, or rows for the outer
+    product. sizes: what TMA reads and stores rows of; tile: of the sm90 version."""
+
+    x: Layout
+    other: Layout
+    groups: int
+    sizes: tuple[int, int]
+    tile: str = ""
+
+    @property
+    def rows(self) -> int:
+        return self.x.shape[0]
+
+    @property
+    def multiprocessors(self) -> int:
+        return devices.multiprocessors(self.x.device)
+
+
+def _sm90(p: Problem) -> bool:
+    """Whether TMA can read these rows, and wgmma multiply them. There must be something to
+    multiply."""
     return bool(
         not SIMULATOR
-        and a.itemsize == 2
-        and devices.capability(a.device) == (9, 0)
-        and a.aligned
-        and b.aligned
-        and all(size and size % 8 == 0 for size in sizes)
+        and p.x.itemsize == 2
+        and p.groups
+        and p.rows
+        and devices.capability(p.x.device) == (9, 0)
+        and p.x.aligned
+        and p.other.aligned
+        and all(size and size % 8 == 0 for size in p.sizes)
     )
 
 
@@ -185,87 +209,47 @@ def tile_sizes(groups: int, rows: int, k: int, n: int, multiprocessors: int) -> 
     )
 
 
-def grouped_matmul(x: Layout, weight: Layout, ends: Layout, *, version: str | None = None) -> Plan:
-    """Planner. x (rows, in), ends: contiguous; weight (groups, in, out): it or its transpose
-    contiguous.
-
-    version: "wgmma", perhaps with a tile ("wgmma 128x128"), or "tiled".
-    """
-    (rows, depth), (groups, _, columns) = x.shape, weight.shape
-    out = x.like((rows, columns))
-    if not out.size:
-        return Plan([out], [])
-    if version is None:
-        version = "wgmma" if groups and fits(x, weight, depth, columns) else "tiled"
-    if version == "tiled":
-        grid = (blocks(rows, TILE) + groups + 1) * blocks(columns, TILE)
-        return Plan(
-            [out],
-            [
-                Launch(
-                    grouped_tiled(x.dtype),
-                    grid,
-                    TILES,
-                    [Input(0), Input(1), Input(2), Output(0), Flag(), Ticket()],
-                )
-            ],
-            why=version,
-        )
-    many = devices.multiprocessors(x.device)
-    size = version.removeprefix("wgmma").strip()
-    height, width = (
-        map(int, size.split("x"))
-        if size
-        else tile_sizes(groups, blocks(rows, groups), depth, columns, many)
+def plan_sm90(p: Problem) -> Plan:
+    """C[rows of g] = A[rows of g] B[g] on tensor cores."""
+    rows, (depth, columns), groups = p.rows, p.sizes, p.groups
+    height, width = _tile(p.tile) or tile_sizes(
+        groups, blocks(rows, groups), depth, columns, p.multiprocessors
     )
-    major = "M" if weight.contiguous else "K"
+    major = "M" if p.other.contiguous else "K"
     shape = (groups, depth, columns) if major == "M" else (groups, columns, depth)
-    numbers = [rows, columns, depth, groups, 0, blocks(columns, width)]
+    across = blocks(columns, width)
     return _wgmma(
-        out,
+        p.x.like((rows, columns)),
         (1, rows, depth),
         "K",
         shape,
         major,
         (1, rows, columns),
         False,
-        numbers,
-        (blocks(rows, height) + groups) * numbers[-1],
+        [rows, columns, depth, groups, 0, across],
+        (blocks(rows, height) + groups) * across,
         height,
         width,
     )
 
 
-def grouped_outer(x: Layout, y: Layout, ends: Layout, *, version: str | None = None) -> Plan:
-    """Planner. x (rows, in), y (rows, out), ends (groups,): contiguous. version: as of
-    grouped_matmul."""
-    rows, height, width, groups = x.shape[0], x.shape[1], y.shape[1], ends.size
-    out = x.like((groups, height, width))
-    if not out.size:
-        return Plan([out], [])
-    if version is None:
-        version = "wgmma" if rows and fits(x, y, height, width) else "tiled"
-    if version == "tiled":
-        return Plan(
-            [out],
-            [
-                Launch(
-                    outer_tiled(x.dtype),
-                    (blocks(height, TILE) * blocks(width, TILE), groups),
-                    TILES,
-                    [Input(0), Input(1), Input(2), Output(0), Flag(), Ticket()],
-                )
-            ],
-            why=version,
-        )
-    many = devices.multiprocessors(x.device)
-    size = version.removeprefix("wgmma").strip()
-    tile_m, tile_n = (
-        map(int, size.split("x"))
-        if size
-        else tile_sizes(groups, height, blocks(rows, groups), width, many)
+def plan_tiled(p: Problem) -> Plan:
+    """The same by 16 x 16 tiles."""
+    rows, columns = p.rows, p.sizes[1]
+    grid = (blocks(rows, TILE) + p.groups + 1) * blocks(columns, TILE)
+    arrays = [Input(0), Input(1), Input(2), Output(0), Flag(), Ticket()]
+    launch = Launch(grouped_tiled(p.x.dtype), grid, TILES, arrays)
+    return Plan([p.x.like((rows, columns))], [launch])
+
+
+def outer_plan_sm90(p: Problem) -> Plan:
+    """C[g] = A[rows of g]^T B[rows of g] on tensor cores."""
+    rows, (height, width), groups = p.rows, p.sizes, p.groups
+    tile_m, tile_n = _tile(p.tile) or tile_sizes(
+        groups, height, blocks(rows, groups), width, p.multiprocessors
     )
-    numbers = [height, width, rows, groups, blocks(height, tile_m), blocks(width, tile_n)]
+    down, across = blocks(height, tile_m), blocks(width, tile_n)
+    out = p.x.like((groups, height, width))
     return _wgmma(
         out,
         (1, rows, height),
@@ -274,11 +258,64 @@ def grouped_outer(x: Layout, y: Layout, ends: Layout, *, version: str | None = N
         "M",
         out.shape,
         True,
-        numbers,
-        groups * numbers[-2] * numbers[-1],
+        [height, width, rows, groups, down, across],
+        groups * down * across,
         tile_m,
         tile_n,
     )
+
+
+def outer_plan_tiled(p: Problem) -> Plan:
+    """The same by 16 x 16 tiles."""
+    height, width = p.sizes
+    grid = (blocks(height, TILE) * blocks(width, TILE), p.groups)
+    arrays = [Input(0), Input(1), Input(2), Output(0), Flag(), Ticket()]
+    launch = Launch(outer_tiled(p.x.dtype), grid, TILES, arrays)
+    return Plan([p.x.like((p.groups, height, width))], [launch])
+
+
+VERSIONS = (
+    Version("sm90", "matmul.grouped.plan_sm90", supports=_sm90, reason="tensor cores"),
+    Version("tiled", "matmul.grouped.plan_tiled", reason="any dtype and device"),
+)
+OUTER_VERSIONS = (
+    Version("sm90", "matmul.grouped.outer_plan_sm90", supports=_sm90, reason="tensor cores"),
+    Version("tiled", "matmul.grouped.outer_plan_tiled", reason="any dtype and device"),
+)
+
+
+def grouped_matmul(x: Layout, weight: Layout, ends: Layout, *, version: str | None = None) -> Plan:
+    """Planner. x (rows, in), ends: contiguous; weight (groups, in, out): it or its transpose
+    contiguous.
+
+    version: a name of `VERSIONS`; for "sm90" a tile may follow ("sm90 128x128").
+    """
+    name, _, tile = (version or "").partition(" ")
+    groups, depth, columns = weight.shape
+    problem = Problem(x, weight, groups, (depth, columns), tile)
+    out = x.like((problem.rows, columns))
+    if not out.size:
+        return Plan([out], [])
+    return choose("grouped_matmul", VERSIONS, problem, name or None)
+
+
+def grouped_outer(x: Layout, y: Layout, ends: Layout, *, version: str | None = None) -> Plan:
+    """Planner. x (rows, in), y (rows, out), ends (groups,): contiguous. version: as of
+    grouped_matmul."""
+    name, _, tile = (version or "").partition(" ")
+    problem = Problem(x, y, ends.size, (x.shape[1], y.shape[1]), tile)
+    out = x.like((ends.size, *problem.sizes))
+    if not out.size:
+        return Plan([out], [])
+    return choose("grouped_outer", OUTER_VERSIONS, problem, name or None)
+
+
+def _tile(text: str) -> tuple[int, int] | None:
+    """Rows and columns of a tile: "128x256"."""
+    if not text:
+        return None
+    m, n = map(int, text.split("x"))
+    return m, n
 
 
 def _wgmma(
@@ -317,5 +354,5 @@ def _wgmma(
                 early=True,
             )
         ],
-        why=f"wgmma {tile_m}x{tile_n}",
+        why=f"sm90 {tile_m}x{tile_n}",
     )

@@ -1,18 +1,17 @@
 """Grouped products on the tensor cores of compute capability 9.0: the main loop of sm90.py,
-told by the device which rows belong together.
+with the ends of the groups in device memory.
 
 Two kinds, one kernel:
 
     rows of C in groups      C[rows of g] = A[rows of g] B[g]. Every block walks along the groups'
-                             ends and counts tiles, until
-                             it meets the tile that is its turn. A tile begins where its group does,
-                             at any row; TMA brings the next group's rows as well, which are
-                             multiplied in vain and not stored: 64 rows that all belong to the group
-                             leave by TMA, others pair by pair
-    k in groups (`outer`)    C[g] = A[rows of g]^T B[rows of g]. Sums are of different length, tiles
-                             of one size. Rows of the
-                             next group in the last slab are overwritten with zeros in shared
-                             memory, in A and in B: zeros times infinity would be NaN
+                             ends and counts tiles until it reaches its own. A tile begins where its
+                             group does, at any row. TMA brings rows of the next group as well; they
+                             are multiplied but not stored. 64 rows that all belong to the group are
+                             stored by TMA, others pair by pair
+    k in groups (`outer`)    C[g] = A[rows of g]^T B[rows of g]. Sums differ in length, tiles have
+                             one size. Rows of the next group in the last slab are overwritten with
+                             zeros in shared memory, in A and in B: zeros times infinity would be
+                             NaN
 
 The floor is that of a product of as many operations; small groups waste the rest of their last
 tile.

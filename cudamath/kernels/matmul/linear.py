@@ -4,21 +4,26 @@ The product costs 2 rows x in x out operations; bias, activation and residual re
 number of y once or more when they are kernels of their own. On compute capability 9.0 they are part
 of the product's epilogue (sm90.py), where the numbers still are in registers, in float32: y
 is rounded once. With tiles that two warpgroups take in turn, one finishes its tile while the other
-multiplies. Elsewhere the product is made first, and one elementwise kernel does the rest in place.
+multiplies. Elsewhere one elementwise kernel does the rest in place, after the product.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Sequence
 
 from ...core.dispatch.arguments import ArrayArg, Input, Output
 from ...core.dispatch.plan import Plan
-from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR
 from ..elementwise.generator import launch, scalar_function
-from . import dispatch, gemv_plan, measured
+from ..lib.plan_edit import renumber
+from ..lib.versions import Version, choose
+from .dispatch import matmul
+from .gemv_plan import few_rows, gemv_same
+from .problem import Product, transpose
 
 #: The activations, of the number v; as in ml/activation.py.
 FORMULAS = {
@@ -28,6 +33,108 @@ FORMULAS = {
     "gelu": "gelu({v})",
     "gelu_tanh": "{v} * sigmoid({v} * ({v} * {v} * 0.07135481627260025 + 1.5957691216057308))",
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """y = activation(x weight^T + bias) + residual. tile: of a version that has several."""
+
+    x: Layout
+    weight: Layout
+    bias: Layout | None
+    residual: Layout | None
+    activation: str
+    tf32: bool = False
+    tile: str = ""
+
+    @functools.cached_property
+    def operands(self) -> list[Layout]:
+        """Bias and residual, as far as there are."""
+        return [layout for layout in (self.bias, self.residual) if layout is not None]
+
+    @functools.cached_property
+    def places(self) -> tuple[ArrayArg | None, ArrayArg | None]:
+        """Bias and residual as inputs of the plan."""
+        residual = Input(2 if self.bias is None else 3)
+        return (
+            None if self.bias is None else Input(2),
+            None if self.residual is None else residual,
+        )
+
+
+def plan_gemv(p: Problem) -> Plan:
+    """One kernel that reads each weight once."""
+    return gemv_same(
+        p.x,
+        p.weight,
+        p.bias,
+        p.residual,
+        activation=p.activation,
+        version=f"gemv {p.tile}".strip(),
+    )
+
+
+def plan_sm90(p: Problem) -> Plan:
+    """One kernel: the product's epilogue does the rest."""
+    from .tensor_core_dispatch import Epilogue, wgmma  # the simulator cannot import it
+
+    bias, residual = (place and place.flat for place in p.places)
+    extra = Epilogue(p.activation, bias, residual)
+    return wgmma(p.x, transpose(p.weight), p.tile, epilogue=extra)
+
+
+def plan_unfused(p: Problem) -> Plan:
+    """The product, and one elementwise kernel in place."""
+    plan = matmul(p.x, transpose(p.weight), tf32=p.tf32)
+    y = plan.outputs[0]
+    if p.operands or p.activation:
+        value = "(x + y)" if p.bias is not None else "x"
+        expression = FORMULAS[p.activation].format(v=value)
+        if p.residual is not None:
+            expression += f" + {'z' if p.bias is not None else 'y'}"
+        function = scalar_function(
+            expression, (y.dtype, *[x.dtype for x in p.operands]), y.dtype, y.dtype
+        )
+        step = launch(function, [y, *p.operands], y, Output(0))
+        arrays = {Input(i): Input(i + 1) for i in range(1, 1 + len(p.operands))}
+        plan.steps += renumber([step], {Input(0): Output(0), **arrays})
+    return plan
+
+
+def fuses(x: Layout, weight: Layout, operands: Sequence[Layout]) -> bool:
+    """Whether the epilogue of sm90.py can do all that follows the product x weight^T."""
+    if (
+        SIMULATOR
+        or devices.capability(x.device) != (9, 0)
+        or x.dtype.itemsize != 2
+        or not x.size
+        or not weight.size
+    ):
+        return False
+    p = Product(x, transpose(weight))
+    return (
+        p.n % 8 == 0
+        and p.parts == [(0, 0, 0)]
+        and p.batch == 1
+        and all(o.contiguous and o.aligned for o in operands)
+    )
+
+
+VERSIONS = (
+    Version(
+        "gemv",
+        "matmul.linear.plan_gemv",
+        supports=lambda p: few_rows(p.x, p.weight) and all(o.contiguous for o in p.operands),
+        reason="few rows: each weight is read once",
+    ),
+    Version(
+        "sm90",
+        "matmul.linear.plan_sm90",
+        supports=lambda p: fuses(p.x, p.weight, p.operands),
+        reason="tensor cores: bias, activation and residual in the epilogue",
+    ),
+    Version("unfused", "matmul.linear.plan_unfused"),
+)
 
 
 def linear(
@@ -43,75 +150,8 @@ def linear(
     """Planner of y = activation(x weight^T + bias) + residual: x (.., in), weight (out, in), bias
     (out,), residual as y.
 
-    version: "gemv" (up to 16 rows), "wgmma" (what may follow: tensor_core_dispatch.Choice) or
-    "steps".
+    version: a name of `VERSIONS`; a tile may follow (tensor_core_dispatch.Choice, gemv.Gemv).
     """
-    turned = measured.turned(weight)
-    present = [layout for layout in (bias, residual) if layout is not None]
-    places = iter(range(2, 4))
-    at_bias = None if bias is None else Input(next(places))
-    at_residual = None if residual is None else Input(next(places))
-    if version is None:
-        few = gemv_plan.few_rows(x, weight) and all(o.contiguous for o in present)
-        version = "gemv" if few else "wgmma" if fits(x, weight, present) else "steps"
-    if version.startswith("gemv"):
-        from .gemv_plan import gemv_same
-
-        return gemv_same(x, weight, bias, residual, activation=activation, version=version)
-    if version.startswith("wgmma"):
-        from . import tensor_core_dispatch
-
-        extra = tensor_core_dispatch.Epilogue(
-            activation, at_bias and at_bias.flat, at_residual and at_residual.flat
-        )
-        return tensor_core_dispatch.wgmma(
-            x, turned, version.removeprefix("wgmma").strip(), epilogue=extra
-        )
-    plan = dispatch.matmul(x, turned, tf32=tf32)
-    y = plan.outputs[0]
-    if present or activation:
-        value = "(x + y)" if bias is not None else "x"
-        expression = FORMULAS[activation].format(v=value)
-        if residual is not None:
-            expression += f" + {'z' if bias is not None else 'y'}"
-        function = scalar_function(
-            expression, (y.dtype, *[p.dtype for p in present]), y.dtype, y.dtype
-        )
-        step = launch(function, [y, *present], y, Output(0))
-        plan.steps += Plan(
-            [], [Launch(step.kernel, step.grid, step.block, [_moved(arg) for arg in step.args])]
-        ).steps
-    return plan
-
-
-def _moved(arg: object) -> object:
-    """The elementwise kernel's first input is the product, its others the plan's from the third
-    on."""
-    if not isinstance(arg, ArrayArg) or arg.kind != "x":
-        return arg
-    return (
-        dataclasses.replace(arg, kind="y", index=0)
-        if arg.index == 0
-        else dataclasses.replace(arg, index=arg.index + 1)
-    )
-
-
-def fits(x: Layout, weight: Layout, others: list[Layout]) -> bool:
-    """Whether the product's own epilogue can do it all."""
-    from .problem import Product
-
-    if (
-        SIMULATOR
-        or devices.capability(x.device) != (9, 0)
-        or x.dtype.itemsize != 2
-        or not x.size
-        or not weight.size
-    ):
-        return False
-    p = Product(x, measured.turned(weight))
-    return (
-        p.n % 8 == 0
-        and p.parts == [(0, 0, 0)]
-        and p.batch == 1
-        and all(o.contiguous and o.aligned for o in others)
-    )
+    name, _, tile = (version or "").partition(" ")
+    problem = Problem(x, weight, bias, residual, activation, tf32, tile)
+    return choose("linear", VERSIONS, problem, name or None)

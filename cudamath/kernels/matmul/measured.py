@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...core.dispatch import autotune
 from ...core.layout import Layout
-from .problem import Product
+from .problem import Problem
 
 TILE = 16  # of matmul_tiled
 TILES = (TILE, TILE)
 
 
-def turned(x: Layout) -> Layout:
-    """The transpose of a matrix: a view."""
-    return x.view(x.shape[::-1], x.strides[::-1])
-
-
 def kind(a: Layout, b: Layout, tf32: bool = False) -> str:
     """The key of tables of measurements besides the sizes: dtype, which operand is transposed, and
     "odd" where rows of an operand or of C do not all begin at multiples of 16 bytes."""
-    turned, odd = "", not b.ndim > 1 or b.shape[-1] * b.itemsize % 16 != 0
+    letters, odd = "", not b.ndim > 1 or b.shape[-1] * b.itemsize % 16 != 0
     for x in (a, b):
         flipped = x.ndim > 1 and x.strides[-1] != x.itemsize and x.strides[-2] == x.itemsize
-        turned += "t" if flipped else "n"
+        letters += "t" if flipped else "n"
         outer = x.strides[:-2] + x.strides[-1:] if flipped else x.strides[:-1]
         odd |= not x.aligned or any(s % 16 for s in outer)
-    return f"{'tf32' if tf32 and a.dtype == np.float32 else a.dtype} {turned}{' odd' * odd}"
+    return f"{'tf32' if tf32 and a.dtype == np.float32 else a.dtype} {letters}{' odd' * odd}"
 
 
-def measured(
-    p: Product, a: Layout, b: Layout, able: list[str], tf32: bool = False, without: str = "-"
+def fastest(
+    problem: Problem, versions: Sequence[str], without: str = "-"
 ) -> autotune.Decision | None:
-    """The fastest version measured of this product; see tune.lookup."""
-    what = kind(a, b, tf32)
-    for kind_of in (
-        what,
-        *["b" + what] * what.startswith("float16"),
-    ):  # bfloat16 takes the same time
-        found = autotune.lookup(
-            "matmul", a.device, kind_of, (p.batch * len(p.parts), p.m, p.k, p.n), able, without
-        )
-        if found is not None:
-            return found
+    """The fastest of these versions measured for a product, with its tile; see autotune.lookup."""
+    p, what = problem.product, kind(problem.a, problem.b, problem.tf32)
+    sizes = (p.batch * len(p.parts), p.m, p.k, p.n)
+    kinds = [what]
+    if what.startswith("float16"):
+        kinds.append(f"b{what}")  # bfloat16 takes the same time
+    for name in kinds:
+        decision = autotune.lookup("matmul", problem.a.device, name, sizes, versions, without)
+        if decision is not None:
+            return decision
     return None

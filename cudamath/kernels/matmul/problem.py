@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Iterator
 
 from ...core import shapes
 from ...core.layout import Layout
+from ...runtime import cublas
 
 MOST_BATCH = 65535  # blocks along the second grid dimension; larger batches take several launches
+
+
+def transpose(x: Layout) -> Layout:
+    """The transpose of a matrix: a view."""
+    return x.view(x.shape[::-1], x.strides[::-1])
 
 
 class Product:
@@ -65,3 +73,37 @@ class Product:
             for first in range(0, self.batch, MOST_BATCH):
                 offsets = (x + first * steps[0], y + first * steps[1], z + first * steps[2])
                 yield offsets, min(self.batch - first, MOST_BATCH)
+
+
+@dataclasses.dataclass
+class Problem:
+    """The product a @ b of two layouts of one dtype.
+
+    Parameters
+    ----------
+    tf32 : bool
+        Whether operands of float32 may be rounded to 10 bits.
+    tile : str
+        The tile of a version that has several, as in its name: "128x256 pingpong". By default the
+        version chooses it.
+    """
+
+    a: Layout
+    b: Layout
+    tf32: bool = False
+    tile: str = ""
+
+    @functools.cached_property
+    def product(self) -> Product:
+        return Product(self.a, self.b)
+
+    @functools.cached_property
+    def cublas(self) -> bool:
+        """Whether cuBLAS can be loaded and has the dtype."""
+        return self.a.dtype in cublas.DTYPES and cublas.available()
+
+    @property
+    def multiply_adds(self) -> int:
+        """Of one matrix of the batch."""
+        p = self.product
+        return p.m * p.n * p.k

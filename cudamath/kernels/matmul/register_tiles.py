@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.decorators import device
@@ -16,7 +18,7 @@ from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..ptx import vector_access
 from .measured import TILE, TILES
-from .problem import Product
+from .problem import Problem, Product
 
 SIDE = 128  # of the tile of C that a block of matmul_register computes
 DEPTH = (
@@ -316,13 +318,22 @@ def _views(p: Product, offsets: Offsets, count: int) -> list[Any]:
     ]
 
 
-def _naive(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
-    grid = (-(-p.m * p.n // 256), count)
-    return Launch(matmul_naive(a.dtype), grid, 256, _views(p, offsets, count))
+def launches(problem: Problem, launch: Callable[..., Launch]) -> Plan:
+    """Plan of the launches of one kernel; `launch` takes what `naive` does."""
+    p, a, b = problem.product, problem.a, problem.b
+    return Plan([p.out], [launch(p, a, b, offsets, count) for offsets, count in p.launches()])
 
 
-def _tiled(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
-    grid = (-(-p.m // TILE) * -(-p.n // TILE), count)
+def naive(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+    """The launch of matmul_naive for `count` matrices at these byte offsets."""
+    return Launch(
+        matmul_naive(a.dtype), (blocks(p.m * p.n, 256), count), 256, _views(p, offsets, count)
+    )
+
+
+def tiled(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+    """As `naive`, of matmul_tiled."""
+    grid = (blocks(p.m, TILE) * blocks(p.n, TILE), count)
     return Launch(matmul_tiled(a.dtype), grid, (TILE, TILE), _views(p, offsets, count))
 
 
@@ -342,7 +353,8 @@ def _order(
     return ("K" if by_k else "I") if whole else ("k" if by_k else "i")
 
 
-def _register(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+def register(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+    """As `naive`, of matmul_register."""
     return register_tiles(matmul_register, SIDE, 256, p, a, b, offsets, count)
 
 
@@ -357,6 +369,8 @@ def register_tiles(
     count: int,
     shared: int = 0,
 ) -> Launch:
+    """The launch of a kernel that computes tiles of `side` x `side` by so many threads; factory:
+    as of matmul_register."""
     x, _, z = _views(p, offsets, count)
     flipped = (p.strides_b[0], p.strides_b[2], p.strides_b[1])
     y = Input(1).view((count, p.n, p.k), flipped, offset=offsets[1])
@@ -369,3 +383,15 @@ def register_tiles(
     return Launch(
         kernel, (blocks(p.m, side) * blocks(p.n, side), count), threads, [x, y, z], shared=shared
     )
+
+
+def plan_naive(problem: Problem) -> Plan:
+    return launches(problem, naive)
+
+
+def plan_tiled(problem: Problem) -> Plan:
+    return launches(problem, tiled)
+
+
+def plan_register(problem: Problem) -> Plan:
+    return launches(problem, register)

@@ -3,9 +3,9 @@
 
 What limits ``matmul_register``. A thread with 8 x 8 sums does 64 multiply-adds on four 16-byte
 reads of shared memory. A multiprocessor starts four warps' multiply-adds per clock but reads 128
-bytes of shared memory per clock, and a 16-byte read of a warp takes four clocks whoever shares
-words: 64 multiply-adds of 4 warps and their 16 reads take 64 clocks each. Both pipes are full, so
-neither ever is.
+bytes of shared memory per clock. A 16-byte read of a warp takes four clocks, also where lanes share
+words. So 64 multiply-adds of 4 warps take 64 clocks, and their 16 reads take 64 as well. With two
+limits at once the kernel reaches neither.
 
 ``matmul_block`` gives a thread 16 x 8 sums: 128 multiply-adds on six reads, 128 clocks against 96.
 Registers pay for it: 128 sums, 24 operands and 16 numbers of the next slab leave room for 256
@@ -49,7 +49,7 @@ from ..compiler.lazy_numba import cuda, types
 from ..copy.strided import Part, copy_part
 from ..lib.integers import blocks
 from ..ptx import vector_access
-from .problem import Product
+from .problem import Problem, Product
 from .register_tiles import (
     DEPTH,
     GROUP,
@@ -60,6 +60,7 @@ from .register_tiles import (
     _order,
     _slab,
     arithmetic,
+    launches,
     register_tiles,
 )
 from .register_tiles import _multiply as _multiply_8_by_8
@@ -93,7 +94,7 @@ def _multiply(C: Any) -> Any:
 @functools.cache
 def matmul_block(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
     """A block of 128 threads computes a 128 x 128 tile of C, each thread 16 x 8 of it. Factory and
-    arguments as of matmul.matmul_register."""
+    arguments as of register_tiles.matmul_register."""
     C = arithmetic(dtype)[2]
     place_a, start_a, fetch_a, put_a = _slab(dtype, order_a)
     place_b, start_b, fetch_b, put_b = _slab(dtype, order_b)
@@ -173,8 +174,8 @@ SMALL_SLABS = (2, DEPTH, SMALL + 4)
 
 @functools.cache
 def _small_slab(order: str) -> tuple[Any, Any]:
-    """(place, put) of slabs of 64 x DEPTH; see matmul._slab, whose `start` and `fetch` go with
-    them."""
+    """(place, put) of slabs of 64 x DEPTH; see register_tiles._slab, whose `start` and `fetch` go
+    with them."""
     store_vector = vector_access.store_vector
 
     if order in "Kk":
@@ -207,7 +208,7 @@ def _small_slab(order: str) -> tuple[Any, Any]:
 @functools.cache
 def matmul_small(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
     """A block of 64 threads computes a 64 x 64 tile of C, each thread 8 x 8. Factory and arguments:
-    matmul.matmul_register."""
+    register_tiles.matmul_register."""
     C = arithmetic(dtype)[2]
     (_, start_a, fetch_a, _), (_, start_b, fetch_b, _) = (
         _slab(dtype, order_a),
@@ -286,13 +287,13 @@ def matmul_small(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any
 LARGE = 1 << 26  # multiplications that pay for copies of operands
 
 
-def arranged(p: Product, a: Layout, b: Layout) -> Plan | None:
-    """Where one launch of matmul_block on the operands as they lie is not the best: k in parts, or
-    operands copied."""
+def _arranged(p: Product, a: Layout, b: Layout) -> Plan | None:
+    """Plan with k in parts, or with copies of operands, where that is faster than one launch on the
+    operands as they lie; else None."""
     if a.dtype != np.float32 or p.batch > 1 or len(p.parts) > 1 or not a.ndim == b.ndim == 2:
         return None
     if (parts := parts_of(p, a.device, 4)) > 1:
-        return in_parts(a, b, parts, _block)
+        return in_parts(a, b, parts, block)
     orders = _orders(p, a, b)
     return (
         _copied(p, a, b, orders) if p.m * p.n * p.k >= LARGE and orders != orders.upper() else None
@@ -300,15 +301,16 @@ def arranged(p: Product, a: Layout, b: Layout) -> Plan | None:
 
 
 def _orders(p: Product, a: Layout, b: Layout) -> str:
-    """How the operands are fetched, see matmul._slab: lower case where that is number by number."""
+    """How the operands are fetched, see register_tiles._slab: lower case where that is number by
+    number."""
     flipped = (p.strides_b[0], p.strides_b[2], p.strides_b[1])
     return _order(a, p.m, p.k, p.strides_a, 0) + _order(b, p.n, p.k, flipped, 0)
 
 
 def _copied(p: Product, a: Layout, b: Layout, orders: str) -> Plan:
     """Operands that would be fetched number by number are copied first: neighbours along m (n), in
-    rows of whole 16-byte words. What these hold beyond m (n) is multiplied as well, but only into
-    rows and columns that nobody stores."""
+    rows of whole 16-byte words. The padding beyond m (n) is multiplied as well, but only into
+    rows and columns that are not stored."""
     item = a.itemsize
     temps: list[Layout] = []
     steps: list[Launch] = []
@@ -316,15 +318,18 @@ def _copied(p: Product, a: Layout, b: Layout, orders: str) -> Plan:
         Input(0).view((1, p.m, p.k), p.strides_a),
         Input(1).view((1, p.n, p.k), (p.strides_b[0], p.strides_b[2], p.strides_b[1])),
     ]
-    for i, (given, size, order) in enumerate(zip((a, b), (p.m, p.n), orders, strict=True)):
+    for i, (operand, size, order) in enumerate(zip((a, b), (p.m, p.n), orders, strict=True)):
         if order in "KI":
             continue
         row = 4 * blocks(size, 4)
         temps.append(Layout.new((p.k, row), a.dtype, a.device))
         strides = (item, row * item) if i == 0 else (row * item, item)
         steps += copy_part(
-            Part(Input(i).view(given.shape, given.strides), given),
-            Part(Temp(len(temps) - 1).view(given.shape, strides), given.view(given.shape, strides)),
+            Part(Input(i).view(operand.shape, operand.strides), operand),
+            Part(
+                Temp(len(temps) - 1).view(operand.shape, strides),
+                operand.view(operand.shape, strides),
+            ),
         )
         arguments[i] = Temp(len(temps) - 1).view((1, row, p.k), (0, item, row * item))
     kernel = matmul_block(a.dtype, *[o if o in "KI" else "I" for o in orders], p.n % 4 == 0)
@@ -339,11 +344,22 @@ def _copied(p: Product, a: Layout, b: Layout, orders: str) -> Plan:
     return Plan([p.out], steps, temps)
 
 
-def _block(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
-
+def block(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+    """The launch of matmul_block; see register_tiles.naive."""
     return register_tiles(matmul_block, SIDE, THREADS, p, a, b, offsets, count)
 
 
-def _small(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
-
+def small(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+    """The launch of matmul_small."""
     return register_tiles(matmul_small, SMALL, SMALL, p, a, b, offsets, count)
+
+
+def plan(problem: Problem) -> Plan:
+    """Plan of a product by matmul_block: of k in parts, on copies, or on the operands as they
+    lie."""
+    return _arranged(problem.product, problem.a, problem.b) or launches(problem, block)
+
+
+def plan_small(problem: Problem) -> Plan:
+    """Plan of a product by matmul_small."""
+    return launches(problem, small)

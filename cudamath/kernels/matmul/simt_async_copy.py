@@ -1,8 +1,8 @@
-"""float32 products without tensor cores, from compute capability 8.0 on: ``matmul_async``.
+"""float32 products without tensor cores, on compute capability 8.0 and later: ``matmul_async``.
 
-What limits ``matmul_block`` (simt.py). A multiprocessor starts one instruction per clock in
-each of its quarters, and a multiply-add is one instruction: whatever else stands in the loop takes
-a multiply-add's place. Of 1,175 instructions there 1,024 are multiply-adds and 48 read shared
+What limits ``matmul_block`` (simt.py). A multiprocessor starts one instruction per clock in each of
+its quarters, and a multiply-add is one instruction. Every other instruction in the loop takes the
+place of a multiply-add. Of 1,175 instructions there 1,024 are multiply-adds and 48 read shared
 memory. The other 103 load the next slab: addresses, bounds, zeros where an operand ends, loads into
 registers, stores into shared memory, and that for slabs of 8 steps. Operands that cannot be read
 four numbers at once are copied first.
@@ -10,21 +10,21 @@ four numbers at once are copied first.
 ``matmul_async`` keeps the tiles (128 x 128, each thread 16 x 8) and has 2,048 multiply-adds among
 2,224 instructions:
 
-    cp.async            copies from memory to shared memory past the registers, also 4 bytes at a
-                        time: an operand whose
-                        neighbours lie along k is transposed on its way, and one of odd strides
-                        needs no copy. Beyond the edge of an operand the instruction itself writes
-                        zeros
-    slabs of 16 steps   triple-buffered, two of them in flight: one barrier for 2,048 multiply-adds
-    the remainder first the first slab has what k leaves over and zeros beyond; in the loop all
-    slabs are whole
-    one step ahead      the numbers of the next step are read from shared memory while those of this
-                        one are multiplied
-    banks of registers  a multiply-add reads three registers, two of which must not share a bank:
-    see the end of the kernel
+    cp.async             copies from memory to shared memory past the registers, also 4 bytes at a
+                         time: an operand whose neighbours lie along k is transposed on its way, and
+                         one of odd strides needs no copy. Beyond the edge of an operand the
+                         instruction itself writes zeros
+    slabs of 16 steps    triple-buffered, two of them in flight: one barrier for 2,048 multiply-adds
+    the remainder first  the first slab has the remainder of k, and zeros beyond; in the loop all
+                         slabs are whole
+    one step ahead       the numbers of the next step are read from shared memory while those of
+                         this one are multiplied
+    banks of registers   a multiply-add reads three registers, two of which must not share a bank:
+                         see the end of the kernel
 
 Rows of a slab in shared memory are padded from 128 to 132 numbers. A warp loads 4 rows and 8 steps
-of an operand whose neighbours lie along k; so padded, these 32 numbers go to 32 different banks.
+of an operand whose neighbours lie along k. With this padding the 32 numbers go to 32 different
+banks.
 
 ``matmul_async_small`` is the same with tiles of 64 x 64 by two warps, a thread 8 x 8, eight blocks
 per multiprocessor: for many products of small matrices.
@@ -60,13 +60,13 @@ from ...runtime import device as devices
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..lib.integers import blocks
-from ..lib.plan_edit import within
+from ..lib.plan_edit import embed
 from ..lib.tma_pipeline import tile_at
 from ..ptx import sm80 as ptx
 from ..ptx.intrinsics import instruction
 from .aligned_copy import dense
-from .problem import Product
-from .register_tiles import Offsets, _finish, _naive, register_tiles
+from .problem import Problem, Product
+from .register_tiles import Offsets, _finish, plan_naive, register_tiles
 from .split_k import in_parts
 
 DEPTH = 16  # steps of k in a slab
@@ -241,7 +241,7 @@ def _across(tile: Tile, wide: bool) -> Slabs:
 
 
 def _slabs(tile: Tile, order: str) -> Slabs:
-    """order: see matmul._slab."""
+    """order: see register_tiles._slab."""
     return _along_k(tile) if order == "K" else _across(tile, order == "I")
 
 
@@ -288,8 +288,8 @@ def _own(tile: Tile) -> tuple[Any, Any, int, int]:
 
 @functools.cache
 def matmul_async(order_a: str, order_b: str, wide: bool, tile: Tile = LARGE) -> Any:
-    """One block per tile of C, float32. Arguments as of matmul.matmul_register, but no "k": what
-    lies along k is loaded number by number in any case. Numbers are neighbours along one of an
+    """One block per tile of C, float32. Arguments as of register_tiles.matmul_register, but no "k":
+    what lies along k is loaded number by number in any case. Numbers are neighbours along one of an
     operand's axes."""
     (place_a, step_a, first_a, bring_a), (place_b, step_b, first_b, bring_b) = (
         _slabs(tile, order_a),
@@ -441,13 +441,12 @@ def matmul_async(order_a: str, order_b: str, wide: bool, tile: Tile = LARGE) -> 
 # -------------------- planner
 
 
-def planned(p: Product, a: Layout, b: Layout, tile: Tile = LARGE) -> Plan:
-    """A product of float32. Where large tiles are too few to fill the device, k in parts; an
-    operand without neighbours is copied first."""
-    if a.dtype != np.float32:
-        raise TypeError(f"matmul: version async is for float32, got {a.dtype}")
+def plan(problem: Problem, tile: Tile = LARGE) -> Plan:
+    """Plan of a product of float32. Where large tiles are too few to fill the device, k is split;
+    an operand whose numbers are apart along both axes is copied first."""
+    p, a, b = problem.product, problem.a, problem.b
     if p.k == 0:
-        return Plan([p.out], [_naive(p, a, b, offsets, count) for offsets, count in p.launches()])
+        return plan_naive(problem)
     launch = functools.partial(_launch, tile)
     ready = [a.itemsize in strides[1:] for strides in (p.strides_a, p.strides_b)]
     if (
@@ -459,10 +458,13 @@ def planned(p: Product, a: Layout, b: Layout, tile: Tile = LARGE) -> Plan:
         return in_parts(a, b, parts, launch)
     temps, copies, arguments, operands = dense(a, b, ready)
     p = Product(*operands)
-    launches = [launch(p, *operands, offsets, count) for offsets, count in p.launches()]
-    return Plan(
-        [p.out], [*copies, *within(launches, dict(enumerate(arguments)), Output(0), 0)], temps
-    )
+    steps = [launch(p, *operands, offsets, count) for offsets, count in p.launches()]
+    return Plan([p.out], [*copies, *embed(steps, dict(enumerate(arguments)), Output(0), 0)], temps)
+
+
+def plan_small(problem: Problem) -> Plan:
+    """Plan of a product of float32 in small tiles."""
+    return plan(problem, SMALL)
 
 
 def _parts(p: Product, device: int) -> int:

@@ -1,24 +1,22 @@
 """Matrix products on the tensor cores of compute capability 8.0 and later: cp.async loads slabs,
 mma.sync multiplies them.
 
-The idea. A warp's `mma` multiplies a 16 x 32-byte by a 32-byte x 8 fragment in its registers. That
-the fragments get there in time is what the kernel is about:
+The idea. A warp's `mma` multiplies a 16 x 32-byte by a 32-byte x 8 fragment in its registers. The
+kernel has to bring the fragments there in time:
 
     a tile of 128 x 128, slabs of 128 bytes of k    eight warps, 2 x 4, each 64 x 32: 6 fragment
-        loads serve 16 mma
+                                                    loads serve 16 mma
     or of 128 x 256, where shared memory allows     each 64 x 64: 8 fragment loads serve 32 mma
-    fragments in two sets                           one step's are loaded while the step before is
-        multiplied
+    fragments in two sets                           the fragments of a step are loaded while the
+                                                    step before is multiplied
     three slabs in turn                             cp.async copies memory -> shared memory past the
-        registers, two slabs
-                                                    ahead of the one that is multiplied: one barrier
-                                                    per slab
+                                                    registers, two slabs ahead of the one that is
+                                                    multiplied: one barrier per slab
     swizzled rows                                   chunk c of row r lies at chunk c xor (r % 8):
-        ldmatrix reads eight rows
-                                                    from eight different groups of banks, without
-                                                    padding
+                                                    ldmatrix reads eight rows from eight different
+                                                    groups of banks, without padding
     ldmatrix, transposing                           operands contiguous along m or n instead of k
-        cost nothing extra
+                                                    cost nothing extra
 
 One kernel serves all kinds, because an instruction's k is 32 bytes of whatever is multiplied: 16
 numbers of 16 bits, 8 of TF32 (float32 whose low bits are rounded away in registers), 32 of int8
@@ -30,8 +28,8 @@ read number by number, 8 bytes per lane; the swizzle keeps those from colliding 
 (``matmul_mma_double``).
 
 The floor: 2 M N K / (multiprocessors x multiply-adds a clock x 2 x clock): 1,024 multiply-adds of
-16-bit numbers a clock and multiprocessor on compute capability 8.0. This kernel is far from it on
-9.0, where wgmma is the way.
+16-bit numbers a clock and multiprocessor on compute capability 8.0. On compute capability 9.0 this
+kernel is far from the floor: only wgmma reaches it.
 
 Measured (row versions_matmul_bfloat16):
 4,096 x 4,096 x 4,096, bfloat16; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23

@@ -1,38 +1,34 @@
 """Matrix products on the tensor cores of compute capability 9.0: TMA brings tiles, wgmma multiplies
 them.
 
-The idea. kernels/matmul/dispatch.py ends where a multiprocessor's float32 lanes end. Its tensor
-cores do 2,048 multiply-adds of 16-bit numbers per clock, sixteen times as many, and can only be
-kept busy if nobody else has to do anything: one thread asks the TMA hardware for whole tiles
-(`producer`), two warpgroups of 128 threads each issue wgmma on tiles that have arrived
-(`consumers`), and neither waits for the other except through barriers in shared memory
-(kernels/lib/tma_pipeline.py explains them).
+The idea. The float32 lanes of a multiprocessor set the limit of the other kernels (dispatch.py).
+Its tensor cores do 2,048 multiply-adds of 16-bit numbers per clock, sixteen times as many. To keep
+them busy, the warps that multiply must do nothing else. One producer thread requests whole tiles
+from the TMA hardware. Two consumer warpgroups of 128 threads issue wgmma on the tiles that have
+arrived. They synchronise through barriers in shared memory alone (kernels/lib/tma_pipeline.py
+explains them).
 
-From simple to fast, what each step is for:
+From simple to fast, each step and its purpose:
 
-    a tile of 128 x 256, k in slabs of 64     a byte from the L2 cache is used 85 times; fewer and
-                                              the cache sets the speed
+    a tile of 128 x 256, k in slabs of 64     a byte from the L2 cache is used 85 times; with fewer
+                                              uses the cache sets the speed
     a ring of 4 slabs                         loads are requested 3 slabs ahead: latency is hidden
     setmaxnreg                                the producer gives its registers to the consumers,
-                                              whose 64 x 256 float32
-                                              accumulators take 128 each
-    persistent blocks                         the producer already loads the next tile while this
-                                              one is stored
+                                              whose 64 x 256 float32 accumulators take 128 each
+    persistent blocks                         the producer loads the next tile while this one is
+                                              stored
     stores by stmatrix and TMA                whole 128-byte lines; sizes need no masks: TMA drops
-                                              what lies outside
-    ping-pong                                 the consumers work on tiles of their own, half a tile
-                                              apart: one multiplies
-                                              while the other rounds, adds a bias, applies gelu and
-                                              stores
-    splitting k                               where tiles are too few to fill the device: parts are
-                                              summed, in a fixed
-                                              order, by a second kernel; or, sharing k, by the first
-                                              block of a cluster, which reads the others' shared
-                                              memory
+                                              rows and columns outside
+    ping-pong                                 each consumer has tiles of its own, half a tile apart:
+                                              one multiplies while the other rounds, adds a bias,
+                                              applies gelu and stores
+    split-k                                   where tiles are too few to fill the device. A second
+                                              kernel sums the parts, in a fixed order; or, sharing
+                                              k, the first block of a cluster, which reads the
+                                              shared memory of the others
     an early start                            barriers and tensor maps are ready when the kernel
-                                              ahead ends: a launch
-                                              costs a microsecond less, which counts where the
-                                              product takes five
+                                              ahead ends: a launch costs a microsecond less, which
+                                              counts where the product takes five
 
 The floor: 2 M N K / (multiprocessors x 2,048 x 2 x clock), about 990 TFLOP/s at 1.83 GHz for 132 of
 them; at that rate the H200 meets its power limit first, so what counts is energy: cuBLAS stays near
@@ -58,9 +54,9 @@ Slow kernels run between the fast ones here. Under the steady load of the row ma
 the power limit leaves both about 700.
 
 Operands may be contiguous along k ("K") or along m or n ("M"): wgmma reads 16-bit numbers either
-way. TMA wants rows at multiples of 16 bytes; the planner copies operands that are not laid out so
-(odd leading dimensions) into padded scratch. Partial tiles cost what full ones do: TMA fills them
-with zeros.
+way. TMA needs rows at multiples of 16 bytes. The planner copies other operands (odd leading
+dimensions) into padded scratch. Partial tiles cost as much as full ones: TMA fills them with
+zeros.
 
 Every sum over k runs in the same order whatever the grid: results are reproducible bit for bit.
 """
@@ -129,8 +125,8 @@ class Tile(NamedTuple):
 
     @property
     def registers(self) -> tuple[int, int] | None:
-        """(a thread of the producer's, of a consumer's) after they have been shared out anew; None:
-        as launched."""
+        """Registers of a thread of the producer and of a consumer after setmaxnreg; None: as
+        launched."""
         return {1: None, 2: (40, 232), 3: (32, 160)}[self.consumers]
 
     @property

@@ -16,6 +16,7 @@ from ...runtime import device as devices
 from ..compiler.lazy_numba import cuda
 from ..lib.codec import codec
 from ..lib.integers import blocks
+from ..lib.plan_edit import embed
 from .problem import Product
 from .register_tiles import SIDE
 
@@ -35,10 +36,8 @@ def parts_of(p: Product, device: int, step: int = 0) -> int:
 
 
 def in_parts(a: Layout, b: Layout, count: int, tiles: Callable[..., Launch]) -> Plan:
-    """Parts of k as a batch of products, by that launch (arguments as of matmul._block), and their
+    """Parts of k as a batch of products, by that launch (arguments as of simt.block), and their
     sum, in the order of k."""
-    from ..lib.plan_edit import within
-
     p = Product(a, b)
     k, rest = divmod(p.k, count)
     x = a.view((count, p.m, k), (k * p.strides_a[2], *p.strides_a[1:]))
@@ -55,7 +54,7 @@ def in_parts(a: Layout, b: Layout, count: int, tiles: Callable[..., Launch]) -> 
     return Plan(
         [p.out],
         [
-            *within(launches, {0: Input(0), 1: Input(1)}, Temp(0), 0),
+            *embed(launches, {0: Input(0), 1: Input(1)}, Temp(0), 0),
             Launch(
                 sum_parts(a.dtype, a.dtype),
                 blocks(p.out.size, 256),

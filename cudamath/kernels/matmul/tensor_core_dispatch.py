@@ -1,8 +1,6 @@
-"""Planner of products on tensor cores: which operand is copied first, which tile is used, how k is
-split.
+"""Plans of products on tensor cores: copies of operands, the tile, split-k.
 
-The kernels: sm90.py (compute capability 9.0), sm80.py (8.0 and later). Sizes and
-strides come as a `Product` (problem.py).
+The kernels: sm90.py (compute capability 9.0) and sm80.py (8.0 and later).
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ from ..copy.strided import Part, copy_part
 from ..lib import split_k_reduce
 from ..lib.integers import blocks
 from . import aligned_copy, sm80
-from .measured import measured
-from .problem import Product
+from .measured import fastest
+from .problem import Problem, Product
 from .sm90 import Tile, box_of, matmul_wgmma
 from .split_k import sum_parts
 
@@ -38,7 +36,7 @@ KINDS = {
 
 
 class Choice(NamedTuple):
-    """What `wgmma` may choose: the tile of C, whether warpgroups take turns, the parts of k, or how
+    """A choice for `wgmma`: the tile of C, whether warpgroups take turns, the parts of k, or how
     many blocks of a cluster share the k of one tile."""
 
     m: int
@@ -49,7 +47,7 @@ class Choice(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Choice:
-        """From text: "128x256", then "pingpong", "split 4" and "share 4" as wanted."""
+        """From text: "128x256", which "pingpong", "split 4" and "share 4" may follow."""
         size, *words = text.split()
         m, n = map(int, size.split("x"))
         splits = int(words[words.index("split") + 1]) if "split" in words else 1
@@ -157,33 +155,34 @@ class _Prepared(NamedTuple):
 
 def _prepared(a: Layout, b: Layout, majors: str) -> _Prepared:
     """Operands that cannot be read as they lie are copied to scratch, contiguous along their last
-    axis; such as only begin their rows elsewhere, in one launch (aligned_copy.py)."""
+    axis. Those that differ only in where their rows begin are copied in one launch
+    (aligned_copy.py)."""
     p = Product(a, b)
     operands, arguments = [a, b], [Input(0), Input(1)]
     temps: list[Layout] = []
     steps: list[Launch] = []
-    moved: list[aligned_copy.Rows] = []
-    for i, found in enumerate(_sides(p, a, b, majors)):
-        if found is not None:
+    matrices: list[aligned_copy.Rows] = []
+    for i, side in enumerate(_sides(p, a, b, majors)):
+        if side is not None:
             continue
-        given = operands[i]
-        flip = majors == "K" and i == 1 and given.ndim > 1  # B (k, n) is wanted as its transpose
-        view = _transposed(given) if flip else given
+        operand = operands[i]
+        flip = majors == "K" and i == 1 and operand.ndim > 1  # B (k, n) is read as its transpose
+        view = _transposed(operand) if flip else operand
         layout = _padded(view)
         arguments[i] = Temp(len(temps))
         whole_rows = layout.strides[0] * layout.shape[0] // layout.itemsize
         temps.append(Layout.new((whole_rows,), layout.dtype, layout.device))
         rows = aligned_copy.rows_of(Input(i), arguments[i], view)
         if rows is not None and aligned_copy.fits(rows, view.itemsize):
-            moved.append(rows)
+            matrices.append(rows)
         else:
             steps += copy_part(
                 Part(Input(i).view(view.shape, view.strides), view),
                 Part(arguments[i].view(layout.shape, layout.strides), layout),
             )
         operands[i] = _transposed(layout) if flip else layout
-    if moved:
-        steps.append(aligned_copy.launch(moved, a.itemsize))
+    if matrices:
+        steps.append(aligned_copy.launch(matrices, a.itemsize))
     if temps:
         p = Product(*operands)
     side_a, side_b = _sides(p, *operands, majors)
@@ -203,6 +202,28 @@ def _transposed(layout: Layout) -> Layout:
 # -------------------- planners
 
 
+def plan_sm90(problem: Problem) -> Plan:
+    """Plan of a product by wgmma; the tile of the problem, or the fastest one."""
+    p = problem
+    return wgmma(p.a, p.b, p.tile, tf32=p.tf32 and p.a.dtype == np.float32)
+
+
+def plan_sm90_int32(problem: Problem) -> Plan:
+    """The same of int8, summed to int32."""
+    return wgmma(problem.a, problem.b, problem.tile, out=np.dtype(np.int32))
+
+
+def plan_sm80(problem: Problem) -> Plan:
+    """Plan of a product by mma.sync."""
+    p = problem
+    return mma(p.a, p.b, tf32=p.tf32 and p.a.dtype == np.float32)
+
+
+def plan_sm80_int32(problem: Problem) -> Plan:
+    """The same of int8, summed to int32."""
+    return mma(problem.a, problem.b, wide=True)
+
+
 def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan:
     """Plan of a @ b by mma.sync: 16-bit numbers, int8, float64, float32 rounded to TF32 (`tf32`);
     compute capability 8.0.
@@ -211,8 +232,8 @@ def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan
     """
     if (a.dtype == np.float32) != tf32:
         raise AssertionError("mma: float32 is multiplied as TF32 or not at all")
-    made = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
-    p, (side_a, side_b) = made.product, made.sides
+    ready = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
+    p, (side_a, side_b) = ready.product, ready.sides
     columns = sm80.SIDE
     if a.dtype == np.float64:
         kernel = sm80.matmul_mma_double(devices.capability(a.device) >= (9, 0))
@@ -222,13 +243,13 @@ def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan
         columns = sm80.columns_for(p.n, devices.capability(a.device))
         kernel = sm80.matmul_mma(kind, side_a.major, side_b.major, store, a.itemsize, columns)
     tiles_m, tiles_n = blocks(p.m, sm80.SIDE), blocks(p.n, columns)
-    steps = list(made.steps)
+    steps = list(ready.steps)
     out = p.out.like(dtype=np.dtype(np.int32)) if wide else p.out
-    for offsets, batch in made.launches(4 if wide else 1):
+    for offsets, batch in ready.launches(4 if wide else 1):
         arrays = [
             ArrayArg(x.kind, x.index).view((size,), None, dtype, offset)
             for x, offset, size, dtype in zip(
-                (*made.arguments, Output(0)),
+                (*ready.arguments, Output(0)),
                 offsets,
                 (1, 1, batch * p.m * p.n),
                 (a.dtype, a.dtype, out.dtype),
@@ -236,8 +257,8 @@ def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan
             )
         ]
         numbers = [np.int32(x) for x in (p.m, p.n, p.k)]
-        pitches = [np.int64(side.strides[1]) for side in made.sides]
-        strides = [np.int64(side.strides[0] * side.both) for side in made.sides]
+        pitches = [np.int64(side.strides[1]) for side in ready.sides]
+        strides = [np.int64(side.strides[0] * side.both) for side in ready.sides]
         steps.append(
             Launch(
                 kernel,
@@ -247,7 +268,7 @@ def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan
                 sm80.shared_bytes(columns),
             )
         )
-    return Plan([out], steps, made.temps)
+    return Plan([out], steps, ready.temps)
 
 
 #: What a slab of k and the rest of a tile cost on an H200, in microseconds under steady load, by
@@ -294,10 +315,10 @@ def choices(
 def contenders(
     m: int, k: int, n: int, batch: int, multiprocessors: int, itemsize: int = 2
 ) -> list[Choice]:
-    """The choices worth timing: the best ranked, and where tiles are few, as many blocks that share
-    k as there is room for."""
+    """The choices to be timed: the best ranked, and where tiles are few, those with as many blocks
+    that share k as there is room for."""
     ranked = choices(m, k, n, batch, multiprocessors, False, itemsize)
-    found = ranked[:7]
+    best = ranked[:7]
     for choice in ranked:
         tiles = blocks(m, choice.m) * blocks(n, choice.n) * batch
         share = min(multiprocessors // tiles, k * itemsize // (4 * 128), MOST_SHARE)
@@ -308,8 +329,8 @@ def contenders(
             and not choice.pingpong  # sums in float32
             and tiles * share >= 0.7 * multiprocessors
         ):
-            found.append(choice._replace(share=share))
-    return found
+            best.append(choice._replace(share=share))
+    return best
 
 
 def choose(p: Product, device: int, whole: bool = False, itemsize: int = 2) -> Choice:
@@ -318,9 +339,8 @@ def choose(p: Product, device: int, whole: bool = False, itemsize: int = 2) -> C
 
 
 class Epilogue(NamedTuple):
-    """What happens to C on its way out: f(C scale_a scale_b + bias) + residual; see
-    sm90.Tile (`scaled`, `keep` and `slope` too). Inputs of the plan, or None. What is kept
-    is the plan's second output."""
+    """f(C scale_a scale_b + bias) + residual; see sm90.Tile, also for `scaled`, `keep` and `slope`.
+    Inputs of the plan, or None. With `keep` the plan has a second output."""
 
     activation: str = ""
     bias: ArrayArg | None = None
@@ -335,7 +355,7 @@ class Epilogue(NamedTuple):
 def wgmma(
     a: Layout,
     b: Layout,
-    choice: str = "",
+    tile: str = "",
     *,
     tf32: bool = False,
     out: np.dtype | None = None,
@@ -344,29 +364,30 @@ def wgmma(
     """Plan of a @ b by wgmma: 16-bit numbers, 8-bit ones, float32 rounded to TF32 (`tf32`); compute
     capability 9.0.
 
-    choice: see Choice.parse; by default the fastest measured, else what `choose` says. out: C's
-    dtype where it is not the operands': int32 for int8, float32 for float8, or with an epilogue a
-    16-bit one for both. epilogue: for C of 16-bit numbers; all but scales for such whose rows are
-    `boxed`.
+    tile: see Choice.parse; by default the fastest one measured, else the one that `choose` takes.
+    out: C's dtype where it is not the operands': int32 for int8, float32 for float8, or with an
+    epilogue a 16-bit one for both. epilogue: for C of 16-bit numbers. All but scales need rows that
+    are `boxed`.
     """
     if (a.dtype == np.float32) != tf32:
         raise AssertionError("wgmma: float32 is multiplied as TF32 or not at all")
     ready = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
     p = ready.product
-    if (
-        not choice
-    ):  # the fastest tile measured; with an epilogue, of those that finish what they begin
-        found = measured(p, a, b, ["wgmma"], tf32, "-" if epilogue is None else "split")
-        choice = found.choice.removeprefix("wgmma").strip() if found else ""
-    made = Choice.parse(choice) if choice else choose(p, a.device, epilogue is not None, a.itemsize)
-    if epilogue and made.splits > 1:
-        raise AssertionError(f"wgmma: what follows a product cannot follow its parts, got {choice}")
+    if not tile:
+        # an epilogue needs whole sums: no tile that splits k
+        decision = fastest(
+            Problem(a, b, tf32), ["sm90"], without="-" if epilogue is None else "split"
+        )
+        tile = decision.choice.removeprefix("sm90").strip() if decision else ""
+    choice = Choice.parse(tile) if tile else choose(p, a.device, epilogue is not None, a.itemsize)
+    if epilogue and choice.splits > 1:
+        raise AssertionError(f"wgmma: an epilogue cannot follow parts of k, got {tile}")
     steps, temps = list(ready.steps), list(ready.temps)
     c = p.out if out is None else p.out.like(dtype=out)
     for offsets, batch in ready.launches(c.itemsize // p.out.itemsize):
-        made_steps, made_temps = _launches(ready, a, c, batch, offsets, made, epilogue, len(temps))
-        steps += made_steps
-        temps += made_temps
+        launches, scratch = _launches(ready, a, c, batch, offsets, choice, epilogue, len(temps))
+        steps += launches
+        temps += scratch
     return Plan([c, c] if epilogue and epilogue.keep else [c], steps, temps)
 
 
@@ -401,9 +422,7 @@ def _launches(
         store = "box" if boxed(n, offsets[2]) else KINDS[c.dtype.name]
     extra = epilogue or Epilogue()
     if store != "box" and (extra.activation or extra.bias or extra.residual or extra.keep):
-        raise AssertionError(
-            f"wgmma: of what follows a product only scales go with rows of {n} numbers"
-        )
+        raise AssertionError(f"wgmma: for rows of {n} numbers the epilogue has scales alone")
     tile = Tile(
         kind,
         ready.sides[0].major,

@@ -7,7 +7,7 @@ gradient of layer norm, 87,040 x 768, bfloat16; NVIDIA H200, commit 52457ee46004
     plain           17.0          0.00
     long_rows        466          0.11
     rows           3,632          0.86
-    ring           3,761          0.89
+    tma            3,761          0.89
 
 (end of what was measured)
 """
@@ -17,24 +17,19 @@ import functools
 from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
 from ...runtime.device import multiprocessors
-from ..compiler.decorators import WARP, bounded
+from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sum, group_sums
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..lib.row_layout import Rows, fitting
 from ..lib.vector_io import fetcher, reader, writer
-from ..lib.widths import vector_width, wide
-from .backward_parts import HELD, HELD_WARP, KEPT, gathered, resident
-from .forward import fitting_rows, numbered, sum_into
-from .row_parts import LONG, Parts
+from ..lib.widths import wide
+from .backward_parts import KEPT, gathered, resident
+from .problem import Backward, sum_into
+from .row_parts import LONG
 
-THREADS = 512  # threads of a row, at most: these may have 128 registers each
-# threads of a row of 16-bit numbers at least, if it has an access for each; with one access each ..
-SHORT = 16
 SPLITS = 64  # parts the rows are cut into where a kernel of its own sums over them
 LANES, PARTS = 32, 16  # sums over rows: accesses per block, threads per column
 ROWS, BUSY = (
@@ -394,211 +389,88 @@ def finish_few(param, parts):
     return norm_finish_few
 
 
-# Planners. g, x, extra: rows, no gaps; weight: as many elements as a row, or None; biased: whether
-# there was a bias.
+# Planners.
 
 
-def backward(
-    version: str,
-    g: Layout,
-    x: Layout,
-    weight: Layout | None,
-    mean: Layout | None,
-    rstd: Layout,
-    extra: Layout | None,
-    columns: int,
-    biased: bool,
-) -> Plan:
-    """The plan of one version by name, "plain", "rows", "ring", "cluster" or "long_rows" -> dx, and
-    dweight, dbias if there."""
-    rows_, T = x.size // columns, wide(x.dtype)
-    parts = Parts(mean is not None, weight is not None, biased, extra is not None)
-    given = weight if weight is not None else x.like((columns,))
-    outputs = [x.like(), *[given.like()] * (parts.weight + parts.bias)]
-    arguments = numbered(g, x, weight, mean, rstd, extra)
-    w, m, s, e = (arguments[1].flat if each is None else each.flat for each in arguments[2:])
-    other = Input(1) if extra is None else arguments[5]
-    dweight, dbias = (
-        Output(1).flat if parts.weight else s,
-        Output(len(outputs) - 1).flat if biased else s,
+def plan_plain(p: Backward) -> Plan:
+    """The plan of a thread per row, and one per column for the sums: without rows these are
+    zeros."""
+    weight, mean, rstd, _ = p.inputs
+    dtype, param = p.x.dtype, p.param.dtype
+    g, x, extra, dx = (
+        a.view((p.rows, p.columns)) for a in (Input(0), Input(1), p.addend, Output(0))
     )
-    summed = parts.weight or biased
-    if (
-        version == "plain" or x.size == 0
-    ):  # without rows, `plain_sums` writes the zeros of dweight and dbias
-        seen = [a.view((rows_, columns)) for a in (Input(0), Input(1), other, Output(0))]
-        steps = [
-            Launch(
-                plain(x.dtype, given.dtype, parts),
-                blocks(rows_, 128),
-                128,
-                [*seen[:2], w, m, s, *seen[2:]],
-            ),
-            Launch(
-                plain_sums(x.dtype, given.dtype, parts),
-                blocks(columns, 128),
-                128,
-                [*seen[:2], m, s, dweight, dbias],
-            ),
-        ]
-        return Plan(outputs, steps[rows_ == 0 : 1 + summed], several=True)
-    width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
-    flat = [a.flat for a in (Input(0), Input(1), Output(0))]
-    added = [] if extra is None else [sum_into(Output(0), x, (Output(0), x), (other, extra))]
-    if version == "cluster":
-        from . import backward_cluster
-
-        groups = backward_cluster.clusters_for(rows_, columns, width, x)
-        steps = [
-            backward_cluster.launch(
-                x,
-                weight,
-                columns,
-                width,
-                parts,
-                groups,
-                [
-                    *flat[:2],
-                    arguments[1] if weight is None else arguments[2],
-                    m,
-                    s,
-                    flat[2],
-                    Temp(0).flat,
-                ],
-            ),
-            *added,
-        ]
-    elif version == "long_rows":
-        across = blocks(columns, LANES * width)
-        enough = max(blocks(rows_, PARTS * ROWS), blocks(BUSY * multiprocessors(x.device), across))
-        groups = min(SPLITS, blocks(rows_, PARTS), enough)
-        steps = [
-            Launch(
-                long_rows(x.dtype, given.dtype, width, parts),
-                rows_,
-                LONG,
-                [*flat[:2], w, m, s, flat[2], columns],
-            ),
-            *added,
-        ]
-        if summed:
-            steps.append(
-                Launch(
-                    column_sums(x.dtype, width, parts.center),
-                    (across, groups),
-                    (LANES, PARTS),
-                    [*flat[:2], m, s, Temp(0), rows_, columns],
-                )
-            )
-    else:
-        shape = spread_grad(columns, width, x.dtype, parts.residual)
-        if shape is None:
-            raise ValueError(
-                f"norm: version 'rows' cannot hold a row of {columns} elements of {x.dtype} in "
-                "registers"
-            )
-        groups = min(
-            shape.grid(rows_), multiprocessors(x.device) * resident(shape, x.dtype, parts.residual)
-        )
-        _, _, words, kind = fetcher(x.dtype, width)
-        packed = [
-            a.view((x.size * words // width,), dtype=kind) for a in (Input(0), Input(1), other)
-        ]
-        if version == "ring":
-            from . import backward_tma
-
-            given_arrays = [*flat[:2], other.flat, arguments[1] if weight is None else arguments[2]]
-            steps = [
-                backward_tma.launch(
-                    x,
-                    weight,
-                    shape,
-                    parts,
-                    groups,
-                    given_arrays,
-                    [m, s, flat[2], Temp(0).flat, rows_, columns],
-                )
-            ]
-        else:
-            steps = [
-                Launch(
-                    rows(x.dtype, given.dtype, shape, parts),
-                    groups,
-                    shape.block,
-                    [*packed[:2], w, m, s, packed[2], flat[2], Temp(0), rows_, columns],
-                )
-            ]
-    if (
-        summed and groups <= LAST and columns >= LANES * BUSY * multiprocessors(x.device)
-    ):  # these are threads enough
-        steps.append(
-            Launch(
-                finish_few(given.dtype, parts),
-                (blocks(columns, FEW), 2),
-                FEW,
-                [Temp(0), dweight, dbias],
-            )
-        )
-    elif summed:
-        steps.append(
-            Launch(
-                finish(given.dtype, parts),
-                (blocks(columns, LANES), 2),
-                (LANES, LAST),
-                [Temp(0), dweight, dbias],
-            )
-        )
-    return Plan(outputs, steps, [x.like((2, groups if summed else 1, columns), T)], several=True)
+    steps = []
+    if p.rows:
+        arguments = [g, x, weight, mean, rstd, extra, dx]
+        steps.append(Launch(plain(dtype, param, p.parts), blocks(p.rows, 128), 128, arguments))
+    if p.summed:
+        kernel = plain_sums(dtype, param, p.parts)
+        arguments = [g, x, mean, rstd, *p.sums]
+        steps.append(Launch(kernel, blocks(p.columns, 128), 128, arguments))
+    return Plan(p.outputs, steps, several=True)
 
 
-def spread_grad(columns: int, width: int, dtype, residual: bool) -> Rows | None:
-    """How a row is spread over threads; None where it is too long."""
-    alone = fitting_rows(columns, width, HELD_WARP, WARP, SHORT) if width == 8 else None
-    held = (
-        HELD // 2 if residual and dtype.itemsize > 2 else HELD
-    )  # a third array is under way, not packed
-    return alone or fitting_rows(columns, width, fitting(held, dtype), THREADS)
-
-
-def best(columns: int, width: int, x: Layout, residual: bool) -> str:
-    """The fastest version."""
-    shape = spread_grad(columns, width, x.dtype, residual)
-    if shape and width > 1 and (shape.threads > WARP or not residual):
-        from . import backward_tma
-
-        if backward_tma.fits(shape, columns, x):
-            return "ring"
-    if shape is None:
-        from . import backward_cluster
-
-        if backward_cluster.fits(columns, width, x):
-            return "cluster"
-    return "rows" if shape else "long_rows"
-
-
-def layer_norm_grad(
-    g: Layout,
-    x: Layout,
-    weight: Layout | None,
-    mean: Layout,
-    rstd: Layout,
-    extra: Layout | None,
-    *,
-    columns: int,
-    biased: bool,
-) -> Plan:
-    """g, x, extra: (..., columns); weight: columns; mean, rstd: (rows,) -> dx, dweight, dbias."""
-    width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
-    return backward(
-        best(columns, width, x, extra is not None), g, x, weight, mean, rstd, extra, columns, biased
+def plan_rows(p: Backward) -> Plan:
+    """The plan of groups of threads that take rows in turn."""
+    x, shape, groups = p.x, p.shape, row_groups(p)
+    assert shape
+    weight, mean, rstd, _ = p.inputs
+    _, _, words, kind = fetcher(x.dtype, p.width)
+    g, data, extra = (
+        a.view((x.size * words // p.width,), dtype=kind) for a in (Input(0), Input(1), p.addend)
+    )
+    step = Launch(
+        rows(x.dtype, p.param.dtype, shape, p.parts),
+        groups,
+        shape.block,
+        [g, data, weight, mean, rstd, extra, Output(0).flat, Temp(0), p.rows, p.columns],
+    )
+    return Plan(
+        p.outputs,
+        [step, *finish_sums(p, groups)],
+        [x.like((2, groups if p.summed else 1, p.columns), wide(x.dtype))],
+        several=True,
     )
 
 
-def rms_norm_grad(
-    g: Layout, x: Layout, weight: Layout | None, rstd: Layout, extra: Layout | None, *, columns: int
-) -> Plan:
-    """g, x, extra: (..., columns); weight: columns; rstd: (rows,) -> dx, dweight."""
-    width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
-    return backward(
-        best(columns, width, x, extra is not None), g, x, weight, None, rstd, extra, columns, False
+def plan_long_rows(p: Backward) -> Plan:
+    """The plan of a block per row, and a kernel of its own for the sums over rows."""
+    x, (weight, mean, rstd, _) = p.x, p.inputs
+    across = blocks(p.columns, LANES * p.width)
+    enough = max(blocks(p.rows, PARTS * ROWS), blocks(BUSY * multiprocessors(x.device), across))
+    groups = min(SPLITS, blocks(p.rows, PARTS), enough)
+    g, data, dx = Input(0).flat, Input(1).flat, Output(0).flat
+    kernel = long_rows(x.dtype, p.param.dtype, p.width, p.parts)
+    steps = [Launch(kernel, p.rows, LONG, [g, data, weight, mean, rstd, dx, p.columns])]
+    if p.extra is not None:
+        steps.append(sum_into(Output(0), x, (Output(0), x), (p.addend, p.extra)))
+    if p.summed:
+        kernel = column_sums(x.dtype, p.width, p.parts.center)
+        arguments = [g, data, mean, rstd, Temp(0), p.rows, p.columns]
+        steps.append(Launch(kernel, (across, groups), (LANES, PARTS), arguments))
+    return Plan(
+        p.outputs,
+        [*steps, *finish_sums(p, groups)],
+        [x.like((2, groups if p.summed else 1, p.columns), wide(x.dtype))],
+        several=True,
     )
+
+
+def row_groups(p: Backward) -> int:
+    """Blocks that take rows in turn: no more than can run at once."""
+    assert p.shape
+    most = multiprocessors(p.x.device) * resident(p.shape, p.x.dtype, p.parts.residual)
+    return min(p.shape.grid(p.rows), most)
+
+
+def finish_sums(p: Backward, groups: int) -> list[Launch]:
+    """The launch that adds up dweight and dbias of so many groups, in Temp(0)."""
+    if not p.summed:
+        return []
+    param, arguments = p.param.dtype, [Temp(0), *p.sums]
+    threads_suffice = p.columns >= LANES * BUSY * multiprocessors(p.x.device)
+    if groups <= LAST and threads_suffice:
+        return [Launch(finish_few(param, p.parts), (blocks(p.columns, FEW), 2), FEW, arguments)]
+    grid = blocks(p.columns, LANES), 2
+    return [Launch(finish(param, p.parts), grid, (LANES, LAST), arguments)]

@@ -33,16 +33,18 @@ import functools
 
 import numpy as np
 
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ...runtime.device import capability, multiprocessors
+from ...runtime.device import multiprocessors
 from ..compiler.decorators import WARP, bounded, device
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sum
 from ..lib.cluster_exchange import cluster_wait, tables
 from ..lib.codec import codec
-from ..lib.integers import blocks, power_of_two
+from ..lib.integers import blocks
 from ..lib.vector_io import fetcher, writer
 from ..lib.widths import wide
 from ..ptx.sm80 import global_address, shared_address
@@ -56,14 +58,11 @@ from ..ptx.sm90 import (
     fence_barrier_init,
 )
 from ..ptx.vector_access import store_vector
-from .backward_parts import gathered
-from .row_parts import Parts
+from .backward import finish_sums
+from .backward_parts import THREADS, VECTORS, gathered, ranks_for
+from .problem import Backward, numbered, sum_into
 
-DEVICES = ((9, 0), (10, 0))  # of those with TMA the ones that have shared memory for it
-THREADS = 512  # a block: these may have 128 registers each
-VECTORS = 4  # accesses of a row that a thread has: 32 columns of 16 bits, their sums 64 registers
 STAGES = 3
-RANKS = 2, 8  # blocks of a cluster: at least; at most, on any device
 PAIR, PART = (
     2,
     18,
@@ -73,22 +72,6 @@ PAIR, PART = (
 # .. of those of a part, so that clusters of four and eight run at once even where it has fewer
 USED = 16
 i32, f32 = types.int32, types.float32
-
-
-def ranks_for(columns: int, width: int) -> int:
-    """Blocks that share a row."""
-    return max(power_of_two(blocks(columns, THREADS * VECTORS * width)), RANKS[0])
-
-
-def fits(columns: int, width: int, x: Layout) -> bool:
-    """Whether a cluster can hold rows of x: TMA copies multiples of 16 bytes."""
-    return bool(
-        width > 1
-        and wide(x.dtype).itemsize == 4
-        and columns * x.itemsize % 16 == 0
-        and ranks_for(columns, width) <= RANKS[1]
-        and capability(x.device) in DEVICES
-    )
 
 
 def clusters_for(rows: int, columns: int, width: int, x: Layout) -> int:
@@ -299,26 +282,33 @@ def rows(dtype, param, width, ranks, parts):
     return norm_cluster_grad
 
 
-def launch(
-    x: Layout,
-    weight: Layout | None,
-    columns: int,
-    width: int,
-    parts: Parts,
-    clusters: int,
-    arrays: list,
-) -> Launch:
-    """arrays: g, x, weight, mean, rstd, dx, sums."""
-    param, ranks = (weight or x).dtype, ranks_for(columns, width)
-    _, _, words, kind = fetcher(param, width)
-    packed = arrays[2].view(((weight or x).size * words // width,), dtype=kind)
-    most = blocks(columns, ranks * 8) * 8
-    kernel = rows(x.dtype, param, width, ranks, parts._replace(residual=False))
-    return Launch(
-        kernel,
+def plan(p: Backward) -> Plan:
+    """The plan of rows in the shared memory of a cluster's blocks. `extra` is added to dx after."""
+    x, param = p.x, (p.weight or p.x).dtype
+    ranks = ranks_for(p.columns, p.width)
+    clusters = clusters_for(p.rows, p.columns, p.width, x)
+    _, _, words, kind = fetcher(param, p.width)
+    weight = numbered(p.g, x, p.weight)[2] or Input(1)
+    packed = weight.view(((p.weight or x).size * words // p.width,), dtype=kind)
+    _, mean, rstd, _ = p.inputs
+    most = blocks(p.columns, ranks * 8) * 8
+    step = Launch(
+        rows(x.dtype, param, p.width, ranks, p.parts._replace(residual=False)),
         clusters * ranks,
         THREADS,
-        [*arrays[:2], packed, *arrays[3:], x.size // columns, columns, most],
-        shared=THREADS * VECTORS * width * (STAGES * 2 * x.itemsize + param.itemsize),
+        [
+            *(Input(0).flat, Input(1).flat, packed, mean, rstd, Output(0).flat, Temp(0).flat),
+            *(p.rows, p.columns, most),
+        ],
+        shared=THREADS * VECTORS * p.width * (STAGES * 2 * x.itemsize + param.itemsize),
         cluster=ranks,
+    )
+    steps = [step]
+    if p.extra is not None:
+        steps.append(sum_into(Output(0), x, (Output(0), x), (p.addend, p.extra)))
+    return Plan(
+        p.outputs,
+        [*steps, *finish_sums(p, clusters)],
+        [x.like((2, clusters if p.summed else 1, p.columns), wide(x.dtype))],
+        several=True,
     )

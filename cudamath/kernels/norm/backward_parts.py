@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import functools
 
-from ..compiler.decorators import device
-from ..lib.row_layout import Rows
+import numpy as np
 
+from ...core.layout import Layout
+from ...runtime.device import capability
+from ..compiler.decorators import WARP, device
+from ..lib.integers import blocks, power_of_two
+from ..lib.row_layout import Rows, fitting
+from ..lib.widths import wide
+from .row_parts import fitting_rows
+
+THREADS = 512  # threads of a row, at most: these may have 128 registers each
+# threads of a row of 16-bit numbers at least, if it has an access for each; with one access each ..
+SHORT = 16
 # elements of a row a thread holds: g, x, the next of both, and the sums of dweight and dbias ..
 HELD = 16
 HELD_WARP = 24  # .. more of them where a warp then has a row of 16-bit numbers to itself
@@ -17,6 +27,13 @@ RESIDENT_WARP = 384  # .. of 168 registers
 RESIDENT_SHORT = 896  # .. 72 registers will do, ..
 RESIDENT_SHORT_ADDED = 768  # .. or 80 where a third array is under way
 KEPT = 8  # weights that a thread keeps in registers
+
+# of the devices with TMA, those whose shared memory has room for rows
+TMA_DEVICES = ((9, 0), (10, 0))
+
+# A row in the shared memory of a cluster's blocks (backward_cluster.py):
+VECTORS = 4  # accesses of a row that a thread has: 32 columns of 16 bits, their sums 64 registers
+RANKS = 2, 8  # blocks of a cluster: at least; at most, on any device
 
 
 @functools.cache
@@ -48,3 +65,41 @@ def resident(shape: Rows, dtype, residual: bool) -> int:
     else:
         most = RESIDENT_WARP if held > HELD or dtype.itemsize == 8 else RESIDENT
     return max(most // (shape.threads * shape.rows), 1)
+
+
+def spread_backward(columns: int, width: int, dtype: np.dtype, residual: bool) -> Rows | None:
+    """How a row is spread over threads; None where it is too long."""
+    alone = fitting_rows(columns, width, HELD_WARP, WARP, SHORT) if width == 8 else None
+    held = (
+        HELD // 2 if residual and dtype.itemsize > 2 else HELD
+    )  # a third array is under way, not packed
+    return alone or fitting_rows(columns, width, fitting(held, dtype), THREADS)
+
+
+def fits_tma(shape: Rows | None, columns: int, x: Layout) -> bool:
+    """Whether rows of this shape can go through a ring in shared memory: TMA copies multiples of 16
+    bytes."""
+    return bool(
+        shape
+        and shape.threads >= WARP
+        and shape.width > 1
+        and x.itemsize == 2
+        and columns % 8 == 0
+        and capability(x.device) in TMA_DEVICES
+    )
+
+
+def ranks_for(columns: int, width: int) -> int:
+    """Blocks of a cluster that share a row."""
+    return max(power_of_two(blocks(columns, THREADS * VECTORS * width)), RANKS[0])
+
+
+def fits_cluster(columns: int, width: int, x: Layout) -> bool:
+    """Whether a cluster can hold rows of x: TMA copies multiples of 16 bytes."""
+    return bool(
+        width > 1
+        and wide(x.dtype).itemsize == 4
+        and columns * x.itemsize % 16 == 0
+        and ranks_for(columns, width) <= RANKS[1]
+        and capability(x.device) in TMA_DEVICES
+    )

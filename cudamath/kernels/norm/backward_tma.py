@@ -16,17 +16,16 @@ import functools
 
 import numpy as np
 
-from ...core.dispatch.arguments import ArrayArg
+from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
-from ...runtime.device import capability
 from ..compiler.decorators import WARP, bounded, device
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sum
 from ..lib.codec import codec
-from ..lib.row_layout import Rows
 from ..lib.vector_io import fetcher, writer
+from ..lib.widths import wide
 from ..ptx.sm80 import global_address, shared_address
 from ..ptx.sm90 import (
     barrier_expect,
@@ -37,24 +36,12 @@ from ..ptx.sm90 import (
     fence_barrier_init,
 )
 from ..ptx.vector_access import load_vector
+from .backward import finish_sums, row_groups
 from .backward_parts import gathered, resident
-from .row_parts import Parts
+from .problem import Backward, numbered
 
-DEVICES = ((9, 0), (10, 0))  # of those with TMA the ones that have shared memory for it
 STAGES = 3
 i32, f32 = types.int32, types.float32
-
-
-def fits(shape: Rows | None, columns: int, x: Layout) -> bool:
-    """Whether rows of this shape can go through the ring: TMA copies multiples of 16 bytes."""
-    return bool(
-        shape
-        and shape.threads >= WARP
-        and shape.width > 1
-        and x.itemsize == 2
-        and columns % 8 == 0
-        and capability(x.device) in DEVICES
-    )
 
 
 @functools.cache
@@ -243,25 +230,30 @@ def rows(dtype, param, shape, parts, depth):
     return norm_ring_grad
 
 
-def launch(
-    x: Layout,
-    weight: Layout | None,
-    shape: Rows,
-    parts: Parts,
-    groups: int,
-    arrays: list[ArrayArg],
-    rest: list,
-) -> Launch:
-    """arrays: g, x, what is added, weight; rest: mean, rstd, dx, sums, rows, columns."""
-    param = (weight or x).dtype
+def plan(p: Backward) -> Plan:
+    """The plan of rows that TMA loads ahead of time into a ring of stages in shared memory."""
+    x, shape, param = p.x, p.shape, (p.weight or p.x).dtype
+    assert shape
+    groups = row_groups(p)
     _, _, words, kind = fetcher(param, shape.width)
-    packed = arrays[3].view(((weight or x).size * words // shape.width,), dtype=kind)
+    weight = numbered(p.g, x, p.weight)[2] or Input(1)
+    packed = weight.view(((p.weight or x).size * words // shape.width,), dtype=kind)
+    _, mean, rstd, _ = p.inputs
     row = 2 * shape.width * shape.vectors * shape.threads
-    stages = STAGES * (3 if parts.residual else 2) * row * shape.rows
-    return Launch(
-        rows(x.dtype, param, shape, parts, STAGES),
+    stages = STAGES * (3 if p.parts.residual else 2) * row * shape.rows
+    step = Launch(
+        rows(x.dtype, param, shape, p.parts, STAGES),
         groups,
         shape.block,
-        [*arrays[:2], packed, *rest[:2], arrays[2], *rest[2:]],
+        [
+            *(Input(0).flat, Input(1).flat, packed, mean, rstd, p.addend.flat),
+            *(Output(0).flat, Temp(0).flat, p.rows, p.columns),
+        ],
         shared=stages + 16 * shape.threads // WARP,
+    )
+    return Plan(
+        p.outputs,
+        [step, *finish_sums(p, groups)],
+        [x.like((2, groups if p.summed else 1, p.columns), wide(x.dtype))],
+        several=True,
     )

@@ -40,9 +40,9 @@ Measured (row versions_batch_norm):
 batch norm in training of 256 x 1,024 x 14 x 14, float32; NVIDIA H200, commit 52457ee46004,
 2026-11-23
 
-                GB/s     of a copy
-    plain       24.9          0.01
-    fast       3,663          0.87
+                         GB/s     of a copy
+    plain                24.9          0.01
+    split_channels      3,663          0.87
 
 (end of what was measured)
 """
@@ -66,7 +66,6 @@ from ..lib.vector_io import RUN, fetcher, reader, writer
 from ..lib.widths import wide
 from .batch_norm_welford import (
     ALONE,
-    FEW,
     HELD,
     LONG,
     NEIGHBOURS,
@@ -77,9 +76,9 @@ from .batch_norm_welford import (
     present,
     typical,
 )
+from .problem import BatchForward
 
 # elements, at most, for which one launch beats three (of 4,096 three took 10 us, one 16)
-FEW_OF_A_CHANNEL = 1024
 MERGERS = 64
 
 
@@ -346,19 +345,13 @@ def packed(array, x: Layout, width: int):
     return array.view((x.size * words // width,), dtype=kind)
 
 
-def moments(version: str, x: Layout, geo: Geometry, array) -> tuple[Launch, Layout]:
-    """Step (a) by name, "plain" or "fast": the launch, which fills Temp(0), and the layout of
+def split_moments(p: BatchForward) -> tuple[Launch, Layout]:
+    """Step (a) by several blocks per channel: the launch, which fills Temp(0), and the layout of
     that."""
-    T = wide(x.dtype)
-    if version == "plain":
-        view = array.view((geo.n, geo.channels, geo.run))
-        return (
-            Launch(plain_moments(x.dtype), blocks(geo.channels, 128), 128, [view, Temp(0)]),
-            x.like((4, 1, geo.channels), T),
-        )
+    x, geo = p.x, p.geometry
     splits = geo.parts()
-    parts = x.like((4, splits, geo.channels), T)
-    flat = array.view((x.size,))
+    parts = x.like((4, splits, geo.channels), wide(x.dtype))
+    flat = Input(0).view((x.size,))
     if geo.segments:
         from . import batch_norm_nchw as segments
 
@@ -366,7 +359,10 @@ def moments(version: str, x: Layout, geo: Geometry, array) -> tuple[Launch, Layo
             segments.moments(x.dtype, *geo.block, geo.width),
             (geo.channels, splits),
             geo.block,
-            [packed(array, x, geo.width), flat, Temp(0), geo.n * geo.chunks, geo.chunks, *geo[1:3]],
+            [
+                *(packed(Input(0), x, geo.width), flat, Temp(0)),
+                *(geo.n * geo.chunks, geo.chunks, geo.channels, geo.run),
+            ],
         ), parts
     return Launch(
         columns_moments(x.dtype, *geo.block, geo.width),
@@ -416,91 +412,36 @@ def merging(alone, many, param, parts: Layout, arguments: list) -> Launch:
     return Launch(many(param), blocks(channels, NEIGHBOURS), (NEIGHBOURS, MERGERS), arguments)
 
 
-def train(
-    version: str,
-    x: Layout,
-    weight: Layout,
-    residual: Layout | None,
-    momentum: float,
-    eps: float,
-    relu: bool,
-) -> Plan:
-    """The plan of one version by name, of step (a), or "few" of all three in one kernel
-    (batch_norm_one_block.py); inputs x, weight, bias, running mean, running variance, residual."""
-    T = wide(x.dtype)
-    stat = weight.like(dtype=T)
-    outputs = [
-        Layout.of(x.shape, x.strides, x.dtype, x.device),
-        stat,
-        stat,
-        weight.like(),
-        weight.like(),
-    ]
-    if x.size == 0:
-        return Plan(outputs, [])
-    if version == "few":
-        from .batch_norm_one_block import train as in_one
+def plan_plain(p: BatchForward) -> Plan:
+    """The plan of a thread per channel for step (a)."""
+    geo = p.geometry
+    view = Input(0).view((geo.n, geo.channels, geo.run))
+    first = Launch(plain_moments(p.x.dtype), blocks(geo.channels, 128), 128, [view, Temp(0)])
+    return three_steps(p, first, p.x.like((4, 1, geo.channels), wide(p.x.dtype)))
 
-        return in_one(x, weight, residual, outputs, momentum, eps, relu)
-    geo = geometry(x, *present(residual))
-    first, parts = moments(version, x, geo, Input(0))
-    more = Input(0) if residual is None else Input(5)
-    return Plan(
-        outputs,
-        [
-            first,
-            merging(
-                finish,
-                finish_many,
-                weight.dtype,
-                parts,
-                [
-                    Temp(0),
-                    Input(3),
-                    Input(4),
-                    Output(1),
-                    Output(2),
-                    Output(3),
-                    Output(4),
-                    T.type(momentum),
-                    T.type(eps),
-                ],
-            ),
-            apply(
-                x,
-                weight.dtype,
-                T,
-                False,
-                residual is not None,
-                relu,
-                geo,
-                [Input(0), more, Output(1), Output(2), Input(1), Input(2), Output(0)],
-                eps,
-            ),
-        ],
-        [parts],
+
+def plan_split_channels(p: BatchForward) -> Plan:
+    """The plan of several blocks per channel for step (a)."""
+    return three_steps(p, *split_moments(p))
+
+
+def three_steps(p: BatchForward, first: Launch, parts: Layout) -> Plan:
+    """The plan of step (a), which leaves `parts` in Temp(0), and of the steps behind it."""
+    param, T = p.weight.dtype, wide(p.x.dtype)
+    more = Input(5) if p.add else Input(0)
+    second = merging(
+        finish,
+        finish_many,
+        param,
+        parts,
+        [Temp(0), Input(3), Input(4), *map(Output, range(1, 5)), T.type(p.momentum), T.type(p.eps)],
     )
+    arrays = [Input(0), more, Output(1), Output(2), Input(1), Input(2), Output(0)]
+    third = apply(p.x, param, T, False, p.add, p.relu, p.geometry, arrays, p.eps)
+    return Plan(p.outputs, [first, second, third], [parts])
 
 
-def batch_norm_train(
-    x: Layout,
-    weight: Layout,
-    bias: Layout,
-    running_mean: Layout,
-    running_var: Layout,
-    residual: Layout | None = None,
-    *,
-    momentum: float,
-    eps: float,
-    relu: bool,
-) -> Plan:
-    """x, residual: (N, C, ...), others (C,) -> y like x, mean, rstd, new running mean, new running
-    variance (C,)."""
-    small = 0 < x.size <= FEW and x.size // x.shape[1] <= FEW_OF_A_CHANNEL
-    return train("few" if small else "fast", x, weight, residual, momentum, eps, relu)
-
-
-def batch_norm_inference(
+def inference(
     x: Layout,
     running_mean: Layout,
     running_var: Layout,

@@ -27,19 +27,18 @@ batch_norm_nchw.py and `columns_sums` as their counterparts forward.
 Measured (row versions_batch_norm_grad):
 gradient of batch norm, 256 x 1,024 x 14 x 14, float32; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
-                GB/s     of a copy
-    plain       67.7          0.02
-    fast       4,075          0.96
+                         GB/s     of a copy
+    plain                67.7          0.02
+    split_channels      4,075          0.96
 
 (end of what was measured)
 """
 
 import functools
 
-from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
 from ..compiler.decorators import bounded, device
 from ..compiler.lazy_numba import cuda
 from ..lib.codec import codec
@@ -48,7 +47,8 @@ from ..lib.vector_io import RUN, reader, writer
 from ..lib.widths import wide
 from . import batch_norm_nchw as segments
 from .batch_norm import MERGERS, merging, packed
-from .batch_norm_welford import HELD, NEIGHBOURS, geometry, present
+from .batch_norm_welford import HELD, NEIGHBOURS
+from .problem import BatchBackward
 
 
 @functools.cache
@@ -309,94 +309,75 @@ def slope_columns(dtype, param, relu, threads, rows, width):
 # Planners.
 
 
-def gradient(
-    version: str,
-    g: Layout,
-    x: Layout,
-    weight: Layout,
-    y: Layout | None,
-    relu: bool,
-    more: Layout | None = None,
-) -> Plan:
-    """The plan of one version of step (a) by name, "plain" or "fast"; inputs g, x, weight, bias,
-    mean, rstd and, where a residual was added before the relu, y; then the residual's gradient is a
-    fourth result, and g may come as a sum of two, the second the last input."""
-    T = wide(x.dtype)
-    kept, two = y is not None, more is not None
-    like = Layout.of(x.shape, x.strides, x.dtype, x.device)
-    outputs = [like, weight.like(), weight.like(), *[like] * kept]
-    geo = geometry(x, g, *present(y, more))
-    size, channels, constants = (x.size,), geo.channels, [Input(i) for i in (2, 3, 4, 5)]
-    arrays = [Input(0), Input(7) if two else Input(0), Input(1), Input(6) if kept else Input(0)]
-    masked = Output(3) if kept else Input(0)
-    flags = (x.dtype, weight.dtype, relu and not kept)
-    if version == "plain" or x.size == 0:  # without elements, `plain_sums` and step (b) write zeros
-        splits = 1
-        *views, target = [array.view((geo.n, channels, geo.run)) for array in (*arrays, masked)]
-        first = Launch(
-            plain_sums(*flags, kept, two),
-            blocks(channels, 128),
-            128,
-            [*views, *constants, target, Temp(0)],
-        )
+def plan_plain(p: BatchBackward) -> Plan:
+    """The plan of a thread per channel for step (a): without elements it and step (b) write
+    zeros."""
+    geo = p.geometry
+    shape = geo.n, geo.channels, geo.run
+    *views, target = [array.view(shape) for array in (*arrays_of(p), masked_of(p))]
+    kernel = plain_sums(*flags_of(p), p.y is not None, p.more is not None)
+    first = Launch(kernel, blocks(geo.channels, 128), 128, [*views, *CONSTANTS, target, Temp(0)])
+    return three_steps(p, first, 1)
+
+
+def plan_split_channels(p: BatchBackward) -> Plan:
+    """The plan of several blocks per channel for step (a)."""
+    geo, splits, size = p.geometry, p.geometry.parts(), (p.x.size,)
+    if geo.segments:
+        kernel, grid = segments.sums, (geo.channels, splits)
+        walk = [geo.n * geo.chunks, geo.chunks, geo.channels, geo.run]
+        views = [packed(array, p.x, geo.width) for array in arrays_of(p)]
     else:
-        splits = geo.parts()
-        if geo.segments:
-            kernel, grid, walk = (
-                segments.sums,
-                (channels, splits),
-                [geo.n * geo.chunks, geo.chunks, channels, geo.run],
-            )
-            views = [packed(array, x, geo.width) for array in arrays]
-        else:
-            kernel, grid, walk = columns_sums, (geo.side, splits), [geo.n, channels]
-            views = [array.view(size) for array in arrays]
-        first = Launch(
-            kernel(*flags, kept, two, *geo.block, geo.width),
-            grid,
-            geo.block,
-            [*views, *constants, masked.view(size), Temp(0), *walk],
-        )
+        kernel, grid, walk = columns_sums, (geo.side, splits), [geo.n, geo.channels]
+        views = [array.view(size) for array in arrays_of(p)]
+    first = Launch(
+        kernel(*flags_of(p), p.y is not None, p.more is not None, *geo.block, geo.width),
+        grid,
+        geo.block,
+        [*views, *CONSTANTS, masked_of(p).view(size), Temp(0), *walk],
+    )
+    return three_steps(p, first, splits)
+
+
+CONSTANTS = [Input(i) for i in (2, 3, 4, 5)]  # weight, bias, mean, rstd
+
+
+def arrays_of(p: BatchBackward) -> list[ArrayArg]:
+    """g, more, x, y; g in the place of one that is missing."""
+    more = Input(7) if p.more is not None else Input(0)
+    return [Input(0), more, Input(1), Input(6) if p.y is not None else Input(0)]
+
+
+def masked_of(p: BatchBackward) -> ArrayArg:
+    """The gradient of the residual, which is g where y is positive; without a residual g."""
+    return Output(3) if p.y is not None else Input(0)
+
+
+def flags_of(p: BatchBackward) -> tuple:
+    """The dtypes, and whether z is computed from x."""
+    return p.x.dtype, p.weight.dtype, p.relu and p.y is None
+
+
+def three_steps(p: BatchBackward, first: Launch, splits: int) -> Plan:
+    """The plan of step (a), which leaves parts in Temp(0), and of the steps behind it."""
+    x, geo, size = p.x, p.geometry, (p.x.size,)
+    T, channels = wide(x.dtype), geo.channels
     parts = x.like((3, splits, channels), T)
     second = merging(
         finish_grad,
         finish_grad_many,
-        weight.dtype,
+        p.weight.dtype,
         parts,
         [Temp(0), Input(5), Output(1), Output(2), Temp(1), max(geo.n * geo.run, 1)],
     )
     if geo.segments:
-        slope, sizes = (
-            segments.slope(*flags, *geo.block, geo.width, geo.turned),
-            [geo.n * channels, channels, geo.run],
-        )
-        views = [packed(array, x, geo.width) for array in (masked, Input(1))]
+        slope = segments.slope(*flags_of(p), *geo.block, geo.width, geo.turned)
+        sizes = [geo.n * channels, channels, geo.run]
+        views = [packed(array, x, geo.width) for array in (masked_of(p), Input(1))]
     else:
-        slope, sizes = slope_columns(*flags, *geo.block, geo.width), [geo.n, channels]
-        views = [array.view(size) for array in (masked, Input(1))]
-    third = Launch(
-        slope, geo.whole(), geo.block, [*views, *constants, Temp(1), Output(0).view(size), *sizes]
-    )
-    return Plan(outputs, [first, second, third], [parts, x.like((2, channels), T)])
-
-
-def batch_norm_grad(
-    g: Layout, x: Layout, weight: Layout, bias: Layout, mean: Layout, rstd: Layout, *, relu: bool
-) -> Plan:
-    """g, x: (N, C, ...); weight, bias, mean, rstd: (C,) -> dx, dweight, dbias."""
-    return gradient("fast", g, x, weight, None, relu)
-
-
-def batch_norm_residual_grad(
-    g: Layout,
-    x: Layout,
-    weight: Layout,
-    bias: Layout,
-    mean: Layout,
-    rstd: Layout,
-    y: Layout,
-    more: Layout | None = None,
-) -> Plan:
-    """As `batch_norm_grad`, after a residual and relu gave y: (N, C, ...) -> dx, dweight, dbias,
-    dresidual. The gradient is g + more."""
-    return gradient("fast", g, x, weight, y, True, more)
+        slope = slope_columns(*flags_of(p), *geo.block, geo.width)
+        sizes = [geo.n, channels]
+        views = [array.view(size) for array in (masked_of(p), Input(1))]
+    arguments = [*views, *CONSTANTS, Temp(1), Output(0).view(size), *sizes]
+    third = Launch(slope, geo.whole(), geo.block, arguments)
+    return Plan(p.outputs, [first, second, third], [parts, x.like((2, channels), T)])

@@ -17,12 +17,12 @@ import numpy as np
 from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
 from ..compiler.decorators import bounded, device
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.widths import wide
-from .batch_norm_welford import geometry, moved, present, typical
+from .batch_norm_welford import moved, typical
+from .problem import BatchForward
 
 THREADS = 32 if SIMULATOR else 256  # (there a thread is one of Python's)
 
@@ -115,32 +115,19 @@ def batch_few(dtype: np.dtype, param: np.dtype, add: bool, relu: bool) -> Any:
     return batch_few
 
 
-def train(
-    x: Layout,
-    weight: Layout,
-    residual: Layout | None,
-    outputs: list[Layout],
-    momentum: float,
-    eps: float,
-    relu: bool,
-) -> Plan:
-    """As `batch_norm.train`, with the same outputs."""
-    geo = geometry(x, *present(residual))
-    T = wide(x.dtype)
+def plan(p: BatchForward) -> Plan:
+    """The plan of a block per channel, which does all steps."""
+    geo, T = p.geometry, wide(p.x.dtype)
     shape = geo.n, geo.channels, geo.run
-    more = Input(0) if residual is None else Input(5)
+    more = Input(5) if p.add else Input(0)
     arguments = [
         Input(0).view(shape),
         more.view(shape),
         *[Input(i) for i in range(1, 5)],
         Output(0).view(shape),
         *[Output(i) for i in range(1, 5)],
-        T.type(momentum),
-        T.type(eps),
+        T.type(p.momentum),
+        T.type(p.eps),
     ]
-    kernel = batch_few(x.dtype, weight.dtype, residual is not None, relu)
-    return Plan(
-        outputs,
-        [Launch(kernel, geo.channels, THREADS, arguments)],
-        why="few numbers: a block for each channel does it all",
-    )
+    kernel = batch_few(p.x.dtype, p.weight.dtype, p.add, p.relu)
+    return Plan(p.outputs, [Launch(kernel, geo.channels, THREADS, arguments)])

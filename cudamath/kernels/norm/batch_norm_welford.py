@@ -19,8 +19,6 @@ BLOCKS = 1024  # enough to fill a GPU several times
 SPLITS = 512  # parts of a channel, at most
 LONG = 16  # rounds of loads that a thread adds up before it merges them with what it has
 
-# elements, at most, for which one launch beats three (of 4,096 three took 10 us, one 16)
-FEW = 1 << 16
 ALONE = 8  # parts that one thread may merge; for more, MERGERS threads do,
 MOST_CHUNKS = 65_535  # of a grid's second dimension
 NEIGHBOURS = (

@@ -34,8 +34,9 @@ is exact.
 
 import functools
 
+from ...core.dispatch.arguments import Output
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
 from ...runtime.device import capability
 from ..compiler.decorators import bounded, device
 from ..compiler.lazy_numba import cuda, types
@@ -43,9 +44,8 @@ from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sum, group_total, inverse_root
 from ..lib.cluster_exchange import table
 from ..lib.codec import codec
-from ..lib.integers import blocks, power_of_two
+from ..lib.integers import blocks
 from ..lib.vector_io import fetcher, reader, writer
-from ..lib.widths import wide
 from ..ptx.sm80 import global_address, shared_address
 from ..ptx.sm90 import (
     barrier_expect,
@@ -56,35 +56,12 @@ from ..ptx.sm90 import (
     fence_async_shared,
     fence_barrier_init,
 )
-from .row_parts import HELD, LONG, Channels, Parts
+from .problem import Forward
+from .row_parts import CLUSTER_THREADS, SHIFT, cluster_held, spread_cluster
 
-THREADS = 256  # a block, where at most eight of them hold a row
-MOST = 8  # blocks of a cluster, on any device
 ACCESS = 16  # bytes of a thread's widest
 NEAR = 32 << 10  # bytes of weights and biases in a block's shared memory
-SHIFT = 42  # bits of a fraction
 i32, i64 = types.int32, types.int64
-
-
-def held(dtype) -> int:
-    """Elements that a thread holds."""
-    return 2 * HELD if dtype.itemsize == 2 else HELD
-
-
-def spread(columns: int, clusters: bool, dtype) -> tuple[int, int]:
-    """(blocks that share a row, threads of such a block)."""
-    most = held(dtype)
-    ranks = min(power_of_two(blocks(columns, THREADS * most)), MOST) if clusters else 1
-    return ranks, max(power_of_two(blocks(columns, ranks * most)), 64)
-
-
-def fits(columns: int, width: int, x: Layout, channels: Channels | None) -> bool:
-    """Whether this version can take rows of x."""
-    ranks, threads = spread(columns, capability(x.device) >= (9, 0), x.dtype)
-    exact = channels is None or (
-        columns * channels.run < 1 << SHIFT and channels.share < 1 << 62 - SHIFT
-    )
-    return width > 1 and wide(x.dtype).itemsize == 4 and threads <= LONG and exact
 
 
 @functools.cache
@@ -112,11 +89,11 @@ def accesses_near(dtype, param, width, threads, ranks, parts) -> int:
     good = (
         both
         and ranks > 1
-        and threads <= THREADS
+        and threads <= CLUSTER_THREADS
         and not parts.channels
         and param.itemsize * width == ACCESS
     )
-    return min(held(dtype) // width, NEAR // (ACCESS * threads)) // both if good else 0
+    return min(cluster_held(dtype) // width, NEAR // (ACCESS * threads)) // both if good else 0
 
 
 @functools.cache
@@ -135,7 +112,7 @@ def rows(dtype, param, width, threads, ranks, parts):
         parameter(param, width, parts.channels),
     )
     fetch_param, widen_param, param_words, param_kind = fetcher(param, width)
-    raw_param, vectors = numba_type(param_kind), held(dtype) // width
+    raw_param, vectors = numba_type(param_kind), cluster_held(dtype) // width
     near = accesses_near(dtype, param, width, threads, ranks, parts)
     room, behind, param_bytes = (
         near * threads * param_words,
@@ -331,32 +308,27 @@ def rows(dtype, param, width, threads, ranks, parts):
     return norm_shared
 
 
-def launch(
-    x: Layout,
-    param,
-    width: int,
-    columns: int,
-    parts: Parts,
-    channels: Channels | None,
-    arguments: list,
-    eps,
-) -> Launch:
-    """arguments: x, weight, bias, y, mean, rstd."""
-    ranks, threads = spread(columns, capability(x.device) >= (9, 0), x.dtype)
-    most = blocks(columns, ranks * width) * width
-    groups, share, run = channels or (1, 1, 1)
-    _, _, words, kind = fetcher(x.dtype, width)
-    packed = arguments[0].view((x.size * words // width,), dtype=kind)
-    if accesses_near(x.dtype, param, width, threads, ranks, parts):
-        _, _, words, kind = fetcher(param, width)
-        for i, given in ((1, parts.weight), (2, parts.bias)):
-            if given:
-                arguments[i] = arguments[i].view((columns * words // width,), dtype=kind)
-    kernel = rows(x.dtype, param, width, threads, ranks, parts._replace(residual=False))
-    return Launch(
+def plan(p: Forward) -> Plan:
+    """The plan of rows in the registers of a cluster's blocks. A residual is added before."""
+    x, parts = p.x, p.parts
+    ranks, threads = spread_cluster(p.columns, capability(x.device) >= (9, 0), x.dtype)
+    most = blocks(p.columns, ranks * p.width) * p.width
+    *channels, run, eps = p.numbers
+    _, _, words, kind = fetcher(x.dtype, p.width)
+    rows_ = p.sum.view((x.size * words // p.width,), dtype=kind)
+    _, *params, _ = p.inputs
+    if accesses_near(x.dtype, p.param, p.width, threads, ranks, parts):
+        _, _, words, kind = fetcher(p.param, p.width)
+        for i, there in enumerate((parts.weight, parts.bias)):
+            if there:
+                params[i] = params[i].view((p.columns * words // p.width,), dtype=kind)
+    kernel = rows(x.dtype, p.param, p.width, threads, ranks, parts._replace(residual=False))
+    numbers = [p.columns, most, *channels, (1 << SHIFT) // run + 1, eps]
+    step = Launch(
         kernel,
-        x.size // columns * ranks,
+        p.rows * ranks,
         threads,
-        [packed, *arguments[1:], columns, most, groups, share, (1 << SHIFT) // run + 1, eps],
+        [rows_, *params, Output(0).flat, *p.mean_rstd, *numbers],
         cluster=ranks,
     )
+    return Plan(p.outputs, [*p.addition, step])

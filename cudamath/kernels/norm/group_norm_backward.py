@@ -33,16 +33,15 @@ Measured (row versions_norm_group_grad):
 gradient of group norm, 32 groups, 64 x 256 x 64 x 64, float32; NVIDIA H200, commit 52457ee46004,
 2026-11-23
 
-                 GB/s     of a copy
-    plain        59.6          0.01
-    long        2,429          0.57
-    shared      4,074          0.96
+                      GB/s     of a copy
+    plain             59.6          0.01
+    long_groups      2,429          0.57
+    cluster          4,074          0.96
 
 (end of what was measured)
 """
 
 import functools
-import math
 
 from ...core.dispatch.arguments import Output, Temp
 from ...core.dispatch.plan import Plan
@@ -56,9 +55,9 @@ from ..lib.integers import blocks
 from ..lib.vector_io import RUN, reader, writer
 from ..lib.widths import wide
 from .backward import LANES, LAST, finish
-from .forward import numbered, width_of
-from .group_norm_parts import PIECE, THREADS, spread
-from .row_parts import LONG, Channels, Parts
+from .group_norm_parts import PIECE, THREADS
+from .problem import GroupBackward
+from .row_parts import Parts
 
 
 @functools.cache
@@ -211,116 +210,54 @@ def long(dtype, param, width, weighted):
     return group_long_grad
 
 
-def gradient(
-    version: str,
-    g: Layout,
-    x: Layout,
-    weight: Layout | None,
-    mean: Layout,
-    rstd: Layout,
-    groups: int,
-    biased: bool,
-) -> Plan:
-    """The plan of one version by name, "plain", "shared" or "long" -> dx, and dweight, dbias if
-    there."""
-    samples, count, run = x.shape[0], x.shape[1], math.prod(x.shape[2:])
-    channels = Channels(groups, count // groups, run)
-    T, weighted = wide(x.dtype), weight is not None
-    given = weight if weight is not None else x.like((count,), T)
-    outputs = [x.like(), *[given.like()] * (weighted + biased)]
-    slope, data, w, m, s = numbered(g, x, weight, mean, rstd)
-    m, s = m.flat, s.flat
-    w = s if w is None else w.flat
-    seen, rows = [slope.flat, data.flat], samples * groups
-    width = width_of(channels.share * run, channels, g, x)
-    temps, pieces = [], 1
-    if x.size == 0:
-        steps = []
-    elif version == "plain":
-        steps = [
-            Launch(
-                plain_sums(x.dtype),
-                blocks(samples * count, 128),
-                128,
-                [*seen, m, s, Temp(0), channels.share, run],
-            ),
-            Launch(
-                plain(x.dtype, given.dtype, weighted),
-                blocks(rows, 128),
-                128,
-                [*seen, w, m, s, Temp(0), Output(0).flat, channels.share, run],
-            ),
-        ]
-    elif version == "shared":
-        if not fits(x, width, channels):
-            raise ValueError(
-                f"norm: version 'shared' cannot hold groups of {channels.share} x {run} elements "
-                f"of {x.dtype}"
-            )
-        from . import group_norm_backward_cluster
-
-        step, pieces = group_norm_backward_cluster.launch(
-            x,
-            given.dtype,
-            width,
-            channels,
-            weighted,
-            [slope, data, w, m, s, Output(0).flat, Temp(0).flat],
-        )
-        steps = [step]
-    else:
-        pieces = blocks(run, PIECE)
-        grid, sizes = samples * count * pieces, [channels.share, run, pieces]
-        temps = [x.like((2, rows), T)]
-        steps = [
-            Launch(piece_sums(x.dtype, width), grid, THREADS, [*seen, m, s, Temp(0), *sizes]),
-            Launch(
-                means(given.dtype, codec(x.dtype)[2], weighted),
-                rows,
-                THREADS,
-                [w, Temp(0), Temp(1), *sizes],
-            ),
-            Launch(
-                long(x.dtype, given.dtype, width, weighted),
-                grid,
-                THREADS,
-                [*seen, w, m, s, Temp(1), Output(0).flat, count, *sizes],
-            ),
-        ]
-    if len(outputs) > 1:  # without samples, zeros
-        dweight, dbias = (
-            Output(1).flat if weighted else s,
-            Output(len(outputs) - 1).flat if biased else s,
-        )
-        kernel = finish(given.dtype, Parts(weight=weighted, bias=biased))
-        steps.append(
-            Launch(kernel, (blocks(count, LANES), 2), (LANES, LAST), [Temp(0), dweight, dbias])
-        )
-    return Plan(outputs, steps, [x.like((2, samples * pieces, count), T), *temps], several=True)
+# Planners.
 
 
-def fits(x: Layout, width: int, channels: Channels) -> bool:
-    """Whether `shared` can take groups of x."""
-    return spread(x, width, channels)[1] <= LONG
+def plan_plain(p: GroupBackward) -> Plan:
+    """The plan of a thread per channel of a sample for its sums, and one per group for dx."""
+    g, x, w, m, s = p.inputs
+    share, run, dtype = p.channels.share, p.channels.run, p.x.dtype
+    sums = [g.flat, x.flat, m, s, Temp(0), share, run]
+    slopes = [g.flat, x.flat, w, m, s, Temp(0), Output(0).flat, share, run]
+    kernel = plain(dtype, p.param.dtype, p.weighted)
+    steps = [
+        Launch(plain_sums(dtype), blocks(p.x.shape[0] * p.count, 128), 128, sums),
+        Launch(kernel, blocks(p.rows, 128), 128, slopes),
+    ]
+    return finished(p, steps, 1)
 
 
-def best(x: Layout, width: int, channels: Channels) -> str:
-    """The fastest version."""
-    return "shared" if fits(x, width, channels) else "long"
+def plan_empty(p: GroupBackward) -> Plan:
+    """The plan without samples: dweight and dbias are zeros."""
+    return finished(p, [], 1)
 
 
-def group_norm_grad(
-    g: Layout,
-    x: Layout,
-    weight: Layout | None,
-    mean: Layout,
-    rstd: Layout,
-    *,
-    groups: int,
-    biased: bool,
-) -> Plan:
-    """g, x: (N, C, ...), C order; weight: (C,) or None; mean, rstd: (N * groups,) -> dx, dweight,
-    dbias."""
-    channels = Channels(groups, x.shape[1] // groups, math.prod(x.shape[2:]))
-    version = best(x, width_of(channels.share * channels.run, channels, g, x), channels)
-    return gradient(version, g, x, weight, mean, rstd, groups, biased)
+def plan_long_groups(p: GroupBackward) -> Plan:
+    """The plan of groups of any length: sums of pieces of channels, means of groups, dx."""
+    g, x, w, m, s = p.inputs
+    _, share, run = p.channels
+    dtype, T = p.x.dtype, codec(p.x.dtype)[2]
+    pieces = blocks(run, PIECE)
+    grid, sizes = p.x.shape[0] * p.count * pieces, [share, run, pieces]
+    sums = [g.flat, x.flat, m, s, Temp(0), *sizes]
+    slopes = [g.flat, x.flat, w, m, s, Temp(1), Output(0).flat, p.count, *sizes]
+    steps = [
+        Launch(piece_sums(dtype, p.width), grid, THREADS, sums),
+        Launch(means(p.param.dtype, T, p.weighted), p.rows, THREADS, [w, Temp(0), Temp(1), *sizes]),
+        Launch(long(dtype, p.param.dtype, p.width, p.weighted), grid, THREADS, slopes),
+    ]
+    return finished(p, steps, pieces, p.x.like((2, p.rows), wide(dtype)))
+
+
+def finished(p: GroupBackward, steps: list[Launch], pieces: int, *temps: Layout) -> Plan:
+    """The plan of steps that leave sums of so many pieces of each channel in Temp(0), and of what
+    adds these up."""
+    rstd = p.inputs[4]
+    if len(p.outputs) > 1:
+        dweight = Output(1).flat if p.weighted else rstd
+        dbias = Output(len(p.outputs) - 1).flat if p.biased else rstd
+        kernel = finish(p.param.dtype, Parts(weight=p.weighted, bias=p.biased))
+        grid = blocks(p.count, LANES), 2
+        steps = [*steps, Launch(kernel, grid, (LANES, LAST), [Temp(0), dweight, dbias])]
+    sums = p.x.like((2, p.x.shape[0] * pieces, p.count), wide(p.x.dtype))
+    return Plan(p.outputs, steps, [sums, *temps], several=True)

@@ -18,8 +18,9 @@ two to a register.
 
 import functools
 
+from ...core.dispatch.arguments import Output, Temp
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
 from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
@@ -28,8 +29,9 @@ from ..lib.cluster_exchange import table
 from ..lib.codec import codec
 from ..lib.vector_io import fetcher, writer
 from ..ptx.sm90 import cluster_rank
+from .group_norm_backward import finished
 from .group_norm_parts import pieces_of, spread
-from .row_parts import Channels
+from .problem import GroupBackward
 
 i32, i64 = types.int32, types.int64
 
@@ -121,21 +123,21 @@ def rows(dtype, param, width, lanes, vectors, threads, ranks, weighted):
     return norm_group_shared
 
 
-def launch(
-    x: Layout, param, width: int, channels: Channels, weighted: bool, arguments: list
-) -> tuple[Launch, int]:
-    """(the launch, pieces of a channel); arguments: g, x, weight, mean, rstd, dx, sums."""
-    groups, share, run = channels
-    pieces, part, lanes, vectors = pieces_of(x.dtype, width, run)
-    ranks, threads, most = spread(x, width, channels)
-    _, _, words, kind = fetcher(x.dtype, width)
-    packed = [a.view((x.size * words // width,), dtype=kind) for a in arguments[:2]]
-    kernel = rows(x.dtype, param, width, lanes, vectors, threads, ranks, weighted)
-    numbers = [groups, share, pieces, most, run // width, part, share * run]
-    return Launch(
+def plan(p: GroupBackward) -> Plan:
+    """The plan of groups in the registers of a block, or of a cluster of blocks."""
+    x, (groups, share, run) = p.x, p.channels
+    g, data, w, m, s = p.inputs
+    pieces, part, lanes, vectors = pieces_of(x.dtype, p.width, run)
+    ranks, threads, most = spread(x, p.width, p.channels)
+    _, _, words, kind = fetcher(x.dtype, p.width)
+    packed = [a.view((x.size * words // p.width,), dtype=kind) for a in (g, data)]
+    kernel = rows(x.dtype, p.param.dtype, p.width, lanes, vectors, threads, ranks, p.weighted)
+    numbers = [groups, share, pieces, most, run // p.width, part, p.columns]
+    step = Launch(
         kernel,
-        x.size // (share * run) * ranks,
+        p.rows * ranks,
         threads,
-        [*packed, *arguments[2:], *numbers],
+        [*packed, w, m, s, Output(0).flat, Temp(0).flat, *numbers],
         cluster=ranks,
-    ), pieces
+    )
+    return finished(p, [step], pieces)

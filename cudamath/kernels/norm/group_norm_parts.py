@@ -7,7 +7,7 @@ from ...runtime.device import capability
 from ..compiler.decorators import WARP
 from ..lib.integers import blocks, power_of_two
 from ..lib.widths import wide
-from .row_parts import Channels
+from .row_parts import LONG, Channels
 
 THREADS = 256  # of a block of `long`
 PIECE = 16_384  # elements of a channel that a block adds up
@@ -40,3 +40,8 @@ def spread(x: Layout, width: int, channels: Channels) -> tuple[int, int, int]:
     ranks = min(power_of_two(blocks(units * lanes, BLOCK)), MOST) if clusters else 1
     most = blocks(units, ranks)
     return ranks, max(power_of_two(most * lanes), WARP), most
+
+
+def fits_block(x: Layout, width: int, channels: Channels) -> bool:
+    """Whether the registers of a block, or of a cluster's blocks, hold groups of x."""
+    return spread(x, width, channels)[1] <= LONG

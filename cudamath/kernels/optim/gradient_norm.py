@@ -58,6 +58,7 @@ from ..lib.block_reduce import group_sum
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import RUN, reader, writer
+from .problem import Clip, Factor
 from .steps import CHUNK, THREADS, chunks
 
 if not SIMULATOR:
@@ -331,26 +332,13 @@ def norm_launch(total, version, norm, factor):
     return Launch(kernel, 1, threads, [Temp(0), norm, factor, Scalar(0, total)])
 
 
-def total_of(layouts):
-    """The dtype of the norm: float64 if any gradient is."""
-    return np.dtype(
-        np.float64 if any(layout.dtype == np.float64 for layout in layouts) else np.float32
-    )
-
-
-def factor(*layouts, scaling=False, strict=False, version="many"):
-    """Planner: gradients (contiguous) -> norm and factor, both (). Scalar 0: the largest norm.
-
-    scaling: scale, good and skipped come after them, and are changed in place; scalars 1 to 3:
-    growth, backoff, interval. strict: a norm that is not finite raises the error flag.
-    """
-    grads = layouts[: len(layouts) - 3 * scaling]
-    total = total_of(grads)
-    sums, count = sums_of_squares(grads, total, version)
-    norm, result = grads[0].like((), total), grads[0].like((), total)
+def plan_factor(p: Factor, version: str = "many") -> Plan:
+    """The plan of norm and factor."""
+    like, total, count = p.gradients[0].like, p.total, len(p.gradients)
+    sums, partial = sums_of_squares(p.gradients, total, version)
     steps = [*sums, norm_launch(total, version, Output(0), Output(1))]
-    if scaling:
-        state = [Input(len(grads) + k) for k in range(3)]
+    if p.scaling:
+        state = [Input(count + k) for k in range(3)]
         numbers = [
             Scalar(0, total),
             Scalar(1, np.float32),
@@ -358,55 +346,48 @@ def factor(*layouts, scaling=False, strict=False, version="many"):
             Scalar(3, np.int64),
         ]
         steps.append(Launch(settle(total), 1, 1, [Output(0), Output(1), *state, *numbers]))
-    if strict:
+    if p.strict:
         steps.append(Launch(insist, 1, 1, [Output(0), Flag(), Ticket()]))
-    return Plan([norm, result], steps, [grads[0].like((count,), total)])
+    return Plan([like((), total), like((), total)], steps, [like((partial,), total)])
 
 
-def clip(*layouts, version="many"):
-    """Planner: gradients (contiguous) -> the norm (), and one array (length,) for each dtype, see
-    `places`. Scalar: the largest norm."""
-    total = total_of(layouts)
-    norm, factor = layouts[0].like((), total), layouts[0].like((1,), total)
-    groups = places(layouts)
-    results = [layouts[0].like((end,), dtype) for dtype, _, _, end in groups]
-    sums, count = sums_of_squares(layouts, total, version)
-    scales = []
-    for g, (dtype, members, begins, _) in enumerate(groups):
-        if version == "one":
-            for i, begin in zip(members, begins, strict=True):
-                size = layouts[i].size
-                part = Output(1 + g).view((size,), dtype=dtype, offset=begin * dtype.itemsize)
-                scales.append(
-                    Launch(
-                        scaled_one(dtype, total),
-                        blocks(size, THREADS),
-                        THREADS,
-                        [Input(i).flat, part, Temp(1)],
-                    )
-                )
-            continue
+def plan_factor_one(p: Factor) -> Plan:
+    """The same by a launch per gradient."""
+    return plan_factor(p, "one")
+
+
+def plan_clip(p: Clip) -> Plan:
+    """The plan of the norm and scaled gradients, by a launch for all of a dtype and alignment."""
+    layouts, total, scales = p.gradients, p.total, []
+    for g, (dtype, members, begins, _) in enumerate(places(layouts)):
         for wide, chosen in by_alignment(layouts, members):
             table = chunks([layouts[members[k]].size for k in chosen])
             begin = np.array([begins[k] for k in chosen], np.int64)[table[:, 0]]
             addresses, x0 = Addresses(*[members[k] for k in chosen]), Input(members[chosen[0]]).flat
             width = 16 // compute_dtype(dtype).itemsize if wide else 1
-            scales.append(
-                Launch(
-                    scaled(dtype, total, width),
-                    len(table),
-                    THREADS,
-                    [
-                        addresses,
-                        Constant(np.column_stack([table, begin])),
-                        x0,
-                        Output(1 + g).flat,
-                        Temp(1),
-                    ],
-                )
-            )
-    return Plan(
-        [norm, *results],
-        [*sums, norm_launch(total, version, Output(0), Temp(1)), *scales],
-        [layouts[0].like((count,), total), factor],
-    )
+            rows = Constant(np.column_stack([table, begin]))
+            arguments = [addresses, rows, x0, Output(1 + g).flat, Temp(1)]
+            scales.append(Launch(scaled(dtype, total, width), len(table), THREADS, arguments))
+    return clipped(p, scales, "many")
+
+
+def plan_clip_one(p: Clip) -> Plan:
+    """The same by a launch per gradient."""
+    layouts, total, scales = p.gradients, p.total, []
+    for g, (dtype, members, begins, _) in enumerate(places(layouts)):
+        for i, begin in zip(members, begins, strict=True):
+            size = layouts[i].size
+            part = Output(1 + g).view((size,), dtype=dtype, offset=begin * dtype.itemsize)
+            arguments = [Input(i).flat, part, Temp(1)]
+            kernel = scaled_one(dtype, total)
+            scales.append(Launch(kernel, blocks(size, THREADS), THREADS, arguments))
+    return clipped(p, scales, "one")
+
+
+def clipped(p: Clip, scales: list[Launch], version: str) -> Plan:
+    """The plan of the norm, and of the launches that scale the gradients."""
+    like, total = p.gradients[0].like, p.total
+    results = [like((end,), dtype) for dtype, _, _, end in places(p.gradients)]
+    sums, count = sums_of_squares(p.gradients, total, version)
+    steps = [*sums, norm_launch(total, version, Output(0), Temp(1)), *scales]
+    return Plan([like((), total), *results], steps, [like((count,), total), like((1,), total)])

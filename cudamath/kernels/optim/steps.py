@@ -63,10 +63,11 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from ...core.specs.optimizer import PLAIN
 from ..compiler.lazy_numba import SIMULATOR, cuda
 from ..lib.codec import codec
 from ..lib.integers import blocks
+from .problem import Step
+from .rules import UNDECAYED
 
 if not SIMULATOR:
     from ..lib.vector_io import reader, writer
@@ -76,67 +77,6 @@ THREADS = 256
 # elements per block: 4 rounds of 16 bytes per thread and array; a multiple of every vector
 CHUNK = 4096
 SCALARS = 8  # every rule takes so many; the ones it has no use for are 0
-
-
-@cuda.jit(device=True)
-def sgd_rule(p, g, s, t, lr, weight_decay, c2, c3, c4, c5, c6, c7):
-    """No state."""
-    return p - lr * (g + weight_decay * p), s, t
-
-
-@cuda.jit(device=True)
-def momentum_rule(p, g, u, t, lr, weight_decay, momentum, c3, c4, c5, c6, c7):
-    """One state: the velocity u."""
-    u = momentum * u + (g + weight_decay * p)
-    return p - lr * u, u, t
-
-
-@cuda.jit(device=True)
-def nesterov_rule(p, g, u, t, lr, weight_decay, momentum, c3, c4, c5, c6, c7):
-    """One state: the velocity u."""
-    d = g + weight_decay * p
-    u = momentum * u + d
-    return p - lr * (d + momentum * u), u, t
-
-
-@cuda.jit(device=True)
-def adam_rule(p, g, m, v, step_size, keep, l2, rest1, beta2, rest2, inverse, eps):
-    """Two states: the moments m and v."""
-    x = p * keep
-    d = g + l2 * x
-    m = m + rest1 * (d - m)
-    v = beta2 * v + rest2 * (d * d)
-    return x - step_size * m / (math.sqrt(v) * inverse + eps), m, v
-
-
-@cuda.jit(device=True)
-def rmsprop_rule(p, g, v, t, lr, weight_decay, alpha, rest, eps, c5, c6, c7):
-    """One state: the mean square v."""
-    d = g + weight_decay * p
-    v = alpha * v + rest * (d * d)
-    return p - lr * d / (math.sqrt(v) + eps), v, t
-
-
-@cuda.jit(device=True)
-def lion_rule(p, g, m, t, lr, keep, beta1, rest1, beta2, rest2, c6, c7):
-    """One state: the moment m."""
-    u = beta1 * m + rest1 * g
-    step = (
-        lr if u > u - u else (-lr if u < u - u else lr * u)
-    )  # by the sign; 0 and NaN stay themselves
-    return keep * p - step, beta2 * m + rest2 * g, t
-
-
-#: What stands for the rule's numbers 1 and 2 (None: the same) where a parameter's weights do not
-#: decay.
-UNDECAYED = {
-    sgd_rule: (0, None),
-    momentum_rule: (0, None),
-    nesterov_rule: (0, None),
-    adam_rule: (1, 0),
-    rmsprop_rule: (0, None),
-    lion_rule: (1, None),
-}
 
 
 def places(states):
@@ -384,105 +324,66 @@ def chunks(sizes):
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
-def update(rule, states, layouts, version, form, kind="plain"):
-    """Plan: `layouts` as `form` (core/specs/optimizer.py) arranges them; in place."""
-    last = len(layouts)
-    layouts = layouts[: last - form.extra]
-    count = len(layouts) // (2 + states + form.copies)
-    held = form.extra > 0
-    steps = []
-    temps = []
-    given = {
-        compute_dtype(p.dtype): [Scalar(k, compute_dtype(p.dtype)) for k in range(SCALARS)]
-        for p in layouts[:count]
+def numbers_of(p: Step) -> tuple[list[Launch], list[Layout], dict[np.dtype, list]]:
+    """The launches and scratch arrays that device memory needs to hold the rule's numbers, and the
+    arguments of the numbers by compute dtype."""
+    last, form = len(p.arrays), p.form
+    steps: list[Launch] = []
+    temps: list[Layout] = []
+    found: dict[np.dtype, list] = {
+        compute: [Scalar(k, compute) for k in range(SCALARS)] for compute in p.compute_dtypes
     }
-    if held:
-        for compute, scalars in given.items():
-            factor = Input(last - 1) if form.factor else compute.type(1)
-            lr = Input(last - 1 - form.factor) if form.rate else scalars[0]
-            if kind == "adam":
-                kernel = adam_coefficients(
-                    compute, form.rate, form.factor, len(temps) == len(given) - 1
-                )
-                arrays = [Temp(len(temps)), Input(last - form.extra), factor, lr]
-            else:
-                kernel = coefficients(kind == "lion", compute, form.rate, form.factor)
-                arrays = [Temp(len(temps)), factor, lr]
-            steps.append(Launch(kernel, 1, 1, [*arrays, *scalars[1:]]))
-            given[compute] = [Temp(len(temps)), *scalars[1:]]
-            temps.append(Layout.new((SCALARS + 1,), compute, layouts[0].device))
-    decays = form.decays or (True,) * count
-    kinds = []  # of each parameter: the dtypes of itself, its gradient, and its copy
-    for i in range(count):
-        p, g = layouts[i].dtype, layouts[count + i].dtype
-        w = layouts[(2 + states) * count + i].dtype if form.copies else p
-        kinds.append((p, g, None if w == p else w))
-    if version == "one":
-        for i, dtypes in enumerate(kinds):
-            arrays = [
-                Input(k * count + i).flat for k in (*places(states), 2 + states if dtypes[2] else 1)
-            ]
-            steps.append(
-                Launch(
-                    one(rule, states, dtypes, held),
-                    blocks(layouts[i].size, THREADS),
-                    THREADS,
-                    [*arrays, int(decays[i]), *given[compute_dtype(dtypes[0])]],
-                )
-            )
-        return Plan([], steps, temps)
-    groups: dict[tuple, list[int]] = {}
-    for i, dtypes in enumerate(kinds):
-        wide = all(layout.aligned for layout in layouts[i::count])
-        groups.setdefault((dtypes, wide), []).append(i)
-    for (dtypes, wide), members in groups.items():
-        compute = compute_dtype(dtypes[0])
-        table = chunks([layouts[i].size for i in members])
-        table = np.column_stack(
-            [table, np.array([decays[i] for i in members], np.int64)[table[:, 0]]]
-        )
-        kept = (
-            2 + states + (dtypes[2] is not None)
-        )  # copies that are the parameters themselves are left out
-        p0, g0, s0 = (Input(place * count + members[0]).flat for place in places(states)[:3])
-        w0 = Input((2 + states) * count + members[0]).flat if dtypes[2] is not None else p0
-        arguments = [
-            Addresses(*[k * count + i for k in range(kept) for i in members]),
-            Constant(table),
-            p0,
-            g0,
-            s0,
-            w0,
-            len(members),
-            *given[compute],
-        ]
-        kernel = many(rule, states, dtypes, 16 // compute.itemsize if wide else 1, held)
-        steps.append(Launch(kernel, len(table), THREADS, arguments))
+    if not p.held:
+        return steps, temps, found
+    for compute, scalars in found.items():
+        factor = Input(last - 1) if form.factor else compute.type(1)
+        lr = Input(last - 1 - form.factor) if form.rate else scalars[0]
+        arrays = [Temp(len(temps)), factor, lr]
+        if p.coefficients == "adam":
+            is_last = len(temps) == len(found) - 1
+            kernel = adam_coefficients(compute, form.rate, form.factor, is_last)
+            arrays.insert(1, Input(last - form.extra))
+        else:
+            kernel = coefficients(p.coefficients == "lion", compute, form.rate, form.factor)
+        steps.append(Launch(kernel, 1, 1, [*arrays, *scalars[1:]]))
+        found[compute] = [Temp(len(temps)), *scalars[1:]]
+        temps.append(Layout.new((SCALARS + 1,), compute, p.arrays[0].device))
+    return steps, temps, found
+
+
+def plan_one(p: Step) -> Plan:
+    """The plan of a launch per parameter."""
+    steps, temps, numbers = numbers_of(p)
+    for i, dtypes in enumerate(p.dtypes):
+        kinds = (*places(p.states), 2 + p.states if dtypes.copy else 1)
+        arrays = [Input(k * p.count + i).flat for k in kinds]
+        arguments = [*arrays, int(p.decays[i]), *numbers[compute_dtype(dtypes.parameter)]]
+        kernel = one(p.rule, p.states, dtypes, p.held)
+        steps.append(Launch(kernel, blocks(p.layouts[i].size, THREADS), THREADS, arguments))
     return Plan([], steps, temps)
 
 
-def sgd(*layouts, version="many", form=PLAIN):
-    """Planner: parameters, gradients. Scalars: lr, weight_decay, 0 ..."""
-    return update(sgd_rule, 0, layouts, version, form)
-
-
-def momentum(*layouts, nesterov, version="many", form=PLAIN):
-    """Planner: parameters, gradients, velocities. Scalars: lr, weight_decay, momentum, 0 ..."""
-    return update(nesterov_rule if nesterov else momentum_rule, 1, layouts, version, form)
-
-
-def adam(*layouts, version="many", form=PLAIN):
-    """Planner: parameters, gradients, first and second moments. Scalars: the eight of the rule."""
-    return update(adam_rule, 2, layouts, version, form, "adam")
-
-
-def rmsprop(*layouts, version="many", form=PLAIN):
-    """Planner: parameters, gradients, mean squares. Scalars: lr, weight_decay, alpha, rest, eps, 0
-    ..."""
-    return update(rmsprop_rule, 1, layouts, version, form)
-
-
-def lion(*layouts, version="many", form=PLAIN):
-    """Planner: parameters, gradients, moments. Scalars: lr, keep (with extra arrays: weight decay),
-    beta1, rest1, beta2, rest2, 0 0"""
-    return update(lion_rule, 1, layouts, version, form, "lion")
+def plan_many(p: Step) -> Plan:
+    """The plan of a launch for all parameters of the same dtypes and alignment."""
+    steps, temps, numbers = numbers_of(p)
+    count, states = p.count, p.states
+    groups: dict[tuple, list[int]] = {}
+    for i, dtypes in enumerate(p.dtypes):
+        wide = all(layout.aligned for layout in p.layouts[i::count])
+        groups.setdefault((dtypes, wide), []).append(i)
+    for (dtypes, wide), members in groups.items():
+        compute = compute_dtype(dtypes.parameter)
+        table = chunks([p.layouts[i].size for i in members])
+        table = np.column_stack(
+            [table, np.array([p.decays[i] for i in members], np.int64)[table[:, 0]]]
+        )
+        kinds = (
+            2 + states + (dtypes.copy is not None)
+        )  # copies that are the parameters themselves are left out
+        p0, g0, s0 = (Input(place * count + members[0]).flat for place in places(states)[:3])
+        w0 = Input((2 + states) * count + members[0]).flat if dtypes.copy is not None else p0
+        addresses = Addresses(*[k * count + i for k in range(kinds) for i in members])
+        arguments = [addresses, Constant(table), p0, g0, s0, w0, len(members), *numbers[compute]]
+        kernel = many(p.rule, states, dtypes, 16 // compute.itemsize if wide else 1, p.held)
+        steps.append(Launch(kernel, len(table), THREADS, arguments))
+    return Plan([], steps, temps)

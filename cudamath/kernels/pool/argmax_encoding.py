@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dtypes import bfloat16
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, types
 from ..lib.vector_io import reader, writer
@@ -18,6 +19,7 @@ NOTE, BYTE = np.dtype(np.int32), np.dtype(np.uint8)  # dtypes of notes
 NOWHERE = 255  # a byte's note of a window that holds no position of the image
 NOTED = ("notes", "bytes")  # kinds of pools that take notes, of these dtypes
 MAXIMA = ("max", *NOTED)
+HALVES = (np.dtype(np.float16), np.dtype(bfloat16))  # dtypes of 16 bits
 
 
 @cuda.jit(device=True)

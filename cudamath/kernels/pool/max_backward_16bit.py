@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.lazy_numba import cuda, types
@@ -33,6 +34,7 @@ from ..lib.fast_division import reciprocal, split
 from ..lib.integers import blocks
 from ..lib.vector_io import fetcher, writer
 from ..lib.windows import THREADS, Window
+from .problem import Backward
 
 WORD = 4  # notes of a word
 MOST, DEEP = 9, 3  # places of a window, rows of them that reach a band: the compiler unrolls that
@@ -142,7 +144,7 @@ def pool_bytes_grad(dtype: np.dtype, window: Window, width: int) -> Any:
 
 def width_of(grad: Layout, window: Window) -> int:
     """Windows of a line that a thread owns, or 0 where this kernel does not apply to what
-    overlapping_windows.fits_grad does."""
+    `overlapping_windows` does."""
     width = 8 if window.right == 1 else 4
     good = (
         grad.itemsize == 2
@@ -154,39 +156,24 @@ def width_of(grad: Layout, window: Window) -> int:
     return width if good else 0
 
 
-def launch(grad: Layout, dx: Layout, window: Window) -> Launch | None:
-    """The launch for images (N, C, rows, columns) in C order, if this kernel applies."""
+def plan(p: Backward) -> Plan | None:
+    """The plan of a thread per group of windows of a line and band of rows, if the kernel
+    applies."""
+    grad, dx, window = p.grad, p.dx, p.window
     width = width_of(grad, window)
     if not width:
         return None
-    (n, c, h, w), (_, _, p, q) = dx.shape, grad.shape
+    (n, c, h, w), (_, _, rows, q) = dx.shape, grad.shape
     groups, bands = q // width, blocks(h + window.top, window.down)
     count = n * c * bands * groups
     per_group, per_band = reciprocal(groups, count), reciprocal(bands, n * c * bands)
     if not per_group or not per_band or dx.size >= 1 << 31:
         return None
     _, _, words, word = fetcher(grad.dtype, width)
-    packed = [
-        Input(0).view((grad.size // width * words,), dtype=word),
-        Input(1).view((grad.size // WORD,), dtype=np.dtype(np.uint32)),
-    ]
-    return Launch(
-        pool_bytes_grad(dx.dtype, window, width),
-        blocks(count, THREADS),
-        THREADS,
-        [
-            packed[0],
-            Input(0).flat,
-            packed[1],
-            Input(1).flat,
-            Output(0).flat,
-            count,
-            h,
-            w,
-            p,
-            groups,
-            bands,
-            per_group,
-            per_band,
-        ],
-    )
+    pairs = Input(0).view((grad.size // width * words,), dtype=word)
+    notes = Input(1).view((grad.size // WORD,), dtype=np.dtype(np.uint32))
+    arrays = [pairs, Input(0).flat, notes, Input(1).flat, Output(0).flat]
+    numbers = [count, h, w, rows, groups, bands, per_group, per_band]
+    kernel = pool_bytes_grad(dx.dtype, window, width)
+    step = Launch(kernel, blocks(count, THREADS), THREADS, [*arrays, *numbers])
+    return Plan([dx], [step])

@@ -29,20 +29,23 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16
-from ...core.layout import Layout
-from ...runtime.device import capability
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.fast_division import split
+from ..lib.integers import blocks
 from ..lib.vector_io import fetcher, writer
-from ..lib.windows import Window
+from ..lib.windows import THREADS, Window
 from .argmax_encoding import BYTE, first_note
+from .constant_windows import arguments_forward
+from .problem import HALVES_WIDTH, Forward
 
-WIDTH = 8  # results of a thread: 16 bytes
+WIDTH = HALVES_WIDTH
 WIDTH_BITS = 3
-PLACES = 9  # of a window, that a thread has registers for
 LOWEST = {np.dtype(np.float16): 0xFC00, np.dtype(bfloat16): 0xFF80}  # -inf
 
 if not SIMULATOR:
@@ -77,19 +80,6 @@ if not SIMULATOR:
         )
         for dtype, name in ((np.dtype(np.float16), "f16"), (np.dtype(bfloat16), "bf16"))
     }
-
-
-def fits(x: Layout, window: Window, kind: str, width: int) -> bool:
-    """Whether what overlapping_windows.fits, with this width, is for these kernels. `set` of
-    bfloat16 is an instruction of 9.0."""
-    return (
-        width == WIDTH
-        and x.dtype in LOWEST
-        and kind in ("max", "bytes")
-        and window.row_step == 1
-        and window.rows * window.columns <= PLACES
-        and capability(x.device) >= (9, 0)
-    )
 
 
 @functools.cache
@@ -213,3 +203,15 @@ def pool_pairs(kind: str, dtype: np.dtype, window: Window) -> Any:
                         index[at + types.uint64(k)] = types.uint8(note)
 
     return pool_pairs
+
+
+def plan(p: Forward) -> Plan:
+    """The plan of a thread per 16 bytes of results."""
+    words = np.dtype(np.uint32)
+    x = Input(0).view((p.x.size // 2,), dtype=words)
+    y = Output(0).view((p.y.size // 2,), dtype=words)
+    single, _, notes, *numbers = arguments_forward(p)
+    count = p.y.size // WIDTH
+    arguments = [x, single, y, notes, *numbers[:4], p.size[1] // WIDTH, *p.reciprocals]
+    kernel = pool_pairs(p.kind, p.x.dtype, p.window)
+    return Plan(p.outputs, [Launch(kernel, blocks(count, THREADS), THREADS, arguments)])

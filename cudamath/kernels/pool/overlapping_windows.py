@@ -4,7 +4,7 @@ their columns together.
 A thread owns `width` neighbouring results of a row, as many as 16 bytes hold. Of each image row
 under them it needs
 
-    | left columns | width x stride columns, whole accesses of 16 bytes | what the last window still reaches |
+    | left columns | width x stride columns, whole accesses | what the last window still reaches |
 
 and has them in registers: for 3 x 3 windows at stride 2, two accesses and one number per row
 instead of twelve numbers. Columns beyond the image belong to no window; only the first and the last
@@ -18,48 +18,33 @@ Measured (row versions_pool):
 max_pool2d of 32 x 64 x 256 x 256, 3 x 3, stride 2, float32; NVIDIA H200, commit 52457ee46004,
 2026-11-23
 
-                    GB/s     of a copy
-    plain            716          0.17
-    pool_rows      4,352          1.03
+                           GB/s     of a copy
+    plain                   716          0.17
+    overlapping_rows      4,352          1.03
 
 (end of what was measured)
-"""  # noqa: E501
+"""
 
 import functools
 from typing import Any
 
 import numpy as np
 
-from ...core.layout import Layout
-from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
+from ..compiler.lazy_numba import cuda, types
 from ..lib.codec import codec
+from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
-from ..lib.windows import Window, decode, window_size
+from ..lib.windows import THREADS, Window, channels_width, decode, is_large, window_size
 from .argmax_encoding import MAXIMA, NOTED, note_reader, note_writer, taking
-
-
-def fits(x: Layout, y: Layout, window: Window) -> int:
-    """Results a thread owns, or 0 where these kernels do not apply. x, y: (N, C, rows, columns) in
-    C order."""
-    width, columns, results = 16 // max(x.itemsize, y.itemsize), x.shape[3], y.shape[3]
-    reach = window.left + window.columns + width * window.right
-    good = (
-        not SIMULATOR
-        and x.aligned
-        and y.aligned
-        and window.column_step == 1
-        and window.columns >= window.right
-        and results % width == 0
-        and columns % width == 0
-        and results * window.right <= columns
-        and reach <= 40
-    )
-    return width if good and width > 1 else 0
+from .constant_windows import arguments_forward, gradient
+from .problem import Backward, Forward
 
 
 @functools.cache
 def pool_rows(kind: str, dtype: np.dtype, window: Window, width: int, large: bool) -> Any:
-    """kind: as of pool.pool_windows."""
+    """kind: as of problem.Forward."""
     load, _, C = codec(dtype)
     locate, read, write = decode(width, True, large), reader(dtype, width), writer(dtype, width)
     rows, columns, down, right, top, left, row_step, _ = window
@@ -116,32 +101,6 @@ def pool_rows(kind: str, dtype: np.dtype, window: Window, width: int, large: boo
             write_notes(index, at, where, h, w - left, right, H, W)
 
     return pool_rows
-
-
-def fits_grad(grad: Layout, dx: Layout, window: Window, kind: str) -> int:
-    """Windows whose columns a thread of `pool_rows_grad` owns, or 0 where it does not apply. All
-    (N, C, rows, columns) in C order. As many as 16 bytes hold of the gradient, but more than four
-    only beside notes that are bytes."""
-    good = (
-        not SIMULATOR
-        and grad.aligned
-        and dx.aligned
-        and (window.row_step, window.column_step) == (1, 1)
-        and window.columns >= window.right
-        and grad.shape[3] * window.right == dx.shape[3]
-    )
-    most = 16 // (grad.itemsize if kind == "bytes" else max(grad.itemsize, 4))
-    return next(
-        (
-            width
-            for width in (most, 4, 2)
-            if good
-            and width <= most
-            and grad.shape[3] % width == 0
-            and width * window.down * window.right <= 32
-        ),
-        0,
-    )
 
 
 @functools.cache
@@ -280,3 +239,31 @@ def pool_spread(
                 write(dx, n * H * W + first + e, line, e)
 
     return pool_spread
+
+
+# Planners.
+
+
+def plan_forward(p: Forward) -> Plan:
+    """The plan of a thread per group of neighbouring results of a row."""
+    kernel = pool_rows(p.kind, p.x.dtype, p.window, p.width, is_large(p.y))
+    count = p.y.size // p.width
+    return Plan(p.outputs, [Launch(kernel, blocks(count, THREADS), THREADS, arguments_forward(p))])
+
+
+def plan_backward(p: Backward) -> Plan:
+    """The plan of a thread per group of windows of a line and band of rows."""
+    bands = blocks(p.size[0] + p.window.top, p.window.down)
+    count = p.images[0] * bands * (p.grad.shape[3] // p.overlapping)
+    kernel = pool_rows_grad(p.kind, p.dx.dtype, p.window, p.overlapping, is_large(p.dx))
+    return gradient(p, kernel, count, bands)
+
+
+def plan_backward_tiling(p: Backward) -> Plan:
+    """The plan of a thread per group of windows of a row, where windows tile the image."""
+    columns = p.window.columns
+    row = channels_width(p.size[1], [p.grad, p.dx])
+    width = channels_width(p.grad.shape[3], [p.grad, p.dx])
+    width, row = (row // columns, row) if row % columns == 0 else (width, width)
+    kernel = pool_spread(p.kind, p.dx.dtype, p.window, width, row, is_large(p.dx))
+    return gradient(p, kernel, p.grad.size // width)

@@ -3,7 +3,8 @@
 Up to 16 rows of 16-bit numbers go through matmul/gemv.py, which reads the weights as they are
 packed. More rows use each weight often enough that the product, not memory, takes the time: the
 weights become 16-bit numbers in scratch memory first (quantize.py), and matmul/linear.py does the
-rest. So do float32 and float64, and weights whose rows are no multiple of 16 bytes.
+rest. The same holds for float32 and float64, and for weights whose rows are no multiple of 16
+bytes.
 
 Measured (row linear_int8_4096):
 linear 1x4096 -> 4096, weights int8; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
@@ -17,23 +18,130 @@ linear 1x4096 -> 4096, weights int8; NVIDIA H200, commit 74447bcdd4c1, 2026-11-2
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from typing import Any
 
-from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR
-from ..lib.plan_edit import within
-from ..matmul import gemv_plan
-from ..matmul import linear as plain
-from ..matmul.gemv_plan import KINDS, PER_BYTE, _gemv, gemv_words
+from ..lib.plan_edit import embed
+from ..lib.versions import Version, choose
+from ..matmul.gemv_plan import GEMV_ROWS, KINDS, PER_BYTE, gemv_launch, gemv_words
+from ..matmul.linear import linear
 from .quantize import dequantize_steps
 
 
-def _shape(values: Layout, form: str) -> tuple[int, int]:
-    """(out, in) of the weight."""
-    return values.shape[0], values.shape[1] * PER_BYTE.get(form, 1)
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """y = activation(x dequantize(weight)^T + bias) + residual; see `linear_quantized`."""
+
+    x: Layout
+    values: Layout
+    scale: Layout
+    zero: Layout | None
+    bias: Layout | None
+    residual: Layout | None
+    form: str
+    group: int
+    activation: str
+    tile: str = ""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(out, in) of the weight."""
+        return self.values.shape[0], self.values.shape[1] * PER_BYTE.get(self.form, 1)
+
+    @property
+    def out(self) -> Layout:
+        return self.x.like((*self.x.shape[:-1], self.shape[0]))
+
+    @functools.cached_property
+    def places(self) -> tuple[ArrayArg | None, ArrayArg | None, ArrayArg | None]:
+        """Zero points, bias and residual as inputs of the plan."""
+        numbers = iter(range(3, 6))
+        zero, bias, residual = (
+            None if layout is None else Input(next(numbers))
+            for layout in (self.zero, self.bias, self.residual)
+        )
+        return zero, bias, residual
+
+
+def _gemv_supports(p: Problem) -> bool:
+    """Few rows of 16-bit numbers, and weights in whole 16 bytes."""
+    rows = p.x.size // max(p.x.shape[-1], 1)
+    # float8_e4m3 becomes float16 by an instruction of compute capability 8.9
+    direct = p.form == "float8_e4m3fn" and p.x.dtype.name == "float16"
+    return bool(
+        not SIMULATOR
+        and p.x.dtype.name in KINDS
+        and 0 < rows <= GEMV_ROWS
+        and p.values.size
+        and devices.capability(p.x.device) >= ((8, 9) if direct else (8, 0))
+        and gemv_words(p.shape[1], p.form, p.group)
+        and all(x.contiguous and x.aligned for x in (p.x, p.values))
+        and all(x is None or x.contiguous for x in (p.bias, p.residual))
+    )
+
+
+def plan_gemv(p: Problem) -> Plan:
+    """One kernel, which reads the weights as they are packed."""
+    zero, bias, residual = p.places
+    launch = gemv_launch(
+        p.x,
+        *p.shape,
+        p.form,
+        p.group,
+        p.activation,
+        (Input(1), Input(2), zero),
+        bias,
+        residual,
+        p.scale.size,
+        f"gemv {p.tile}".strip(),
+    )
+    return Plan([p.out], [launch])
+
+
+def plan_dequantize_first(p: Problem) -> Plan:
+    """The weights as numbers of x's dtype in scratch memory, and a layer of these."""
+    zero, bias, residual = p.places
+    weight = Layout.new(p.shape, p.x.dtype, p.x.device)
+    inner = p.group or (weight.size if p.scale.size == 1 else p.shape[1])
+    steps: list[Any] = list(
+        dequantize_steps(
+            Input(1),
+            p.values,
+            Input(2),
+            zero,
+            Temp(0),
+            p.x.dtype,
+            p.form,
+            inner,
+            p.scale.size,
+        )
+    )
+    layer = linear(p.x, weight, p.bias, p.residual, activation=p.activation)
+    operands = [place for place in (bias, residual) if place is not None]
+    inputs = {0: Input(0), 1: Temp(0), **dict(enumerate(operands, 2))}
+    steps += embed(layer.steps, inputs, Output(0), 1)
+    return Plan([p.out], steps, [weight, *layer.temps])
+
+
+VERSIONS = (
+    Version(
+        "gemv",
+        "quantize.linear.plan_gemv",
+        supports=_gemv_supports,
+        reason="few rows, weights read as packed",
+    ),
+    Version(
+        "dequantize_first",
+        "quantize.linear.plan_dequantize_first",
+        reason="dequantized first: many rows, or numbers that gemv does not take",
+    ),
+)
 
 
 def linear_quantized(
@@ -53,79 +161,9 @@ def linear_quantized(
     (out,) or, with `group` numbers along in to a scale, (out, in / group), flat; bias (out,),
     residual as y.
 
-    version: "gemv", which takes what suits, or "gemv WARPSxTILESxAHEAD", then "early" if wanted
-    (9.0), see gemv.Gemv; or "steps".
+    version: a name of `VERSIONS`. "gemv" may be followed by WARPSxTILESxAHEAD and "early" (compute
+    capability 9.0), see gemv.Gemv.
     """
-    places = iter(range(3, 6))
-    at_zero, at_bias, at_residual = (
-        None if layout is None else Input(next(places)) for layout in (zero, bias, residual)
-    )
-    out, depth = _shape(values, form)
-    y = x.like((*x.shape[:-1], out))
-    if version is None:
-        version = "gemv" if _fits(x, values, form, group, (bias, residual)) else "steps"
-    if version.startswith("gemv"):
-        return Plan(
-            [y],
-            [
-                _gemv(
-                    x,
-                    out,
-                    depth,
-                    form,
-                    group,
-                    activation,
-                    (Input(1), Input(2), at_zero),
-                    at_bias,
-                    at_residual,
-                    scale.size,
-                    version,
-                )
-            ],
-            why=f"{version}: few rows, weights read as packed",
-        )
-    weight = Layout.new((out, depth), x.dtype, x.device)
-    steps: list[Any] = list(
-        dequantize_steps(
-            Input(1),
-            values,
-            Input(2),
-            at_zero,
-            Temp(0),
-            x.dtype,
-            form,
-            group or (weight.size if scale.size == 1 else depth),
-            scale.size,
-        )
-    )
-    rest = plain.linear(x, weight, bias, residual, activation=activation)
-    moves = {0: Input(0), 1: Temp(0)} | dict(
-        enumerate([p for p in (at_bias, at_residual) if p is not None], 2)
-    )
-    steps += within(rest.steps, moves, Output(0), 1)
-    return Plan(
-        [y],
-        steps,
-        [weight, *rest.temps],
-        why="dequantized first: many rows, or numbers that gemv does not take",
-    )
-
-
-def _fits(
-    x: Layout, values: Layout, form: str, group: int, others: tuple[Layout | None, ...]
-) -> bool:
-    """Whether `gemv` can do it."""
-    rows = x.size // max(x.shape[-1], 1)
-    least = (
-        (8, 9) if form == "float8_e4m3fn" and x.dtype.name == "float16" else (8, 0)
-    )  # by an instruction
-    return bool(
-        not SIMULATOR
-        and x.dtype.name in KINDS
-        and 0 < rows <= gemv_plan.GEMV_ROWS
-        and values.size
-        and devices.capability(x.device) >= least
-        and gemv_words(_shape(values, form)[1], form, group)
-        and all(o.contiguous and o.aligned for o in (x, values))
-        and all(o is None or o.contiguous for o in others)
-    )
+    name, _, tile = (version or "").partition(" ")
+    problem = Problem(x, values, scale, zero, bias, residual, form, group, activation, tile)
+    return choose("linear_quantized", VERSIONS, problem, name or None)

@@ -1,9 +1,9 @@
 """Quantizing and dequantizing: floats to int8, packed int4 or float8 with scales, and back.
 
-The picture. Whatever shares a scale, the memory of an array is (outer, channels, inner) in C order
-and element i belongs to channel (i // inner) % channels: one channel for all, `inner` numbers
-behind an axis for each index along it, or `inner` numbers of the last axis for each group. So one
-kernel serves all.
+The picture. In all forms the memory of an array is (outer, channels, inner) in C order: `channels`
+scales, and element i belongs to channel (i // inner) % channels: one channel for all, `inner`
+numbers behind an axis for each index along it, or `inner` numbers of the last axis for each group.
+So one kernel serves all.
 
     stored = clip(rint(x / scale) + zero, lowest, highest)        value = (stored - zero) * scale
 
@@ -11,12 +11,11 @@ in float32, ties to even. float8 is rounded as it is, without a zero point. int4
 the first in the low half, as 0 .. 15: stored + 8 where there are no zero points.
 
 ``quantize_plain``, ``dequantize_plain``   one thread per stored byte; any GPU and the simulator
-``quantize_wide``, ``dequantize_wide``     a thread 8 neighbours of one channel: 16-byte accesses of
-                                           16-bit numbers; the
-                                           latter two such groups, both read before the first is
-                                           written
-What nobody knows the scale of beforehand, weights by channel or group and activations:
-quantize_rows.py.
+``quantize_wide``, ``dequantize_wide``     a thread takes 8 neighbours of one channel: 16-byte
+                                           accesses of 16-bit numbers. ``dequantize_wide`` takes two
+                                           such groups, and reads both before it writes the first
+
+Weights by channel or group, and activations, whose scales are computed first: quantize_rows.py.
 
 The floor is memory: each number read once and written once.
 
@@ -31,6 +30,7 @@ dequantize 8,192 squared, int8 to bfloat16; NVIDIA H200, commit 74447bcdd4c1, 20
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import struct
 from typing import Any
@@ -39,7 +39,7 @@ import numpy as np
 
 from ...core.dispatch.arguments import ArrayArg, Input, Output
 from ...core.dispatch.plan import Plan
-from ...core.dispatch.steps import Launch
+from ...core.dispatch.steps import Call, Launch
 from ...core.dtypes import float8_e4m3, float8_e5m2
 from ...core.layout import Layout
 from ..compiler.decorators import bounded, device
@@ -48,6 +48,7 @@ from ..lib.codec import codec
 from ..lib.float8 import decoder, encoder
 from ..lib.integers import blocks
 from ..lib.vector_io import writer
+from ..lib.versions import Version, choose
 
 if not SIMULATOR:
     from ..ptx.intrinsics import instruction
@@ -357,8 +358,75 @@ def dequantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool, group
 # -------------------- planners
 
 
-def _wide(inner: int, *layouts: Layout) -> bool:
-    return not SIMULATOR and inner % WIDTH == 0 and all(x.aligned for x in layouts)
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """Numbers to quantize or dequantize: from memory `x` to `y`. `inner` numbers next to each other
+    share one of `channels` scales."""
+
+    size: int
+    source: Layout
+    x: ArrayArg
+    scale: ArrayArg
+    zero: ArrayArg | None
+    y: ArrayArg
+    dtype: np.dtype  # of the numbers that are not quantized
+    form: str
+    inner: int
+    channels: int
+
+    @property
+    def stored(self) -> int:
+        """Stored elements: bytes."""
+        return self.size // (2 if self.form == "int4" else 1)
+
+    @property
+    def arguments(self) -> list[Any]:
+        """Those of all kernels behind the first."""
+        return [self.scale.flat, (self.zero or self.scale).flat, self.y.flat, self.inner]
+
+
+def _wide(p: Problem) -> bool:
+    """Whether 8 neighbours share a scale, and can be read at once."""
+    return not SIMULATOR and p.inner % WIDTH == 0 and p.source.aligned
+
+
+def plan_quantize_wide(p: Problem) -> Plan:
+    kernel = quantize_wide(p.form, p.dtype, p.zero is not None, p.size < NARROW)
+    grid = blocks(blocks(p.size, WIDTH), THREADS)
+    return Plan([], [Launch(kernel, grid, THREADS, [p.x.flat, *p.arguments])])
+
+
+def plan_quantize_plain(p: Problem) -> Plan:
+    kernel = quantize_plain(p.form, p.dtype, p.zero is not None)
+    return Plan([], [Launch(kernel, blocks(p.stored, THREADS), THREADS, [p.x.flat, *p.arguments])])
+
+
+def plan_dequantize_wide(p: Problem) -> Plan:
+    groups = GROUPS if p.size >= ENOUGH else 1
+    channels_on, inner_on = divmod(THREADS * WIDTH, p.inner)
+    words = p.x.view((p.stored // 4,), dtype=np.dtype(np.uint32))
+    launch = Launch(
+        dequantize_wide(p.form, p.dtype, p.zero is not None, p.size < NARROW, groups),
+        blocks(p.size, groups * THREADS * WIDTH),
+        THREADS,
+        [words, *p.arguments, channels_on % p.channels, inner_on],
+    )
+    return Plan([], [launch])
+
+
+def plan_dequantize_plain(p: Problem) -> Plan:
+    kernel = dequantize_plain(p.form, p.dtype, p.zero is not None)
+    return Plan([], [Launch(kernel, blocks(p.stored, THREADS), THREADS, [p.x.flat, *p.arguments])])
+
+
+QUANTIZE = (
+    Version("wide", "quantize.quantize.plan_quantize_wide", supports=_wide),
+    Version("plain", "quantize.quantize.plan_quantize_plain"),
+)
+DEQUANTIZE = (
+    Version("wide", "quantize.quantize.plan_dequantize_wide", supports=_wide),
+    Version("plain", "quantize.quantize.plan_dequantize_plain"),
+)
 
 
 def quantize(
@@ -370,32 +438,15 @@ def quantize(
     inner: int,
     version: str | None = None,
 ) -> Plan:
-    """Planner of the stored numbers of a contiguous x; scale, zero: (channels,). version: "wide" or
-    "plain"."""
-    out = Layout.new(
-        (*x.shape[:-1], x.shape[-1] // 2) if form == "int4" else x.shape, FORMS[form][0], x.device
+    """Planner of the stored numbers of a contiguous x; scale, zero: (channels,). version: a name of
+    `QUANTIZE`."""
+    shape = (*x.shape[:-1], x.shape[-1] // 2) if form == "int4" else x.shape
+    at_zero = None if zero is None else Input(2)
+    problem = Problem(
+        x.size, x, Input(0), Input(1), at_zero, Output(0), x.dtype, form, inner, scale.size
     )
-    wide = _wide(inner, x) if version is None else version == "wide"
-    which = form, x.dtype, zero is not None
-    kernel = quantize_wide(*which, x.size < NARROW) if wide else quantize_plain(*which)
-    count = blocks(x.size, WIDTH) if wide else out.size
-    return Plan(
-        [out],
-        [
-            Launch(
-                kernel,
-                blocks(count, THREADS),
-                THREADS,
-                [
-                    Input(0).flat,
-                    Input(1).flat,
-                    Input(1 if zero is None else 2).flat,
-                    Output(0).flat,
-                    inner,
-                ],
-            )
-        ],
-    )
+    plan = choose("quantize", QUANTIZE, problem, version)
+    return Plan([Layout.new(shape, FORMS[form][0], x.device)], plan.steps, why=plan.why)
 
 
 def dequantize_steps(
@@ -409,29 +460,11 @@ def dequantize_steps(
     inner: int,
     channels: int,
     version: str | None = None,
-) -> list[Launch]:
+) -> list[Launch | Call]:
     """The launch that brings the values of stored numbers to y. channels: scales."""
-    wide = _wide(inner, values) if version is None else version == "wide"
     size = values.size * (2 if form == "int4" else 1)
-    which = form, dtype, zero is not None
-    arrays = [scale.flat, (zero or scale).flat, y.flat, inner]
-    if not wide:
-        return [
-            Launch(
-                dequantize_plain(*which), blocks(values.size, THREADS), THREADS, [x.flat, *arrays]
-            )
-        ]
-    groups = GROUPS if size >= ENOUGH else 1
-    channels_on, inner_on = divmod(THREADS * WIDTH, inner)
-    words = x.view((values.size // 4,), dtype=np.dtype(np.uint32))
-    return [
-        Launch(
-            dequantize_wide(*which, size < NARROW, groups),
-            blocks(size, groups * THREADS * WIDTH),
-            THREADS,
-            [words, *arrays, channels_on % channels, inner_on],
-        )
-    ]
+    problem = Problem(size, values, x, scale, zero, y, dtype, form, inner, channels)
+    return choose("dequantize", DEQUANTIZE, problem, version).steps
 
 
 def dequantize(
@@ -444,8 +477,8 @@ def dequantize(
     dtype: np.dtype,
     version: str | None = None,
 ) -> Plan:
-    """Planner of the values of contiguous stored numbers, in a floating-point dtype. version:
-    "wide" or "plain"."""
+    """Planner of the values of contiguous stored numbers, in a floating-point dtype. version: a
+    name of `DEQUANTIZE`."""
     shape = (*values.shape[:-1], values.shape[-1] * 2) if form == "int4" else values.shape
     out = Layout.new(shape, dtype, values.device)
     steps = dequantize_steps(

@@ -25,7 +25,7 @@ quantize 8,192 squared, bfloat16 to int8, scales of rows; NVIDIA H200, commit 74
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from ..lib.block_reduce import group_max
 from ..lib.codec import codec
 from ..lib.row_layout import Rows, spread
 from ..lib.vector_io import fetcher, writer
+from ..lib.versions import Version, choose
 from ..lib.widths import vector_width
 from .quantize import FORMS, default_zero, rounding
 
@@ -350,39 +351,87 @@ def quantize_rows_plain(form: str, dtype: np.dtype) -> Any:
     return quantize_rows_plain
 
 
+class Problem(NamedTuple):
+    """A contiguous (m, n) whose rows are quantized."""
+
+    x: Layout
+    form: str
+
+    @property
+    def width(self) -> int:
+        """Numbers of an access."""
+        return vector_width(self.x.shape[1], self.x)
+
+    @property
+    def outputs(self) -> list[Layout]:
+        """Stored numbers and the rows' scales."""
+        m, n = self.x.shape
+        shape = (m, n // 2) if self.form == "int4" else (m, n)
+        return [
+            Layout.new(shape, FORMS[self.form][0], self.x.device),
+            Layout.new((m,), np.dtype(np.float32), self.x.device),
+        ]
+
+    @property
+    def rows(self) -> Rows | None:
+        """How threads share the rows; None where registers cannot hold them."""
+        x, n = self.x, self.x.shape[1]
+        rows = None
+        if x.itemsize == 2 and self.form.startswith("int"):
+            rows = spread(n, self.width, 2 * HELD, FEW_THREADS, TOGETHER)
+        return rows or spread(n, self.width, HELD * 4 // max(x.itemsize, 4), together=TOGETHER)
+
+
+def _in_registers(p: Problem) -> bool:
+    return not SIMULATOR and not (p.form == "int4" and p.width == 1) and p.rows is not None
+
+
+def plan_rows(p: Problem) -> Plan:
+    """One pass: rows are kept in registers."""
+    x, (y, _), rows, width = p.x, p.outputs, p.rows, p.width
+    if rows is None:
+        raise AssertionError(f"quantize_rows: {x} does not fit into registers")
+    read, written = fetcher(x.dtype, width)[3], _put(p.form, width)[1]
+    pairs = x.itemsize == 2 and capability(x.device) >= (8, 0)
+    launch = Launch(
+        quantize_rows(p.form, x.dtype, rows, pairs),
+        rows.grid(x.shape[0]),
+        rows.block,
+        [
+            Input(0).view((x.size * x.itemsize // read.itemsize,), dtype=read),
+            Output(0).view((y.size * y.itemsize // written.itemsize,), dtype=written),
+            Output(1).flat,
+            x.shape[1] // width,
+        ],
+    )
+    return Plan(p.outputs, [launch])
+
+
+def plan_plain(p: Problem) -> Plan:
+    """Two passes, by a block for each row."""
+    m, n = p.x.shape
+    arguments = [Input(0).flat, Output(0).flat, Output(1).flat, n]
+    return Plan(
+        p.outputs,
+        [Launch(quantize_rows_plain(p.form, p.x.dtype), m, PLAIN_THREADS, arguments)],
+    )
+
+
+VERSIONS = (
+    Version(
+        "rows",
+        "quantize.quantize_rows.plan_rows",
+        supports=_in_registers,
+        reason="rows that registers hold are read once",
+    ),
+    Version("plain", "quantize.quantize_rows.plan_plain"),
+)
+
+
 def quantize_row(x: Layout, *, form: str, version: str | None = None) -> Plan:
     """Planner of (stored numbers, scale of each row) of a contiguous (m, n), n > 0 and for int4
     even.
 
-    version: "rows" or "plain".
+    version: a name of `VERSIONS`.
     """
-    m, n = x.shape
-    width = vector_width(n, x)
-    rows = None
-    if not (SIMULATOR or version == "plain" or (form == "int4" and width == 1)):
-        if x.itemsize == 2 and form.startswith("int"):
-            rows = spread(n, width, 2 * HELD, FEW_THREADS, TOGETHER)
-        rows = rows or spread(n, width, HELD * 4 // max(x.itemsize, 4), together=TOGETHER)
-    y = x.like((m, n // 2) if form == "int4" else None, FORMS[form][0])
-    if rows is None:
-        launch = Launch(
-            quantize_rows_plain(form, x.dtype),
-            m,
-            PLAIN_THREADS,
-            [Input(0).flat, Output(0).flat, Output(1).flat, n],
-        )
-    else:
-        taken, given = fetcher(x.dtype, width)[3], _put(form, width)[1]
-        pairs = x.itemsize == 2 and capability(x.device) >= (8, 0)
-        launch = Launch(
-            quantize_rows(form, x.dtype, rows, pairs),
-            rows.grid(m),
-            rows.block,
-            [
-                Input(0).view((x.size * x.itemsize // taken.itemsize,), dtype=taken),
-                Output(0).view((y.size * y.itemsize // given.itemsize,), dtype=given),
-                Output(1).flat,
-                n // width,
-            ],
-        )
-    return Plan([y, Layout.new((m,), np.dtype(np.float32), x.device)], [launch])
+    return choose("quantize (rows)", VERSIONS, Problem(x, form), version)

@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from ...core.specs.reduction import Accumulator, Reduction
 from ..compiler.decorators import WARP, device
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..lib.accumulators import SIGNED, Reduction, reduction
+from ..lib.accumulators import SIGNED, accumulator
 from ..lib.codec import codec
 from .block_reduce import FULL, lane_exchange
 
@@ -32,16 +33,6 @@ if not SIMULATOR:
 i32, u32 = types.int32, types.uint32
 # place of the last element of a load, a mask for places, and what a key without a place has there
 LAST = 7
-
-
-def reduction_of_eights(kind: str, source: np.dtype, target: np.dtype) -> Reduction | None:
-    """The reduction of this kind whose `together` takes a load at once; None where there is none,
-    as in the simulator."""
-    if SIMULATOR:
-        return None
-    if kind in ("argmax", "argmin"):
-        return _position(kind == "argmax", source)
-    return _spread(kind, source, target) if kind in ("var", "std") else None
 
 
 @functools.cache
@@ -67,9 +58,9 @@ def ordered(largest: bool, source: np.dtype) -> Any:
 
 
 @functools.cache
-def _position(largest: bool, source: np.dtype) -> Reduction:
-    """Accumulator: (key, number of the load's first element)."""
-    order = ordered(largest, source)
+def place(reduction: Any, source: np.dtype, target: np.dtype) -> Accumulator:
+    """argmax, argmin: (key, number of the load's first element)."""
+    order = ordered(reduction.largest, source)
     lowest = i32(np.iinfo(np.int32).min)  # below all keys
 
     @device
@@ -112,14 +103,14 @@ def _position(largest: bool, source: np.dtype) -> Reduction:
     def finish(a, divisor):
         return a[1] + SIGNED(i32(LAST) - (a[0] & i32(LAST)))
 
-    return Reduction(lift, combine, identity, finish, (i32, SIGNED), follow, together)
+    return Accumulator(lift, combine, identity, finish, (i32, SIGNED), follow, together)
 
 
 @functools.cache
-def _spread(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
-    """Accumulator: (mean, sum of squared distances from it, count), as ever."""
-    spread = reduction(kind, source, target)
-    load, join, A = codec(source)[0], spread.combine, spread.kinds[0]
+def spread(reduction: Reduction, source: np.dtype, target: np.dtype) -> Accumulator:
+    """var, std: (mean, sum of squared distances from it, count), as for single elements."""
+    single = accumulator(reduction, source, target)
+    load, join, A = codec(source)[0], single.combine, single.kinds[0]
     eighth, count, none = A(0.125), A(8), A(0)
 
     @device
@@ -164,7 +155,7 @@ def _spread(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
 
         return meet
 
-    return spread._replace(combine=combine, together=together, meet=meet)
+    return single._replace(combine=combine, together=together, meet=meet)
 
 
 @functools.cache

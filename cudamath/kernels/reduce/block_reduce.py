@@ -1,18 +1,18 @@
-"""What the kernels of dispatch.py are made of: walking over dimensions, combining tuples of
-accumulators, and the ways in which the threads of a warp or of a block bring their accumulators
-together.
+"""Device functions of the kernels of reductions: they lift the elements of a load, combine tuples
+of accumulators, combine the accumulators of a warp or of a block, and write results.
 
-Everything here is a factory: it takes a `Reduction` (or sizes known at compile time) and returns a
-device function. Functions on tuples of 2^k items are built by halves, so the compiler sees
+Everything here is a factory: it takes an `Accumulator` (or sizes known at compile time) and returns
+a device function. Functions on tuples of 2^k items are built by halves, so the compiler sees
 straight-line code with constant indices.
 """
 
 import functools
 from typing import Any
 
+from ...core.specs.reduction import Accumulator
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, dtype_of, types
-from ..lib.accumulators import Reduction
+from ..lib.strided_index import index_walker
 
 FULL = 0xFFFFFFFF  # all lanes of a warp
 
@@ -21,7 +21,7 @@ FULL = 0xFFFFFFFF  # all lanes of a warp
 
 
 @functools.cache
-def lift_all(reduce: Reduction, width: int, along: bool) -> Any:
+def lift_all(reduce: Accumulator, width: int, along: bool) -> Any:
     """Device function (numbers, j) -> `width` accumulators, of elements j, j + 1, ... (`along`) or
     all of number j."""
     lift = reduce.lift
@@ -44,7 +44,7 @@ def lift_all(reduce: Reduction, width: int, along: bool) -> Any:
 
 
 @functools.cache
-def tree_of(reduce: Reduction, width: int) -> Any:
+def tree_of(reduce: Accumulator, width: int) -> Any:
     """Device function: a tuple of `width` accumulators -> one."""
     combine = reduce.combine
     if width == 1:
@@ -65,7 +65,7 @@ def tree_of(reduce: Reduction, width: int) -> Any:
 
 
 @functools.cache
-def taking(reduce: Reduction, width: int) -> Any:
+def taking(reduce: Accumulator, width: int) -> Any:
     """Device function (numbers of a load, number of the first) -> their accumulator."""
     if reduce.together is not None and width == 8:
         return reduce.together
@@ -79,7 +79,7 @@ def taking(reduce: Reduction, width: int) -> Any:
 
 
 @functools.cache
-def pairwise(reduce: Reduction, width: int) -> Any:
+def pairwise(reduce: Accumulator, width: int) -> Any:
     """Device function: two tuples of `width` accumulators -> one such tuple."""
     combine = reduce.combine
     if width == 1:
@@ -128,7 +128,7 @@ def lane_exchange(kind: Any) -> Any:
 
 
 @functools.cache
-def lane_swap(reduce: Reduction) -> Any:
+def lane_swap(reduce: Accumulator) -> Any:
     """Device function (accumulator, lane distance) -> that lane's accumulator."""
     parts = [lane_exchange(kind) for kind in reduce.kinds]
     first, second, third = (parts * 3)[:3]
@@ -154,7 +154,7 @@ def lane_swap(reduce: Reduction) -> Any:
 
 
 @functools.cache
-def components(reduce: Reduction) -> tuple[Any, Any]:
+def components(reduce: Accumulator) -> tuple[Any, Any]:
     """Device functions put(arrays, i, accumulator) and get(arrays, i): one 1-d array per number, in
     a tuple of three."""
     if len(reduce.kinds) == 1:
@@ -191,7 +191,7 @@ def components(reduce: Reduction) -> tuple[Any, Any]:
 
 
 @functools.cache
-def across_threads(reduce: Reduction, threads: int) -> Any:
+def across_threads(reduce: Accumulator, threads: int) -> Any:
     """Device function: the accumulators of `threads` neighbouring threads -> one, valid in the
     first of them.
 
@@ -235,7 +235,7 @@ def across_threads(reduce: Reduction, threads: int) -> Any:
 
 
 @functools.cache
-def columns_exchange(reduce: Reduction, width: int, room: int) -> tuple[Any, Any, Any]:
+def columns_exchange(reduce: Accumulator, width: int, room: int) -> tuple[Any, Any, Any]:
     """For `width` accumulators at once, place i of `room`: device functions put, get (as in
     components), and none()."""
     put_one, get_one = components(reduce)
@@ -294,3 +294,62 @@ def for_each(act: Any, width: int) -> Any:
         low(arguments, o + half, a[half:])
 
     return each
+
+
+@functools.cache
+def column_reducer(reduce: Accumulator, fetch: Any, width: int, across: int, down: int) -> Any:
+    """Device function: a block of (across, down) threads reduces elements first .. last - 1 of
+    `across` vectors of columns. fetch(arrays, c, j) -> `width` accumulators. The answer, `width`
+    accumulators, is valid where y = 0."""
+    pairs, after = pairwise(reduce, width), pairwise(reduce.in_order, width)
+    room = max(across * down // 2, 1)
+    put, get, none = columns_exchange(reduce, width, room)
+    one, two, three = (reduce.kinds * 3)[:3]
+    size = width * room
+
+    @device
+    def columns(arrays, c, first, last):
+        x, y = cuda.threadIdx.x, cuda.threadIdx.y
+        a, b = none(), none()
+        j = first + y
+        while j + 3 * down < last:  # four loads set out before the first is used
+            p = fetch(arrays, c, j)
+            q = fetch(arrays, c, j + down)
+            r = fetch(arrays, c, j + 2 * down)
+            s = fetch(arrays, c, j + 3 * down)
+            a = after(a, after(after(p, q), after(r, s)))
+            j += 4 * down
+        while j < last:
+            b = after(b, fetch(arrays, c, j))
+            j += down
+        a = after(a, b)
+        if down > 1:
+            shared = (
+                cuda.shared.array(size, one),
+                cuda.shared.array(size, two),
+                cuda.shared.array(size, three),
+            )
+            height = down // 2
+            while height:  # the lower half of the threads takes over what the upper half has
+                if height <= y < 2 * height:
+                    put(shared, (y - height) * across + x, a)
+                cuda.syncthreads()
+                if y < height:
+                    a = pairs(a, get(shared, y * across + x))
+                cuda.syncthreads()
+                height //= 2
+        return a
+
+    return columns
+
+
+@functools.cache
+def result_writer(reduce: Accumulator, kept: int, narrow: bool) -> Any:
+    """Device function ((out, divisor), o, accumulator): the o-th result."""
+    index, finish = index_walker(0, kept, narrow), reduce.finish
+
+    @device
+    def write(arguments, o, a):
+        arguments[0][index(arguments[0], o)] = finish(a, arguments[1])
+
+    return write

@@ -18,12 +18,13 @@ from ...core.dispatch.arguments import Input, Output, Scalar
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
+from ...core.specs.reductions import NORM_1
 from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda, dtype_of
-from ..lib.accumulators import reduction
+from ..lib.accumulators import accumulator
 from ..lib.codec import codec
 from ..lib.strided_index import index_walker
-from .dispatch import view_of
+from .problem import view_of
 
 THREADS = 256
 
@@ -32,7 +33,7 @@ THREADS = 256
 def power_norm_kernel(source: np.dtype, target: np.dtype, kept: int, reduced: int) -> Any:
     """One block per result."""
     _, store, T = codec(target)
-    size_of = reduction("norm 1", source, target).lift
+    size_of = accumulator(NORM_1, source, target).lift
     index_kept, index_reduced = index_walker(0, kept, False), index_walker(kept, reduced, False)
     one = T(1)
 

@@ -2,16 +2,16 @@
 block to block."""
 
 import functools
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.dtypes import compute_dtype
+from ...core.specs.scans import SCANS
 from ..compiler.decorators import FULL, WARP, device
 from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
 from ..compiler.storage_types import numba_type
-from ..lib.accumulators import accumulator
+from ..lib.accumulators import accumulator_type
 from ..lib.codec import codec
 from ..lib.vector_io import writer
 
@@ -24,8 +24,8 @@ _READY = 1 << 32  # the flag beside 32 bits
 
 
 class Combining(NamedTuple):
-    """What a scan does: lift an element to the type A of totals, combine two totals, and the total
-    of nothing."""
+    """The device functions of a scan: lift an element to the type A of totals, combine two totals;
+    and the total of no elements."""
 
     lift: Any
     combine: Any
@@ -35,25 +35,12 @@ class Combining(NamedTuple):
 
 @functools.cache
 def combining(kind: str, source: np.dtype, target: np.dtype) -> Combining:
-    """kind: sum, prod, max, min, or nansum, nanprod, nanmax, nanmin, which skip NaNs; dtypes of
-    elements and result."""
-    A = accumulator(target) if kind.endswith(("sum", "prod")) else numba_type(compute_dtype(target))
+    """kind: the name of a definition in core/specs/scans.py; dtypes of elements and result."""
+    scan = SCANS[kind]
+    A = numba_type(compute_dtype(target)) if scan.chooses else accumulator_type(target)
     load = codec(source)[0]
-    skip = kind in ("nansum", "nanprod") and source.kind in "fcV"
-    skipped = 1 if kind.endswith("prod") else 0  # what stands for a NaN, in NumPy too
-    if kind.endswith("sum"):
-        # Not 0.0, to which -0.0 adds up to 0.0: NumPy's sums begin with the first element.
-        identity = A({"f": -0.0, "c": complex(-0.0, -0.0)}.get(dtype_of(A).kind, 0))
-    elif kind.endswith("prod"):
-        identity = A(1)
-    elif dtype_of(A).kind in "iu":
-        identity = A(
-            np.iinfo(dtype_of(A)).min if kind.endswith("max") else np.iinfo(dtype_of(A)).max
-        )
-    elif kind.startswith("nan"):
-        identity = A(math.nan)  # where only NaNs came before
-    else:
-        identity = A(-math.inf if kind == "max" else math.inf)
+    skip = scan.skips_nan and not scan.chooses and source.kind in "fcV"
+    skipped = scan.neutral  # stands for a NaN, in NumPy too
 
     @device
     def lift(value):
@@ -62,43 +49,7 @@ def combining(kind: str, source: np.dtype, target: np.dtype) -> Combining:
             v = A(skipped)
         return v
 
-    if kind.endswith("sum"):
-
-        @device
-        def combine(a, b):
-            return A(a + b)
-
-    elif kind.endswith("prod"):
-
-        @device
-        def combine(a, b):
-            return A(a * b)
-
-    elif kind == "max":
-
-        @device
-        def combine(a, b):  # x != x: NaN wins
-            return a if a >= b or a != a else b
-
-    elif kind == "min":
-
-        @device
-        def combine(a, b):
-            return a if a <= b or a != a else b
-
-    elif kind == "nanmax":
-
-        @device
-        def combine(a, b):  # x != x: NaN loses
-            return a if a >= b or b != b else b
-
-    else:
-
-        @device
-        def combine(a, b):
-            return a if a <= b or b != b else b
-
-    return Combining(lift, combine, identity, A)
+    return Combining(lift, device(scan.combine(A)), A(scan.start(dtype_of(A))), A)
 
 
 @functools.cache

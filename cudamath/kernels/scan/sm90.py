@@ -43,61 +43,32 @@ The floor is a read and a write of each element.
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...core.dispatch.arguments import Temp
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ...runtime.device import capability, multiprocessors
+from ...runtime.device import multiprocessors
 from ..compiler.decorators import WARP, bounded, device
 from ..compiler.lazy_numba import cuda, dtype_of, types
 from ..compiler.storage_types import numba_type
+from ..copy.axis_last import neighbours
 from ..copy.strided import fill_part, whole
 from ..lib.integers import blocks
 from ..lib.vector_io import writer
-from ..lib.widths import vector_width
 from ..ptx import sm90 as ptx
 from ..ptx.lookback import load_relaxed, number
 from ..ptx.sm80 import divide_unsigned, global_address, shared_address
 from ..ptx.vector_access import load_vector
 from .decoupled_lookback import _READY, THREADS, WARPS, among, combining, handing, moved
+from .problem import Problem, RingShape, ring_widths
 
 i32, i64, u32, u64 = types.int32, types.int64, types.uint32, types.uint64
 ALIGNMENT = 128  # bytes to whose multiple the ring begins
 QUEUE = 8  # tickets that a block remembers: two more than stages at least
-HELD = 192  # bytes of totals that a thread holds, where a block has the multiprocessor to itself
-ROOM = 224 << 10  # bytes of its rings and results
-# tiles per block: with fewer, filling the ring takes longer than it saves (2^22 float32: 16 us,
-# scan_tiles 13)
-WORTH = 5
-FILLED = 0.8  # of the tiles of a row
-
-
-class Shape(NamedTuple):
-    """How ``scan_ring`` is cut: blocks per multiprocessor, accesses that a thread holds (an odd
-    number, so that those of neighbours begin in different banks), stages of the ring, and how many
-    tiles ahead totals are told, at most the stages."""
-
-    blocks: int
-    vectors: int
-    stages: int
-    lead: int
-
-
-def shape_of(kinds: tuple[str, np.dtype, np.dtype], width: int) -> Shape:
-    """One block per multiprocessor, whose threads have twice the registers, of tiles as large as
-    fit; two for short elements, which take more registers than shared memory."""
-    _, source, target = kinds
-    size = max(dtype_of(combining(*kinds).A).itemsize, 4)  # of its registers
-    vectors = max(v for v in (1, 3, 5, 7) if v == 1 or v * size * width <= HELD)
-    if vectors < 7 and target.itemsize <= source.itemsize and target.kind != "c":
-        return Shape(2, 3, 3, 2)
-    access = THREADS * vectors * width
-    return Shape(
-        1, vectors, min(4, (ROOM - access * target.itemsize) // (access * source.itemsize)), 2
-    )
 
 
 @functools.cache
@@ -153,7 +124,7 @@ def asking(A: Any) -> tuple[Any, Any]:
 
 
 @functools.cache
-def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: Shape) -> Any:
+def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: RingShape) -> Any:
     """Rows of neighbours in tiles of 512 threads x ``vectors`` accesses of ``width`` elements."""
     lift, combine, identity, A = combining(kind, source, target)
     shift, last, publish, _, parts = handing(A)
@@ -406,67 +377,33 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
     return scan_ring
 
 
-def widths(kinds: tuple[str, np.dtype, np.dtype], n: int, x: Layout) -> tuple[int, Shape]:
-    """(elements of an access, shape) for rows of n elements of layout x."""
-    width = min(vector_width(n, x), 8)
-    return width, shape_of(kinds, width)
-
-
-def worth(kinds: tuple[str, np.dtype, np.dtype], rows: int, n: int, x: Layout) -> bool:
-    """Whether rows of n elements are long enough, fill their tiles, and begin at the borders of
-    accesses."""
-    target = kinds[2]
-    if (
-        capability(x.device) != (9, 0)
-        or vector_width(n, x) == 1
-        or n * target.itemsize % 16
-        or target.kind == "c"
-    ):
-        return False  # complex numbers: scan_tiles is as fast
-    width, shape = widths(kinds, n, x)
-    tile = THREADS * width * shape.vectors
-    per_row = blocks(n, tile)
-    return (
-        per_row > 1
-        and n >= FILLED * per_row * tile
-        and rows * per_row >= WORTH * shape.blocks * multiprocessors(x.device)
-    )
-
-
-def ring_steps(
-    kinds: tuple[str, np.dtype, np.dtype],
-    source: Any,
-    target: Any,
-    rows: int,
-    n: int,
-    x: Layout,
-    temps: list[Layout],
-) -> list[Launch]:
-    """Steps of ``scan_ring`` for arguments of shape (rows, n) and contiguous, whose rows begin at
-    the borders of accesses; x: layout of the elements."""
-    width, shape = widths(kinds, n, x)
+def plan(problem: Problem) -> Plan:
+    """Planner of ``scan_ring``."""
+    temps: list[Layout] = []
+    x, kinds, rows, n = problem.x, problem.kinds, problem.lines, problem.n
+    before, source, after, target = neighbours(x, problem.out, problem.axis, temps)
+    width, shape = ring_widths(kinds, n, x)
     access = THREADS * width * shape.vectors
     per_row = blocks(n, access)
     tiles = rows * per_row
     words = tiles * handing(combining(*kinds).A)[4]
     temps.append(Layout.new((words + 1,), np.dtype(np.uint64), x.device))
     state, zero = Temp(len(temps) - 1), np.uint64(0)
-    return [
-        *fill_part(whole(state, temps[-1]), zero, zero, None),
-        Launch(
-            scan_ring(*kinds, width, shape),
-            min(tiles, shape.blocks * multiprocessors(x.device)),
-            THREADS,
-            [
-                source.view((x.size,), dtype=x.dtype),
-                target.view((x.size,), dtype=kinds[2]),
-                state.view((words,)),
-                state.view((1,), offset=8 * words, dtype=np.dtype(np.uint32)),
-                n,
-                per_row,
-                tiles,
-            ],
-            shared=ALIGNMENT + access * (shape.stages * x.dtype.itemsize + kinds[2].itemsize),
-            early=True,
-        ),
-    ]
+    reset = fill_part(whole(state, temps[-1]), zero, zero, None)
+    launch = Launch(
+        scan_ring(*kinds, width, shape),
+        min(tiles, shape.blocks * multiprocessors(x.device)),
+        THREADS,
+        [
+            source.view((x.size,), dtype=x.dtype),
+            target.view((x.size,), dtype=kinds[2]),
+            state.view((words,)),
+            state.view((1,), offset=8 * words, dtype=np.dtype(np.uint32)),
+            n,
+            per_row,
+            tiles,
+        ],
+        shared=ALIGNMENT + access * (shape.stages * x.dtype.itemsize + kinds[2].itemsize),
+        early=True,
+    )
+    return Plan([problem.out], [*before, *reset, launch, *after], temps)

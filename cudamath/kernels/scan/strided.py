@@ -35,25 +35,21 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dispatch.arguments import Output
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
-from ...runtime.device import capability, multiprocessors
 from ..compiler.decorators import WARP, bounded, device
-from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import RUN, writer
 from .decoupled_lookback import THREADS, WARPS, combining
+from .problem import Problem, column_shape
 
 if not SIMULATOR:
     from ..ptx.vector_access import load_vector
 
-# bytes of registers for the numbers that a thread holds, and for those on their way; half of wide
-# numbers ..
-HELD = 64
-SPILLS = (10, 0)  # .. and where the compiler would need more registers than there are: from here on
 STRIPS = 2  # blocks on a multiprocessor
-ENOUGH = 48  # of those bytes, for each multiprocessor one thread's
 
 
 @functools.cache
@@ -153,46 +149,16 @@ def scan_columns(kind: str, source: np.dtype, target: np.dtype, width: int, held
     return scan_columns
 
 
-def _shape(kinds: tuple[str, np.dtype, np.dtype], layout: Layout) -> tuple[int, int]:
-    """(elements of an access, bytes of registers that a thread holds) for an argument of
-    ``layout``: (before, n, after)."""
-    wide = dtype_of(combining(*kinds).A).itemsize > 4
-    pairs = (
-        not wide
-        and not SIMULATOR
-        and layout.contiguous
-        and layout.aligned
-        and layout.shape[2] % 2 == 0
-    )
-    fewer = wide or layout.itemsize == 1 or pairs and capability(layout.device) >= SPILLS
-    return 2 if pairs else 1, HELD // 2 if fewer else HELD
-
-
-def worth(kind: str, layout: Layout, dtype: np.dtype) -> bool:
-    """Whether to go down columns: numbers as wide as their totals, or pairs of 16 bits, and so many
-    strips that enough is on its way. Otherwise segments (``scan_lines``) are faster, though they
-    read twice: int32 to int64, 8,192 squared, 342 us beside 403."""
-    size = dtype_of(combining(kind, layout.dtype, dtype).A).itemsize
-    width, held = _shape((kind, layout.dtype, dtype), layout)
-    strips = layout.shape[0] * blocks(layout.shape[2], WARP * width)
-    return (
-        layout.shape[2] >= WARP // 2
-        and (size in (4, 8) and layout.itemsize == size or layout.itemsize == width == 2)
-        and strips * held >= ENOUGH * multiprocessors(layout.device)
-    )
-
-
-def column_steps(
-    kind: str, source: Any, target: Any, layout: Layout, dtype: np.dtype
-) -> list[Launch]:
-    """The step of ``scan_columns`` for an argument of ``layout``: (before, n, after)."""
-    kinds = kind, layout.dtype, dtype
-    before, n, after = layout.shape
-    width, held = _shape(kinds, layout)
+def plan(problem: Problem) -> Plan:
+    """Planner of ``scan_columns``."""
+    steps, source, layout, copies = problem.boxed
+    kinds, (before, n, after) = problem.kinds, layout.shape
+    target = Output(0).view(layout.shape)
+    width, held = column_shape(kinds, layout)
     if width > 1:
         source, target = source.view((layout.size,)), target.view((layout.size,))
     strips = blocks(after, WARP * width)
-    kernel = scan_columns(
-        *kinds, width, max(held // (max(dtype_of(combining(*kinds).A).itemsize, 4) * width), 2)
-    )
-    return [Launch(kernel, before * strips, THREADS, [source, target, n, after, strips])]
+    rows = max(held // (max(problem.size_of_total, 4) * width), 2)
+    kernel = scan_columns(*kinds, width, rows)
+    launch = Launch(kernel, before * strips, THREADS, [source, target, n, after, strips])
+    return Plan([problem.out], [*steps, launch], list(copies))

@@ -17,49 +17,24 @@ import math
 
 import numpy as np
 
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
-from ...runtime.device import capability
 from ..compiler.decorators import bounded, device
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_max, group_sum
 from ..lib.cluster_exchange import table
 from ..lib.codec import codec
-from ..lib.integers import blocks, power_of_two
+from ..lib.integers import blocks
 from ..lib.vector_io import fetcher, writer
-from ..lib.widths import vector_width, wide
 from ..ptx.sm80 import exp2
 from ..ptx.sm90 import cluster_rank
 from .online import ends, formula, rescale
+from .problem import Problem, spread_cluster
 
-THREADS = 256
-MOST = 8  # blocks of a cluster, on any device
-RANKS = 2  # blocks of a cluster at least
-HELD = 8  # accesses of 16 bytes that a thread holds: 32 registers
 LINE = 128  # bytes of a line of the cache, where accesses begin
 RESIDENT = 1024  # threads of a multiprocessor, of 64 registers
 i32 = types.int32
-
-
-def spread(n: int, width: int, arrays: int) -> tuple[int, int, int]:
-    """(blocks, threads of a block, accesses of a thread) for lines of n elements of so many
-    arrays."""
-    inner, each = blocks(n, width), HELD // arrays
-    ranks = max(min(power_of_two(blocks(inner, THREADS * each)), MOST), RANKS)
-    threads = max(power_of_two(blocks(inner, ranks * each)), THREADS)
-    return ranks, threads, blocks(blocks(inner, ranks), threads)
-
-
-def fits(x: Layout, n: int, arrays: int) -> bool:
-    """Whether a cluster can hold lines of n elements of x's dtype."""
-    width = vector_width(0, x)
-    return (
-        capability(x.device) >= (9, 0)
-        and width in (4, 8)
-        and wide(x.dtype).itemsize == 4
-        and (spread(n, width, arrays)[1] <= 1024)
-    )
 
 
 @functools.cache
@@ -223,20 +198,20 @@ def rows_grad(dtype, width, log, ranks, threads, vectors):
     return softmax_cluster_grad
 
 
-def launch(x: Layout, arrays: list, n: int, log: bool) -> Launch:
-    """The launch for lines of n elements; arrays: (x, y), or for the gradient (g, y, dx)."""
-    width = vector_width(0, x)
+def plan(p: Problem) -> Plan:
+    """The plan of lines in the registers of a cluster's blocks."""
+    x, width, arrays = p.x, p.widest, p.arrays
     _, _, words, kind = fetcher(x.dtype, width)
     packed = [a.view((x.size * words // width,), dtype=kind) for a in arrays[:-1]]
-    ranks, threads, vectors = spread(n, width, len(arrays) - 1)
+    ranks, threads, vectors = spread_cluster(p.n, width, len(p.inputs))
     most = (
-        blocks(n * x.itemsize, ranks * LINE) * LINE // 16
+        blocks(p.n * x.itemsize, ranks * LINE) * LINE // 16
     )  # a block's part is whole lines of the cache
-    make = rows if len(arrays) == 2 else rows_grad
-    return Launch(
-        make(x.dtype, width, log, ranks, threads, vectors),
-        x.size // n * ranks,
+    step = Launch(
+        (rows_grad if p.gradient else rows)(x.dtype, width, p.log, ranks, threads, vectors),
+        p.lines * ranks,
         threads,
-        [*packed, *(a.flat for a in arrays), n, most],
+        [*packed, *(a.flat for a in arrays), p.n, most],
         cluster=ranks,
     )
+    return Plan([x.like()], [step])

@@ -8,8 +8,8 @@ turn (`turns`): what a thread has written of one line makes room for the same ac
 which cp.async loads meanwhile. A thread touches no access but its own, so only the reductions need
 barriers. (Two blocks fill each other's gaps: for them staying was slower, 250 us in place of 240
 for 50,257 in bfloat16.) Longer lines, and such in the gradient, are kept as far as they fit, and
-the rest is read again, from the L2 cache. From 9.0 on clusters hold all of a line
-(cluster.py).
+the rest is read again, from the L2 cache. On SM 9.0 and later clusters hold all of a
+line (cluster.py).
 
 A line begins anywhere. Its `inner` accesses of 16 bytes lie on their borders; what sticks out at
 both ends, less than one access each, is handled element by element, one for each of the first 2 x
@@ -21,10 +21,10 @@ needs y once, softmax twice.
 Measured (row versions_softmax_cached):
 log-softmax of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-23
 
-                      GB/s     of a copy
-    long_rows        2,185          0.52
-    cached_rows      3,445          0.81
-    cluster          3,778          0.89
+                        GB/s     of a copy
+    long_rows          2,185          0.52
+    shared_memory      3,445          0.81
+    cluster            3,778          0.89
 
 (end of what was measured)
 """
@@ -32,8 +32,8 @@ log-softmax of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-
 import functools
 import math
 
+from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
 from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda, types
@@ -43,10 +43,10 @@ from ..lib.codec import codec
 from ..lib.fast_math import exponential
 from ..lib.integers import blocks
 from ..lib.vector_io import fetcher, writer
-from ..lib.widths import vector_width
 from ..ptx.sm80 import copy_16, copy_commit, copy_wait, global_address, shared_address
 from ..ptx.vector_access import load_vector, store_vector
 from .online import CACHE, ends, formula, online, rescale
+from .problem import Problem
 
 THREADS = 512  # a line; two blocks per multiprocessor
 ALONE = 1024  # a line that has the multiprocessor to itself
@@ -288,21 +288,23 @@ def rows_grad(dtype, width, log):
     return softmax_cached_grad
 
 
-def launch(x: Layout, arrays: list, n: int, log: bool) -> Launch:
-    """The launch for lines of n elements; arrays: (x, y), or for the gradient (g, y, dx)."""
-    width = vector_width(0, x)
+def plan(p: Problem) -> Plan:
+    """The plan of lines that shared memory keeps."""
+    x, width, arrays = p.x, p.widest, p.arrays
     _, _, words, kind = fetcher(x.dtype, width)
     packed = [a.view((x.size * words // width,), dtype=kind) for a in arrays[:-1]]
-    whole, share = (n // width + 1) * 16, CACHE[capability(x.device)]
-    arguments, lines = [*packed, *(a.flat for a in arrays)], x.size // n
-    if len(arrays) == 2 and share < whole <= 2 * share:
-        return Launch(
-            turns(x.dtype, width, log),
-            min(lines, multiprocessors(x.device)),
+    whole, share = (p.n // width + 1) * 16, CACHE[capability(x.device)]
+    arguments = [*packed, *(a.flat for a in arrays)]
+    if not p.gradient and share < whole <= 2 * share:
+        step = Launch(
+            turns(x.dtype, width, p.log),
+            min(p.lines, multiprocessors(x.device)),
             ALONE,
-            [*arguments, lines, n, blocks(n // width, PARTS * ALONE)],
+            [*arguments, p.lines, p.n, blocks(p.n // width, PARTS * ALONE)],
             shared=whole,
         )
-    room = min(share, whole)
-    kernel = rows(x.dtype, width, log) if len(arrays) == 2 else rows_grad(x.dtype, width, log)
-    return Launch(kernel, lines, THREADS, [*arguments, n, room // 16], shared=room)
+    else:
+        room = min(share, whole)
+        kernel = (rows_grad if p.gradient else rows)(x.dtype, width, p.log)
+        step = Launch(kernel, p.lines, THREADS, [*arguments, p.n, room // 16], shared=room)
+    return Plan([x.like()], [step])

@@ -20,6 +20,7 @@ from ...core.dispatch.checks import coerce, keeps_imaginary, members
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.op import ANY
 from ...core.dtypes import INEXACT
+from ...core.typing import ArrayLike, DTypeLike
 from .. import reduce
 from ..elementwise import multiply
 from ..out_argument import deliver
@@ -192,22 +193,50 @@ def einsum(
     subscripts: Any = None,
     /,
     *operands: Any,
-    out: Any = None,
-    dtype: Any = None,
+    out: ndarray | None = None,
+    dtype: DTypeLike | None = None,
     optimize: bool | str | Sequence | None = True,
 ) -> ndarray:
-    """Sum of products by Einstein's convention: letters that the result does not have are summed
-    over.
+    """Sum of products by Einstein's convention.
 
-    Args: operands: a string such as "ij,jk->ik" (without "->": the letters that occur once, sorted;
-    "..." for axes that broadcast), then the arrays, numeric or bool; or arrays and lists of
-    integers in turn, the result's last; out: array for the result; dtype: what the arrays are
-    converted to; optimize: True: order of contractions by opt_einsum, False or None: from left to
-    right, or the name of one of its strategies. Returns: array of the common dtype. Raises:
-    ValueError (letters and shapes that do not fit), TypeError (dtype; one in which complex numbers
-    would lose their imaginary parts). Gradient: by its parts. Contractions run as matrix products:
+    The sum runs over the letters that the result does not have.
+
+    Parameters
+    ----------
+    subscripts : object, optional
+        Text such as "ij,jk->ik". Without "->" the result has the letters that occur once, sorted.
+        "..." stands for axes that broadcast. Or the first array, if arrays and lists of integers
+        alternate.
+    *operands : object
+        Numeric or bool arrays. Or further arrays and lists of integers in turn, the list of the
+        result last.
+    out : ndarray, optional
+        Array that receives the result.
+    dtype : dtype_like, optional
+        Dtype to which the arrays are converted.
+    optimize : bool, str or Sequence or None, default True
+        True takes the order of contractions from opt_einsum, and a name selects one of its
+        strategies. False and None contract from left to right.
+
+    Returns
+    -------
+    ndarray
+        Array of the common dtype.
+
+    Raises
+    ------
+    ValueError
+        The letters and the shapes do not fit each other.
+    TypeError
+        The dtype is not supported, or complex numbers would lose their imaginary parts.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside. Contractions run as matrix products:
     see ``matmul`` for accuracy and determinism.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> a = cm.arange(6.0).reshape(2, 3)
     >>> cm.einsum("ij,kj->ik", a, a).tolist()
@@ -240,13 +269,31 @@ def einsum(
 
 
 def einsum_path(*operands: Any, optimize: bool | str = "greedy") -> tuple[list, str]:
-    """The order in which ``einsum`` contracts, as NumPy's ``einsum_path`` gives it, and a
-    description.
+    """Return the order in which ``einsum`` contracts, and a description.
 
-    Args: operands: as for ``einsum``; optimize: a strategy of opt_einsum, or False for left to
-    right. Returns: (["einsum_path", pair, ...], text). Raises: ValueError (letters and shapes that
-    do not fit).
+    The form is that of NumPy's ``einsum_path``.
 
+    Parameters
+    ----------
+    *operands : object
+        A subscript text such as "ij,jk->ik", then the numeric or bool arrays. Without "->" the
+        result has the letters that occur once, sorted. "..." stands for axes that broadcast.
+        Alternatively arrays and lists of integers in turn, and the list of the result last.
+    optimize : bool or str, default "greedy"
+        Strategy of opt_einsum, or False for the order from left to right.
+
+    Returns
+    -------
+    tuple of (list, str)
+        The list ["einsum_path", pair, ...], and a description.
+
+    Raises
+    ------
+    ValueError
+        The letters and the shapes do not fit each other.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.einsum_path("ij,jk,k->i", cm.ones((9, 9)), cm.ones((9, 9)), cm.ones(9), optimize="optimal")[0]
     ['einsum_path', (1, 2), (0, 1)]
@@ -261,13 +308,25 @@ def einsum_path(*operands: Any, optimize: bool | str = "greedy") -> tuple[list, 
 
 
 @fast_path("a", "b")
-def kron(a: Any, b: Any) -> ndarray:
+def kron(a: ArrayLike, b: ArrayLike) -> ndarray:
     """Kronecker product: every element of a times the whole of b, as blocks.
 
-    Args: a, b: numeric or bool arrays; the one of fewer dimensions gets new ones in front. Returns:
-    array of the common dtype, as long along each axis as both lengths' product. Gradient: by its
-    parts.
+    Parameters
+    ----------
+    a, b : array_like
+        Numeric or bool arrays. The one of fewer dimensions gets new axes in front.
 
+    Returns
+    -------
+    ndarray
+        Array of the common dtype. Its length along each axis is the product of both lengths.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.kron([1, 10], [1, 2, 3]).tolist()
     [1, 2, 3, 10, 20, 30]

@@ -18,6 +18,7 @@ from ...core.dispatch.checks import MISTAKES, as_numbers, as_of, members, requir
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.op import ANY, NUMERIC, REAL, Composed, Op
 from ...core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
+from ...core.typing import ArrayLike, DTypeLike
 from .. import reduce
 from ..creation import eye, zeros
 from ..elementwise import abs, conj, where
@@ -114,22 +115,51 @@ _pinv = Composed("pinv", _pinv_value, _pinv_grad)
 
 
 @fast_path("a")
-def pinv(a: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> ndarray:
+def pinv(
+    a: ArrayLike,
+    /,
+    rcond: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: ArrayLike | None = None,
+) -> ndarray:
     """Moore-Penrose pseudo-inverse, by the singular value decomposition.
 
-    Args:
-        a: array (..., m, n).
-        rcond, rtol: (one thing, two names) singular values up to rtol times the largest count as 0;
-        default
-            max(m, n) eps. (NumPy's default is 1e-15, also for float32.) A number, or an array
-            (...).
-        hermitian: accepted for NumPy's sake; the answer is the same.
+    Parameters
+    ----------
+    a : array_like of shape (..., m, n)
+        Matrices.
+    rcond : array_like, optional
+        Singular values up to this number times the largest one count as 0, a number or an array
+        (...). The default is max(m, n) eps (NumPy's is 1e-15, also for float32). Both names mean
+        the same.
+    hermitian : bool, default False
+        Accepted for compatibility with NumPy. The result is the same.
+    rtol : array_like, optional
+        Singular values up to this number times the largest one count as 0, a number or an array
+        (...). The default is max(m, n) eps (NumPy's is 1e-15, also for float32). Both names mean
+        the same.
 
-    Returns: array (..., n, m).
-    Raises: TypeError (dtype), ValueError (dimensions; both rcond and rtol), LinAlgError (no
-    convergence). Gradient: -p^H g p^H + (1 - a p) g^H p p^H + p^H p g^H (1 - p a), also at equal
-    singular values.
+    Returns
+    -------
+    ndarray
+        Array of shape (..., n, m).
 
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit, or both `rcond` and `rtol` are given.
+    LinAlgError
+        The iteration does not converge.
+
+    Notes
+    -----
+    Gradient: -p^H g p^H + (1 - a p) g^H p p^H + p^H p g^H (1 - p a), also at equal singular values.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.pinv([[2.0, 0.0], [0.0, 0.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
@@ -144,23 +174,46 @@ def pinv(a: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = N
 
 
 @fast_path("a", "b")
-def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
-    """Least squares: the x of least norm among those that minimise |b - a x|, by the singular value
-    decomposition.
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> LstsqResult:
+    """Solve least squares: the x of least norm among those that minimise |b - a x|.
 
-    Args:
-        a: array (m, n), or a batch (..., m, n).
-        b: array (m,), or (m, k), or (..., m, k) for a batch.
-        rcond: singular values up to rcond times the largest count as 0; default max(m, n) eps.
+    The solution is computed by the singular value decomposition.
 
-    Returns: named tuple (x (n,) or (..., n, k); residuals: sums of |b - a x|^2 down the columns,
-    (k,), (1,) for a vector; as
-        in NumPy empty if m <= n or, of a single matrix, if its rank is below n; rank: int64 array
-        (...), 0-d of a single matrix; s: singular values). For a single matrix with m > n the call
-        waits for the GPU: the rank says whether there are residuals.
-    Raises: TypeError (dtype), ValueError (shapes), LinAlgError (dimensions; no convergence).
-    Gradient: of x, as pinv(a) b; of s, as `svdvals`.
+    Parameters
+    ----------
+    a : array_like of shape (m, n) or (..., m, n)
+        Matrix, or a batch of matrices.
+    b : array_like of shape (m,), (m, k) or (..., m, k)
+        Right-hand sides. A batch needs (..., m, k).
+    rcond : float, optional
+        Singular values up to `rcond` times the largest one count as 0. The default is max(m, n)
+        eps.
 
+    Returns
+    -------
+    LstsqResult
+        Named tuple (x, residuals, rank, s). `x` has the shape (n,) or (..., n, k). `residuals` are
+        the sums of |b - a x|^2 down the columns, of shape (k,), or (1,) for a vector; as in NumPy
+        they are empty if m <= n or, for a single matrix, if its rank is below n. `rank` is an int64
+        array (...), without dimensions for a single matrix, and `s` are the singular values. For a
+        single matrix with m > n the call waits for the GPU, because the rank decides whether there
+        are residuals.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The shapes do not fit each other.
+    LinAlgError
+        The number of dimensions does not fit, or the iteration does not converge.
+
+    Notes
+    -----
+    The gradient of x is that of pinv(a) b, and the gradient of s is that of `svdvals`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.lstsq([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0]).x.round(6).tolist()
     [1.0, 2.0]
@@ -210,21 +263,42 @@ def _count_above(s: ndarray, rtol: Any) -> ndarray:
 
 @fast_path("a")
 def matrix_rank(
-    a: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
+    a: ArrayLike, /, tol: Any = None, hermitian: bool = False, *, rtol: ArrayLike | None = None
 ) -> ndarray:
     """Rank of matrices: how many singular values are above a threshold.
 
-    Args:
-        a: array (..., m, n); of fewer dimensions: 0 if all elements are 0, else 1.
-        tol: the threshold, a number or an array (...); rtol: the same relative to the largest
-        singular value; default
-            max(m, n) eps.
-        hermitian: read a as Hermitian and use its eigenvalues.
+    Parameters
+    ----------
+    a : array_like of shape (..., m, n)
+        Matrices. An array of fewer dimensions has the rank 0 if all elements are 0, and otherwise
+        1.
+    tol : array_like, optional
+        Threshold, a number or an array (...).
+    hermitian : bool, default False
+        Whether `a` is Hermitian and its eigenvalues are used.
+    rtol : array_like, optional
+        Threshold relative to the largest singular value. The default is max(m, n) eps.
 
-    Returns: int64 array (...).
-    Raises: TypeError (dtype), ValueError (both tol and rtol), LinAlgError (no convergence).
-    Gradient: none, it is an integer.
+    Returns
+    -------
+    ndarray
+        Array of int64 of shape (...).
 
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        Both `tol` and `rtol` are given.
+    LinAlgError
+        The iteration does not converge.
+
+    Notes
+    -----
+    The result is an integer and has no gradient.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> int(cm.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
     1
@@ -249,16 +323,37 @@ def matrix_rank(
 
 @fast_path("a")
 @speaks_for("cond")
-def cond(a: Any, /, p: float | str | None = None) -> ndarray:
+def cond(a: ArrayLike, /, p: float | str | None = None) -> ndarray:
     """Condition number of matrices: norm(a) norm(inv(a)).
 
-    Args: a: array (..., m, n), square unless p is None, 2 or -2; p: None or 2: ratio of the largest
-    to the smallest singular
-        value; -2: its inverse; "fro", 1, -1, inf, -inf, "nuc": by that norm.
-    Returns: real array (...); inf for singular matrices.
-    Raises: TypeError (dtype), ValueError (dimensions, p), LinAlgError (empty or not square).
-    Gradient: by its parts.
+    Parameters
+    ----------
+    a : array_like of shape (..., m, n)
+        Matrices, square unless `p` is None, 2 or -2.
+    p : float or str, optional
+        Norm that is used. None and 2: the ratio of the largest to the smallest singular value. -2:
+        its inverse. "fro", 1, -1, inf, -inf and "nuc": the norm of that order.
 
+    Returns
+    -------
+    ndarray
+        Real array of shape (...). It is inf for singular matrices.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit, or `p` is unknown.
+    LinAlgError
+        A matrix is empty or not square.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.linalg.cond([[1.0, 0.0], [0.0, 4.0]]))
     4.0
@@ -307,14 +402,34 @@ def cond(a: Any, /, p: float | str | None = None) -> ndarray:
 
 
 @fast_path("a")
-def matrix_power(a: Any, n: int) -> ndarray:
+def matrix_power(a: ArrayLike, n: int) -> ndarray:
     """The n-th power of square matrices, by repeated squaring; of a negative n, of the inverse.
 
-    Args: a: numeric array (..., k, k); n: int.
-    Returns: array of the same shape and dtype (floating-point for n < 0).
-    Raises: TypeError (n no integer), LinAlgError (not square; singular and n < 0).
-    Gradient: by its parts.
+    Parameters
+    ----------
+    a : array_like of shape (..., k, k)
+        Square numeric matrices.
+    n : int
+        Exponent. A negative one takes the power of the inverse.
 
+    Returns
+    -------
+    ndarray
+        Array of the same shape and dtype (floating-point for n < 0).
+
+    Raises
+    ------
+    TypeError
+        `n` is not an integer.
+    LinAlgError
+        A matrix is not square, or a matrix is singular and n < 0.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.matrix_power([[1, 1], [1, 0]], 10).tolist()
     [[89, 55], [55, 34]]
@@ -370,15 +485,39 @@ _PADE = {
 }
 
 
-def expm(a: Any, /) -> ndarray:
+def expm(a: ArrayLike, /) -> ndarray:
     """Matrix exponential: sum_k a^k / k!, by scaling, a Pade approximant and repeated squaring.
 
-    Args: a: array (..., n, n).
-    Returns: array of the same shape; NaN for matrices that are not finite.
-    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square).
-    Gradient: by its parts. The number of squarings depends on the values, so the call waits for the
-    GPU. Source: Higham, The scaling and squaring method for the matrix exponential revisited, 2005.
+    Parameters
+    ----------
+    a : array_like of shape (..., n, n)
+        Square matrices.
 
+    Returns
+    -------
+    ndarray
+        Array of the same shape. It is NaN for matrices that are not finite.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit.
+    LinAlgError
+        A matrix is not square.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside. The number of squarings depends on the
+    values, so the call waits for the GPU.
+
+    References
+    ----------
+    .. [1] Higham, The scaling and squaring method for the matrix exponential revisited, 2005.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.expm([[0.0, 1.0], [0.0, 0.0]]).round(12).tolist()
     [[1.0, 1.0], [0.0, 1.0]]
@@ -417,17 +556,36 @@ def expm(a: Any, /) -> ndarray:
 
 
 @fast_path("*arrays")
-def multi_dot(arrays: Sequence[Any], /, *, out: Any = None) -> ndarray:
-    """The product of several matrices, in the order of multiplications that takes the fewest
-    operations.
+def multi_dot(arrays: Sequence[ArrayLike], /, *, out: ndarray | None = None) -> ndarray:
+    """Multiply several matrices in the order that takes the fewest operations.
 
-    Args: arrays: two or more matrices; the first and the last may be vectors (a row, a column);
-    out: array that the result is
-        written into.
-    Returns: array: a matrix, a vector or a 0-d array.
-    Raises: ValueError (fewer than two; sizes), LinAlgError (dimensions).
-    Gradient: as `matmul`'s.
+    In the order of multiplications that takes the fewest operations.
 
+    Parameters
+    ----------
+    arrays : sequence of array_like
+        Two or more matrices. The first and the last may be vectors (a row and a column).
+    out : ndarray, optional
+        Array that receives the result.
+
+    Returns
+    -------
+    ndarray
+        A matrix, a vector or an array without dimensions.
+
+    Raises
+    ------
+    ValueError
+        There are fewer than two matrices, or the sizes do not match.
+    LinAlgError
+        The number of dimensions does not fit.
+
+    Notes
+    -----
+    The gradient is that of `matmul`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.multi_dot([cm.ones((2, 50)), cm.ones((50, 3)), cm.ones(3)]).tolist()
     [150.0, 150.0]
@@ -491,14 +649,34 @@ def _grouping(sizes: tuple[int, ...]) -> Any:
 
 @fast_path("a")
 @speaks_for("tensorinv")
-def tensorinv(a: Any, /, ind: int = 2) -> ndarray:
+def tensorinv(a: ArrayLike, /, ind: int = 2) -> ndarray:
     """Inverse with respect to `tensordot(a, b, ind)`.
 
-    Args: a: array whose first `ind` axes have as many elements as the others; ind: int > 0.
-    Returns: array of shape a.shape[ind:] + a.shape[:ind].
-    Raises: ValueError (ind), LinAlgError (not square; singular).
-    Gradient: as `inv`'s.
+    Parameters
+    ----------
+    a : array_like
+        Array whose first `ind` axes have as many elements as the others.
+    ind : int, default 2
+        Number of the first axes, > 0.
 
+    Returns
+    -------
+    ndarray
+        Array of shape a.shape[ind:] + a.shape[:ind].
+
+    Raises
+    ------
+    ValueError
+        `ind` is not positive.
+    LinAlgError
+        A matrix is not square, or the matrix is singular.
+
+    Notes
+    -----
+    The gradient is that of `inv`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.tensorinv(cm.eye(6).reshape(2, 3, 6), ind=2).shape
     (6, 2, 3)
@@ -516,12 +694,34 @@ def tensorinv(a: Any, /, ind: int = 2) -> ndarray:
 
 @fast_path("a", "b")
 @speaks_for("tensorsolve")
-def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> ndarray:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> ndarray:
     """The x with tensordot(a, x, x.ndim) = b.
 
-    Args: a: array of shape b.shape + shape of x; b: array; axes: axes of a to be moved to its end
-    first. Returns: array x. Raises: LinAlgError (not square; singular). Gradient: as `solve`'s.
+    Parameters
+    ----------
+    a : array_like
+        Array of the shape b.shape + x.shape.
+    b : array_like
+        Right-hand side.
+    axes : sequence of int, optional
+        Axes of `a` that are moved to its end first.
 
+    Returns
+    -------
+    ndarray
+        The solution.
+
+    Raises
+    ------
+    LinAlgError
+        A matrix is not square, or the matrix is singular.
+
+    Notes
+    -----
+    The gradient is that of `solve`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.tensorsolve(cm.eye(6).reshape(2, 3, 6), cm.ones((2, 3))).tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
@@ -540,14 +740,34 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> ndarray:
 
 
 @fast_path("a", "b")
-def cross(a: Any, b: Any, *, axis: int = -1) -> ndarray:
+def cross(a: ArrayLike, b: ArrayLike, *, axis: int = -1) -> ndarray:
     """Cross product of vectors of three elements along an axis.
 
-    Args: a, b: numeric arrays whose shapes broadcast and have 3 along `axis`.
-    Returns: array of the broadcast shape and the common dtype.
-    Raises: TypeError (dtype), ValueError (shapes, axis).
-    Gradient: b x g for a, g x a for b.
+    Parameters
+    ----------
+    a, b : array_like
+        Numeric arrays whose shapes broadcast and have length 3 along `axis`.
+    axis : int, default -1
+        Axis of the vectors.
 
+    Returns
+    -------
+    ndarray
+        Array of the broadcast shape and the common dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The shapes do not fit each other, or the axis is out of range.
+
+    Notes
+    -----
+    The gradient is b x g for `a` and g x a for `b`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.cross([1, 0, 0], [0, 1, 0]).tolist()
     [0, 0, 1]
@@ -580,14 +800,38 @@ _cross: Op = Op(
 
 
 @fast_path("x")
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
-    """Sums of the diagonals of the matrices in the last two axes. (NumPy's `trace`, outside linalg,
-    takes the first two.)
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> ndarray:
+    """Sum the diagonals of the matrices in the last two axes.
 
-    Args: x: numeric array (..., m, n); offset: > 0 above, < 0 below the main diagonal; dtype: of
-    the sum, as for `sum`. Returns: array (...). Raises: TypeError (dtype), ValueError (dimensions).
-    Gradient: g on the diagonal.
+    NumPy's `trace`, outside linalg, takes the first two axes.
 
+    Parameters
+    ----------
+    x : array_like of shape (..., m, n)
+        Numeric matrices.
+    offset : int, default 0
+        Number of the diagonal, > 0 above and < 0 below the main diagonal.
+    dtype : dtype_like, optional
+        Dtype of the sum, as for `sum`.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (...).
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit.
+
+    Notes
+    -----
+    The gradient is g on the diagonal.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> int(cm.linalg.trace([[1, 2], [3, 4]]))
     5

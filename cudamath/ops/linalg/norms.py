@@ -17,6 +17,8 @@ from ...core.dispatch.checks import MISTAKES, as_numbers, as_of, require
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.op import INEXACT, Composed
 from ...core.shapes import normalize_axes
+from ...core.specs import reductions as specs
+from ...core.typing import ArrayLike
 from .. import reduce
 from ..elementwise import PRECISE, abs
 from ..reduction_op import kept_axes
@@ -27,21 +29,48 @@ __all__ = ["matrix_norm", "norm", "vector_norm"]
 
 @fast_path("x")
 def vector_norm(
-    x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: float = 2
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    ord: float = 2,
 ) -> ndarray:
-    """Norm of vectors: (Σ |x|^ord)^(1 / ord); ord = inf: max |x|; -inf: min |x|; 0: how many are not 0.
+    """Norm of vectors: (Σ |x|^ord)^(1 / ord).
 
-    Args:
-        x: numeric or bool array of any shape.
-        axis: the axis or axes whose elements form a vector; None: all of them.
-        keepdims: keep these axes as axes of size 1.
-        ord: order of the norm.
+    The order inf gives max |x|, -inf gives min |x|, and 0 gives the number of elements that are not
+    0.
 
-    Returns: real array of x's precision (float64 for integers), without the reduced axes.
-    Raises: TypeError (dtype), ValueError (axis; ord = -inf of no elements).
-    Gradient: ord 2: g x / y; others: g sign(x) (|x| / y)^(ord - 1); 0 where x or y is 0, and so are
-    its own derivatives there.
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array.
+    axis : int or sequence of int, optional
+        Axis or axes whose elements form a vector. None takes all of them.
+    keepdims : bool, default False
+        Whether these axes stay in the result with size 1.
+    ord : float, default 2
+        Order of the norm.
 
+    Returns
+    -------
+    ndarray
+        Real array of x's precision (float64 for integers), without the reduced axes.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range, or the order is -inf and there are no elements.
+
+    Notes
+    -----
+    The gradient is g x / y for the order 2, and g sign(x) (|x| / y)^(ord - 1) otherwise. It is 0
+    where x or y is 0, and so are its own derivatives there.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.vector_norm([[3.0, 4.0], [6.0, 8.0]], axis=1).tolist()
     [5.0, 10.0]
@@ -60,13 +89,13 @@ def _numbers(name: str, x: Any) -> ndarray:
 # A norm of any order is one launch, a block a vector, up to _SHORT elements: of fewer than _WHOLE,
 # up to _FEW vectors.
 _SHORT, _WHOLE, _FEW = 1 << 14, 128, 1 << 13
-#: Orders that take one pass over an array of any size: kinds of kernels/lib/accumulators.py.
-_PASSES: dict[float, str] = {
-    0: "norm 0",
-    1: "norm 1",
-    2: "norm",
-    math.inf: "norm inf",
-    -math.inf: "norm -inf",
+#: Orders that take one pass over an array of any size.
+_PASSES: dict[float, specs.Norm] = {
+    0: specs.NORM_0,
+    1: specs.NORM_1,
+    2: specs.NORM,
+    math.inf: specs.NORM_INF,
+    -math.inf: specs.NORM_MINUS_INF,
 }
 
 
@@ -121,16 +150,41 @@ _by_parts = Composed("power_norm", _parts, reduce._power_norm_grad)
 
 
 @fast_path("x")
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") -> ndarray:
-    """Norm of matrices: "fro": root of the sum of squares; 1 or -1: largest or smallest sum of
-    absolute values of a column; inf or -inf: of a row; 2 or -2: largest or smallest singular value;
-    "nuc": the sum of the singular values.
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str = "fro") -> ndarray:
+    """Norm of matrices.
 
-    Args: x: numeric or bool array (..., m, n); keepdims: keep the last two axes as axes of size 1;
-    ord: as above. Returns: real array (...) of x's precision (float64 for integers). Raises:
-    TypeError (dtype), ValueError (fewer than two dimensions; another ord; the smallest of no
-    elements). Gradient: by its parts.
+    The order "fro" is the root of the sum of squares; 1 and -1 are the largest and the smallest sum
+    of absolute values of a column; inf and -inf those of a row; 2 and -2 the largest and the
+    smallest singular value; "nuc" is the sum of the singular values.
 
+    Parameters
+    ----------
+    x : array_like of shape (..., m, n)
+        Numeric or bool matrices.
+    keepdims : bool, default False
+        Whether the last two axes stay in the result with size 1.
+    ord : float or str, default "fro"
+        Order of the norm, see above.
+
+    Returns
+    -------
+    ndarray
+        Real array of shape (...) and of x's precision (float64 for integers).
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        There are fewer than two dimensions, the order is unknown, or the smallest of no elements is
+        requested.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.matrix_norm([[1.0, -7.0], [2.0, 3.0]], ord=1))
     10.0
@@ -185,23 +239,47 @@ def _extreme(x: ndarray, ord: Any, count: int) -> Callable:
 
 @fast_path("x")
 def norm(
-    x: Any,
+    x: ArrayLike,
     /,
     ord: float | str | None = None,
     axis: int | Sequence[int] | None = None,
     *,
     keepdims: bool = False,
 ) -> ndarray:
-    """NumPy's linalg.norm: `vector_norm` for one axis, `matrix_norm` for two; with neither ord nor
-    axis, of all elements.
+    """Norm of vectors or matrices: `vector_norm` for one axis, `matrix_norm` for two.
 
-    Args: x: numeric or bool array; ord: order, None: 2 for vectors, "fro" for matrices; axis: int,
-    pair of ints or None;
-        keepdims: keep the reduced axes as axes of size 1.
-    Returns: real array of x's precision (float64 for integers).
-    Raises: TypeError (dtype), ValueError (axis, ord, or more than two dimensions with an ord and no
-    axis). Gradient: as `vector_norm`'s and `matrix_norm`'s.
+    Without `ord` and `axis` it is the norm of all elements.
 
+    Parameters
+    ----------
+    x : array_like
+        Numeric or bool array.
+    ord : float or str, optional
+        Order of the norm. None is 2 for vectors and "fro" for matrices.
+    axis : int or sequence of int, optional
+        Axis of the vectors, or the two axes of the matrices. None takes all elements.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
+
+    Returns
+    -------
+    ndarray
+        Real array of x's precision (float64 for integers).
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axis is out of range, the order is unknown, or there are more than two dimensions, an
+        order and no axis.
+
+    Notes
+    -----
+    The gradient is that of `vector_norm` and `matrix_norm`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> float(cm.norm([[1.0, 2.0], [2.0, 4.0]]))
     5.0

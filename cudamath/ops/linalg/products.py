@@ -17,6 +17,7 @@ from ...core.dispatch.checks import MISTAKES, as_of, require
 from ...core.dispatch.fast_path import fast_path, forget
 from ...core.dispatch.op import ANY, INEXACT, NUMERIC, Composed, Op
 from ...core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
+from ...core.typing import ArrayLike, DTypeLike
 from ..dtype_info import can_cast
 from ..elementwise import conj, multiply, weighted_sum
 from ..out_argument import deliver
@@ -41,11 +42,24 @@ _tf32 = False
 
 
 def set_matmul_precision(precision: str) -> None:
-    """Choose how float32 matrices are multiplied on a GPU: "highest" (default) in float32, "tf32"
-    with inputs rounded to 10 bits of mantissa, on tensor cores (about 8 times as fast).
+    """Choose the precision of products of float32 matrices on a GPU.
 
-    Raises: ValueError for another word.
+    "highest" (default) in float32, "tf32" with inputs rounded to 10 bits of mantissa, on tensor
+    cores (about 8 times as fast).
 
+    Parameters
+    ----------
+    precision : str
+        "highest" (the default) multiplies in float32. "tf32" rounds the inputs to 10 bits of
+        mantissa, on tensor cores (about 8 times as fast).
+
+    Raises
+    ------
+    ValueError
+        The precision is neither "highest" nor "tf32".
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.set_matmul_precision("tf32")
     >>> cm.set_matmul_precision("highest")
@@ -124,24 +138,49 @@ _matmul_int32 = Op(
 
 
 @fast_path("a", "b")
-def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None) -> ndarray:
+def matmul(
+    a: ArrayLike, b: ArrayLike, /, out: ndarray | None = None, *, dtype: DTypeLike | None = None
+) -> ndarray:
     """Matrix product: y[..., i, j] = Σ_k a[..., i, k] b[..., k, j].
 
-    Args:
-        a: array (..., m, k), or (k,), which counts as (1, k) and drops that axis from the result.
-        b: array (..., k, n), or (k,), which counts as (k, 1) and drops that axis from the result.
-            Leading axes broadcast. Numeric or bool, of any strides; different dtypes are promoted.
-        out: array that the result is written into.
-        dtype: of sums and result, as which the operands count; their common one by default. int8
-        operands with int32 are
-            multiplied as they are, on tensor cores where there are some.
+    Parameters
+    ----------
+    a : array_like of shape (..., m, k) or (k,)
+        Left operand, numeric or bool. A vector counts as (1, k), and the result does not have that
+        axis.
+    b : array_like of shape (..., k, n) or (k,)
+        Right operand, numeric or bool. A vector counts as (k, 1), and the result does not have that
+        axis. Leading axes broadcast. The operands may have any strides, and different dtypes are
+        promoted.
+    out : ndarray, optional
+        Array that receives the result.
+    dtype : dtype_like, optional
+        Dtype of the operands, the sums and the result. The default is the common dtype of the
+        operands. int8 operands with the dtype int32 are multiplied as they are, on tensor cores
+        where the device has them.
 
-    Returns: array (..., m, n) of that dtype. 16-bit floats are summed in float32 and rounded once;
-    integers wrap. Raises: TypeError (dtype; one that the operands' cannot become), ValueError (0-d
-    operands; sizes that do not match). Gradient: g b^T for a, a^T g for b, summed over broadcast
-    axes. Accuracy: float32 stays float32 (no TF32 unless `set_matmul_precision("tf32")`); repeated
-    calls agree bit for bit.
+    Returns
+    -------
+    ndarray
+        Array of shape (..., m, n) and of that dtype. Sums of 16-bit floats are computed in float32
+        and rounded once. Integers wrap around.
 
+    Raises
+    ------
+    TypeError
+        The dtype is not supported, or the operands cannot be cast to the dtype.
+    ValueError
+        An operand has no dimensions, or the sizes do not match.
+
+    Notes
+    -----
+    The gradient is g b^T for `a` and a^T g for `b`, summed over broadcast axes.
+
+    Accuracy: float32 stays float32 (no TF32 unless `set_matmul_precision("tf32")`); repeated calls
+    agree bit for bit.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.matmul([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
@@ -177,18 +216,45 @@ def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None) -> ndarray:
 
 
 @fast_path("a", "b", "c")
-def gemm(a: Any, b: Any, alpha: float = 1, c: Any = None, beta: float = 0) -> ndarray:
+def gemm(
+    a: ArrayLike, b: ArrayLike, alpha: float = 1, c: ArrayLike | None = None, beta: float = 0
+) -> ndarray:
     """General matrix product: alpha a @ b + beta c.
 
-    Args:
-        a, b: as for `matmul`, at least two-dimensional.
-        alpha, beta: numbers.
-        c: array that broadcasts to the product's shape; not read where beta is 0.
+    Parameters
+    ----------
+    a : array_like of shape (..., m, k) or (k,)
+        Left operand, numeric or bool. A vector counts as (1, k), and the result does not have that
+        axis. At least two-dimensional.
+    b : array_like of shape (..., k, n) or (k,)
+        Right operand, numeric or bool. A vector counts as (k, 1), and the result does not have that
+        axis. Leading axes broadcast. The operands may have any strides, and different dtypes are
+        promoted. At least two-dimensional.
+    alpha : float, default 1
+        Factors of the two terms.
+    c : array_like, optional
+        Array that broadcasts to the product's shape. It is not read where `beta` is 0.
+    beta : float, default 0
+        Factors of the two terms.
 
-    Returns: array of the product's shape, as `matmul` and the arithmetic of Python scalars give it.
-    Raises: TypeError (dtype; alpha or beta not a number), ValueError (shapes; beta without c).
-    Gradient: by its parts.
+    Returns
+    -------
+    ndarray
+        Array of the product's shape, as `matmul` and the arithmetic of Python scalars give it.
 
+    Raises
+    ------
+    TypeError
+        The dtype is not supported, or `alpha` or `beta` is not a number.
+    ValueError
+        The shapes do not fit each other, or `beta` is not 0 and there is no `c`.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.gemm([[1.0, 2.0]], [[3.0], [4.0]], alpha=2, c=[[1.0]], beta=10).tolist()
     [[32.0]]
@@ -202,14 +268,42 @@ def gemm(a: Any, b: Any, alpha: float = 1, c: Any = None, beta: float = 0) -> nd
 
 
 @fast_path("a", "x", "y")
-def gemv(a: Any, x: Any, alpha: float = 1, y: Any = None, beta: float = 0) -> ndarray:
+def gemv(
+    a: ArrayLike, x: ArrayLike, alpha: float = 1, y: ArrayLike | None = None, beta: float = 0
+) -> ndarray:
     """General matrix-vector product: alpha a @ x + beta y.
 
-    Args: a: matrix (m, k); x: vector (k,); alpha, beta: numbers; y: vector (m,), not read where
-    beta is 0. Returns: vector (m,), as `matmul` and the arithmetic of Python scalars give it.
-    Raises: TypeError (dtype; alpha or beta not a number), ValueError (shapes; beta without y).
-    Gradient: by its parts.
+    Parameters
+    ----------
+    a : array_like of shape (m, k)
+        Numeric or bool matrix.
+    x : array_like of shape (k,)
+        Numeric or bool vector.
+    alpha : float, default 1
+        Factors of the two terms.
+    y : array_like of shape (m,), optional
+        Vector that is added. It is not read where `beta` is 0.
+    beta : float, default 0
+        Factors of the two terms.
 
+    Returns
+    -------
+    ndarray
+        Vector (m,), as `matmul` and the arithmetic of Python scalars give it.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported, or `alpha` or `beta` is not a number.
+    ValueError
+        The shapes do not fit each other, or `beta` is not 0 and there is no `y`.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.gemv([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0], alpha=2).tolist()
     [6.0, 14.0]
@@ -252,16 +346,45 @@ def _scaled(name: str, product: ndarray, alpha: Any, c: Any, beta: Any) -> ndarr
 
 @fast_path("a", "b")
 def vecdot(
-    a: Any, b: Any, /, out: Any = None, *, axis: int = -1, keepdims: bool = False
+    a: ArrayLike,
+    b: ArrayLike,
+    /,
+    out: ndarray | None = None,
+    *,
+    axis: int = -1,
+    keepdims: bool = False,
 ) -> ndarray:
     """Dot products of vectors along an axis: y = Σ_k conj(a[..., k]) b[..., k].
 
-    Args: a, b: numeric arrays whose shapes broadcast and agree along `axis`; out: array that the
-    result is written into; axis: int, counted from the end; keepdims: leave that axis in the
-    result, of length 1. Returns: array of the broadcast shape without that axis, of the common
-    dtype. Raises: TypeError (dtype), ValueError (shapes, axis). Gradient: conj(g) b for a, g a for
-    b.
+    Parameters
+    ----------
+    a, b : array_like
+        Numeric arrays whose shapes broadcast and agree along `axis`.
+    out : ndarray, optional
+        Array that receives the result.
+    axis : int, default -1
+        Axis of the operation, counted from the end.
+    keepdims : bool, default False
+        Whether that axis stays in the result with length 1.
 
+    Returns
+    -------
+    ndarray
+        Array of the broadcast shape without that axis, of the common dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The shapes do not fit each other, or the axis is out of range.
+
+    Notes
+    -----
+    The gradient is conj(g) b for `a` and g a for `b`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.vecdot([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
@@ -330,13 +453,36 @@ def _shaped(name: str, a: ndarray, wanted: int, what: str) -> None:
 
 
 @fast_path("a", "x")
-def matvec(a: Any, x: Any, /, out: Any = None) -> ndarray:
-    """Matrices times vectors: y[..., i] = Σ_k a[..., i, k] x[..., k].
+def matvec(a: ArrayLike, x: ArrayLike, /, out: ndarray | None = None) -> ndarray:
+    """Return matrices times vectors: y[..., i] = Σ_k a[..., i, k] x[..., k].
 
-    Args: a: numeric array (..., m, k); x: (..., k), leading axes broadcast; out: array that the
-    result is written into. Returns: array (..., m) of the common dtype. Raises: TypeError (dtype),
-    ValueError (shapes). Gradient: as `matmul`'s.
+    Parameters
+    ----------
+    a : array_like of shape (..., m, k)
+        Numeric matrices.
+    x : array_like of shape (..., k)
+        Numeric vectors. Leading axes broadcast.
+    out : ndarray, optional
+        Array that receives the result.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (..., m) and of the common dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The shapes do not fit each other.
+
+    Notes
+    -----
+    The gradient is that of `matmul`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.matvec([[1, 2], [3, 4]], [[1, 1], [1, 0]]).tolist()
     [[3, 7], [1, 3]]
@@ -355,13 +501,36 @@ def matvec(a: Any, x: Any, /, out: Any = None) -> ndarray:
 
 
 @fast_path("x", "a")
-def vecmat(x: Any, a: Any, /, out: Any = None) -> ndarray:
-    """Vectors times matrices: y[..., j] = Σ_k conj(x[..., k]) a[..., k, j].
+def vecmat(x: ArrayLike, a: ArrayLike, /, out: ndarray | None = None) -> ndarray:
+    """Return vectors times matrices: y[..., j] = Σ_k conj(x[..., k]) a[..., k, j].
 
-    Args: x: numeric array (..., k); a: (..., k, n), leading axes broadcast; out: array that the
-    result is written into. Returns: array (..., n) of the common dtype. Raises: TypeError (dtype),
-    ValueError (shapes). Gradient: as `matmul`'s.
+    Parameters
+    ----------
+    x : array_like of shape (..., k)
+        Numeric vectors.
+    a : array_like of shape (..., k, n)
+        Numeric matrices. Leading axes broadcast.
+    out : ndarray, optional
+        Array that receives the result.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (..., n) and of the common dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The shapes do not fit each other.
+
+    Notes
+    -----
+    The gradient is that of `matmul`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.vecmat([[1, 1], [1, 0]], [[1, 2], [3, 4]]).tolist()
     [[4, 6], [1, 2]]
@@ -383,14 +552,32 @@ def vecmat(x: Any, a: Any, /, out: Any = None) -> ndarray:
 
 
 @fast_path("a", "b")
-def vdot(a: Any, b: Any) -> ndarray:
+def vdot(a: ArrayLike, b: ArrayLike) -> ndarray:
     """Dot product of two arrays seen as vectors: Σ conj(a) b.
 
-    Args: a, b: numeric arrays with equally many elements.
-    Returns: 0-d array of the common dtype.
-    Raises: TypeError (dtype), ValueError (sizes).
-    Gradient: g b for a, g a for b.
+    Parameters
+    ----------
+    a, b : array_like
+        Numeric arrays with equally many elements.
 
+    Returns
+    -------
+    ndarray
+        0-d array of the common dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The sizes do not match.
+
+    Notes
+    -----
+    The gradient is g b for `a` and g a for `b`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> int(cm.vdot([[1, 2]], [[3], [4]]))
     11
@@ -403,15 +590,37 @@ def vdot(a: Any, b: Any) -> ndarray:
 
 
 @fast_path("a", "b")
-def dot(a: Any, b: Any, out: Any = None) -> ndarray:
-    """NumPy's dot: the product of two vectors or matrices; of more dimensions, over the last axis
-    of a and the last but one of b; with a 0-d operand, elementwise.
+def dot(a: ArrayLike, b: ArrayLike, out: ndarray | None = None) -> ndarray:
+    """Return NumPy's dot product of two arrays.
 
-    Args: a, b: numeric or bool arrays; out: array that the result is written into.
-    Returns: array of the common dtype, of shape a.shape[:-1] + b.shape[:-2] + b.shape[-1:].
-    Raises: TypeError (dtype), ValueError (sizes that do not match).
-    Gradient: as `matmul`'s.
+    It is the product of two vectors or matrices. With more dimensions it sums over the last axis of
+    `a` and the last but one of `b`. An operand without dimensions multiplies elementwise.
 
+    Parameters
+    ----------
+    a, b : array_like
+        Numeric or bool arrays.
+    out : ndarray, optional
+        Array that receives the result.
+
+    Returns
+    -------
+    ndarray
+        Array of the common dtype, of shape a.shape[:-1] + b.shape[:-2] + b.shape[-1:].
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The sizes do not match.
+
+    Notes
+    -----
+    The gradient is that of `matmul`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> int(cm.dot([1, 2, 3], [4, 5, 6]))
     32
@@ -433,14 +642,32 @@ def dot(a: Any, b: Any, out: Any = None) -> ndarray:
 
 
 @fast_path("a", "b")
-def inner(a: Any, b: Any) -> ndarray:
-    """Products over the last axes: y[i.., j..] = Σ_k a[i.., k] b[j.., k].
+def inner(a: ArrayLike, b: ArrayLike) -> ndarray:
+    """Return products over the last axes: y[i.., j..] = Σ_k a[i.., k] b[j.., k].
 
-    Args: a, b: numeric or bool arrays; a 0-d operand multiplies elementwise.
-    Returns: array of the common dtype, of shape a.shape[:-1] + b.shape[:-1].
-    Raises: TypeError (dtype), ValueError (last axes of different lengths).
-    Gradient: as `matmul`'s.
+    Parameters
+    ----------
+    a, b : array_like
+        Numeric or bool arrays. An operand without dimensions multiplies elementwise.
 
+    Returns
+    -------
+    ndarray
+        Array of the common dtype, of shape a.shape[:-1] + b.shape[:-1].
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The last axes have different lengths.
+
+    Notes
+    -----
+    The gradient is that of `matmul`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.inner([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
@@ -458,14 +685,32 @@ def inner(a: Any, b: Any) -> ndarray:
 
 
 @fast_path("a", "b")
-def outer(a: Any, b: Any, out: Any = None) -> ndarray:
+def outer(a: ArrayLike, b: ArrayLike, out: ndarray | None = None) -> ndarray:
     """Outer product: y[i, j] = a[i] b[j].
 
-    Args: a, b: numeric or bool arrays, flattened; out: array that the result is written into.
-    Returns: array (a.size, b.size) of the common dtype.
-    Raises: TypeError (dtype).
-    Gradient: by its parts.
+    Parameters
+    ----------
+    a, b : array_like
+        Numeric or bool arrays, which are flattened.
+    out : ndarray, optional
+        Array that receives the result.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (a.size, b.size) and of the common dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.outer([1, 2], [3, 4]).tolist()
     [[3, 4], [6, 8]]
@@ -479,18 +724,37 @@ def outer(a: Any, b: Any, out: Any = None) -> ndarray:
 
 
 @fast_path("a", "b")
-def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> ndarray:
+def tensordot(
+    a: ArrayLike, b: ArrayLike, axes: int | tuple[Sequence[int], Sequence[int]] = 2
+) -> ndarray:
     """Sum of products over pairs of axes.
 
-    Args:
-        a, b: numeric or bool arrays.
-        axes: n: the last n axes of a with the first n of b, in order; or a pair of sequences of
-        axes.
+    Parameters
+    ----------
+    a, b : array_like
+        Numeric or bool arrays.
+    axes : int or tuple of sequence of int, default 2
+        A number n: the last n axes of `a` with the first n of `b`, in order. Or a pair of sequences
+        of axes.
 
-    Returns: array of the common dtype; its axes are the remaining ones of a, then those of b.
-    Raises: TypeError (dtype), ValueError (axes; lengths that do not match).
-    Gradient: as `matmul`'s.
+    Returns
+    -------
+    ndarray
+        Array of the common dtype. Its axes are the remaining ones of `a`, then those of `b`.
 
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The axes are not valid, or the lengths do not match.
+
+    Notes
+    -----
+    The gradient is that of `matmul`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.tensordot(cm.ones((2, 3, 4)), cm.ones((3, 4, 5)), axes=2).shape
     (2, 5)

@@ -26,6 +26,7 @@ from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import Category, Op
 from ...core.shapes import broadcast_shapes
+from ...core.typing import ArrayLike
 from ..creation import eye, tril, triu
 from ..elementwise import conj, exp
 from ..index import getitem
@@ -288,18 +289,39 @@ _cholesky = Op(
 
 
 @fast_path("a", "b")
-def solve(a: Any, b: Any) -> ndarray:
+def solve(a: ArrayLike, b: ArrayLike) -> ndarray:
     """The solution x of a x = b, by LU with partial pivoting.
 
-    Args:
-        a: array (..., n, n) of float32, float64, complex, integers or bool; of any strides.
-        b: array (n,), a vector; or (..., n, k). Leading axes broadcast.
+    Parameters
+    ----------
+    a : array_like of shape (..., n, n)
+        Square matrices of float32, float64, complex numbers, integers or bool, of any strides.
+    b : array_like of shape (n,) or (..., n, k)
+        Right-hand sides, one vector or the columns of matrices. Leading axes broadcast.
 
-    Returns: array (..., n) or (..., n, k) of the common dtype.
-    Raises: TypeError (dtype), ValueError (shapes), LinAlgError (not square; singular: on a GPU at
-    the next synchronisation). Gradient: g_b = solve(a^H, g), g_a = -g_b x^H. Accuracy: LAPACK's:
-    the exact answer to a problem within about n eps of the given one.
+    Returns
+    -------
+    ndarray
+        Array of shape (..., n) or (..., n, k) and of the common dtype.
 
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The shapes do not fit each other.
+    LinAlgError
+        A matrix is not square. A matrix is singular. On a GPU the next synchronisation raises the
+        error.
+
+    Notes
+    -----
+    Gradient: g_b = solve(a^H, g), g_a = -g_b x^H.
+
+    Accuracy: LAPACK's: the exact answer to a problem within about n eps of the given one.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.solve([[3.0, 1.0], [1.0, 2.0]], [9.0, 8.0]).tolist()
     [2.0, 3.0]
@@ -309,13 +331,35 @@ def solve(a: Any, b: Any) -> ndarray:
 
 
 @fast_path("a")
-def inv(a: Any, /) -> ndarray:
+def inv(a: ArrayLike, /) -> ndarray:
     """The inverse of square matrices.
 
-    Args: a: array (..., n, n). Returns: array of the same shape.
-    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square; singular: on a GPU
-    at the next synchronisation). Gradient: -y^H g y^H.
+    Parameters
+    ----------
+    a : array_like of shape (..., n, n)
+        Square matrices.
 
+    Returns
+    -------
+    ndarray
+        Array of the same shape.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit.
+    LinAlgError
+        A matrix is not square. A matrix is singular. On a GPU the next synchronisation raises the
+        error.
+
+    Notes
+    -----
+    Gradient: -y^H g y^H.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
     [[0.5, 0.0], [0.0, 0.25]]
@@ -324,18 +368,38 @@ def inv(a: Any, /) -> ndarray:
 
 
 @fast_path("a")
-def slogdet(a: Any, /) -> tuple[ndarray, ndarray]:
-    """Sign and logarithm of the absolute value of determinants, which do not overflow: det = sign
-    exp(logabsdet).
+def slogdet(a: ArrayLike, /) -> tuple[ndarray, ndarray]:
+    """Return the sign and the logarithm of the absolute value of determinants.
 
-    Args: a: array (..., n, n).
-    Returns: named pair (sign, logabsdet): sign of a's dtype, of absolute value 1, or 0 for a
-    singular matrix;
-        logabsdet real, -inf for a singular matrix. Both (...).
-    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square).
-    Gradient: g_log inv(a)^H (and, for complex a, the phase's); a singular matrix has none:
-    LinAlgError.
+    Det = sign exp(logabsdet). The logarithm does not overflow.
 
+    Parameters
+    ----------
+    a : array_like of shape (..., n, n)
+        Square matrices.
+
+    Returns
+    -------
+    SlogdetResult
+        Named pair (sign, logabsdet), both of shape (...). The sign has a's dtype and the absolute
+        value 1, or 0 for a singular matrix. logabsdet is real, and -inf for a singular matrix.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit.
+    LinAlgError
+        A matrix is not square.
+
+    Notes
+    -----
+    Gradient: g_log inv(a)^H (and, for complex `a`, the one of the phase). It raises LinAlgError at
+    a singular matrix.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> sign, logabsdet = cm.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])
     >>> float(sign), float(logabsdet)
@@ -345,13 +409,34 @@ def slogdet(a: Any, /) -> tuple[ndarray, ndarray]:
 
 
 @fast_path("a")
-def det(a: Any, /) -> ndarray:
+def det(a: ArrayLike, /) -> ndarray:
     """Determinants, from the LU factors.
 
-    Args: a: array (..., n, n). Returns: array (...) of a's dtype; 1 for n = 0.
-    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square).
-    Gradient: g det(a) inv(a)^H; at a singular matrix LinAlgError.
+    Parameters
+    ----------
+    a : array_like of shape (..., n, n)
+        Square matrices.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (...) and of a's dtype. The determinant is 1 for n = 0.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit.
+    LinAlgError
+        A matrix is not square.
+
+    Notes
+    -----
+    Gradient: g det(a) inv(a)^H. It raises LinAlgError at a singular matrix.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> round(float(cm.linalg.det([[1.0, 2.0], [3.0, 4.0]])), 12)
     -2.0
@@ -364,16 +449,36 @@ def det(a: Any, /) -> ndarray:
 
 
 @fast_path("a")
-def lu_factor(a: Any, /) -> tuple[ndarray, ndarray]:
+def lu_factor(a: ArrayLike, /) -> tuple[ndarray, ndarray]:
     """LU factors with partial pivoting, packed as LAPACK and SciPy pack them.
 
-    Args: a: array (..., m, n).
-    Returns: (lu, pivots): lu (..., m, n) holds U on and above the diagonal and L, whose diagonal is
-    1, below; row i was
-        exchanged with row pivots[..., i], pivots: int32 (..., min(m, n)).
-    Raises: TypeError (dtype), ValueError (dimensions). A singular matrix has factors: U then has a
-    0 on its diagonal. Gradient: of lu, while no pivot changes.
+    Parameters
+    ----------
+    a : array_like of shape (..., m, n)
+        Matrices.
 
+    Returns
+    -------
+    tuple of ndarray
+        The factors and the pivots. lu (..., m, n) holds U on and above the diagonal, and L, whose
+        diagonal is 1, below it. Row i was exchanged with row pivots[..., i]. The pivots are int32
+        of shape (..., min(m, n)).
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit.
+
+    Notes
+    -----
+    lu is differentiable as long as no pivot changes.
+
+    A singular matrix has factors: U then has a 0 on its diagonal.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> lu, pivots = cm.linalg.lu_factor([[1.0, 2.0], [2.0, 8.0]])
     >>> lu.tolist(), pivots.tolist()
@@ -383,14 +488,39 @@ def lu_factor(a: Any, /) -> tuple[ndarray, ndarray]:
 
 
 @fast_path("*lu_and_pivots", "b")
-def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, /) -> ndarray:
+def lu_solve(lu_and_pivots: tuple[ArrayLike, ArrayLike], b: ArrayLike, /) -> ndarray:
     """The solution x of a x = b from `lu_factor(a)`.
 
-    Args: lu_and_pivots: what `lu_factor` returns for square a; b: as for `solve`.
-    Returns: as `solve`. Raises: TypeError (dtype), ValueError (shapes), LinAlgError (singular),
-    IndexError (a pivot that is no row); both on a GPU at the next synchronisation. Gradient: with w
-    = U^-H g and z = L^-H w: P^T z for b; -triu(w x^H) - tril(z (U x)^H, -1) for the factors.
+    Parameters
+    ----------
+    lu_and_pivots : tuple of array_like
+        Result of `lu_factor` for square matrices.
+    b : array_like of shape (n,) or (..., n, k)
+        Right-hand sides, one vector or the columns of matrices. Leading axes broadcast.
 
+    Returns
+    -------
+    ndarray
+        Array of shape (..., n) or (..., n, k) and of the common dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The shapes do not fit each other.
+    LinAlgError
+        The matrix is singular. On a GPU the next synchronisation raises the error.
+    IndexError
+        A pivot is not the number of a row. On a GPU the next synchronisation raises the error.
+
+    Notes
+    -----
+    Gradient, with w = U^-H g and z = L^-H w: P^T z for `b`; -triu(w x^H) - tril(z (U x)^H, -1) for
+    the factors.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.lu_solve(cm.linalg.lu_factor([[0.0, 2.0], [4.0, 0.0]]), [2.0, 8.0]).tolist()
     [2.0, 1.0]
@@ -425,16 +555,34 @@ def _permutation(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
 
 
 @fast_path("a")
-def lu(a: Any, /) -> tuple[ndarray, ndarray, ndarray]:
+def lu(a: ArrayLike, /) -> tuple[ndarray, ndarray, ndarray]:
     """LU factors as three matrices: a = p l u.
 
-    Args: a: array (..., m, n).
-    Returns: (p, l, u): a permutation (..., m, m); l (..., m, k), lower triangular with ones on the
-    diagonal;
-        u (..., k, n), upper triangular; k = min(m, n). On a GPU all three lie in columns.
-    Raises: TypeError (dtype), ValueError (dimensions).
-    Gradient: of l and u, while no pivot changes.
+    Parameters
+    ----------
+    a : array_like of shape (..., m, n)
+        Matrices.
 
+    Returns
+    -------
+    tuple of ndarray
+        The matrices p, l and u: a permutation (..., m, m), l (..., m, k) lower triangular with ones
+        on the diagonal, and u (..., k, n) upper triangular, with k = min(m, n). On a GPU all three
+        are stored by columns.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit.
+
+    Notes
+    -----
+    l and u are differentiable as long as no pivot changes.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> p, l, u = cm.linalg.lu([[1.0, 2.0], [2.0, 8.0]])
     >>> (p @ l @ u).tolist()
@@ -445,20 +593,43 @@ def lu(a: Any, /) -> tuple[ndarray, ndarray, ndarray]:
 
 @fast_path("a", "b")
 def solve_triangular(
-    a: Any, b: Any, /, *, lower: bool = False, unit_diagonal: bool = False
+    a: ArrayLike, b: ArrayLike, /, *, lower: bool = False, unit_diagonal: bool = False
 ) -> ndarray:
     """The solution x of a x = b for triangular a.
 
-    Args:
-        a: array (..., n, n), of which one triangle is read.
-        b: array (n,), a vector; or (..., n, k). Leading axes broadcast.
-        lower: which triangle. (For a^H x = b give `a.mT`, conjugated if complex, and the other
-        triangle.) unit_diagonal: take the diagonal as ones; it is not read.
+    Parameters
+    ----------
+    a : array_like of shape (..., n, n)
+        Square matrices. One triangle is read.
+    b : array_like of shape (n,) or (..., n, k)
+        Right-hand sides, one vector or the columns of matrices. Leading axes broadcast.
+    lower : bool, default False
+        Whether the lower triangle is read instead of the upper one. (For a^H x = b pass `a.mT`,
+        conjugated if complex, and the other triangle.).
+    unit_diagonal : bool, default False
+        Whether the diagonal counts as ones. It is then not read.
 
-    Returns: array (..., n) or (..., n, k) of the common dtype.
-    Raises: TypeError (dtype), ValueError (shapes), LinAlgError (not square; a 0 on the diagonal: on
-    a GPU at the next synchronisation). Gradient: as `solve`'s, within the triangle.
+    Returns
+    -------
+    ndarray
+        Array of shape (..., n) or (..., n, k) and of the common dtype.
 
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The shapes do not fit each other.
+    LinAlgError
+        A matrix is not square. The diagonal has a 0. On a GPU the next synchronisation raises the
+        error.
+
+    Notes
+    -----
+    The gradient is that of `solve`, within the triangle.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.solve_triangular([[2.0, 0.0], [1.0, 4.0]], [2.0, 9.0], lower=True).tolist()
     [1.0, 2.0]
@@ -475,17 +646,39 @@ def solve_triangular(
 
 
 @fast_path("a")
-def cholesky(a: Any, /, *, upper: bool = False) -> ndarray:
+def cholesky(a: ArrayLike, /, *, upper: bool = False) -> ndarray:
     """Cholesky factor of Hermitian positive definite matrices: a = l l^H, or a = u^H u.
 
-    Args: a: array (..., n, n), of which one triangle is read: the lower one, or the upper one with
-    `upper`;
-        upper: return u instead of l.
-    Returns: array of the same shape, triangular with a positive diagonal.
-    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square; not positive
-    definite: on a GPU at the next synchronisation). Gradient: with l: l^-H phi(l^H g) l^-1, phi the
-    lower triangle with the diagonal halved; Hermitian.
+    Parameters
+    ----------
+    a : array_like of shape (..., n, n)
+        Hermitian positive definite matrices. One triangle is read: the lower one, or the upper one
+        with `upper`.
+    upper : bool, default False
+        Whether the result is the upper factor u instead of l.
 
+    Returns
+    -------
+    ndarray
+        Triangular matrices of the same shape with a positive diagonal.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit.
+    LinAlgError
+        A matrix is not square. A matrix is not positive definite. On a GPU the next synchronisation
+        raises the error.
+
+    Notes
+    -----
+    Gradient, with l: l^-H phi(l^H g) l^-1, where phi is the lower triangle with the diagonal
+    halved. It is Hermitian.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]]).tolist()
     [[2.0, 0.0], [1.0, 2.0]]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ...core.array import ndarray
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.op import Op
+from ...core.typing import ArrayLike
 from ..creation import eye, tril, triu
 from ..elementwise import conj
 from ..join import concat
@@ -141,7 +142,7 @@ def _svd_grad(g: tuple, y: tuple, a: ndarray, *, full: bool) -> tuple[ndarray]:
         inner = inner + column * ((for_v - adjoint(for_v)) * gap)
     out = matmul(matmul(u, inner), vh)
     if gu is not None and m > k:
-        out = out + matmul((gu - matmul(u, for_u)) / row, vh)
+        out = out + matmul((gu - matmul(u, for_u)) / row, vh)  # type: ignore[arg-type]
     if gvh is not None and n > k:
         out = out + matmul(u / row, gvh - matmul(matmul(gvh, adjoint(vh)), vh))
     return (out,)
@@ -178,20 +179,40 @@ _svdvals = Op("svdvals", cpu="decompose.svdvals", cuda="linalg.dispatch.svdvals"
 
 
 @fast_path("a")
-def qr(a: Any, /, mode: str = "reduced") -> Any:
-    """QR decomposition: a = q r with orthonormal columns of q and upper triangular r, by
-    Householder reflections.
+def qr(a: ArrayLike, /, mode: str = "reduced") -> Any:
+    """QR decomposition: a = q r with orthonormal columns of q and upper triangular r.
 
-    Args:
-        a: array (..., m, n).
-        mode: "reduced" (q (..., m, k), r (..., k, n), k = min(m, n)), "complete" (q (..., m, m), r
-        (..., m, n)) or "r".
+    It is computed by Householder reflections.
 
-    Returns: named pair (Q, R); with mode "r" the array R alone. On a GPU q lies in columns (its
-    strides say so). Raises: TypeError (dtype), ValueError (dimensions, mode). Gradient: (g_q + q h)
-    r^-H, h Hermitian with the upper triangle of g_r r^H - q^H g_q; of mode "complete" only for m <=
-    n; the first min(m, n) columns of a must be independent.
+    Parameters
+    ----------
+    a : array_like of shape (..., m, n)
+        Matrices.
+    mode : str, default "reduced"
+        "reduced": q (..., m, k) and r (..., k, n) with k = min(m, n). "complete": q (..., m, m) and
+        r (..., m, n). "r": r alone.
 
+    Returns
+    -------
+    QRResult or ndarray
+        Named pair (Q, R). The mode "r" gives the array R alone. On a GPU q is stored by columns
+        (see its strides).
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit, or the mode is unknown.
+
+    Notes
+    -----
+    Gradient: (g_q + q h) r^-H, where h is Hermitian with the upper triangle of g_r r^H - q^H g_q.
+    For the mode "complete" it exists only for m <= n. The first min(m, n) columns of `a` must be
+    independent.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> q, r = cm.linalg.qr(cm.asarray([[3.0, 1.0], [4.0, 2.0]]))
     >>> cm.allclose(q @ r, [[3.0, 1.0], [4.0, 2.0]])
@@ -212,20 +233,43 @@ def _triangle(name: str, UPLO: str) -> bool:
 
 
 @fast_path("a")
-def eigh(a: Any, /, UPLO: str = "L") -> EighResult:
-    """Eigenvalues and eigenvectors of Hermitian (real symmetric) matrices: a v = v diag(w).
+def eigh(a: ArrayLike, /, UPLO: str = "L") -> EighResult:
+    """Compute eigenvalues and eigenvectors of Hermitian matrices: a v = v diag(w).
 
-    Args: a: array (..., n, n), of which one triangle is read; UPLO: "L" or "U", which.
-    Returns: named pair (eigenvalues (..., n), real and ascending; eigenvectors (..., n, n),
-    orthonormal columns). On a GPU
-        the vectors lie in columns; matrices with rows of up to 256 bytes, 64 of float32, are done
-        in one launch, by Jacobi's method, and larger ones by cuSOLVER.
-    Raises: TypeError (dtype), ValueError (dimensions, UPLO), LinAlgError (not square; no
-    convergence, as where there is NaN;
-        on the CPU LAPACK may not notice that, and returns vectors of NaN).
-    Gradient: v (diag(g_w) + (v^H g_v) / (w_j - w_i)) v^H, Hermitian; through the vectors only where
-    all eigenvalues differ.
+    Real matrices are symmetric.
 
+    Parameters
+    ----------
+    a : array_like of shape (..., n, n)
+        Square matrices. One triangle is read.
+    UPLO : str, default "L"
+        Triangle that is read, "L" (lower) or "U" (upper).
+
+    Returns
+    -------
+    EighResult
+        Named pair (eigenvalues, eigenvectors). The eigenvalues (..., n) are real and ascending, and
+        the eigenvectors (..., n, n) are orthonormal columns. On a GPU the eigenvectors are stored
+        by columns. Matrices with rows of up to 256 bytes (64 of float32) take one launch, by
+        Jacobi's method, and cuSOLVER computes larger ones.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit, or `UPLO` is unknown.
+    LinAlgError
+        A matrix is not square, or the iteration does not converge, for instance because of NaN. On
+        the CPU, LAPACK may not notice this and returns vectors of NaN.
+
+    Notes
+    -----
+    Gradient: v (diag(g_w) + (v^H g_v) / (w_j - w_i)) v^H, Hermitian. The gradient through the
+    vectors exists only where all eigenvalues differ.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).eigenvalues.tolist()
     [1.0, 2.0]
@@ -235,12 +279,38 @@ def eigh(a: Any, /, UPLO: str = "L") -> EighResult:
 
 
 @fast_path("a")
-def eigvalsh(a: Any, /, UPLO: str = "L") -> ndarray:
-    """Eigenvalues of Hermitian (real symmetric) matrices, ascending.
+def eigvalsh(a: ArrayLike, /, UPLO: str = "L") -> ndarray:
+    """Compute eigenvalues of Hermitian (real symmetric) matrices, ascending.
 
-    Args, Raises: as for `eigh`. Returns: real array (..., n). On a GPU, of up to 32 rows
-    (complex128: 16) by Jacobi's method. Gradient: v diag(g) v^H.
+    Parameters
+    ----------
+    a : array_like of shape (..., n, n)
+        Square matrices. One triangle is read.
+    UPLO : str, default "L"
+        Triangle that is read, "L" (lower) or "U" (upper).
 
+    Returns
+    -------
+    ndarray
+        Real array of shape (..., n). On a GPU, Jacobi's method computes matrices of up to 32 rows
+        (complex128: 16).
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit, or `UPLO` is unknown.
+    LinAlgError
+        A matrix is not square, or the iteration does not converge, for instance because of NaN. On
+        the CPU, LAPACK may not notice this and returns vectors of NaN.
+
+    Notes
+    -----
+    Gradient: v diag(g) v^H.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.eigvalsh([[2.0, 0.0], [0.0, 1.0]]).tolist()
     [1.0, 2.0]
@@ -251,19 +321,40 @@ def eigvalsh(a: Any, /, UPLO: str = "L") -> ndarray:
 
 
 @fast_path("a")
-def eig(a: Any, /) -> EigResult:
-    """Eigenvalues and right eigenvectors of square matrices: a v = v diag(w).
+def eig(a: ArrayLike, /) -> EigResult:
+    """Compute eigenvalues and right eigenvectors of square matrices: a v = v diag(w).
 
-    Args: a: array (..., n, n).
-    Returns: named pair (eigenvalues (..., n), in no order; eigenvectors (..., n, n), columns of
-    length 1). Both are always
-        complex, as the array API has it: NumPy returns real ones when all of them happen to be
-        real. On a GPU, matrices of up to 64 rows (complex ones with vectors: 48) go to LAPACK on
-        the host, which is faster than cuSOLVER there.
-    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square; no convergence).
-    Gradient: v^-H (diag(g_w) + (v^H g_v - v^H v diag(Re v^H g_v)) / conj(w_j - w_i)) v^H; a must
-    have a full set of vectors and, through the vectors, different eigenvalues.
+    Parameters
+    ----------
+    a : array_like of shape (..., n, n)
+        Square matrices.
 
+    Returns
+    -------
+    EigResult
+        Named pair (eigenvalues, eigenvectors). The eigenvalues (..., n) are in no order, and the
+        eigenvectors (..., n, n) are columns of length 1. Both are always complex, as in the array
+        API (NumPy returns real ones when all of them happen to be real). On a GPU, LAPACK on the
+        host computes matrices of up to 64 rows (complex ones with vectors: 48), where it is faster
+        than cuSOLVER.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit.
+    LinAlgError
+        A matrix is not square, or the iteration does not converge.
+
+    Notes
+    -----
+    Gradient: v^-H (diag(g_w) + (v^H g_v - v^H v diag(Re v^H g_v)) / conj(w_j - w_i)) v^H. `a` must
+    have a full set of eigenvectors and, for the gradient through the vectors, different
+    eigenvalues.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> w, v = cm.linalg.eig([[0.0, -1.0], [1.0, 0.0]])
     >>> sorted(w.imag.tolist())
@@ -273,12 +364,34 @@ def eig(a: Any, /) -> EigResult:
 
 
 @fast_path("a")
-def eigvals(a: Any, /) -> ndarray:
-    """Eigenvalues of square matrices, in no order.
+def eigvals(a: ArrayLike, /) -> ndarray:
+    """Compute eigenvalues of square matrices, in no order.
 
-    Args, Raises: as for `eig`. Returns: complex array (..., n).
+    Parameters
+    ----------
+    a : array_like of shape (..., n, n)
+        Square matrices.
+
+    Returns
+    -------
+    ndarray
+        Complex array of shape (..., n).
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit.
+    LinAlgError
+        A matrix is not square, or the iteration does not converge.
+
+    Notes
+    -----
     Gradient: v^-H diag(g) v^H.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> sorted(cm.linalg.eigvals([[0.0, 1.0], [1.0, 0.0]]).real.tolist())
     [-1.0, 1.0]
@@ -289,27 +402,48 @@ def eigvals(a: Any, /) -> ndarray:
 
 @fast_path("a")
 def svd(
-    a: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+    a: ArrayLike, /, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
 ) -> Any:
     """Singular value decomposition: a = u diag(s) vh.
 
-    Args:
-        a: array (..., m, n).
-        full_matrices: u (..., m, m) and vh (..., n, n); else u (..., m, k) and vh (..., k, n), k =
-        min(m, n). compute_uv: False: the singular values alone. hermitian: accepted for NumPy's
-        sake; the answer is the same.
+    Parameters
+    ----------
+    a : array_like of shape (..., m, n)
+        Matrices.
+    full_matrices : bool, default True
+        True: u (..., m, m) and vh (..., n, n). False: u (..., m, k) and vh (..., k, n) with k =
+        min(m, n).
+    compute_uv : bool, default True
+        Whether u and vh are computed. False returns the singular values alone.
+    hermitian : bool, default False
+        Accepted for compatibility with NumPy. The result is the same.
 
-    Returns: named triple (U, S, Vh), S real and descending (..., k); or S. On a GPU u and vh of a
-    large tall matrix lie in
-        columns; the values come from A^H A in float64, by which those of float32 are as exact as
-        float32 can say, and those of float64 by a step of Jacobi's method more
-        (kernels/linalg/svd_products.py). The vectors of values that are 0, and those that
-        full_matrices adds, are any orthonormal ones.
-    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (no convergence, as where there
-    is NaN or infinity). Gradient: u [(skew(u^H g_u) / e) s + s (skew(v^H g_v) / e) + diag(g_s)] v^H
-    + what lies outside, e_ij = s_j^2 - s_i^2; through the vectors only where singular values differ
-    and are not 0, and not through those that full_matrices adds.
+    Returns
+    -------
+    SVDResult or ndarray
+        Named triple (U, S, Vh), S (..., k) real and descending, or S alone. On a GPU u and vh of a
+        large tall matrix are stored by columns. Their singular values come from A^H A in float64,
+        which is exact to float32 precision; one step of Jacobi's method refines those of float64.
+        The vectors of zero singular values, and the additional ones of `full_matrices`, are
+        arbitrary orthonormal vectors.
 
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit.
+    LinAlgError
+        The iteration does not converge, for instance because of NaN or infinity.
+
+    Notes
+    -----
+    Gradient: u [(skew(u^H g_u) / e) s + s (skew(v^H g_v) / e) + diag(g_s)] v^H, plus a part outside
+    the subspaces, with e_ij = s_j^2 - s_i^2. The gradient through the vectors exists only where
+    singular values differ and are not 0, and not through the additional vectors of `full_matrices`.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.svd([[0.0, 2.0], [1.0, 0.0]]).S.tolist()
     [2.0, 1.0]
@@ -320,13 +454,34 @@ def svd(
 
 
 @fast_path("a")
-def svdvals(a: Any, /) -> ndarray:
+def svdvals(a: ArrayLike, /) -> ndarray:
     """Singular values, descending.
 
-    Args: a: array (..., m, n). Returns: real array (..., min(m, n)).
-    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (no convergence).
+    Parameters
+    ----------
+    a : array_like of shape (..., m, n)
+        Matrices.
+
+    Returns
+    -------
+    ndarray
+        Real array of shape (..., min(m, n)).
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit.
+    LinAlgError
+        The iteration does not converge.
+
+    Notes
+    -----
     Gradient: u diag(g) vh.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.linalg.svdvals([[0.0, 2.0], [1.0, 0.0]]).tolist()
     [2.0, 1.0]

@@ -351,13 +351,26 @@ class Source:
             self._offset, self._children = values["offset"], values["children"]
 
     def take(self, name: str, blocks: int, device: int | None = None) -> tuple:
-        """Reserve `blocks` Philox blocks: (key, stream, first block). For functions that draw in
-        their own kernels.
+        """Reserve Philox blocks for a function that draws in its own kernels.
 
-        While a graph is captured: (cell, 0, first block in the graph's stretch), where cell is an
-        array (3,) uint64 of key, stream and the stretch's first block; `drawn` gives either to a
-        card. device: where the draw is made, by default the active GPU; a draw on the CPU cannot be
-        part of a graph.
+        While a graph is captured, the result is (cell, 0, first block in the graph's stretch),
+        where cell is an array (3,) uint64 of the key, the stream and the first block of the
+        stretch. `drawn` passes either form to a card.
+
+        Parameters
+        ----------
+        name : str
+            Name of the function in error messages.
+        blocks : int
+            Number of blocks.
+        device : int, optional
+            Device of the draw. The default is the active GPU. A draw on the CPU cannot be part of a
+            graph.
+
+        Returns
+        -------
+        tuple
+            The tuple (key, stream, first block).
         """
         if open_records:
             report_taken(self, name, blocks, device)
@@ -368,7 +381,22 @@ class Source:
         return self.take_next(name, blocks, device)
 
     def take_next(self, name: str, blocks: int, device: int | None = None) -> tuple:
-        """What `take` does, except that nobody notes it down or repeats what was taken before."""
+        """Reserve Philox blocks as `take`, without recording or repeating them.
+
+        Parameters
+        ----------
+        name : str
+            Name of the function in error messages.
+        blocks : int
+            Number of blocks.
+        device : int, optional
+            Device of the draw.
+
+        Returns
+        -------
+        tuple
+            The tuple (key, stream, first block).
+        """
         stream = runtime.local.stream
         if stream is not None and stream.capturing and self._within is not stream.feeds:
             if device == CPU:
@@ -394,12 +422,23 @@ class Source:
             return self._key, self._stream, first
 
     def spawn(self, n_children: int) -> list[Any]:
-        """`n_children` new generators, independent of this one and of each other; the draws of this
-        one do not change.
+        """Return new generators, independent of this one and of each other.
 
-        A child's key and stream are 128 bits of Philox from a part of the parent's sequence that
-        draws never reach.
+        The draws of this generator do not change. A child's key and stream are 128 bits of Philox
+        from a part of the parent's sequence that draws never reach.
 
+        Parameters
+        ----------
+        n_children : int
+            Number of generators.
+
+        Returns
+        -------
+        list of object
+            The generators.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> a, b = cm.random.default_rng(7).spawn(2)
         >>> bool((a.integers(0, 10, 8) == b.integers(0, 10, 8)).all())

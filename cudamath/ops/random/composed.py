@@ -18,6 +18,7 @@ from ...core.asarray import asarray
 from ...core.devices import device_of
 from ...core.dispatch.fast_path import fast_path
 from ...core.dtypes import INTEGER
+from ...core.typing import ArrayLike, DeviceLike, DTypeLike
 from ..creation import full
 from ..elementwise import (
     arcsin,
@@ -50,13 +51,48 @@ class Derived(Orders):
 
     @fast_path("dfnum?", "dfden?", source="self")
     def f(
-        self, dfnum: Any, dfden: Any, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        dfnum: ArrayLike,
+        dfden: ArrayLike,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """F samples: (x / dfnum) / (y / dfden) of chi-square samples x, y.
+        """Draw F samples: (x / dfnum) / (y / dfden) of chi-square samples x and y.
 
-        dfnum, dfden: degrees of freedom, > 0; size, dtype, device and errors: as for `gamma`. Not
-        differentiable.
+        Parameters
+        ----------
+        dfnum : array_like
+            Degrees of freedom of the numerator, > 0.
+        dfden : array_like
+            Degrees of freedom of the denominator, > 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
 
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Negative parameters; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is not differentiable.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> bool((cm.random.default_rng(7).f(3, 8, 5) > 0).all())
         True
@@ -66,19 +102,52 @@ class Derived(Orders):
     @fast_path("dfnum?", "dfden?", "nonc?", source="self")
     def noncentral_f(
         self,
-        dfnum: Any,
-        dfden: Any,
-        nonc: Any,
+        dfnum: ArrayLike,
+        dfden: ArrayLike,
+        nonc: ArrayLike,
         size: Size = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Noncentral F samples: (x / dfnum) / (y / dfden) of a noncentral and a central chi-square
-        sample.
+        """Draw noncentral F samples.
 
-        dfnum, dfden: degrees of freedom, > 0; nonc: of the numerator, >= 0; size, dtype, device and
-        errors: as for `gamma`. Not differentiable.
+        (x / dfnum) / (y / dfden) of a noncentral chi-square sample x and a central one y.
 
+        Parameters
+        ----------
+        dfnum : array_like
+            Degrees of freedom of the numerator, > 0.
+        dfden : array_like
+            Degrees of freedom of the denominator, > 0.
+        nonc : array_like
+            Noncentrality of the numerator, >= 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Negative parameters; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is not differentiable.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> bool((cm.random.default_rng(7).noncentral_f(3, 8, 2.0, 5) > 0).all())
         True
@@ -111,14 +180,51 @@ class Derived(Orders):
 
     @fast_path("df?", "nonc?", source="self")
     def noncentral_chisquare(
-        self, df: Any, nonc: Any, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        df: ArrayLike,
+        nonc: Any,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Noncentral chi-square samples: chi-square samples of df + 2 k degrees of freedom, k
-        Poisson of mean nonc / 2.
+        """Draw noncentral chi-square samples.
 
-        df: > 0; nonc: >= 0, the sum of squared means; size, dtype, device and errors: as for
-        `gamma`. Not differentiable.
+        They are chi-square samples of df + 2 k degrees of freedom, where k is Poisson of mean nonc
+        / 2.
 
+        Parameters
+        ----------
+        df : array_like
+            Degrees of freedom, > 0.
+        nonc : array_like
+            Noncentrality, the sum of the squared means, >= 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Negative parameters; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is not differentiable.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).noncentral_chisquare(3, 2.0, 10_000)
         >>> bool(abs(x.mean() - 5) < 0.2)
@@ -144,12 +250,46 @@ class Derived(Orders):
         )
 
     @fast_path("a?", source="self")
-    def power(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Numbers in [0, 1] of density a x^(a - 1): u^(1 / a) of uniform samples u.
+    def power(
+        self,
+        a: ArrayLike,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
+    ) -> ndarray:
+        """Draw numbers in [0, 1] of density a x^(a - 1): u^(1 / a) of uniform samples u.
 
-        a: > 0; size, dtype, device and errors: as for `gamma`. Gradient: with respect to an array
-        a.
+        Parameters
+        ----------
+        a : array_like
+            Exponent, > 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
 
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Negative parameters; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is differentiable with respect to an array `a`.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).power(3, 10_000)
         >>> bool(abs(x.mean() - 0.75) < 0.02)
@@ -162,16 +302,56 @@ class Derived(Orders):
 
     @fast_path("mean?", "scale?", source="self")
     def wald(
-        self, mean: Any, scale: Any, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        mean: ArrayLike,
+        scale: ArrayLike,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Wald (inverse Gaussian) samples: when a Brownian motion with drift first reaches a
-        height.
+        """Draw Wald (inverse Gaussian) samples.
 
-        Density sqrt(scale / (2 pi x^3)) exp(-scale (x - mean)^2 / (2 mean^2 x)). mean, scale: > 0;
-        size, dtype, device and errors: as for `gamma`. Not differentiable. Source: Michael,
-        Schucany, Haas (1976), Generating random variates using transformations with multiple roots;
-        the smaller root without cancellation.
+        They are the times at which a Brownian motion with drift first reaches a height. Density:
+        sqrt(scale / (2 pi x^3)) exp(-scale (x - mean)^2 / (2 mean^2 x)).
 
+        Parameters
+        ----------
+        mean : array_like
+            Mean, > 0.
+        scale : float or array
+            Scale, > 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Negative parameters; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is not differentiable.
+
+        References
+        ----------
+        .. [1] Michael, Schucany, Haas (1976), Generating random variates using transformations with
+           multiple roots; the smaller root without cancellation.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).wald(2.0, 5.0, 10_000)
         >>> bool(abs(x.mean() - 2) < 0.1)
@@ -192,15 +372,50 @@ class Derived(Orders):
 
     @fast_path("n?", "p?", source="self")
     def negative_binomial(
-        self, n: Any, p: Any, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        n: ArrayLike,
+        p: ArrayLike,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """How many trials fail before the n-th succeeds: Poisson samples whose means are gamma
-        samples.
+        """Draw the number of failures before the n-th success.
 
-        k with probability Gamma(k + n) / (k! Gamma(n)) p^n (1 - p)^k. n: > 0, need not be whole; p:
-        in (0, 1], the chance of a success; size, dtype, device and errors: as for `poisson`. Not
-        differentiable.
+        K has the probability Gamma(k + n) / (k! Gamma(n)) p^n (1 - p)^k. The samples are Poisson
+        samples whose means are gamma samples.
 
+        Parameters
+        ----------
+        n : array_like
+            Number of successes, > 0. It need not be whole.
+        p : array_like
+            Probability of a success, in (0, 1].
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Any integer dtype; int64 by default. Numbers that it cannot hold wrap.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Lam negative or above 9e18; sizes as for `uniform`. Arrays on a GPU are not looked at.
+        TypeError
+            Lam that is not a number; a dtype that is not integer.
+
+        Notes
+        -----
+        The function is not differentiable.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).negative_binomial(3, 0.5, 10_000)
         >>> bool(abs(x.mean() - 3) < 0.15)
@@ -223,13 +438,49 @@ class Derived(Orders):
 
     @fast_path("p?", source="self")
     def logseries(
-        self, p: Any, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        p: ArrayLike,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Numbers k = 1, 2, ... with probability -p^k / (k log(1 - p)).
+        """Draw numbers k = 1, 2, ... with probability -p^k / (k log(1 - p)).
 
-        p: in (0, 1); size, dtype, device and errors: as for `poisson`. Not differentiable. Source:
-        Kemp (1981), Efficient generation of logarithmically distributed pseudo-random variables.
+        Parameters
+        ----------
+        p : array_like
+            Parameter in (0, 1).
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Any integer dtype; int64 by default. Numbers that it cannot hold wrap.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
 
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Lam negative or above 9e18; sizes as for `uniform`. Arrays on a GPU are not looked at.
+        TypeError
+            Lam that is not a number; a dtype that is not integer.
+
+        Notes
+        -----
+        The function is not differentiable.
+
+        References
+        ----------
+        .. [1] Kemp (1981), Efficient generation of logarithmically distributed pseudo-random
+           variables.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).logseries(0.6, 10_000)
         >>> bool(abs(x.mean() - 1.637) < 0.05)
@@ -249,14 +500,50 @@ class Derived(Orders):
         found = where(u <= q * q, far, where(u <= q, 2.0, 1.0))
         return astype(maximum(found, 1.0), kind)
 
-    def zipf(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Zipf samples k = 1, 2, ..., up to 2^63, with probability k^-a / zeta(a).
+    def zipf(
+        self,
+        a: ArrayLike,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
+    ) -> ndarray:
+        """Draw Zipf samples k = 1, 2, ..., up to 2^63, with probability k^-a / zeta(a).
 
-        a: > 1, a number, or an array of few different ones (on a GPU it is waited for); size,
-        dtype, device and errors: as for `poisson`. Not differentiable. By inversion: k is the last
-        number whose tail sum_{j >= k} j^-a reaches a uniform number, found in a table, beyond it by
-        the tail's expansion, which has float64's accuracy there.
+        Each is found by inversion: k is the last number whose tail sum_{j >= k} j^-a reaches a
+        uniform number. It is looked up in a table, and beyond the table computed by the expansion
+        of the tail, which has float64's accuracy there.
 
+        Parameters
+        ----------
+        a : array_like
+            Exponent, > 1, a number or an array of few different ones. The call waits for an array
+            on a GPU.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Any integer dtype; int64 by default. Numbers that it cannot hold wrap.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Lam negative or above 9e18; sizes as for `uniform`. Arrays on a GPU are not looked at.
+        TypeError
+            Lam that is not a number; a dtype that is not integer.
+
+        Notes
+        -----
+        The function is not differentiable.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).zipf(4.0, 10_000)
         >>> bool(abs((x == 1).mean() - 0.924) < 0.01)
@@ -271,20 +558,53 @@ class Derived(Orders):
 
     def hypergeometric(
         self,
-        ngood: Any,
-        nbad: Any,
-        nsample: Any,
+        ngood: ArrayLike,
+        nbad: ArrayLike,
+        nsample: ArrayLike,
         size: Size = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Hypergeometric samples: good ones among nsample drawn without replacement from ngood good
-        and nbad bad.
+        """Draw hypergeometric samples.
 
-        ngood, nbad, nsample: whole numbers >= 0, nsample <= ngood + nbad, or arrays of few
-        different ones (on a GPU these are waited for); size, dtype, device and errors: as for
-        `poisson`. Not differentiable. By inversion, in a table of the sums of probabilities.
+        They are the numbers of good items among nsample drawn without replacement from ngood good
+        and nbad bad ones. Each is found by inversion, in a table of the sums of probabilities.
 
+        Parameters
+        ----------
+        ngood : array_like
+            Number of good items, >= 0, a number or an array of few different ones. The call waits
+            for arrays on a GPU.
+        nbad : array_like
+            Number of bad items, as `ngood`.
+        nsample : array_like
+            Number of items drawn, at most ngood + nbad.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Any integer dtype; int64 by default. Numbers that it cannot hold wrap.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Lam negative or above 9e18; sizes as for `uniform`. Arrays on a GPU are not looked at.
+        TypeError
+            Lam that is not a number; a dtype that is not integer.
+
+        Notes
+        -----
+        The function is not differentiable.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).hypergeometric(15, 5, 10, 10_000)
         >>> bool(abs(x.mean() - 7.5) < 0.05)
@@ -324,17 +644,56 @@ class Derived(Orders):
         return y
 
     def vonmises(
-        self, mu: Any, kappa: Any, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        mu: ArrayLike,
+        kappa: ArrayLike,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Von Mises samples: angles from -pi to pi of density exp(kappa cos(x - mu)) / (2 pi
-        I0(kappa)).
+        """Draw von Mises samples: angles from -pi to pi.
 
-        mu: the mean direction; kappa: >= 0, the concentration; size, dtype, device and errors: as
-        for `gamma`. Gradient: with respect to an array mu (not to kappa). Waits for the device:
-        what is rejected is drawn again until nothing is. Source: Best and Fisher (1979), Efficient
-        simulation of the von Mises distribution, written without cancellation for large and small
-        kappa.
+        Density: exp(kappa cos(x - mu)) / (2 pi I0(kappa)).
 
+        Parameters
+        ----------
+        mu : array_like
+            Mean direction.
+        kappa : array_like
+            Concentration, >= 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Negative parameters; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is differentiable with respect to an array `mu` (not to `kappa`). The call
+        waits for the device: rejected samples are drawn again until none is rejected.
+
+        References
+        ----------
+        .. [1] Best and Fisher (1979), Efficient simulation of the von Mises distribution, written
+           without cancellation for large and small kappa.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).vonmises(1.0, 4.0, 10_000)
         >>> bool(abs(x.mean() - 1) < 0.03)

@@ -17,6 +17,7 @@ from ...core import dtypes
 from ...core.array import ndarray
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.op import Op
+from ...core.typing import ArrayLike, DeviceLike, DTypeLike
 from ..elementwise import exp, expm1, log, sqrt
 from ..out_argument import deliver, target_of
 from ..where import where
@@ -84,10 +85,43 @@ class Continuous(Source):
 
     @fast_path(source="self")
     def random(
-        self, size: Size = None, dtype: Any = None, device: Any = None, *, out: Any = None
+        self,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
+        *,
+        out: ndarray | None = None,
     ) -> ndarray:
-        """Uniform samples in [0, 1): `uniform(0, 1, size, dtype)`; out: array to fill.
+        """Draw uniform samples in [0, 1): `uniform(0, 1, size, dtype)`.
 
+        Parameters
+        ----------
+        size : int or tuple of int, optional
+            Shape of the result. The default is a single number, an array without dimensions.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+        out : ndarray, optional
+            Array that receives the result.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Low > high, bounds that are not finite, negative sizes, parameters that do not broadcast
+            to `size`. Arrays on a GPU are not looked at.
+        TypeError
+            Bounds that are not numbers; a dtype that is not floating-point.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).random(2, dtype="float32").dtype
         dtype('float32')
@@ -102,8 +136,8 @@ class Continuous(Source):
         low: Any = 0.0,
         high: Any = 1.0,
         size: Size = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
         """Uniform samples: `low + (high - low) * u`, u uniform in [0, 1).
 
@@ -112,27 +146,38 @@ class Continuous(Source):
 
         Parameters
         ----------
-        low, high : float or array
+        low : float or array, default 0.0
+            Bounds, low <= high. As in NumPy, rounding may return `high` itself when low is not 0.
+        high : float or array, default 1.0
             Bounds, low <= high. As in NumPy, rounding may return `high` itself when low is not 0.
         size : int or tuple of int, optional
             Shape; by default what the parameters broadcast to, a 0-d array for floats.
-        dtype : optional
-            float16, bfloat16, float32 or float64; by default that of array parameters, else the
-            default dtype.
-        device : optional
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
             Where to create the array; by default where array parameters are, else the default
             device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
 
         Raises
         ------
         ValueError
-            low > high, bounds that are not finite, negative sizes, parameters that do not broadcast
+            Low > high, bounds that are not finite, negative sizes, parameters that do not broadcast
             to `size`. Arrays on a GPU are not looked at.
         TypeError
             Bounds that are not numbers; a dtype that is not floating-point.
 
+        Notes
+        -----
         Gradient: with respect to array bounds.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).uniform(-1, 1, (2, 3)).shape
         (2, 3)
@@ -152,11 +197,11 @@ class Continuous(Source):
     @fast_path("loc?", "scale?", source="self")
     def normal(
         self,
-        loc: Any = 0.0,
-        scale: Any = 1.0,
+        loc: ArrayLike = 0.0,
+        scale: ArrayLike = 1.0,
         size: Size = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
         """Normal (Gaussian) samples with mean `loc` and standard deviation `scale`, by Box-Muller.
 
@@ -167,10 +212,23 @@ class Continuous(Source):
 
         Parameters
         ----------
-        loc, scale : float or array
+        loc : float or array, default 0.0
             Mean and standard deviation, scale >= 0.
-        size, dtype, device
-            As for `uniform`.
+        scale : float or array, default 1.0
+            Mean and standard deviation, scale >= 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
 
         Raises
         ------
@@ -179,8 +237,12 @@ class Continuous(Source):
         TypeError
             Parameters that are not numbers; a dtype that is not floating-point.
 
+        Notes
+        -----
         Gradient: with respect to array parameters (loc + scale z).
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> z = cm.random.default_rng(7).normal(size=10_000)
         >>> bool(abs(z.mean()) < 0.05 and abs(z.std() - 1) < 0.05)
@@ -190,11 +252,43 @@ class Continuous(Source):
 
     @fast_path(source="self")
     def standard_normal(
-        self, size: Size = None, dtype: Any = None, device: Any = None, *, out: Any = None
+        self,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
+        *,
+        out: ndarray | None = None,
     ) -> ndarray:
-        """Normal samples with mean 0 and standard deviation 1: `normal(0, 1, size, dtype)`; out:
-        array to fill.
+        """Draw normal samples of mean 0 and standard deviation 1: `normal(0, 1, size, dtype)`.
 
+        Parameters
+        ----------
+        size : int or tuple of int, optional
+            Shape of the result. The default is a single number, an array without dimensions.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+        out : ndarray, optional
+            Array that receives the result.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Low > high, bounds that are not finite, negative sizes, parameters that do not broadcast
+            to `size`. Arrays on a GPU are not looked at.
+        TypeError
+            Bounds that are not numbers; a dtype that is not floating-point.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_normal((2, 2)).shape
         (2, 2)
@@ -206,15 +300,47 @@ class Continuous(Source):
     @fast_path("mean?", "sigma?", source="self")
     def lognormal(
         self,
-        mean: Any = 0.0,
-        sigma: Any = 1.0,
+        mean: ArrayLike = 0.0,
+        sigma: ArrayLike = 1.0,
         size: Size = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """exp of normal samples with mean `mean` and standard deviation `sigma`. Arguments, errors,
-        gradient: `normal`.
+        """Draw the exponentials of normal samples.
 
+        Parameters
+        ----------
+        mean : array_like, default 0.0
+            Mean of the normal samples.
+        sigma : array_like, default 1.0
+            Standard deviation of the normal samples, >= 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            A negative scale; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is differentiable with respect to array parameters.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> bool((cm.random.default_rng(7).lognormal(size=5) > 0).all())
         True
@@ -239,20 +365,36 @@ class Continuous(Source):
 
     @fast_path("scale?", source="self")
     def exponential(
-        self, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        scale: ArrayLike = 1.0,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Exponential samples with mean `scale`: -scale ln u. Density exp(-x / scale) / scale, x >=
-        0.
+        """Exponential samples with mean `scale`: -scale ln u.
+
+        Density exp(-x / scale) / scale, x >= 0.
 
         Both tails are resolved: the smallest numbers are scale times 1.2e-10 (float64: 5.6e-17),
         the largest 22.9 (37.4). The same bits on all devices.
 
         Parameters
         ----------
-        scale : float or array
+        scale : float or array, default 1.0
             Not negative.
-        size, dtype, device
-            As for `uniform`.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
 
         Raises
         ------
@@ -261,8 +403,12 @@ class Continuous(Source):
         TypeError
             Parameters that are not numbers; a dtype that is not floating-point.
 
+        Notes
+        -----
         Gradient: with respect to an array `scale`.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> bool(abs(cm.random.default_rng(7).exponential(2.0, 10_000).mean() - 2) < 0.1)
         True
@@ -273,16 +419,41 @@ class Continuous(Source):
     def standard_exponential(
         self,
         size: Size = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
         *,
         method: str = "inv",
-        out: Any = None,
+        out: ndarray | None = None,
     ) -> ndarray:
-        """Exponential samples with mean 1: `exponential(1, size, dtype)`; out: array to fill;
-        method: "inv", by the logarithm of uniform samples, which "zig", NumPy's other one, stands
-        for too. Raises: ValueError for a third.
+        """Draw exponential samples of mean 1: `exponential(1, size, dtype)`.
 
+        Parameters
+        ----------
+        size : int or tuple of int, optional
+            Shape of the result. The default is a single number, an array without dimensions.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+        method : str, default "inv"
+            "inv", by the logarithm of uniform samples. "zig", NumPy's other one, gives the same.
+        out : ndarray, optional
+            Array that receives the result.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            The method is unknown.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_exponential((2, 2)).shape
         (2, 2)
@@ -300,16 +471,50 @@ class Continuous(Source):
     @fast_path("loc?", "scale?", source="self")
     def laplace(
         self,
-        loc: Any = 0.0,
-        scale: Any = 1.0,
+        loc: ArrayLike = 0.0,
+        scale: ArrayLike = 1.0,
         size: Size = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Laplace (double exponential) samples. Density exp(-|x - loc| / scale) / (2 scale).
+        """Draw Laplace (double exponential) samples.
 
-        Arguments, errors and gradient are those of `normal`; the same bits on all devices.
+        Density: exp(-|x - loc| / scale) / (2 scale).
 
+        Parameters
+        ----------
+        loc : float or array, default 0.0
+            Mean.
+        scale : float or array, default 1.0
+            Scale, >= 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            A negative scale; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is differentiable with respect to array parameters. All devices give the same
+        bits.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).laplace(0, 1, 3).shape
         (3,)
@@ -319,16 +524,48 @@ class Continuous(Source):
     @fast_path("loc?", "scale?", source="self")
     def logistic(
         self,
-        loc: Any = 0.0,
-        scale: Any = 1.0,
+        loc: ArrayLike = 0.0,
+        scale: ArrayLike = 1.0,
         size: Size = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Logistic samples: loc + scale ln(u / (1 - u)).
+        """Draw logistic samples: loc + scale ln(u / (1 - u)).
 
-        Arguments, errors and gradient are those of `normal`; the same bits on all devices.
+        Parameters
+        ----------
+        loc : float or array, default 0.0
+            Mean.
+        scale : float or array, default 1.0
+            Scale, >= 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
 
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            A negative scale; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is differentiable with respect to array parameters. All devices give the same
+        bits.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).logistic(size=3).shape
         (3,)
@@ -338,16 +575,50 @@ class Continuous(Source):
     @fast_path("loc?", "scale?", source="self")
     def gumbel(
         self,
-        loc: Any = 0.0,
-        scale: Any = 1.0,
+        loc: ArrayLike = 0.0,
+        scale: ArrayLike = 1.0,
         size: Size = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Gumbel (largest extreme value) samples: loc - scale ln(-ln u). Mean loc + 0.5772 scale.
+        """Draw Gumbel (largest extreme value) samples: loc - scale ln(-ln u).
 
-        Arguments, errors and gradient are those of `normal`; the same bits on all devices.
+        The mean is loc + 0.5772 scale.
 
+        Parameters
+        ----------
+        loc : float or array, default 0.0
+            Mode.
+        scale : float or array, default 1.0
+            Scale, >= 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            A negative scale; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is differentiable with respect to array parameters. All devices give the same
+        bits.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).gumbel(size=3).shape
         (3,)
@@ -357,16 +628,48 @@ class Continuous(Source):
     @fast_path("loc?", "scale?", source="self")
     def cauchy(
         self,
-        loc: Any = 0.0,
-        scale: Any = 1.0,
+        loc: ArrayLike = 0.0,
+        scale: ArrayLike = 1.0,
         size: Size = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Cauchy (Lorentz) samples: loc + scale tan(2 pi t).
+        """Draw Cauchy (Lorentz) samples: loc + scale tan(2 pi t).
 
-        Arguments, errors and gradient are those of `normal`; the same bits on all devices.
+        Parameters
+        ----------
+        loc : float or array, default 0.0
+            Median.
+        scale : float or array, default 1.0
+            Half width at half maximum, >= 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
 
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            A negative scale; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is differentiable with respect to array parameters. All devices give the same
+        bits.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).cauchy(size=3).shape
         (3,)
@@ -374,9 +677,37 @@ class Continuous(Source):
         return self._located(_tail, "cauchy", loc, scale, size, dtype, device)
 
     @fast_path(source="self")
-    def standard_cauchy(self, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Cauchy samples about 0 of scale 1: `cauchy(0, 1, size, dtype)`.
+    def standard_cauchy(
+        self, size: Size = None, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+    ) -> ndarray:
+        """Draw Cauchy samples about 0 of scale 1: `cauchy(0, 1, size, dtype)`.
 
+        Parameters
+        ----------
+        size : int or tuple of int, optional
+            Shape of the result. The default is a single number, an array without dimensions.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Low > high, bounds that are not finite, negative sizes, parameters that do not broadcast
+            to `size`. Arrays on a GPU are not looked at.
+        TypeError
+            Bounds that are not numbers; a dtype that is not floating-point.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_cauchy(3).shape
         (3,)
@@ -385,12 +716,46 @@ class Continuous(Source):
 
     @fast_path("scale?", source="self")
     def rayleigh(
-        self, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        scale: ArrayLike = 1.0,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Rayleigh samples: scale sqrt(-2 ln u), the length of a normal vector in the plane.
+        """Draw Rayleigh samples, lengths of normal vectors in the plane: scale sqrt(-2 ln u).
 
-        Arguments, errors and gradient are those of `exponential`; the same bits on all devices.
+        Parameters
+        ----------
+        scale : float or array, default 1.0
+            Scale, >= 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
 
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            A negative scale; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is differentiable with respect to an array `scale`. All devices give the same
+        bits.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> bool((cm.random.default_rng(7).rayleigh(2.0, 5) > 0).all())
         True
@@ -398,24 +763,48 @@ class Continuous(Source):
         return self._located(_tail, "rayleigh", 0.0, scale, size, dtype, device)
 
     @fast_path("a?", source="self")
-    def weibull(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Weibull samples with shape `a`: (-ln u)^(1/a). Multiply by a scale for the two-parameter
-        form.
+    def weibull(
+        self,
+        a: Any,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
+    ) -> ndarray:
+        """Weibull samples with shape `a`: (-ln u)^(1/a).
+
+        Multiply by a scale for the two-parameter form.
 
         Parameters
         ----------
         a : float or array
             > 0.
-        size, dtype, device
-            As for `uniform`.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
 
         Raises
         ------
-        ValueError, TypeError
-            As for `exponential`.
+        ValueError
+            A negative scale; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
 
+        Notes
+        -----
         Gradient: with respect to an array `a`. CPU and GPU agree to rounding.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).weibull(2.0, 3).shape
         (3,)
@@ -427,12 +816,48 @@ class Continuous(Source):
         return p.rounded(exp(log(self._fill(_tail, p, (0.0, 1.0, 0.0), kind="exponential")) / a))
 
     @fast_path("a?", source="self")
-    def pareto(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Pareto II (Lomax) samples with shape `a`: u^(-1/a) - 1, as NumPy's. Add 1 for the
-        classical Pareto.
+    def pareto(
+        self,
+        a: Any,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
+    ) -> ndarray:
+        """Draw Pareto II (Lomax) samples with shape `a`: u^(-1/a) - 1, as NumPy.
 
-        Arguments, errors and gradient are those of `weibull`.
+        Add 1 for the classical Pareto distribution.
 
+        Parameters
+        ----------
+        a : float or array
+            Shape parameter, > 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            A negative scale; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is differentiable with respect to an array `a`. CPU and GPU agree to rounding.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> bool((cm.random.default_rng(7).pareto(3.0, 5) > 0).all())
         True
@@ -450,8 +875,8 @@ class Continuous(Source):
         mode: Any,
         right: Any,
         size: Size = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
         """Triangular samples: a density that rises from `left` to `mode` and falls to `right`.
 
@@ -461,9 +886,20 @@ class Continuous(Source):
         Parameters
         ----------
         left, mode, right : float or array
-            left <= mode <= right, left < right.
-        size, dtype, device
-            As for `uniform`.
+            Left <= mode <= right, left < right.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
 
         Raises
         ------
@@ -472,8 +908,12 @@ class Continuous(Source):
         TypeError
             Parameters that are not numbers; a dtype that is not floating-point.
 
+        Notes
+        -----
         Gradient: with respect to array parameters.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).triangular(-1, 0, 2, 1000)
         >>> bool(x.min() >= -1 and x.max() <= 2)
@@ -530,15 +970,44 @@ class Continuous(Source):
     @fast_path("shape?", source="self")
     def standard_gamma(
         self,
-        shape: Any,
+        shape: ArrayLike,
         size: Size = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
         *,
-        out: Any = None,
+        out: ndarray | None = None,
     ) -> ndarray:
-        """Gamma samples with scale 1: `gamma(shape, 1, size, dtype)`; out: array to fill.
+        """Draw gamma samples of scale 1: `gamma(shape, 1, size, dtype)`.
 
+        Parameters
+        ----------
+        shape : float or array
+            Not negative. A shape of 0 gives 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+        out : ndarray, optional
+            Array that receives the result.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Negative parameters; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_gamma(2.5, 3).shape
         (3,)
@@ -555,7 +1024,12 @@ class Continuous(Source):
 
     @fast_path("shape?", "scale?", source="self")
     def gamma(
-        self, shape: Any, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        shape: ArrayLike,
+        scale: ArrayLike = 1.0,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
         """Gamma samples: density x^(shape - 1) exp(-x / scale) / (Gamma(shape) scale^shape).
 
@@ -565,10 +1039,23 @@ class Continuous(Source):
 
         Parameters
         ----------
-        shape, scale : float or array
+        shape : float or array
             Not negative. A shape of 0 gives 0.
-        size, dtype, device
-            As for `uniform`.
+        scale : float or array, default 1.0
+            Not negative. A shape of 0 gives 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
 
         Raises
         ------
@@ -577,13 +1064,19 @@ class Continuous(Source):
         TypeError
             Parameters that are not numbers; a dtype that is not floating-point.
 
+        Notes
+        -----
         Gradient: with respect to an array `scale` (not to `shape`). CPU and GPU agree bit for bit
         for shapes >= 1, to rounding below. Small shapes have numbers too small for the dtype, which
         become 0: of shape 0.05 one float32 in 170 (`beta` and `dirichlet` work with logarithms and
         lose none).
 
-        Source: Marsaglia and Tsang, "A simple method for generating gamma variables", TOMS 2000.
+        References
+        ----------
+        .. [1] Marsaglia and Tsang, "A simple method for generating gamma variables", TOMS 2000.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).gamma(3.0, 2.0, 10_000)
         >>> bool(abs(x.mean() - 6) < 0.2)
@@ -602,11 +1095,41 @@ class Continuous(Source):
 
     @fast_path("df?", source="self")
     def chisquare(
-        self, df: Any, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        df: ArrayLike,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Chi-square samples with `df` degrees of freedom: 2 gamma(df / 2). df > 0; else arguments
-        and errors of `gamma`.
+        """Draw chi-square samples with `df` degrees of freedom: 2 gamma(df / 2).
 
+        Parameters
+        ----------
+        df : array_like
+            Degrees of freedom, > 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Negative parameters; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> bool((cm.random.default_rng(7).chisquare(3, 5) > 0).all())
         True
@@ -616,7 +1139,12 @@ class Continuous(Source):
 
     @fast_path("a?", "b?", source="self")
     def beta(
-        self, a: Any, b: Any, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
         """Beta samples: x / (x + y) of gamma samples x, y of shapes `a` and `b`.
 
@@ -627,16 +1155,33 @@ class Continuous(Source):
         ----------
         a, b : float or array
             > 0.
-        size, dtype, device
-            As for `uniform`.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
 
         Raises
         ------
-        ValueError, TypeError
-            As for `gamma`.
+        ValueError
+            Negative parameters; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
 
-        Not differentiable.
+        Notes
+        -----
+        The function is not differentiable.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).beta(2, 3, 10_000)
         >>> bool(abs(x.mean() - 0.4) < 0.02)
@@ -670,12 +1215,47 @@ class Continuous(Source):
 
     @fast_path("df?", source="self")
     def standard_t(
-        self, df: Any, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        df: ArrayLike,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Student's t samples with `df` degrees of freedom: z sqrt(df / chisquare(df)). df > 0.
+        """Draw Student's t samples with `df` degrees of freedom: z sqrt(df / chisquare(df)).
 
-        Arguments and errors are those of `chisquare`. Not differentiable in df.
+        Z sqrt(df / chisquare(df)). df > 0.
 
+        Parameters
+        ----------
+        df : array_like
+            Degrees of freedom, > 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Negative parameters; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is not differentiable with respect to `df`.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_t(5, 3).shape
         (3,)
@@ -689,12 +1269,46 @@ class Continuous(Source):
         loc: Any = 0.0,
         scale: Any = 1.0,
         size: Size = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Student's t samples about `loc`: loc + scale standard_t(df). Gradient with respect to
-        array loc and scale, not to df.
+        """Draw Student's t samples about `loc`: loc + scale standard_t(df).
 
+        Parameters
+        ----------
+        df : array_like
+            Degrees of freedom, > 0.
+        loc : array_like, default 0.0
+            Centre.
+        scale : float or array, default 1.0
+            Scale, >= 0.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            Negative parameters; parameters that are not finite; sizes as for `uniform`.
+        TypeError
+            Parameters that are not numbers; a dtype that is not floating-point.
+
+        Notes
+        -----
+        The function is differentiable with respect to arrays `loc` and `scale`, and not to `df`.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).student_t(5, 1.0, 2.0, 3).shape
         (3,)

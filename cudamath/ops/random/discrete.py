@@ -15,6 +15,7 @@ from ...core.dispatch.checks import require
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.op import FLOATING, INTEGER, INTEGER_OR_BOOL, REAL, Op
 from ...core.shapes import as_integer, normalize_axis
+from ...core.typing import ArrayLike, DeviceLike, DTypeLike
 from ..elementwise import ceil, clip, log1p
 from ..join import stack
 from ..reduce import argmax
@@ -76,14 +77,16 @@ class Discrete(Continuous):
     @fast_path("low?", "high?", source="self")
     def integers(
         self,
-        low: Any,
-        high: Any = None,
+        low: ArrayLike,
+        high: ArrayLike | None = None,
         size: Size = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         endpoint: bool = False,
-        device: Any = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Integers in [low, high), every one equally likely: without bias, by rejection.
+        """Draw integers in [low, high), every one equally likely.
+
+        They are unbiased, by rejection.
 
         Up to 2^32 values by Lemire's multiplication, more by masking; a rejected word is replaced
         by one from another attempt's counter, so that element i still depends on i alone. Array
@@ -91,25 +94,34 @@ class Discrete(Continuous):
 
         Parameters
         ----------
-        low, high : int or array of integers
+        low : int or array of integers
+            Bounds; `integers(n)` means [0, n).
+        high : int or array of integers, optional
             Bounds; `integers(n)` means [0, n).
         size : int or tuple of int, optional
             Shape; by default what the bounds broadcast to, a 0-d array for ints.
-        dtype : optional
+        dtype : dtype_like, optional
             Any integer dtype, or bool, whose bounds are 0 and 1; int64 by default.
-        endpoint : bool
+        endpoint : bool, default False
             Whether `high` itself may come.
-        device : optional
+        device : device_like, optional
             Where to; by default that of array bounds, else the default device.
+
+        Returns
+        -------
+        ndarray
+            The result.
 
         Raises
         ------
         ValueError
-            low >= high (low > high with endpoint); bounds outside the dtype's range; negative
+            Low >= high (low > high with endpoint); bounds outside the dtype's range; negative
             sizes; bounds that do not broadcast. Arrays on a GPU are not looked at.
         TypeError
             Bounds that are not integers; a dtype that is neither integer nor bool.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> dice = cm.random.default_rng(7).integers(1, 6, 1000, endpoint=True)
         >>> int(dice.min()), int(dice.max())
@@ -209,23 +221,36 @@ class Discrete(Continuous):
         return astype(out, dtype, copy=False)
 
     @fast_path("p?", source="self")
-    def bernoulli(self, p: Any = 0.5, size: Size = None, device: Any = None) -> ndarray:
-        """An array of bool, True with probability `p`: a random 32-bit word is compared with p 2^32
-        (so p counts to 2^-33).
+    def bernoulli(
+        self, p: Any = 0.5, size: Size = None, device: DeviceLike | None = None
+    ) -> ndarray:
+        """Draw an array of bool, True with probability `p`.
+
+        A random 32-bit word is compared with p 2^32, so that p counts to 2^-33.
 
         Parameters
         ----------
-        p : float or array
+        p : float or array, default 0.5
             In [0, 1].
-        size, device
-            As for `uniform`.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
 
         Raises
         ------
         ValueError
-            p outside [0, 1]; negative sizes; p that does not broadcast to `size`. Arrays on a GPU
+            P outside [0, 1]; negative sizes; p that does not broadcast to `size`. Arrays on a GPU
             are not looked at.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> bool(cm.random.default_rng(7).bernoulli(1.0, 5).all())
         True
@@ -263,7 +288,11 @@ class Discrete(Continuous):
 
     @fast_path("lam?", source="self")
     def poisson(
-        self, lam: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        lam: ArrayLike = 1.0,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
         """Poisson samples with mean `lam`: k with probability lam^k exp(-lam) / k!.
 
@@ -273,23 +302,35 @@ class Discrete(Continuous):
 
         Parameters
         ----------
-        lam : float or array
+        lam : float or array, default 1.0
             In 0 .. 9e18.
-        size, device
-            As for `uniform`.
-        dtype : optional
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
             Any integer dtype; int64 by default. Numbers that it cannot hold wrap.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
 
         Raises
         ------
         ValueError
-            lam negative or above 9e18; sizes as for `uniform`. Arrays on a GPU are not looked at.
+            Lam negative or above 9e18; sizes as for `uniform`. Arrays on a GPU are not looked at.
         TypeError
-            lam that is not a number; a dtype that is not integer.
+            Lam that is not a number; a dtype that is not integer.
 
-        Source: Hörmann, "The transformed rejection method for generating Poisson random variables",
-        1993.
+        References
+        ----------
+        .. [1] Hörmann, "The transformed rejection method for generating Poisson random variables",
+           1993.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).poisson(4.0, 10_000)
         >>> x.dtype, bool(abs(x.mean() - 4) < 0.1)
@@ -324,7 +365,12 @@ class Discrete(Continuous):
 
     @fast_path("n?", "p?", source="self")
     def binomial(
-        self, n: Any, p: Any, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        n: ArrayLike,
+        p: ArrayLike,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
         """Binomial samples: how many of `n` trials succeed, each with probability `p`.
 
@@ -337,18 +383,32 @@ class Discrete(Continuous):
             In 0 .. 2^53.
         p : float or array
             In [0, 1].
-        size, dtype, device
-            As for `poisson`.
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Any integer dtype; int64 by default. Numbers that it cannot hold wrap.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
+
+        Returns
+        -------
+        ndarray
+            The result.
 
         Raises
         ------
         ValueError
-            n or p out of range, n not whole; sizes as for `uniform`.
+            N or p out of range, n not whole; sizes as for `uniform`.
         TypeError
             Parameters that are not numbers; a dtype that is not integer.
 
-        Source: Hörmann, "The generation of binomial random variates", 1993.
+        References
+        ----------
+        .. [1] Hörmann, "The generation of binomial random variates", 1993.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).binomial(100, 0.3, 10_000)
         >>> bool(abs(x.mean() - 30) < 0.3)
@@ -369,18 +429,48 @@ class Discrete(Continuous):
 
     @fast_path("p?", source="self")
     def geometric(
-        self, p: Any, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        p: Any,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Geometric samples: the trial, from 1, at which something of probability `p` first
-        happens.
+        """Draw geometric samples.
 
-        The next whole number above an exponential number of rate -ln(1 - p). Numbers beyond int64
-        become the largest.
+        They are the trials, from 1, at which an event of probability `p` first happens: each is the
+        next whole number above an exponential number of rate -ln(1 - p). Numbers beyond int64
+        become the largest one.
 
-        p: float or array, in (0, 1]; size, dtype, device: as for `poisson`. Raises: ValueError (p
-        outside (0, 1]; sizes as for `uniform`), TypeError (p that is not a number; a dtype that is
-        not integer). The same numbers on all devices.
+        Parameters
+        ----------
+        p : array_like
+            Probability, in (0, 1].
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats.
+        dtype : dtype_like, optional
+            Any integer dtype; int64 by default. Numbers that it cannot hold wrap.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
 
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Raises
+        ------
+        ValueError
+            `p` is outside (0, 1], or the size is not valid.
+        TypeError
+            `p` is not a number, or the dtype is not an integer dtype.
+
+        Notes
+        -----
+        All devices give the same numbers.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).geometric(0.25, 10_000)
         >>> int(x.min()), bool(abs(x.mean() - 4) < 0.15)
@@ -407,7 +497,12 @@ class Discrete(Continuous):
         return drawn(_geometric, self.take(q.name, blocks, q.place), (_rate(p), 0.0, 0.0), **what)
 
     def multinomial(
-        self, n: Any, pvals: Any, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        n: ArrayLike,
+        pvals: ArrayLike,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
         """How many of `n` trials end in each of k outcomes of probabilities `pvals`.
 
@@ -422,8 +517,11 @@ class Discrete(Continuous):
             last one's. They are read on the host: an array on a GPU is waited for.
         size : int or tuple of int, optional
             Shape of the draws; by default what n and the leading axes of pvals broadcast to.
-        dtype, device
-            As for `poisson`.
+        dtype : dtype_like, optional
+            Any integer dtype; int64 by default. Numbers that it cannot hold wrap.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
 
         Returns
         -------
@@ -433,11 +531,13 @@ class Discrete(Continuous):
         Raises
         ------
         ValueError
-            pvals outside [0, 1] or adding up to more than 1; no outcomes; n out of range; shapes
+            Pvals outside [0, 1] or adding up to more than 1; no outcomes; n out of range; shapes
             that do not broadcast.
         TypeError
             A dtype that is not integer.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).multinomial(20, [0.2, 0.3, 0.5], size=4)
         >>> x.shape, bool((x.sum(-1) == 20).all())
@@ -489,10 +589,11 @@ class Discrete(Continuous):
 
     @fast_path("logits", source="self")
     def categorical(
-        self, logits: Any, size: Size = None, axis: int = -1, device: Any = None
+        self, logits: ArrayLike, size: Size = None, axis: int = -1, device: DeviceLike | None = None
     ) -> ndarray:
-        """Indices along an axis, each with a probability proportional to exp(logits): by the
-        Gumbel-max trick.
+        """Draw indices along an axis, each with a probability proportional to exp(logits).
+
+        By the Gumbel-max trick.
 
         argmax(logits + g), g independent Gumbel samples: the logits need not be normalised, and
         -inf never comes.
@@ -503,8 +604,10 @@ class Discrete(Continuous):
             16-bit ones are widened to float32.
         size : int or tuple of int, optional
             Shape of the draws for each distribution; by default one.
-        axis : int
+        axis : int, default -1
             The axis of the outcomes.
+        device : device_like, optional
+            Device of the result. The default is the default device.
 
         Returns
         -------
@@ -518,6 +621,8 @@ class Discrete(Continuous):
         TypeError
             Logits that are not floating-point.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> int(cm.random.default_rng(7).categorical(cm.array([-cm.inf, 0.0, -cm.inf])))
         1

@@ -3,8 +3,6 @@ dimensions."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...core import dtypes
@@ -14,6 +12,7 @@ from ...core.devices import device_of, index_of
 from ...core.dispatch.checks import as_numbers
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.op import FLOATING
+from ...core.typing import ArrayLike, DeviceLike, DTypeLike
 from ..elementwise import exp
 from ..linalg.products import matmul
 from ..reduce import max as largest
@@ -27,12 +26,24 @@ __all__ = ["Generator"]
 
 
 class Generator(Derived):
-    """A source of random arrays. Make one with `cm.random.default_rng(seed)`.
+    """A source of random arrays, made with `cm.random.default_rng(seed)`.
+
+    Draws go to the default device (or to `device`) and do not depend on it. Several threads may use
+    one generator: each draw takes its own part of the sequence. Draws in a CUDA graph continue the
+    sequence at each replay, as the function would without a graph; a generator that is made inside
+    the function begins again each time.
 
     Draws go to the default device (or `device=`) and do not depend on it. A generator may be used
     from several threads: each draw takes its own stretch of the sequence. Draws in a CUDA graph go
     on with the sequence at each replay, as the function would without a graph; a generator made
     inside the function begins anew each time.
+
+    Parameters
+    ----------
+    key : int
+        First 64 bits of the seed.
+    stream : int, default 0
+        Last 64 bits of the seed.
 
     Attributes
     ----------
@@ -40,6 +51,8 @@ class Generator(Derived):
         {"key", "stream", "offset", "children"}: four integers that say everything. Assign such a
         dict to go back.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> rng = cm.random.default_rng(7)
     >>> before = rng.state
@@ -53,7 +66,11 @@ class Generator(Derived):
 
     @fast_path("alpha", source="self")
     def dirichlet(
-        self, alpha: Any, size: Size = None, dtype: Any = None, device: Any = None
+        self,
+        alpha: ArrayLike,
+        size: Size = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
         """Dirichlet samples: points of k coordinates >= 0 that add up to 1.
 
@@ -66,8 +83,12 @@ class Generator(Derived):
             > 0.
         size : int or tuple of int, optional
             Shape of the draws, before the shape of alpha.
-        dtype, device
-            As for `uniform`.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
 
         Returns
         -------
@@ -77,12 +98,16 @@ class Generator(Derived):
         Raises
         ------
         ValueError
-            alpha without an axis, or not > 0; negative sizes.
+            Alpha without an axis, or not > 0; negative sizes.
         TypeError
             A dtype that is not floating-point.
 
-        Not differentiable.
+        Notes
+        -----
+        The function is not differentiable.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).dirichlet([1.0, 2.0, 3.0], 4)
         >>> x.shape, bool((abs(x.sum(-1) - 1) < 1e-12).all())
@@ -100,18 +125,19 @@ class Generator(Derived):
 
     def multivariate_normal(
         self,
-        mean: Any,
-        cov: Any,
+        mean: ArrayLike,
+        cov: ArrayLike,
         size: Size = None,
         check_valid: str = "warn",
         tol: float = 1e-8,
         *,
         method: str = "svd",
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Normal vectors of mean `mean` and covariance `cov`: mean + z A, with A^T A = cov and z
-        standard normal.
+        """Draw normal vectors of mean `mean` and covariance `cov`.
+
+        Mean + z A, where A^T A = cov and z is standard normal.
 
         Parameters
         ----------
@@ -122,15 +148,19 @@ class Generator(Derived):
             float64: an array on a GPU is waited for.
         size : int or tuple of int, optional
             Shape of the draws.
-        check_valid : {"warn", "raise", "ignore"}
+        check_valid : {"warn", "raise", "ignore"}, default "warn"
             What to do if cov is not a covariance within `tol`.
-        tol : float
+        tol : float, default 1e-8
             Absolute and relative.
-        method : {"svd", "eigh", "cholesky"}
+        method : {"svd", "eigh", "cholesky"}, default "svd"
             How A is found: sqrt(S) V^T, sqrt(W) V^T, or the transposed Cholesky factor (for
             definite cov only).
-        dtype, device
-            As for `uniform`.
+        dtype : dtype_like, optional
+            Dtype float16, bfloat16, float32 or float64; by default that of array parameters, else
+            the default dtype.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device.
 
         Returns
         -------
@@ -147,8 +177,12 @@ class Generator(Derived):
         numpy.linalg.LinAlgError
             A cov that has no Cholesky factor.
 
+        Notes
+        -----
         Gradient: with respect to `mean`.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).multivariate_normal([1.0, -1.0], [[2.0, 0.6], [0.6, 1.0]], 20_000)
         >>> x.shape, bool(abs((x[:, 0] * x[:, 1]).mean() + 1 - 0.6) < 0.06)

@@ -23,6 +23,7 @@ import numpy as np
 
 from ...core.array import ndarray
 from ...core.shapes import as_integer
+from ...core.typing import ArrayLike, DeviceLike, DTypeLike, Shape
 from ...runtime.stream import refuse_capture
 from .bit_stream import MASK
 from .generator import Generator
@@ -89,10 +90,15 @@ def default_rng(seed: Any = None) -> Generator:
 
     Parameters
     ----------
-    seed : int, sequence of ints, numpy.random.SeedSequence, Generator or None
+    seed : int, sequence of ints, numpy.random.SeedSequence, Generator, optional
         0 <= seed < 2^128: its low and high 64 bits are the key and the stream, so that different
         seeds have nothing in common. Several: 128 bits that NumPy's SeedSequence mixes from them.
         None: from the operating system's entropy. A generator is returned as it is.
+
+    Returns
+    -------
+    Generator
+        The generator.
 
     Raises
     ------
@@ -103,6 +109,8 @@ def default_rng(seed: Any = None) -> Generator:
     RuntimeError
         None while a CUDA graph is captured.
 
+    Examples
+    --------
     >>> import cudamath as cm
     >>> cm.random.default_rng(7).integers(0, 1000, 3)
     array([954, 750, 114])
@@ -142,11 +150,28 @@ def _mixed(seeds: Any) -> int:
 
 
 class RandomState(Generator):
-    """A `Generator` with the methods of NumPy's older class of this name; its numbers are those of
-    `default_rng(seed)`.
+    """A `Generator` with the methods of NumPy's older class of this name.
 
-    Args: seed: as for `default_rng`. Raises: as `default_rng`.
+    Its numbers are those of `default_rng(seed)`.
 
+    Parameters
+    ----------
+    seed : int, sequence of ints, numpy.random.SeedSequence, Generator, optional
+        0 <= seed < 2^128: its low and high 64 bits are the key and the stream, so that different
+        seeds have nothing in common. Several: 128 bits that NumPy's SeedSequence mixes from them.
+        None: from the operating system's entropy. A generator is returned as it is.
+
+    Raises
+    ------
+    ValueError
+        A seed out of range.
+    TypeError
+        A seed that is no integer, or integers.
+    RuntimeError
+        None while a CUDA graph is captured.
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> rng = cm.random.RandomState(7)
     >>> rng.randn(2, 3).shape, rng.randint(10, size=4).shape
@@ -160,8 +185,15 @@ class RandomState(Generator):
         super().__init__(found._key, found._stream)
 
     def seed(self, seed: Any = None) -> None:
-        """Start anew from a seed (see `default_rng`).
+        """Start again from a seed (see `default_rng`).
 
+        Parameters
+        ----------
+        seed : object, optional
+            Seed, as for `default_rng`.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.seed(3)
         >>> a = cm.random.rand(4)
@@ -171,18 +203,54 @@ class RandomState(Generator):
         """
         self.state = default_rng(seed).state
 
-    def rand(self, *shape: int, dtype: Any = None, device: Any = None) -> ndarray:
-        """Uniform samples in [0, 1) of this shape: `random(shape)`.
+    def rand(
+        self, *shape: int, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+    ) -> ndarray:
+        """Draw uniform samples in [0, 1) of a shape: `random(shape)`.
 
+        Parameters
+        ----------
+        *shape : int
+            Lengths of the axes.
+        dtype : dtype_like, optional
+            Dtype of the result.
+        device : device_like, optional
+            Device of the result. The default is the default device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.rand(2, 3).shape
         (2, 3)
         """
         return self.random(shape, dtype, device)
 
-    def randn(self, *shape: int, dtype: Any = None, device: Any = None) -> ndarray:
-        """Normal samples with mean 0 and deviation 1 of this shape: `standard_normal(shape)`.
+    def randn(
+        self, *shape: int, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+    ) -> ndarray:
+        """Draw normal samples of mean 0 and deviation 1 of a shape: `standard_normal(shape)`.
 
+        Parameters
+        ----------
+        *shape : int
+            Lengths of the axes.
+        dtype : dtype_like, optional
+            Dtype of the result.
+        device : device_like, optional
+            Device of the result. The default is the default device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.randn(2, 3).shape
         (2, 3)
@@ -190,11 +258,38 @@ class RandomState(Generator):
         return self.normal(0.0, 1.0, shape, dtype, device)
 
     def randint(
-        self, low: Any, high: Any = None, size: Any = None, dtype: Any = None, *, device: Any = None
+        self,
+        low: ArrayLike,
+        high: ArrayLike | None = None,
+        size: Shape | None = None,
+        dtype: DTypeLike | None = None,
+        *,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Integers in [low, high), or in [0, low): `integers(low, high, size)` by NumPy's older
-        name.
+        """Draw integers in [low, high), or in [0, low): NumPy's older name of `integers`.
 
+        `integers(low, high, size)` by NumPy's older name.
+
+        Parameters
+        ----------
+        low : array_like
+            Lower bound of the integers, or the upper bound if `high` is None.
+        high : array_like, optional
+            Upper bound of the integers, which is exclusive.
+        size : int or sequence of int, optional
+            Shape of the result. The default is the shape to which the parameters broadcast.
+        dtype : dtype_like, optional
+            Dtype of the result.
+        device : device_like, optional
+            Device of the result. The default is the default device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.randint(10, size=100)
         >>> bool((x >= 0).all() and (x < 10).all())
@@ -202,9 +297,25 @@ class RandomState(Generator):
         """
         return self.integers(low, high, size, np.int64 if dtype is None else dtype, device=device)
 
-    def random_sample(self, size: Any = None, *, device: Any = None) -> ndarray:
-        """Uniform samples in [0, 1): `random(size)` by NumPy's older name.
+    def random_sample(
+        self, size: Shape | None = None, *, device: DeviceLike | None = None
+    ) -> ndarray:
+        """Draw uniform samples in [0, 1): NumPy's older name of `random`.
 
+        Parameters
+        ----------
+        size : int or sequence of int, optional
+            Shape of the result. The default is the shape to which the parameters broadcast.
+        device : device_like, optional
+            Device of the result. The default is the default device.
+
+        Returns
+        -------
+        ndarray
+            The result.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> cm.random.random_sample((2, 3)).shape
         (2, 3)

@@ -16,6 +16,7 @@ from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import Op
 from ...core.dtypes import FLOATING
 from ...core.shapes import normalize_axis
+from ...core.typing import ArrayLike, DeviceLike
 from ..index import _check_writable, take, take_along_axis
 from ..out_argument import deliver, receiver
 from ..sort import argsort
@@ -56,9 +57,10 @@ class Orders(Discrete):
         )
 
     @fast_path("x?", source="self")
-    def permutation(self, x: Any, axis: int = 0, device: Any = None) -> ndarray:
-        """A random order: of 0 .. x - 1 if `x` is an integer, else a copy of the array `x` shuffled
-        along `axis`.
+    def permutation(self, x: ArrayLike, axis: int = 0, device: DeviceLike | None = None) -> ndarray:
+        """Return a random order of 0 .. x - 1, or a shuffled copy of an array.
+
+        Else a copy of the array `x` shuffled along `axis`.
 
         Up to 1024 elements every order is equally likely: each element takes the rank of a random
         64-bit key. Longer permutations are a keyed bijection (24 rounds of a small cipher): each
@@ -69,16 +71,23 @@ class Orders(Discrete):
         ----------
         x : int or array
             How many, or what to shuffle (slices along `axis` stay whole).
-        axis : int
+        axis : int, default 0
             Axis to shuffle along.
-        device : optional
+        device : device_like, optional
             Where to, for an integer x. An array stays where it is.
+
+        Returns
+        -------
+        ndarray
+            The result.
 
         Raises
         ------
         ValueError
             Negative x; a 0-d array; an axis out of range.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> sorted(cm.random.default_rng(7).permutation(5).tolist())
         [0, 1, 2, 3, 4]
@@ -104,16 +113,46 @@ class Orders(Discrete):
 
     @fast_path("x", source="self")
     def permuted(
-        self, x: Any, axis: int | None = None, device: Any = None, *, out: Any = None
+        self,
+        x: ArrayLike,
+        axis: int | None = None,
+        device: DeviceLike | None = None,
+        *,
+        out: ndarray | None = None,
     ) -> ndarray:
-        """A copy of an array whose slices along `axis` are each shuffled by themselves; None: all
-        elements together.
+        """Return a copy of an array whose slices along an axis are each shuffled by themselves.
 
-        Each slice takes the order of random 64-bit keys: every order is equally likely. device:
-        where to, for what is no array yet; out: array of x's shape for the result, which may be x
-        itself. Raises: ValueError (a 0-d array; an axis out of range; out's shape), TypeError
-        (out's dtype). Gradient: the incoming one, put back in order.
+        Each slice takes the order of random 64-bit keys: every order is equally likely.
 
+        Parameters
+        ----------
+        x : array_like
+            Array of any shape and dtype.
+        axis : int, optional
+            Axis of the slices. None shuffles all elements together.
+        device : device_like, optional
+            Device of the result for an object that is not an array yet.
+        out : ndarray, optional
+            Array of x's shape that receives the result. It may be `x` itself.
+
+        Returns
+        -------
+        ndarray
+            The shuffled copy.
+
+        Raises
+        ------
+        ValueError
+            The array has no dimensions, the axis is out of range, or `out` has another shape.
+        TypeError
+            `out` has another dtype.
+
+        Notes
+        -----
+        The gradient is g in the original order.
+
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).permuted([[1, 2, 3], [4, 5, 6]], axis=1)
         >>> cm.sort(x, axis=1).tolist()
@@ -136,7 +175,16 @@ class Orders(Discrete):
         return y if out is None else deliver(name, y, out)
 
     def shuffle(self, x: ndarray, axis: int = 0) -> None:
-        """Shuffle an array in place along `axis`; slices stay whole. See `permutation`.
+        """Shuffle an array in place along `axis`; slices stay whole.
+
+        See `permutation`.
+
+        Parameters
+        ----------
+        x : ndarray
+            Array of any shape and dtype.
+        axis : int, default 0
+            Axis of the operation.
 
         Raises
         ------
@@ -147,6 +195,8 @@ class Orders(Discrete):
         RuntimeError
             An array whose gradient is being recorded.
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> x = cm.arange(5)
         >>> cm.random.default_rng(7).shuffle(x)
@@ -166,23 +216,24 @@ class Orders(Discrete):
     @fast_path("a?", "p", source="self")
     def choice(
         self,
-        a: Any,
+        a: ArrayLike,
         size: Size = None,
         replace: bool = True,
-        p: Any = None,
+        p: ArrayLike | None = None,
         axis: int = 0,
         shuffle: bool = True,
-        device: Any = None,
+        device: DeviceLike | None = None,
     ) -> ndarray:
-        """Elements drawn from `a` (from 0 .. a - 1 if `a` is an integer).
+        """Draw elements from `a` (from 0 .. a - 1 if `a` is an integer).
 
         Parameters
         ----------
         a : int or array
             What to draw from; of an array, slices along `axis`.
-        size, device
-            As for `uniform`; an array `a` keeps its device.
-        replace : bool
+        size : int or tuple of int, optional
+            Shape; by default what the parameters broadcast to, a 0-d array for floats. ; an array
+            `a` keeps its device.
+        replace : bool, default True
             Whether an element may come again.
         p : array-like, optional
             Probability of each element, adding up to 1 (within NumPy's tolerance: the root of the
@@ -190,10 +241,18 @@ class Orders(Discrete):
             made 1. Up to 1024 of float32 or float64 in an array on the GPU are used there; others
             are read on the host: an array on a GPU is waited for. Without replacement, each next
             element is drawn with probabilities proportional to p among those left, on the host.
-        axis : int
+        axis : int, default 0
             Axis to draw along.
-        shuffle : bool
+        shuffle : bool, default True
             For NumPy's sake; the order of what is drawn is random in any case.
+        device : device_like, optional
+            Where to create the array; by default where array parameters are, else the default
+            device. The samples are the same on every device. ; an array `a` keeps its device.
+
+        Returns
+        -------
+        ndarray
+            The result.
 
         Raises
         ------
@@ -202,6 +261,8 @@ class Orders(Discrete):
             another length, negative or not adding up to 1 (used on the GPU: at the next
             synchronising call).
 
+        Examples
+        --------
         >>> import cudamath as cm
         >>> rng = cm.random.default_rng(7)
         >>> int(rng.choice(3, p=[0, 0, 1]))

@@ -14,6 +14,7 @@ from cudamath.core.dispatch import fast_path
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import lazy_numba
 from cudamath.kernels.conv import conv3d
+from cudamath.kernels.conv import cudnn as conv_cudnn
 from cudamath.kernels.copy import channels_last
 from cudamath.ml import conv
 from cudamath.ml import conv3d_cards as cards
@@ -117,9 +118,9 @@ def library(monkeypatch):
         ),
     )
     monkeypatch.setattr(cards, "LITTLE", 1 << 10)
-    conv3d.by_library.cache_clear()
+    conv_cudnn.of_volumes.cache_clear()
     yield calls, lacks
-    conv3d.by_library.cache_clear()
+    conv_cudnn.of_volumes.cache_clear()
 
 
 CASES = [  # function, x, weight, options
@@ -190,7 +191,7 @@ def test_values(monkeypatch, library, name, x, w, options, dtype):
                     )
         if name == "conv3d":
             lacks.add("bias")
-            conv3d.by_library.cache_clear(), cards._conv3d.plans.clear()
+            conv_cudnn.of_volumes.cache_clear(), cards._conv3d.plans.clear()
             y = getattr(cm.ml, name)(*map(cm.asarray, (x, w, b)), **options)
             assert np.all(
                 np.abs(y.to_numpy().astype("f8") - exact - along)
@@ -291,7 +292,7 @@ def test_which_volumes_go_to_the_library(fake, monkeypatch, x, w, groups, dtype,
                 conv._conv2d,
             ):
                 card.plans.clear()
-            conv3d.by_library.cache_clear()
+            conv_cudnn.of_volumes.cache_clear()
             for _ in range(2):
                 fake.launches.clear()
                 y = convolved()
@@ -319,7 +320,7 @@ def test_the_library_is_asked_once_and_told_what_lies_how(monkeypatch):
 
     monkeypatch.setattr(cudnn, "available", lambda: True)
     monkeypatch.setattr(cudnn, "convolution", convolution)
-    conv3d.by_library.cache_clear()
+    conv_cudnn.of_volumes.cache_clear()
     where = dict(stride=(1, 1, 1), padding=(0, 1, 1, 1, 0, 0), dilation=(1, 1, 1))
     try:
         for dtype, images, filters in (
@@ -354,4 +355,4 @@ def test_the_library_is_asked_once_and_told_what_lies_how(monkeypatch):
                 [1] * 3 if dtype != BF16 else [4] * 3
             )  # turned there and back
     finally:
-        conv3d.by_library.cache_clear()
+        conv_cudnn.of_volumes.cache_clear()

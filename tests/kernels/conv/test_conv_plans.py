@@ -1,6 +1,8 @@
 """Where convolutions run, and on which of cuDNN's plans: decided from layouts, without a GPU;
 stand-ins for the library."""
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -8,14 +10,38 @@ import pytest
 import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import lazy_numba
+from cudamath.kernels.conv import cudnn as conv_cudnn
 from cudamath.kernels.conv import dispatch as conv_dispatch
+from cudamath.kernels.conv.problem import ROLES, Problem
 from cudamath.kernels.copy import channels_last
-from cudamath.runtime import cudnn
+from cudamath.kernels.lib.versions import ordered
+from cudamath.runtime import cublas, cudnn
 from cudamath.runtime.device import assume
 from cudamath.testing import layout_of
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 F16, F32 = np.dtype(np.float16), np.dtype(np.float32)
+TABLES = {
+    "forward": conv_dispatch.FORWARD,
+    "input": conv_dispatch.INPUT_GRADIENT,
+    "weight": conv_dispatch.WEIGHT_GRADIENT,
+}
+
+
+def problem_of(kind, out, first, second, stride=(1, 1), groups=1, **where):
+    """A problem of these layouts: of the result and of the operands."""
+    arrays = dict(zip(ROLES[kind], (first, second, out), strict=True))
+    return Problem(kind, **arrays, stride=stride, groups=groups, **where)
+
+
+def order(*arguments, **where):
+    """The methods that are tried before those of any device: names of versions without their
+    direction."""
+    problem = problem_of(*arguments, **where)
+    names = [v.name for v in ordered(TABLES[problem.kind], problem) if v.prefers(problem)]
+    methods = [re.sub("^[fdw](prop|grad)_", "", name) for name in names]
+    last = min(methods.index(name) for name in ("simt", "direct") if name in methods)
+    return methods[:last]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +135,7 @@ def test_strided_input_gradients_are_one_launch_where_others_are_several(monkeyp
         Layout.new(shape, F32, 0) for shape in ((4, 32, 17, 33), (4, 32, 8, 16), (32, 32, 3, 3))
     )
     with assume((9, 0)):
-        assert conv_dispatch._order(None, "input", out, grad, w, (2, 2), 1, False) == ["cudnn"]
+        assert order("input", out, grad, w, (2, 2)) == ["cudnn"]
 
 
 @pytest.mark.parametrize(
@@ -151,10 +177,10 @@ def test_strided_input_gradients_are_one_launch_where_others_are_several(monkeyp
             (64, 128, 56, 56),
             1,
             128,
-            ["depthwise", "cudnn"],
+            ["depthwise_nchw", "cudnn"],
         ),
         ("forward", (64, 256, 56, 56), (64, 256, 56, 56), (256, 8, 3, 3), 1, 32, []),
-        ("weight", (256, 8, 3, 3), (64, 256, 56, 56), (64, 256, 56, 56), 1, 32, ["few"]),
+        ("weight", (256, 8, 3, 3), (64, 256, 56, 56), (64, 256, 56, 56), 1, 32, ["few_channels"]),
         ("weight", (256, 16, 3, 3), (64, 256, 56, 56), (64, 256, 56, 56), 1, 16, []),
     ],
 )
@@ -164,25 +190,20 @@ def test_where_float32_goes_to_the_library(
     monkeypatch.setattr(cudnn, "available", lambda: True)
     layouts = [Layout.new(shape, F32, 0) for shape in (out, first, second)]
     with assume((9, 0)):
-        assert (
-            conv_dispatch._order(None, kind, *layouts, (stride, stride), groups, False) == expected
-        )
-        assert conv_dispatch._order("direct", kind, *layouts, (stride, stride), groups, False) == []
+        assert order(kind, *layouts, (stride, stride), groups) == expected
         monkeypatch.setattr(cudnn, "available", lambda: False)
-        assert "cudnn" not in conv_dispatch._order(
-            None, kind, *layouts, (stride, stride), groups, False
-        )
+        assert "cudnn" not in order(kind, *layouts, (stride, stride), groups)
 
 
 @pytest.mark.parametrize(
     ("grad", "weight", "stride", "first"),
     [
-        ((64, 512, 28, 28), (512, 64, 3, 3), 1, "wgmma"),
-        ((64, 512, 28, 28), (512, 64, 3, 3), 2, "wgmma"),
+        ((64, 512, 28, 28), (512, 64, 3, 3), 1, "sm90_shared_taps"),
+        ((64, 512, 28, 28), (512, 64, 3, 3), 2, "sm90_shared_taps"),
         ((64, 512, 28, 28), (512, 64, 3, 3), 3, "cudnn"),  # no two taps share pixels
         ((64, 512, 28, 28), (512, 64, 1, 1), 1, "cudnn"),
         ((64, 48, 28, 28), (48, 64, 3, 3), 1, "cudnn"),  # no whole tile
-        ((64, 64, 56, 56), (64, 64, 3, 3), 1, "wgmma"),  # all rows of taps together
+        ((64, 64, 56, 56), (64, 64, 3, 3), 1, "sm90_shared_taps"),  # all rows of taps together
         ((64, 64, 56, 56), (64, 64, 3, 3), 2, "cudnn"),
         ((64, 512, 7, 7), (512, 512, 3, 3), 1, "cudnn"),  # rows an eighth longer
         ((2, 128, 16, 16), (128, 128, 3, 3), 1, "cudnn"),  # too few sums for the device
@@ -193,9 +214,7 @@ def test_where_weight_gradients_of_16_bits_run(monkeypatch, grad, weight, stride
     images = (grad[0], weight[1], *[n * stride for n in grad[2:]])
     layouts = [channels_last.as_last(Layout.new(shape, F16, 0)) for shape in (weight, grad, images)]
     with assume((9, 0)):
-        assert (
-            conv_dispatch._order(None, "weight", *layouts, (stride, stride), 1, False)[0] == first
-        )
+        assert order("weight", *layouts, (stride, stride))[0] == first
 
 
 @pytest.mark.parametrize(
@@ -237,15 +256,12 @@ def test_where_depthwise_convolutions_of_images_channels_last_run(monkeypatch):
         with assume((9, 0)):
             for kind, layouts in {"forward": (x, x, w), "input": (x, x, w)}.items():
                 ours = (
-                    ["depthwise_last", "cudnn"]
+                    ["depthwise_nhwc", "cudnn"]
                     if kind == "input" or dtype == F32
-                    else ["cudnn", "depthwise_last"]
+                    else ["cudnn", "depthwise_nhwc"]
                 )
-                assert conv_dispatch._order(None, kind, *layouts, (1, 1), 8, False) == ours
-            assert conv_dispatch._order(None, "weight", w, x, x, (1, 1), 8, False) == [
-                "cudnn",
-                "depthwise",
-            ]
+                assert order(kind, *layouts, (1, 1), 8) == ours
+            assert order("weight", w, x, x, (1, 1), 8) == ["cudnn", "depthwise_nchw"]
 
 
 @pytest.mark.parametrize("kind", ["forward", "input", "weight"])
@@ -261,28 +277,24 @@ def test_what_was_measured_of_float32_decides(monkeypatch, tmp_path, kind):
         Layout.new(shape, F32, 0) for shape in ((64, 8, 9, 9), (16, 8, 3, 3), (64, 16, 9, 9))
     )
     layouts = {"forward": (y, x, w), "input": (x, y, w), "weight": (w, y, x)}[kind]
-    where = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), tf32=False)
-    for times, order, plan in (
-        ({"cudnn a": 2.0, "cudnn b": 1.0, "ours": 3.0}, ["cudnn"], "b"),
-        ({"cudnn": 2.0, "ours": 1.0}, [], ""),
+    where = dict(padding=(1, 1, 1, 1))
+    for times, expected, plan in (
+        ({"cudnn a": 2.0, "cudnn b": 1.0, "simt": 3.0}, ["cudnn"], "b"),
+        ({"cudnn": 2.0, "simt": 1.0}, [], ""),
         ({"cudnn": 2.0}, ["cudnn"], ""),
     ):
-        autotune.remember(
-            "assumed", "conv2d", f"float32 {kind} 3x3 stride 1x1", (64, 8, 81, 16), times
-        )
+        autotune.save("assumed", "conv2d", f"float32 {kind} 3x3 stride 1x1", (64, 8, 81, 16), times)
         with assume((9, 0)):
-            assert conv_dispatch._order(None, kind, *layouts, (1, 1), 1, False) == order
-            assert conv_dispatch.measured(kind, *layouts, (1, 1), (2, 2)) is None
-            assert conv_dispatch._order(None, kind, *layouts, (1, 1), 1, False, (2, 2)) == [
-                "cudnn"
-            ] * (kind != "weight")
-            assert conv_dispatch.library(kind, *layouts, **where) is None and asked.pop() == plan
-            assert (
-                conv_dispatch.library(kind, *layouts, **{**where, "tf32": True}) is None
-                and asked.pop() == ""
-            )
+            assert order(kind, *layouts) == expected
+            assert problem_of(kind, *layouts, dilation=(2, 2)).measurement is None
+            assert order(kind, *layouts, dilation=(2, 2)) == ["cudnn"] * (kind != "weight")
+            assert conv_cudnn.convolution(problem_of(kind, *layouts, **where)) is None
+            assert asked.pop() == plan
+            assert conv_cudnn.convolution(problem_of(kind, *layouts, **where, tf32=True)) is None
+            assert asked.pop() == ""
             last = [channels_last.as_last(layout) for layout in layouts]
-            assert conv_dispatch.library(kind, *last, **where) is None and asked.pop() == ""
+            assert conv_cudnn.convolution(problem_of(kind, *last, **where)) is None
+            assert asked.pop() == ""
 
 
 def test_what_was_measured_of_16_bit_numbers_decides(monkeypatch, tmp_path):
@@ -297,23 +309,18 @@ def test_what_was_measured_of_16_bit_numbers_decides(monkeypatch, tmp_path):
         Layout.new(shape, BF16, 0) for shape in ((16, 8, 3, 3), (64, 16, 9, 9), (64, 8, 9, 9))
     ]
     layouts = [channels_last.as_last(layout) for layout in straight]
-    where = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), tf32=False)
-    for times, order, plan in (
-        ({"cudnn a": 2.0, "cudnn b": 1.0, "wgmma": 3.0}, ["cudnn", "wgmma", "mma"], "b"),
-        ({"cudnn a": 2.0, "wgmma": 1.0}, ["wgmma", "mma", "cudnn"], ""),
+    sm90 = ["sm90_shared_taps", "sm90"]
+    for times, expected, plan in (
+        ({"cudnn a": 2.0, "cudnn b": 1.0, "sm90": 3.0}, ["cudnn", *sm90, "sm80"], "b"),
+        ({"cudnn a": 2.0, "sm90": 1.0}, [*sm90, "sm80", "cudnn"], ""),
     ):
-        autotune.remember(
-            "assumed", "conv2d", "bfloat16 weight 3x3 stride 1x1", (64, 8, 81, 16), times
-        )
+        autotune.save("assumed", "conv2d", "bfloat16 weight 3x3 stride 1x1", (64, 8, 81, 16), times)
         with assume((9, 0)):
-            assert conv_dispatch._order(None, "weight", *layouts, (1, 1), 1, False) == order
-            assert conv_dispatch._order(None, "weight", *straight, (1, 1), 1, False) == [
-                "cudnn",
-                "wgmma",
-                "mma",
-            ]
+            assert order("weight", *layouts) == expected
+            assert order("weight", *straight) == ["cudnn", *sm90, "sm80"]
             assert (
-                conv_dispatch.library("weight", *layouts, **where) is None and asked.pop() == plan
+                conv_cudnn.convolution(problem_of("weight", *layouts, padding=(1,) * 4)) is None
+                and asked.pop() == plan
             )
 
 
@@ -329,39 +336,38 @@ def test_what_was_measured_of_one_tap_decides(monkeypatch, tmp_path):
     monkeypatch.setattr(cudnn, "convolution", lambda *_, plan, **__: asked.append(plan))
     shapes = (32, 256, 9, 9), (32, 192, 9, 9), (256, 192, 1, 1)
     y, x, w = (channels_last.as_last(Layout.new(shape, BF16, 0)) for shape in shapes)
-    order = lambda: conv_dispatch._order(None, "forward", y, x, w, (1, 1), 1, False)  # noqa: E731
     where = dict(stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1))
+    own = ["pointwise_matmul", "sm90", "sm80"]
     with assume((9, 0)):
-        assert order() == ["cudnn", "product", "wgmma", "mma"]
+        assert order("forward", y, x, w) == ["cudnn", *own]
         times = {
             "cudnn a": 4.0,
-            "cublas": 3.0,
-            "product 64x256 pingpong": 2.0,
-            "product 64x64 split 2": 1.0,
-            "wgmma": 5.0,
+            "pointwise_cublas": 3.0,
+            "pointwise_matmul 64x256 pingpong": 2.0,
+            "pointwise_matmul 64x64 split 2": 1.0,
+            "sm90": 5.0,
         }
-        autotune.remember(
+        autotune.save(
             "assumed", "conv2d", "bfloat16 forward 1x1 stride 1x1", (32, 192, 81, 256), times
         )
-        assert order() == ["product", "wgmma", "mma", "cudnn"]
-        assert (
-            conv_dispatch.library("forward", y, x, w, **where, tf32=False) is None
-            and asked.pop() == ""
-        )
+        assert order("forward", y, x, w) == [*own, "cudnn"]
+        assert conv_cudnn.convolution(problem_of("forward", y, x, w)) is None and asked.pop() == ""
         plan = conv_dispatch.conv2d(x, w, **where, groups=1)
         assert [step.kernel.__name__ for step in plan.steps] == ["matmul_wgmma", "add_splits_early"]
-        assert "product" in plan.why
+        assert "pointwise_matmul" in plan.why
         with_bias = conv_dispatch.conv2d(x, w, Layout.new((256,), BF16, 0), **where, groups=1)
         assert [step.kernel.__name__ for step in with_bias.steps] == ["matmul_wgmma"]
-        autotune.remember(
+        autotune.save(
             "assumed",
             "conv2d",
             "bfloat16 forward 1x1 stride 1x1",
             (32, 192, 81, 256),
-            {**times, "cublas": 0.5},
+            {**times, "pointwise_cublas": 0.5},
         )
-        assert order() == ["cublas", "product", "wgmma", "mma", "cudnn"]
-        assert conv_dispatch._order(None, "forward", y, x, w, (2, 2), 1, False)[0] == "wgmma"
+        assert "pointwise_cublas" not in order("forward", y, x, w)  # cuBLAS is not there
+        monkeypatch.setattr(cublas, "available", lambda: True)
+        assert order("forward", y, x, w) == ["pointwise_cublas", *own, "cudnn"]
+        assert order("forward", y, x, w, (2, 2))[0] == "sm90"
 
 
 @pytest.mark.parametrize("kind", ["forward", "input", "weight"])
@@ -425,17 +431,8 @@ def test_cudnn_reads_a_bias_in_one_run(monkeypatch):
     monkeypatch.setattr(cudnn, "convolution", lambda *_, **__: Convolution())
     x, w, y = (layout_of(np.zeros(shape)) for shape in ((2, 4, 5, 5), (6, 4, 3, 3), (2, 6, 3, 3)))
     for bias in (np.zeros(6), np.zeros(6)[::-1], np.zeros(12)[::2]):
-        plan = conv_dispatch.library(
-            "forward",
-            y,
-            x,
-            w,
-            layout_of(bias),
-            stride=(1, 1),
-            padding=(0,) * 4,
-            dilation=(1, 1),
-            tf32=False,
-        )
+        problem = Problem("forward", x, w, y, layout_of(bias))
+        plan = conv_cudnn.convolution(problem)
         (call,) = [step for step in plan.steps if isinstance(step, Call)]
         assert (call.args[3] == Input(2)) == (bias.strides == (8,))
         assert plan.layout(call.args[3], [x, w, layout_of(bias)]).strides == (8,)

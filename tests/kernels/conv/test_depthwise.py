@@ -19,6 +19,7 @@ from cudamath.kernels.conv import (
 )
 from cudamath.kernels.conv import dispatch as conv_dispatch
 from cudamath.kernels.conv import pointwise as conv_pointwise
+from cudamath.kernels.conv.problem import ROLES, Problem
 from cudamath.kernels.copy import channels_last as copy_channels_last
 from cudamath.runtime import cublas, cudnn
 from cudamath.runtime.device import assume
@@ -56,13 +57,15 @@ def problem(shape, taps, stride, padding, dtype):
         "padding": margins,
         "dilation": (1, 1),
         "groups": shape[1],
-        "version": "depthwise",
     }
     return {
-        "forward": ((x, w), {}, y, sizes[0]),
-        "input": ((g, w), {"size": shape[2:]}, dx, sizes[1]),
-        "weight": ((g, x), {"kernel": taps}, dw, sizes[2]),
+        "forward": ((x, w), {"version": "fprop_depthwise_nchw"}, y, sizes[0]),
+        "input": ((g, w), {"size": shape[2:], "version": "dgrad_depthwise_nchw"}, dx, sizes[1]),
+        "weight": ((g, x), {"kernel": taps, "version": "wgrad_depthwise_nchw"}, dw, sizes[2]),
     }, options
+
+
+NHWC = {"forward": "fprop_depthwise_nhwc", "input": "dgrad_depthwise_nhwc"}
 
 
 PLANNERS = {
@@ -140,7 +143,7 @@ def test_channels_last_by_name(case, kind, dtype):
         for a in arrays
     ]
     layouts = [a._layout for a in inputs]
-    out = PLANNERS[kind](*layouts, **{**more, **options, "version": "depthwise_last"}).bind(
+    out = PLANNERS[kind](*layouts, **{**more, **options, "version": NHWC[kind]}).bind(
         kind, layouts
     )(*inputs)
     check(out, expected, size, dtype, kind)
@@ -182,13 +185,12 @@ def test_a_bias(last):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_channels_last_in_the_simulator(monkeypatch, case, kind, dtype):
     """As many strips in a thread as there are rows of them, in half of the cases."""
+    monkeypatch.setattr(depthwise_nhwc, "multiprocessors", lambda _: 1)
     monkeypatch.setattr(depthwise_nhwc, "ENOUGH_THREADS", 1 if case[2] == (1, 1) else 1 << 20)
     problems, options = problem(*case, dtype)
     arrays, more, expected, size = problems[kind]
     arrays = [channels_last(a) for a in arrays]
-    plan = PLANNERS[kind](
-        *map(layout_of, arrays), **{**more, **options, "version": "depthwise_last"}
-    )
+    plan = PLANNERS[kind](*map(layout_of, arrays), **{**more, **options, "version": NHWC[kind]})
     check(simulate(plan, *arrays), expected, size, dtype, kind)
 
 
@@ -275,7 +277,9 @@ def test_division_by_multiplication():
     ],
 )
 def test_what_is_served(weight, outputs, stride, dilation, expected):
-    assert depthwise_nchw.serves(weight, outputs, 8, (stride,) * 2, (dilation,) * 2) == expected
+    x, w, y = (Layout.new(shape, F32, 0) for shape in ((1, 8, 9, 9), weight, (1, outputs, 9, 9)))
+    problem = Problem("forward", x, w, y, None, (stride,) * 2, (0,) * 4, (dilation,) * 2, 8)
+    assert conv_dispatch.is_depthwise(problem) == expected
 
 
 # -------------------- weight gradients of small groups
@@ -324,7 +328,7 @@ def few(case, dtype):
         "padding": (padding[0],) * 2 + (padding[1],) * 2,
         "dilation": (1, 1),
         "groups": groups,
-        "version": "few",
+        "version": "wgrad_few_channels",
         "kernel": taps,
     }
     return (g, x), options, reference(x, w, **where, grad=g)[2], size
@@ -344,13 +348,9 @@ def test_few_by_name(case, dtype):
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_few_in_the_simulator(case):
     arrays, options, expected, size = few(case, F32)
-    check(
-        simulate(PLANNERS["weight"](*map(layout_of, arrays), **options), *arrays),
-        expected,
-        size,
-        F32,
-        "few",
-    )
+    with assume((9, 0)):
+        plan = PLANNERS["weight"](*map(layout_of, arrays), **options)
+    check(simulate(plan, *arrays), expected, size, F32, "few")
 
 
 @pytest.mark.parametrize("taps", [(1, 1), (3, 3), (2, 3)])
@@ -461,7 +461,7 @@ def few_channels(case, dtype):
         "padding": (padding[0],) * 2 + (padding[1],) * 2,
         "dilation": (1, 1),
         "groups": 1,
-        "version": "few",
+        "version": "dgrad_few_channels",
         "size": shape[2:],
     }
     expected, size = (reference(f(x), f(w), **where, grad=f(g))[1] for f in (np.asarray, np.abs))
@@ -599,7 +599,7 @@ def test_one_tap_by_cublas(shape, outputs, kind, dtype):
         "padding": (0,) * 4,
         "dilation": (1, 1),
         "groups": 1,
-        "version": "cublas",
+        "version": "pointwise_cublas",
     }
     check(on_gpu(kind, arrays, {**more, **options}), expected, size, dtype, kind)
 
@@ -640,7 +640,7 @@ def apart(shape, outputs, stride, padding, dtype):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize("version", ["cublas", "implicit_gemm", "direct", None])
+@pytest.mark.parametrize("version", ["pointwise_cublas", "dgrad_simt", "dgrad_direct", None])
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 @pytest.mark.parametrize("case", [*APART, ((4, 64, 33, 34), 48, (2, 2), (0, 1, 1, 0))], ids=str)
 def test_one_tap_apart(case, dtype, version, last):
@@ -672,7 +672,7 @@ def test_products_put_apart_in_the_simulator(case, monkeypatch):
     monkeypatch.setattr(cublas, "gemm", lambda *given: asked.append(given))
     layouts = [Layout.new(a.shape, F32, 0) for a in arrays]
     with assume((9, 0)):
-        plan = conv_dispatch.conv2d_input_grad(*layouts, **options, version="cublas")
+        plan = conv_dispatch.conv2d_input_grad(*layouts, **options, version="pointwise_cublas")
     ((_, m, n, k, of_w, of_dy, of_dx, count),) = asked
     assert (of_w, of_dy, of_dx) == (
         cublas.Matrix(1, m),
@@ -703,7 +703,7 @@ def test_products_put_apart_in_the_simulator(case, monkeypatch):
     )
     bias = numbers((case[0][1],), F32, 3)
     plan = conv_dispatch.conv2d_input_grad(
-        *layouts, Layout.new(bias.shape, F32, 0), **options, version="direct"
+        *layouts, Layout.new(bias.shape, F32, 0), **options, version="dgrad_direct"
     )
     check(
         simulate(plan, *arrays, bias),
@@ -760,17 +760,16 @@ def one_tap(shape, outputs, kind, dtype):
     }[kind]
 
 
-def product_of(kind, result, layouts, version):
-    """The plan; kind: see pointwise.operands."""
+def product_problem(kind, result, layouts, **where):
+    """Of the operands' layouts, and perhaps a bias; result: its shape."""
     out = copy_channels_last.result(layouts[0], result)
-    return conv_pointwise.as_product(
-        kind, out, *layouts, stride=(1, 1), padding=(0,) * 4, version=version
-    )
+    arrays = dict(zip(ROLES[kind], (*layouts[:2], out), strict=True))
+    return Problem(kind, **arrays, bias=layouts[2] if layouts[2:] else None, **where)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_tap_as_a_product(kind):
-    """What TMA is told of the operands, as NumPy reads it; None for what is no single product."""
+    """What TMA is told of the operands, as NumPy reads it; and which are no single product."""
     if SIMULATOR:
         pytest.skip("the simulator has no tensor cores")
     shape, outputs = (3, 64, 5, 7), 72
@@ -778,15 +777,12 @@ def test_one_tap_as_a_product(kind):
     operands = operands[:2]
     layouts = [copy_channels_last.as_last(Layout.new(a.shape, BF16, 0)) for a in operands]
     with assume((9, 0)):
-        (launch,) = product_of(kind, expected.shape, layouts, "wgmma 64x64").steps
+        problem = product_problem(kind, expected.shape, layouts)
+        assert conv_dispatch.is_product_sm90(problem)
+        (launch,) = conv_pointwise.as_product(problem, "sm90 64x64").steps
         for more in ({"stride": (2, 1)}, {"padding": (0, 0, 1, 0)}):
-            where = {"stride": (1, 1), "padding": (0,) * 4, **more}
-            assert (
-                conv_pointwise.as_product(
-                    kind, copy_channels_last.result(layouts[0], expected.shape), *layouts, **where
-                )
-                is None
-            )
+            odd = product_problem(kind, expected.shape, layouts, **more)
+            assert not conv_dispatch.is_product(odd)
     a, b, c = [launch.args[i] for i in range(3)]
     m, n = map(int, launch.args[9:11])
     memory = [
@@ -821,11 +817,12 @@ def test_one_tap_as_a_product_on_the_gpu(shape, outputs, kind, dtype, last):
     operands, expected, size = one_tap(shape, outputs, kind, dtype)
     given = [placed(a, last and a.ndim == 4) for a in operands]
     layouts = [a._layout for a in given]
-    for version in ("wgmma", "wgmma 64x256 pingpong", "wgmma 256x64", "cublas"):
-        plan = product_of(kind, expected.shape, layouts, version)
+    problem = product_problem(kind, expected.shape, layouts)
+    for version in ("sm90", "sm90 64x256 pingpong", "sm90 256x64", "cublas"):
         if version == "cublas" and kind == "forward":
-            assert plan is None  # nothing follows its products
+            assert not conv_dispatch.is_product_cublas(problem)  # nothing follows its products
             continue
+        plan = conv_pointwise.as_product(problem, version)
         run = plan.bind("conv2d", layouts)
         first = run(*given)
         check(first, expected, size, dtype, f"{kind} {version}")

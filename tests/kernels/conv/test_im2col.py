@@ -10,6 +10,7 @@ from cudamath.core.layout import Layout
 from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.kernels.conv import dispatch as conv_dispatch
 from cudamath.kernels.conv import im2col_cublas
+from cudamath.kernels.conv.problem import Problem
 from cudamath.runtime import cublas
 from cudamath.runtime.device import assume
 from cudamath.testing import simulate
@@ -24,7 +25,7 @@ CASES = [  # images; filters; stride; padding; dilation
 ]
 
 
-def problem(case, dtype=F32):
+def operands_of(case, dtype=F32):
     """kind -> (operands, options, exact result, largest possible sums)."""
     shape, filters, stride, padding, dilation = case
     x, w = numbers(shape, dtype), numbers(filters, dtype, 1)
@@ -50,12 +51,13 @@ def problem(case, dtype=F32):
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("kind", ["forward", "input"])
 def test_columns(case, kind):
-    operands, options, exact, size = problem(case)[kind]
+    operands, options, exact, size = operands_of(case)[kind]
     if kind == "input" and max(case[2]) > 1:
-        with pytest.raises(ValueError, match="conv2d: version 'columns' cannot do this"):
-            placed(kind, operands, {**options, "version": "columns"})
+        with pytest.raises(ValueError, match="version 'im2col_cublas' does not support"):
+            placed(kind, operands, {**options, "version": "im2col_cublas"})
     else:
-        check(placed(kind, operands, {**options, "version": "columns"}), exact, size, F32, kind)
+        found = placed(kind, operands, {**options, "version": "im2col_cublas"})
+        check(found, exact, size, F32, kind)
 
 
 @pytest.mark.simulator
@@ -64,20 +66,24 @@ def test_columns(case, kind):
 def test_windows_and_product_simulated(case, kind, monkeypatch):
     """All but the product, which NumPy computes of the windows and filters as they are laid out for
     cuBLAS."""
-    operands, options, exact, _ = problem(case)[kind]
+    operands, options, exact, _ = operands_of(case)[kind]
     layouts = [Layout.new(a.shape, F32, 0) for a in operands]
-    out = Layout.new(exact.shape, F32, 0)
-    options.pop("size", None)
+    if kind == "forward":
+        problem, planner = Problem.forward(*layouts, **options), im2col_cublas.forward
+    else:
+        problem, planner = (
+            Problem.input_gradient(*layouts, **options),
+            im2col_cublas.input_gradient,
+        )
     monkeypatch.setattr(cublas, "available", lambda: True)
     asked = []
     monkeypatch.setattr(cublas, "gemm", lambda *given: asked.append(given))
-    with assume((9, 0)):
-        plan = {"forward": im2col_cublas.forward, "input": im2col_cublas.input_gradient}[kind](
-            out, *layouts, **options
-        )
     if kind == "input" and max(case[2]) > 1:
-        assert plan is None
+        assert not conv_dispatch.im2col_fits(problem)
         return
+    assert conv_dispatch.im2col_fits(problem)
+    with assume((9, 0)):
+        plan = planner(problem)
     ((_, m, n, k, *matrices),) = asked
     assert matrices == [cublas.Matrix(0, k), cublas.Matrix(1, k), cublas.Matrix(0, n)]
 
@@ -97,7 +103,7 @@ def test_windows_and_product_simulated(case, kind, monkeypatch):
     np.testing.assert_allclose(simulate(plan, *operands), exact, rtol=1e-4, atol=1e-4)
 
 
-def test_the_table_may_name_columns(tmp_path, monkeypatch):
+def test_the_table_may_name_im2col(tmp_path, monkeypatch):
     """Where it was the fastest, unless there is a bias, which the product has no place for."""
     if SIMULATOR:
         pytest.skip("the simulator has no tables")
@@ -106,22 +112,16 @@ def test_the_table_may_name_columns(tmp_path, monkeypatch):
     x, w, bias = (Layout.new(s, F32, 0) for s in ((64, 512, 7, 7), (512, 512, 3, 3), (512,)))
     where = {"stride": (1, 1), "padding": (1,) * 4, "dilation": (1, 1), "groups": 1}
     with assume((9, 0)):
-        autotune.remember(
+        autotune.save(
             "assumed",
             "conv2d",
             "float32 forward 3x3 stride 1x1",
             (64, 512, 49, 512),
-            {"columns": 4.0, "ours": 7.0},
+            {"im2col_cublas": 4.0, "simt": 7.0},
         )
         plan = conv_dispatch.conv2d(x, w, **where)
-        assert sum(isinstance(step, Call) for step in plan.steps) == 1 and "columns" in plan.why
-        assert "columns" not in conv_dispatch.conv2d(x, w, bias, **where).why
-        assert (
-            im2col_cublas.forward(
-                Layout.new((1 << 14, 512, 7, 7), F32, 0),
-                Layout.new((1 << 14, 512, 7, 7), F32, 0),
-                w,
-                **where,
-            )
-            is None
-        )  # too much memory
+        assert sum(isinstance(step, Call) for step in plan.steps) == 1 and "im2col" in plan.why
+        assert "im2col" not in conv_dispatch.conv2d(x, w, bias, **where).why
+        many = Layout.new((1 << 14, 512, 7, 7), F32, 0)
+        problem = Problem.forward(many, w, **where)
+        assert im2col_cublas.forward(problem) is None  # too much memory

@@ -7,7 +7,8 @@ import pytest
 
 from cudamath.core.layout import Layout
 from cudamath.kernels.conv import dispatch as conv_dispatch
-from cudamath.kernels.conv import fprop_dgrad_sm90, fprop_dgrad_sm90_resident_filters
+from cudamath.kernels.conv import fprop_dgrad_sm90_resident_filters
+from cudamath.kernels.conv.problem import Problem
 from cudamath.kernels.copy import channels_last
 from cudamath.runtime.device import assume
 from tests.kernels.conv.test_wgrad_shared_taps import run_of_pixels
@@ -31,10 +32,17 @@ CASES = [  # x, weight, padding, dilation
     ((2, 128, 7, 9), (64, 128, 3, 3), 1, 1),
     ((2, 64, 9, 11), (128, 64, 3, 3), 2, 2),
 ]
-KINDS = {
-    False: fprop_dgrad_sm90_resident_filters.conv2d,
-    True: fprop_dgrad_sm90_resident_filters.conv2d_input_grad,
+PLANNERS = {
+    False: fprop_dgrad_sm90_resident_filters.forward,
+    True: fprop_dgrad_sm90_resident_filters.input_gradient,
 }
+
+
+def problem_of(across, out, images, w, options):
+    """The planner's problem; all layouts."""
+    if across:
+        return Problem("input", out, w, images, **options)
+    return Problem("forward", images, w, out, **options)
 
 
 def pixels(w, across):
@@ -52,7 +60,7 @@ def is_too_much(w, across):
     )
 
 
-def problem(case, across):
+def arrays_of(case, across):
     """The images read and the filters, the result, its largest possible sums, and the options of
     planners."""
     x_shape, w_shape, padding, dilation = case
@@ -78,11 +86,12 @@ def problem(case, across):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_runs_of_pixels_hold_the_sums(case, across):
     """The kernel's walk through the boxes of its plan, in NumPy, against the definition."""
-    images, w, exact, _, options = problem(case, across)
+    images, w, exact, _, options = arrays_of(case, across)
     layouts = [channels_last.as_last(Layout.new(a.shape, BF16, 0)) for a in (exact, images, w)]
     with assume((9, 0)):
-        assert KINDS[across](*layouts, **options) is None  # too few tiles
-        plan = KINDS[across](*layouts, **options, pixels=pixels(w, across))
+        wanted = problem_of(across, *layouts, options)
+        assert PLANNERS[across](wanted) is None  # too few tiles
+        plan = PLANNERS[across](wanted, pixels=pixels(w, across))
     if plan is None:  # too many filters, or channels that are no whole steps
         assert is_too_much(w, across)
         return
@@ -160,7 +169,7 @@ def test_runs_of_pixels_hold_the_sums(case, across):
     ],
 )
 def test_tiles_that_leave_no_turn_to_a_few(outputs, positions, pixels):
-    assert fprop_dgrad_sm90_resident_filters.choose(outputs, positions) == pixels
+    assert fprop_dgrad_sm90_resident_filters.choose(outputs, positions, 132) == pixels
 
 
 @pytest.mark.gpu
@@ -169,12 +178,12 @@ def test_tiles_that_leave_no_turn_to_a_few(outputs, positions, pixels):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_kept_filters_on_the_gpu(case, across, dtype):
     needs_tensor_cores()
-    images, w, exact, bound, options = problem(case, across)
+    images, w, exact, bound, options = arrays_of(case, across)
     images, w = on_gpu(images.astype(dtype), True), on_gpu(w.astype(dtype), True)
     layouts = [images._layout, w._layout]
-    plan = KINDS[across](
-        channels_last.result(layouts[0], exact.shape), *layouts, **options, pixels=pixels(w, across)
-    )
+    out = channels_last.result(layouts[0], exact.shape)
+    wanted = problem_of(across, out, *layouts, options)
+    plan = PLANNERS[across](wanted, pixels=pixels(w, across))
     if plan is None:
         assert is_too_much(w, across)
         pytest.skip("more filters than fit into shared memory, or channels that are no whole steps")
@@ -200,11 +209,16 @@ def test_many_tiles_on_the_gpu(across):
     layouts = [images._layout, w._layout]
     where = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
     if across:
-        plan = conv_dispatch.conv2d_input_grad(*layouts, **where, size=shape[2:], version="wgmma")
-        other = fprop_dgrad_sm90.conv2d_input_grad(plan.outputs[0], *layouts, **where)
+        where["size"] = shape[2:]
+        plan, other = (
+            conv_dispatch.conv2d_input_grad(*layouts, **where, version=version)
+            for version in ("dgrad_sm90_resident_filters", "dgrad_sm90")
+        )
     else:
-        plan = conv_dispatch.conv2d(*layouts, **where, version="wgmma")
-        other = fprop_dgrad_sm90.conv2d(plan.outputs[0], *layouts, **where)
+        plan, other = (
+            conv_dispatch.conv2d(*layouts, **where, version=version)
+            for version in ("fprop_sm90_resident_filters", "fprop_sm90")
+        )
     assert (
         plan.steps[0].kernel.__name__ == "conv2d_wgmma_kept"
         and other.steps[0].kernel.__name__ == "conv2d_wgmma"

@@ -10,8 +10,10 @@ import pytest
 import cudamath as cm
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.layout import Layout
-from cudamath.kernels.conv import dgrad_space_to_depth, fprop_simt, space_to_depth, wgrad_simt
+from cudamath.kernels.conv import cudnn as conv_cudnn
+from cudamath.kernels.conv import dgrad_space_to_depth, direct, space_to_depth, wgrad_simt
 from cudamath.kernels.conv import dispatch as conv_dispatch
+from cudamath.kernels.conv.problem import Problem
 from cudamath.runtime import cudnn
 from cudamath.runtime.device import assume
 from cudamath.testing import layout_of, simulate
@@ -63,21 +65,10 @@ def test_folded_convolution_in_the_simulator(x_shape, w_shape, padding, last):
         abs(x), abs(w), abs(b), stride=2, padding=padding, grad=abs(g)
     )
     lx, lw, lb, lg = map(layout_of, (x, w, b, g))
-    plan = space_to_depth.conv2d(
-        conv_dispatch.result(lx, y.shape),
-        lx,
-        lw,
-        lb,
-        **where,
-        convolve=functools.partial(fprop_simt.conv2d, version="direct"),
-    )
+    plan = space_to_depth.forward(Problem.forward(lx, lw, lb, **where), convolve=direct.forward)
     check(simulate(plan, x, w, b), y, y_size, F16, "y")
-    plan = space_to_depth.conv2d_weight_grad(
-        conv_dispatch.result(lx, w_shape),
-        lg,
-        lx,
-        **where,
-        convolve=functools.partial(wgrad_simt.conv2d_weight_grad, version="weight_direct"),
+    plan = space_to_depth.weight_gradient(
+        Problem.weight_gradient(lg, lx, kernel=w_shape[2:], **where), convolve=wgrad_simt.direct
     )
     check(simulate(plan, g, x), dw, dw_size, F16, "dw")
 
@@ -96,16 +87,18 @@ def test_folded_convolution_by_name(x_shape, w_shape, padding, last, dtype):
         "padding": margins,
         "dilation": dilation,
         "groups": 1,
-        "version": "folded",
     }
     exact, sizes = (
         reference(f(x), f(w), f(b), stride=2, padding=padding, grad=f(g))
         for f in (np.asarray, np.abs)
     )
     ours = [on_gpu(a, last) for a in (x, w, g)]
-    gradient_of_filters = functools.partial(conv_dispatch.conv2d_weight_grad, kernel=w_shape[2:])
+    forward = functools.partial(conv_dispatch.conv2d, version="fprop_space_to_depth")
+    gradient_of_filters = functools.partial(
+        conv_dispatch.conv2d_weight_grad, kernel=w_shape[2:], version="wgrad_space_to_depth"
+    )
     for planner, inputs, at, what in (
-        (conv_dispatch.conv2d, [ours[0], ours[1], cm.asarray(b, device="cuda")], 0, "y"),
+        (forward, [ours[0], ours[1], cm.asarray(b, device="cuda")], 0, "y"),
         (gradient_of_filters, [ours[2], ours[0]], 2, "dw"),
     ):
         layouts = [a._layout for a in inputs]
@@ -200,14 +193,8 @@ def test_folded_gradient_in_the_simulator(case, last):
     if last:
         g, w = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) for a in (g, w))
     grad, weight = layout_of(g), layout_of(w)
-    out = conv_dispatch.result(grad, expected.shape)
-    plan = dgrad_space_to_depth.conv2d_input_grad(
-        out,
-        grad,
-        weight,
-        **options,
-        convolve=functools.partial(fprop_simt.conv2d, version="direct"),
-    )
+    problem = Problem.input_gradient(grad, weight, size=expected.shape[2:], **options)
+    plan = dgrad_space_to_depth.input_gradient(problem, convolve=direct.forward)
     names = [step.kernel.__name__ for step in plan.steps]
     assert names[0] == "fold_filters" and "unfold_images" in names[2:]
     check(simulate(plan, g, w), expected, size, F16, "folded")
@@ -223,7 +210,7 @@ def test_folded_gradient_by_name(case, last, dtype):
     inputs = [on_gpu(a, last) for a in arrays]
     layouts = [a._layout for a in inputs]
     plan = conv_dispatch.conv2d_input_grad(
-        *layouts, **options, size=expected.shape[2:], version="folded"
+        *layouts, **options, size=expected.shape[2:], version="dgrad_space_to_depth"
     )
     assert "conv2d_wgmma" in [step.kernel.__name__ for step in plan.steps]
     run = plan.bind("input", layouts)
@@ -240,7 +227,7 @@ def test_folded_gradient_by_older_tensor_cores(case):
     layouts = [a._layout for a in inputs]
     with assume((8, 0)):
         plan = conv_dispatch.conv2d_input_grad(
-            *layouts, **options, size=expected.shape[2:], version="folded"
+            *layouts, **options, size=expected.shape[2:], version="dgrad_space_to_depth"
         )
     assert "conv2d_mma" in [step.kernel.__name__ for step in plan.steps]
     check(plan.bind("input", layouts)(*inputs), expected, size, BF16, "folded")
@@ -322,7 +309,7 @@ def test_where_convolutions_are_folded(
     monkeypatch, library, images, filters, taps, dtype, capability, chosen
 ):
     monkeypatch.setattr(cudnn, "available", lambda: library)
-    monkeypatch.setattr(conv_dispatch, "library", lambda *_, **__: Plan([], []))
+    monkeypatch.setattr(conv_cudnn, "convolution", lambda _: Plan([], []))
     x, w = (
         Layout.new((images, 3, 224, 224), dtype, 0),
         Layout.new((filters, 3, taps, taps), dtype, 0),
@@ -334,6 +321,6 @@ def test_where_convolutions_are_folded(
             conv_dispatch.conv2d(x, w, **where),
             conv_dispatch.conv2d_weight_grad(grad, x, kernel=(taps, taps), **where),
         ]
-    assert [plan.why.startswith("folded") for plan in plans] == [
+    assert ["space_to_depth" in plan.why for plan in plans] == [
         not library if chosen is None else chosen
     ] * 2

@@ -9,6 +9,7 @@ import pytest
 from cudamath.core.layout import Layout
 from cudamath.kernels.conv import dispatch as conv_dispatch
 from cudamath.kernels.conv import wgrad_sm90_pointwise
+from cudamath.kernels.conv.problem import Problem
 from cudamath.kernels.conv.wgrad_sm90 import PIXELS
 from cudamath.kernels.copy import channels_last
 from cudamath.runtime.device import assume
@@ -25,7 +26,7 @@ CASES = [  # images, channels, rows, columns, outputs: one tile and several, who
 ]
 
 
-def problem(images, channels, tall, wide, outputs):
+def arrays_of(images, channels, tall, wide, outputs):
     """dy, x, the weight gradient and its largest possible sums."""
     x, grad, w = (
         numbers((images, channels, tall, wide), BF16),
@@ -35,16 +36,17 @@ def problem(images, channels, tall, wide, outputs):
     return grad, x, reference(x, w, grad=grad)[2], reference(np.abs(x), w, grad=np.abs(grad))[2]
 
 
-def layouts(images, channels, tall, wide, outputs):
-    """Of dw, dy and x."""
-    return [
+def gradient(images, channels, tall, wide, outputs, **where):
+    """The planner's problem."""
+    x, weight, y = (
         channels_last.as_last(Layout.new(shape, BF16, 0))
         for shape in (
+            (images, channels, tall, wide),
             (outputs, channels, 1, 1),
             (images, outputs, tall, wide),
-            (images, channels, tall, wide),
         )
-    ]
+    )
+    return Problem("weight", x, weight, y, **where)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 5])
@@ -52,9 +54,9 @@ def layouts(images, channels, tall, wide, outputs):
 def test_blocks_sum_all_pixels(case, parts):
     """The blocks' walk through pixels and tiles, in NumPy: each half of a tile is what both of its
     pair have summed."""
-    grad, x, exact, _ = problem(*case)
+    grad, x, exact, _ = arrays_of(*case)
     with assume((9, 0)):
-        plan = wgrad_sm90_pointwise.conv2d_weight_grad(*layouts(*case), **STILL, parts=parts)
+        plan = wgrad_sm90_pointwise.weight_gradient(gradient(*case), parts=parts)
     launch, *added = plan.steps
     of_grads, of_images, of_result, _, *rest = launch.args
     across, tiles, steps, units, channels, outputs = map(int, rest)
@@ -103,30 +105,27 @@ def test_blocks_sum_all_pixels(case, parts):
 def test_how_many_pairs_there_are(case, pairs):
     """As many as fill the device; none where tiles would be half empty, where they fill it alone,
     or for one step."""
+    problem = gradient(*case)
     with assume((9, 0)):
-        plan = wgrad_sm90_pointwise.conv2d_weight_grad(*layouts(*case), **STILL)
-    assert (pairs is None) == (plan is None)
-    assert plan is None or plan.steps[0].grid[0] == 2 * pairs * -(-case[1] // 128) * -(
-        -case[4] // 128
-    )
+        able = conv_dispatch.has_pairs(problem) and bool(conv_dispatch.prefers_pairs(problem))
+        assert able == (pairs is not None)
+        if able:
+            plan = wgrad_sm90_pointwise.weight_gradient(problem)
+            tiles = -(-case[1] // 128) * -(-case[4] // 128)
+            assert plan.steps[0].grid[0] == 2 * pairs * tiles
 
 
 def test_what_pairs_cannot_do():
-    dw, dy, x = layouts(3, 136, 9, 8, 128)
-    three = channels_last.as_last(Layout.new((128, 136, 3, 3), BF16, 0))
-    half = channels_last.as_last(Layout.new((3, 128, 5, 4), BF16, 0))
-    odd = [
-        channels_last.as_last(Layout.new(shape, BF16, 0))
-        for shape in ((128, 132, 1, 1), (3, 128, 9, 8), (3, 132, 9, 8))
-    ]
-    grouped = channels_last.as_last(Layout.new((128, 68, 1, 1), BF16, 0))
+    last = lambda *shape: channels_last.as_last(Layout.new(shape, BF16, 0))  # noqa: E731
+    x, w, y = last(3, 136, 9, 8), last(128, 136, 1, 1), last(3, 128, 9, 8)
     with assume((9, 0)):
-        plan = wgrad_sm90_pointwise.conv2d_weight_grad
-        assert plan(dw, dy, x, **STILL, parts=1) is not None
-        assert plan(three, dy, x, **{**STILL, "padding": (1, 1, 1, 1)}, parts=1) is None
-        assert plan(dw, half, x, **{**STILL, "stride": (2, 2)}, parts=1) is None
-        assert plan(*odd, **STILL, parts=1) is None
-        assert plan(grouped, dy, x, **{**STILL, "groups": 2}, parts=1) is None
+        able = conv_dispatch.has_pairs
+        assert able(Problem("weight", x, w, y))
+        assert not able(Problem("weight", x, last(128, 136, 3, 3), y, padding=(1, 1, 1, 1)))
+        assert not able(Problem("weight", x, w, last(3, 128, 5, 4), stride=(2, 2)))
+        assert not able(Problem("weight", last(3, 132, 9, 8), last(128, 132, 1, 1), y))
+        assert not able(Problem("weight", x, last(128, 68, 1, 1), y, groups=2))
+        assert not able(gradient(1, 128, 8, 8, 128))  # one step
 
 
 @pytest.mark.gpu
@@ -134,14 +133,15 @@ def test_what_pairs_cannot_do():
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_pairs_on_the_gpu(case, dtype):
     needs_tensor_cores()
-    grad, x, exact, bound = problem(*case)
+    grad, x, exact, bound = arrays_of(*case)
     grad, x = on_gpu(grad.astype(dtype), True), on_gpu(x.astype(dtype), True)
     inputs = [grad._layout, x._layout]
+    out = channels_last.result(x._layout, exact.shape)
     for parts in (1, 2, 5):
-        out = channels_last.result(x._layout, exact.shape)
-        run = wgrad_sm90_pointwise.conv2d_weight_grad(out, *inputs, **STILL, parts=parts).bind(
-            "conv2d", inputs
+        plan = wgrad_sm90_pointwise.weight_gradient(
+            Problem("weight", x._layout, out, grad._layout), parts=parts
         )
+        run = plan.bind("conv2d", inputs)
         first = run(grad, x)
         check(first, exact, bound, dtype, f"{parts} parts")
         assert first.tobytes() == run(grad, x).tobytes()
@@ -149,12 +149,14 @@ def test_pairs_on_the_gpu(case, dtype):
 
 @pytest.mark.gpu
 def test_pairs_by_name_in_any_order():
-    """wgmma takes them, also of arrays in C order."""
+    """Also of arrays in C order."""
     needs_tensor_cores()
-    grad, x, exact, bound = problem(5, 200, 10, 13, 264)
+    grad, x, exact, bound = arrays_of(5, 200, 10, 13, 264)
     for last in (True, False):
         pair = [on_gpu(a, last) for a in (grad, x)]
         inputs = [a._layout for a in pair]
-        plan = conv_dispatch.conv2d_weight_grad(*inputs, kernel=(1, 1), **STILL, version="wgmma")
+        plan = conv_dispatch.conv2d_weight_grad(
+            *inputs, kernel=(1, 1), **STILL, version="wgrad_sm90_pointwise"
+        )
         assert "conv2d_weight_pairs" in [step.kernel.__name__ for step in plan.steps]
         check(plan.bind("conv2d", inputs)(*pair), exact, bound, BF16, f"last {last}")

@@ -10,6 +10,7 @@ from cudamath.core.layout import Layout
 from cudamath.kernels.conv import dgrad_simt, fprop_simt, wgrad_sm90_shared_taps
 from cudamath.kernels.conv import dispatch as conv_dispatch
 from cudamath.kernels.conv import geometry as conv_geometry
+from cudamath.kernels.conv.problem import Problem
 from cudamath.kernels.conv.wgrad_sm90 import PIXELS
 from cudamath.kernels.copy import channels_last
 from cudamath.runtime.device import assume
@@ -48,7 +49,7 @@ TOGETHER = [  # all rows of taps in a block, 64 outputs each
 ]
 
 
-def problem(case):
+def gradient_of(case):
     """x, dy, their weight gradient and its largest possible sums, and the options of planners."""
     x_shape, w_shape, *where = case
     options = dict(zip(("stride", "padding", "dilation", "groups"), where, strict=True))
@@ -95,12 +96,14 @@ def run_of_pixels(images, place, count, offset, tensor_map):
 )
 def test_runs_of_pixels_hold_the_sums(case, together):
     """The kernel's walk through the boxes of its plan, in NumPy, against the definition."""
-    x, grad, exact, _, options = problem(case)
+    x, grad, exact, _, options = gradient_of(case)
     outputs, channels, taps_down, taps_right = exact.shape
-    last = [channels_last.as_last(Layout.new(a.shape, BF16, 0)) for a in (exact, grad, x)]
+    last = [channels_last.as_last(Layout.new(a.shape, BF16, 0)) for a in (x, exact, grad)]
     rows = taps_down if together else 1
     with assume((9, 0)):
-        plan = wgrad_sm90_shared_taps.conv2d_weight_grad(*last, **options, splits=2, rows=rows)
+        plan = wgrad_sm90_shared_taps.weight_gradient(
+            Problem("weight", *last, **options), splits=2, rows=rows
+        )
     launch, added = plan.steps
     assert (
         launch.early
@@ -181,12 +184,16 @@ def test_runs_of_pixels_hold_the_sums(case, together):
 )
 def test_what_taps_cannot_share(x, w, stride, dilation):
     _, margins, _, size = geometry(x, w, stride, 9, dilation)
-    out, grad, images = (
-        channels_last.as_last(Layout.new(shape, BF16, 0)) for shape in (w, (x[0], w[0], *size), x)
-    )
+    last = [
+        channels_last.as_last(Layout.new(shape, BF16, 0)) for shape in (x, w, (x[0], w[0], *size))
+    ]
     where = {"stride": stride, "padding": margins, "dilation": dilation, "groups": 1}
+    problem = Problem("weight", *last, **where)
     with assume((9, 0)):
-        assert wgrad_sm90_shared_taps.conv2d_weight_grad(out, grad, images, **where) is None
+        assert (
+            not conv_dispatch.taps_may_share(problem)
+            or wgrad_sm90_shared_taps.weight_gradient(problem) is None
+        )
 
 
 @pytest.mark.parametrize(
@@ -201,12 +208,12 @@ def test_two_blocks_share_a_tile(x, w, stride, paired):
     """Where tiles are half as many as multiprocessors and their partial sums many: then there is no
     second kernel."""
     _, margins, _, size = geometry(x, w, stride, 1, 1)
-    out, grad, images = (
-        channels_last.as_last(Layout.new(shape, BF16, 0)) for shape in (w, (x[0], w[0], *size), x)
-    )
+    last = [
+        channels_last.as_last(Layout.new(shape, BF16, 0)) for shape in (x, w, (x[0], w[0], *size))
+    ]
     where = {"stride": (stride, stride), "padding": margins, "dilation": (1, 1), "groups": 1}
     with assume((9, 0)):
-        plan = wgrad_sm90_shared_taps.conv2d_weight_grad(out, grad, images, **where)
+        plan = wgrad_sm90_shared_taps.weight_gradient(Problem("weight", *last, **where))
     assert [step.cluster for step in plan.steps] == ([2] if paired else [1, 1] if x[0] > 1 else [1])
     assert not paired or plan.steps[0].grid[0] % 2 == 0 and not plan.temps
 
@@ -218,14 +225,15 @@ def test_two_blocks_share_a_tile(x, w, stride, paired):
 )
 def test_shared_taps_on_the_gpu(case, together, dtype):
     needs_tensor_cores()
-    x, grad, exact, bound, options = problem(case)
+    x, grad, exact, bound, options = gradient_of(case)
     x, grad = on_gpu(x.astype(dtype), True), on_gpu(grad.astype(dtype), True)
     layouts = [grad._layout, x._layout]
     out = channels_last.result(x._layout, exact.shape)
-    options["rows"] = exact.shape[2] if together else 1
+    problem = Problem("weight", x._layout, out, grad._layout, **options)
+    rows = exact.shape[2] if together else 1
     for splits, paired in ((1, False), (2, False), (5, False), (None, True)):
-        plan = wgrad_sm90_shared_taps.conv2d_weight_grad(
-            out, *layouts, **options, splits=splits, paired=paired
+        plan = wgrad_sm90_shared_taps.weight_gradient(
+            problem, splits=splits, rows=rows, paired=paired
         )
         run = plan.bind("conv2d", layouts)
         first = run(grad, x)
@@ -263,7 +271,10 @@ def test_views_of_split_sums(last):
     views = [
         conv_geometry.grouped(a, layout, 1, axis)
         for a, layout, axis in zip(
-            (*(arg for arg, _ in sources.found), Output(0)), (*layouts, out), (1, 0, 1), strict=True
+            (*(arg for arg, _ in sources.operands), Output(0)),
+            (*layouts, out),
+            (1, 0, 1),
+            strict=True,
         )
     ]
     of_x, of_w, of_y = fprop_simt._split(sources, *views, 3)
@@ -280,13 +291,7 @@ def test_where_sums_are_split():
     """Float32 of more than 64 outputs, in one group, without biases and without a stride of the
     gradient."""
     x, w = Layout.new((8, 128, 7, 7), F32, 0), Layout.new((128, 128, 3, 3), F32, 0)
-    where = {
-        "stride": (1, 1),
-        "padding": (1, 1, 1, 1),
-        "dilation": (1, 1),
-        "groups": 1,
-        "splits": 4,
-    }
+    where = {"padding": (1, 1, 1, 1)}
     names = lambda plan: [step.kernel.__name__ for step in plan.steps]  # noqa: E731
     whole, split = (
         ["pack_weights", "conv2d_implicit_gemm"],
@@ -294,17 +299,19 @@ def test_where_sums_are_split():
     )
     with assume((9, 0)):
         for plan in (
-            fprop_simt.conv2d(x, x, w, **where),
-            dgrad_simt.conv2d_input_grad(x, x, w, **where),
+            fprop_simt.forward(Problem("forward", x, w, x, **where), splits=4),
+            dgrad_simt.input_gradient(Problem("input", x, w, x, **where), splits=4),
         ):
             assert (
                 names(plan) == split
                 and plan.steps[1].grid[1] == 4
                 and plan.temps[-1].shape == (4, 288, 128)
             )
-        assert names(fprop_simt.conv2d(x, x, w, Layout.new((128,), F32, 0), **where)) == whole
-        strided = dgrad_simt.conv2d_input_grad(
-            Layout.new((8, 128, 14, 14), F32, 0), x, w, **{**where, "stride": (2, 2)}
+        biased = Problem("forward", x, w, x, Layout.new((128,), F32, 0), **where)
+        assert names(fprop_simt.forward(biased, splits=4)) == whole
+        images = Layout.new((8, 128, 14, 14), F32, 0)
+        strided = dgrad_simt.input_gradient(
+            Problem("input", images, w, x, stride=(2, 2), **where), splits=4
         )
         assert "add_splits" not in names(strided)
 
@@ -321,28 +328,26 @@ def test_split_sums_on_the_gpu(kind, last):
     )
     inputs = [on_gpu(a, last) for a in ((x, w) if kind == "y" else (grad, w))]
     layouts = [a._layout for a in inputs]
-    planner = fprop_simt.conv2d if kind == "y" else dgrad_simt.conv2d_input_grad
-    where = {
-        "stride": (1, 1),
-        "padding": (1, 1, 1, 1),
-        "dilation": (1, 1),
-        "groups": 1,
-        "version": "implicit_gemm",
-    }
+    images, weight = layouts
+    out = channels_last.result(images, x.shape)
     for splits in (1, 2, 6):
-        run = planner(
-            channels_last.result(layouts[0], x.shape), *layouts, **where, splits=splits
-        ).bind("conv2d", layouts)
+        if kind == "y":
+            problem = Problem("forward", images, weight, out, padding=(1, 1, 1, 1))
+            plan = fprop_simt.forward(problem, splits=splits)
+        else:
+            problem = Problem("input", out, weight, images, padding=(1, 1, 1, 1))
+            plan = dgrad_simt.input_gradient(problem, splits=splits, tiles=True)
+        run = plan.bind("conv2d", layouts)
         check(run(*inputs), exact, bound, F32, f"{splits} splits")
 
 
 @pytest.mark.gpu
 def test_the_version_by_name():
     needs_tensor_cores()
-    x, grad, exact, bound, options = problem(CASES[1])
+    x, grad, exact, bound, options = gradient_of(CASES[1])
     x, grad = on_gpu(x, False), on_gpu(grad, True)
     plan = conv_dispatch.conv2d_weight_grad(
-        grad._layout, x._layout, kernel=(3, 3), **options, version="wgmma"
+        grad._layout, x._layout, kernel=(3, 3), **options, version="wgrad_sm90_shared_taps"
     )
     assert "conv2d_weight_wgmma_taps" in [step.kernel.__name__ for step in plan.steps]
     check(plan.bind("conv2d", [grad._layout, x._layout])(grad, x), exact, bound, BF16, "by name")

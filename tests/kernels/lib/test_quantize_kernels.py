@@ -265,12 +265,12 @@ def few_rows_of_16_bits(rows, depth):
     """What `linear` with a bias and `matmul` launch for weights that are not quantized."""
     from cudamath.kernels.matmul import dispatch as matmul_dispatch
     from cudamath.kernels.matmul import linear as matmul_linear
-    from cudamath.kernels.matmul import measured
+    from cudamath.kernels.matmul import problem as matmul_problem
 
     x, w, b = (Layout.new(shape, BF16, 0) for shape in ((rows, depth), (64, depth), (64,)))
     return [
         names(matmul_linear.linear(x, w, b, activation="relu")),
-        names(matmul_dispatch.matmul(x, measured.turned(w))),
+        names(matmul_dispatch.matmul(x, matmul_problem.transpose(w))),
     ]
 
 
@@ -330,7 +330,15 @@ def test_no_spills():
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "version",
-    ["gemv", "gemv 4x1x4", "gemv 16x1x2", "gemv 8x2x2", "gemv 2x4x2", "gemv 8x1x2 early", "steps"],
+    [
+        "gemv",
+        "gemv 4x1x4",
+        "gemv 16x1x2",
+        "gemv 8x2x2",
+        "gemv 2x4x2",
+        "gemv 8x1x2 early",
+        "dequantize_first",
+    ],
 )
 @pytest.mark.parametrize(
     ("dtype", "group", "zeros"),
@@ -447,7 +455,7 @@ def test_scaled_tiles_on_the_gpu(tile, dtype):
         there[1] = there[1].T
         layouts = [v._layout for v in there]
         got = (
-            scaled_matmul(*layouts, dtype=BF16, version=f"wgmma {tile}")
+            scaled_matmul(*layouts, dtype=BF16, version=f"sm90 {tile}")
             .bind("scaled", layouts)(*there)
             .to_numpy()
         )
@@ -492,7 +500,7 @@ def test_sums_and_then_their_scales_on_the_gpu(dtype):
         there = [cm.asarray(v, device="cuda") for v in (a, b, sa, sb)]
         there[1] = there[1].T
         layouts = [v._layout for v in there]
-        plan = scaled_matmul(*layouts, dtype=BF16, version="sums")
+        plan = scaled_matmul(*layouts, dtype=BF16, version="sm90_sums")
         assert names(plan)[-2:] == ["matmul_wgmma", "rescale"]
         z = a.astype(F64) @ b.astype(F64).T * sa[:, None] * sb
         got = plan.bind("scaled", layouts)(*there).to_numpy()
@@ -566,7 +574,7 @@ def test_when_cublaslt_multiplies_float8(monkeypatch):
         timed = scaled_matmul.contenders(
             *scaled_layouts(32, 64, 128), None, Layout.new((32, 64), BF16, 0)
         )
-        assert len(timed) == 7 and all(v.startswith("wgmma ") for v in timed)
+        assert len(timed) == 7 and all(v.startswith("sm90 ") for v in timed)
     with assume((8, 0)):
         assert names(plan(32, 64, 128))[-1] == "rescale"
 

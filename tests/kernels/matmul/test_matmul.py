@@ -498,7 +498,7 @@ def run_version(a, b, version):
             ],
         ),
         (
-            "register",
+            "register_tiles",
             [
                 np.dtype("f4"),
                 np.dtype("f2"),
@@ -509,20 +509,20 @@ def run_version(a, b, version):
                 BOOL,
             ],
         ),
-        ("block", [np.dtype("f4"), np.dtype("f2"), np.dtype("i4"), BOOL]),
-        ("small", [np.dtype("f4"), BF16, np.dtype("i4")]),
-        ("async", [np.dtype("f4")]),
-        ("async small", [np.dtype("f4")]),
-        ("mma", [np.dtype("f2"), BF16, np.dtype("i1"), np.dtype("f8")]),
+        ("simt", [np.dtype("f4"), np.dtype("f2"), np.dtype("i4"), BOOL]),
+        ("simt_small", [np.dtype("f4"), BF16, np.dtype("i4")]),
+        ("simt_async_copy", [np.dtype("f4")]),
+        ("simt_async_copy_small", [np.dtype("f4")]),
+        ("sm80", [np.dtype("f2"), BF16, np.dtype("i1"), np.dtype("f8")]),
         (
-            "wgmma 64x128",
+            "sm90 64x128",
             [np.dtype("f2"), BF16, np.dtype("i1")],
         ),  # each tile is a kernel of its own: few of them
-        ("wgmma 128x128 pingpong", [BF16]),
-        ("wgmma 192x128", [BF16]),
-        ("wgmma 64x128 split 3", [np.dtype("f2")]),
-        ("wgmma 64x128 share 3", [BF16]),
-        ("wgmma 192x192 share 2", [BF16]),
+        ("sm90 128x128 pingpong", [BF16]),
+        ("sm90 192x128", [BF16]),
+        ("sm90 64x128 split 3", [np.dtype("f2")]),
+        ("sm90 64x128 share 3", [BF16]),
+        ("sm90 192x192 share 2", [BF16]),
         (
             "cublas",
             [np.dtype("f2"), BF16, np.dtype("f4"), np.dtype("f8"), np.dtype("c8"), np.dtype("c16")],
@@ -533,7 +533,7 @@ def run_version(a, b, version):
 def test_versions_on_the_gpu(version, dtypes, layout):
     rng = np.random.default_rng(9)
     with cm.device("cuda:0"):
-        if version.startswith("wgmma") and cm.cuda.devices()[0].capability != (9, 0):
+        if version.startswith("sm90") and cm.cuda.devices()[0].capability != (9, 0):
             pytest.skip("compute capability 9.0")
         for dtype in dtypes:
             for m, k, n in SIZES:
@@ -549,13 +549,28 @@ def test_parts_of_k_fill_the_last_turn_on_the_gpu(m, k, n):
     rng = np.random.default_rng(9)
     with cm.device("cuda:0"):
         a, b = numbers(rng, (m, k), np.dtype("f4")), numbers(rng, (k, n), np.dtype("f4"))
-        check(run_version(a, b, "async"), a, b)
-        check(run_version(np.ascontiguousarray(a.T).T, np.ascontiguousarray(b.T).T, "async"), a, b)
+        check(run_version(a, b, "simt_async_copy"), a, b)
+        check(
+            run_version(
+                np.ascontiguousarray(a.T).T, np.ascontiguousarray(b.T).T, "simt_async_copy"
+            ),
+            a,
+            b,
+        )
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    "version", ["naive", "tiled", "register", "small", "async", "async small", "cublas"]
+    "version",
+    [
+        "naive",
+        "tiled",
+        "register_tiles",
+        "simt_small",
+        "simt_async_copy",
+        "simt_async_copy_small",
+        "cublas",
+    ],
 )
 def test_batches_on_the_gpu(version):
     rng = np.random.default_rng(9)
@@ -580,7 +595,7 @@ def test_batches_on_the_gpu(version):
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "version",
-    ["wgmma 64x64", "wgmma 128x128 pingpong", "wgmma 64x128 share 2", "wgmma 64x128 split 2"],
+    ["sm90 64x64", "sm90 128x128 pingpong", "sm90 64x128 share 2", "sm90 64x128 split 2"],
 )
 def test_products_that_begin_early_wait_for_what_they_read(version):
     """Powers of a permutation, by as many products in a row, are exact; other kernels stand in
@@ -588,7 +603,7 @@ def test_products_that_begin_early_wait_for_what_they_read(version):
     from cudamath.core.dispatch.op import Op
 
     if tuple(cm.cuda.devices()[0].capability) != (9, 0):
-        pytest.skip("wgmma wants compute capability 9.0")
+        pytest.skip("sm90 needs compute capability 9.0")
     by_name = Op("matmul by name", cpu="matmul.matmul", cuda="matmul.dispatch.matmul")
     n, count = 264, 24
     order = np.random.default_rng(3).permutation(n)
@@ -667,14 +682,14 @@ BATCHES = [
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    "version", ["mma", "wgmma 64x128", "wgmma 64x256 pingpong", "wgmma 128x64 split 2"]
+    "version", ["sm80", "sm90 64x128", "sm90 64x256 pingpong", "sm90 128x64 split 2"]
 )
 def test_batches_on_tensor_cores(version):
     """One matrix for each of the batch, one for all, batches that no single stride walks,
     vectors."""
     rng = np.random.default_rng(10)
     with cm.device("cuda:0"):
-        if version.startswith("wgmma") and cm.cuda.devices()[0].capability != (9, 0):
+        if version.startswith("sm90") and cm.cuda.devices()[0].capability != (9, 0):
             pytest.skip("compute capability 9.0")
         for left, right in BATCHES:
             a, b = numbers(rng, left, BF16), numbers(rng, right, BF16)

@@ -43,7 +43,7 @@ def test_products_that_share_an_operand_are_one_product():
 def test_k_is_split_where_tiles_are_few():
     """And odd operands are copied. float32 only: parts of 16-bit sums would be rounded."""
 
-    def names(m, k, n, dtype=np.float32, version="block"):
+    def names(m, k, n, dtype=np.float32, version="simt"):
         plan = planned(np.zeros((m, k), dtype), np.zeros((k, n), dtype), version)
         return [(step.kernel.__name__, step.grid[:2]) for step in plan.steps]
 
@@ -52,22 +52,24 @@ def test_k_is_split_where_tiles_are_few():
     for few in ((2048, 2048, 2048), (1024, 1020, 1024), (128, 64, 128)):
         assert [name for name, _ in names(*few)] == ["matmul_block"]
     assert [name for name, _ in names(1024, 1024, 1024, np.float16)] == ["matmul_block"]
-    assert names(1024, 1024, 1024, version="async") == [
+    assert names(1024, 1024, 1024, version="simt_async_copy") == [
         ("matmul_async", (64, 4)),
         ("sum_parts", (4096, 1)),
     ]
-    assert names(1024, 1024, 1024, version="async small") == [("matmul_async_small", (256, 1))]
+    assert names(1024, 1024, 1024, version="simt_async_copy_small") == [
+        ("matmul_async_small", (256, 1))
+    ]
     # 384 tiles are two turns of 264, whole ones or three of half the k; 256 are one; small sums are
     # not worth their way
-    assert names(8192, 3072, 768, version="async") == [
+    assert names(8192, 3072, 768, version="simt_async_copy") == [
         ("matmul_async", (384, 2)),
         ("sum_parts", (24576, 1)),
     ]
-    assert names(3001, 4096, 1000, version="async")[0] == ("matmul_async", (192, 4))
+    assert names(3001, 4096, 1000, version="simt_async_copy")[0] == ("matmul_async", (192, 4))
     for one in ((2048, 2048, 2048), (8192, 128, 768), (8192, 768, 2304)):
-        assert [name for name, _ in names(*one, version="async")] == ["matmul_async"]
+        assert [name for name, _ in names(*one, version="simt_async_copy")] == ["matmul_async"]
     rest = names(
-        513, 259, 515, version="async"
+        513, 259, 515, version="simt_async_copy"
     )  # of 259 steps four parts have 64, and the last three are a part as well
     assert rest == [("matmul_async", (25, 4)), ("matmul_async", (25, 1)), ("sum_parts", (1033, 1))]
     odd = [
@@ -105,7 +107,7 @@ def test_asynchronous_copies_need_neighbours():
     first."""
 
     def names(a, b):
-        return [step.kernel.__name__ for step in planned(a, b, "async").steps]
+        return [step.kernel.__name__ for step in planned(a, b, "simt_async_copy").steps]
 
     a, b = np.zeros((513, 57), np.float32), np.zeros((57, 515), np.float32)
     assert names(a, b) == names(b.T, a.T) == ["matmul_async"]
@@ -114,8 +116,8 @@ def test_asynchronous_copies_need_neighbours():
     assert [name for name in names(np.zeros((3, 0), np.float32), np.zeros((0, 2), np.float32))] == [
         "matmul_naive"
     ]
-    with pytest.raises(TypeError, match="^matmul: version async is for float32, got float64"):
-        planned(np.zeros((3, 4)), np.zeros((4, 2)), "async")
+    with pytest.raises(ValueError, match="^matmul: version .simt_async_copy. does not support"):
+        planned(np.zeros((3, 4)), np.zeros((4, 2)), "simt_async_copy")
 
 
 @pytest.mark.skipif(SIMULATED, reason="planned without the simulator")
@@ -140,7 +142,7 @@ def test_what_is_planned_for_tensor_cores():
         (zeros(64, 128)[:, :64], zeros(64, 64), 0),
         (zeros(64)[:, None], zeros(1, 64), 0),
     ):
-        for version, kernel in (("mma", "matmul_mma"), ("wgmma", "matmul_wgmma")):
+        for version, kernel in (("sm80", "matmul_mma"), ("sm90", "matmul_wgmma")):
             found = names(a, b, version)
             assert found[-1] == kernel and len(found) == copies + 1, (
                 a.shape,
@@ -148,11 +150,11 @@ def test_what_is_planned_for_tensor_cores():
                 b.strides,
                 found,
             )
-    assert names(zeros(64, 512), zeros(512, 64), "wgmma 64x64 split 4") == [
+    assert names(zeros(64, 512), zeros(512, 64), "sm90 64x64 split 4") == [
         "matmul_wgmma",
         "add_splits_early",
     ]
-    assert names(zeros(64, 512), zeros(512, 64), "wgmma 64x64 split 8") == [
+    assert names(zeros(64, 512), zeros(512, 64), "sm90 64x64 split 8") == [
         "matmul_wgmma",
         "add_splits_early",
     ]
@@ -175,15 +177,16 @@ def test_what_is_planned_for_tensor_cores():
 
 def test_little_products_are_not_worth_a_call_of_cublas(monkeypatch):
     from cudamath import runtime
-    from cudamath.kernels.matmul import dispatch as planner
-    from cudamath.kernels.matmul import problem as matmul_problem
+    from cudamath.kernels.lib.versions import ordered
+    from cudamath.kernels.matmul.dispatch import VERSIONS
+    from cudamath.kernels.matmul.problem import Problem
 
     monkeypatch.setattr(runtime.cublas, "available", lambda: True)
     with assume((9, 0)):
 
         def chosen(m, k, n, dtype="f4", batch=()):
             a, b = (Layout.new((*batch, *shape), np.dtype(dtype), 0) for shape in ((m, k), (k, n)))
-            return planner._choose(matmul_problem.Product(a, b), a, b, False)[0]
+            return ordered(VERSIONS, Problem(a, b))[0].name
 
         assert {
             chosen(1, 64, 1),

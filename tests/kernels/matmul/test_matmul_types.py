@@ -55,14 +55,14 @@ def test_dtype_of_the_result(device):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["wgmma 64x128", "wgmma 64x128 split 2", "mma", "cast"])
+@pytest.mark.parametrize("version", ["sm90 64x128", "sm90 64x128 split 2", "sm80", "cast"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_int8_versions_on_the_gpu(version, layout):
     from cudamath.kernels.matmul.dispatch import matmul_int32
 
     rng = np.random.default_rng(13)
     with cm.device("cuda:0"):
-        if version.startswith("wgmma") and cm.cuda.devices()[0].capability != (9, 0):
+        if version.startswith("sm90") and cm.cuda.devices()[0].capability != (9, 0):
             pytest.skip("compute capability 9.0")
         for m, k, n in SIZES:
             a, b = (x.view(np.int8) for x in laid_out(rng, m, k, n, layout, np.dtype("i1")))
@@ -78,7 +78,7 @@ def test_int8_versions_on_the_gpu(version, layout):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["mma", "wgmma 64x128", "cublas"])
+@pytest.mark.parametrize("version", ["sm80", "sm90 64x128", "cublas"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_tf32(version, layout):
     """Inputs rounded (by wgmma: cut) to 10 bits, sums in float32; and not to fewer, nor kept at
@@ -87,7 +87,7 @@ def test_tf32(version, layout):
 
     rng = np.random.default_rng(11)
     with cm.device("cuda:0"):
-        if version.startswith("wgmma") and cm.cuda.devices()[0].capability != (9, 0):
+        if version.startswith("sm90") and cm.cuda.devices()[0].capability != (9, 0):
             pytest.skip("compute capability 9.0")
         for m, k, n in ((130, 12, 132), (256, 40, 256), (513, 33, 4), (129, 9, 127)):
             a, b = laid_out(rng, m, k, n, layout, np.dtype("f4"))

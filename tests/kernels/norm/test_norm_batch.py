@@ -15,13 +15,13 @@ from tests.ml.test_norm import batch_gradients, batch_reference, others
 def few_threads(monkeypatch):
     """Blocks of two rows of two threads where the simulator runs, and of few blocks: the threads go
     round often."""
-    from cudamath.kernels.norm import batch_norm, batch_norm_backward, batch_norm_welford
+    from cudamath.kernels.norm import batch_norm, batch_norm_welford, problem
 
     def fewer(machine, channels):
         monkeypatch.setattr(batch_norm_welford, "BLOCKS", channels)
         if machine == "simulator":
             found = batch_norm_welford.geometry
-            for module in (batch_norm, batch_norm_backward):
+            for module in (batch_norm, problem):
                 monkeypatch.setattr(
                     module, "geometry", lambda *layouts: found(*layouts)._replace(block=(2, 2))
                 )
@@ -49,7 +49,7 @@ def images(shape, dtype, kind):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("kind", ["around zero", "around 3000", "corners"])
 def test_many_rounds(machine, dtype, kind, few_threads):
-    from cudamath.kernels.norm import batch_norm, batch_norm_backward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     large = [(100, 2, 4104), (50, 3, 8200), (70, 2, 16), (4000, 3, 25), (40, 2, 5001)]
     for shape in [(29, 2, 75)] if machine == "simulator" else large:
@@ -59,7 +59,9 @@ def test_many_rounds(machine, dtype, kind, few_threads):
         w, b = numbers((c,), "float32", 2), numbers((c,), "float32", 3)
         y, mean, rstd, _, var = run_version(
             machine,
-            lambda x, w, *_: batch_norm.train("fast", x, w, None, 1.0, 1e-5, False),
+            lambda x, w, *_: norm_dispatch.batch_forward(
+                x, w, None, 1.0, 1e-5, False, version="split_channels"
+            ),
             x,
             w,
             b,
@@ -81,7 +83,9 @@ def test_many_rounds(machine, dtype, kind, few_threads):
         assert_close(y, batch_reference(x, w, b), **loose, what=f"{shape}")
         found = run_version(
             machine,
-            lambda g, x, w, *_: batch_norm_backward.gradient("fast", g, x, w, None, False),
+            lambda g, x, w, *_: norm_dispatch.batch_backward(
+                g, x, w, None, False, version="split_channels"
+            ),
             g,
             x,
             w,
@@ -105,7 +109,7 @@ def test_many_additions_that_round_alike(machine, few_threads):
     """Float16 near 3,000 are even, so all distances to the mean have the same digits after the
     point; threads that stand where a corner of 0 is, and those beside them, have large sums of
     them."""
-    from cudamath.kernels.norm import batch_norm_backward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     shape = (200 if machine == "simulator" else 4000, 3, 25)
     few_threads(machine, 3)
@@ -117,7 +121,9 @@ def test_many_additions_that_round_alike(machine, few_threads):
     mean, rstd = wide(x).mean((0, 2)), 1 / np.sqrt(wide(x).var((0, 2)) + 1e-5)
     _, found, _ = run_version(
         machine,
-        lambda g, x, w, *_: batch_norm_backward.gradient("fast", g, x, w, None, False),
+        lambda g, x, w, *_: norm_dispatch.batch_backward(
+            g, x, w, None, False, version="split_channels"
+        ),
         g,
         x,
         w,
@@ -139,7 +145,7 @@ def test_many_additions_that_round_alike(machine, few_threads):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_infinity_and_nan_stay_in_their_channel(machine, few_threads):
-    from cudamath.kernels.norm import batch_norm
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     few_threads(machine, 3)
     x = numbers((9, 3, 75), "float32")
@@ -147,7 +153,9 @@ def test_infinity_and_nan_stay_in_their_channel(machine, few_threads):
     w = np.ones(3, "float32")
     y, mean, _, _, var = run_version(
         machine,
-        lambda x, w, *_: batch_norm.train("fast", x, w, None, 1.0, 1e-5, False),
+        lambda x, w, *_: norm_dispatch.batch_forward(
+            x, w, None, 1.0, 1e-5, False, version="split_channels"
+        ),
         x,
         w,
         w,
@@ -164,16 +172,16 @@ def test_infinity_and_nan_stay_in_their_channel(machine, few_threads):
 def test_grids_of_long_runs(shape, dtype):
     """A plane of 16,384 squared float32 had one chunk more than a grid has room for in its second
     dimension."""
-    from cudamath.kernels.norm import batch_norm, batch_norm_backward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     x, w = (
         Layout.new(s, np.dtype(bfloat16 if dtype == "bfloat16" else dtype), 0)
         for s in (shape, shape[1:2])
     )
     for plan in (
-        batch_norm.train("fast", x, w, x, 0.1, 1e-5, True),
-        batch_norm_backward.gradient("fast", x, x, w, None, True),
-        batch_norm.batch_norm_inference(x, w, w, w, w, eps=1e-5, relu=False),
+        norm_dispatch.batch_forward(x, w, x, 0.1, 1e-5, True, version="split_channels"),
+        norm_dispatch.batch_backward(x, x, w, None, True, version="split_channels"),
+        norm_dispatch.batch_norm_inference(x, w, w, w, w, eps=1e-5, relu=False),
     ):
         for step in plan.steps:
             across, along, deep = step.grid
@@ -182,7 +190,8 @@ def test_grids_of_long_runs(shape, dtype):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_chunks_along_the_first_dimension_of_a_grid(machine, few_threads, monkeypatch):
-    from cudamath.kernels.norm import batch_norm, batch_norm_backward, batch_norm_welford
+    from cudamath.kernels.norm import batch_norm_welford
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     shape = (3, 2, 75) if machine == "simulator" else (3, 2, 40_001)
     few_threads(machine, 2)
@@ -190,7 +199,9 @@ def test_chunks_along_the_first_dimension_of_a_grid(machine, few_threads, monkey
     x, g, w, b = (numbers(s, "float32", seed) for seed, s in enumerate((shape, shape, (2,), (2,))))
     y, mean, rstd, *_ = run_version(
         machine,
-        lambda x, w, *_: batch_norm.train("fast", x, w, None, 1.0, 1e-5, False),
+        lambda x, w, *_: norm_dispatch.batch_forward(
+            x, w, None, 1.0, 1e-5, False, version="split_channels"
+        ),
         x,
         w,
         b,
@@ -200,7 +211,9 @@ def test_chunks_along_the_first_dimension_of_a_grid(machine, few_threads, monkey
     assert_close(y, batch_reference(x, w, b), rtol=1e-5, atol=1e-5)
     dx, *_ = run_version(
         machine,
-        lambda g, x, w, *_: batch_norm_backward.gradient("fast", g, x, w, None, False),
+        lambda g, x, w, *_: norm_dispatch.batch_backward(
+            g, x, w, None, False, version="split_channels"
+        ),
         g,
         x,
         w,

@@ -1,14 +1,13 @@
 """The gradient of group norm: each version by name against float64, which runs when, and what a
 block takes."""
 
-import math
-
 import numpy as np
 import pytest
 from gradient_checks import TOLERANCE, check_resources, numbers, run_version, versions, wide
 
 from cudamath.core.dtypes import bfloat16
 from cudamath.core.layout import Layout
+from cudamath.kernels.lib.versions import ordered
 from cudamath.kernels.norm.row_parts import Channels
 from cudamath.runtime.device import assume
 from cudamath.testing import assert_close
@@ -61,12 +60,14 @@ def reference(g, x, w, groups):
 
 
 @pytest.mark.parametrize("dtype, param", DTYPES)
-@pytest.mark.parametrize("machine, version", versions("plain", "shared", "long"))
+@pytest.mark.parametrize("machine, version", versions("plain", "cluster", "long_groups"))
 def test_versions(machine, version, dtype, param):
-    from cudamath.kernels.norm import group_norm_backward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
-    shapes = SMALL if machine == "simulator" else LONG if version == "long" else SHAPES + WIDE
-    if version == "shared" and dtype == "float64":  # no cluster
+    shapes = (
+        SMALL if machine == "simulator" else LONG if version == "long_groups" else SHAPES + WIDE
+    )
+    if version == "cluster" and dtype == "float64":  # no cluster
         shapes = SHAPES
     for shape, groups in shapes:
         what = f"{shape} in {groups}"
@@ -84,8 +85,8 @@ def test_versions(machine, version, dtype, param):
         runs = [
             run_version(
                 machine,
-                lambda g, x, w, m, s, groups=groups: group_norm_backward.gradient(
-                    version, g, x, w, m, s, groups, True
+                lambda g, x, w, m, s, groups=groups: norm_dispatch.group_norm_grad(
+                    g, x, w, m, s, groups=groups, biased=True, version=version
                 ),
                 g,
                 x,
@@ -106,8 +107,8 @@ def test_versions(machine, version, dtype, param):
         )  # without weights; parameters' gradients in rstd's dtype
         found = run_version(
             machine,
-            lambda g, x, m, s, groups=groups: group_norm_backward.gradient(
-                version, g, x, None, m, s, groups, True
+            lambda g, x, m, s, groups=groups: norm_dispatch.group_norm_grad(
+                g, x, None, m, s, groups=groups, biased=True, version=version
             ),
             g,
             x,
@@ -153,26 +154,32 @@ def test_pieces():
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)])
 def test_which_version(capability):
     """A group is held where a block, or from 9.0 on a cluster, has room for it."""
-    from cudamath.kernels.norm import group_norm_backward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
+    from cudamath.kernels.norm.problem import GroupBackward
 
     def best(channels_, dtype=np.float32):
-        x = Layout.new((math.prod(channels_),), np.dtype(dtype), 0)
-        return group_norm_backward.best(x, 16 // x.itemsize, Channels(*channels_))
+        groups, share, run = channels_
+        x = Layout.new((1, groups * share, run), np.dtype(dtype), 0)
+        rstd = Layout.new((groups,), np.dtype(np.float32), 0)
+        problem = GroupBackward(x, x, None, rstd, rstd, groups, False)
+        return ordered(norm_dispatch.GROUP_NORM_BACKWARD, problem)[0].name
 
     with assume(capability):
-        assert best((32, 4, 64)) == best((32, 4, 1024)) == best((32, 8, 4096), bfloat16) == "shared"
-        assert best((32, 4, 1024), np.float64) == "shared"
-        cluster = "shared" if capability >= (9, 0) else "long"
+        assert (
+            best((32, 4, 64)) == best((32, 4, 1024)) == best((32, 8, 4096), bfloat16) == "cluster"
+        )
+        assert best((32, 4, 1024), np.float64) == "cluster"
+        cluster = "cluster" if capability >= (9, 0) else "long_groups"
         assert (
             best((4, 8, 4096)) == best((4, 8, 16_384)) == best((4, 8, 16_384), bfloat16) == cluster
         )
-        assert best((1, 16, 16_384)) == best((4, 8, 4096), np.float64) == "long"
+        assert best((1, 16, 16_384)) == best((4, 8, 4096), np.float64) == "long_groups"
 
 
 def test_what_no_block_holds():
-    """Each of the wide shapes, in float64, is refused by name and goes to `long`; the others are
+    """The wide shapes, in float64, are refused by name and go to `long_groups`; the others are
     not."""
-    from cudamath.kernels.norm import group_norm_backward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     for shape, groups in SHAPES + WIDE:
         x, c, s = (
@@ -181,13 +188,18 @@ def test_what_no_block_holds():
         )
         with assume((9, 0)):
             if (shape, groups) in SHAPES:
-                group_norm_backward.gradient("shared", x, x, c, s, s, groups, True)
+                norm_dispatch.group_norm_grad(
+                    x, x, c, s, s, groups=groups, biased=True, version="cluster"
+                )
                 continue
             with pytest.raises(
-                ValueError, match="^norm: version 'shared' cannot hold groups of .* of float64"
+                ValueError,
+                match="^group norm gradient: version 'cluster' does not support .*float64",
             ):
-                group_norm_backward.gradient("shared", x, x, c, s, s, groups, True)
-            plan = group_norm_backward.group_norm_grad(x, x, c, s, s, groups=groups, biased=True)
+                norm_dispatch.group_norm_grad(
+                    x, x, c, s, s, groups=groups, biased=True, version="cluster"
+                )
+            plan = norm_dispatch.group_norm_grad(x, x, c, s, s, groups=groups, biased=True)
         assert [step.kernel.__name__ for step in plan.steps] == [
             "group_piece_sums",
             "group_means",
@@ -201,7 +213,7 @@ def test_what_no_block_holds():
 @pytest.mark.parametrize("dtype", [np.float32, bfloat16, np.float64])
 def test_registers(capability, dtype):
     """Nothing spills; the blocks of a group that all their registers hold."""
-    from cudamath.kernels.norm import group_norm_backward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     x, c, s = (
         Layout.new(
@@ -210,17 +222,21 @@ def test_registers(capability, dtype):
         for shape in ((4, 64, 64, 64), (64,), (32,))
     )
     for version in (
-        ("shared", "long") if capability >= (9, 0) and dtype != np.float64 else ("long",)
+        ("cluster", "long_groups")
+        if capability >= (9, 0) and dtype != np.float64
+        else ("long_groups",)
     ):
         with assume(capability):
-            plan = group_norm_backward.gradient(version, x, x, c, s, s, 8, True)
-        if version == "shared":
+            plan = norm_dispatch.group_norm_grad(
+                x, x, c, s, s, groups=8, biased=True, version=version
+            )
+        if version == "cluster":
             assert plan.steps[0].cluster == 8 // (4 // x.dtype.itemsize)
         check_resources(plan, [x, x, c, s, s], capability)
     x, s = x.like((4, 64, 8, 8)), s.like((32,))
     with assume(capability):
         check_resources(
-            group_norm_backward.gradient("shared", x, x, c, s, s, 8, True),
+            norm_dispatch.group_norm_grad(x, x, c, s, s, groups=8, biased=True, version="cluster"),
             [x, x, c, s, s],
             capability,
         )

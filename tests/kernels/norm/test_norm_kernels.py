@@ -11,8 +11,7 @@ from tests.ml.test_norm import batch_gradients, channels, others, row_gradients,
 @pytest.mark.parametrize("dtype, param", [(d, d) for d in DTYPES] + [("bfloat16", "float32")])
 @pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows"))
 def test_row_versions(machine, version, dtype, param):
-    from cudamath.kernels.norm import backward as norm_backward
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     small = machine == "simulator"
     many = [(200, 8), (40000, 4), (5, 129), (5000, 768), (700, 1024), (9, 4096)]
@@ -28,8 +27,8 @@ def test_row_versions(machine, version, dtype, param):
         )
         y, mean, rstd = run_version(
             machine,
-            lambda x, w, b, columns=columns: norm_forward.forward(
-                version, x, w, b, None, columns, 1e-5
+            lambda x, w, b, columns=columns: norm_dispatch.forward(
+                x, w, b, None, columns, 1e-5, version=version
             ),
             x,
             w,
@@ -38,8 +37,8 @@ def test_row_versions(machine, version, dtype, param):
         assert_close(y, row_reference(x, w, b), **loose)
         found = run_version(
             machine,
-            lambda g, x, w, m, s, columns=columns: norm_backward.backward(
-                version, g, x, w, m, s, None, columns, True
+            lambda g, x, w, m, s, columns=columns: norm_dispatch.backward(
+                g, x, w, m, s, None, columns, True, version=version
             ),
             g,
             x,
@@ -53,8 +52,8 @@ def test_row_versions(machine, version, dtype, param):
             assert_close(found[i], expected[i], **summed)
         y, rstd = run_version(
             machine,
-            lambda x, w, columns=columns: norm_forward.forward(
-                version, x, w, None, None, columns, 1e-5, center=False
+            lambda x, w, columns=columns: norm_dispatch.forward(
+                x, w, None, None, columns, 1e-5, center=False, version=version
             ),
             x,
             w,
@@ -62,8 +61,8 @@ def test_row_versions(machine, version, dtype, param):
         assert_close(y, row_reference(x, w), **loose)
         found = run_version(
             machine,
-            lambda g, x, w, s, columns=columns: norm_backward.backward(
-                version, g, x, w, None, s, None, columns, False
+            lambda g, x, w, s, columns=columns: norm_dispatch.backward(
+                g, x, w, None, s, None, columns, False, version=version
             ),
             g,
             x,
@@ -78,8 +77,7 @@ def test_row_versions(machine, version, dtype, param):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows"))
 def test_row_versions_with_a_residual_and_without_parameters(machine, version, dtype):
-    from cudamath.kernels.norm import backward as norm_backward
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     for rows, columns in (
         [(3, 7)] if machine == "simulator" else [(3, 7), (300, 33), (5000, 768), (700, 1600)]
@@ -92,8 +90,8 @@ def test_row_versions_with_a_residual_and_without_parameters(machine, version, d
         )
         y, mean, rstd, found = run_version(
             machine,
-            lambda x, r, columns=columns: norm_forward.forward(
-                version, x, None, None, r, columns, 1e-5
+            lambda x, r, columns=columns: norm_dispatch.forward(
+                x, None, None, r, columns, 1e-5, version=version
             ),
             x,
             r,
@@ -102,8 +100,8 @@ def test_row_versions_with_a_residual_and_without_parameters(machine, version, d
         assert_close(y, row_reference(h, ones, np.zeros_like(ones)), **loose)
         dx, dbias = run_version(
             machine,
-            lambda g, h, m, s, e, columns=columns: norm_backward.backward(
-                version, g, h, None, m, s, e, columns, True
+            lambda g, h, m, s, e, columns=columns: norm_dispatch.backward(
+                g, h, None, m, s, e, columns, True, version=version
             ),
             g,
             found,
@@ -123,7 +121,7 @@ def test_row_versions_with_a_residual_and_without_parameters(machine, version, d
 )
 @pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows"))
 def test_group_norm_versions(machine, version, dtype, param):
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     shapes = [((2, 6, 5), 3), ((3, 32, 16, 16), 4), ((2, 8, 9, 9), 8)]
     for shape, groups in shapes[:1] if machine == "simulator" else shapes:
@@ -134,7 +132,7 @@ def test_group_norm_versions(machine, version, dtype, param):
         )
         y, mean, _ = run_version(
             machine,
-            lambda x, w, b, groups=groups: norm_forward.group_norm(
+            lambda x, w, b, groups=groups: norm_dispatch.group_norm(
                 x, w, b, groups=groups, eps=1e-5, version=version
             ),
             x,
@@ -153,13 +151,13 @@ def test_group_norm_versions(machine, version, dtype, param):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows", "shared"))
+@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows", "cluster"))
 def test_without_statistics(machine, version, dtype):
     """Plans of what a caller has alone who asks for no gradient."""
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     columns, long = (7, 9) if machine == "simulator" else (768, 20_000)
-    columns = long if version == "shared" else columns
+    columns = long if version == "cluster" else columns
     x, r = numbers((5, columns), dtype, scale=2, shift=1), numbers((5, columns), dtype, 1)
     w, b, h = (
         numbers((columns,), dtype, 2),
@@ -169,7 +167,9 @@ def test_without_statistics(machine, version, dtype):
     near = dict(rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6)
     y, found = run_version(
         machine,
-        lambda x, w, b, r: norm_forward.forward(version, x, w, b, r, columns, 1e-5, kept=False),
+        lambda x, w, b, r: norm_dispatch.forward(
+            x, w, b, r, columns, 1e-5, statistics=False, version=version
+        ),
         x,
         w,
         b,
@@ -179,8 +179,8 @@ def test_without_statistics(machine, version, dtype):
     assert_close(y, row_reference(h, w, b), **near)
     y = run_version(
         machine,
-        lambda x, w: norm_forward.forward(
-            version, x, w, None, None, columns, 1e-5, center=False, kept=False
+        lambda x, w: norm_dispatch.forward(
+            x, w, None, None, columns, 1e-5, center=False, statistics=False, version=version
         ),
         x,
         w,
@@ -189,8 +189,8 @@ def test_without_statistics(machine, version, dtype):
     planes = numbers((3, 4, 5, -(-long // 10)), dtype, scale=2, shift=1)
     y = run_version(
         machine,
-        lambda x: norm_forward.group_norm(
-            x, None, None, groups=2, eps=1e-5, version=version, kept=False
+        lambda x: norm_dispatch.group_norm(
+            x, None, None, groups=2, eps=1e-5, version=version, statistics=False
         ),
         planes,
     )
@@ -201,11 +201,11 @@ def test_without_statistics(machine, version, dtype):
 
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("version", ["plain", "fast"])
+@pytest.mark.parametrize("version", ["plain", "split_channels"])
 def test_batch_norm_gradient_knows_that_the_mean_is_rounded(machine, version, relu):
     """A mean of 3000 is off by up to 1.2e-4 in float32, for all elements alike: times the sum of g
     that is a large error."""
-    from cudamath.kernels.norm import batch_norm_backward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     for shape in (
         [(40, 3), (6, 2, 50)]
@@ -221,7 +221,7 @@ def test_batch_norm_gradient_knows_that_the_mean_is_rounded(machine, version, re
         mean, rstd = wide(x).mean(others(x)), 1 / np.sqrt(wide(x).var(others(x)) + 1e-5)
         found = run_version(
             machine,
-            lambda g, x, w, *_: batch_norm_backward.gradient(version, g, x, w, None, relu),
+            lambda g, x, w, *_: norm_dispatch.batch_backward(g, x, w, None, relu, version=version),
             g,
             x,
             w,

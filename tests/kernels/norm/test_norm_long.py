@@ -10,6 +10,7 @@ from gradient_checks import TOLERANCE, check_resources, numbers, run_version, wi
 from cudamath.core.dtypes import bfloat16
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler.lazy_numba import SIMULATOR
+from cudamath.kernels.lib.versions import ordered
 from cudamath.runtime.device import assume
 from cudamath.testing import assert_close, compile_plan, simulate
 from tests.ml.test_norm import channels, row_gradients, row_reference
@@ -42,8 +43,7 @@ def looseness(dtype, rows=1):
 def test_gradients_by_ring(rows, columns, dtype, param):
     """Fewer rows than blocks, fewer than stages, many; columns that fill the threads and such that
     do not; groups of a warp."""
-    from cudamath.kernels.norm import backward as norm_backward
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     x, g, extra = (
         numbers((rows, columns), dtype, scale=2, shift=1),
@@ -53,14 +53,18 @@ def test_gradients_by_ring(rows, columns, dtype, param):
     w, b = numbers((columns,), param, 2), numbers((columns,), param, 3)
     summed = looseness(dtype if param == dtype else "float32", rows)
     _, mean, rstd = run_version(
-        "gpu", lambda x, w, b: norm_forward.forward("rows", x, w, b, None, columns, 1e-5), x, w, b
+        "gpu",
+        lambda x, w, b: norm_dispatch.forward(x, w, b, None, columns, 1e-5, version="rows"),
+        x,
+        w,
+        b,
     )
     for more in ((), (extra,)):
         found = [
             run_version(
                 "gpu",
-                lambda g, x, w, m, s, *h: norm_backward.backward(
-                    "ring", g, x, w, m, s, *h or [None], columns, True
+                lambda g, x, w, m, s, *h: norm_dispatch.backward(
+                    g, x, w, m, s, *h or [None], columns, True, version="tma"
                 ),
                 g,
                 x,
@@ -81,12 +85,16 @@ def test_gradients_by_ring(rows, columns, dtype, param):
             assert_close(found[0][i], expected[i], **summed)
     (rstd,) = run_version(
         "gpu",
-        lambda x: norm_forward.forward("rows", x, None, None, None, columns, 1e-5, center=False),
+        lambda x: norm_dispatch.forward(
+            x, None, None, None, columns, 1e-5, center=False, version="rows"
+        ),
         x,
     )[1:]
     dx, dweight = run_version(
         "gpu",
-        lambda g, x, w, s: norm_backward.backward("ring", g, x, w, None, s, None, columns, False),
+        lambda g, x, w, s: norm_dispatch.backward(
+            g, x, w, None, s, None, columns, False, version="tma"
+        ),
         g,
         x,
         w,
@@ -97,7 +105,9 @@ def test_gradients_by_ring(rows, columns, dtype, param):
     assert_close(dweight, expected[1], **summed)
     (dx,) = run_version(
         "gpu",
-        lambda g, x, s: norm_backward.backward("ring", g, x, None, None, s, None, columns, False),
+        lambda g, x, s: norm_dispatch.backward(
+            g, x, None, None, s, None, columns, False, version="tma"
+        ),
         g,
         x,
         rstd,
@@ -125,20 +135,23 @@ def test_gradients_by_ring(rows, columns, dtype, param):
 def test_gradients_by_cluster(rows, columns, dtype, param):
     """Two, four and eight blocks to a row; fewer rows than clusters, than stages, many; a last
     block that has less."""
-    from cudamath.kernels.norm import backward as norm_backward
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     x, g = numbers((rows, columns), dtype, scale=2, shift=1), numbers((rows, columns), dtype, 1)
     w, b = numbers((columns,), param, 2), numbers((columns,), param, 3)
     summed = looseness(param, rows)
     _, mean, rstd = run_version(
-        "gpu", lambda x, w, b: norm_forward.forward("shared", x, w, b, None, columns, 1e-5), x, w, b
+        "gpu",
+        lambda x, w, b: norm_dispatch.forward(x, w, b, None, columns, 1e-5, version="cluster"),
+        x,
+        w,
+        b,
     )
     found = [
         run_version(
             "gpu",
-            lambda g, x, w, m, s: norm_backward.backward(
-                "cluster", g, x, w, m, s, None, columns, True
+            lambda g, x, w, m, s: norm_dispatch.backward(
+                g, x, w, m, s, None, columns, True, version="cluster"
             ),
             g,
             x,
@@ -158,7 +171,9 @@ def test_gradients_by_cluster(rows, columns, dtype, param):
     extra = numbers((rows, columns), dtype, 4)  # rounded, and rounded again when this is added
     dx, dbias = run_version(
         "gpu",
-        lambda g, x, m, s, h: norm_backward.backward("cluster", g, x, None, m, s, h, columns, True),
+        lambda g, x, m, s, h: norm_dispatch.backward(
+            g, x, None, m, s, h, columns, True, version="cluster"
+        ),
         g,
         x,
         mean,
@@ -170,13 +185,15 @@ def test_gradients_by_cluster(rows, columns, dtype, param):
     assert_close(dbias, expected[2], **looseness(dtype, rows))
     _, rstd = run_version(
         "gpu",
-        lambda x: norm_forward.forward("shared", x, None, None, None, columns, 1e-5, center=False),
+        lambda x: norm_dispatch.forward(
+            x, None, None, None, columns, 1e-5, center=False, version="cluster"
+        ),
         x,
     )
     dx, dweight = run_version(
         "gpu",
-        lambda g, x, w, s: norm_backward.backward(
-            "cluster", g, x, w, None, s, None, columns, False
+        lambda g, x, w, s: norm_dispatch.backward(
+            g, x, w, None, s, None, columns, False, version="cluster"
         ),
         g,
         x,
@@ -204,12 +221,13 @@ def test_gradients_by_cluster(rows, columns, dtype, param):
     ],
 )
 def test_how_rows_are_spread_over_threads(dtype, columns, threads, held):
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
+    from cudamath.kernels.norm.problem import Forward
 
     x = Layout.new((1 << 20, columns), np.dtype(bfloat16 if dtype == "bfloat16" else dtype), 0)
     with assume((9, 0)):
-        step = norm_forward.forward("rows", x, None, None, None, columns, 1e-5).steps[0]
-        shape = norm_forward.spread_rows(columns, norm_forward.width_of(columns, None, x), x.dtype)
+        step = norm_dispatch.forward(x, None, None, None, columns, 1e-5, version="rows").steps[0]
+        shape = Forward(x, None, None, None, columns, 1e-5).shape
     assert (step.block[0], shape.vectors * shape.width) == (threads, held)
 
 
@@ -219,8 +237,7 @@ def test_how_rows_are_spread_over_threads(dtype, columns, threads, held):
 def test_rows_of_one_thread(rows, columns, kept):
     """A block has 128 such rows, and does the last one again where it has fewer; full rows and
     others."""
-    from cudamath.kernels.norm import backward as norm_backward
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     x, r, g, extra = (
         numbers((rows, columns), "float32", seed, scale=2, shift=1) for seed in range(4)
@@ -228,7 +245,9 @@ def test_rows_of_one_thread(rows, columns, kept):
     w, b, h = numbers((columns,), "float32", 5), numbers((columns,), "float32", 6), x + r
     y, *statistics, found = run_version(
         "simulator",
-        lambda x, w, b, r: norm_forward.forward("rows", x, w, b, r, columns, 1e-5, kept=kept),
+        lambda x, w, b, r: norm_dispatch.forward(
+            x, w, b, r, columns, 1e-5, statistics=kept, version="rows"
+        ),
         x,
         w,
         b,
@@ -243,8 +262,8 @@ def test_rows_of_one_thread(rows, columns, kept):
     with assume((9, 0)):
         found = run_version(
             "simulator",
-            lambda g, x, w, m, s, e: norm_backward.backward(
-                "rows", g, x, w, m, s, e, columns, True
+            lambda g, x, w, m, s, e: norm_dispatch.backward(
+                g, x, w, m, s, e, columns, True, version="rows"
             ),
             g,
             h,
@@ -264,7 +283,7 @@ def test_rows_of_one_thread(rows, columns, kept):
 @pytest.mark.parametrize("columns", [8, 40, 64, 128])
 def test_groups_beyond_the_last_row(columns, dtype):
     """They do the last one again, with the same result."""
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     x, r = (
         numbers((1_200_011, columns), dtype, scale=2, shift=1),
@@ -274,7 +293,7 @@ def test_groups_beyond_the_last_row(columns, dtype):
     h = (wide(x) + wide(r)).astype(x.dtype)
     y, mean, rstd, found = run_version(
         "gpu",
-        lambda x, w, b, r: norm_forward.forward("rows", x, w, b, r, columns, 1e-5),
+        lambda x, w, b, r: norm_dispatch.forward(x, w, b, r, columns, 1e-5, version="rows"),
         x,
         w,
         b,
@@ -286,7 +305,9 @@ def test_groups_beyond_the_last_row(columns, dtype):
     assert_close(rstd, 1 / np.sqrt(wide(h).var(1) + 1e-5), rtol=1e-5)
     y, _ = run_version(
         "gpu",
-        lambda x, w: norm_forward.forward("rows", x, w, None, None, columns, 1e-5, center=False),
+        lambda x, w: norm_dispatch.forward(
+            x, w, None, None, columns, 1e-5, center=False, version="rows"
+        ),
         x,
         w,
     )
@@ -323,12 +344,16 @@ def test_last_sums_of_few_groups(weighted, biased):
 )
 def test_rows_shared_by_blocks(columns, dtype):
     """One, two, four and eight blocks, of 64 to 1,024 threads; a mean far from 0 in float32."""
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     x = numbers((7, columns), dtype, scale=2, shift=30 if dtype == "float32" else 1)
     w, b = numbers((columns,), dtype, 2), numbers((columns,), dtype, 3)
     y, mean, rstd = run_version(
-        "gpu", lambda x, w, b: norm_forward.forward("shared", x, w, b, None, columns, 1e-5), x, w, b
+        "gpu",
+        lambda x, w, b: norm_dispatch.forward(x, w, b, None, columns, 1e-5, version="cluster"),
+        x,
+        w,
+        b,
     )
     loose = looseness(dtype)
     if dtype == "float32":
@@ -338,7 +363,9 @@ def test_rows_shared_by_blocks(columns, dtype):
     assert_close(rstd, 1 / np.sqrt(wide(x).var(1) + 1e-5), rtol=2e-6)
     y, _ = run_version(
         "gpu",
-        lambda x, w: norm_forward.forward("shared", x, w, None, None, columns, 1e-5, center=False),
+        lambda x, w: norm_dispatch.forward(
+            x, w, None, None, columns, 1e-5, center=False, version="cluster"
+        ),
         x,
         w,
     )
@@ -360,7 +387,7 @@ def test_rows_shared_by_blocks(columns, dtype):
 def test_weights_of_rows_shared_by_blocks(columns, dtype, param):
     """From shared memory, ahead into registers, or when they are wanted: with both, one or none of
     them, in either dtype."""
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     if dtype == "float32":
         columns //= 2
@@ -371,24 +398,38 @@ def test_weights_of_rows_shared_by_blocks(columns, dtype, param):
     )
     one, loose = np.ones(columns), looseness(dtype)
     (y,) = run_version(
-        "gpu", lambda x, w, b: norm_forward.forward("shared", x, w, b, None, columns, 1e-5), x, w, b
+        "gpu",
+        lambda x, w, b: norm_dispatch.forward(x, w, b, None, columns, 1e-5, version="cluster"),
+        x,
+        w,
+        b,
     )[:1]
     assert_close(y, row_reference(x, w, b), **loose)
     (y,) = run_version(
-        "gpu", lambda x, w: norm_forward.forward("shared", x, w, None, None, columns, 1e-5), x, w
+        "gpu",
+        lambda x, w: norm_dispatch.forward(x, w, None, None, columns, 1e-5, version="cluster"),
+        x,
+        w,
     )[:1]
     assert_close(y, row_reference(x, w, 0 * one), **loose)
     (y,) = run_version(
-        "gpu", lambda x, b: norm_forward.forward("shared", x, None, b, None, columns, 1e-5), x, b
+        "gpu",
+        lambda x, b: norm_dispatch.forward(x, None, b, None, columns, 1e-5, version="cluster"),
+        x,
+        b,
     )[:1]
     assert_close(y, row_reference(x, one, b), **loose)
     (y,) = run_version(
-        "gpu", lambda x: norm_forward.forward("shared", x, None, None, None, columns, 1e-5), x
+        "gpu",
+        lambda x: norm_dispatch.forward(x, None, None, None, columns, 1e-5, version="cluster"),
+        x,
     )[:1]
     assert_close(y, row_reference(x, one, 0 * one), **loose)
     (y,) = run_version(
         "gpu",
-        lambda x, w: norm_forward.forward("shared", x, w, None, None, columns, 1e-5, center=False),
+        lambda x, w: norm_dispatch.forward(
+            x, w, None, None, columns, 1e-5, center=False, version="cluster"
+        ),
         x,
         w,
     )[:1]
@@ -401,13 +442,13 @@ def test_weights_of_rows_shared_by_blocks(columns, dtype, param):
     "weighted, biased", [(True, True), (True, False), (False, True), (False, False)]
 )
 def test_shared_rows_compile_without_spills(weighted, biased, param):
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     x = Layout.new((9, 131_072), np.dtype(bfloat16), 0)
     p = Layout.new((131_072,), np.dtype(bfloat16 if param == "bfloat16" else param), 0)
     w, b = (p if given else None for given in (weighted, biased))
     with assume((9, 0)):
-        plan = norm_forward.forward("shared", x, w, b, None, 131_072, 1e-5)
+        plan = norm_dispatch.forward(x, w, b, None, 131_072, 1e-5, version="cluster")
     (found,) = compile_plan(plan, [v for v in (x, w, b) if v is not None], (9, 0))
     near = (weighted or biased) and 32 << 10
     assert found.kernel == "norm_shared" and found.spills == 0 and found.registers <= 64, found
@@ -429,7 +470,7 @@ def test_shared_rows_compile_without_spills(weighted, biased, param):
     ],
 )
 def test_groups_shared_by_blocks(shape, groups, dtype, param):
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     x, w, b = (
         numbers(shape, dtype, scale=2, shift=1),
@@ -438,7 +479,9 @@ def test_groups_shared_by_blocks(shape, groups, dtype, param):
     )
     y, mean, _ = run_version(
         "gpu",
-        lambda x, w, b: norm_forward.group_norm(x, w, b, groups=groups, eps=1e-5, version="shared"),
+        lambda x, w, b: norm_dispatch.group_norm(
+            x, w, b, groups=groups, eps=1e-5, version="cluster"
+        ),
         x,
         w,
         b,
@@ -452,7 +495,9 @@ def test_groups_shared_by_blocks(shape, groups, dtype, param):
     assert_close(mean, rows.mean(-1).ravel(), rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE["float32"])
     y, _, _ = run_version(
         "gpu",
-        lambda x: norm_forward.group_norm(x, None, None, groups=groups, eps=1e-5, version="shared"),
+        lambda x: norm_dispatch.group_norm(
+            x, None, None, groups=groups, eps=1e-5, version="cluster"
+        ),
         x,
     )
     assert_close(
@@ -461,9 +506,9 @@ def test_groups_shared_by_blocks(shape, groups, dtype, param):
 
 
 def test_channels_are_found_by_multiplication():
-    """The fraction gives the quotient that a division gives, wherever `fits` says so; at the
+    """The fraction gives the quotient that a division gives where `fits_cluster` says so; at the
     borders of channels above all."""
-    from cudamath.kernels.norm import forward_cluster as norm_forward_cluster
+    from cudamath.kernels.norm import row_parts
     from cudamath.kernels.norm.row_parts import Channels
 
     x = Layout.new((1 << 18,), np.dtype(np.float32), 0)
@@ -471,50 +516,46 @@ def test_channels_are_found_by_multiplication():
     with assume((9, 0)):
         for run in (*range(1, 70), 784, 3136, 4095, 4096, 4097, 65_535, 131_071, 1 << 18):
             share = (1 << 18) // run
-            assert norm_forward_cluster.fits(share * run, 4, x, Channels(1, share, run))
+            assert row_parts.fits_cluster(share * run, 4, x, Channels(1, share, run))
             starts = np.unique(np.r_[0, 1, share - 1, rng.integers(0, share, 50)]) * run
             columns = np.r_[starts, starts + run - 1, starts + run // 2]
-            inverse = (1 << norm_forward_cluster.SHIFT) // run + 1
+            inverse = (1 << row_parts.SHIFT) // run + 1
             assert int(columns.max()) * inverse < 1 << 63
-            assert (columns * inverse >> norm_forward_cluster.SHIFT == columns // run).all(), run
-        assert not norm_forward_cluster.fits(1 << 18, 4, x, Channels(1, 1, 1 << 25))
-        assert math.prod(norm_forward_cluster.spread(1 << 18, True, x.dtype)) == 8192
-        assert math.prod(norm_forward_cluster.spread(1 << 18, True, bfloat16)) == 4096
+            assert (columns * inverse >> row_parts.SHIFT == columns // run).all(), run
+        assert not row_parts.fits_cluster(1 << 18, 4, x, Channels(1, 1, 1 << 25))
+        assert math.prod(row_parts.spread_cluster(1 << 18, True, x.dtype)) == 8192
+        assert math.prod(row_parts.spread_cluster(1 << 18, True, bfloat16)) == 4096
     with assume((8, 0)):
-        assert not norm_forward_cluster.fits(1 << 16, 4, x, None)
+        assert not row_parts.fits_cluster(1 << 16, 4, x, None)
+
+
+def preferred(table, problem):
+    """The name of the version that runs."""
+    return ordered(table, problem)[0].name
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)])
 def test_which_version(capability):
-    """Groups and rows that no block holds are shared where that is possible; float64 and odd rows
-    are not."""
-    from cudamath.kernels.norm import forward as norm_forward
+    """Groups and rows that no block holds go to a cluster where there are some; float64 and odd
+    rows do not."""
+    from cudamath.kernels.norm import dispatch as norm_dispatch
+    from cudamath.kernels.norm.problem import Forward
     from cudamath.kernels.norm.row_parts import Channels
 
-    x, wide_x = (
-        Layout.new((1 << 18,), np.dtype(np.float32), 0),
-        Layout.new((1 << 18,), np.dtype(np.float64), 0),
-    )
-    clusters = capability >= (9, 0)
+    def best(columns, channels=None, dtype=np.float32, aligned=True):
+        x = Layout.of((1 << 18,), (np.dtype(dtype).itemsize,), np.dtype(dtype), 0, aligned)
+        problem = Forward(x, None, None, None, columns, 1e-5, channels=channels)
+        return preferred(norm_dispatch.FORWARD, problem)
+
+    cluster = "cluster" if capability >= (9, 0) else "long_rows"
     with assume(capability):
-        assert norm_forward.best(4096, 4, x) == norm_forward.best(32_768, 4, x) == "rows"
-        assert norm_forward.best(65_536, 4, x) == ("shared" if clusters else "long_rows")
-        assert (
-            norm_forward.best(65_537, 1, x) == norm_forward.best(65_536, 2, wide_x) == "long_rows"
-        )
-        assert (
-            norm_forward.best(4096, 4, x, Channels(32, 4, 1024))
-            == norm_forward.best(32_768, 4, x, Channels(32, 8, 4096))
-            == "shared"
-        )
-        assert (
-            norm_forward.best(64, 4, x, Channels(32, 4, 16))
-            == norm_forward.best(4096, 1, x, Channels(32, 4, 1024))
-            == "rows"
-        )
-        assert norm_forward.best(131_072, 4, x, Channels(8, 32, 4096)) == (
-            "shared" if clusters else "long_rows"
-        )
+        assert best(4096) == best(32_768) == "rows"
+        assert best(65_536) == cluster
+        assert best(65_537) == best(65_536, dtype=np.float64) == "long_rows"
+        assert best(4096, Channels(32, 4, 1024)) == best(32_768, Channels(32, 8, 4096)) == "cluster"
+        assert best(64, Channels(32, 4, 16)) == "rows"
+        assert best(4096, Channels(32, 4, 1024), aligned=False) == "rows"
+        assert best(131_072, Channels(8, 32, 4096)) == cluster
 
 
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (12, 0)])
@@ -522,48 +563,37 @@ def test_which_gradient(capability):
     """Rows of 16-bit numbers that take at least a warp go through the ring where there is TMA, and
     room; with a residual those that take more. There a cluster takes rows that no block can hold.
     """
-    from cudamath.core.dtypes import bfloat16
-    from cudamath.kernels.norm import backward as norm_backward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
+    from cudamath.kernels.norm.problem import Backward
 
-    x, single = (Layout.new((1 << 18,), np.dtype(t), 0) for t in (bfloat16, np.float32))
-    ring = "ring" if capability == (9, 0) else "rows"
+    def best(columns, residual=False, dtype=bfloat16, weight=None):
+        x = Layout.new((1 << 18,), np.dtype(dtype), 0)
+        rstd = Layout.new(((1 << 18) // columns,), np.dtype(np.float32), 0)
+        w = None if weight is None else Layout.new((columns,), np.dtype(weight), 0)
+        extra = x if residual else None
+        problem = Backward(x, x, w, rstd, rstd, extra, columns, True)
+        return preferred(norm_dispatch.BACKWARD, problem)
+
+    has_tma = capability == (9, 0)
+    ring, long = ("tma", "cluster") if has_tma else ("rows", "long_rows")
+    single = np.float32
     with assume(capability):
-        assert norm_backward.best(4096, 8, x, False) == norm_backward.best(1000, 4, x, True) == ring
-        assert norm_backward.best(768, 8, x, False) == norm_backward.best(512, 8, x, False) == ring
-        assert (
-            norm_backward.best(768, 8, x, True)
-            == norm_backward.best(4096, 4, single, False)
-            == "rows"
-        )
-        assert norm_backward.best(256, 8, x, False) == "rows"
-        assert (
-            norm_backward.best(1004, 4, x, False) == norm_backward.best(1001, 1, x, False) == "rows"
-        )
-        long = "cluster" if capability == (9, 0) else "long_rows"
-        assert (
-            norm_backward.best(131_072, 8, x, False)
-            == norm_backward.best(65_536, 4, x, True)
-            == long
-        )
-        assert norm_backward.best(65_536, 4, single, False) == long
-        assert (
-            norm_backward.best(131_080, 8, x, False)
-            == norm_backward.best(65_540, 4, single, False)
-            == "long_rows"
-        )
-        assert (
-            norm_backward.best(65_540, 4, x, False)
-            == norm_backward.best(65_537, 1, single, False)
-            == "long_rows"
-        )
+        assert best(4096) == best(1000, True, weight=single) == ring
+        assert best(768) == best(512) == ring
+        assert best(768, True) == best(4096, dtype=single) == "rows"
+        assert best(256) == "rows"
+        assert best(1004, weight=single) == best(1001) == "rows"
+        assert best(131_072) == best(65_536, True, weight=single) == long
+        assert best(65_536, dtype=single) == long
+        assert best(131_080) == best(65_540, dtype=single) == "long_rows"
+        assert best(65_540, weight=single) == best(65_537, dtype=single) == "long_rows"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)])
 def test_registers(capability):
     """Nothing spills, in the variants that have the least room; without clusters as well."""
-    from cudamath.kernels.norm import backward as norm_backward
-    from cudamath.kernels.norm import forward as norm_forward
+    from cudamath.kernels.norm import dispatch as norm_dispatch
 
     def lay(*shape, dtype=np.float32):
         return Layout.new(shape, np.dtype(dtype), 0)
@@ -571,7 +601,7 @@ def test_registers(capability):
     for dtype in (np.dtype(np.float32), np.dtype(bfloat16)):
         planes, c = lay(4, 64, 64, 64, dtype=dtype), lay(64)
         with assume(capability):
-            plan = norm_forward.group_norm(planes, c, c, groups=8, eps=1e-5, version="shared")
+            plan = norm_dispatch.group_norm(planes, c, c, groups=8, eps=1e-5, version="cluster")
         assert plan.steps[0].cluster == (
             1 if capability < (9, 0) else 4 if dtype.itemsize == 4 else 2
         )
@@ -584,7 +614,7 @@ def test_registers(capability):
             lay(300),
         ]
         with assume(capability):
-            plan = norm_backward.backward("long_rows", *long, None, 131_072, True)
+            plan = norm_dispatch.backward(*long, None, 131_072, True, version="long_rows")
         assert plan.steps[1].grid == (
             131_072 * dtype.itemsize // 512,
             3,
@@ -601,7 +631,7 @@ def test_registers(capability):
                 lay(300),
             ]
             with assume(capability):
-                plan = norm_backward.backward("cluster", *long, None, n, True)
+                plan = norm_dispatch.backward(*long, None, n, True, version="cluster")
             assert (plan.steps[0].grid, plan.steps[0].cluster) == (
                 (112, 1, 1),
                 8,
@@ -617,4 +647,6 @@ def test_registers(capability):
             lay(300, 4096, dtype=bfloat16),
         ]
         with assume(capability):
-            check_resources(norm_backward.backward("ring", *inputs, 4096, True), inputs, capability)
+            check_resources(
+                norm_dispatch.backward(*inputs, 4096, True, version="tma"), inputs, capability
+            )

@@ -6,9 +6,10 @@ import pytest
 
 import cudamath as cm
 from cudamath.core.layout import Layout
+from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.kernels.lib import fast_division, vector_io
 from cudamath.kernels.pool import dispatch as pool_dispatch
-from cudamath.kernels.pool import max_backward_16bit, overlapping_windows
+from cudamath.kernels.pool import max_backward_16bit, problem
 from cudamath.runtime.device import assume
 
 BF16 = np.dtype(cm.bfloat16)
@@ -47,7 +48,7 @@ def wide(monkeypatch):
         lambda word: np.array([word], np.uint32).view(BF16).astype("f4"),
         raising=False,
     )
-    monkeypatch.setattr(overlapping_windows, "SIMULATOR", False)
+    monkeypatch.setattr(problem, "SIMULATOR", False)
     made = (max_backward_16bit.pool_bytes_grad, vector_io.fetcher, vector_io.writer)
     for factory in made:
         factory.cache_clear()
@@ -80,7 +81,7 @@ def case(rng, images, kernel, stride, padding, size, dtype):
     return g, notes, sums
 
 
-def planned(g, notes, kernel, stride, padding, size):
+def planned(g, notes, kernel, stride, padding, size, version="max_16bit"):
     with assume((9, 0)):
         return pool_dispatch.max_pool2d_grad(
             g,
@@ -90,7 +91,7 @@ def planned(g, notes, kernel, stride, padding, size):
             stride=stride,
             padding=padding,
             dilation=(1, 1),
-            version="fast",
+            version=version,
         )
 
 
@@ -147,7 +148,7 @@ def test_quotients_by_multiplication():
     assert not fast_division.reciprocal(65_537, 1 << 30)
 
 
-@pytest.mark.skipif(overlapping_windows.SIMULATOR, reason="the simulator has no wide accesses")
+@pytest.mark.skipif(SIMULATOR, reason="the simulator has no wide accesses")
 def test_who_has_this_kernel():
     def name(n, dtype, kernel=(3, 3), stride=(2, 2), padding=(1, 1), size=(16, 32), notes="u1"):
         results = [
@@ -155,7 +156,7 @@ def test_who_has_this_kernel():
             for n, k, s, pad in zip(size, kernel, stride, padding, strict=True)
         ]
         g, index = (Layout.new((n, 8, *results), np.dtype(t), 0) for t in (dtype, notes))
-        return planned(g, index, kernel, stride, padding, size).steps[0].kernel.__name__
+        return planned(g, index, kernel, stride, padding, size, None).steps[0].kernel.__name__
 
     assert name(2, BF16) == name(2, "f2") == "pool_bytes_grad"
     assert name(2, "f4") == name(2, "f8") == name(2, BF16, notes="i4") == "pool_rows_grad"
@@ -166,7 +167,7 @@ def test_who_has_this_kernel():
     assert name(1 << 20, BF16, size=(64, 32)) == "pool_rows_grad"  # places of more than 31 bits
 
 
-@pytest.mark.skipif(overlapping_windows.SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("kernel, stride, padding, size", [WINDOWS[0], WINDOWS[2], WINDOWS[7]])
 def test_bytes_compile_without_spills(kernel, stride, padding, size):
     results = [

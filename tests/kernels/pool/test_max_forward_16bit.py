@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 import cudamath as cm
+from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.kernels.lib import vector_io
 from cudamath.kernels.pool import dispatch as pool_dispatch
-from cudamath.kernels.pool import max_forward_16bit, overlapping_windows
+from cudamath.kernels.pool import max_forward_16bit, problem
 from cudamath.runtime.device import assume, capability
 
 DTYPES = [np.dtype("f2"), np.dtype(cm.bfloat16)]
@@ -68,7 +69,7 @@ def paired(monkeypatch):
         "store_vector": store,
     }.items():
         monkeypatch.setattr(max_forward_16bit, name, value, raising=False)
-    monkeypatch.setattr(overlapping_windows, "SIMULATOR", False)
+    monkeypatch.setattr(problem, "SIMULATOR", False)
     made = (
         max_forward_16bit.pool_pairs,
         max_forward_16bit.picking,
@@ -141,10 +142,11 @@ def plans(layout, kernel, stride, padding):
         "padding": padding,
         "dilation": (1, 1),
     }
+    version = "max_16bit"
     with assume((9, 0)):
         return (
-            pool_dispatch.max_pool2d(layout, within=True, version="fast", **where),
-            pool_dispatch.max_pool2d_values(layout, version="fast", **where),
+            pool_dispatch.max_pool2d(layout, within=True, version=version, **where),
+            pool_dispatch.max_pool2d_values(layout, version=version, **where),
         )
 
 
@@ -196,7 +198,7 @@ def test_pairs_on_gpu(kernel, stride, padding, shape, dtype):
     np.testing.assert_array_equal(*slopes)
 
 
-@pytest.mark.skipif(overlapping_windows.SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kernel, stride, padding, shape", [WINDOWS[0], WINDOWS[6]])
 def test_pairs_compile_without_spills(kernel, stride, padding, shape, dtype):

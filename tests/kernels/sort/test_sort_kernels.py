@@ -221,7 +221,7 @@ def test_rings_fit_into_a_multiprocessor(kinds):
     from cudamath.kernels.scan import sm90 as scan_sm90
 
     kind, source, target = kinds[0], *map(np.dtype, kinds[1:])
-    width, shape = scan_sm90.widths(
+    width, shape = scan_sm90.ring_widths(
         (kind, source, target), 1 << 20, Layout.new((1 << 20,), source, 0)
     )
     tile = scan_sm90.THREADS * shape.vectors * width

@@ -1,5 +1,5 @@
-"""Options of public functions with which the second call goes straight to plans, of several
-launches or of views: it gives what the first one did, of other numbers."""
+"""Replays of calls with options, of several launches, and of views: results, launches and skipped
+checks."""
 
 import importlib
 import itertools
@@ -407,7 +407,7 @@ def arrays_of(name, seed):
 
 
 @pytest.mark.simulator
-def test_as_on_the_cpu(monkeypatch):
+def test_replays_equal_the_cpu(monkeypatch):
     """On a GPU in the simulator: what the second call launches finds its numbers."""
     with simulated_gpu(monkeypatch):
         for name, (function, _) in CALLS.items():
@@ -439,7 +439,7 @@ def test_average_divides_and_looks_for_zero_simulated(dtype):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", CALLS | REDUCED)
-def test_as_on_the_cpu_on_a_gpu(name):
+def test_replays_on_a_gpu_equal_the_cpu(name):
     function = (CALLS | REDUCED)[name][0]
     for seed in range(3):
         wanted = function(cm, *[cm.asarray(a, device="cpu") for a in arrays_of(name, seed)])
@@ -448,7 +448,7 @@ def test_as_on_the_cpu_on_a_gpu(name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_checks_are_left_out(fake, monkeypatch, name):
+def test_replays_skip_the_checks(fake, monkeypatch, name):
     """At the second call: what would check the arguments is not there."""
     from cudamath.kernels.compiler import lazy_numba
     from cudamath.ml import conv, conv_transpose, norm, pool_nd, resize
@@ -538,8 +538,8 @@ def test_softmax_of_a_view_goes_straight_to_a_copy(fake, monkeypatch, function):
             assert launched[0] == launched[1] and len(launched[0]) == 2
 
 
-def test_filling_again_is_noticed(fake):
-    """By the short way, too: what a gradient would read was overwritten."""
+def test_repeated_fills_are_recorded_as_writes(fake):
+    """By a replay, too: what a gradient would read was overwritten."""
     with cm.device("cuda:0"):
 
         def of(w):
@@ -570,7 +570,7 @@ def test_copyto_writes_where_it_lies(fake, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.complex64, np.complex128])
-def test_limits_seen_before(kind):
+def test_repeated_dtype_limits(kind):
     """However a dtype was named, before or after another way."""
     for given in (
         kind,
@@ -630,7 +630,7 @@ def test_launches(fake, monkeypatch, name, call, launches):
         ("instance_norm", lambda m, x, w: m.ml.instance_norm(x), 1),
     ],
 )
-def test_norms_keep_no_statistics_for_nobody(fake, monkeypatch, name, call, returned):
+def test_replayed_norms_keep_no_unused_statistics(fake, monkeypatch, name, call, returned):
     """From the second call on, unless a gradient is recorded: what the kernel gets in their place
     has no elements."""
     monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
@@ -650,7 +650,7 @@ def test_norms_keep_no_statistics_for_nobody(fake, monkeypatch, name, call, retu
         assert [v.shape for v in (y if returned > 1 else [y])] == [x.shape] * returned
 
 
-def test_what_is_written_by_places_and_masks_is_one_launch(fake, monkeypatch):
+def test_assignments_by_index_and_mask_are_one_launch(fake, monkeypatch):
     """The second call as the first; places that are the array itself are copied first, since what
     is written is not read."""
     monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
@@ -767,7 +767,7 @@ def test_joins_whose_gradient_is_recorded(device):
         assert mixed(cm.ones((2, 3), "float32")).dtype == np.float32
 
 
-def test_pairs_of_dtypes_are_promoted_again():
+def test_promotion_of_dtype_pairs_is_cached():
     """By any names; what is no dtype is an error each time, also what a dict takes for a dtype's
     equal."""
     for _ in range(2):

@@ -1,5 +1,4 @@
-"""Calls of layouts seen before, which on a GPU go straight to their plan (`Op.again`): other
-numbers, then gradients."""
+"""Replays of calls on other values: the results are those of the function as written."""
 
 import itertools
 
@@ -25,7 +24,7 @@ def normalised(x, weight, bias):
     ) + bias.reshape(shape)
 
 
-def test_joins_of_layouts_seen_before(device):
+def test_replayed_joins(device):
     rng = np.random.default_rng(3)
     for order in ("C", "F"):
         for _ in range(3):
@@ -70,7 +69,7 @@ def test_a_float_is_no_axis_after_its_integer(device):
                 call()
 
 
-def test_views_seen_before_are_views_of_the_same_key(fake):
+def test_cached_views_are_views_of_the_same_key(fake):
     a = np.arange(24.0).reshape(4, 6)
     x = gpu(a)
     for _ in range(2):
@@ -107,7 +106,7 @@ def test_views_seen_before_are_views_of_the_same_key(fake):
                 x[key]
 
 
-def test_rows_of_layouts_seen_before(fake):
+def test_cached_rows(fake):
     for a in (
         np.arange(15, dtype="f4").reshape(3, 5),
         np.arange(24.0).reshape(4, 6)[::-1, ::2],
@@ -180,7 +179,7 @@ _FILLED = [
 ]
 
 
-def test_filled_arrays_are_told_apart(fake):
+def test_fills_with_other_values_are_distinct(fake):
     x = gpu(np.ones((2, 3), "f4"))
     for _ in range(2):
         for (value, dtype), place in itertools.product(_FILLED, ("like", "new")):
@@ -223,7 +222,7 @@ def test_filled_arrays_are_told_apart(fake):
 
 
 @pytest.mark.parametrize(("value", "dtype"), _FILLED)
-def test_filled_arrays_asked_for_before(device, value, dtype):
+def test_replayed_fills(device, value, dtype):
     x = cm.ones((2, 3), "float32")
     for _ in range(2):
         for y in (cm.full_like(x, value, dtype), cm.full((2, 3), value, dtype)):
@@ -366,7 +365,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_numpys_functions_of_layouts_seen_before(device, name):
+def test_replayed_numpy_functions(device, name):
     """As NumPy has it, call after call, with a call of the same function on other layouts in
     between; then a gradient."""
     function = FUNCTIONS[name]
@@ -409,7 +408,7 @@ def test_numpys_functions_of_layouts_seen_before(device, name):
             )
 
 
-def test_functions_of_images_and_sums_of_rows_seen_before(device):
+def test_replayed_image_functions_and_row_sums(device):
     for seed in range(3):
         rng = np.random.default_rng(seed)
         x, rows, places = (
@@ -526,7 +525,7 @@ def cotangents(function, a, b, g):
             yield found
 
 
-def test_batch_norm_training_in_layouts_seen_before(device):
+def test_replayed_batch_norm_training(device):
     """With and without running statistics, whose layouts are those of weight and bias; then with a
     gradient."""
     for seed in range(3):
@@ -795,7 +794,7 @@ SEEN_BEFORE = {
 
 
 @pytest.mark.parametrize("name", SEEN_BEFORE)
-def test_other_numbers_in_layouts_seen_before(device, name):
+def test_replays_on_other_values(device, name):
     """The second and third call skip the checks of the first."""
     torch = pytest.importorskip("torch")
     ours, theirs = SEEN_BEFORE[name]
@@ -827,7 +826,7 @@ def test_other_numbers_in_layouts_seen_before(device, name):
         "i,j->ij",
     ],
 )
-def test_einsum_of_layouts_seen_before(device, letters):
+def test_replayed_einsum(device, letters):
     sizes = dict(zip("bijkl", (3, 4, 4 if letters.startswith("ii") else 5, 6, 7), strict=True))
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -852,7 +851,7 @@ def test_einsum_of_layouts_seen_before(device, letters):
         )
 
 
-def test_clip_between_arrays_of_layouts_seen_before(device):
+def test_replayed_clip_between_arrays(device):
     for seed in range(3):
         a, b, c = np.random.default_rng(seed).standard_normal((3, 7, 5)).astype("f4")
         low, high = np.minimum(b, c), np.maximum(b, c)
@@ -869,7 +868,7 @@ def test_clip_between_arrays_of_layouts_seen_before(device):
     ids=str,
 )
 @pytest.mark.parametrize("more", [(), (4,)], ids=["classes", "places"])
-def test_cross_entropy_of_layouts_seen_before(device, options, more):
+def test_replayed_cross_entropy(device, options, more):
     torch = pytest.importorskip("torch")
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -896,7 +895,7 @@ def test_cross_entropy_of_layouts_seen_before(device, options, more):
 
 
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2, 0)])
-def test_only_some_outputs(fake, wanted):
+def test_plans_of_some_outputs(fake, wanted):
     def powers(x, scratch, one, two, three):
         scratch[...] = x * x
         one[...], two[...], three[...] = x, scratch, x * scratch
@@ -909,7 +908,7 @@ def test_only_some_outputs(fake, wanted):
     assert [y.tolist() for y in found] == [(np.arange(4.0) ** (i + 1)).tolist() for i in wanted]
 
 
-def test_quantized_layers_of_layouts_seen_before(device):
+def test_replayed_quantized_layers(device):
     """Other numbers each time; what is wrong with a weight or an option is still seen;
     gradients."""
     rng = np.random.default_rng(4)

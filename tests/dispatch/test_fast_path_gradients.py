@@ -1,5 +1,5 @@
-"""Calls whose gradient is recorded and that were seen before: they skip their checks, and the
-gradient is the same."""
+"""Replays of calls whose gradient is recorded: they skip the checks, and the gradient is that of
+the function as written."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def gradients(
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.grad], ids=lambda row: row.name)
-def test_gradients_seen_before(device, row):
+def test_replayed_gradients(device, row):
     """By all arguments and by each alone, one way and then another; twice, of other numbers."""
     floats = tuple(i for i, a in enumerate(row.inputs) if isinstance(a, Array) and not a.constant)
     choices = dict.fromkeys([floats, *[(i,) for i in floats], floats])
@@ -75,7 +75,7 @@ def test_gradients_seen_before(device, row):
     [
         ("ml.conv", "_operands", "ml.conv2d"),
         ("ml.conv_transpose", "_operands", "ml.conv_transpose2d"),
-        ("ops.norms", "_numbers", "linalg.vector_norm"),
+        ("ops.linalg.norms", "_numbers", "linalg.vector_norm"),
         ("ops.scan", "_total", "cumsum"),
         ("ops.index", "_integers", "take"),
         ("ops.join", "_inputs", "concat"),
@@ -83,7 +83,7 @@ def test_gradients_seen_before(device, row):
         ("ml.norm", "_row_operands", "ml.rms_norm"),
     ],
 )
-def test_checks_are_left_out(monkeypatch, module, checks, name):
+def test_replays_with_gradients_skip_the_checks(monkeypatch, module, checks, name):
     """At the second call: what would check the arguments is not there."""
     row = next(row for row in ROWS if row.name == name)
     with cm.device("cpu"):
@@ -95,7 +95,7 @@ def test_checks_are_left_out(monkeypatch, module, checks, name):
             np.testing.assert_array_equal(found, right)
 
 
-def test_what_is_done_beside_the_card(device):
+def test_work_outside_the_op_is_replayed(device):
     """A row of an embedding gets no gradient, also where one was taken of the same layouts before,
     without that."""
     places, table = cm.asarray([0, 2, 1, 2]), cm.ones((3, 2))
@@ -107,7 +107,7 @@ def test_what_is_done_beside_the_card(device):
         assert found.tolist() == [[n, n] for n in wanted], counts
 
 
-def test_kept_and_changed_in_place(device):
+def test_saved_inputs_changed_in_place_are_refused(device):
     """What is looked up is recorded like any other call: arrays that are kept may not be
     changed."""
     x, w = cm.ones((1, 2, 5, 5)), cm.ones((3, 2, 3, 3))

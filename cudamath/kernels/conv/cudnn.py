@@ -1,0 +1,92 @@
+"""Convolutions and their gradients through cuDNN, NVIDIA's library, where it is installed."""
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from ...core.dispatch.arguments import Input
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Call
+from ...core.layout import Layout
+from ...core.shapes import contiguous_strides
+from ...runtime import cudnn
+from ..copy.channels_last import Turned, last_strides
+from ..copy.strided import copy_part, whole
+from .bias import add_bias
+from .problem import ROLES, Problem
+
+
+def convolution(
+    problem: Problem, engine: str = "", channels_last: bool | None = None
+) -> Plan | None:
+    """The plan of one library call; None if the library has nothing for the problem.
+
+    engine: the name of one of the library's execution plans; by default the one that was measured
+    to be the fastest, or the library's own choice. channels_last: how the library sees all arrays;
+    by default 16-bit numbers channels last, and others in C order if they lie so. That is how most
+    of its kernels for these read them."""
+    if channels_last is None:
+        channels_last = problem.itemsize == 2 or not (problem.contiguous and problem.out.contiguous)
+    if not engine and channels_last == (problem.itemsize == 2) and not problem.tf32:
+        if problem.measured == "cudnn" and problem.measurement:
+            engine = problem.measurement.choice.partition(" ")[2]
+    if (
+        not engine
+        and problem.float32
+        and problem.kind == "weight"
+        and problem.x.shape[1] > problem.group_channels > 1
+    ):
+        return None  # in groups: by Winograd's transforms, which the library does not announce
+    turned = Turned(problem.out, *problem.operands, last=channels_last)
+    bias = []
+    if problem.bias is not None:  # read in one run
+        bias = [Input(2)]
+        if not (problem.bias.contiguous and problem.bias.aligned):
+            straight = problem.bias.like()
+            bias = [turned.temp(straight)]
+            turned.steps += copy_part(whole(Input(2), problem.bias), whole(bias[0], straight))
+    strides = last_strides if channels_last else contiguous_strides
+    shapes = [layout.shape for layout in (problem.x, problem.weight, problem.y)]
+    call = cudnn.convolution(
+        problem.kind,
+        problem.dtype,
+        *[cudnn.Tensor(shape, strides(shape, 1)) for shape in shapes],
+        stride=problem.stride,
+        before=problem.padding[::2],
+        after=problem.padding[1::2],
+        dilation=problem.dilation,
+        bias=problem.bias is not None,
+        tf32=problem.tf32,
+        device=problem.device,
+        plan=engine,
+    )
+    if call is None:
+        return None
+    arrays = dict(zip(ROLES[problem.kind], (*turned.operands, turned.target), strict=True))
+    workspace = turned.temp(Layout.new((call.workspace,), np.dtype(np.uint8), problem.device))
+    tensors = [arrays[role] for role in ("x", "weight", "y")]
+    turned.steps.append(Call(call, [*tensors, *bias, workspace]))
+    return turned.plan()
+
+
+def input_gradient(problem: Problem) -> Plan | None:
+    """The plan of the gradient of images, to which another launch adds the bias."""
+    return add_bias(convolution(dataclasses.replace(problem, bias=None)), problem)
+
+
+@functools.lru_cache(maxsize=1024)
+def of_volumes(problem: Problem) -> Plan | None:
+    """The plan of a convolution of volumes, or of one of its gradients. The library takes
+    milliseconds to make it, and it is needed twice: when `conv3d.served` checks that there is one,
+    and when it runs. So it is cached.
+
+    The library sees 16-bit numbers channels last, as tensor cores read them, and others in C
+    order."""
+    channels_last = problem.itemsize == 2
+    if problem.kind == "forward":
+        plan = convolution(problem, channels_last=channels_last)
+        if plan is not None or problem.bias is None:
+            return plan
+    alone = dataclasses.replace(problem, bias=None)
+    return add_bias(convolution(alone, channels_last=channels_last), problem)

@@ -1,0 +1,212 @@
+"""A scan as the planners see it: how the kernels take the array, and which of them pay. No
+kernels."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.dispatch.arguments import Input
+from ...core.layout import Layout
+from ...runtime.device import capability, multiprocessors
+from ..compiler.decorators import WARP
+from ..compiler.lazy_numba import SIMULATOR, dtype_of
+from ..copy.contiguous import box
+from ..lib.integers import blocks, power_of_two
+from ..lib.widths import vector_width
+from .decoupled_lookback import THREADS, combining
+
+Kinds = tuple[str, np.dtype, np.dtype]  # the scan's name, dtypes of elements and results
+
+MANY_LINES = 1 << 14  # so many threads are enough for ``scan_lines`` with a few segments each
+SHORT = 64  # lines of neighbours up to this length are scanned by a thread
+TILE_BYTES = 64  # of its input that a thread of ``scan_tiles`` holds
+
+# ``scan_rows``: bytes of totals that a thread holds at most, and accesses
+ROW_BYTES, ROW_VECTORS = 128, 8
+ROW_LANES = 8  # that share a row at least, if it has an access for each: 128 bytes in one piece
+# for each multiprocessor, from which on rows that take it several steps are many enough for it
+ROWS = 32
+LONGEST = 1 << 16  # numbers of a row: it adds step after step, and as many roundings
+
+# ``scan_columns``: bytes of registers for the numbers that a thread holds, and for those on their
+# way; half of wide numbers ..
+COLUMN_BYTES = 64
+SPILLS = (10, 0)  # .. and where the compiler would need more registers than there are: from here on
+ENOUGH = 48  # of those bytes, for each multiprocessor one thread's
+
+# ``scan_ring``: bytes of totals that a thread holds, where a block has the multiprocessor to itself
+RING_BYTES = 192
+ROOM = 224 << 10  # bytes of its rings and results
+# tiles per block: with fewer, filling the ring takes longer than it saves (2^22 float32: 16 us,
+# scan_tiles 13)
+WORTH = 5
+FILLED = 0.8  # of the tiles of a row
+
+
+class RingShape(NamedTuple):
+    """How ``scan_ring`` is cut: blocks per multiprocessor, accesses that a thread holds (an odd
+    number, so that those of neighbours begin in different banks), stages of the ring, and how many
+    tiles ahead totals are told, at most the stages."""
+
+    blocks: int
+    vectors: int
+    stages: int
+    lead: int
+
+
+def shape_of(kinds: Kinds, width: int) -> RingShape:
+    """One block per multiprocessor, whose threads have twice the registers, of tiles as large as
+    fit; two for short elements, which take more registers than shared memory."""
+    _, source, target = kinds
+    size = max(dtype_of(combining(*kinds).A).itemsize, 4)  # of its registers
+    vectors = max(v for v in (1, 3, 5, 7) if v == 1 or v * size * width <= RING_BYTES)
+    if vectors < 7 and target.itemsize <= source.itemsize and target.kind != "c":
+        return RingShape(2, 3, 3, 2)
+    access = THREADS * vectors * width
+    return RingShape(
+        1, vectors, min(4, (ROOM - access * target.itemsize) // (access * source.itemsize)), 2
+    )
+
+
+def ring_widths(kinds: Kinds, n: int, x: Layout) -> tuple[int, RingShape]:
+    """(elements of an access, shape) for rows of n elements of layout x."""
+    width = min(vector_width(n, x), 8)
+    return width, shape_of(kinds, width)
+
+
+def row_shape(kinds: Kinds, n: int, x: Layout) -> tuple[int, int, int]:
+    """(elements of an access, accesses of a thread, lanes of a row) of ``scan_rows``."""
+    held = ROW_BYTES // dtype_of(combining(*kinds).A).itemsize
+    width = min(vector_width(n, x), 8, held)
+    wanted = max(blocks(n, min(held, width * ROW_VECTORS)), min(ROW_LANES, blocks(n, width)), 2)
+    lanes = min(power_of_two(wanted), WARP)
+    return width, min(power_of_two(blocks(n, lanes * width)), held // width, ROW_VECTORS), lanes
+
+
+def column_shape(kinds: Kinds, layout: Layout) -> tuple[int, int]:
+    """(elements of an access, bytes of registers that a thread holds) for an argument of
+    ``layout``: (before, n, after)."""
+    wide = dtype_of(combining(*kinds).A).itemsize > 4
+    pairs = (
+        not wide
+        and not SIMULATOR
+        and layout.contiguous
+        and layout.aligned
+        and layout.shape[2] % 2 == 0
+    )
+    fewer = wide or layout.itemsize == 1 or pairs and capability(layout.device) >= SPILLS
+    return 2 if pairs else 1, COLUMN_BYTES // 2 if fewer else COLUMN_BYTES
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A scan of an array along an axis."""
+
+    x: Layout
+    kind: str
+    axis: int
+    dtype: np.dtype
+
+    def __str__(self) -> str:
+        return f"{self.kind} along axis {self.axis} of {self.x.dtype} of shape {self.x.shape}"
+
+    @cached_property
+    def out(self) -> Layout:
+        """The results."""
+        return self.x.like(dtype=self.dtype)
+
+    @property
+    def kinds(self) -> Kinds:
+        """What kernels are compiled for."""
+        return self.kind, self.x.dtype, self.dtype
+
+    @cached_property
+    def size_of_total(self) -> int:
+        """Bytes of a total."""
+        return dtype_of(combining(*self.kinds).A).itemsize
+
+    @property
+    def n(self) -> int:
+        """Elements of a line."""
+        return self.x.shape[self.axis]
+
+    @property
+    def lines(self) -> int:
+        """Lines that are scanned."""
+        return self.x.size // self.n
+
+    @property
+    def after(self) -> int:
+        """Lines that are neighbours in C order."""
+        return math.prod(self.x.shape[self.axis + 1 :])
+
+    @cached_property
+    def boxed(self) -> tuple[list, Any, Layout, list[Layout]]:
+        """The array as (before, n, after): steps that copy it if need be, the argument, its layout,
+        and the copies."""
+        temps: list[Layout] = []
+        steps, source, layout, _ = box(Input(0), self.x, self.axis, 1, temps)
+        return steps, source, layout, temps
+
+    @property
+    def many_lines(self) -> bool:
+        """Whether a thread a line, or a few segments of it, fills the device."""
+        return self.lines >= (1 << 10 if self.n <= SHORT else MANY_LINES // 2)
+
+    @property
+    def short_lines(self) -> bool:
+        """Whether a thread a line is best: few lines as well, where their elements are no
+        neighbours, as copies to and from rows take three launches for one."""
+        return self.n <= SHORT and (self.many_lines or self.after > 1)
+
+    @property
+    def fills_columns(self) -> bool:
+        """Whether ``scan_columns`` pays: numbers as wide as their totals, or pairs of 16 bits, and
+        so many strips that enough is on its way. Otherwise segments (``scan_lines``) are faster,
+        though they read twice: int32 to int64, 8,192 squared, 342 us beside 403."""
+        layout, size = self.boxed[2], self.size_of_total
+        width, held = column_shape(self.kinds, layout)
+        strips = layout.shape[0] * blocks(layout.shape[2], WARP * width)
+        return (
+            layout.shape[2] >= WARP // 2
+            and (size in (4, 8) and layout.itemsize == size or layout.itemsize == width == 2)
+            and strips * held >= ENOUGH * multiprocessors(layout.device)
+        )
+
+    @property
+    def fills_lanes(self) -> bool:
+        """Whether ``scan_rows`` takes one step, or rows are many and fill less than half of a
+        tile."""
+        width, vectors, lanes = row_shape(self.kinds, self.n, self.x)
+        short = self.n <= THREADS * TILE_BYTES // self.size_of_total // 2
+        many = self.lines >= ROWS * multiprocessors(self.x.device)
+        return self.n <= width * vectors * lanes or short and many
+
+    @property
+    def has_ring(self) -> bool:
+        """Whether ``scan_ring`` can scan the rows: they begin at the borders of accesses."""
+        return (
+            not SIMULATOR
+            and capability(self.x.device) == (9, 0)
+            and vector_width(self.n, self.x) > 1
+            and self.n * self.dtype.itemsize % 16 == 0
+        )
+
+    @property
+    def fills_ring(self) -> bool:
+        """Whether rows are long enough for ``scan_ring`` and fill their tiles. Of complex numbers
+        ``scan_tiles`` is as fast."""
+        if self.dtype.kind == "c":
+            return False
+        width, shape = ring_widths(self.kinds, self.n, self.x)
+        tile = THREADS * width * shape.vectors
+        per_row = blocks(self.n, tile)
+        device = multiprocessors(self.x.device)
+        return (
+            per_row > 1
+            and self.n >= FILLED * per_row * tile
+            and self.lines * per_row >= WORTH * shape.blocks * device
+        )

@@ -1,0 +1,150 @@
+"""Long rows of neighbours in tiles, by all GPUs: see dispatch.py for how tiles exchange totals."""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ...core.dispatch.arguments import Temp
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
+from ...core.layout import Layout
+from ..compiler.decorators import WARP, bounded, device
+from ..compiler.lazy_numba import cuda, dtype_of, types
+from ..copy.axis_last import neighbours
+from ..copy.strided import fill_part, whole
+from ..lib.integers import blocks
+from ..lib.vector_io import reading
+from ..lib.widths import vector_width
+from .decoupled_lookback import THREADS, WARPS, combining, handing, putting, side_by_side
+from .problem import TILE_BYTES, Problem
+
+GROUP = THREADS  # tiles whose totals a block reads at once
+BLOCKS = 3  # on a multiprocessor: while one waits for the tiles before it, others read and write
+
+
+@functools.cache
+def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vectors: int) -> Any:
+    """Rows of neighbours in tiles of 512 threads x ``vectors`` accesses of ``width`` elements."""
+    lift, combine, identity, A = combining(kind, source, target)
+    shift, _, publish, await_, parts = handing(A)
+    read = reading(lift, width)
+    scan_warp = side_by_side((kind, source, target), WARP, width, vectors)
+    held = vectors * width
+    stride = WARP * width  # elements that a warp reads at once
+    warp_size = stride * vectors
+    tile_size = warp_size * WARPS
+    put = putting(A, target, width)
+
+    @device
+    def warp_scan(a, lane):
+        for s in range(5):
+            lower = shift(a, 1 << s)
+            if lane >= 1 << s:
+                a = combine(lower, a)
+        return a
+
+    @bounded((THREADS, BLOCKS if A.bitwidth <= 64 else 2))
+    def scan_tiles(x, y, totals, sums, n, per_row, groups):
+        # x, y: (rows * n,); totals: (tiles * parts,), sums: (rows * groups * parts,): published
+        # words, 0 at first; n: elements per row, per_row: tiles per row, groups: groups per row
+        shared = cuda.shared.array(WARP, A)
+        v = cuda.local.array(held, A)
+        t = cuda.threadIdx.x
+        lane = t % WARP
+        warp = t // WARP
+        tile = types.int64(cuda.blockIdx.x)  # blocks start in this order: those before run already
+        row = tile // per_row
+        k = tile - row * per_row
+        base = row * n
+        first = k * tile_size + warp * warp_size + lane * width
+        for r in range(vectors):
+            if first + r * stride < n:
+                read(x, base + first + r * stride, v, r * width)
+            else:
+                for j in range(width):
+                    v[r * width + j] = identity
+
+        # 1. Within the warp.
+        carry = scan_warp(v, lane, WARP - 1, identity)
+        if lane == WARP - 1:
+            shared[warp] = carry
+        cuda.syncthreads()
+
+        # 2. Of the warps before this one, and of the whole tile.
+        before = identity
+        whole_tile = identity
+        for w in range(WARPS):
+            if w == warp:
+                before = whole_tile
+            whole_tile = combine(whole_tile, shared[w])
+
+        # 3. Of the tiles before this one: those of its group as a tree, then all groups before.
+        if per_row > 1:
+            group = k // GROUP
+            member = k - group * GROUP
+            if t == 0:
+                publish(totals, tile * parts, whole_tile)
+            earlier = identity
+            if t < member:
+                earlier = await_(totals, (tile - member + t) * parts)
+            earlier = warp_scan(earlier, lane)
+            cuda.syncthreads()  # all threads have read the totals of the warps
+            if lane == WARP - 1:
+                shared[warp] = earlier
+            cuda.syncthreads()
+            if t == 0:
+                inside = shared[0]
+                for w in range(1, WARPS):
+                    inside = combine(inside, shared[w])
+                prefix = inside
+                if group > 0:
+                    prefix = combine(await_(sums, (row * groups + group) * parts), inside)
+                if member == GROUP - 1 and k < per_row - 1:
+                    publish(sums, (row * groups + group + 1) * parts, combine(prefix, whole_tile))
+                shared[WARPS] = prefix
+            cuda.syncthreads()
+            before = combine(shared[WARPS], before)
+        for i in range(held):
+            v[i] = combine(before, v[i])
+        for r in range(vectors):
+            put(y, base, first + r * stride, n, lane, v, r * width)
+
+    return scan_tiles
+
+
+def plan(problem: Problem) -> Plan:
+    """Planner."""
+    temps: list[Layout] = []
+    x, kinds, rows, n = problem.x, problem.kinds, problem.lines, problem.n
+    before, source, after, target = neighbours(x, problem.out, problem.axis, temps)
+    A = combining(*kinds).A
+    held = TILE_BYTES // dtype_of(A).itemsize
+    width = min(vector_width(n, x), 8, held)  # of a wider result a thread writes several vectors
+    vectors = max(1, min(blocks(n, THREADS * width), held // width))
+    per_row = blocks(n, THREADS * width * vectors)
+    groups = blocks(per_row, GROUP)
+    parts = handing(A)[4]
+    words = (
+        (rows * per_row * parts, rows * groups * parts) if per_row > 1 else (1, 1)
+    )  # of one tile nothing is published
+    temps.append(Layout.new((sum(words),), np.dtype(np.uint64), x.device))
+    state = Temp(len(temps) - 1)
+    totals, sums = state.view((words[0],)), state.view((words[1],), offset=8 * words[0])
+    zero = np.uint64(0)
+    reset = fill_part(whole(state, temps[-1]), zero, zero, None) if per_row > 1 else []
+    launch = Launch(
+        scan_tiles(*kinds, width, vectors),
+        rows * per_row,
+        THREADS,
+        [
+            source.view((x.size,), dtype=x.dtype),
+            target.view((x.size,), dtype=problem.dtype),
+            totals,
+            sums,
+            n,
+            per_row,
+            groups,
+        ],
+    )
+    return Plan([problem.out], [*before, *reset, launch, *after], temps)

@@ -1,0 +1,347 @@
+"""Softmax by one block per line or less: the versions `plain`, `rows`, `long_rows` and `columns`,
+and their gradients (dispatch.py has the formulas and describes the versions)."""
+
+import functools
+import math
+
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
+from ..compiler.decorators import bounded
+from ..compiler.lazy_numba import cuda
+from ..lib.block_reduce import group_max, group_sum
+from ..lib.codec import codec
+from ..lib.fast_math import exponential
+from ..lib.integers import blocks
+from ..lib.row_layout import fitting
+from ..lib.vector_io import RUN, row_reader, row_writer
+from .online import VECTORS, formula, online, rescale
+from .problem import Problem
+
+# threads for a line of any length; half as many for float64, whose numbers take twice the registers
+LONG = 1024
+LANES, PARTS = 32, 8  # columns: lines per block, threads per line
+
+
+@functools.cache
+def plain(dtype, log):
+    """One thread per line; x, y: (outer, n, inner)."""
+    load, store, T = codec(dtype)
+
+    @cuda.jit
+    def softmax_plain(x, y):
+        line = cuda.grid(1)
+        outer, n, inner = x.shape
+        if line < outer * inner:
+            o = line // inner
+            i = line % inner
+            top = load(x[o, 0, i])
+            for k in range(1, n):
+                top = max(top, load(x[o, k, i]))
+            total = T(0)
+            for start in range(0, n, RUN):
+                part = T(0)
+                for k in range(start, min(start + RUN, n)):
+                    part += math.exp(load(x[o, k, i]) - top)
+                total += part
+            shift = math.log(total)
+            scale = T(1) / total
+            for k in range(n):
+                v = load(x[o, k, i]) - top
+                y[o, k, i] = store(v - shift if log else math.exp(v) * scale)
+
+    return softmax_plain
+
+
+@functools.cache
+def rows(dtype, threads, vectors, width, edges, log):
+    """A line in the registers of `threads` threads; x, y: (lines * columns,); block (threads, lines
+    per block)."""
+    _, _, T = codec(dtype)
+    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
+    group_top, group_total = group_max(threads, T), group_sum(threads, T)
+    held = vectors * width
+    lowest, exp = T(-math.inf), exponential(dtype)
+
+    @bounded(max(threads, 128))
+    def softmax_rows(x, y, lines, columns):
+        line = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
+        start = line * columns
+        before = (
+            start % width if edges else 0
+        )  # accesses lie on their borders, the first may begin before the line
+        v = cuda.local.array(held, T)
+        for e in range(held):
+            v[e] = lowest  # beyond the end: never the maximum, and exp(-inf) adds nothing
+        for k in range(vectors):
+            column = (k * threads + cuda.threadIdx.x) * width - before
+            if line < lines and column < columns:
+                read(x, start + column, v, k * width, start, start + columns)
+        top = lowest
+        for e in range(held):
+            top = max(top, v[e])
+        top = group_top(top)
+        total = T(0)
+        for e in range(held):
+            v[e] = v[e] - top if log else exp(v[e] - top)
+            total += exp(v[e]) if log else v[e]
+        total = group_total(total)
+        shift = math.log(total)
+        scale = T(1) / total
+        for e in range(held):
+            v[e] = v[e] - shift if log else v[e] * scale
+        for k in range(vectors):
+            column = (k * threads + cuda.threadIdx.x) * width - before
+            if line < lines and column < columns:
+                write(y, start + column, v, k * width, start, start + columns)
+
+    return softmax_rows
+
+
+@functools.cache
+def long_rows(dtype, width, edges, log):
+    """One block of fitting(LONG, dtype) threads per line of any length; x, y: (lines * columns,);
+    grid: lines."""
+    _, _, T = codec(dtype)
+    threads = fitting(LONG, dtype)
+    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
+    take, rescaled = online(dtype), rescale(dtype)
+    group_top, group_total = group_max(threads, T), group_sum(threads, T)
+    held = VECTORS * width
+    stride = threads * width
+    lowest, exp = T(-math.inf), exponential(dtype)
+
+    @bounded(threads)
+    def softmax_long_rows(x, y, columns):
+        start = cuda.blockIdx.x * columns
+        before = start % width if edges else 0
+        v = cuda.local.array(held, T)
+        m = lowest
+        s = T(0)
+        for first in range(cuda.threadIdx.x * width - before, columns, VECTORS * stride):
+            for e in range(held):
+                v[e] = lowest
+            for k in range(VECTORS):
+                if first + k * stride < columns:
+                    read(x, start + first + k * stride, v, k * width, start, start + columns)
+            m, s = take(m, s, v, held)
+        top = group_top(m)
+        s = group_total(rescaled(m, s, top))
+        shift = math.log(s)
+        scale = T(1) / s
+        for first in range(cuda.threadIdx.x * width - before, columns, stride):
+            read(x, start + first, v, 0, start, start + columns)
+            for e in range(width):
+                v[e] = v[e] - top - shift if log else exp(v[e] - top) * scale
+            write(y, start + first, v, 0, start, start + columns)
+
+    return softmax_long_rows
+
+
+@functools.cache
+def columns(dtype, log):
+    """PARTS threads per line, LANES neighbouring lines per block; x, y: (outer * n * inner,); block
+    (LANES, PARTS)."""
+    load, store, T = codec(dtype)
+    rescaled = rescale(dtype)
+    lowest, exp = T(-math.inf), exponential(dtype)
+
+    @bounded(LANES * PARTS)
+    def softmax_columns(x, y, lines, n, inner):
+        tops = cuda.shared.array((PARTS, LANES), T)
+        sums = cuda.shared.array((PARTS, LANES), T)
+        lane, part = cuda.threadIdx.x, cuda.threadIdx.y
+        line = cuda.blockIdx.x * LANES + lane
+        start = line // inner * n * inner + line % inner
+        m = lowest
+        s = T(0)
+        if line < lines:
+            for k in range(part, n, PARTS):
+                v = load(x[start + k * inner])
+                if v > m:
+                    s = s * exp(m - v) + T(1)
+                    m = v
+                elif v != lowest:
+                    s += exp(v - m)  # also when v is NaN, which makes s NaN
+        tops[part, lane] = m
+        sums[part, lane] = s
+        cuda.syncthreads()
+        for p in range(PARTS):
+            m = max(m, tops[p, lane])
+        s = T(0)
+        for p in range(PARTS):
+            s += rescaled(tops[p, lane], sums[p, lane], m)
+        log_sum = math.log(s)
+        scale = T(1) / s
+        if line < lines:
+            for k in range(part, n, PARTS):
+                v = load(x[start + k * inner]) - m
+                y[start + k * inner] = store(v - log_sum if log else exp(v) * scale)
+
+    return softmax_columns
+
+
+# Gradients. The same four versions; a line's sum of `term` is found first, then `slope` is dx.
+
+
+@functools.cache
+def plain_grad(dtype, log):
+    """One thread per line; g, y, dx: (outer, n, inner)."""
+    load, store, T = codec(dtype)
+
+    @cuda.jit
+    def softmax_plain_grad(g, y, dx):
+        line = cuda.grid(1)
+        outer, n, inner = g.shape
+        if line < outer * inner:
+            o = line // inner
+            i = line % inner
+            total = T(0)
+            for start in range(0, n, RUN):
+                part = T(0)
+                for k in range(start, min(start + RUN, n)):
+                    part += load(g[o, k, i]) if log else load(g[o, k, i]) * load(y[o, k, i])
+                total += part
+            for k in range(n):
+                a = load(g[o, k, i])
+                b = load(y[o, k, i])
+                dx[o, k, i] = store(a - math.exp(b) * total if log else b * (a - total))
+
+    return softmax_plain_grad
+
+
+@functools.cache
+def rows_grad(dtype, threads, vectors, width, edges, log):
+    """A line in the registers of `threads` threads; g, y, dx: (lines * columns,); block (threads,
+    lines per block)."""
+    _, _, T = codec(dtype)
+    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
+    group_total = group_sum(threads, T)
+    term, slope = formula(dtype, log)
+    held = vectors * width
+
+    @bounded(max(threads, 128))
+    def softmax_rows_grad(g, y, dx, lines, columns):
+        line = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
+        start = line * columns
+        before = start % width if edges else 0
+        a = cuda.local.array(held, T)
+        b = cuda.local.array(held, T)
+        for e in range(held):
+            a[e] = T(0)
+            b[e] = T(0)
+        for k in range(vectors):
+            column = (k * threads + cuda.threadIdx.x) * width - before
+            if line < lines and column < columns:
+                read(g, start + column, a, k * width, start, start + columns)
+                read(y, start + column, b, k * width, start, start + columns)
+        total = T(0)
+        for e in range(held):
+            total += term(a[e], b[e])
+        total = group_total(total)
+        for e in range(held):
+            a[e] = slope(a[e], b[e], total)
+        for k in range(vectors):
+            column = (k * threads + cuda.threadIdx.x) * width - before
+            if line < lines and column < columns:
+                write(dx, start + column, a, k * width, start, start + columns)
+
+    return softmax_rows_grad
+
+
+@functools.cache
+def long_rows_grad(dtype, width, edges, log):
+    """One block of fitting(LONG, dtype) threads per line of any length; g, y, dx: (lines *
+    columns,); grid: lines."""
+    _, _, T = codec(dtype)
+    threads = fitting(LONG, dtype)
+    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
+    group_total = group_sum(threads, T)
+    term, slope = formula(dtype, log)
+
+    @bounded(threads)
+    def softmax_long_rows_grad(g, y, dx, columns):
+        start = cuda.blockIdx.x * columns
+        before = start % width if edges else 0
+        a = cuda.local.array(width, T)
+        b = cuda.local.array(width, T)
+        total = T(0)
+        for first in range(cuda.threadIdx.x * width - before, columns, threads * width):
+            for e in range(width):
+                a[e] = T(0)  # what lies beyond the line adds nothing
+                b[e] = T(0)
+            read(g, start + first, a, 0, start, start + columns)
+            read(y, start + first, b, 0, start, start + columns)
+            for e in range(width):
+                total += term(a[e], b[e])
+        total = group_total(total)
+        for first in range(cuda.threadIdx.x * width - before, columns, threads * width):
+            read(g, start + first, a, 0, start, start + columns)
+            read(y, start + first, b, 0, start, start + columns)
+            for e in range(width):
+                a[e] = slope(a[e], b[e], total)
+            write(dx, start + first, a, 0, start, start + columns)
+
+    return softmax_long_rows_grad
+
+
+@functools.cache
+def columns_grad(dtype, log):
+    """PARTS threads per line, LANES neighbouring lines per block; g, y, dx: (outer * n * inner,);
+    block (LANES, PARTS)."""
+    load, store, T = codec(dtype)
+    term, slope = formula(dtype, log)
+
+    @bounded(LANES * PARTS)
+    def softmax_columns_grad(g, y, dx, lines, n, inner):
+        sums = cuda.shared.array((PARTS, LANES), T)
+        lane, part = cuda.threadIdx.x, cuda.threadIdx.y
+        line = cuda.blockIdx.x * LANES + lane
+        start = line // inner * n * inner + line % inner
+        total = T(0)
+        if line < lines:
+            for k in range(part, n, PARTS):
+                total += term(load(g[start + k * inner]), load(y[start + k * inner]))
+        sums[part, lane] = total
+        cuda.syncthreads()
+        total = T(0)
+        for p in range(PARTS):
+            total += sums[p, lane]
+        if line < lines:
+            for k in range(part, n, PARTS):
+                at = start + k * inner
+                dx[at] = store(slope(load(g[at]), load(y[at]), total))
+
+    return softmax_columns_grad
+
+
+# Planners.
+
+
+def plan_plain(p: Problem) -> Plan:
+    """The plan of a thread per line."""
+    kernel = (plain_grad if p.gradient else plain)(p.x.dtype, p.log)
+    views = [a.view((p.lines // p.inner, p.n, p.inner)) for a in p.arrays]
+    return Plan([p.x.like()], [Launch(kernel, blocks(p.lines, 128), 128, views)])
+
+
+def plan_columns(p: Problem) -> Plan:
+    """The plan of PARTS threads per line, and blocks of neighbouring lines."""
+    kernel = (columns_grad if p.gradient else columns)(p.x.dtype, p.log)
+    arguments = [*(a.flat for a in p.arrays), p.lines, p.n, p.inner]
+    return Plan([p.x.like()], [Launch(kernel, blocks(p.lines, LANES), (LANES, PARTS), arguments)])
+
+
+def plan_long_rows(p: Problem) -> Plan:
+    """The plan of a block per line of any length."""
+    kernel = (long_rows_grad if p.gradient else long_rows)(p.x.dtype, *p.access, p.log)
+    arguments = [*(a.flat for a in p.arrays), p.n]
+    return Plan([p.x.like()], [Launch(kernel, p.lines, fitting(LONG, p.x.dtype), arguments)])
+
+
+def plan_rows(p: Problem) -> Plan:
+    """The plan of lines in the registers of a group of threads."""
+    shape, make = p.shape, rows_grad if p.gradient else rows
+    assert shape
+    kernel = make(p.x.dtype, shape.threads, shape.vectors, *p.access, p.log)
+    arguments = [*(a.flat for a in p.arrays), p.lines, p.n]
+    return Plan([p.x.like()], [Launch(kernel, shape.grid(p.lines), shape.block, arguments)])

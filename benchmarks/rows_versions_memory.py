@@ -43,7 +43,7 @@ softmax, norm, slope = (
     planner("norm.dispatch.forward"),
     planner("norm.dispatch.backward"),
 )
-concat = planner("shape.concat.concat")
+concat = planner("shape.dispatch.concat")
 
 SIDE = 8192
 row(

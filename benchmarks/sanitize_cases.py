@@ -368,7 +368,7 @@ def versions() -> Calls:
     from cudamath.kernels.loss import dispatch as loss_dispatch
     from cudamath.kernels.quantize import scaled_matmul
     from cudamath.kernels.scan import dispatch as scan_dispatch
-    from cudamath.kernels.shape import concat as shape_concat
+    from cudamath.kernels.shape import dispatch as shape_dispatch
     from cudamath.kernels.sort import dispatch as sort_dispatch
 
     calls = {
@@ -393,12 +393,12 @@ def versions() -> Calls:
         **calls,
         "join, gathered": functools.partial(
             planned,
-            shape_concat.concat,
+            shape_dispatch.concat,
             array(3, 1),
             array(3, 7),
             axis=1,
             sizes=(1, 7),
-            version="gathered",
+            version="join_gathered",
         ),
         "linear_loss": functools.partial(
             planned,

@@ -37,24 +37,24 @@ from .where import where
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
-_bincount = Op("bincount", cpu="histogram.bincount", cuda="histogram.histogram.bincount")
+_bincount = Op("bincount", cpu="histogram.bincount", cuda="histogram.dispatch.bincount")
 _bin_sums = Op(
     "bin_sums",
     cpu="histogram.bin_sums",
-    cuda="histogram.weighted_bincount.bin_sums",
+    cuda="histogram.dispatch.bin_sums",
     vjp=lambda g, _y, _weights, x, bins: (take(g, x), None),
 )
-_histogram = Op("histogram", cpu="histogram.histogram", cuda="histogram.histogram.histogram")
+_histogram = Op("histogram", cpu="histogram.histogram", cuda="histogram.dispatch.histogram")
 _in_range = Op(
     "histogram_in_range",
     cpu="histogram.in_range",
-    cuda="histogram.histogram_range.in_range",
+    cuda="histogram.dispatch.in_range",
     outputs=3,
 )
 _between = Op(
     "histogram_between",
     cpu="histogram.between",
-    cuda="histogram.histogram_range.between",
+    cuda="histogram.dispatch.between",
     outputs=2,
 )
 _MOST_BINS = 8192  # which the latter counts on a GPU

@@ -58,7 +58,7 @@ def _pieces(g: ndarray, axis: int, sizes: tuple) -> tuple[ndarray, ...]:
 _concat = Op(
     "concat",
     cpu="shape.concat",
-    cuda="shape.concat.concat",
+    cuda="shape.dispatch.concat",
     vjp=lambda g, _y, *_xs, axis, sizes: _pieces(g, axis, sizes),
 )
 _roll: Op = Op(

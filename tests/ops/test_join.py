@@ -6,7 +6,7 @@ import pytest
 
 import cudamath as cm
 from cudamath.core.layout import Layout
-from cudamath.kernels.shape import concat as shape_concat
+from cudamath.kernels.shape import dispatch as shape_dispatch
 from cudamath.kernels.shape import roll
 
 
@@ -29,10 +29,10 @@ def test_join_simulated(dtype):
         np.arange(n, dtype="f4").reshape(s).astype(dtype)
         for n, s in ((6, (2, 3)), (4, (2, 2)), (10, (2, 5)))
     )
-    plan = shape_concat.concat(*layouts(x, y, z), axis=1, sizes=(3, 2, 5))
+    plan = shape_dispatch.concat(*layouts(x, y, z), axis=1, sizes=(3, 2, 5))
     assert named(plan) == ["join"]
     np.testing.assert_array_equal(sim(plan, x, y, z), np.concatenate([x, y, z], 1))
-    plan = shape_concat.concat(*layouts(x, y), axis=1, sizes=(3, 2), version="copies")
+    plan = shape_dispatch.concat(*layouts(x, y), axis=1, sizes=(3, 2), version="copies")
     np.testing.assert_array_equal(sim(plan, x, y), np.concatenate([x, y], 1))
 
 
@@ -54,11 +54,11 @@ def views(dtype):
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8"])
 def test_join_strided_simulated(dtype):
     for arrays, axis in views(dtype):
-        plan = shape_concat.concat(
+        plan = shape_dispatch.concat(
             *layouts(*arrays),
             axis=axis,
             sizes=tuple([a.shape[axis] for a in arrays]),
-            version="strided",
+            version="join_strided",
         )
         assert named(plan) == ["join_strided"]
         np.testing.assert_array_equal(sim(plan, *arrays), np.concatenate(arrays, axis))
@@ -70,7 +70,7 @@ def test_what_is_joined_in_strides():
 
     def steps(*arrays, axis=0):
         return named(
-            shape_concat.concat(
+            shape_dispatch.concat(
                 *layouts(*arrays), axis=axis, sizes=tuple([a.shape[axis] for a in arrays])
             )
         )
@@ -79,12 +79,12 @@ def test_what_is_joined_in_strides():
     assert (
         steps(x.T, x)
         == steps(x[:, ::2], x[:, ::2], axis=1)
-        == steps(*[x.T] * shape_concat.MOST)
+        == steps(*[x.T] * shape_dispatch.MOST)
         == ["join_strided"]
     )
     assert (
         steps(x, x) == ["join"]
-        and len(steps(*[x.T] * (shape_concat.MOST + 1))) == shape_concat.MOST + 1
+        and len(steps(*[x.T] * (shape_dispatch.MOST + 1))) == shape_dispatch.MOST + 1
     )
     assert len(steps(y.T, y.T)) == 2  # whose last two axes are not one
     assert len(steps(np.zeros((256, 256), "f4").T, x[:, :1].repeat(256, 1))) == 2
@@ -131,11 +131,11 @@ GATHERED = [
 @pytest.mark.parametrize("shape, cuts, axis", GATHERED, ids=str)
 def test_join_gathered_simulated(shape, cuts, axis, dtype):
     parts, whole = gathered(shape, cuts, axis, dtype)
-    plan = shape_concat.concat(
+    plan = shape_dispatch.concat(
         *layouts(*parts),
         axis=axis,
         sizes=tuple([part.shape[axis] for part in parts]),
-        version="gathered",
+        version="join_gathered",
     )
     assert named(plan) == ["join_gathered"]
     np.testing.assert_array_equal(sim(plan, *parts), whole)
@@ -152,8 +152,8 @@ def test_join_gathered(shape, cuts, axis, dtype):
     parts, whole = gathered(shape, cuts, axis, dtype)
     given = [cm.asarray(part, device="cuda") for part in parts]
     sizes = tuple([part.shape[axis] for part in parts])
-    plan = shape_concat.concat(
-        *(x._layout for x in given), axis=axis, sizes=sizes, version="gathered"
+    plan = shape_dispatch.concat(
+        *(x._layout for x in given), axis=axis, sizes=sizes, version="join_gathered"
     )
     assert named(plan) == ["join_gathered"]
     np.testing.assert_array_equal(

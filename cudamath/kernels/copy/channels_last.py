@@ -5,7 +5,8 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Call, Launch
 from ...core.layout import Layout
 from ...core.layout import is_channels_last as lies_last
-from .strided import copy_part, whole
+from .dispatch import copy_part
+from .parts import whole
 
 
 def last_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

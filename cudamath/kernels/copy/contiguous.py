@@ -10,7 +10,8 @@ import numpy as np
 from ...core import shapes
 from ...core.dispatch.arguments import Temp
 from ...core.layout import Layout
-from .strided import Part, copy_part, whole
+from .dispatch import copy_part
+from .parts import Part, whole
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 

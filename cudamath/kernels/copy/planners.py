@@ -9,7 +9,9 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from .strided import THREADS, Part, copy_part, fill_part, ramp_line, whole
+from .dispatch import copy_part
+from .fill import fill_part, ramp_line
+from .parts import THREADS, Part, whole
 
 
 def copy(x: Layout, *, dtype: np.dtype | None = None) -> Plan:

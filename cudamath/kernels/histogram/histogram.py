@@ -1,16 +1,16 @@
 """Counting into bins: histogram and bincount.
 
 The idea. A block counts its share of the numbers in shared memory and adds its counts to the result
-at the end, so memory sees one read per number and one atomic addition per bin and block. All of it
-is integers: the order in which additions happen changes nothing. More bins than shared memory holds
-are counted where they are, by atomics in L2.
+at the end (``count_shared``), so memory sees one read per number and one atomic addition per bin
+and block. All of it is integers: the order of additions changes nothing. More bins than shared
+memory holds are counted by atomics in L2 (``count_global``).
 
 The bin of a number:
-``numbered``  the number is the bin (bincount)
-``even``      bins of equal width: the bin by arithmetic, then one step aside where rounding put it
-              on the wrong side
-              of an edge, so that the edges alone decide, as in NumPy
-``uneven``    by halving the range of edges
+
+``numbered``  The number is the bin (bincount).
+``even``      Bins of equal width: the bin by arithmetic, then one step aside where rounding put it
+              on the wrong side of an edge, so that the edges alone decide, as in NumPy.
+``uneven``    By halving the range of edges.
 
 The floor is one read of the numbers.
 
@@ -38,12 +38,11 @@ from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda, dtype_of, types
 from ..compiler.storage_types import numba_type
 from ..copy.contiguous import dense
-from ..copy.strided import fill_part, whole
 from ..lib.codec import codec
 from ..lib.integers import blocks
+from .problem import MOST_SHARED, CountProblem
 
 THREADS = 256
-MOST_SHARED = 8192  # bins counted in shared memory: 32 KB
 MOST_BLOCKS = 1024
 AHEAD = 8  # numbers a thread has in flight
 ITEMS = 16  # numbers a thread meets at least, before there are more blocks
@@ -161,48 +160,27 @@ def count_global(kind: str, source: np.dtype, edge: np.dtype) -> Any:
     return count_global
 
 
-def bincount(x: Layout, *, bins: int) -> Plan:
-    """How often each of 0 ... bins - 1 occurs."""
-    return _counts(x, x, 0, bins, "numbered")
+# -------------------- planners
 
 
-def histogram(x: Layout, edges: Layout, *, even: bool) -> Plan:
-    """How many numbers lie in each bin [edge, next edge); the last one includes its upper edge."""
-    return _counts(x, edges, 1, edges.size - 1, "even" if even else "uneven")
+def in_shared_memory(p: CountProblem) -> Plan:
+    """Version "shared_memory"."""
+    # 32-bit counters of a block hold the numbers of its share: at most x.size / blocks
+    grid = max(min(blocks(p.x.size, THREADS * ITEMS), MOST_BLOCKS), blocks(p.x.size, 1 << 30))
+    return _counts(p, count_shared(p.kind, p.x.dtype, p.edge), grid)
 
 
-def _counts(x: Layout, edges: Layout, place: int, bins: int, kind: str) -> Plan:
-    out = x.like((bins,), np.dtype(np.int64))
+def in_global_memory(p: CountProblem) -> Plan:
+    """Version "global_memory"."""
+    return _counts(p, count_global(p.kind, p.x.dtype, p.edge), blocks(p.x.size, THREADS))
+
+
+def _counts(p: CountProblem, kernel: Any, grid: int) -> Plan:
+    """Counts that begin as 0 and the edges first; then the numbers are counted."""
     temps: list[Layout] = []
-    bounds_made, bounds = (
-        dense(Input(place), edges, edges.shape, edges.dtype, temps) if place else ([], None)
-    )
-    counted = count_steps(x, bounds, edges.dtype, bins, kind, temps)
-    return Plan(
-        [out],
-        [
-            *fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None),
-            *bounds_made,
-            *counted,
-        ],
-        temps,
-    )
-
-
-def count_steps(
-    x: Layout, bounds: Any, edge: np.dtype, bins: int, kind: str, temps: list[Layout]
-) -> list[Any]:
-    """Steps that add how many numbers of input 0 lie in each bin to output 0; bounds: the argument
-    of the edges, if any."""
-    if not (x.size and bins):
-        return []
-    more, given = dense(Input(0), x, x.shape, x.dtype, temps)
-    arguments = [given.flat, given.flat if bounds is None else bounds.flat, Output(0)]
-    # 32-bit counters of a block hold what it meets: at most x.size / blocks
-    if bins <= MOST_SHARED:
-        grid = max(min(blocks(x.size, THREADS * ITEMS), MOST_BLOCKS), blocks(x.size, 1 << 30))
-        return [*more, Launch(count_shared(kind, x.dtype, edge), grid, THREADS, arguments)]
-    return [
-        *more,
-        Launch(count_global(kind, x.dtype, edge), blocks(x.size, THREADS), THREADS, arguments),
-    ]
+    steps, edges = p.prepare(temps)
+    if not p.empty:
+        more, x = dense(Input(0), p.x, p.x.shape, p.x.dtype, temps)
+        edges = x if edges is None else edges
+        steps += [*more, Launch(kernel, grid, THREADS, [x.flat, edges.flat, Output(0)])]
+    return Plan(p.outputs, steps, temps)

@@ -35,20 +35,20 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.arguments import Input, Output, Scalar, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.decorators import device
-from ..compiler.lazy_numba import SIMULATOR, cuda, libdevice, types
+from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..copy.contiguous import dense
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..lib.rounding import rounded_product
-from .histogram import AHEAD, ITEMS, MOST_BLOCKS, MOST_SHARED, THREADS, count_steps
+from .edges import edges_between
+from .histogram import AHEAD, ITEMS, MOST_BLOCKS, THREADS
+from .problem import MOST_SHARED, RangeProblem
 
-ALONE = 1 << 13  # numbers up to which one block is quickest
 PARTS = 512  # blocks of `find_ends`
 
 
@@ -81,35 +81,6 @@ def ends_of(source: np.dtype) -> tuple[Any, Any, Any]:
         return shared[0, 0], shared[1, 0]
 
     return smaller, larger, of_block
-
-
-@functools.cache
-def edges_between(edge: np.dtype) -> tuple[Any, Any, Any]:
-    """Device functions. (low, high) -> the first and the last edge; (first, last, bins) -> (step,
-    bins per unit); (i, first, last, step, bins) -> edge i, in the bits of numpy.linspace."""
-    E = numba_type(edge)
-    product = rounded_product(edge)
-    quotient = None if SIMULATOR else libdevice.fdiv_rn if edge == np.float32 else libdevice.ddiv_rn
-
-    @device
-    def divided(a, b):
-        return E(a / b) if SIMULATOR else quotient(a, b)
-
-    @device
-    def apart(low, high):
-        equal = low == high
-        return (E(low - E(0.5)), E(high + E(0.5))) if equal else (low, high)
-
-    @device
-    def steps(first, last, bins):
-        width = E(last - first)
-        return divided(width, E(bins)), divided(E(bins), width)
-
-    @device
-    def edge_at(i, first, last, step, bins):
-        return last if i == bins else E(product(E(i), step) + first)
-
-    return apart, steps, edge_at
 
 
 @functools.cache
@@ -217,75 +188,30 @@ def count_between(source: np.dtype, edge: np.dtype, alone: bool) -> Any:
     return cuda.jit(count_between)
 
 
-@functools.cache
-def write_edges(edge: np.dtype) -> Any:
-    """edges = numpy.linspace(first, last, bins + 1), made in float64; counts = 0."""
-    E = numba_type(edge)
-    steps, edge_at = edges_between(np.dtype(np.float64))[1:]
-
-    @cuda.jit
-    def write_edges(
-        first, last, edges, counts
-    ):  # first, last: float64; edges: (bins + 1,) of E; counts: (bins,) int64
-        i = cuda.grid(1)
-        bins = counts.size
-        if i <= bins:
-            edges[i] = E(edge_at(i, first, last, steps(first, last, bins)[0], bins))
-        if i < bins:
-            counts[i] = 0
-
-    return write_edges
+# -------------------- planners
 
 
-def between(x: Layout, *, bins: int, edge: np.dtype) -> Plan:
-    """-> counts (bins,) int64 and edges (bins + 1,) of this dtype, between two scalars, first and
-    last edge."""
+def in_one_block(p: RangeProblem) -> Plan:
+    """Version "one_block"."""
     temps: list[Layout] = []
-    made = Launch(
-        write_edges(edge),
-        blocks(bins + 1, THREADS),
-        THREADS,
-        [Scalar(0, np.float64), Scalar(1, np.float64), Output(1), Output(0)],
-    )
-    return Plan(
-        [x.like((bins,), np.dtype(np.int64)), x.like((bins + 1,), edge)],
-        [made, *count_steps(x, Output(1), edge, bins, "even", temps)],
-        temps,
-    )
-
-
-def in_range(x: Layout, *, bins: int) -> Plan:
-    """x: at least one number; -> counts (bins,) int64, edges (bins + 1,), and () int64: 1 if the
-    range is not finite or has not so many numbers, else 0."""
-    edge = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
-    temps: list[Layout] = []
-    more, given = dense(Input(0), x, x.shape, x.dtype, temps)
-    outputs = [
-        x.like((bins,), np.dtype(np.int64)),
-        x.like((bins + 1,), edge),
-        x.like((), np.dtype(np.int64)),
-    ]
+    steps, x = dense(Input(0), p.x, p.x.shape, p.x.dtype, temps)
+    kernel = count_between(p.x.dtype, p.edge, True)
     results = [Output(0), Output(1), Output(2)]
-    if x.size <= ALONE:
-        alone = Launch(
-            count_between(x.dtype, edge, True), 1, THREADS, [given.flat, given.flat, *results]
-        )
-        return Plan(outputs, [*more, alone], temps)
-    many = blocks(x.size, THREADS * ITEMS)
+    return Plan(p.outputs, [*steps, Launch(kernel, 1, THREADS, [x.flat, x.flat, *results])], temps)
+
+
+def in_many_blocks(p: RangeProblem) -> Plan:
+    """Version "many_blocks": two launches."""
+    temps: list[Layout] = []
+    steps, x = dense(Input(0), p.x, p.x.shape, p.x.dtype, temps)
+    many = blocks(p.x.size, THREADS * ITEMS)
     parts = min(many, PARTS)
-    grid = max(
-        min(many, MOST_BLOCKS), blocks(x.size, 1 << 30)
-    )  # 32-bit counters of a block hold what it meets
-    temps.append(x.like((2, parts)))
+    # 32-bit counters of a block hold the numbers of its share
+    grid = max(min(many, MOST_BLOCKS), blocks(p.x.size, 1 << 30))
+    temps.append(p.x.like((2, parts)))
     ends = Temp(len(temps) - 1)
-    return Plan(
-        outputs,
-        [
-            *more,
-            Launch(find_ends(x.dtype), parts, THREADS, [given.flat, ends, Output(0)]),
-            Launch(
-                count_between(x.dtype, edge, False), grid, THREADS, [given.flat, ends, *results]
-            ),
-        ],
-        temps,
-    )
+    found = Launch(find_ends(p.x.dtype), parts, THREADS, [x.flat, ends, Output(0)])
+    kernel = count_between(p.x.dtype, p.edge, False)
+    results = [Output(0), Output(1), Output(2)]
+    counted = Launch(kernel, grid, THREADS, [x.flat, ends, *results])
+    return Plan(p.outputs, [*steps, found, counted], temps)

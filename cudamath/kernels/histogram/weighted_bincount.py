@@ -25,11 +25,12 @@ from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
 from ..compiler.decorators import FULL
-from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.lazy_numba import cuda, types
 from ..copy.contiguous import dense
 from ..index.dispatch import gather_grad
 from ..lib.codec import codec
 from ..lib.integers import blocks
+from .problem import SumProblem
 
 WARP = 32
 MOST_WARPS = 8
@@ -125,14 +126,20 @@ def join_tables(dtype: np.dtype) -> Any:
     return join_tables
 
 
-def bin_sums(weights: Layout, x: Layout, *, bins: int) -> Plan:
-    """The sums of the weights where x is 0 ... bins - 1; all of x is in this range."""
-    T = compute_dtype(weights.dtype)
-    warps = MOST_WARPS
-    while warps and warps * bins * T.itemsize > TABLES:
+def warps_of(p: SumProblem) -> int:
+    """The warps of a block, each with a table of its own; 0 where not even one table fits."""
+    warps, T = MOST_WARPS, compute_dtype(p.weights.dtype)
+    while warps and warps * p.bins * T.itemsize > TABLES:
         warps //= 2
-    if SIMULATOR or not (warps and bins and x.size):
-        return gather_grad(weights, x, shape=(bins,), axis=0)
+    return warps
+
+
+def in_tables(p: SumProblem) -> Plan | None:
+    """Version "tables". None where there is nothing to add, or a table too large."""
+    weights, x, bins, warps = p.weights, p.x, p.bins, warps_of(p)
+    if not (warps and bins and x.size):
+        return None
+    T = compute_dtype(weights.dtype)
     temps: list[Layout] = []
     first, given = dense(Input(0), weights, weights.shape, weights.dtype, temps)
     second, numbers = dense(Input(1), x, x.shape, x.dtype, temps)
@@ -156,3 +163,8 @@ def bin_sums(weights: Layout, x: Layout, *, bins: int) -> Plan:
         ],
         temps,
     )
+
+
+def by_sort(p: SumProblem) -> Plan:
+    """Version "sorted": as the gradient of a gather."""
+    return gather_grad(p.weights, p.x, shape=(p.bins,), axis=0)

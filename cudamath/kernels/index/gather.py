@@ -34,9 +34,9 @@ from ...core.layout import Layout
 from ..compiler.decorators import WARP
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import box, widest
-from ..copy.strided import index_type
+from ..copy.parts import index_type
 from ..lib.integers import blocks
-from .positions import THREADS, flat_positions, lists, row_of, word_place
+from .positions import THREADS, flat_positions, index_lists, row_of, word_place
 from .problem import GatherProblem
 
 if not SIMULATOR:
@@ -192,7 +192,7 @@ def _inputs(p: GatherProblem, merge: bool = True) -> tuple[list, list, Any, Layo
         steps, positions = flat_positions(p.indices, p.sizes, 1, temps)
         arguments = [positions]
     else:
-        steps, arguments = lists(p.indices, 1, temps)
+        steps, arguments = index_lists(p.indices, 1, temps)
     more, x, layout, _ = box(Input(0), p.x, p.axis, p.count, temps)
     return [*steps, *more], arguments, x, layout, temps
 

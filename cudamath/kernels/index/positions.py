@@ -130,7 +130,7 @@ def along_positions(
 # -------------------- steps of plans
 
 
-def lists(indices: tuple[Layout, ...], first: int, temps: list[Layout]) -> tuple[list, list]:
+def index_lists(indices: tuple[Layout, ...], first: int, temps: list[Layout]) -> tuple[list, list]:
     """The index arrays (inputs ``first`` ...) as lists: (steps, arguments)."""
     steps, arguments = [], []
     for k, index in enumerate(indices):
@@ -150,7 +150,7 @@ def flat_positions(
     device = indices[0].device
     temps.append(Layout.new((m,), np.dtype(np.int64), device))
     positions = Temp(len(temps) - 1).flat
-    steps, sources = lists(indices, first, temps)
+    steps, sources = index_lists(indices, first, temps)
     begun = min(len(indices), 2)
     kernel = first_two_positions if begun == 2 else first_position
     steps.append(
@@ -180,5 +180,5 @@ def positions_of(
     what makes rows of it)."""
     if len(indices) > 1:
         return *flat_positions(indices, sizes, first, temps), merged
-    steps, (positions,) = lists(indices, first, temps)
+    steps, (positions,) = index_lists(indices, first, temps)
     return steps, positions, own

@@ -7,10 +7,9 @@ Neighbouring threads have neighbouring a; along the last axis each has a row of 
 positions are scattered anyway. Lines of many positions (more than STEPS) would mean few threads
 with much work each: those are assigned as x[...] = values is (scatter.py).
 
-``put_lines``         values are an array
-``put_number_lines``  one number, an argument of the launch: no array is made of it, and there is
-one thread per position, since
-                      all write the same
+``put_lines``         Values are an array.
+``put_number_lines``  One number, an argument of the launch: no array is made of it. There is one
+                      thread per position, since all write the same.
 
 The floor is the indices, the values, and a sector of 32 bytes of x for each.
 """

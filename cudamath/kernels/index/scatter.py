@@ -1,6 +1,8 @@
 """Assignment by index arrays: x[..., indices, ...] = values, where of repeated positions the last
 one wins, as in NumPy.
 
+The choice among these versions: dispatch.py.
+
 The idea. Threads write in no particular order. So each thread writes its value and, beside it,
 claims the row by writing its number j; of several claims an arbitrary one remains (``place``). A
 thread that then finds its own claim is done. One that finds another knows that the row was written
@@ -12,8 +14,8 @@ Single elements of at most 4 bytes fit, with their number in front, into 8. If t
 them, for not many more rows, each j bids for its row by one atomic max on such a word (``bid``),
 and a pass over the rows writes what won (``award``).
 
-``assign_few``  in one launch of one block, for small sizes: an auction by atomic max, then the
-highest bidders write.
+Small sizes take one launch of one block: an auction by atomic max, then the highest bidders write
+(``assign_few``).
 
 Single elements of a long array are scattered over it, one 32-byte sector each, and what the
 second-level cache does not hold travels from memory and back. Claims of 4 bytes would double that
@@ -41,9 +43,11 @@ from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..copy.contiguous import box, dense, widest
-from ..copy.strided import copy_part, fill_part, index_type, whole
+from ..copy.dispatch import copy_part
+from ..copy.fill import fill_part
+from ..copy.parts import index_type, whole
 from ..lib.integers import blocks, power_of_two
-from .positions import THREADS, lists, own, positions_of, word_place
+from .positions import THREADS, index_lists, own, positions_of, word_place
 from .problem import ScatterProblem
 
 STRETCH = 1 << 24  # bytes of the array that one group of blocks works on
@@ -272,8 +276,7 @@ def last(row_of: Any, number: Any) -> Any:
 
 @functools.cache
 def assign_few(row_of: Any, number: Any) -> Any:
-    """All of it by one block, of one thread per word or more; nobody is in a hurry, so the higher
-    claim wins at once."""
+    """All of it by one block, of one thread per word or more: the higher claim wins at once."""
 
     @cuda.jit
     def assign_few(x, positions, winner, values, words, flag, ticket):  # as in place
@@ -354,7 +357,7 @@ def scatter_number(x: Layout, *positions: Layout, axis: int) -> Plan:
     if not m:
         return Plan([], [])
     temps: list[Layout] = []
-    steps, given = lists(positions, 1, temps)
+    steps, given = index_lists(positions, 1, temps)
     more, target, layout, copied = box(Input(0), x, axis, count, temps)
     words = layout.shape[0] * m * layout.shape[2]
     kernel, sizes = (

@@ -7,7 +7,7 @@ cache holds, and finds the sources of its own rows:
 1. Count. Each warp goes through a stretch of the indices and counts, for each row of the block, how
    often it is chosen. Counts of warps before it and of rows before it give each warp a first place
    in the list of sources for each row.
-2. Rows that nobody chose are written: zeros, or what they were. These stores are in flight during
+2. Rows without sources are written: zeros, or what they were. These stores are in flight during
    what follows.
 3. Place. Each warp goes through its stretch once more and writes the numbers of sources to their
    places in the list; lanes that meet the same row find each other by a vote. So the list is in the
@@ -56,7 +56,8 @@ from ...runtime.device import capability, multiprocessors
 from ..compiler.decorators import FULL, WARP, bounded
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import box, dense
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import fetcher, writer

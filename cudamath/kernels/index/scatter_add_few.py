@@ -21,7 +21,8 @@ from ...core.layout import Layout
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import cuda
 from ..copy.contiguous import box, dense
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from .folding import folding, no_sum

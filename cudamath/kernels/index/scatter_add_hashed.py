@@ -8,9 +8,9 @@ sources of a row takes as long as reading all indices; telling a row of its sour
 2. `claim_slots`. A source raises the count of its row; what it was is its place. The first SLOTS of
    them are written to the row's own list. The next ones go to further lists of SLOTS each, which
    are in no order: a list is found by its row and number in a hash table, and whoever comes first
-   enters it there. So nobody waits for anybody, and what is needed is a multiple of the number of
-   sources, not of rows. Who is first to find the own list full writes the row to those that are
-   chosen often.
+   enters it there. So no thread waits for another, and the memory is a multiple of the number of
+   sources, not of rows. The first source that finds the row's own list full writes the row to the
+   list of rows that are chosen often.
 3. `sum_claimed`. A warp has a few rows. It writes zeros to those without sources first: these
    stores are in flight while it reads the lists of others. Slots were claimed in any order: each
    source's place is how many of its row are smaller, so they are added in the order of the sources.

@@ -29,7 +29,9 @@ from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
 from ..compiler.lazy_numba import cuda
 from ..copy.contiguous import box, dense
-from ..copy.strided import copy_part, fill_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.fill import fill_part
+from ..copy.parts import whole
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..sort.key_steps import key_steps

@@ -1,4 +1,4 @@
-"""What a condition chooses: positions of what is not zero, elements under a mask, distinct
+"""Stream compaction: positions of elements that are not zero, elements under a mask, distinct
 neighbours of a sorted vector.
 
 The idea. The length of the result is known on the host only after the device has counted, which
@@ -45,7 +45,7 @@ from ...core.layout import Layout
 from ..compiler.decorators import FULL, WARP, bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import _WORDS, dense
-from ..copy.strided import index_type
+from ..copy.parts import index_type
 from ..lib.codec import codec
 from ..lib.integers import blocks
 
@@ -443,7 +443,7 @@ def runs(x: Layout, *, capacity: int, equal_nan: bool, version: str | None = Non
     found = _written(x, None, None, is_new(x.dtype, equal_nan), False, (capacity,), version)
     places, total = found.outputs
     values, word = x.like((capacity,)), np.dtype(_WORDS[x.itemsize])
-    at = len(found.temps)  # of the places, which nobody wants
+    at = len(found.temps)  # of the places, which are not a result
     moved = {Output(0).view(places.shape, dtype=np.int64): Temp(at).flat, Output(1): Output(2)}
     steps = [
         step.with_args(

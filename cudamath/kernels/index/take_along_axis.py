@@ -24,7 +24,7 @@ from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..copy.contiguous import _WORDS, box, dense
-from ..copy.strided import index_type
+from ..copy.parts import index_type
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
 from .problem import TakeAlongProblem

@@ -20,7 +20,9 @@ from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
 from ..compiler.lazy_numba import cuda
 from ..copy.contiguous import dense
-from ..copy.strided import copy_part, fill_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.fill import fill_part
+from ..copy.parts import whole
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from .positions import along_positions, own

@@ -79,3 +79,8 @@ def choose(
         raise ValueError(f"{name}: version {version!r} does not support {problem}")
     plan.why = f"requested: {version}"
     return plan
+
+
+def first(versions: Sequence[Version], problem: Any) -> Any:
+    """What the first version that can do it makes of a problem: for parts of plans."""
+    return next(filter(None, (v.plan(problem) for v in ordered(versions, problem))))

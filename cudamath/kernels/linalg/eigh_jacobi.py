@@ -15,14 +15,15 @@ the rows of another pair meet them, from both sides at once, writes them and wha
 mirror of, and turns rows of V. Of two pairs one has the block: the other is up to half of all pairs
 ahead of it. As many rounds without a rotation as a sweep has are the end, and cost next to nothing.
 
-The error. A pair is turned unless |a_pq| is below rounding of sqrt(|a_pp a_qq|), so that positive definite matrices keep the
-digits of small eigenvalues as far as they are determined (Demmel and Veselic 1992), where a
-reduction to three diagonals loses them. An element of the diagonal changes in each round, some 500
-times for 64 rows: it is kept as the sum of two numbers, with which eigenvalues of 64 rows of
-float32 are wrong by 0.6 eps of the largest, where one number makes it 11. V is orthogonal up to
-some 5 eps (complex: 20): the angle may be of half the digits, since its sine and the tangent of its
-half, by which is turned, fit each other to all digits; in float64 what such an angle leaves of a_pq
-is kept. All is multiplied by a power of two first, so that squares stay inside the range.
+The error. A pair is turned unless |a_pq| is below rounding of sqrt(|a_pp a_qq|). So positive
+definite matrices keep the digits of small eigenvalues as far as they are determined (Demmel and
+Veselic 1992), where a reduction to three diagonals loses them. An element of the diagonal changes
+in each round, some 500 times for 64 rows: it is kept as the sum of two numbers, with which
+eigenvalues of 64 rows of float32 are wrong by 0.6 eps of the largest, where one number makes it 11.
+V is orthogonal up to some 5 eps (complex: 20). The angle may be of half the digits: its sine and
+the tangent of its half, by which columns are turned, fit each other to all digits. In float64 the
+rest of a_pq that such an angle leaves is kept. All is multiplied by a power of two first, so that
+squares stay inside the range.
 
 The floor is shared memory: a round moves all of A and V in and out, 4 n^3 numbers a sweep, 128
 bytes a cycle. Of few rows it is the way of a number through a round: two barriers, five reads one
@@ -31,7 +32,7 @@ rows of float32 take 71 us (row eigh_batch), where CuPy, by cuSOLVER's Jacobi me
 leaves values wrong by 21 eps and vectors by 25; one of 64 rows takes 435 (row eigh_64), by CuPy
 668. Versions: `eigh_small` with vectors, `eigvalsh_small` without. Sources: Jacobi 1846; Golub and
 Van Loan, Matrix Computations, 8.5; Brent and Luk 1985, for the tournament.
-"""  # noqa: E501
+"""
 
 import functools
 import math

@@ -42,7 +42,8 @@ from ...core.dispatch.steps import Launch
 from ...core.dtypes import real_dtype
 from ...core.layout import Layout
 from ...runtime import cusolver, kernel_errors
-from ..copy.strided import Part, copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import Part, whole
 from .lapack_helpers import (
     THREADS,
     check_diagonal,

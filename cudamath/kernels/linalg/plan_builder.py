@@ -12,7 +12,8 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Call, Launch
 from ...core.dtypes import real_dtype
 from ...core.layout import Layout
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from ..lib.integers import blocks
 from .lapack_helpers import THREADS, addresses, check_info
 
@@ -46,7 +47,7 @@ def real_like(layout: Layout, shape: tuple[int, ...]) -> Layout:
     return layout.like(shape, real_dtype(layout.dtype))
 
 
-def turned(layout: Layout) -> Layout:
+def transposed(layout: Layout) -> Layout:
     """The transposed matrices, as they lie."""
     *lead, m, n = layout.shape
     *outer, row, column = layout.strides
@@ -69,28 +70,28 @@ def new_cube(argument: Any, layout: Layout) -> Any:
     )
 
 
-def cube(argument: Any, layout: Layout, turned: bool = False) -> Any:
-    """An argument as (matrices, rows, columns), or, `turned`, its transpose; None if its leading
+def cube(argument: Any, layout: Layout, transpose: bool = False) -> Any:
+    """An argument as (matrices, rows, columns), or its transpose; None if its leading
     axes do not merge into one."""
     lead, steps = shapes.collapse(layout.shape[:-2], layout.strides[:-2])
     if len(lead) > 1:
         return None
-    order = -1 if turned else 1
+    order = -1 if transpose else 1
     return argument.view(
         (*(lead or (1,)), *layout.shape[-2:][::order]),
         (*(steps if lead else (0,)), *layout.strides[-2:][::order]),
     )
 
 
-def input_cube(a: Layout, turned: bool = False) -> tuple[Any, list[Launch], list[Layout]]:
+def input_cube(a: Layout, transpose: bool = False) -> tuple[Any, list[Launch], list[Layout]]:
     """(the first input as `cube` has it; steps that copy it first, where its leading axes do not
     merge; their scratch)."""
-    given = cube(Input(0), a, turned)
+    given = cube(Input(0), a, transpose)
     if given is not None:
         return given, [], []
     dense = a.like()
     return (
-        cube(Temp(0), dense, turned),
+        cube(Temp(0), dense, transpose),
         copy_part(whole(Input(0), a), whole(Temp(0), dense)),
         [dense],
     )

@@ -500,8 +500,8 @@ def svd(p: SVDProblem) -> Plan | None:
     A wide matrix is done as its transpose, A^T = U S V^H: then A = conj(V) S U^T.
     """
     a, outputs = p.a, p.outputs
-    turned = a.shape[-2] < a.shape[-1]
-    m, n = a.shape[-2:][::-1] if turned else a.shape[-2:]
+    is_wide = a.shape[-2] < a.shape[-1]
+    m, n = a.shape[-2:][::-1] if is_wide else a.shape[-2:]
     count, vectors = a.size // (m * n), len(outputs) > 1
     lanes, deep, alone = _lanes(m, n, a.itemsize)
     rows, v_rows = (-(-size // (lanes * deep)) * lanes * deep for size in (m, n))
@@ -515,15 +515,15 @@ def svd(p: SVDProblem) -> Plan | None:
         return None
     if shared > room(a, shared, KEPT):
         return None
-    given, steps, temps = input_cube(a, turned)
+    given, steps, temps = input_cube(a, is_wide)
     if not vectors:
         kernel, arguments = (
             values_small(a.dtype, lanes, deep, alone),
             [given, Output(0).view((count, n)), step, rows],
         )
     else:
-        left, right = cube(Output(0), outputs[0]), cube(Output(2), outputs[2], turned=True)
-        if turned:
+        left, right = cube(Output(0), outputs[0]), cube(Output(2), outputs[2], transpose=True)
+        if is_wide:
             left, right = right, left
         kernel = svd_small(a.dtype, lanes, deep, alone)
         arguments = [given, left, Output(1).view((count, n)), right, step, rows, v_step, v_rows]

@@ -33,10 +33,11 @@ from ...core.layout import Layout
 from ...runtime import cublas, cusolver
 from ..compiler.lazy_numba import cuda
 from ..compiler.storage_types import numba_type
-from ..copy.strided import Part, copy_part
+from ..copy.dispatch import copy_part
+from ..copy.parts import Part
 from .lapack_helpers import triangle
 from .lapack_plans import symmetric
-from .plan_builder import INT32, Work, batch, in_columns, new_cube, real_like, turned
+from .plan_builder import INT32, Work, batch, in_columns, new_cube, real_like, transposed
 from .problem import SVDProblem
 from .svd_jacobi import arithmetic, exponent
 
@@ -277,7 +278,7 @@ def svd(p: SVDProblem) -> Plan:
     work = Work(u, s, vh)
     left, right, outer = Output(0), Output(2), (u, vh)
     if a.shape[-2] < a.shape[-1]:
-        a, left, right, outer = turned(a), right, left, (turned(vh), turned(u))
+        a, left, right, outer = transposed(a), right, left, (transposed(vh), transposed(u))
     m, n, k, count = *a.shape[-2:], outer[0].shape[-1], batch(a)
     on = _Products(work, a)
     v, _ = on.eigenvectors(True)
@@ -325,7 +326,7 @@ def _values(p: SVDProblem) -> Plan:
     a, k, (s,) = p.a, p.k, p.outputs
     (m, n), count = a.shape[-2:], batch(a)
     work = Work(s)
-    on = _Products(work, a if m >= n else turned(a))
+    on = _Products(work, a if m >= n else transposed(a))
     v, values = on.eigenvectors(not on.single)
     if on.single:
         work.launch(

@@ -42,7 +42,8 @@ from ...runtime import cufft
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..compiler.storage_types import numba_type
-from ..copy.strided import Part, copy_part, index_type, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import Part, index_type, whole
 from ..lib.codec import codec
 from ..lib.integers import blocks
 

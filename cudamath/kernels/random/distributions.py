@@ -4,49 +4,43 @@ The idea. A *distribution* turns one Philox block (128 random bits, see lib/phil
 numbers of up to 32 bits, or 2 of 64. Element i of the result is number i % 4 of block first + i //
 4, whatever the grid: see cpu/random.py, which states the same numbers in the same way.
 
-Versions, from simple to fast:
+Versions, from simple to fast. Planners take "vectors" unless they are asked for "each":
 
-    each      one thread per element: computes the whole block and keeps one number of the four.
-              Plain Numba: runs on
-              any GPU and in the simulator.
-    vectors   one thread per run of elements that fills 16 bytes (8 for one-byte types; 32 for
-              int64, whose block of
-              four words is two stores), RUNS such runs per thread; all four words are used, a warp
-              writes whole sectors.
+    each      One thread per element: it computes the whole block and keeps one number of the four.
+              Plain Numba: any GPU and the simulator.
+    vectors   One thread per run of elements that fills 16 bytes (8 for one-byte types; 32 for
+              int64, whose block of four words is two stores), RUNS such runs per thread. All four
+              words are used, and a warp writes whole sectors.
 
 The floor is the bytes written: 4 per element for float32, 0.96 ms for 2^30 of them at 4.4 TB/s.
 Uniforms reach for it; normals add a logarithm, a square root, a sine and a cosine for two numbers.
 
 Distributions
 
-    uniform    low + width u, u = the upper bits of a word, as many as the dtype holds exactly
-               (float16: 11,
-               bfloat16: 8, float32: 24, float64: 53), so u < 1 and every u is equally likely
+    uniform    low + width u. u is the upper bits of a word, as many as the dtype holds exactly
+               (float16: 11, bfloat16: 8, float32: 24, float64: 53), so u < 1 and every u is equally
+               likely.
     normal     Box-Muller: r = sqrt(-2 ln u), (r cos t, r sin t). The logarithm, sine and cosine are
-               written out in
-               fused multiply-adds, because libm's differ between CPU and GPU in the last bits:
-               these do not
-    tail       location + scale t, t one of eight functions of one word: exponential, Laplace,
-               logistic, Gumbel,
-               Rayleigh, Weibull, Pareto, Cauchy (reproducible_math.py)
-    lognormal  exp of a normal number, by the libraries' exp: which may differ in its last bits from
-    the CPU's
-    bounded    integers below a bound, without bias: the upper half of word * bound (Lemire); the
-               few words that
-               would favour some results are rejected and drawn again from the next attempt's block
-    below      word < threshold: Bernoulli (of chances by element: bernoulli_array.py)
-    geometric  the next whole number above an exponential one over a rate, in float64
+               written out in fused multiply-adds: libm's differ between CPU and GPU in the last
+               bits, these do not.
+    tail       location + scale t. t is one of eight functions of one word: exponential, Laplace,
+               logistic, Gumbel, Rayleigh, Weibull, Pareto, Cauchy (reproducible_math.py).
+    lognormal  exp of a normal number, by the libraries' exp, which may differ in its last bits from
+               the CPU's.
+    bounded    Integers below a bound, without bias: the upper half of word * bound (Lemire). The
+               few words that would favour some results are rejected and drawn again from the next
+               attempt's block.
+    below      word < threshold: Bernoulli (of chances by element: bernoulli_array.py).
+    geometric  The next whole number above an exponential one over a rate, in float64.
 
 Permutations
 
-    ranks      up to 1024: element i becomes the rank of its random 64-bit key among all; every
-               order is equally
-               likely (but for the 2^-45 chance of equal keys)
-    bijection  beyond: 24 rounds of a small keyed cipher permute [0, 2^bits), and who lands outside
-    [0, n) walks on.
-               No sort, no memory but the result, any part of it computable alone. Orders are
-               pseudo-random: not all n! can occur (no generator with 128 bits of key does better),
-               and n = 4^k has even permutations only.
+    ranks      Up to 1024: element i becomes the rank of its random 64-bit key among all. Every
+               order is equally likely (but for the 2^-45 chance of equal keys).
+    bijection  Beyond: 24 rounds of a small keyed cipher permute [0, 2^bits), and a number outside
+               [0, n) is permuted again. No sort, no memory but the result, any part of it
+               computable alone. Orders are pseudo-random: not all n! can occur (no generator with
+               128 bits of key does better), and n = 4^k has even permutations only.
 
 Sources: Lemire, "Fast random integer generation in an interval", TOMACS 2019; Mitchell et al.,
 "Bandwidth-optimal random shuffling for GPUs", TOPC 2022 (the cipher); Cephes and fdlibm (the

@@ -1,18 +1,22 @@
-"""Concatenation: several arrays side by side, in one launch.
+"""Concatenation: several arrays side by side, in one launch. The choice: dispatch.py.
 
 Along any axis, C-ordered inputs are matrices of as many rows as the result, and lie next to each
 other in its rows:
 
-    result row r:  | input 0 row r | input 1 row r | ...            axis 0: one row, the inputs one after another
+    result row r:  | input 0 row r | input 1 row r | ...
+    axis 0:        one row, the inputs one after another
 
-The floor is one read and one write of everything. What an element is does not matter: rows are
-moved in the widest words that divide the lengths of all of them, 16 bytes at best, four of which
-each thread has in flight (``join``). The second grid dimension is the number of the input. Where
-only words of 4 or 8 bytes divide all lengths, as when an array is rolled by an odd number of
-elements, at least the result can be written in 16 bytes: each thread gathers its vectors from where
-they lie (``join_gathered``). Little that is not in C order is read where it lies, in one launch too
-(``join_strided``). More than MOST inputs, and much that is not in C order, are copied one by one
-(copy.copy_part).
+An element is moved as bits: rows in the widest words that divide the lengths of all of them, 16
+bytes at best. The floor is one read and one write of everything.
+
+``join``           Each thread has four words in flight. The second grid dimension is the number of
+                   the input.
+``join_gathered``  Only words of 4 or 8 bytes divide all lengths, as when an array is rolled by an
+                   odd number of elements. The result can still be written in 16 bytes: each thread
+                   gathers its vectors from the inputs.
+``join_strided``   Small arrays, not all of them in C order, are read as they lie.
+Copies             More than 8 inputs, and large arrays that are not in C order, are copied one by
+                   one (copy_part).
 
 Measured (row versions_join):
 two of 8,192 x 4,096 side by side, float32; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
@@ -22,11 +26,10 @@ two of 8,192 x 4,096 side by side, float32; NVIDIA H200, commit 74447bcdd4c1, 20
     join        3,930          0.93
 
 (end of what was measured)
-"""  # noqa: E501
+"""
 
 import functools
 import itertools
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -34,13 +37,14 @@ import numpy as np
 from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
 from ..compiler.decorators import device
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import box
-from ..copy.strided import IN_FLIGHT, THREADS, copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import IN_FLIGHT, THREADS, whole
 from ..lib.integers import blocks
+from .problem import ConcatProblem
 
 if SIMULATOR:
 
@@ -52,13 +56,6 @@ if SIMULATOR:
 else:
     from ..ptx.vector_access import load_vector, store_vector
 
-MOST = 8
-LONG = 1 << 22  # bytes from which on wide stores show
-LITTLE = (
-    1 << 16
-    # elements, which the second-level cache has ready in any order: a launch is dearer than how
-    # they are read
-)
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -224,89 +221,64 @@ def join_strided(inputs: int) -> Any:
     return cuda.jit(compiled(source, "join_strided", {"cuda": cuda, "types": types}))
 
 
-def concat(*inputs: Layout, axis: int, sizes: tuple[int, ...], version: str | None = None) -> Plan:
-    """The inputs, of one dtype and `sizes` along `axis`, one after another. version: "join",
-    "gathered", "strided", "copies"; by default what fits."""
-    first = inputs[0].shape
-    out = inputs[0].like((*first[:axis], sum(sizes), *first[axis + 1 :]))
-    rows, inner, size = prod(first[:axis]), prod(first[axis + 1 :]), out.itemsize
-    several = 1 < len(inputs) <= MOST and all(x.size for x in inputs)
-    fits = several and out.size < 1 << 32 and all(x.contiguous for x in inputs)
-    if (
-        several
-        and out.size <= LITTLE
-        and size in _WORDS
-        and (version == "strided" or version is None and not fits)
-    ):
-        copies: list[Layout] = []
-        boxes = [box(Input(i), x, axis, 1, copies)[1] for i, x in enumerate(inputs)]
-        if not copies:
-            words = [b.view(b.shape, b.strides, dtype=_WORDS[size]) for b in boxes]
-            target = Output(0).view((out.size,), dtype=_WORDS[size])
-            return Plan(
-                [out],
-                [
-                    Launch(
-                        join_strided(len(inputs)),
-                        blocks(out.size, THREADS),
-                        THREADS,
-                        [*words, target, sum(sizes)],
-                    )
-                ],
-            )
-    if version == "copies" or not fits:
-        return Plan([out], _copies(inputs, out, axis, sizes))
-    lengths = [n * inner * size for n in sizes]
-    aligned = all(x.aligned for x in inputs)
-    word = next(
-        w
-        for w in (16, 8, 4, 2, 1)
-        if not any(n % w for n in lengths)
-        and (w <= min(size, 8) or aligned and not (w == 16 and SIMULATOR))
+# -------------------- planners
+
+
+def by_words(p: ConcatProblem) -> Plan:
+    """Version "join"."""
+    words, total = p.words, sum(p.words)
+    launch = Launch(
+        join(len(p.inputs), p.word == 16, p.rows == 1),
+        (blocks(max(words) * p.rows, THREADS * IN_FLIGHT), len(p.inputs)),
+        THREADS,
+        [*_flat_inputs(p), _flat_output(p), *words, total, p.rows],
     )
-    element = min(word, 8)
-    vector = word == 16
-    words = [length // word for length in lengths]
-    flat = [
-        a.view((max(x.nbytes // element, 1),), dtype=np.dtype(_WORDS[element]))
-        for a, x in ((Input(i), x) for i, x in enumerate(inputs))
+    return Plan([p.out], [launch])
+
+
+def by_vectors(p: ConcatProblem) -> Plan:
+    """Version "join_gathered"."""
+    target, count = _flat_output(p), 16 // p.element
+    launch = Launch(
+        join_gathered(len(p.inputs), count, p.rows == 1),
+        blocks(target.shape[0] // count, THREADS * IN_FLIGHT),
+        THREADS,
+        [*_flat_inputs(p), target, *p.words, sum(p.words)],
+    )
+    return Plan([p.out], [launch])
+
+
+def _flat_inputs(p: ConcatProblem) -> list[Any]:
+    return [
+        Input(i).view((max(x.nbytes // p.element, 1),), dtype=np.dtype(_WORDS[p.element]))
+        for i, x in enumerate(p.inputs)
     ]
-    target = Output(0).view((out.nbytes // element,), dtype=np.dtype(_WORDS[element]))
-    count = 16 // element
-    gathers = 4 <= word < 16 and (rows == 1 or sum(words) % count == 0) and target.shape[0] >= count
-    if gathers and (version == "gathered" or (version is None and out.nbytes >= LONG)):
-        return Plan(
-            [out],
-            [
-                Launch(
-                    join_gathered(len(inputs), count, rows == 1),
-                    blocks(target.shape[0] // count, THREADS * IN_FLIGHT),
-                    THREADS,
-                    [*flat, target, *words, sum(words)],
-                )
-            ],
-        )
-    grid = blocks(max(words) * rows, THREADS * IN_FLIGHT), len(inputs)
-    return Plan(
-        [out],
-        [
-            Launch(
-                join(len(inputs), vector, rows == 1),
-                grid,
-                THREADS,
-                [*flat, target, *words, sum(words), rows],
-            )
-        ],
+
+
+def _flat_output(p: ConcatProblem) -> Any:
+    return Output(0).view((p.out.nbytes // p.element,), dtype=np.dtype(_WORDS[p.element]))
+
+
+def by_strides(p: ConcatProblem) -> Plan:
+    """Version "join_strided"."""
+    word = _WORDS[p.out.itemsize]
+    boxes = [box(Input(i), x, p.axis, 1, [])[1] for i, x in enumerate(p.inputs)]
+    words = [b.view(b.shape, b.strides, dtype=word) for b in boxes]
+    launch = Launch(
+        join_strided(len(p.inputs)),
+        blocks(p.out.size, THREADS),
+        THREADS,
+        [*words, Output(0).view((p.out.size,), dtype=word), sum(p.sizes)],
     )
+    return Plan([p.out], [launch])
 
 
-def _copies(
-    inputs: tuple[Layout, ...], out: Layout, axis: int, sizes: tuple[int, ...]
-) -> list[Launch]:
-    """A copy into each slice."""
+def by_copies(p: ConcatProblem) -> Plan:
+    """Version "copies": a copy into each slice."""
     steps: list[Launch] = []
     start = 0
-    for i, (x, size) in enumerate(zip(inputs, sizes, strict=True)):
-        steps += copy_part(whole(Input(i), x), whole(Output(0), out).slice(axis, start, size))
+    for i, (x, size) in enumerate(zip(p.inputs, p.sizes, strict=True)):
+        target = whole(Output(0), p.out).slice(p.axis, start, size)
+        steps += copy_part(whole(Input(i), x), target)
         start += size
-    return steps
+    return Plan([p.out], steps)

@@ -25,7 +25,7 @@ from ...core.layout import Layout
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda
 from ..compiler.storage_types import numba_type
-from ..copy.strided import converter
+from ..copy.casts import converter
 from ..lib.integers import blocks
 
 THREADS = 128

@@ -23,7 +23,8 @@ from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.decorators import device
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.strided import _WORDS, IN_FLIGHT, THREADS, copy_part, index_type, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import _WORDS, IN_FLIGHT, THREADS, index_type, whole
 from ..lib.integers import blocks
 
 if not SIMULATOR:

@@ -18,13 +18,13 @@ so a tile waits only for tiles that run already. All of it is integers: the orde
 meet changes nothing in the result.
 
 Kernels:
-``count_digits``  histograms of all digits of all rows, and ``scan_digits`` turns them into first
-places.
-``onesweep``      one digit. 256 threads hold ITEMS keys each. Equal digits in a warp are found by
-                  eight votes, one a
-                  bit (``same_digit``); each warp counts in columns of its own. Keys (and then what
-                  goes with them) are exchanged through shared memory, so that neighbours in a run
-                  of one digit are written by neighbouring threads.
+
+``count_digits``  Histograms of all digits of all rows; ``scan_digits`` turns them into first
+                  places.
+``onesweep``      One digit. 256 threads hold ITEMS keys each. Equal digits in a warp are found by
+                  eight votes, one a bit (``same_digit``); each warp counts in columns of its own.
+                  Keys (and then what goes with them) are exchanged through shared memory, so that
+                  neighbours in a run of one digit are written by neighbouring threads.
 
 The rows of a matrix are sorted in the same launches: a look-back ends at the beginning of its row.
 
@@ -56,7 +56,8 @@ from ...core.layout import Layout
 from ..compiler.decorators import FULL, WARP, bounded
 from ..compiler.decorators import device as device_function
 from ..compiler.lazy_numba import cuda, intrinsic, ir, types
-from ..copy.strided import fill_part, whole
+from ..copy.fill import fill_part
+from ..copy.parts import whole
 from ..lib.integers import blocks
 from ..ptx.lookback import bits, load_relaxed, number, store_relaxed
 from .problem import SortProblem, sorted_by_keys

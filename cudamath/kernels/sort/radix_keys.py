@@ -4,9 +4,8 @@ numbers.
     unsigned, bool   the bits themselves
     signed           the sign bit flipped: the smallest number becomes 0
     float            positive: the sign bit set; negative: all bits flipped. -0.0 has the key of
-                     0.0, so that they are
-                     equal to a stable sort, and every NaN has the largest key of all: NaNs come
-                     last, as in NumPy
+                     0.0, so that they are equal to a stable sort, and every NaN has the largest key
+                     of all: NaNs come last, as in NumPy
 
     float32          bits          key
     -inf             ff800000      007fffff

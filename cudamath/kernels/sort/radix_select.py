@@ -45,7 +45,8 @@ from ..compiler.decorators import FULL, WARP, bounded, device
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.axis_last import neighbours
 from ..copy.contiguous import dense
-from ..copy.strided import fill_part, whole
+from ..copy.fill import fill_part
+from ..copy.parts import whole
 from ..lib.integers import blocks, power_of_two
 from .problem import PartitionProblem
 from .radix_keys import Coding, coding, flipped
@@ -542,7 +543,7 @@ def divide_steps(
                 [source, target, flip, n, rank, limit],
             )
         ]
-    temps.append(x.like((lines, 1)))  # the elements at the rank, which nobody asks for
+    temps.append(x.like((lines, 1)))  # the elements at the rank, which are not a result
     per_line = blocks(n, THREADS * held_of(code.word.itemsize))
     tiles = lines * per_line
     steps, (wanted, borders, left, state) = rank_steps(

@@ -10,7 +10,7 @@ only the first few are wanted (`topk`), the others are not stored. For any GPU a
 
 Floor: n^2 comparisons of two instructions. Keys lie in fours, so that one access of shared memory
 serves four comparisons (one each: 12.9 us for 4,096 float32). On an H200, device time by CUDA
-events, us, beside the networks of dispatch.py:
+events, us, beside the networks of bitonic.py:
 
     float32         600   2,048   4,096   8 x 1,024   2 x 4,096
     ranks           5.1     6.7     9.4         8.3        14.2
@@ -35,9 +35,10 @@ from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.decorators import FULL, WARP, bounded
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.axis_last import in_strides, neighbours, turned
+from ..copy.axis_last import neighbours, rows_as_they_lie, with_axis_last
 from ..copy.contiguous import dense
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from ..lib.codec import codec
 from ..lib.integers import blocks, power_of_two
 from .problem import SortProblem, sorted_rows
@@ -228,7 +229,7 @@ def topk(x: Layout, *, axis: int, count: int, descending: bool) -> Plan:
         return Plan(outputs, [])
     temps: list[Layout] = []
     steps: list[Launch] = []
-    source = in_strides(Input(0), x, axis)
+    source = rows_as_they_lie(Input(0), x, axis)
     if source is None:
         steps, source, _, _ = neighbours(x, x.like(), axis, temps)
     last = []
@@ -236,9 +237,9 @@ def topk(x: Layout, *, axis: int, count: int, descending: bool) -> Plan:
     for i, out in enumerate(
         outputs
     ):  # results whose rows lie anywhere are made side by side and then copied
-        targets.append(in_strides(Output(i), out, axis))
+        targets.append(rows_as_they_lie(Output(i), out, axis))
         if targets[i] is None:
-            made = turned(whole(Output(i), out), axis)
+            made = with_axis_last(whole(Output(i), out), axis)
             temps.append(out.like(made.layout.shape))
             targets[i] = Temp(len(temps) - 1)
             last += copy_part(whole(targets[i], temps[-1]), made)

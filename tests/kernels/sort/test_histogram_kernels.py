@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.kernels.histogram import histogram, histogram_range
+from cudamath.kernels.histogram import dispatch, histogram_range
 from tests.kernels.sort.test_sort_kernels import layouts, named, numbers, sim
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("bins", [5, histogram.MOST_SHARED + 1])
+@pytest.mark.parametrize("bins", [5, dispatch.MOST_SHARED + 1])
 def test_bincount_simulated(bins):
     x = np.arange(40).reshape(2, 20) ** 2 % 5
-    plan = histogram.bincount(*layouts(x), bins=bins)
+    plan = dispatch.bincount(*layouts(x), bins=bins)
     assert named(plan)[-1] == ("count_shared" if bins == 5 else "count_global")
     np.testing.assert_array_equal(sim(plan, x), np.bincount(x.ravel(), minlength=bins))
 
@@ -22,7 +22,7 @@ def test_bincount_simulated(bins):
 def test_histogram_simulated(even):
     x = numbers((60,), "f4")
     edges = np.linspace(-4, 6, 8, dtype="f4")
-    got = sim(histogram.histogram(*layouts(x, edges), even=even), x, edges)
+    got = sim(dispatch.histogram(*layouts(x, edges), even=even), x, edges)
     np.testing.assert_array_equal(got, np.histogram(x, edges)[0])
 
 
@@ -32,7 +32,7 @@ def test_histogram_simulated(even):
 def test_histogram_in_range_simulated(dtype, names, monkeypatch):
     """The bits of NumPy's edges, numbers on them, and equal numbers."""
     if len(names) == 2:
-        monkeypatch.setattr(histogram_range, "ALONE", 0)
+        monkeypatch.setattr(dispatch, "ONE_BLOCK", 0)
         monkeypatch.setattr(histogram_range, "ITEMS", 1)
     many = (
         np.random.default_rng(0)
@@ -44,7 +44,7 @@ def test_histogram_in_range_simulated(dtype, names, monkeypatch):
     )
     for x in (many.astype(dtype), np.full(3, 1, dtype), np.linspace(0, 1, 11).astype(dtype)):
         for bins in (10, 300):
-            plan = histogram_range.in_range(*layouts(x), bins=bins)
+            plan = dispatch.in_range(*layouts(x), bins=bins)
             assert named(plan) == list(names)
             counts, edges, wrong = sim(plan, x)
             expected = np.histogram(x.view("u1") if dtype == "?" else x, bins)
@@ -60,7 +60,7 @@ def test_histogram_between_simulated(dtype, ends):
     x = np.random.default_rng(0).normal(0, 5, 300).astype(dtype)
     for bins in (1, 7, 300):
         edges = np.linspace(*ends, bins + 1, dtype="f4" if dtype == "f4" else "f8")
-        plan = histogram_range.between(*layouts(x), bins=bins, edge=edges.dtype)
+        plan = dispatch.between(*layouts(x), bins=bins, edge=edges.dtype)
         assert named(plan) == ["write_edges", "count_shared"]
         counts, ours = cm.testing.simulate(plan, x, scalars=ends)
         np.testing.assert_array_equal(ours, edges, strict=True)
@@ -74,15 +74,12 @@ def test_histogram_between_simulated(dtype, ends):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38])
 def test_histogram_without_edges_simulated(bad):
     assert (
-        sim(histogram_range.in_range(*layouts(small := np.array([0, 3e-45], "f4")), bins=4), small)[
-            2
-        ]
-        == 1
+        sim(dispatch.in_range(*layouts(small := np.array([0, 3e-45], "f4")), bins=4), small)[2] == 1
     )
     for place in (0, 299, 599):
         x = np.arange(600, dtype="f4")
         x[place], x[1] = bad, -3e38
-        assert sim(histogram_range.in_range(*layouts(x), bins=4), x)[2] == 1
+        assert sim(dispatch.in_range(*layouts(x), bins=4), x)[2] == 1
 
 
 @pytest.mark.gpu

@@ -1,0 +1,57 @@
+"""Parts of a plan's arguments, and the words that copies move."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core import shapes
+from ...core.layout import Layout
+
+THREADS = 256
+IN_FLIGHT = 4  # independent loads a thread has in flight, to cover the latency of DRAM
+_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+class Part(NamedTuple):
+    """A view inside an argument of a plan: ``layout`` starting ``offset`` bytes after the
+    argument's first element."""
+
+    argument: Any
+    layout: Layout
+    offset: int = 0
+
+    def slice(self, axis: int, start: int, size: int) -> "Part":
+        """Elements start ... start + size - 1 along one axis."""
+        layout = self.layout
+        step = start * layout.strides[axis] if layout.size else 0
+        shape = (*layout.shape[:axis], size, *layout.shape[axis + 1 :])
+        return Part(self.argument, layout.view(shape, layout.strides, step), self.offset + step)
+
+    def every(self, axis: int, start: int, step: int, size: int) -> "Part":
+        """Elements start, start + step, ... along one axis: `size` of them."""
+        part = self.slice(axis, start, size)
+        strides = list(part.layout.strides)
+        strides[axis] *= step
+        return part._replace(layout=part.layout.view(part.layout.shape, tuple(strides)))
+
+    def broadcast(self, shape: shapes.Shape) -> "Part":
+        """The same elements repeated to a shape."""
+        layout = self.layout
+        return self._replace(
+            layout=layout.view(shape, shapes.broadcast_strides(layout.shape, layout.strides, shape))
+        )
+
+
+def whole(argument: Any, layout: Layout) -> Part:
+    """All of an argument."""
+    return Part(argument, layout)
+
+
+def part_view(argument, shape, strides, dtype, offset):
+    """An argument of a kernel, in bytes from the argument of the plan."""
+    return argument.view(shape, strides, dtype=dtype, offset=offset)
+
+
+def index_type(size: int) -> Any:
+    """The index type for that many threads: the last block may count past the end."""
+    return np.uint32 if size + THREADS < 2**32 else np.uint64

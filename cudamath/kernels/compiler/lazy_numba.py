@@ -1,15 +1,17 @@
-"""Numba's names for kernel files, without importing Numba: `from .lazy import cuda, types`.
+"""Numba's names for kernel files, without importing Numba: `from .lazy_numba
+import cuda, types`.
 
-Importing numba.cuda takes longer than a first result may. It is needed to compile a kernel, not to
-describe one, nor to find its machine code on the disk. So kernel files see stand-ins: `@cuda.jit`
-keeps the function and its options, `types.float32` is a name, `@intrinsic` keeps how code is
-generated. When a kernel is compiled, Numba asks each object it meets for its type (the protocol
-`_numba_type_`), and each stand-in answers with the type of what it stands for, which is made then.
-So nothing in a kernel file has to be replaced, and kernels read as in Numba's documentation.
+Importing numba.cuda takes longer than a first result should. Only compilation needs it, not the
+description of a kernel nor the search for its machine code on the disk. So kernel files see
+stand-ins: `@cuda.jit` keeps the function and its options, `types.float32` is a name, `@intrinsic`
+keeps the function that generates its code. When a kernel is compiled, Numba asks each object it
+meets for its type (the protocol `_numba_type_`), and each stand-in answers with the type of what it
+stands for, which is made then. So nothing in a kernel file has to be replaced, and kernels read as
+in Numba's documentation.
 
-A kernel's stand-in can be launched as Numba's own, `kernel[grid, block](...)`. What host code asks
-about a type is its name, its width, and a NumPy scalar by calling it (`dtype_of`); any other
-attribute of `types`, `cuda`, `ir` imports Numba. In Numba's simulator, which runs kernels as
+A kernel's stand-in can be launched as Numba's own, `kernel[grid, block](...)`. A type's stand-in
+has a name and a width, and gives a NumPy scalar when it is called (`dtype_of`); any other attribute
+of `types`, `cuda`, `ir` imports Numba. In Numba's simulator, which runs kernels as
 Python, all names are Numba's own.
 """
 

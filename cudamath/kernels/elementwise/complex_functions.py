@@ -1,17 +1,17 @@
 """Complex functions for the elementwise generator, accurate in both parts and on both sides of
 every branch cut.
 
-The textbook formulas fail quietly: log(|z|) has no digits left near |z| = 1, sqrt(z^2 + 1) overflows, -i log(iz + ...)
-subtracts nearly equal numbers and loses the sign of a zero, which is what tells the two sides of a
-cut apart. The functions here work on real and imaginary part (a, b), with constants of the compute
-type, so complex64 is computed in float32. They cost some branches; an elementwise kernel waits for
-memory, not for them.
+The textbook formulas fail quietly: log(|z|) has no digits left near |z| = 1, sqrt(z^2 + 1)
+overflows, -i log(iz + ...) subtracts nearly equal numbers and loses the sign of a zero, by which
+the two sides of a cut differ. The functions here work on real and imaginary part (a, b), with
+constants of the compute type, so complex64 is computed in float32. They cost some branches; an
+elementwise kernel is bound by memory all the same.
 
 Sources: W. Kahan, Branch Cuts for Complex Elementary Functions (1987), for sqrt and tanh; T. E.
 Hull, T. F. Fairgrieve, P. T. P. Tang, Implementing the Complex Arcsine and Arccosine Functions
 Using Exception Handling, ACM TOMS 23 (1997), for the inverse functions, arranged as in FreeBSD's
 msun.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -297,9 +297,9 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
 
     @device
     def hull(x, y):
-        """The heart of asinh and acos, for x, y >= 0: with A = (|z + i| + |z - i|) / 2 the real part log(A + sqrt(A^2 - 1))
-        and what the imaginary part is made from: (whether B = y / A says it, B, sqrt(A^2 - y^2), y,
-        both scaled alike)."""  # noqa: E501
+        """The common part of asinh and acos, for x, y >= 0: with A = (|z + i| + |z - i|) / 2 the
+        real part log(A + sqrt(A^2 - 1)), and the terms of the imaginary part: (whether B = y / A
+        gives it, B, sqrt(A^2 - y^2), y, both scaled alike)."""
         r, s = hypot(x, y + one), hypot(x, y - one)
         A = max(one, (r + s) * half)
         if A >= R(10):

@@ -200,10 +200,13 @@ def vector_kernel(function: Any, arrays: tuple[bool, ...], width: int, ahead: in
             for n, array in zip(names, arrays, strict=True)
             if array
         )
-        results = ", ".join(
-            f"function({', '.join(f'{n}{value}[{k}]' if array else n for n, array in zip(names, arrays, strict=True))})"  # noqa: E501
-            for k in range(width)
-        )
+        calls = []
+        for k in range(width):
+            operands = [
+                f"{n}{value}[{k}]" if array else n for n, array in zip(names, arrays, strict=True)
+            ]
+            calls.append(f"function({', '.join(operands)})")
+        results = ", ".join(calls)
         stores += f"        store_vector(out, {at}, ({results},))\n"
     one = ", ".join(f"{n}[j]" if array else n for n, array in zip(names, arrays, strict=True))
     first, last, rest = "cuda.grid(1)", "i", ["for j in range(i, out.size):"]
@@ -338,7 +341,8 @@ def plain_kernel(
         return ", ".join(f"i{d}_{k}" for d in range(ndim))
 
     def result(k: Any) -> str:
-        return f"function({', '.join(f'{n}[{at(k)}]' if array else n for n, array in zip(names, arrays, strict=True))})"  # noqa: E501
+        operands = [f"{n}[{at(k)}]" if array else n for n, array in zip(names, arrays, strict=True)]
+        return f"function({', '.join(operands)})"
 
     def further(k: int) -> list[str]:
         """The place an `items`-th of the first dimension behind that of element k - 1."""

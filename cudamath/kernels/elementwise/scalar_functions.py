@@ -1,9 +1,8 @@
-"""What an elementwise expression may call, for each kind of compute type.
+"""The functions that an elementwise expression may call, for each kind of compute type.
 
 `functions(T)` is the namespace in which an expression like "x if x > 0 else expm1(x)" is compiled:
-the math module's names on the compute type T, and the functions below, which say what NumPy's
-functions of that name do. Constants are of type T, so that nothing is widened to float64 on the
-way.
+the math module's names on the compute type T, and the functions below, with the meaning of NumPy's
+functions of the same name. Constants are of type T, so that nothing is widened to float64.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Rows that the blocks of a cluster share (9.0 on): the exchange of their partial results through
-distributed shared memory.
+"""Rows that the blocks of a cluster share (SM 9.0 and later): the exchange of their partial results
+through distributed shared memory.
 
 Each of `ranks` neighbouring blocks reduces its part of a row to two numbers and sends these to
-every block, itself included: into a table in the receiver's shared memory, whose mbarrier counts
-the bytes that arrive. So a block waits for these numbers alone, not for all other memory traffic,
-as it would at the cluster's barrier, and may end once it has received them. Only the first number
-must not be sent before all blocks have begun: for this they arrive at the cluster's barrier at the
-start, and wait there when they have something to send.
+every block, itself included, into a table in the receiver's shared memory. The table's mbarrier
+counts the bytes that arrive. So a block waits for these numbers alone, not for all other memory
+traffic, as it would at the cluster's barrier, and may end once it has received them. Only the first
+number must not be sent before all blocks have begun: for this they arrive at the cluster's barrier
+at the start, and wait there before they send.
 """
 
 import functools

@@ -1,9 +1,9 @@
-"""Which group of windows a thread has: two quotients by multiplication, where the numbers are small
-enough for it.
+"""Division of an element's number by the counts of windows: two quotients by multiplication, where
+the numbers are small enough for it.
 
 A division by a number that the compiler does not know is some 15 instructions of 32 bits. i // d is
-i m >> 32 for m = 2^32 / d, rounded up: m d - 2^32 = e makes the product too large by i e / d, which
-does not reach the next quotient as long as i e < 2^32. Of powers of two e is 0.
+i m >> 32 for m = 2^32 / d, rounded up. m d - 2^32 = e makes the product too large by i e / d, which
+does not reach the next quotient as long as i e < 2^32. For powers of two e is 0.
 """
 
 from ..compiler.decorators import device

@@ -1,19 +1,18 @@
-"""Smooth steps in few instructions: x P(Z < x) for a standard normal Z, the gelu; its slope; the
-sigmoid.
+"""Fast smooth steps: x P(Z < x) for a standard normal Z, the gelu; its derivative; the sigmoid.
 
 The floor of a gelu is memory, and on an H200 that leaves 54 instructions to a float32 element and
-27 to a 16-bit one; libdevice's erfc alone takes as many. So: with z = |x|, t = 1 / (1 + p z) and a
-polynomial R that was fitted to 0.5 erfcx(z / sqrt(2)) / t with the smallest relative error over 0
-<= z <= 14.5 (beyond, the tail is 0 in float32),
+27 to a 16-bit one; libdevice's erfc alone takes as many. So, with z = |x|, t = 1 / (1 + p z) and a
+polynomial R that is fitted to 0.5 erfcx(z / sqrt(2)) / t with the smallest relative error over 0 <=
+z <= 14.5 (beyond, the tail is 0 in float32),
 
     P(Z > z) = exp(-z^2 / 2) t R(t)
     gelu(x)  = max(x, 0) - z P(Z > z)
     slope(x) = P(Z < x) + x exp(-x^2 / 2) / sqrt(2 pi)
 
-so negative x lose no digits. exp(-z^2 / 2) is 2^(c z^2), where what z^2 and its product with c lose
-in rounding is put back: for z = 10 they would cost 5 of the 24 bits. For 16-bit results a shorter
-polynomial does, and nothing is put back. The sigmoid 1 / (1 + exp(-x)) is one exponential and the
-instruction for 1 / x, where a division takes a dozen.
+Negative x lose no digits. exp(-z^2 / 2) is 2^(c z^2), corrected by the rounding errors of z^2 and
+of its product with c: for z = 10 they would cost 5 of the 24 bits. 16-bit results take a shorter
+polynomial and no correction. The sigmoid 1 / (1 + exp(-x)) is one exponential and the instruction
+for 1 / x, where a division takes a dozen.
 
 Accuracy (relative, of the gelu): 4e-7 in float32, 4e-5 before a 16-bit result is rounded.
 """

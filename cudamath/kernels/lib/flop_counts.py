@@ -1,11 +1,11 @@
-"""How many operations a call asks for: products, convolutions, attention, Fourier transforms. For
-the profiler.
+"""The number of floating-point operations of a call: products, convolutions, attention, Fourier
+transforms. For the profiler.
 
-Counted is what the mathematics asks for, a multiplication and an addition as two: a product 2 m n
-k, whatever a kernel saves (Winograd) or pads. Only attention's kernels are counted by what each of
-them does, as its gradients are shared out differently and compute the scores once more. Where it
-depends on numbers that only the device holds (lengths), nothing is said; so it is for everything
-that memory limits anyway.
+The count is that of the mathematics, a multiplication and an addition as two: a product is 2 m n k,
+whatever a kernel saves (Winograd) or pads. Attention's kernels alone are counted by the operations
+that each of them executes, because its gradients are shared out differently and compute the scores
+once more. There is no count where it depends on numbers that only the device holds (lengths), nor
+for operations that memory limits.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Sums that were split over blocks, added in a fixed order: the same bits every time.
+"""Reduction of a split-k workspace: partial sums of several blocks, added in a fixed order. The
+same numbers give the same bits.
 
 Each of `splits` blocks left its part of all n sums in float32. The floor is to read 4 * splits * n
-bytes once. They lie in the second-level cache, mostly, so what counts is to have many loads under
-way: on 9.0 a thread asks for all that it adds before it adds the first (`add_splits_early`). An
-H200, us with the kernel ahead of it, before and since: 126 parts of 4,096 sums 22.5, 18.9; 66 of
-16,384 39.2, 36.4; 128 of 36,864 35.7, 32.2; 16 of 65,536 23.0, 22.7; 22 of 147,456 28.5, 28.0; 4 of
+bytes once. Mostly they lie in the L2 cache, so the number of loads in flight decides: on SM 9.0 and
+later a thread issues all loads before it adds the first number (`add_splits_early`). An H200, us
+with the kernel ahead of it, before and since: 126 parts of 4,096 sums 22.5, 18.9; 66 of 16,384
+39.2, 36.4; 128 of 36,864 35.7, 32.2; 16 of 65,536 23.0, 22.7; 22 of 147,456 28.5, 28.0; 4 of
 262,144 17.4, 17.1. With more threads for each sum (32 instead of 4, 147,456 sums) 31.6.
 """
 

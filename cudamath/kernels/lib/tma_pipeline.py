@@ -1,5 +1,5 @@
-"""The kit of the tensor-core kernels of compute capability 9.0: what products, convolutions and
-attention share.
+"""TMA pipelines and wgmma operands: the parts that the tensor-core kernels of SM 9.0 (products,
+convolutions, attention) share.
 
 Shared-memory tiles. TMA writes a box of rows of 128 bytes (64 numbers of 16 bits) with the
 *128-byte swizzle*: the 16-byte chunk c of row r lies at chunk c xor (r % 8) of that row. So eight
@@ -9,12 +9,12 @@ so at full speed. A block of such rows begins at a multiple of 1,024 bytes.
 Descriptors. wgmma finds an operand through 64 bits: start address / 16, two distances / 16, and the
 swizzle. With 128-byte swizzle there are two cases:
 
-    contiguous along k       rows are those of the operand (m or n), 64 k each; 8 rows follow after
-                             1,024 bytes. A step of
-    ("K")                    16 k (32 bytes) adds 2 to the descriptor: 32 / 16.
-    contiguous along m or n  rows are k, 64 m (n) each; 8 k follow after 1,024 bytes, the next 64 m
-    (n) after `lead` bytes.
-    ("M")                    A step of 16 k is 16 rows: 2,048 bytes, 128.
+    contiguous along k       Rows are those of the operand (m or n), 64 k each; the next 8 rows
+    ("K")                    follow after 1,024 bytes. A step of 16 k (32 bytes) adds 2 to the
+                             descriptor: 32 / 16.
+    contiguous along m or n  Rows are k, 64 m (n) each; the next 8 k follow after 1,024 bytes, the
+    ("M")                    next 64 m (n) after `lead` bytes. A step of 16 k is 16 rows: 2,048
+                             bytes, 128.
 
 The ring. A producer thread keeps `stages` boxes in flight; consumers multiply them in order. Each
 stage has two barriers: `full` completes when the bytes are there, `empty` when every consumer is

@@ -1,10 +1,10 @@
-"""Elementwise work on operands that lie across each other in memory: a + b.T, NHWC <-> NCHW, a
-transposed copy.
+"""Elementwise operations on operands that are transposed to each other in memory: a + b.T,
+NHWC <-> NCHW, a transposed copy.
 
-The result runs along its columns, some operand along its rows. Whoever walks along one of them
-jumps in the other, and of each 32-byte sector that a jump fetches 4 bytes are used. So a block
-takes a square: it reads the operand along *its* rows into shared memory and, after a barrier, reads
-the square along the other side. Every access to DRAM is then a run.
+Neighbours of the result lie along its columns, neighbours of some operand along its rows. A walk
+along one of them strides through the other, and each stride fetches a 32-byte sector for 4 bytes.
+So a block takes a square: it reads the operand along *its* rows into shared memory and, after a
+barrier, reads the square along the other side. Every access to DRAM is then contiguous.
 
 The versions, generated for a scalar function:
 
@@ -12,7 +12,6 @@ The versions, generated for a scalar function:
 2. `tiled_vector`: squares of 64 x 64, four elements per access, so that a run is 256 bytes of
    float32 and a thread has 16 elements of every operand in flight before the barrier. Sizes and
    distances are multiples of four elements.
-
 3. `tiled_pairs` (transpose_tiles_16bit.py): squares of 128 x 128 of 16-bit numbers, eight per
    access, for big matrices.
 
@@ -119,9 +118,8 @@ def tiled_kernel(
                 "one": f"{{n}}v{p}",
                 "value": "{n}",
             }
-            calls.append(
-                f"function({', '.join(operand[kind].format(n=n) for n, kind in zip(names, kinds, strict=True))})"  # noqa: E501
-            )
+            arguments = [operand[kind].format(n=n) for n, kind in zip(names, kinds, strict=True)]
+            calls.append(f"function({', '.join(arguments)})")
         at = place("out", p)
         return (
             f"store_vector(out, {at}, ({', '.join(calls)},))"

@@ -1,5 +1,5 @@
-"""Elementwise work across memory on 16-bit numbers: squares of 128 x 128, transposed by pairs
-(transpose_tiles.py has the idea).
+"""Elementwise operations on transposed operands of 16-bit numbers: squares of 128 x 128, transposed
+by pairs (transpose_tiles.py explains the idea).
 
 In squares of 64 x 64 a run of 16-bit numbers is 128 bytes, on both sides; here it is 256, in
 accesses of 16 that hold eight numbers. And where `tiled_vector` writes a number at a time to shared
@@ -135,9 +135,8 @@ def pairs_kernel(
                 "one": f"{{n}}v{p}",
                 "value": "{n}",
             }
-            calls.append(
-                f"function({', '.join(operand[kind].format(n=n) for n, kind in zip(names, kinds, strict=True))})"  # noqa: E501
-            )
+            arguments = [operand[kind].format(n=n) for n, kind in zip(names, kinds, strict=True)]
+            calls.append(f"function({', '.join(arguments)})")
         return f"store_vector(out, {place('out', p)}, ({', '.join(calls)},))"
 
     aligned = "" if SIMULATOR else ", alignment=16"

@@ -1,18 +1,18 @@
-"""What softmax, norm and loss kernels share: a row of numbers spread over the registers of a group
-of threads.
+"""Loads and stores of a row of numbers that is spread over the registers of a group of threads:
+softmax, norm and loss kernels share them.
 
-The picture. A *group* of `threads` threads owns one row. Thread t holds the vectors t, t + threads,
+The idea. A *group* of `threads` threads owns one row. Thread t holds the vectors t, t + threads,
 t + 2 threads, ... of the row; a vector is `width` neighbouring elements that one 16-byte access
-moves. So the group reads whole 128-byte lines, has several reads in flight per thread, and meets
-every element once:
+moves. So the group reads whole 128-byte lines, has several reads in flight per thread, and reads
+every element once. With threads = 4, width = 2, vectors = 2, the owners of the elements are
 
-    threads = 4, width = 2, vectors = 2        | 0 0 | 1 1 | 2 2 | 3 3 | 0 0 | 1 1 | 2 2 | 3 3 |   (owner of each element)
+    | 0 0 | 1 1 | 2 2 | 3 3 | 0 0 | 1 1 | 2 2 | 3 3 |
 
-Short rows get a group of 1 .. 32 threads inside one warp, several rows to a block; their reductions
-are butterfly shuffles and need no barrier. Longer rows get a whole block of up to 1024 threads; its
-warps meet in shared memory. Every reduction is a fixed tree: the same numbers in the same order
-give the same bits, whatever the grid.
-"""  # noqa: E501
+Short rows get a group of 1 to 32 threads inside one warp, several rows to a block; their reductions
+are butterfly shuffles and need no barrier. Longer rows get a whole block of up to 1,024 threads;
+its warps exchange partial results in shared memory. Every reduction is a fixed tree: the same
+numbers in the same order give the same bits, whatever the grid.
+"""
 
 import functools
 

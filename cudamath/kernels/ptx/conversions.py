@@ -73,8 +73,11 @@ else:
 
     _TO_BFLOAT = "cvt.rn.bf16.f32 $0, $1;"
 
-    _TO_BFLOAT_7 = """{ .reg .b32 b, r; .reg .pred p; mov.b32 b, $1; shr.u32 r, b, 16; and.b32 r, r, 1; add.u32 r, r, b;
-        add.u32 r, r, 0x7FFF; shr.u32 r, r, 16; setp.nan.f32 p, $1, $1; selp.b32 r, 0x7FFF, r, p; cvt.u16.u32 $0, r; }"""  # noqa: E501
+    _TO_BFLOAT_7 = (
+        "{ .reg .b32 b, r; .reg .pred p; mov.b32 b, $1; shr.u32 r, b, 16; and.b32 r, r, 1; "
+        "add.u32 r, r, b;\n        add.u32 r, r, 0x7FFF; shr.u32 r, r, 16; setp.nan.f32 p, $1, $1; "
+        "selp.b32 r, 0x7FFF, r, p; cvt.u16.u32 $0, r; }"
+    )
 
     @intrinsic
     def float_to_bfloat(typingctx, value):

@@ -1,9 +1,9 @@
-"""How blocks of one launch hand numbers to each other: loads and stores that are seen at once by
-the whole GPU.
+"""Exchange of numbers between the blocks of one launch: loads and stores that are visible to the
+whole GPU at once.
 
-A word is written by one block and awaited by others while all of them run. Such a word carries its
-own flag, so no order among several words matters and no fence is needed: ``relaxed`` accesses
-suffice. Not for the simulator, whose blocks run one after another.
+One block writes a word, and others wait for it while all of them run. Such a word carries its own
+flag, so no order among several words matters and no fence is needed: ``relaxed`` accesses suffice.
+Not for the simulator, whose blocks run one after another.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PTX of compute capability 8.0 on: matrix fragments, mma.sync, asynchronous copies; and small
+"""PTX of SM 8.0 and later: matrix fragments, mma.sync, asynchronous copies; and small
 arithmetic.
 
 A *fragment* is a matrix spread over the registers of a warp. `ldmatrix` and `stmatrix` move 8 x 8

@@ -1,7 +1,7 @@
-"""PTX of compute capability 9.0: barriers in shared memory, the tensor memory accelerator (TMA),
+"""PTX of SM 9.0: barriers in shared memory, the tensor memory accelerator (TMA),
 wgmma.
 
-TMA. One thread asks for a box of a tensor; the hardware computes addresses, fills what lies outside
+TMA. One thread requests a box of a tensor; the hardware computes addresses, fills what lies outside
 with zeros, swizzles, and counts the bytes at a barrier. The tensor is described by a *tensor map*
 in global memory (core/dispatch/plan.py's `TensorMap`), of which a kernel receives the address.
 Coordinates are in elements, innermost dimension first. A store is a box on its way back; what lies
@@ -9,7 +9,8 @@ outside is dropped.
 
 Barriers (mbarrier). A 64-bit word in shared memory that counts arrivals and bytes. Each completion
 flips its phase: to wait for the first completion wait for parity 0, for the second for parity 1,
-and so on in turn. A wait can only tell a phase from the next one: nobody may be two phases ahead.
+and so on in turn. A wait can tell a phase only from the next one: no thread may be two phases
+ahead.
 
 wgmma. A *warpgroup* (4 warps, 128 threads) multiplies a 64 x k tile of A by a k x n tile of B, both
 read from shared memory through descriptors (kernels/lib/tma_pipeline.py makes them), or A from

@@ -11,7 +11,7 @@ The intrinsics take a word and "what to subtract", made by `offset` from the zer
 two registers for int8 and float8 (numbers 0, 1 and 2, 3 of the word) and four for int4 (numbers i
 and i + 4, i = 0 .. 3).
 
-float8_e4m3 is converted by an instruction of compute capability 8.9 on; float8_e5m2 is the upper
+float8_e4m3 is converted by an instruction of SM 8.9 and later; float8_e5m2 is the upper
 half of a float16.
 """
 

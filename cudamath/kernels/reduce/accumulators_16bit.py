@@ -2,17 +2,16 @@
 row (see dispatch.py).
 
 One by one, an argmax of a number takes a conversion, three comparisons and three choices, and a
-variance divides for each load; both then compute for longer than memory takes. Together:
+variance divides for each load; both are then bound by instructions, not by memory. Together:
 
-    argmax   A 16-bit float with its sign turned about is an ordered integer, two to a word, and one
-             more place in a register
-             holds where in the load it was: (number << 16) + 7 - e. The larger key is the larger
-             number, of equal ones the first, so an element costs half of three instructions, a
-             placement and a maximum. The rest is once per load.
+    argmax   A 16-bit float with its lower bits inverted if it is negative is an ordered integer,
+             and two fit in a word. The lower half of a register holds the element's place in the
+             load: (number << 16) + 7 - e. The larger key is the larger number, of equal ones the
+             first, so an element costs half of three instructions, a placement and a maximum. The
+             rest is once per load.
     var      The mean of eight numbers, then the squares of the distances from it: no division,
-             nothing cancels. Lanes meet in
-             the same way: a division for the share of each in the mean of all, then sums. In pairs
-             they would divide five times.
+             no cancellation. Lanes combine in the same way: a division for the share of each in the
+             mean of all, then sums. In pairs they would divide five times.
 """
 
 import functools

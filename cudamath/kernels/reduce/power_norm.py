@@ -1,11 +1,11 @@
 """Norms of any order, (Σ |x|^p)^(1/p), of vectors that are not long: a block for each, in one
 launch.
 
-By its parts such a norm is four launches (sizes, powers, their sum, its root), and of short vectors
-launches are all that counts. The order is a run-time number: one kernel serves all of them. (Orders
-0, 1, 2 and infinity are reductions: lib/accumulators.py.) A thread adds every THREADS-th power, and
-the block adds their sums as a tree: the same numbers give the same bits. For any GPU and the
-simulator.
+By its parts such a norm is four launches (absolute values, powers, their sum, its root), and launch
+overhead dominates for short vectors. The order is a run-time number: one kernel serves all of them.
+(Orders 0, 1, 2 and infinity are reductions: core/specs/reductions.py.) A thread adds every
+THREADS-th power, and the block adds their sums as a tree: the same numbers give the same bits. For
+any GPU and the simulator.
 """
 
 import functools

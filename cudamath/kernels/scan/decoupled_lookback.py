@@ -1,5 +1,5 @@
-"""What the kernels of scans are made of: combining elements and totals, and handing totals from
-block to block."""
+"""Device functions of the kernels of scans: they combine elements and totals, and exchange totals
+between lanes and between blocks."""
 
 import functools
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ WARPS = THREADS // WARP
 _READY = 1 << 32  # the flag beside 32 bits
 
 
-class Combining(NamedTuple):
+class ScanFunctions(NamedTuple):
     """The device functions of a scan: lift an element to the type A of totals, combine two totals;
     and the total of no elements."""
 
@@ -34,7 +34,7 @@ class Combining(NamedTuple):
 
 
 @functools.cache
-def combining(kind: str, source: np.dtype, target: np.dtype) -> Combining:
+def scan_functions(kind: str, source: np.dtype, target: np.dtype) -> ScanFunctions:
     """kind: the name of a definition in core/specs/scans.py; dtypes of elements and result."""
     scan = SCANS[kind]
     A = numba_type(compute_dtype(target)) if scan.chooses else accumulator_type(target)
@@ -49,17 +49,17 @@ def combining(kind: str, source: np.dtype, target: np.dtype) -> Combining:
             v = A(skipped)
         return v
 
-    return Combining(lift, device(scan.combine(A)), A(scan.start(dtype_of(A))), A)
+    return ScanFunctions(lift, device(scan.combine(A)), A(scan.start(dtype_of(A))), A)
 
 
 @functools.cache
-def handing(A: Any) -> tuple[Any, Any, Any, Any, int]:
-    """Device functions for totals of type A: shift (a, lanes): that of a lower lane; last (a): that
-    of the warp's last lane; publish (words, slot, a); await (words, slot); and how many words a
-    total takes."""
+def total_exchange(A: Any) -> tuple[Any, Any, Any, Any, int]:
+    """Device functions for totals of type A: shift(a, lanes): that of a lower lane; last(a): that
+    of the warp's last lane; publish(words, slot, a); await(words, slot); and the number of words
+    that a total takes."""
     if dtype_of(A).kind == "c":
         F = A.underlying_float
-        shift_part, last_part, publish_part, await_part, parts = handing(F)
+        shift_part, last_part, publish_part, await_part, parts = total_exchange(F)
 
         @device
         def shift(a, lanes):
@@ -137,11 +137,11 @@ def handing(A: Any) -> tuple[Any, Any, Any, Any, int]:
     return shift, last, publish, await_, 2
 
 
-def moved(A: Any, shuffle: Any) -> Any:
-    """Device function (a, i): a of another lane, by a shuffle of Numba's and what it takes beside
-    the number."""
+def lane_shuffle(A: Any, shuffle: Any) -> Any:
+    """Device function (a, i): a of another lane, by one of Numba's shuffles; i is the shuffle's
+    other argument."""
     if dtype_of(A).kind == "c":
-        part, F = moved(A.underlying_float, shuffle), A.underlying_float
+        part, F = lane_shuffle(A.underlying_float, shuffle), A.underlying_float
 
         @device
         def move(a, i):
@@ -159,10 +159,10 @@ def moved(A: Any, shuffle: Any) -> Any:
     return move
 
 
-def among(A: Any, combine: Any, lanes: int) -> Any:
-    """Device function (a, lane): the a of this lane and of the lower ones of its `lanes`, a power
-    of two, combined."""
-    shift, steps = moved(A, cuda.shfl_up_sync), lanes.bit_length() - 1
+def lane_scan(A: Any, combine: Any, lanes: int) -> Any:
+    """Device function (a, lane): the a's of this lane and of the lower ones of its group combined.
+    A group has `lanes` lanes, a power of two."""
+    shift, steps = lane_shuffle(A, cuda.shfl_up_sync), lanes.bit_length() - 1
 
     @device
     def scanned(a, lane):
@@ -176,15 +176,13 @@ def among(A: Any, combine: Any, lanes: int) -> Any:
 
 
 @functools.cache
-def side_by_side(
-    kinds: tuple[str, np.dtype, np.dtype], lanes: int, width: int, vectors: int
-) -> Any:
-    """Device function (v, place, end, carry): scans what `lanes` neighbouring lanes hold, v:
-    `vectors` accesses of `width` elements each, those of the lanes side by side; this one is number
-    `place`, the last one lane `end` of the warp. `carry` comes before them all. Returns everything
-    combined."""
-    _, combine, _, A = combining(*kinds)
-    lower, from_lane = moved(A, cuda.shfl_up_sync), moved(A, cuda.shfl_sync)
+def row_scan(kinds: tuple[str, np.dtype, np.dtype], lanes: int, width: int, vectors: int) -> Any:
+    """Device function (v, place, end, carry): scans the elements that `lanes` neighbouring lanes
+    hold. v: `vectors` accesses of `width` elements each, those of the lanes side by side. place:
+    the number of this lane in its group; end: the last lane of the group, as its number in the
+    warp; carry: the total before all of them. Returns the total of everything."""
+    _, combine, _, A = scan_functions(*kinds)
+    lower, from_lane = lane_shuffle(A, cuda.shfl_up_sync), lane_shuffle(A, cuda.shfl_sync)
     steps = lanes.bit_length() - 1
 
     @device
@@ -211,7 +209,7 @@ def side_by_side(
 
 
 @functools.cache
-def putting(A: Any, target: np.dtype, width: int) -> Any:
+def row_writer(A: Any, target: np.dtype, width: int) -> Any:
     """Device function (y, base, first, n, lane, v, e): an access of `width` results v[e], .. of
     type A goes to the row that begins at y[base], from its element `first` on; nothing beyond its
     n. All lanes call it, with accesses side by side.
@@ -230,7 +228,7 @@ def putting(A: Any, target: np.dtype, width: int) -> Any:
                 write(y, base + first, v, e)
 
         return put
-    swap = moved(A, cuda.shfl_xor_sync)
+    swap = lane_shuffle(A, cuda.shfl_xor_sync)
 
     @device
     def put_swapped(y, base, first, n, lane, v, e):

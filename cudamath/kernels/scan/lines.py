@@ -12,7 +12,7 @@ from ...core.layout import Layout
 from ..compiler.lazy_numba import cuda, dtype_of
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from .decoupled_lookback import combining
+from .decoupled_lookback import scan_functions
 from .problem import MANY_LINES, Problem
 
 LINE_THREADS = 256
@@ -26,7 +26,7 @@ MOST_SEGMENTS = 64
 @functools.cache
 def line_totals(kind: str, source: np.dtype, target: np.dtype) -> Any:
     """totals[s, line] = all of segment s of a line combined, in order."""
-    lift, combine, identity, A = combining(kind, source, target)
+    lift, combine, identity, A = scan_functions(kind, source, target)
 
     @cuda.jit
     def line_totals(
@@ -67,7 +67,7 @@ def line_totals(kind: str, source: np.dtype, target: np.dtype) -> Any:
 def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
     """y[b, j, a] = x[b, 0, a] combine ... combine x[b, j, a]; a thread a segment of a line, after
     ``line_totals``."""
-    lift, combine, identity, A = combining(kind, source, target)
+    lift, combine, identity, A = scan_functions(kind, source, target)
     store = codec(target)[1]
 
     @cuda.jit
@@ -115,7 +115,7 @@ def plan(problem: Problem) -> Plan:
     lines = before * after
     segments = max(1, min(blocks(16 * MANY_LINES, lines), n // (8 * LINE_STEP), MOST_SEGMENTS))
     length = blocks(n, segments)
-    total = Layout.new((segments, lines), dtype_of(combining(*kinds).A), layout.device)
+    total = Layout.new((segments, lines), dtype_of(scan_functions(*kinds).A), layout.device)
     totals, target = Temp(len(copies)), Output(0).view(layout.shape)
     grid = blocks(segments * lines, LINE_THREADS)
     if segments > 1:

@@ -16,7 +16,7 @@ from ..compiler.lazy_numba import SIMULATOR, dtype_of
 from ..copy.contiguous import box
 from ..lib.integers import blocks, power_of_two
 from ..lib.widths import vector_width
-from .decoupled_lookback import THREADS, combining
+from .decoupled_lookback import THREADS, scan_functions
 
 Kinds = tuple[str, np.dtype, np.dtype]  # the scan's name, dtypes of elements and results
 
@@ -61,7 +61,7 @@ def shape_of(kinds: Kinds, width: int) -> RingShape:
     """One block per multiprocessor, whose threads have twice the registers, of tiles as large as
     fit; two for short elements, which take more registers than shared memory."""
     _, source, target = kinds
-    size = max(dtype_of(combining(*kinds).A).itemsize, 4)  # of its registers
+    size = max(dtype_of(scan_functions(*kinds).A).itemsize, 4)  # of its registers
     vectors = max(v for v in (1, 3, 5, 7) if v == 1 or v * size * width <= RING_BYTES)
     if vectors < 7 and target.itemsize <= source.itemsize and target.kind != "c":
         return RingShape(2, 3, 3, 2)
@@ -79,7 +79,7 @@ def ring_widths(kinds: Kinds, n: int, x: Layout) -> tuple[int, RingShape]:
 
 def row_shape(kinds: Kinds, n: int, x: Layout) -> tuple[int, int, int]:
     """(elements of an access, accesses of a thread, lanes of a row) of ``scan_rows``."""
-    held = ROW_BYTES // dtype_of(combining(*kinds).A).itemsize
+    held = ROW_BYTES // dtype_of(scan_functions(*kinds).A).itemsize
     width = min(vector_width(n, x), 8, held)
     wanted = max(blocks(n, min(held, width * ROW_VECTORS)), min(ROW_LANES, blocks(n, width)), 2)
     lanes = min(power_of_two(wanted), WARP)
@@ -89,7 +89,7 @@ def row_shape(kinds: Kinds, n: int, x: Layout) -> tuple[int, int, int]:
 def column_shape(kinds: Kinds, layout: Layout) -> tuple[int, int]:
     """(elements of an access, bytes of registers that a thread holds) for an argument of
     ``layout``: (before, n, after)."""
-    wide = dtype_of(combining(*kinds).A).itemsize > 4
+    wide = dtype_of(scan_functions(*kinds).A).itemsize > 4
     pairs = (
         not wide
         and not SIMULATOR
@@ -126,7 +126,7 @@ class Problem:
     @cached_property
     def size_of_total(self) -> int:
         """Bytes of a total."""
-        return dtype_of(combining(*self.kinds).A).itemsize
+        return dtype_of(scan_functions(*self.kinds).A).itemsize
 
     @property
     def n(self) -> int:

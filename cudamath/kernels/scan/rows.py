@@ -14,7 +14,7 @@ from ..compiler.lazy_numba import cuda, types
 from ..copy.axis_last import neighbours
 from ..lib.integers import blocks
 from ..lib.vector_io import reading
-from .decoupled_lookback import combining, putting, side_by_side
+from .decoupled_lookback import row_scan, row_writer, scan_functions
 from .problem import Problem, row_shape
 
 ROW_THREADS = 256
@@ -27,11 +27,11 @@ def scan_rows(
     """Rows of neighbours, each for `lanes` of a warp, which go along it by ``vectors`` accesses of
     ``width`` elements."""
     kinds = kind, source, target
-    lift, _, identity, A = combining(*kinds)
+    lift, _, identity, A = scan_functions(*kinds)
     read, scan_lanes, put = (
         reading(lift, width),
-        side_by_side(kinds, lanes, width, vectors),
-        putting(A, target, width),
+        row_scan(kinds, lanes, width, vectors),
+        row_writer(A, target, width),
     )
     held = vectors * width
     stride = lanes * width  # elements that the lanes of a row read at once

@@ -1,41 +1,42 @@
-"""Running totals along long lines on compute capability 9.0: ``scan_ring``, tiles that are on their
-way before their turn.
+"""Running totals along long lines on SM 9.0: ``scan_ring`` prefetches tiles and publishes their
+totals ahead.
 
-What limits ``scan_tiles`` (dispatch.py). A tile reads, adds, tells its total, waits for all totals
-before it, writes. Nobody can write before the slowest tile before it has read, so the tiles of a
-multiprocessor go through these steps together, and while they add and wait the memory has little to
+What limits ``scan_tiles`` (tiles.py). A tile reads, adds, publishes its total, waits for all totals
+before it, and writes. No tile can write before the slowest tile before it has read, so the tiles of
+a multiprocessor go through these steps together. While they add and wait, the memory has little to
 do.
 
-``scan_ring`` takes reads and totals out of that. A block stays and takes tile after tile; each of
-its warps has a ring in shared memory, of its parts of the next ``stages`` tiles:
+``scan_ring`` moves the reads and the totals ahead. A block is persistent and takes tile after tile;
+each of its warps has a ring in shared memory, of its parts of the next ``stages`` tiles:
 
-    warp 0    | tile 300, being scanned | tile 561, total told | tile 822, total told now |
-    warp 1    | tile 300, being scanned | tile 561, total told | tile 822, total told now |
+    warp 0    | tile 300, scanned now | tile 561, published | tile 822, published now |
+    warp 1    | tile 300, scanned now | tile 561, published | tile 822, published now |
     ...                 |
-                        +-- once it is in registers, one lane asks for the same part of tile 1,090
-                        (bulk copy)
+                        +-- once it is in registers, one lane starts the bulk copy of the same part
+                            of tile 1,090
 
-A thread scans neighbouring elements, so that lanes exchange one total each and not one per access.
-What is before it within the tile is known since the tile's total was told. Results go through
-shared memory too, a warp's as one piece (bulk store).
+A thread scans neighbouring elements, so lanes exchange one total each and not one per access. The
+total of the elements before it in the tile is in a register since the tile's total was published.
+Results go through shared memory too, those of a warp as one piece (bulk store).
 
-Reads are in flight whatever the block waits for, writes need no waiting, and totals are told
-``lead`` tiles ahead: where the memory is busy, a word takes some 4 us from one multiprocessor to
-another. So totals are asked for before a tile is scanned. By hand, 2^26, H200, us: float32 266 with
-totals told when their tile is scanned, 143 to 161 one tile ahead, 139 to 142 two ahead, 137 for a
-kernel that waits for nobody. With each access scanned by the warp and written from registers,
-float64 took 302 to 320, int32 232, bool 237, float16 93; as it is 264, 206, 188, 81, float32 136
-(two blocks of small tiles: float64 291, float32 139; totals told one tile ahead: 388 and 169).
+Reads are in flight during every wait, writes need no wait, and totals are published ``lead`` tiles
+ahead: where the memory is busy, a word takes some 4 us from one multiprocessor to another. For the
+same reason a block loads the totals that it needs before it scans the tile. By hand, 2^26, H200,
+us: float32 266 with totals published when their tile is scanned, 143 to 161 one tile ahead, 139 to
+142 two ahead, 137 for a kernel without waits. With each access scanned by the warp and written from
+registers, float64 took 302 to 320, int32 232, bool 237, float16 93; as it is 264, 206, 188, 81,
+float32 136 (two blocks of small tiles: float64 291, float32 139; totals published one tile ahead:
+388 and 169).
 
-What came before. A warp reads the totals of 32 tiles and adds them as a tree. Half of the warps
-take the group of tiles that the block has not seen yet, half the tile's own group; so a block reads
-a total once or twice, and nobody hands on sums of totals. The order of additions depends on
-positions alone.
+Totals of the tiles before. A warp reads the totals of 32 tiles and adds them as a tree. Half of the
+warps take the group of tiles that the block has not added yet, half the tile's own group. So a
+block reads a total once or twice, and no sums of totals are published. The order of additions
+depends on positions alone.
 
-Tickets. Blocks take the next tile by a counter, ``stages`` tiles ahead of time. A tile that is
-waited for then belongs to a block that runs, and which finishes first what it took first: nobody
-waits forever, whatever else runs on the GPU. A block asks for a ticket when it has the one before,
-since tiles next to each other must not all go to the same block.
+Tickets. Blocks take the number of the next tile from a counter, ``stages`` tiles ahead of time.
+Each tile that a block waits for belongs to a block that runs and that finishes its tiles in the
+order of its tickets, so no wait lasts forever, whatever else runs on the GPU. A block takes a
+ticket only when it has the one before, since neighbouring tiles must not all go to the same block.
 
 The floor is a read and a write of each element.
 """
@@ -63,22 +64,30 @@ from ..ptx import sm90 as ptx
 from ..ptx.lookback import load_relaxed, number
 from ..ptx.sm80 import divide_unsigned, global_address, shared_address
 from ..ptx.vector_access import load_vector
-from .decoupled_lookback import _READY, THREADS, WARPS, among, combining, handing, moved
+from .decoupled_lookback import (
+    _READY,
+    THREADS,
+    WARPS,
+    lane_scan,
+    lane_shuffle,
+    scan_functions,
+    total_exchange,
+)
 from .problem import Problem, RingShape, ring_widths
 
 i32, i64, u32, u64 = types.int32, types.int64, types.uint32, types.uint64
 ALIGNMENT = 128  # bytes to whose multiple the ring begins
-QUEUE = 8  # tickets that a block remembers: two more than stages at least
+QUEUE = 8  # tickets that a block remembers: stages + 2 at least
 
 
 @functools.cache
-def decoding(A: Any, at: int) -> Any:
+def total_decoder(A: Any, at: int) -> Any:
     """Device function (words): the total of type A that was published as words[at], words[at + 1],
     ..."""
     if dtype_of(A).kind == "c":
         real, imag = (
-            decoding(A.underlying_float, at),
-            decoding(A.underlying_float, at + A.bitwidth // 64),
+            total_decoder(A.underlying_float, at),
+            total_decoder(A.underlying_float, at + A.bitwidth // 64),
         )
 
         @device
@@ -102,11 +111,11 @@ def decoding(A: Any, at: int) -> Any:
 
 
 @functools.cache
-def asking(A: Any) -> tuple[Any, Any]:
-    """Device functions (totals, at, words) for a total of type A: ask: words = what is there so
-    far; answer: the total that was requested, when it is there. Between them a thread has other
-    work."""
-    parts, decode = handing(A)[4], decoding(A, 0)
+def total_reader(A: Any) -> tuple[Any, Any]:
+    """Device functions (totals, at, words) for a total of type A. ask loads its words as they are
+    now; answer waits until they are published and returns the total. A thread works between the
+    two."""
+    parts, decode = total_exchange(A)[4], total_decoder(A, 0)
 
     @device
     def ask(totals, at, words):
@@ -126,9 +135,9 @@ def asking(A: Any) -> tuple[Any, Any]:
 @functools.cache
 def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: RingShape) -> Any:
     """Rows of neighbours in tiles of 512 threads x ``vectors`` accesses of ``width`` elements."""
-    lift, combine, identity, A = combining(kind, source, target)
-    shift, last, publish, _, parts = handing(A)
-    ask, answer = asking(A)
+    lift, combine, identity, A = scan_functions(kind, source, target)
+    shift, last, publish, _, parts = total_exchange(A)
+    ask, answer = total_reader(A)
     _, vectors, stages, lead = shape
     held = vectors * width
     stride = WARP * width
@@ -140,8 +149,8 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
     raw = numba_type(source)
     half = WARPS // 2  # runs of 32 tiles in a group
     group_size = half * WARP
-    of_lanes, of_warp, of_half = (among(A, combine, lanes) for lanes in (WARP, WARPS, half))
-    pick, leads, sums = moved(A, cuda.shfl_sync), lead + 1, numba_type(target)
+    of_lanes, of_warp, of_half = (lane_scan(A, combine, lanes) for lanes in (WARP, WARPS, half))
+    pick, leads, sums = lane_shuffle(A, cuda.shfl_sync), lead + 1, numba_type(target)
     result_bytes, ring_bytes = target.itemsize, places * warp_bytes
     per = max(
         1, min(width, 16 // result_bytes)
@@ -151,7 +160,7 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
 
     @device
     def fetch(x, tile, n, per_row, warp, to, barrier):
-        """Ask for this warp's part of a tile."""
+        """Start the bulk copy of this warp's part of a tile."""
         row = divide_unsigned(tile, per_row)
         first = i64(i32(tile - row * per_row)) * tile_size + warp * warp_size
         count = i32(max(min(n - first, i64(warp_size)), i64(0)) * itemsize)
@@ -386,7 +395,7 @@ def plan(problem: Problem) -> Plan:
     access = THREADS * width * shape.vectors
     per_row = blocks(n, access)
     tiles = rows * per_row
-    words = tiles * handing(combining(*kinds).A)[4]
+    words = tiles * total_exchange(scan_functions(*kinds).A)[4]
     temps.append(Layout.new((words + 1,), np.dtype(np.uint64), x.device))
     state, zero = Temp(len(temps) - 1), np.uint64(0)
     reset = fill_part(whole(state, temps[-1]), zero, zero, None)

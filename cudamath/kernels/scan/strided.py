@@ -1,18 +1,18 @@
 """Running totals down columns, in one pass: a scan along any axis but the last.
 
-The picture. Neighbours in memory are other lines, so a warp reads a piece of one row and each of
+The idea. Neighbours in memory belong to other lines, so a warp reads a piece of one row and each of
 its lanes goes down columns of its own. A block takes a strip of WARP accesses and goes down tile by
 tile of WARPS x ``held`` rows:
 
                  <- strip ->
     warp 0       | held rows |   each lane scans its rows in registers,
-    warp 1       | held rows |   warps meet in shared memory, once per tile,
-    ...          |           |   and the tile's total goes on to the next one, whose numbers
-    warp 15      | held rows |   are on their way meanwhile
+    warp 1       | held rows |   warps exchange totals in shared memory, once per tile,
+    ...          |           |   and the tile's total goes on to the next tile, which is
+    warp 15      | held rows |   loaded meanwhile
 
 The floor is a read and a write of each element. Cutting columns into segments (``scan_lines``)
-reads them twice, turning the array about and back (``scan_tiles``) reads and writes it three times.
-But a block a strip wants many columns.
+reads them twice; transposing the array and the result (``scan_tiles``) reads and writes it three
+times. But one block per strip fills the device only if there are many columns.
 
 The order of additions depends on positions alone: the same bits every time.
 
@@ -43,7 +43,7 @@ from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import RUN, writer
-from .decoupled_lookback import THREADS, WARPS, combining
+from .decoupled_lookback import THREADS, WARPS, scan_functions
 from .problem import Problem, column_shape
 
 if not SIMULATOR:
@@ -56,7 +56,7 @@ STRIPS = 2  # blocks on a multiprocessor
 def scan_columns(kind: str, source: np.dtype, target: np.dtype, width: int, held: int) -> Any:
     """y[b, j, a] = x[b, 0, a] combine ... combine x[b, j, a]; a block for WARP accesses of
     ``width`` neighbours a, a thread for ``held`` rows of an access at a time."""
-    lift, combine, identity, A = combining(kind, source, target)
+    lift, combine, identity, A = scan_functions(kind, source, target)
     tile = WARPS * held
     across = WARP * width
     both, room = 2 * WARPS, held * width

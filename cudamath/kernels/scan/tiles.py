@@ -16,7 +16,7 @@ from ..copy.strided import fill_part, whole
 from ..lib.integers import blocks
 from ..lib.vector_io import reading
 from ..lib.widths import vector_width
-from .decoupled_lookback import THREADS, WARPS, combining, handing, putting, side_by_side
+from .decoupled_lookback import THREADS, WARPS, row_scan, row_writer, scan_functions, total_exchange
 from .problem import TILE_BYTES, Problem
 
 GROUP = THREADS  # tiles whose totals a block reads at once
@@ -26,15 +26,15 @@ BLOCKS = 3  # on a multiprocessor: while one waits for the tiles before it, othe
 @functools.cache
 def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vectors: int) -> Any:
     """Rows of neighbours in tiles of 512 threads x ``vectors`` accesses of ``width`` elements."""
-    lift, combine, identity, A = combining(kind, source, target)
-    shift, _, publish, await_, parts = handing(A)
+    lift, combine, identity, A = scan_functions(kind, source, target)
+    shift, _, publish, await_, parts = total_exchange(A)
     read = reading(lift, width)
-    scan_warp = side_by_side((kind, source, target), WARP, width, vectors)
+    scan_warp = row_scan((kind, source, target), WARP, width, vectors)
     held = vectors * width
     stride = WARP * width  # elements that a warp reads at once
     warp_size = stride * vectors
     tile_size = warp_size * WARPS
-    put = putting(A, target, width)
+    put = row_writer(A, target, width)
 
     @device
     def warp_scan(a, lane):
@@ -118,13 +118,13 @@ def plan(problem: Problem) -> Plan:
     temps: list[Layout] = []
     x, kinds, rows, n = problem.x, problem.kinds, problem.lines, problem.n
     before, source, after, target = neighbours(x, problem.out, problem.axis, temps)
-    A = combining(*kinds).A
+    A = scan_functions(*kinds).A
     held = TILE_BYTES // dtype_of(A).itemsize
     width = min(vector_width(n, x), 8, held)  # of a wider result a thread writes several vectors
     vectors = max(1, min(blocks(n, THREADS * width), held // width))
     per_row = blocks(n, THREADS * width * vectors)
     groups = blocks(per_row, GROUP)
-    parts = handing(A)[4]
+    parts = total_exchange(A)[4]
     words = (
         (rows * per_row * parts, rows * groups * parts) if per_row > 1 else (1, 1)
     )  # of one tile nothing is published

@@ -1,8 +1,8 @@
 """Group norm, and norms of long rows that the blocks of a cluster hold in their registers
 (forward.py has the formulas).
 
-Clusters (9.0 on). A row of 32,768 numbers fills the registers of a whole multiprocessor: nothing is
-read while it is reduced, and little while it is written. Four blocks of 256 threads on four
+Clusters (SM 9.0 and later). A row of 32,768 numbers fills the registers of a multiprocessor:
+nothing is read while it is reduced, and little while it is written. Four blocks of 256 threads on four
 multiprocessors hold it as well, and each of these holds parts of four rows, of which one is read
 while another is written. Eight blocks of 1,024 threads hold rows of 262,144 numbers, which are read
 once.

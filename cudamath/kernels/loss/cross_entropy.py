@@ -1,10 +1,10 @@
 """Cross entropy and negative log likelihood with class indices, and their gradients.
 
-For logits x and a target class t,   loss = log sum exp(x_j) - x_t = log_sum - (x_t - top),   top =
-                                     max x
-with label smoothing a:              (1 - a) * that + a * mean over c of (log_sum - (x_c - top))
-gradient:                            (exp(x_c - top - log_sum) - a / C - (1 - a) [c = t]) * g /
-                                     divisor
+For logits x, a target class t, top = max x, and log_sum = log sum exp(x_j - top):
+
+    loss                     log sum exp(x_j) - x_t = log_sum - (x_t - top)
+    with label smoothing a   (1 - a) * loss + a * mean over c of (log_sum - (x_c - top))
+    gradient                 (exp(x_c - top - log_sum) - a / C - (1 - a) [c = t]) * g / divisor
 
 Fused, the logits are read once and nothing of their size is written; `top` and `log_sum` are kept
 for the gradient, apart, because their sum would lose the digits of log_sum behind those of top. The

@@ -1,19 +1,19 @@
 """Cross entropy with probabilities as targets, and its gradient.
 
-For logits x and targets q with label smoothing a,   q'_c = (1 - a) q_c + a / C,   W = sum q'_c,
-    top = max x,
-                                loss = W log_sum - sum q'_c (x_c - top),   log_sum = log sum exp(x_c
-                                    - top)
-gradient:                       (W exp(x_c - top - log_sum) - q'_c) * g / divisor
+For logits x and targets q with label smoothing a, let q'_c = (1 - a) q_c + a / C, W = sum q'_c,
+top = max x, and log_sum = log sum exp(x_c - top):
+
+    loss        W log_sum - sum q'_c (x_c - top)
+    gradient    (W exp(x_c - top - log_sum) - q'_c) * g / divisor
 
 One trip over both arrays: as the maximum of what has been read grows by d, the sum of exponentials
 shrinks by exp(-d) and sum q' (x - maximum) falls by d sum q'. Nothing as large as the logits is
 written; top, log_sum and W are kept for the gradient. So the floor is 2 x size bytes forward and 3
 x backward; log_softmax, a product and a sum, and their gradients, move 11 x.
 
-Logits and targets are (N, C, D), as in cross_entropy.py, whose last kernels add the losses.
-Versions: `plain`, one thread per sample and position, also the fast one for D > 1; `rows`, D = 1,
-one group of threads per row.
+Logits and targets are (N, C, D), as in cross_entropy.py. The kernels of reduction.py add the
+losses. Versions: `plain`, one thread per sample and position, also the fast one for D > 1; `rows`,
+D = 1, one group of threads per row.
 """
 
 from __future__ import annotations

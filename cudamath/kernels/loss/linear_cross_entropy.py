@@ -1,28 +1,26 @@
-"""Cross entropy of scores that nobody else wants: each row's loss, and the scores' gradient where
-the scores were.
+"""Cross entropy of scores that are not used again: each row's loss, and the scores' gradient in
+place of the scores.
 
-    loss_i = log sum_j exp(x_ij) - x_it       x_ij <- (exp(x_ij) / sum_j exp(x_ij) - [j = t]) /
-                                              count,  j < classes
-                                              x_ij <- 0 beyond the classes, and in rows that do not
-                                              count
+    loss_i = log sum_j exp(x_ij) - x_it
+    x_ij  <- (exp(x_ij) / sum_j exp(x_ij) - [j = t]) / count,    j < classes
+    x_ij  <- 0    beyond the classes, and in rows that do not count
 
 The floor is one read and one write of the scores. cross_entropy.py reads them twice, because
 between loss and gradient the rest of the program runs; and it needs memory for both.
 
 Versions:
 
-1. `plain`   one thread per row, which walks over it four times. Any GPU, and the simulator.
-2. `rows`    one block per row. It reads the row twice, but the second time soon after the first,
-             out of the L2 cache: with
-             THREADS = 512 two blocks share a multiprocessor, and the rows that 264 blocks work on
-             are 27 MB at 50,304 bfloat16 numbers per row.
-3. `packed`  the same for 16-bit numbers in rows of 16-byte units (8.0 on). Two exponentials per
-   number are more work than
-             the memory leaves time for, unless each is two instructions: with the scores as powers
-             of 2, the gradient is 2^(s log2 e - b), where b holds the maximum, the sum and the
-             count; the target's own 1 is taken off at the end, and what lies behind the last whole
-             unit of classes is left to single threads. On one H200, 16,384 rows of 50,304 bfloat16
-             numbers: `rows` took 1.50 ms, this 0.95, the memory alone 0.78.
+1. `plain`   One thread per row, which reads it four times. Any GPU, and the simulator.
+2. `rows`    One block per row. It reads the row twice, the second time soon after the first, out of
+             the L2 cache. With THREADS = 512 two blocks share a multiprocessor, and the rows of 264
+             blocks are 27 MB at 50,304 bfloat16 numbers per row.
+3. `packed`  The same for 16-bit numbers in rows of 16-byte units (SM 8.0 and later). Two
+             exponentials per number are more work than the memory leaves time for, unless each is
+             two instructions. With the scores as powers of 2, the gradient is 2^(s log2 e - b),
+             where b holds the maximum, the sum and the count. The target's own 1 is subtracted at
+             the end. Single threads take what lies behind the last whole unit of classes. On one
+             H200, 16,384 rows of 50,304 bfloat16 numbers: `rows` took 1.50 ms, this 0.95, the
+             memory alone 0.78.
 
 A target outside the classes raises the device's error flag.
 

@@ -1,5 +1,5 @@
 """Gradients of layer norm and RMS norm for rows that only a cluster of blocks can hold: each is
-read once (9.0 and 10.0).
+read once (SM 9.0 and 10.0).
 
 A row of 131,072 numbers in bfloat16, with its gradient, is 512 KB, and its sums for weight and bias
 are another megabyte: they fill eight multiprocessors, the sums in registers, the rows in shared
@@ -250,7 +250,7 @@ def rows(dtype, param, width, ranks, parts):
                                 a[e] *= w[e - k * width]
                             a[e] = old_scale * a[e] - ((v[e] - old_middle) * mean_gx + mean_g)
                         write(dx, start + i32(k * THREADS + tx) * width, a, k * width)
-                cuda.syncthreads()  # nobody needs the stage any more
+                cuda.syncthreads()  # the stage is free
                 if tx == 0 and turn - 1 + STAGES < turns:
                     ask(
                         at,

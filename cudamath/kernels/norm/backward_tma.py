@@ -1,5 +1,5 @@
 """Gradients of layer norm and RMS norm for rows of 16-bit numbers that a warp or a block shares:
-the rows to come wait in shared memory (9.0 and 10.0).
+the rows to come wait in shared memory (SM 9.0 and 10.0).
 
 backward.py's `rows` fetches the next row into registers while it works on this one: beside the
 sums for weight and bias there is room for no more. Here one thread issues TMA loads of whole rows
@@ -201,7 +201,7 @@ def rows(dtype, param, shape, parts, depth):
                 stage = i32(0)
                 phase = i32(phase ^ 1)
         if weighted or biased:
-            cuda.syncthreads()  # nobody needs the ring any more
+            cuda.syncthreads()  # the ring is free
             for k in range(vectors):
                 for j in range(0, width, 4):
                     e = k * width + j

@@ -1,11 +1,11 @@
 """Group norm, and norms of long rows that the blocks of a cluster hold in their registers
 (forward.py has the formulas).
 
-Clusters (9.0 on). A row of 32,768 numbers fills the registers of a whole multiprocessor: nothing is
-read while it is reduced, and little while it is written. Four blocks of 256 threads on four
-multiprocessors hold it as well, and each of these holds parts of four rows, of which one is read
-while another is written. Eight blocks of 1,024 threads hold rows of 262,144 numbers, which are read
-once.
+Clusters (SM 9.0 and later). A row of 32,768 numbers fills the registers of a multiprocessor:
+nothing is read while it is reduced, and little while it is written. Four blocks of 256 threads on
+four multiprocessors hold it as well. Each multiprocessor then holds parts of four rows, of which
+one is read while another is written. Eight blocks of 1,024 threads hold rows of 262,144 numbers,
+which are read once.
 
 Weights and biases come from the second-level cache, up to twice as many bytes as the row. Asked for
 when the row's mean is known, each access waited for them; so a block of a cluster asks TMA for them

@@ -3,31 +3,29 @@
 A sample's channels c lie in groups k of `share` channels, a channel is a run of `run` elements.
 With the mean and rstd of its group, d = x - mean, and a channel's two sums
 
-    S[n, c] = sum of g,     X[n, c] = rstd * sum of g d                                       (over
-                            the run)
+    S[n, c] = sum of g,     X[n, c] = rstd * sum of g d        (over the run)
 
 everything follows:
 
-    dbias[c]   = sum over n of S[n, c]                 mean_g[n, k]  = sum of w[c] S[n, c] / columns
-    dweight[c] = sum over n of X[n, c]                 mean_gx[n, k] = sum of w[c] X[n, c] / columns
-        (over the group)
-    dx         = rstd (g w[c] - mean_g - d rstd mean_gx),                                 columns =
-               share * run
+    dbias[c]   = sum over n of S[n, c]          mean_g[n, k]  = sum of w[c] S[n, c] / columns
+    dweight[c] = sum over n of X[n, c]          mean_gx[n, k] = sum of w[c] X[n, c] / columns
+    dx         = rstd (g w[c] - mean_g - d rstd mean_gx),       columns = share * run
+
+(the sums of mean_g and mean_gx over the channels of the group).
 
 The floor is memory: read g and x, write dx (3 x size bytes).
 
 Versions.
 
-1. `plain`  one thread per channel of a sample for its sums, one thread per group for dx. Any GPU,
-   and the simulator.
-2. `shared` (group_norm_backward_cluster.py)  a group in the registers of a block, or of a cluster
-                                              of
-   blocks (9.0 on). Read once.
-3. `long`   groups of any length, in three kernels: the sums of pieces of channels, the means of
-            groups, dx. Read twice.
+1. `plain`        One thread per channel of a sample for its sums, one thread per group for dx. Any
+                  GPU, and the simulator.
+2. `cluster`      (group_norm_backward_cluster.py) A group in the registers of a block, or of a
+                  cluster of blocks (SM 9.0 and later). Read once.
+3. `long_groups`  Groups of any length, in three kernels: the sums of pieces of channels, the means
+                  of groups, dx. Read twice.
 
-Each leaves the sums of the pieces that channels were cut into, whose sum over samples and pieces,
-in order, is `finish` of backward.py: (2, samples * pieces, channels), X first.
+Each leaves the sums of the pieces of channels, (2, samples * pieces, channels), X first. `finish`
+of backward.py adds them over samples and pieces, in order.
 
 Measured (row versions_norm_group_grad):
 gradient of group norm, 32 groups, 64 x 256 x 64 x 64, float32; NVIDIA H200, commit 52457ee46004,

@@ -12,8 +12,8 @@ by four threads with three accesses each:
 
 Shuffles among these threads give the piece's two sums, which go to memory for dweight and dbias.
 Times the channel's weight, they are added up over the block, and those of the blocks over the
-cluster (9.0 on). Then every thread writes dx from what it still holds: 16-bit numbers as they came,
-two to a register.
+cluster (SM 9.0 and later). Then every thread writes dx from what it still holds: 16-bit numbers
+stay packed, two to a register.
 """
 
 import functools

@@ -1,5 +1,5 @@
-"""Softmax of long lines in the registers of a cluster's blocks (9.0 on; dispatch.py has the
-formulas, lib/cluster_exchange.py the meeting).
+"""Softmax of long lines in the registers of a cluster's blocks (SM 9.0 and later; dispatch.py has
+the formulas, lib/cluster_exchange.py the exchange).
 
 A line of 50,257 numbers, 201 KB in float32, takes a multiprocessor's shared memory for itself:
 while it is reduced nothing is read. Eight blocks of 256 threads hold it in registers, 28 numbers a

@@ -469,6 +469,7 @@ def prefers_wgrad_tiles(p: Problem) -> int:
 # -------------------- versions
 
 MEASURED = "the fastest that was measured"
+LIBRARY = "NVIDIA's library: measurements or the size are in its favour"
 BY_STRIPS = "strips of results in registers read each pixel for all its taps"
 FEW_CHANNELS = "few channels: strips in registers, where a tile would stay nearly empty"
 FOLDED = "few channels: folded pixels fill the tensor cores"
@@ -523,7 +524,7 @@ FORWARD = (
     ),
     Version("fprop_sm90", "conv.fprop_dgrad_sm90.forward", has_sm90, prefers_sm90, TMA),
     Version("fprop_sm80", "conv.fprop_dgrad_sm80.forward", has_sm80, prefers_sm80, MMA),
-    Version("cudnn", "conv.cudnn.convolution", has_cudnn, prefers_cudnn, MEASURED),
+    Version("cudnn", "conv.cudnn.convolution", has_cudnn, prefers_cudnn, LIBRARY),
     Version("fprop_simt", "conv.fprop_simt.forward", fprop_fits_tiles, prefers_fprop_tiles, TILES),
     Version("fprop_direct", "conv.direct.forward", reason=LITTLE),
 )
@@ -587,7 +588,7 @@ INPUT_GRADIENT = (
     ),
     Version("dgrad_sm90", "conv.fprop_dgrad_sm90.input_gradient", has_sm90, prefers_sm90, TMA),
     Version("dgrad_sm80", "conv.fprop_dgrad_sm80.input_gradient", has_sm80, prefers_sm80, MMA),
-    Version("cudnn", "conv.cudnn.input_gradient", has_cudnn, prefers_cudnn, MEASURED),
+    Version("cudnn", "conv.cudnn.input_gradient", has_cudnn, prefers_cudnn, LIBRARY),
     Version(
         "dgrad_simt",
         "conv.dgrad_simt.input_gradient",
@@ -650,7 +651,7 @@ WEIGHT_GRADIENT = (
     ),
     Version("wgrad_sm90", "conv.wgrad_sm90.weight_gradient", has_sm90, prefers_sm90, TMA),
     Version("wgrad_sm80", "conv.wgrad_sm80.weight_gradient", has_sm80, prefers_sm80, MMA),
-    Version("cudnn", "conv.cudnn.convolution", has_cudnn, prefers_cudnn, MEASURED),
+    Version("cudnn", "conv.cudnn.convolution", has_cudnn, prefers_cudnn, LIBRARY),
     Version(
         "wgrad_simt",
         "conv.wgrad_simt.weight_gradient",

@@ -36,7 +36,6 @@ class Advanced(NamedTuple):
     arrays: tuple[Any, ...]
     axes: Shape
     position: int
-    truths: tuple[int, ...] = ()
 
     @property
     def indexed(self) -> Shape:
@@ -75,7 +74,6 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
 
     view_key: list[Any] = []  # the key with a full slice for every axis that an array indexes
     arrays: list[Any] = []
-    truths: list[int] = []
     axes: list[int] = []
     kept = axis = 0  # axes of the view and of x so far
     run_starts: list[
@@ -99,7 +97,6 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
         else:
             if not item.ndim and _is_mask(item):  # True or False: a mask over a new axis of size 1
                 item = item.reshape(1)
-                truths.append(len(arrays))
                 view_key.append(None)
                 width = 1
             else:
@@ -115,7 +112,7 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
     view = basic(shape, strides, tuple(view_key))
     assert view is not None
     position = run_starts[0] if len(run_starts) == 1 else 0
-    return Advanced(*view, tuple(arrays), tuple(axes), position, tuple(truths))
+    return Advanced(*view, tuple(arrays), tuple(axes), position)
 
 
 def _is_mask(array: Any) -> bool:

@@ -376,14 +376,12 @@ def _index_arrays(
     """The view, the axes that are indexed, and an integer array for each, all of one shape."""
     axes: list[int] = []
     arrays: list[ndarray] = []
-    truths: list[bool] = []  # which of them came of True or False
     merged = 0  # axes that have become one with the axis before
-    for number, (given, axis) in enumerate(zip(form.arrays, form.axes, strict=True)):
+    for given, axis in zip(form.arrays, form.axes, strict=True):
         array, axis = asarray(given, device=base.device), axis - merged
         if array.dtype != np.bool_:
             axes.append(axis)
             arrays.append(array)
-            truths.append(False)
             continue
         if array.ndim > 1 and array._layout.contiguous:
             # A mask over axes that merge into one needs one position an element instead of one for
@@ -396,7 +394,6 @@ def _index_arrays(
         for i, positions in enumerate(nonzero(array)):
             axes.append(axis + i)
             arrays.append(positions)
-            truths.append(number in form.truths)
     try:
         shape = shapes.broadcast_shapes("index", *[a.shape for a in arrays])
     except ValueError:
@@ -405,13 +402,12 @@ def _index_arrays(
             "index: shape mismatch: indexing arrays could not be broadcast together with shapes "
             f"{listed}"
         ) from None
-    # Where nothing is taken no kernel looks at the positions. As in NumPy they are checked, unless
-    # an array of positions is empty; False, which takes nothing, is no array of positions.
-    proper = [a for a, is_truth in zip(arrays, truths, strict=True) if not is_truth]
-    if (base.size == 0 or 0 in shape) and all([a.size for a in proper]):
+    if base.size == 0 or 0 in shape:  # no kernel will look at the positions
         for axis, a in zip(axes, arrays, strict=True):
-            host, size = a.to_numpy(), base.shape[axis]
-            bad = host[(host < -size) | (host >= size)]
+            if a.ndim and 0 in shape:  # as in NumPy, which checks integers alone then
+                continue
+            positions, size = a.to_numpy(), base.shape[axis]
+            bad = positions[(positions < -size) | (positions >= size)]
             if bad.size:
                 raise IndexError(
                     f"index: index {bad.flat[0]} is out of bounds for axis {axis} with size {size}"

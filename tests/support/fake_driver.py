@@ -497,6 +497,8 @@ class FakeDriver:
     def cuLaunchKernel(self, handle, gx, gy, gz, bx, by, bz, shared, on, pointer, extra):
         if bx * by * bz > 1024:
             return (CUresult.CUDA_ERROR_INVALID_CONFIGURATION,)
+        if 0 in (gx, gy, gz, bx, by, bz):
+            return (INVALID,)
         kernel, kinds, index = self.kernels[handle]
         if self.current != index + 100:
             return (CUresult.CUDA_ERROR_INVALID_CONTEXT,)

@@ -77,6 +77,8 @@ class _Writer:
             )
         works = self.plan.works or [UNKNOWN] * len(self.plan.steps)
         for number, (step, work) in enumerate(zip(self.plan.steps, works, strict=True)):
+            if isinstance(step, Launch) and 0 in step.grid:
+                continue  # no blocks: the driver refuses such a launch
             if isinstance(step, Launch):
                 self.launch(number, step, work)
             else:

@@ -127,6 +127,8 @@ def _vector_norm(
         and (length >= _WHOLE or x.size <= _FEW * length)
     ):
         return reduce._power_norm(x, scalars=(ord,), **params)
+    if traced:  # of a fused function the parts are differentiated
+        return _parts(x, **params, scalars=(ord,))
     return _by_parts(x, **params, scalars=(ord,))
 
 

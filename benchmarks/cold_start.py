@@ -44,10 +44,11 @@ import cudamath as cm
 done("import")
 a = cm.asarray(np.ones((512, 512), np.float32))
 (a @ a).to_numpy(); done("matmul")
-x, w = cm.asarray(np.ones((8, 16, 32, 32), np.float32)), cm.asarray(np.ones((32, 16, 3, 3),
-np.float32)) cm.ml.conv2d(x, w, padding=1).to_numpy(); done("conv2d")
+x = cm.asarray(np.ones((8, 16, 32, 32), np.float32))
+w = cm.asarray(np.ones((32, 16, 3, 3), np.float32))
+cm.ml.conv2d(x, w, padding=1).to_numpy(); done("conv2d")
 cm.ml.softmax(a).to_numpy(); done("softmax")
-""",  # noqa: E501
+""",
     "torch": """
 import numpy as np
 import torch
@@ -56,10 +57,11 @@ torch.backends.cudnn.allow_tf32 = False
 done("import")
 a = torch.from_numpy(np.ones((512, 512), np.float32)).to(device)
 (a @ a).cpu(); done("matmul")
-x, w = (torch.from_numpy(np.ones(s, np.float32)).to(device) for s in ((8, 16, 32, 32), (32, 16, 3,
-3))) torch.nn.functional.conv2d(x, w, padding=1).cpu(); done("conv2d")
+x = torch.from_numpy(np.ones((8, 16, 32, 32), np.float32)).to(device)
+w = torch.from_numpy(np.ones((32, 16, 3, 3), np.float32)).to(device)
+torch.nn.functional.conv2d(x, w, padding=1).cpu(); done("conv2d")
 torch.softmax(a, -1).cpu(); done("softmax")
-""",  # noqa: E501
+""",
     "cupy": """
 import numpy as np
 import cupy
@@ -77,10 +79,11 @@ whole = build.compile_now
 def timed(kernel, arguments, cc):
     start = time.perf_counter()
     result = whole(kernel, arguments, cc)
-    print(json.dumps(["compile " + kernel.py_func.__name__, time.perf_counter() - start]),
-    flush=True) return result
+    seconds = time.perf_counter() - start
+    print(json.dumps(["compile " + kernel.py_func.__name__, seconds]), flush=True)
+    return result
 build.compile_now = timed
-"""  # noqa: E501
+"""
 #: Every `parts`-th of the cases that reach the kernels of all families, versions by name among
 #: them.
 VERSIONS = """
@@ -96,7 +99,7 @@ for name, call in [*made.items()][%d::%d]:
     except Exception as error:  # a version that this device lacks
         print(name, error)
 cm.cuda.synchronize()
-"""  # noqa: E501
+"""
 
 
 def run(program: str, device: str, **variables: str) -> dict[str, float]:
@@ -126,7 +129,7 @@ def shorter(program: str) -> str:
     kept = [
         line
         for line in program.splitlines()
-        if "conv2d" not in line and not line.startswith("x, w")
+        if "conv2d" not in line and not line.startswith(("x =", "w ="))
     ]
     return "\n".join(kept).replace('done("softmax")', 'done("short")')
 

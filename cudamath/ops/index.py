@@ -406,8 +406,8 @@ def _index_arrays(
         for axis, a in zip(axes, arrays, strict=True):
             if a.ndim and 0 in shape:  # as in NumPy, which checks integers alone then
                 continue
-            positions, size = a.to_numpy(), base.shape[axis]
-            bad = positions[(positions < -size) | (positions >= size)]
+            places, size = a.to_numpy(), base.shape[axis]
+            bad = places[(places < -size) | (places >= size)]
             if bad.size:
                 raise IndexError(
                     f"index: index {bad.flat[0]} is out of bounds for axis {axis} with size {size}"

@@ -510,12 +510,13 @@ def test_a_second_process_compiles_nothing(tmp_path):
         from cudamath.runtime.state import runtime
         x = Layout.new((1000,), np.dtype("f4"), 0)
         with assume((9, 0)):
-            p = elementwise(x, x, expression="x * y + 1", compute=np.dtype("f4"),
-            output=np.dtype("f4")) code = runtime.compiler(p.steps[0].kernel,
-            p.signature(p.steps[0], [x, x]), (9, 0))
-        print(cubin_cache.statistics["compiled"], cubin_cache.statistics["loaded_from_disk"],
-        len(code) > 1000)
-        """)  # noqa: E501
+            f4 = np.dtype("f4")
+            p = elementwise(x, x, expression="x * y + 1", compute=f4, output=f4)
+            (step,) = p.steps
+            code = runtime.compiler(step.kernel, p.signature(step, [x, x]), (9, 0))
+        counts = cubin_cache.statistics
+        print(counts["compiled"], counts["loaded_from_disk"], len(code) > 1000)
+        """)
     environment = {**os.environ, "CUDAMATH_CACHE_DIR": str(tmp_path)}
     environment.pop("NUMBA_ENABLE_CUDASIM", None)
     said = [

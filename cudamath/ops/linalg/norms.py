@@ -119,7 +119,11 @@ def _vector_norm(
             result,
             copy=False,
         )
-    params = {"axis": axes, "keepdims": kept_axes(name, keepdims, x), "dtype": result}
+    params: dict[str, Any] = {
+        "axis": axes,
+        "keepdims": kept_axes(name, keepdims, x),
+        "dtype": result,
+    }
     if (
         not traced
         and ord not in _PASSES

@@ -64,11 +64,28 @@ def functions(T: Any, short: bool = False) -> dict[str, Any]:
     if dtype_of(T).kind in "iu":
         return _shared(T) | _integer(T)
     return (
-        {name: getattr(math, name) for name in _REAL}
+        {name: _real(name) for name in _REAL}
         | _shared(T)
         | _floating(T)
         | normal_functions(T, short)
     )
+
+
+def _real(name: str) -> Any:
+    """A function of the math module. In the simulator, where Python raises, it returns what a device
+    returns: infinity, NaN, or of a rounding the number itself."""
+    function = getattr(math, name)
+    if not SIMULATOR:
+        return function
+
+    def simulated(*numbers: Any) -> Any:
+        try:
+            return function(*numbers)
+        except (OverflowError, ValueError):
+            with np.errstate(all="ignore"):
+                return getattr(np, name)(*numbers)
+
+    return simulated if hasattr(np, name) else function
 
 
 def _shared(T: Any) -> dict[str, Any]:

@@ -72,8 +72,8 @@ def functions(T: Any, short: bool = False) -> dict[str, Any]:
 
 
 def _real(name: str) -> Any:
-    """A function of the math module. In the simulator, where Python raises, it returns what a device
-    returns: infinity, NaN, or of a rounding the number itself."""
+    """A function of the math module. Where Python raises, the simulator returns what a device does:
+    infinity, NaN, or of a rounding the number itself."""
     function = getattr(math, name)
     if not SIMULATOR:
         return function

@@ -1,0 +1,156 @@
+"""The pytest plugin under which NumPy's own test files run with their imports changed.
+
+`run.py` starts pytest with it. It writes one record of a run (JSON): for each test its outcome; for
+each failure the class and text of the error, and the line of the test at which it arose.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import random
+import sys
+import traceback
+import types
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import changed_imports
+import hypothesis
+import numpy as np
+import pytest
+
+import cudamath as cm
+
+OURS = str(pathlib.Path(cm.__file__).parent) + os.sep
+MARKERS = (
+    "slow",
+    "slow_pypy",
+    "valgrind_error",
+    "leaks_references",
+    "thread_unsafe",
+    "parallel_threads(n)",
+    "iterations(n)",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device", default="cpu", help="the default device in the tests")
+    parser.addoption("--record", help="file to which the outcomes are written")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+    hypothesis.settings.register_profile(
+        "numpy",
+        deadline=None,
+        database=None,
+        derandomize=True,
+        max_examples=20,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    hypothesis.settings.load_profile("numpy")
+    cm.set_default_device(config.option.device)
+    if config.option.record:
+        config.pluginmanager.register(Recorder(config), "recorder")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What files made while they were loaded becomes cudamath's."""
+    change = changed_imports.Change()
+    changed_imports.Module.loading = False
+    for module in {item.module for item in session.items}:  # type: ignore[attr-defined]
+        change.names(module)
+    for item in session.items:
+        if hasattr(item, "callspec"):
+            parameters = item.callspec.params
+            parameters.update({name: change.value(value) for name, value in parameters.items()})
+
+
+class ChangedModule(pytest.Module):
+    """A test file of NumPy's."""
+
+    def _getobj(self) -> types.ModuleType:
+        return changed_imports.load(self.path)
+
+
+def pytest_pycollect_makemodule(module_path: pathlib.Path, parent: Any) -> pytest.Module:
+    return ChangedModule.from_parent(parent, path=module_path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Runs a test with numbers that depend on its name alone, and sees whether it reaches
+    cudamath."""
+    seed = zlib.crc32(item.nodeid.encode())
+    random.seed(seed)
+    np.random.seed(seed)
+    cm.random.seed(seed)
+    item.reached = False  # type: ignore[attr-defined]
+
+    def watch(frame: Any, event: str, _: Any) -> None:
+        """Called for each call of a function, until one is cudamath's."""
+        file = frame.f_code.co_filename
+        if event == "call" and (file.startswith(OURS) or file.startswith("<cudamath")):
+            item.reached = True  # type: ignore[attr-defined]
+            sys.setprofile(None)
+
+    sys.setprofile(watch)
+    try:
+        with np.errstate():
+            return (yield)
+    finally:
+        sys.setprofile(None)
+
+
+class Recorder:
+    """Collects the outcomes."""
+
+    def __init__(self, config: pytest.Config):
+        self.file = pathlib.Path(config.option.record)
+        self.outcomes: dict[str, dict[str, Any]] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Iterator[Any]:
+        report = yield
+        entry = self.outcomes.setdefault(item.nodeid.partition("::")[2], {"outcome": "passed"})
+        entry["seconds"] = round(entry.get("seconds", 0) + call.duration, 3)
+        if hasattr(report, "wasxfail"):
+            entry["outcome"] = "skipped"  # NumPy itself is expected to fail
+        elif report.outcome != "passed" and entry["outcome"] != "failed":
+            entry["outcome"] = report.outcome
+            if report.failed:
+                entry.update(cause(call.excinfo.value, str(item.path)))
+        if call.when == "call" and not item.reached and entry["outcome"] == "passed":  # type: ignore[attr-defined]
+            entry["outcome"] = "numpy"  # NumPy's own objects alone
+        return report
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            text = str(report.longrepr).splitlines()[-1]
+            self.outcomes[report.nodeid] = {"outcome": "failed", "error": "load", "text": text}
+
+    def pytest_sessionfinish(self) -> None:
+        self.file.write_text(json.dumps(self.outcomes, indent=1))
+
+
+def cause(error: BaseException, file: str) -> dict[str, str]:
+    """The error of a failed test: its class and text, the line of the test file, and the last
+    places in cudamath."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.line or "" for frame in frames if frame.filename == file]
+    ours = [
+        f"{frame.filename[len(OURS) :]}:{frame.name}"
+        for frame in frames
+        if frame.filename.startswith(OURS)
+    ]
+    return {
+        "error": type(error).__name__,
+        "text": " ".join(str(error).split())[:400],
+        "line": lines[-1] if lines else "",
+        "first": ours[0] if ours else "",
+        "last": ours[-1] if ours else "",
+    }

@@ -1,10 +1,11 @@
 """Writes README's tables and those in the headers of kernel files from benchmarks/results/: `python
 -m benchmarks.report`.
 
-README gets highlights and a summary of each folder of records, between two markers each. The folder
-gets a page with all of its records, and kernel files get the tables of headers.py. With --check
-nothing is written, and the exit status says whether everything is up to date. Without records there
-is no table. Records that lack functions or rows are listed (outdated.py).
+README gets highlights, a summary of compatibility.py's page, and a summary of each folder of
+records, between two markers each. The folder gets a page with all of its records, and kernel files
+get the tables of headers.py. With --check nothing is written, and the exit status says whether
+everything is up to date. Without records there is no table. Records that lack functions or rows are
+listed (outdated.py).
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks import beside_numpy, charts, headers, headlines, latency, limits, models, rows_grid
+from benchmarks import (
+    beside_numpy,
+    charts,
+    compatibility,
+    headers,
+    headlines,
+    latency,
+    limits,
+    models,
+    rows_grid,
+)
 from benchmarks import families as beside_cupy
 from benchmarks.rows import AGAIN
 
@@ -27,6 +38,7 @@ from .format import duration
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 HIGHLIGHTS = "<!-- highlights: start -->", "<!-- highlights: end -->"
+COMPATIBILITY = "<!-- compatibility: start -->", "<!-- compatibility: end -->"
 KINDS = {
     "host": "Host time per call (public call to return, output allocated), float32",
     "device": "Time on the GPU, float32",
@@ -388,7 +400,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     readme = ROOT / "README.md"
     texts = headers.rewritten(ROOT / "cudamath", results)
     summaries = replaced(readme.read_text(encoding="utf-8"), markdown(results))
-    texts[readme] = replaced(summaries, highlights(results), HIGHLIGHTS)
+    names = json.loads(compatibility.RECORD.read_text(encoding="utf-8"))
+    compared = replaced(summaries, compatibility.highlight(names), COMPATIBILITY)
+    texts[readme] = replaced(compared, highlights(results), HIGHLIGHTS)
+    texts[compatibility.PAGE] = compatibility.page(names)
     texts |= {folder / "README.md": page(folder) for folder in folders(results) if page(folder)}
     changed = {
         path: text

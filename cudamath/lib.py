@@ -1,5 +1,5 @@
 """`cudamath.lib`: what NumPy keeps in `numpy.lib`."""
 
-from .ops import stride_tricks
+from .ops import array_utils, stride_tricks
 
-__all__ = ["stride_tricks"]
+__all__ = ["array_utils", "stride_tricks"]

@@ -25,7 +25,14 @@ __all__ = [
     "isdtype",
     "issubdtype",
     "promote_types",
+    "typecodes",
 ]
+
+#: NumPy's characters of dtypes by kind, of the dtypes that arrays hold.
+typecodes: dict[str, str] = {
+    kind: "".join(code for code in codes if np.dtype(code) in dtypes.ANY)
+    for kind, codes in np.typecodes.items()
+}
 
 
 class FloatInfo(NamedTuple):

@@ -70,6 +70,7 @@ SPACES = {
         "data",
         "distributed",
         "polynomial",
+        "lib.array_utils",
         "lib.stride_tricks",
         "ml.amp",
         "ml.init",

@@ -18,55 +18,21 @@ from hypothesis import strategies as st
 from numpy_comparison import COMPLEX, CUBE, LINE, MATRIX, VECTOR, WHOLE, WILD, agree
 
 import cudamath as cm
+from benchmarks import compatibility
 from cudamath.core.dispatch.op import registry
 
-DTYPES = "no such dtype: arrays hold numbers of up to 64 bits (complex: 128)"
-RECORDS = "arrays hold numbers, not records, texts, dates or objects"
-MATRICES = "np.matrix is on its way out of NumPy; arrays and @ replace it"
-HOST = "walks over elements one by one on the host; to_numpy() gives what can be walked over"
-NUMPY = "about NumPy itself, its build, its C interface or its settings"
-
-ABSENT = {
-    **dict.fromkeys("longdouble clongdouble float128 complex256".split(), DTYPES),
-    **dict.fromkeys(
-        "bytes_ str_ object_ void character flexible datetime64 timedelta64 isnat busday_count "
-        "busday_offset "
-        "busdaycalendar is_busday datetime_as_string datetime_data char strings rec recarray "
-        "record "
-        "fromregex ma frompyfunc".split(),
-        RECORDS,
-    ),
-    **dict.fromkeys("matrix asmatrix bmat".split(), MATRICES),
-    **dict.fromkeys("nditer nested_iters flatiter broadcast".split(), HOST),
-    **dict.fromkeys(
-        "ctypeslib f2py get_include show_config show_runtime test info typing dtypes ufunc "
-        "getbufsize setbufsize "
-        "geterrcall seterrcall little_endian sctypeDict typecodes mintypecode typename "
-        "emath".split(),
-        NUMPY,
-    ),
-    "memmap": "np.memmap opens the file; cm.asarray takes it",
-    "row_stack": "deprecated in NumPy: vstack",
-    "i0": "a special function: scipy.special takes arrays of this package",
-}
-ABSENT_METHODS = {
-    **dict.fromkeys("getfield setfield".split(), RECORDS),
-    **dict.fromkeys(
-        "base ctypes data setflags resize".split(),
-        "about the memory of a NumPy array, which may be freed or "
-        "resized; here the pool owns it, and every array can be written to",
-    ),
-    **dict.fromkeys("dump dumps".split(), "pickle.dump and pickle.dumps take arrays"),
-    "byteswap": "numbers are in the machine's byte order; to_numpy().byteswap() for others",
-}
+# why names are left out: benchmarks/compatibility.toml
+REASONS, _, _ = compatibility.by_hand()
+ABSENT = {name for name in REASONS if "." not in name}
+ABSENT_METHODS = {name.partition(".")[2] for name in REASONS if name.startswith("ndarray.")}
 
 
 @pytest.mark.parametrize("space", ["", "linalg", "fft"])
 def test_every_name_of_numpys(space):
     theirs, ours = (getattr(np, space), getattr(cm, space)) if space else (np, cm)
-    reasons = {} if space else ABSENT
+    reasons = set() if space else ABSENT
     missing = {name for name in theirs.__all__ if not hasattr(ours, name)}
-    assert missing - set(reasons) == set(), "neither here nor left out for a reason"
+    assert missing - reasons == set(), "neither here nor left out for a reason"
     here = {
         name for name in reasons if not isinstance(getattr(ours, name, np), types.ModuleType)
     }  # cudamath.info is a module
@@ -76,7 +42,7 @@ def test_every_name_of_numpys(space):
 def test_every_method_of_numpys():
     theirs = {name for name in dir(np.ndarray) if not name.startswith("_")}
     missing = {name for name in theirs if not hasattr(cm.ndarray, name)}
-    assert missing == set(ABSENT_METHODS)
+    assert missing == ABSENT_METHODS
     operators = {name for name in dir(np.ndarray) if name.startswith("__")} - set(dir(object))
     private = {
         "__array_finalize__",
@@ -340,6 +306,24 @@ def test_types_and_memory(device):
         "0.5",
         "5.e-01",
     )
+
+
+def test_characters_of_dtypes():
+    for kind, codes in cm.typecodes.items():
+        assert [cm.zeros(1, dtype=code).dtype for code in codes] == [np.dtype(c) for c in codes]
+        left_out = [np.dtype(code) for code in np.typecodes[kind] if code not in codes]
+        assert all(d.kind not in "biufc" or d.char in "gG" for d in left_out)
+    assert cm.mintypecode(["f", "D"]) == "D" and cm.typename("f") == "single precision"
+
+
+def test_bytes_of_arrays(device):
+    ours = cm.asarray(CUBE)
+    start = np.lib.array_utils.byte_bounds(CUBE)[0]
+    for key in ((), (slice(None), slice(None, None, -1), slice(None, None, 2)), (1, 2), (slice(0),)):
+        bounds = cm.lib.array_utils.byte_bounds(ours[key])
+        expected = np.lib.array_utils.byte_bounds(CUBE[key])
+        assert [b - ours.ptr for b in bounds] == [b - start for b in expected]
+    assert cm.lib.array_utils.normalize_axis_tuple(-1, 3) == (2,)
 
 
 def test_gradients_of_what_is_new(device):

@@ -65,6 +65,10 @@ def replacement(path: str) -> Any:
     return value
 
 
+#: The public name of what cudamath has under it, by identity.
+PATHS = {id(ours): path for path in NAMES.values() if callable(ours := replacement(path))}
+
+
 class Absent:
     """A function that cudamath lacks, imported by name or in a list of parameters."""
 
@@ -82,6 +86,7 @@ class Module(types.ModuleType):
     """A module of NumPy's as a test sees it."""
 
     loading = True  # until the first test begins (of all modules)
+    used: set[str] = set()  # the public names that the present test has asked for
 
     def __init__(self, name: str):
         super().__init__(name)
@@ -115,8 +120,12 @@ class Module(types.ModuleType):
         public = NAMES.get(id(theirs))
         if module.__name__ in PUBLIC and (public is None or not callable(theirs)):
             public = path  # a constant, a table
+        if public is not None:
+            Module.used.add(public)
         if public is None:
-            in_c = module.__name__.endswith("_tests") and isinstance(theirs, types.BuiltinFunctionType)
+            in_c = module.__name__.endswith("_tests") and isinstance(
+                theirs, types.BuiltinFunctionType
+            )
             return guarded(theirs) if in_c else theirs
         ours = replacement(public)
         if ours is MISSING:
@@ -189,7 +198,8 @@ class ImportChange(ast.NodeTransformer):
 def load(file: pathlib.Path) -> types.ModuleType:
     """The module of a test file below the installed NumPy, its imports changed."""
     root = pathlib.Path(np.__file__).parent
-    name = ".".join(["numpy", *file.relative_to(root).with_suffix("").parts])
+    below = file.relative_to(root) if file.is_relative_to(root) else pathlib.Path(file.name)
+    name = ".".join(["numpy", *below.with_suffix("").parts])
     module = types.ModuleType(name)
     module.__file__, module.__package__ = str(file), name.rpartition(".")[0]
     module.__dict__.update(__changed__=changed, __imported__=imported)

@@ -1,11 +1,12 @@
 """The pytest plugin under which NumPy's own test files run with their imports changed.
 
-`run.py` starts pytest with it. It writes one record of a run (JSON): for each test its outcome; for
+`numpy_suite.py` starts pytest with it. It writes one record of a run (JSON): for each test its outcome; for
 each failure the class and text of the error, and the line of the test at which it arose.
 """
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import pathlib
@@ -25,6 +26,7 @@ import pytest
 import cudamath as cm
 
 OURS = str(pathlib.Path(cm.__file__).parent) + os.sep
+LENGTHS = 16
 MARKERS = (
     "slow",
     "slow_pypy",
@@ -56,6 +58,27 @@ def pytest_configure(config: pytest.Config) -> None:
     cm.set_default_device(config.option.device)
     if config.option.record:
         config.pluginmanager.register(Recorder(config), "recorder")
+
+
+def is_length(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the cases of a test that differ in a number alone, LENGTHS run, spread evenly: sorting by
+    each method is tested at all lengths up to 512."""
+    groups: dict[Any, list[pytest.Item]] = collections.defaultdict(list)
+    for item in items:
+        parameters = item.callspec.params.items() if hasattr(item, "callspec") else ()
+        others = [(key, repr(value)) for key, value in parameters if not is_length(value)]
+        groups[item.parent, getattr(item, "originalname", item.name), *others].append(item)
+    kept: set[pytest.Item] = set()
+    for group in groups.values():
+        step = max(len(group) - 1, 1) / (LENGTHS - 1)
+        few = len(group) <= LENGTHS
+        kept.update(group if few else (group[round(i * step)] for i in range(LENGTHS)))
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -90,6 +113,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     np.random.seed(seed)
     cm.random.seed(seed)
     item.reached = False  # type: ignore[attr-defined]
+    changed_imports.Module.used = item.used = names_in(item.function.__code__, item.module)  # type: ignore[attr-defined]
 
     def watch(frame: Any, event: str, _: Any) -> None:
         """Called for each call of a function, until one is cudamath's."""
@@ -104,6 +128,17 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
             return (yield)
     finally:
         sys.setprofile(None)
+
+
+def names_in(code: types.CodeType, module: types.ModuleType) -> set[str]:
+    """The public names of NumPy's that a test uses because its file imported them by name."""
+    used = {
+        path
+        for name in code.co_names
+        if (path := changed_imports.PATHS.get(id(vars(module).get(name)))) is not None
+    }
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return used.union(*(names_in(part, module) for part in inner))
 
 
 class Recorder:
@@ -124,6 +159,7 @@ class Recorder:
             entry["outcome"] = report.outcome
             if report.failed:
                 entry.update(cause(call.excinfo.value, str(item.path)))
+        entry["used"] = sorted(getattr(item, "used", ()))
         if call.when == "call" and not item.reached and entry["outcome"] == "passed":  # type: ignore[attr-defined]
             entry["outcome"] = "numpy"  # NumPy's own objects alone
         return report

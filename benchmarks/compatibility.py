@@ -1,0 +1,314 @@
+"""Every public name of NumPy beside cudamath's: `python -m benchmarks.compatibility`.
+
+A name is *same*, *differs* or *absent*. Three things are measured: whether cudamath has the name;
+which of NumPy's parameters its function lacks, or takes in another way; and at which names NumPy's
+own tests fail (tests/numpy_suite). compatibility.toml adds what none of these shows. The record is
+benchmarks/results/compatibility.json; the page docs/compatibility.md and a line of README are
+written from it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pathlib
+import tomllib
+import types
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import cudamath as cm
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+RECORD = ROOT / "benchmarks" / "results" / "compatibility.json"
+SUITE = ROOT / "tests" / "numpy_suite" / "results"
+PAGE = ROOT / "docs" / "compatibility.md"
+#: Modules of NumPy's whose names are compared, with the names of the page's sections.
+SPACES = {
+    "": "numpy",
+    "linalg": "numpy.linalg",
+    "fft": "numpy.fft",
+    "random": "numpy.random",
+    "polynomial": "numpy.polynomial",
+    **{
+        f"polynomial.{name}": f"numpy.polynomial.{name}"
+        for name in "chebyshev hermite hermite_e laguerre legendre polynomial polyutils".split()
+    },
+    "ndarray": "numpy.ndarray",
+}
+STATES = "same", "differs", "absent"
+#: Parameters without a counterpart in any function; the page says so once.
+WITHOUT = {"like", "subok"}
+MISSING = object()
+
+
+class Name(NamedTuple):
+    """What is recorded of a name: its state, in what it differs or what to use, and how many of
+    NumPy's tests that use it pass or fail at it."""
+
+    state: str
+    notes: list[str]
+    passed: int
+    failed: int
+
+
+def names_of(space: str) -> list[str]:
+    """NumPy's public names in a module or class."""
+    if space == "ndarray":
+        return [name for name in dir(np.ndarray) if not name.startswith("_")]
+    module = importlib.import_module(SPACES[space])
+    return sorted(name for name in module.__all__ if not name.startswith("__"))
+
+
+def value_of(module: Any, path: str) -> Any:
+    """What a module has under a dotted name, or MISSING."""
+    for part in filter(None, path.split(".")):
+        module = getattr(module, part, MISSING)
+    return module
+
+
+def parameters(function: Any) -> dict[str, inspect.Parameter] | None:
+    """The parameters of a function, or None where they cannot be told."""
+    if isinstance(function, type) or not callable(function):
+        return None
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return None
+
+
+def lacks(theirs: Any, ours: Any) -> list[str]:
+    """In what the parameters of our function differ from NumPy's."""
+    wanted, mine = parameters(theirs), parameters(ours)
+    if wanted is None or mine is None:
+        return []
+    kinds = {parameter.kind for parameter in mine.values()}
+    if inspect.Parameter.VAR_KEYWORD in kinds and inspect.Parameter.VAR_POSITIONAL in kinds:
+        return []
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [parameter.name for parameter in mine.values() if parameter.kind in positional]
+    by_position, by_keyword, missing = [], [], []
+    for place, parameter in enumerate(wanted.values()):
+        if parameter.kind not in (*positional, inspect.Parameter.KEYWORD_ONLY):
+            continue
+        same = mine.get(parameter.name)
+        at_place = parameter.kind in positional and place < len(places)
+        if parameter.name in WITHOUT or parameter.name == "self":
+            continue
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            if not at_place and inspect.Parameter.VAR_POSITIONAL not in kinds:
+                missing.append(parameter.name)
+        elif same is None and inspect.Parameter.VAR_KEYWORD not in kinds:
+            (by_position if at_place and place == 0 else missing).append(parameter.name)
+        elif same is not None and same.kind is inspect.Parameter.POSITIONAL_ONLY:
+            by_position.append(parameter.name)
+        elif (
+            same is not None
+            and parameter.kind in positional
+            and same.kind is inspect.Parameter.KEYWORD_ONLY
+        ):
+            by_keyword.append(parameter.name)
+    return [
+        f"{what} {', '.join(f'`{name}`' for name in names)}"
+        for what, names in (
+            ("without", missing),
+            ("by position only:", by_position),
+            ("by keyword only:", by_keyword),
+        )
+        if names
+    ]
+
+
+def by_hand() -> tuple[dict[str, str], dict[str, str], list[str]]:
+    """compatibility.toml: what to use instead of absent names, in what others differ, and what
+    holds for all."""
+    table = tomllib.loads((ROOT / "benchmarks" / "compatibility.toml").read_text(encoding="utf-8"))
+    absent, differs = (
+        {name: entry[key] for entry in table[part] for name in entry["names"].split()}
+        for part, key in (("absent", "use"), ("differs", "how"))
+    )
+    return absent, differs, table["general"]
+
+
+def tested(suite: dict[str, Any]) -> list[str]:
+    """What NumPy's tests show of a name: the first line at which one that counts fails for a reason
+    that is not among those said of all names."""
+    kinds = {
+        kind: count
+        for kind, count in suite.get("kinds", {}).items()
+        if kind in ("defect", "memory", "iterators", "absent")
+    }
+    if not kinds:
+        return []
+    kind = max(kinds, key=lambda each: kinds[each])
+    line, said = suite["lines"][kind]
+    count = sum(kinds.values())
+    return [f"{count} of NumPy's tests stop{'s' * (count == 1)} at it: `{line}` ({said})"]
+
+
+def measure(suite: dict[str, Any]) -> dict[str, Name]:
+    """The state of every public name of NumPy's, by its dotted name without `numpy.`."""
+    absent, differs, _ = by_hand()
+    made = {}
+    for space in SPACES:
+        for name in names_of(space):
+            path = f"{space}.{name}" if space else name
+            theirs, ours = value_of(np, path), value_of(cm, path)
+            if isinstance(theirs, types.ModuleType) and path in SPACES and ours is not MISSING:
+                continue  # a section of its own
+            counts = suite.get(f"numpy.{path}", {"passed": 0, "failed": 0})
+            module = isinstance(theirs, types.ModuleType) != isinstance(ours, types.ModuleType)
+            if ours is MISSING or module:
+                state, notes = "absent", [absent[path]] if path in absent else []
+            else:
+                notes = lacks(theirs, ours) if ours is not theirs else []
+                notes += [differs[path]] if path in differs else []
+                notes += tested(counts)
+                state = "differs" if notes else "same"
+            made[path] = Name(state, notes, counts["passed"], counts["failed"])
+    return made
+
+
+def space_of(path: str) -> str:
+    return path.rpartition(".")[0]
+
+
+def counted(names: Iterable[Name]) -> list[int]:
+    """How many names are in each state."""
+    states = [name.state for name in names]
+    return [states.count(state) for state in STATES]
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def table(heading: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 0) -> list[str]:
+    """A Markdown table whose last columns, `numbers` of them, are numbers."""
+    words = len(heading) - numbers
+    line = "|" + "---|" * words + "---:|" * numbers
+    body = ["| " + " | ".join(map(cell, row)) + " |" for row in rows]
+    return ["| " + " | ".join(heading) + " |", line, *body]
+
+
+def section(title: str, names: dict[str, Name]) -> list[str]:
+    """A module's part of the page."""
+    last = {path: path.rpartition(".")[2] for path in names}
+    by_state = {
+        state: [path for path in names if names[path].state == state] for state in STATES
+    }
+    lines = ["", f"## {title}", ""]
+    if by_state["same"]:
+        lines += ["Same: " + ", ".join(f"`{last[path]}`" for path in by_state["same"]) + "."]
+    for state, heading in (("differs", "how"), ("absent", "instead")):
+        rows = [(f"`{last[path]}`", "; ".join(names[path].notes)) for path in by_state[state]]
+        if rows:
+            lines += ["", *table((state, heading), rows)]
+    return lines
+
+
+def scores(record: dict[str, Any]) -> list[str]:
+    """What NumPy's own tests say, by file."""
+    suite = record["suite"]
+    rows = [
+        (f"`{file}`", f"{passed:,}", f"{of:,}", f"{passed / of:.1%}" if of else "")
+        for file, (passed, of) in suite["files"].items()
+    ]
+    rows.append(("all", f"{suite['passed']:,}", f"{suite['counted']:,}", share(suite)))
+    failed = ", ".join(f"{count:,} {kind}" for kind, count in suite["failed"].items())
+    excluded = ", ".join(f"{count:,} {kind}" for kind, count in suite["excluded"].items())
+    return [
+        "",
+        "## NumPy's own tests with the import changed",
+        "",
+        f"NumPy {record['numpy']}, on the CPU. Counted are the tests that need no objects, texts, dates, records or C "
+        f"internals ({excluded} are left out, with {suite['numpy']:,} that pass without reaching cudamath's code). "
+        f"Why the others fail (`tests/numpy_suite/reasons.toml`): {failed}.",
+        "",
+        *table(("file", "passed", "of", "score"), rows, 3),
+    ]
+
+
+def share(suite: dict[str, Any]) -> str:
+    return f"{suite['passed'] / suite['counted']:.1%}"
+
+
+def page(record: dict[str, Any]) -> str:
+    """docs/compatibility.md."""
+    names = {path: Name(*entry) for path, entry in record["names"].items()}
+    spaces = {
+        space: {path: name for path, name in names.items() if space_of(path) == space}
+        for space in SPACES
+    }
+    rows = [
+        (title, *map(str, counted(spaces[space].values()))) for space, title in SPACES.items()
+    ]
+    rows.append(("all", *map(str, counted(names.values()))))
+    lines = [
+        "# NumPy's names in cudamath",
+        "",
+        "Written by `python -m benchmarks.compatibility` from measurement: which names are here, which of NumPy's "
+        f"parameters their functions take, and where the tests of NumPy {record['numpy']} fail when their import is "
+        "changed. A name *differs* if any of these shows a difference, however small.",
+        "",
+        *table(("module", *STATES), rows, 3),
+        "",
+        "What holds for all names, and is not repeated below:",
+        "",
+        *(f"- {text}" for text in record["general"]),
+    ]
+    for space, title in SPACES.items():
+        lines += section(title, spaces[space])
+    return "\n".join([*lines, *scores(record)]) + "\n"
+
+
+def highlight(record: dict[str, Any]) -> str:
+    """What README says of it."""
+    same, differs, absent = counted(Name(*entry) for entry in record["names"].values())
+    suite = record["suite"]
+    return (
+        f"Of {same + differs + absent:,} public names of NumPy {record['numpy']}, {same:,} are the same, {differs:,} "
+        f"differ and {absent:,} are absent: [docs/compatibility.md](docs/compatibility.md) lists each, and what to use. "
+        f"Of NumPy's own tests, the import changed, {suite['passed']:,} of {suite['counted']:,} pass ({share(suite)})."
+    )
+
+
+def record() -> dict[str, Any]:
+    """The measurement."""
+    suite = json.loads((SUITE / "cpu.json").read_text())
+    files = suite["files"]
+    failed, excluded = (
+        {
+            kind: sum(counts[part].get(kind, 0) for counts in files.values())
+            for kind in sorted({kind for counts in files.values() for kind in counts[part]})
+        }
+        for part in ("failed", "excluded")
+    )
+    passed = {file: counts["passed"] for file, counts in files.items()}
+    counts = {file: passed[file] + sum(files[file]["failed"].values()) for file in files}
+    return {
+        "numpy": np.__version__,
+        "general": by_hand()[2],
+        "suite": {
+            "passed": sum(passed.values()),
+            "counted": sum(counts.values()),
+            "failed": failed,
+            "excluded": excluded,
+            "numpy": sum(entry["numpy"] for entry in files.values()),
+            "files": {file: [passed[file], counts[file]] for file in files},
+        },
+        "names": measure(json.loads((SUITE / "cpu_names.json").read_text())),
+    }
+
+
+def main() -> None:
+    RECORD.write_text(json.dumps(record(), indent=1) + "\n")
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page(json.loads(RECORD.read_text())), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

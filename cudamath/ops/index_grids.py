@@ -15,7 +15,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import INTEGER, INTEGER_OR_BOOL, REAL, Op
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_type, scalar_dtype
 from ..core.layout import Layout
-from ..core.shapes import as_integer, contiguous_strides, normalize_shape
+from ..core.shapes import as_integer, contiguous_strides, normalize_shape, order_letter
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike
 from .creation import asarray, zeros, zeros_like
 from .elementwise import abs as absolute
@@ -496,7 +496,7 @@ def fill_diagonal(x: ndarray, /, val: ArrayLike, wrap: bool = False) -> None:
 
 
 def unravel_index(
-    indices: ArrayLike, shape: Sequence[int], order: str = "C"
+    indices: ArrayLike, shape: Sequence[int], order: str | None = "C"
 ) -> tuple[ndarray, ...]:
     """Convert positions in the flattened array to an index along each axis.
 
@@ -529,8 +529,7 @@ def unravel_index(
     """
     at = astype(require("unravel_index", indices, INTEGER), np.int64, copy=False)
     sizes = normalize_shape("unravel_index", shape)
-    if order not in ("C", "F"):
-        raise ValueError(f"unravel_index: order must be 'C' or 'F', got {order!r}")
+    order = order_letter("unravel_index", order, "C", "CF")
     many, numbers = (
         min(math.prod(sizes), 1 << 63),
         view(at, np.uint64),
@@ -551,7 +550,7 @@ def ravel_multi_index(
     multi_index: Sequence[ArrayLike],
     dims: Sequence[int],
     mode: str | Sequence[str] = "raise",
-    order: str = "C",
+    order: str | None = "C",
 ) -> ndarray:
     """Convert an index along each axis to positions in the flattened array.
 
@@ -598,15 +597,11 @@ def ravel_multi_index(
         if isinstance(mode, str)
         else members("ravel_multi_index", mode, "modes")
     )
-    if (
-        order not in ("C", "F")
-        or len(modes) != len(sizes)
-        or any([m not in ("raise", "wrap", "clip") for m in modes])
-    ):
+    order = order_letter("ravel_multi_index", order, "C", "CF")
+    if len(modes) != len(sizes) or any([m not in ("raise", "wrap", "clip") for m in modes]):
         raise ValueError(
-            "ravel_multi_index: order must be 'C' or 'F', mode 'raise', 'wrap' or 'clip', or one "
-            "of these for "
-            f"each axis of shape {sizes}; got {order!r}, {mode!r}"
+            "ravel_multi_index: mode must be 'raise', 'wrap' or 'clip', or one of these for each "
+            f"axis of shape {sizes}; got {mode!r}"
         )
     steps = (
         contiguous_strides(sizes, 1) if order == "C" else contiguous_strides(sizes[::-1], 1)[::-1]

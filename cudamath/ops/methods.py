@@ -339,9 +339,10 @@ def install(package: ModuleType) -> None:
         },
         **{
             name: getattr(shape, name)
-            for name in ("ravel", "flatten", "swapaxes", "squeeze", "astype", "copy")
+            for name in ("ravel", "flatten", "swapaxes", "squeeze", "astype")
         },
         "reshape": shape.reshaped,
+        "copy": shape.copied,
         "transpose": _transpose,
         "take": index.take,
         "nonzero": masks.nonzero,
@@ -497,7 +498,12 @@ def _setitem(x: ndarray, key: Any, value: Any) -> None:
 
 
 def _sort(
-    x: ndarray, axis: int = -1, kind: str | None = None, *, stable: bool | None = None
+    x: ndarray,
+    axis: int = -1,
+    kind: str | None = None,
+    order: None = None,
+    *,
+    stable: bool | None = None,
 ) -> None:
     """Sort the elements along an axis in place; `cm.sort` returns a new array.
 
@@ -509,14 +515,20 @@ def _sort(
         Axis of the operation.
     kind : str, optional
         Accepted for compatibility with NumPy.
+    order : None, optional
+        Names of fields in NumPy. Arrays have no fields.
     stable : bool, optional
         Accepted for compatibility with NumPy. The sort is always stable.
     """
-    x[...] = sort.sort(x, normalize_axis("sort", axis, x.ndim), kind, stable=stable)
+    x[...] = sort.sort(x, normalize_axis("sort", axis, x.ndim), kind, order, stable=stable)
 
 
 def _partition(
-    x: ndarray, kth: int | Sequence[int], axis: int = -1, kind: str = "introselect"
+    x: ndarray,
+    kth: int | Sequence[int],
+    axis: int = -1,
+    kind: str = "introselect",
+    order: None = None,
 ) -> None:
     """Rearrange the elements in place as `cm.partition` does.
 
@@ -530,8 +542,10 @@ def _partition(
         Axis of the operation.
     kind : str, default "introselect"
         Accepted for compatibility with NumPy.
+    order : None, optional
+        Names of fields in NumPy. Arrays have no fields.
     """
-    x[...] = sort.partition(x, kth, normalize_axis("partition", axis, x.ndim), kind)
+    x[...] = sort.partition(x, kth, normalize_axis("partition", axis, x.ndim), kind, order)
 
 
 def _compress(

@@ -149,7 +149,6 @@ def nansum(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Sum over axes of the elements that are not NaN; 0 if there are none.
@@ -211,7 +210,6 @@ def nanprod(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Product over axes of the elements that are not NaN; 1 if there are none.
@@ -273,7 +271,6 @@ def nanmean(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Mean over axes of the elements that are not NaN; NaN if there are none.
@@ -355,9 +352,9 @@ def nanvar(
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
     ddof: float | None = None,
+    keepdims: bool = False,
     *,
     correction: float | None = None,
-    keepdims: bool = False,
     mean: ArrayLike | None = None,
 ) -> ndarray:
     """Variance over axes of the elements that are not NaN.
@@ -377,11 +374,11 @@ def nanvar(
         Array that receives the result.
     ddof : float, optional
         NumPy's name of `correction`.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
     correction : float, optional
         Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
         estimate from a sample. The default is 0.
-    keepdims : bool, default False
-        Whether the reduced axes stay in the result with size 1.
     mean : array_like, optional
         The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
         both.
@@ -450,9 +447,9 @@ def nanstd(
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
     ddof: float | None = None,
+    keepdims: bool = False,
     *,
     correction: float | None = None,
-    keepdims: bool = False,
     mean: ArrayLike | None = None,
 ) -> ndarray:
     """Standard deviation over axes of the elements that are not NaN: the root of ``nanvar``.
@@ -469,11 +466,11 @@ def nanstd(
         Array that receives the result.
     ddof : float, optional
         NumPy's name of `correction`.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
     correction : float, optional
         Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
         estimate from a sample. The default is 0.
-    keepdims : bool, default False
-        Whether the reduced axes stay in the result with size 1.
     mean : array_like, optional
         The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
         both.
@@ -528,7 +525,7 @@ def nanstd(
 @_nanmax.with_numpy_options
 @speaks_for("nanmax")
 def nanmax(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Largest element over axes but NaN; NaN if there is nothing else.
 
@@ -582,7 +579,7 @@ def nanmax(
 @_nanmin.with_numpy_options
 @speaks_for("nanmin")
 def nanmin(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Smallest element over axes but NaN; NaN if there is nothing else.
 

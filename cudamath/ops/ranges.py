@@ -18,13 +18,13 @@ from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
 from ..core.layout import Layout
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axis
 from ..core.typing import DeviceLike, DTypeLike
-from .creation import _allocated, _ramp
+from .creation import _allocated, _beside, _ramp
 from .shape import astype, broadcast_to, moveaxis, reshape
 
 __all__ = ["arange", "linspace"]
 
 
-@fast_path()
+@fast_path(rare=("like",))
 def arange(
     start: Any,
     stop: Any = None,
@@ -32,6 +32,7 @@ def arange(
     dtype: DTypeLike | None = None,
     *,
     device: Any = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """Evenly spaced numbers: start, start + step, ... below ``stop``.
 
@@ -47,6 +48,8 @@ def arange(
         Dtype of the result. The default is int64 for integers and the default float otherwise.
     device : device_like, optional
         Device of the result. The default is the default device.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -69,6 +72,7 @@ def arange(
     >>> cm.arange(2, 8, 2)
     array([2, 4, 6])
     """
+    device = _beside("arange", like, device)
     first, last = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
     if not first.__class__ is last.__class__ is step.__class__ is int:

@@ -41,7 +41,7 @@ def test_arrays_arrive(fake, shape, dtype):
             assert [x.dtype for x in arrays] == [dtype] * 3 + ["c16"] and {
                 x.shape for x in arrays
             } == {shape}
-            assert all(x.is_contiguous for x in arrays)
+            assert all(x.is_contiguous or x.T.is_contiguous for x in arrays)  # in NumPy's order
         for value, x in made:
             np.testing.assert_array_equal(x.to_numpy(), value.astype(x.dtype))
 

@@ -42,6 +42,7 @@ from ..autograd import tape
 from ..bounded_cache import store
 from ..devices import CPU, default_index
 from .call_record import CallRecord, Step, current, open_records
+from .keyword_names import renamed
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -59,7 +60,9 @@ dtypes.forget.append(forget)
 register_tables(lambda: iter(_tables))
 
 
-def fast_path(*arrays: str, source: str = "") -> Callable[[Function], Function]:
+def fast_path(
+    *arrays: str, source: str = "", rare: tuple[str, ...] = ()
+) -> Callable[[Function], Function]:
     """Decorate a public function whose calls can be replayed.
 
     Parameters
@@ -70,6 +73,9 @@ def fast_path(*arrays: str, source: str = "") -> Callable[[Function], Function]:
         part of the key.
     source : str
         Name of the parameter that is the bit stream of random numbers.
+    rare : tuple of str
+        Names of options that hardly any call has. A call in which one is not its default runs the
+        function itself, so that they cost the other calls no part of a key.
 
     Notes
     -----
@@ -78,10 +84,10 @@ def fast_path(*arrays: str, source: str = "") -> Callable[[Function], Function]:
     """
 
     def decorate(function: Function) -> Function:
-        namespace: dict[str, Any] = {}
+        namespace: dict[str, Any] = {"keyword_names": {}}  # filled by keyword_names.accept
         code = _UNBOUND.replace(co_name=function.__name__)  # the name that errors show
         wrapper = types.FunctionType(code, namespace, function.__name__)
-        namespace["bind"] = functools.partial(_bind, wrapper, function, arrays, source)
+        namespace["bind"] = functools.partial(_bind, wrapper, function, arrays, source, rare)
         return functools.update_wrapper(wrapper, function)  # type: ignore[return-value]
 
     return decorate
@@ -160,7 +166,7 @@ class _Parameters:
     ----------
     function : callable
         The decorated function.
-    arrays, source
+    arrays, source, rare
         As in `fast_path`.
 
     Attributes
@@ -174,18 +180,23 @@ class _Parameters:
         array, or because there is a parameter "device". It is part of the key then.
     """
 
-    def __init__(self, function: Callable, arrays: tuple[str, ...], source: str):
+    def __init__(
+        self, function: Callable, arrays: tuple[str, ...], source: str, rare: tuple[str, ...] = ()
+    ):
         self.signature = inspect.signature(function)
         parameters = self.signature.parameters
         self.names = list(parameters)
         self.sequences = {n.removeprefix("*") for n in arrays if n.startswith("*")}
         self.numbers = {n.removesuffix("?") for n in arrays if n.endswith("?")}  # or arrays
         self.arrays = [n.strip("*?") for n in arrays]
-        unknown = {*self.arrays, *([source] if source else [])} - {*self.names}
+        unknown = {*self.arrays, *([source] if source else []), *rare} - {*self.names}
         assert not unknown, f"{function.__name__}: no parameters {unknown}"
         self.source = source
         self.optional = {n for n in self.arrays if parameters[n].default is None}
-        self.options = [n for n in self.names if n not in self.arrays and n != source]
+        # a call with out= runs the function: a replay does not write into arguments
+        self.rare = [n for n in self.names if n in rare or n == "out"]
+        apart = {*self.arrays, *self.rare, source}
+        self.options = [n for n in self.names if n not in apart]
         self.placeless = "device" in self.names or self.optional | self.numbers >= {*self.arrays}
 
     def text(self) -> str:
@@ -229,11 +240,11 @@ class _Parameters:
             key.append(f"{n} if {n}.__class__ not in mistakable else exact({n}), {n}.__class__")
         if self.placeless:
             key.append("default_index()")
-        # a call with out= runs the function: a replay does not write into arguments
-        written = f"if out is not None: return function({self.passed()})\n    "
+        unusual = " or ".join([f"{n} is not default_{n}" for n in self.rare])
+        written = f"if {unusual}: return function({self.passed()})\n    "
         return _WRAPPER.format(
             signature=", ".join(signature),
-            written=written if "out" in self.options else "",
+            written=written if self.rare else "",
             everything=", ".join(self.names),
             unrecorded=" and ".join(unrecorded) or "True",
             key=", ".join(key) + ",",
@@ -250,10 +261,14 @@ class _Parameters:
 
 
 def _bind(
-    wrapper: types.FunctionType, function: Callable, arrays: tuple[str, ...], source: str
+    wrapper: types.FunctionType,
+    function: Callable,
+    arrays: tuple[str, ...],
+    source: str,
+    rare: tuple[str, ...],
 ) -> Callable:
     """Give a wrapper its code, and return it."""
-    parameters = _Parameters(function, arrays, source)
+    parameters = _Parameters(function, arrays, source, rare)
     calls = _Calls(function, parameters)
     namespace = wrapper.__globals__
     namespace.update(
@@ -277,7 +292,9 @@ def _bind(
     template = definitions["call"]
     # the code last: from then on another thread may call the wrapper
     wrapper.__defaults__, wrapper.__kwdefaults__ = template.__defaults__, template.__kwdefaults__
-    wrapper.__code__ = template.__code__.replace(co_name=function.__name__)
+    code = template.__code__.replace(co_name=function.__name__)
+    names = namespace["keyword_names"]
+    wrapper.__code__ = renamed(code, names) if names else code
     return wrapper
 
 

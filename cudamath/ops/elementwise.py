@@ -892,14 +892,16 @@ def conj(
     plain = out is dtype is None and where is True and casting == "same_kind"
     if plain and type(x) is ndarray and x._layout.dtype.kind in "fiu":
         return x
+    x = require("conj", x)
+    if x.dtype == np.bool_:  # NumPy's ufunc has no loop of bool
+        x = x.astype(np.int8)
     if not plain:
         try:
-            return (_conj if require("conj", x, NUMERIC).dtype in COMPLEX else positive)(
+            return (_conj if x.dtype in COMPLEX else positive)(
                 x, out, where=where, dtype=dtype, casting=casting
             )
         except MISTAKES as error:
             raise as_of("conj", error) from None
-    x = require("conj", x, NUMERIC)
     return _conj(x) if x._layout.dtype.kind == "c" else x
 
 
@@ -1000,7 +1002,7 @@ def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> nda
     """
     if out is not None:
         return deliver("round", round(x, decimals), out)
-    x = require("round", x, NUMERIC)
+    x = require("round", x)
     try:
         decimals = operator.index(decimals)
     except TypeError:
@@ -1012,6 +1014,10 @@ def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> nda
         return positive(x)
     if decimals == 0:
         return _rint(x)
+    if x.dtype == np.bool_:
+        raise TypeError(
+            f"round: bool of shape {x.shape} has no {decimals} decimals; convert it to numbers"
+        )
     if x.dtype in FLOATING and x.dtype not in PRECISE:
         return round(x.astype(np.float32), decimals).astype(x.dtype)
     step = 10.0 ** min(-decimals, 308)

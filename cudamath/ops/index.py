@@ -430,7 +430,8 @@ def _neighbours(base: ndarray, axes: list[int], position: int) -> tuple[ndarray,
 # -------------------- gather, scatter
 
 
-def _integers(name: str, indices: Any, device: Any) -> ndarray:
+def _integers(name: str, indices: Any, device: Any, *, truths: bool = False) -> ndarray:
+    """Indices as an array of integers. truths: False and True are 0 and 1."""
     if not isinstance(indices, ndarray):
         host = asarray(indices, device=device, name=name)
         indices = (
@@ -438,6 +439,8 @@ def _integers(name: str, indices: Any, device: Any) -> ndarray:
             if not host.size and host.dtype == dtypes.default_float()
             else host
         )
+    if truths and indices.dtype == np.bool_:
+        return astype(indices, np.int64)
     return require(name, indices, INTEGER, "indices")
 
 
@@ -493,7 +496,7 @@ def take(
     array([30, 10, 30])
     """
     x = require("take", x)
-    positions = _integers("take", indices, x.device)
+    positions = _integers("take", indices, x.device, truths=True)
     if axis is None or not x.ndim and axis in (0, -1):  # NumPy lets a number be a vector here
         x, axis = ravel(x), 0
     axis = normalize_axis("take", axis, x.ndim)
@@ -680,7 +683,7 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     """
     x = in_place("put", x)
     _check_writable("put", x)
-    positions = ravel(_integers("put", ind, x.device))
+    positions = ravel(_integers("put", ind, x.device, truths=True))
     if not positions.size:
         return
     given = ravel(_value("put", x, v))

@@ -24,6 +24,7 @@ from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike, File
 from ..runtime.memory import Buffer
 from . import (
+    array_methods,
     elementwise,
     elementwise_numpy,
     index,
@@ -343,13 +344,19 @@ def install(package: ModuleType) -> None:
         },
         "reshape": shape.reshaped,
         "copy": shape.copied,
+        "byteswap": array_methods.byteswap,
+        "resize": array_methods.resize,
+        "setflags": array_methods.setflags,
+        "dump": array_methods.dump,
+        "dumps": array_methods.dumps,
+        "_construct": staticmethod(array_methods.construct),
         "transpose": _transpose,
         "take": index.take,
         "nonzero": masks.nonzero,
         "fill": transfer.fill,
         "clip": elementwise.clip,
         "round": elementwise.round,
-        "conj": elementwise.conj,
+        "conj": array_methods.conjugated,
         "dot": linalg_products.dot,
         "argsort": sort.argsort,
         "argpartition": sort.argpartition,
@@ -364,7 +371,7 @@ def install(package: ModuleType) -> None:
         "choose": select.choose,
         "diagonal": shape.diagonal,
         "trace": join_numpy.trace,
-        "conjugate": elementwise.conj,
+        "conjugate": array_methods.conjugated,
         "view": shape.view,
         "tofile": _tofile,
         "__bytes__": ndarray.tobytes,
@@ -400,6 +407,7 @@ def install(package: ModuleType) -> None:
         lambda x, value: Flat(x).__setitem__(..., value),
         doc="The elements in C order: iterate, index with one number, slice or array, assign.",
     )
+    ndarray.data = property(array_methods.data, doc=array_methods.data.__doc__)  # type: ignore[attr-defined]
     ufunc_methods.install()
     ufunc_options.install()
     interop_methods.install()

@@ -349,7 +349,7 @@ def _standard(
 ) -> ndarray:
     if target is not None:
         return deliver(name, _standard(name, kind, x, axis, dtype, include_initial, None), target)
-    x = require(name, x, NUMERIC)
+    x = require(name, x)
     if axis is None:
         if x.ndim > 1:
             raise ValueError(

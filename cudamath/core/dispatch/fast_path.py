@@ -29,7 +29,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Number
 from typing import Any, TypeVar
 
@@ -356,6 +356,7 @@ class _Calls:
         distinct = _distinct(values, parameters, arrays)
         with CallRecord() as record:
             result = self.call(distinct)
+        _own_memory(result, distinct.values())
         replay = None
         if not record.obstacle:
             sources = (values[parameters.source],) if parameters.source else ()
@@ -407,6 +408,22 @@ class _Calls:
         if self.parameters.placeless:
             key.append(default_index())
         return tuple(key)
+
+
+def _own_memory(result: Any, arguments: Iterable[Any]) -> None:
+    """Results that are views of arrays made on the way are no views for the caller."""
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    views = [y for y in results if type(y) is ndarray and y._base is not None]
+    if views:
+        arrays = [x for x in arguments if type(x) is ndarray]
+        for x in arguments:
+            arrays += (
+                [each for each in x if type(each) is ndarray] if type(x) in (list, tuple) else []
+            )
+        lenders = {id(x if x._base is None else x._base) for x in arrays}
+        for y in views:
+            if id(y._base) not in lenders:
+                y._base = None
 
 
 def _nested(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
@@ -675,9 +692,12 @@ class _Writer:
         name = f"v{len(self.views)}"
         self.views[id(x)] = name
         self.write_view(name, value.name, layout, offset, x._layout.device)
+        if last and value.step >= 0:  # for the caller it is no view: he has no other array there
+            self.lines.append(f"{name}._base = None")
         return name
 
     def write_view(self, name: str, base: str, layout: str, offset: int, device: int) -> None:
+        """Write the lines that make a view."""
         if device == CPU:
             start = self.constant("offset", offset)
             self.lines.append(f"{name} = {base}._view({layout}, {start})")
@@ -689,6 +709,7 @@ class _Writer:
             f"{name} = new(ndarray)",
             f"{name}._layout, {name}._owner, {name}._node = {layout}, {base}._owner, None",
             f"{name}._data = {base}._data{further}",
+            f"{name}._base = {base} if {base}._base is None else {base}._base",
         ]
 
     def write(self, k: int, step: Step, used: set[int]) -> None:

@@ -15,7 +15,7 @@ from ...core.array import ndarray
 from ...core.asarray import asarray
 from ...core.dispatch.checks import MISTAKES, as_of, require
 from ...core.dispatch.fast_path import fast_path, forget
-from ...core.dispatch.op import ANY, INEXACT, NUMERIC, Composed, Op
+from ...core.dispatch.op import ANY, COMPLEX, INEXACT, NUMERIC, Composed, Op
 from ...core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from ...core.typing import ArrayLike, DTypeLike
 from ..dtype_info import can_cast
@@ -583,10 +583,11 @@ def vdot(a: ArrayLike, b: ArrayLike) -> ndarray:
     11
     """
     a, b = _pair("vdot", a, b)
-    a, b = require("vdot", a, NUMERIC), require("vdot", b, NUMERIC)
+    a, b = require("vdot", a), require("vdot", b)
     if a.size != b.size:
         raise ValueError(f"vdot: wants equally many elements, got shapes {a.shape} and {b.shape}")
-    return reshape(matmul(reshape(conj(a), (1, a.size)), reshape(b, (b.size, 1))), ())
+    a = conj(a) if a.dtype in COMPLEX else a
+    return reshape(matmul(reshape(a, (1, a.size)), reshape(b, (b.size, 1))), ())
 
 
 @fast_path("a", "b")

@@ -90,6 +90,7 @@ from .fuse import *  # noqa: F403
 from .numpy_files import *  # noqa: F403
 from .ops import methods as _methods
 from .ops import numpy_names as _numpy_names
+from .ops.broadcast import *  # noqa: F403
 from .ops.compare import *  # noqa: F403
 from .ops.conversion import *  # noqa: F403
 from .ops.creation import *  # noqa: F403

@@ -58,7 +58,7 @@ def asarray(
         out = copy_to(obj, index_of(device))
         if out is not None:
             return out
-    target = None if dtype is None else dtypes.as_dtype(dtype, name)
+    target = None if dtype is None else dtypes.own_order(dtype, name)
     if isinstance(obj, ndarray):
         out = obj
     elif isinstance(obj, (bool, int, float, complex)) and not isinstance(obj, np.generic):

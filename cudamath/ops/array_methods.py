@@ -15,9 +15,9 @@ from ..core.array import ndarray, refuse_misaligned, wrap
 from ..core.devices import CPU, index_of
 from ..core.dispatch.checks import MISTAKES, as_of
 from ..core.dispatch.fast_path import fast_path
-from ..core.typing import DeviceLike, DTypeLike
+from ..core.typing import ArrayLike, DeviceLike, DTypeLike
 from .creation import empty
-from .elementwise import conj
+from .elementwise import clip, conj
 from .index import _check_writable
 from .shape import _copy, flip, reshape, unrecorded_view, view
 
@@ -214,6 +214,34 @@ def data(x: ndarray) -> memoryview:
             f"data: the memory of an array on {x.device} is not the host's; see ptr, or to('cpu')"
         )
     return x.__array__().data
+
+
+def clipped(
+    x: ndarray,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+    out: ndarray | None = None,
+    **options: Any,
+) -> ndarray:
+    """Limit the elements to the interval [min, max]: `cm.clip`, where one bound is enough.
+
+    Parameters
+    ----------
+    x : ndarray
+        Real or bool array.
+    min, max : array_like, optional
+        The bounds. None is no bound.
+    out : ndarray, optional
+        Array that receives the result.
+    **options : object
+        Options of `cm.clip`.
+
+    Returns
+    -------
+    ndarray
+        Array of the common dtype.
+    """
+    return clip(x, min, max, out, **options)
 
 
 @fast_path("x")

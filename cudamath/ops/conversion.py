@@ -272,7 +272,10 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ArrayLike 
         dst[...] = src if number else _fitted("copyto", src, dst.shape)
         return
     src = src if isinstance(src, ndarray) else asarray(src, dst.dtype, device=dst.device)
-    mask = _fitted("copyto", coerce("copyto", (dst, where))[1], dst.shape)
+    mask = coerce("copyto", (dst, where))[1]
+    if mask.dtype != np.bool_ and not isinstance(where, list | tuple):
+        raise TypeError(f"copyto: where must be bool, got {mask.dtype} of shape {mask.shape}")
+    mask = _fitted("copyto", mask, dst.shape)
     dst[...] = choose(mask, astype(_fitted("copyto", src, dst.shape), dst.dtype, copy=False), dst)
 
 

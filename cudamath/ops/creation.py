@@ -19,7 +19,7 @@ from ..core.array import ndarray
 from ..core.autograd import constants
 from ..core.devices import TRACED, default_index, index_of
 from ..core.dispatch.call_record import open_records, report
-from ..core.dispatch.checks import require
+from ..core.dispatch.checks import refuse_text, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.layout import Layout
@@ -149,6 +149,7 @@ def _made(
     name: str, obj: Any, dtype: Any, order: str | None, device: Any, copy: bool | None
 ) -> ndarray:
     """An array from any object, in an order of NumPy's."""
+    refuse_text(name, copy)
     if order is None or order_letter(name, order, "K") == "K":
         if type(obj) is np.ndarray and not obj.flags.c_contiguous and copy is not False:
             axes = axes_in_copy(obj.shape, obj.strides)
@@ -288,7 +289,7 @@ def from_dlpack(
 def _layout(name: str, shape: Any, dtype: Any, device: Any) -> Layout:
     """The layout of a new array in C order."""
     sizes = normalize_shape(name, shape)
-    kind = dtypes.default_float() if dtype is None else dtypes.as_dtype(dtype, name)
+    kind = dtypes.default_float() if dtype is None else dtypes.own_order(dtype, name)
     try:
         return Layout.new(sizes, kind, index_of(device))
     except ValueError as error:  # too large

@@ -855,6 +855,7 @@ def conj(
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
+    **options: Any,
 ) -> ndarray:
     """Return the complex conjugate.
 
@@ -873,6 +874,8 @@ def conj(
         Dtype of the result.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -889,7 +892,7 @@ def conj(
     >>> cm.conj(1 + 2j).item()
     (1-2j)
     """
-    plain = out is dtype is None and where is True and casting == "same_kind"
+    plain = out is dtype is None and where is True and casting == "same_kind" and not options
     if plain and type(x) is ndarray and x._layout.dtype.kind in "fiu":
         return x
     x = require("conj", x)
@@ -898,7 +901,7 @@ def conj(
     if not plain:
         try:
             return (_conj if x.dtype in COMPLEX else positive)(
-                x, out, where=where, dtype=dtype, casting=casting
+                x, out, where=where, dtype=dtype, casting=casting, **options
             )
         except MISTAKES as error:
             raise as_of("conj", error) from None
@@ -914,6 +917,7 @@ def pow(
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
+    **options: Any,
 ) -> ndarray:
     """Raise to a power: x ** y.
 
@@ -934,6 +938,8 @@ def pow(
         Dtype of the computation.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -956,8 +962,8 @@ def pow(
     >>> cm.pow([2.0, 3.0], 2).tolist()
     [4.0, 9.0]
     """
-    if where is not True or dtype is not None or casting != "same_kind":
-        return _power(x, y, out, where=where, dtype=dtype, casting=casting)
+    if where is not True or dtype is not None or casting != "same_kind" or options:
+        return _power(x, y, out, where=where, dtype=dtype, casting=casting, **options)
     if type(y) in (int, float) and not isinstance(x, (bool, int, float, complex)):
         x = require("pow", x)
         if y == 2 and x.dtype in (NUMERIC if type(y) is int else INEXACT):
@@ -1036,12 +1042,12 @@ def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> nda
 def clip(
     x: ArrayLike,
     /,
-    min: ArrayLike | None = None,
-    max: ArrayLike | None = None,
+    a_min: ArrayLike | None = np._NoValue,  # type: ignore[assignment, attr-defined]
+    a_max: ArrayLike | None = np._NoValue,  # type: ignore[assignment, attr-defined]
     out: ndarray | None = None,
     *,
-    a_min: ArrayLike | None = None,
-    a_max: ArrayLike | None = None,
+    min: ArrayLike | None = np._NoValue,  # type: ignore[assignment, attr-defined]
+    max: ArrayLike | None = np._NoValue,  # type: ignore[assignment, attr-defined]
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
@@ -1054,12 +1060,13 @@ def clip(
     ----------
     x : array_like
         Real array of any shape.
-    min, max : array_like, optional
-        Lower and upper bound, scalars or arrays that broadcast. None is no bound.
+    a_min, a_max : array_like, optional
+        Lower and upper bound, scalars or arrays that broadcast. None is no bound. By position both
+        must be there.
     out : ndarray, optional
         Array that receives the result.
-    a_min, a_max : array_like, optional
-        NumPy's older names of `min` and `max`.
+    min, max : array_like, optional
+        The bounds as keywords, of which one is enough.
     where : array_like, default True
         Bool array that broadcasts and selects the elements to compute. The others keep the values
         of `out`, or are 0 without `out`.
@@ -1091,7 +1098,16 @@ def clip(
     >>> cm.clip([1.0, 5.0, 9.0], 2.0, 6.0).tolist()
     [2.0, 5.0, 6.0]
     """
-    min, max = a_min if min is None else min, a_max if max is None else max
+    absent = np._NoValue  # type: ignore[attr-defined]
+    if a_min is not absent and a_max is not absent:
+        if min is not absent or max is not absent:
+            raise ValueError("clip: a_min, a_max and min, max are the same; got both")
+        min, max = a_min, a_max
+    elif a_min is not a_max:  # one is there
+        missing = "a_max" if a_max is absent else "a_min"
+        raise TypeError(f"clip() missing 1 required positional argument: {missing!r}")
+    else:
+        min, max = None if min is absent else min, None if max is absent else max
     plain = dtype is None and where is True and casting == "same_kind"
     if plain and out is not None:
         if (

@@ -691,6 +691,13 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
         raise ValueError(f"put: there are no values for {positions.size} positions")
     if not x.size:
         raise IndexError(f"put: an array of shape {x.shape} has no elements to assign to")
+    if mode == "raise" and positions._layout.device >= 0:  # here and now, as on the CPU
+        places = positions.to_numpy() if type(ind) is ndarray else np.asarray(ind).ravel()
+        bad = places[(places < -x.size) | (places >= x.size)]
+        if bad.size:
+            raise IndexError(
+                f"put: index {bad[0]} is out of bounds for an array of {x.size} elements"
+            )
     positions = _in_range("put", positions, x.size, mode)
     if given.size not in (1, positions.size):
         given = take(given, asarray(np.arange(positions.size) % given.size, device=x.device))

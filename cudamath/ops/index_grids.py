@@ -33,7 +33,6 @@ from .shape import (
     astype,
     diagonal,
     expand_dims,
-    flip,
     pattern,
     ravel,
     reshape,
@@ -238,12 +237,12 @@ class _Grid:
         slices = key if isinstance(key, tuple) else (key,)
         lines = []
         for s in slices:
-            if not isinstance(s, slice) or s.stop is None:
+            if not isinstance(s, slice) or s.stop is None and (s.start is None or len(slices) > 1):
                 raise TypeError(f"grid: wants slices with an end, got {s!r}")
             start, step = 0 if s.start is None else s.start, 1 if s.step is None else s.step
             if isinstance(step, complex):
                 lines.append(linspace(start, s.stop, int(abs(step))))
-            else:
+            else:  # without an end up to the start, as `arange(start, None)`
                 lines.append(arange(start, s.stop, step))
         lines = list(coerce("grid", tuple(lines)))
         if any(line.dtype.kind == "f" for line in lines):
@@ -817,8 +816,7 @@ def vander(x: ArrayLike, /, N: int | None = None, increasing: bool = False) -> n
         raise ValueError(f"vander: wants a vector, got shape {x.shape}")
     columns = x.size if N is None else as_integer("vander", "N", N, 0)
     base = astype(x, promote(x.dtype, np.dtype(np.int64))) if x.dtype in INTEGER_OR_BOOL else x
-    powers = arange(
-        columns, dtype=base.dtype if base.dtype.kind != "c" else np.float64, device=x.device
-    )
-    out = pow(expand_dims(base, axis=1), powers)
-    return out if increasing else flip(out, axis=1)
+    first, last, step = (0, columns, 1) if increasing else (columns - 1, -1, -1)
+    powers = arange(first, last, step, np.int64, device=x.device)
+    kind = base.dtype if base.dtype.kind != "c" else np.float64
+    return pow(expand_dims(base, axis=1), astype(powers, kind, copy=False))

@@ -41,6 +41,7 @@ from . import (
     ufunc_methods,
     ufunc_options,
 )
+from .creation import full
 from .flat import Flat
 from .join import repeat, stack
 from .linalg import products as linalg_products
@@ -60,8 +61,14 @@ def _takes(other: Any) -> bool:
     )
 
 
-def _operator(function: Callable) -> tuple[Callable, Callable]:
-    """(x op y, y op x) from a two-input function whose first operand is an ndarray."""
+def _not_taken(x: ndarray, y: Any) -> Any:
+    """What an operator returns for an operand that is not its own."""
+    return NotImplemented
+
+
+def _operator(function: Callable, otherwise: Callable = _not_taken) -> tuple[Callable, Callable]:
+    """(x op y, y op x) from a two-input function whose first operand is an ndarray. otherwise: the
+    result of (x, y) for a y that the function does not take."""
     if not hasattr(function, "card"):
 
         def forward(
@@ -83,7 +90,7 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
 
         def forward(x: ndarray, y: Any) -> Any:  # type: ignore[misc]  # the public function, one frame less
             if open_records:
-                return card.call((x, y)) if type(y) is ndarray or _takes(y) else NotImplemented
+                return card.call((x, y)) if type(y) is ndarray or _takes(y) else otherwise(x, y)
             try:
                 if type(y) is ndarray:
                     layout = x._layout
@@ -94,7 +101,7 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
                         record(card, (x, y), out, {})
                     return out
             except KeyError:
-                return card.call((x, y)) if type(y) is ndarray or _takes(y) else NotImplemented
+                return card.call((x, y)) if type(y) is ndarray or _takes(y) else otherwise(x, y)
             out = run(x, y)
             if x._node is not None or y._node is not None:
                 record(card, (x, y), out, {})
@@ -112,6 +119,19 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
             return out
 
     return forward, reflected
+
+
+def _same_everywhere(answer: bool) -> Callable:
+    """`x == y` or `x != y` for a y that equals no number (None, a text, an object without an
+    equality of its own): the answer for each element."""
+
+    def compare(x: ndarray, y: Any) -> Any:
+        kind = type(y)
+        if kind.__module__ != "builtins" and kind.__eq__ is not object.__eq__:
+            return NotImplemented
+        return full(x.shape, answer, np.bool_, device=x.device)
+
+    return compare
 
 
 def _inplace(function: Callable, symbol: str) -> Callable:
@@ -311,8 +331,10 @@ def install(package: ModuleType) -> None:
         ("__divmod__", "__rdivmod__"), _operator(elementwise_numpy.divmod), strict=True
     ):
         setattr(ndarray, name, method)
+    answers = {"eq": _same_everywhere(False), "ne": _same_everywhere(True)}
     for name, function in _COMPARISONS.items():
-        setattr(ndarray, f"__{name}__", _operator(function)[0])
+        operator = _operator(function, answers.get(name, _not_taken))
+        setattr(ndarray, f"__{name}__", operator[0])
     unary = {
         "neg": elementwise.negative,
         "pos": elementwise.positive,
@@ -354,7 +376,7 @@ def install(package: ModuleType) -> None:
         "take": index.take,
         "nonzero": masks.nonzero,
         "fill": transfer.fill,
-        "clip": elementwise.clip,
+        "clip": array_methods.clipped,
         "round": elementwise.round,
         "conj": array_methods.conjugated,
         "dot": linalg_products.dot,

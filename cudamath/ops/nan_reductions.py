@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.dispatch.checks import require, speaks_for
+from ..core.dispatch.checks import coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
 from ..core.dtypes import compute_dtype, default_float, real_dtype
@@ -21,7 +21,7 @@ from .elementwise import abs, add, equal, isfinite, isnan, logical_not, maximum,
 from .elementwise_numpy import fmax, fmin
 from .out_argument import deliver
 from .reduction_op import Axis, ReductionOp
-from .shape import astype, reshape
+from .shape import _broadcast_as, astype, reshape
 from .transfer import imag, real
 from .where import where as choose
 
@@ -775,6 +775,9 @@ def nan_to_num(
     [0.0, -9.0, 1.0]
     """
     x = require("nan_to_num", x)
+    for value in (nan, posinf, neginf):
+        if np.ndim(value):
+            _broadcast_as("nan_to_num", coerce("nan_to_num", (x, value))[1], x.shape)
     if x.dtype in COMPLEX:
         parts = [nan_to_num(part(x), True, nan, posinf, neginf) for part in (real, imag)]
         y = parts[0] + parts[1] * 1j

@@ -230,7 +230,9 @@ def _rows_between(
     at = reshape(
         arange(num, dtype=dtypes.real_dtype(kind), device=start.device), (num, *[1] * step.ndim)
     )
-    out = start + step * at if steps > 0 else broadcast_to(start, step.shape) + at * 0
+    # a step too small for the dtype is 0: the positions are divided instead, as NumPy does
+    moved = where(step == 0, at / max(steps, 1) * (stop - start), step * at)
+    out = start + moved if steps > 0 else broadcast_to(start, step.shape) + at * 0
     out = moveaxis(where(at == num - 1, stop, out) if endpoint and num > 1 else out, 0, axis)
     wanted = (
         kind if dtype is None else dtypes.as_dtype(dtype, "linspace")
@@ -257,5 +259,8 @@ def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index:
         return _allocated(layout)
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps else 0.0
+    if start != stop and abs(step) < np.finfo(dtypes.compute_dtype(kind)).tiny:
+        # the step has lost digits, or is 0: NumPy divides first, in float64
+        return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index)
     count = num - 1 if endpoint and num > 1 else num
     return made_of(_ramp, layout, (float(start), float(step), float(stop)), count=count)

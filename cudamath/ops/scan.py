@@ -14,7 +14,7 @@ from ..core.devices import CPU
 from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
-from ..core.dtypes import INEXACT, NUMERIC, REAL_OR_BOOL
+from ..core.dtypes import INEXACT, REAL_OR_BOOL
 from ..core.shapes import normalize_axis
 from ..core.specs.scans import SCANS, Product
 from ..core.typing import ArrayLike, DTypeLike

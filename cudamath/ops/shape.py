@@ -18,7 +18,7 @@ from ..core import dtypes, indexing, shapes
 from ..core.array import ndarray, refuse_misaligned
 from ..core.devices import TRACED
 from ..core.dispatch.call_record import obstruct, open_records, report
-from ..core.dispatch.checks import members, require
+from ..core.dispatch.checks import members, refuse_text, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import HELD, Op, ViewOp
 from ..core.layout import Layout
@@ -325,7 +325,7 @@ def astype(
     x = require("astype", x, HELD)
     if device is not None:
         x = x.to(device)
-    wanted = dtypes.as_dtype(dtype, "astype")
+    wanted = dtypes.own_order(dtype, "astype")
     if casting != "unsafe":
         from .dtype_info import can_cast
         from .out_argument import casting_rule
@@ -456,6 +456,7 @@ def reshape(
            [3, 4, 5]])
     """
     x = require("reshape", x, HELD)
+    refuse_text("reshape", copy)
     layout = x._layout
     new = shapes.resolve_shape("reshape", layout.size, shapes.sizes_of("reshape", shape))
     if order != "C" and _by_columns("reshape", x, order):
@@ -628,7 +629,7 @@ def squeeze(x: ArrayLike, /, axis: Axes = None) -> ndarray:
     (3, 1)
     """
     x = require("squeeze", x, HELD)
-    if axis is None:
+    if axis is None or not x.ndim and type(axis) is int and axis in (0, -1):  # as in NumPy
         gone = {i for i, n in enumerate(x.shape) if n == 1}
     else:
         gone = set(normalize_axes("squeeze", axis, x.ndim))

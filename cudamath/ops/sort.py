@@ -57,6 +57,12 @@ def _line(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
     return x, normalize_axis(name, axis, x.ndim)
 
 
+def _places(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
+    """`_line` of a function that returns positions: NumPy takes a number as a vector there."""
+    x = require(name, x)
+    return _line(name, ravel(x) if not x.ndim else x, axis)
+
+
 def _checked_kind(name: str, kind: Any, order: Any) -> None:
     _without_fields(name, order)
     if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
@@ -180,7 +186,7 @@ def argsort(
     >>> cm.argsort([1, 0, 1], descending=True).tolist()
     [0, 2, 1]
     """
-    x, axis = _line("argsort", x, axis)
+    x, axis = _places("argsort", x, axis)
     _checked_kind("argsort", kind, order)
     if x.dtype not in COMPLEX:
         return _argsort(x, axis=axis, descending=bool(descending))
@@ -423,7 +429,7 @@ def argpartition(
     1
     """
     _checked_selection("argpartition", kind, order)
-    x, axis = _line("argpartition", x, axis)
+    x, axis = _places("argpartition", x, axis)
     ranks = _ranks("argpartition", kth, x.shape, axis)
     if x.dtype in COMPLEX:
         return argsort(x, axis)

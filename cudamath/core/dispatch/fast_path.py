@@ -185,7 +185,9 @@ class _Parameters:
     ):
         self.signature = inspect.signature(function)
         parameters = self.signature.parameters
-        self.names = list(parameters)
+        kind = inspect.Parameter
+        self.names = [n for n, p in parameters.items() if p.kind is not kind.VAR_KEYWORD]
+        self.keywords = [n for n in parameters if n not in self.names]  # **keywords, rare too
         self.sequences = {n.removeprefix("*") for n in arrays if n.startswith("*")}
         self.numbers = {n.removesuffix("?") for n in arrays if n.endswith("?")}  # or arrays
         self.arrays = [n.strip("*?") for n in arrays]
@@ -212,7 +214,7 @@ class _Parameters:
                 kind.VAR_POSITIONAL,
             ):
                 signature.append("*")
-            star = "*" if p.kind is kind.VAR_POSITIONAL else ""
+            star = {kind.VAR_POSITIONAL: "*", kind.VAR_KEYWORD: "**"}.get(p.kind, "")
             signature.append(star + n + ("" if p.default is p.empty else f"=default_{n}"))
             before = p.kind
         if before is kind.POSITIONAL_ONLY:
@@ -240,11 +242,11 @@ class _Parameters:
             key.append(f"{n} if {n}.__class__ not in mistakable else exact({n}), {n}.__class__")
         if self.placeless:
             key.append("default_index()")
-        unusual = " or ".join([f"{n} is not default_{n}" for n in self.rare])
+        unusual = " or ".join([*[f"{n} is not default_{n}" for n in self.rare], *self.keywords])
         written = f"if {unusual}: return function({self.passed()})\n    "
         return _WRAPPER.format(
             signature=", ".join(signature),
-            written=written if self.rare else "",
+            written=written if unusual else "",
             everything=", ".join(self.names),
             unrecorded=" and ".join(unrecorded) or "True",
             key=", ".join(key) + ",",
@@ -255,7 +257,11 @@ class _Parameters:
     def passed(self) -> str:
         """The arguments of a call of the function itself."""
         kind = inspect.Parameter
-        form: dict[Any, str] = {kind.KEYWORD_ONLY: "{0}={0}", kind.VAR_POSITIONAL: "*{0}"}
+        form: dict[Any, str] = {
+            kind.KEYWORD_ONLY: "{0}={0}",
+            kind.VAR_POSITIONAL: "*{0}",
+            kind.VAR_KEYWORD: "**{0}",
+        }
         order = self.signature.parameters.values()
         return ", ".join([form.get(p.kind, "{0}").format(p.name) for p in order])
 

@@ -22,6 +22,7 @@ from ..dtype_info import can_cast
 from ..elementwise import conj, multiply, weighted_sum
 from ..out_argument import deliver
 from ..shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
+from ..ufunc_keywords import gufunc_keywords
 
 __all__ = [
     "dot",
@@ -138,6 +139,7 @@ _matmul_int32 = Op(
 
 
 @fast_path("a", "b")
+@gufunc_keywords((2, 2), 2)
 def matmul(
     a: ArrayLike, b: ArrayLike, /, out: ndarray | None = None, *, dtype: DTypeLike | None = None
 ) -> ndarray:
@@ -158,6 +160,9 @@ def matmul(
         Dtype of the operands, the sums and the result. The default is the common dtype of the
         operands. int8 operands with the dtype int32 are multiplied as they are, on tensor cores
         where the device has them.
+    **options : object
+        NumPy's `axes` and other options of a generalized ufunc: `casting`, `dtype`, `order`,
+        `subok`, `signature`.
 
     Returns
     -------
@@ -345,6 +350,7 @@ def _scaled(name: str, product: ndarray, alpha: Any, c: Any, beta: Any) -> ndarr
 
 
 @fast_path("a", "b")
+@gufunc_keywords((1, 1), 0)
 def vecdot(
     a: ArrayLike,
     b: ArrayLike,
@@ -366,6 +372,9 @@ def vecdot(
         Axis of the operation, counted from the end.
     keepdims : bool, default False
         Whether that axis stays in the result with length 1.
+    **options : object
+        NumPy's `axes` and other options of a generalized ufunc: `casting`, `dtype`, `order`,
+        `subok`, `signature`.
 
     Returns
     -------
@@ -453,6 +462,7 @@ def _shaped(name: str, a: ndarray, wanted: int, what: str) -> None:
 
 
 @fast_path("a", "x")
+@gufunc_keywords((2, 1), 1)
 def matvec(a: ArrayLike, x: ArrayLike, /, out: ndarray | None = None) -> ndarray:
     """Return matrices times vectors: y[..., i] = Σ_k a[..., i, k] x[..., k].
 
@@ -464,6 +474,9 @@ def matvec(a: ArrayLike, x: ArrayLike, /, out: ndarray | None = None) -> ndarray
         Numeric vectors. Leading axes broadcast.
     out : ndarray, optional
         Array that receives the result.
+    **options : object
+        NumPy's `axes` and other options of a generalized ufunc: `casting`, `dtype`, `order`,
+        `subok`, `signature`.
 
     Returns
     -------
@@ -501,6 +514,7 @@ def matvec(a: ArrayLike, x: ArrayLike, /, out: ndarray | None = None) -> ndarray
 
 
 @fast_path("x", "a")
+@gufunc_keywords((1, 2), 1)
 def vecmat(x: ArrayLike, a: ArrayLike, /, out: ndarray | None = None) -> ndarray:
     """Return vectors times matrices: y[..., j] = Σ_k conj(x[..., k]) a[..., k, j].
 
@@ -512,6 +526,9 @@ def vecmat(x: ArrayLike, a: ArrayLike, /, out: ndarray | None = None) -> ndarray
         Numeric matrices. Leading axes broadcast.
     out : ndarray, optional
         Array that receives the result.
+    **options : object
+        NumPy's `axes` and other options of a generalized ufunc: `casting`, `dtype`, `order`,
+        `subok`, `signature`.
 
     Returns
     -------

@@ -457,6 +457,31 @@ class ndarray:
             )
         return host.copy() if copy and self._layout.device == CPU else host
 
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's description of memory on the CPU (PIL, scikit-image, Cython, ...). Arrays that it
+        cannot describe do not have it; `__array__` then says why."""
+        layout = self._layout
+        if layout.device != CPU or self._node is not None or layout.dtype.kind == "V":
+            raise AttributeError(
+                f"__array_interface__: {layout.dtype} on {self.device} has none; see to_numpy()"
+            )
+        if open_records:
+            obstruct("lent its memory")
+        # strides also where there are no gaps: PIL then asks for bytes and not for a buffer
+        return {**self._data.__array_interface__, "strides": layout.strides}
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The buffer protocol on the CPU, from Python 3.12 on: `memoryview(x)`, `file.write(x)`."""
+        layout = self._layout
+        if layout.device != CPU or self._node is not None or layout.dtype.kind == "V":
+            raise BufferError(
+                f"__buffer__: {layout.dtype} on {self.device} has no buffer; see to_numpy()"
+            )
+        if open_records:
+            obstruct("lent its memory")
+        return memoryview(self._data)
+
     def __copy__(self) -> ndarray:
         return self.copy()
 

@@ -120,8 +120,8 @@ def as_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
 
 
 def own_order(dtype: Any, name: str) -> np.dtype:
-    """`as_dtype` of a dtype that a result is to have. TypeError for the other byte order, whose bytes
-    the result would not have."""
+    """`as_dtype` of a dtype that a result is to have. TypeError for the other byte order, in which
+    the result would not be."""
     if is_swapped(dtype):
         raise TypeError(
             f"{name}: arrays are in the machine's byte order, got {dtype!r}; byteswap() gives the "

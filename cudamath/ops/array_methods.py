@@ -57,10 +57,17 @@ def construct(
             f"ndarray: wants a buffer without gaps, got strides {buffer.strides} of shape "
             f"{buffer.shape}"
         )
+    offset = shapes.as_integer("ndarray", "offset", offset)
     if steps is None:
+        needed = offset + shapes.prod(sizes) * kind.itemsize
+        if needed > buffer._layout.nbytes:
+            raise TypeError(
+                f"ndarray: a buffer of {buffer._layout.nbytes} bytes is too small for {kind} of "
+                f"shape {sizes} from byte {offset} on"
+            )
         steps = shapes.contiguous_strides(sizes[::-1] if letter == "F" else sizes, kind.itemsize)
         steps = steps[::-1] if letter == "F" else steps
-    return _over(buffer, sizes, kind, shapes.as_integer("ndarray", "offset", offset), steps)
+    return _over(buffer, sizes, kind, offset, steps)
 
 
 def _over(buffer: ndarray, sizes: tuple, kind: np.dtype, offset: int, steps: tuple) -> ndarray:

@@ -202,6 +202,8 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     base = unrecorded_view(x, layout, form.offset)
     if len(form.arrays) == 1 and form.arrays[0].dtype == np.bool_ and _is_scalar(value):
         mask = asarray(form.arrays[0], device=x.device)
+        if not mask.size:  # it fits axes of any length, and selects nothing
+            return
         before, after = form.axes[0], base.ndim - form.axes[0] - mask.ndim
         return _put_where(
             base,
@@ -383,7 +385,7 @@ def _index_arrays(
             axes.append(axis)
             arrays.append(array)
             continue
-        if array.ndim > 1 and array._layout.contiguous:
+        if array.ndim > 1 and array.size and array._layout.contiguous:
             # A mask over axes that merge into one needs one position an element instead of one for
             # each axis.
             shape = (*base.shape[:axis], array.size, *base.shape[axis + array.ndim :])

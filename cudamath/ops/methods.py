@@ -58,6 +58,7 @@ def _takes(other: Any) -> bool:
         isinstance(other, _NUMBERS)
         or hasattr(other, "__dlpack__")
         or hasattr(other, "__cuda_array_interface__")
+        or getattr(type(other), "__array_ufunc__", None) is not None  # it computes itself
     )
 
 

@@ -256,6 +256,8 @@ def imag(x: ArrayLike, /) -> ndarray:
 
     if layout.device == TRACED:
         return broadcast_to(zeros_like(x, shape=()), x.shape)
+    if open_records:  # a replay would make zeros that can be written to
+        obstruct("made read-only")
     zeros = zeros_like(x, order="C")  # read-only: there is nothing that an assignment would change
     if layout.device == CPU:
         zeros._data.flags.writeable = False

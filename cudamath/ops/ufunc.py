@@ -219,6 +219,11 @@ class Elementwise:
         """The op on any operands: ndarrays, array-likes and Python scalars. With `target`, written
         into operand 0."""
         scalars = tuple([type(x) in SCALARS for x in operands])
+        owner = _computes_itself(operands)
+        if owner is not None and target is None:
+            result = owner.__array_ufunc__(self.ufunc, "__call__", *operands)
+            if result is not NotImplemented:
+                return result
         if all(scalars):
             operands, scalars = tuple(coerce(self.name, operands)), (False,) * len(operands)
         arrays = coerce(
@@ -614,6 +619,21 @@ class Elementwise:
 
     def __repr__(self) -> str:
         return f"<Elementwise {self.name}>"
+
+
+_HOST = np.ndarray, np.generic, list, tuple, *SCALARS
+
+
+def _computes_itself(operands: tuple) -> Any:
+    """The first operand of another library that takes NumPy's ufuncs (pandas, xarray, dask): it
+    keeps what belongs to its numbers, such as an index. None if there is none."""
+    for x in operands:
+        if type(x) is ndarray or isinstance(x, _HOST):
+            continue
+        hook = getattr(type(x), "__array_ufunc__", None)
+        if hook is not None and not hasattr(x, "__dlpack__"):
+            return x
+    return None
 
 
 def _apart(target: ndarray, x: Any) -> Any:

@@ -1,5 +1,5 @@
-"""Keywords of NumPy's ufuncs for functions that are no cards of `ufunc.py`: order, subok, signature,
-and of the generalized ones axes, casting and dtype as well."""
+"""Keywords of NumPy's ufuncs for functions that are no cards of `ufunc.py`: order, subok,
+signature, and of the generalized ones axes, casting and dtype as well."""
 
 from __future__ import annotations
 

@@ -42,6 +42,7 @@ from ..autograd import tape
 from ..bounded_cache import store
 from ..devices import CPU, default_index
 from .call_record import CallRecord, Step, current, open_records
+from .keyword_hints import has_counterparts, refuse_keywords
 from .keyword_names import renamed
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -104,7 +105,7 @@ _UNBOUND = _unbound.__code__
 
 _WRAPPER = """
 def call({signature}):
-    {written}if records:
+    {refused}{written}if records:
         return first({everything})
     try:
         if {unrecorded}:
@@ -188,6 +189,9 @@ class _Parameters:
         kind = inspect.Parameter
         self.names = [n for n, p in parameters.items() if p.kind is not kind.VAR_KEYWORD]
         self.keywords = [n for n in parameters if n not in self.names]  # **keywords, rare too
+        # functions that PyTorch has under the same names tell what they call its keywords
+        named = function.__module__.startswith("cudamath.ml.") and not self.keywords
+        self.hints = named and has_counterparts(self.names)
         self.sequences = {n.removeprefix("*") for n in arrays if n.startswith("*")}
         self.numbers = {n.removesuffix("?") for n in arrays if n.endswith("?")}  # or arrays
         self.arrays = [n.strip("*?") for n in arrays]
@@ -242,10 +246,15 @@ class _Parameters:
             key.append(f"{n} if {n}.__class__ not in mistakable else exact({n}), {n}.__class__")
         if self.placeless:
             key.append("default_index()")
+        refused = ""
+        if self.hints:
+            signature.append("**unknown")
+            refused = "if unknown: refuse(unknown)\n    "
         unusual = " or ".join([*[f"{n} is not default_{n}" for n in self.rare], *self.keywords])
         written = f"if {unusual}: return function({self.passed()})\n    "
         return _WRAPPER.format(
             signature=", ".join(signature),
+            refused=refused,
             written=written if unusual else "",
             everything=", ".join(self.names),
             unrecorded=" and ".join(unrecorded) or "True",
@@ -291,6 +300,7 @@ def _bind(
         nodes=nodes_of,
         unrecorded_all=unrecorded_all,
         default_index=default_index,
+        refuse=lambda unknown: refuse_keywords(function.__name__, unknown, parameters.names),
         **{f"default_{n}": p.default for n, p in parameters.signature.parameters.items()},
     )
     definitions: dict[str, Any] = {}

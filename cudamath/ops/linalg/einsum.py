@@ -61,7 +61,7 @@ def _order(
         and len(optimize) == 2
         and isinstance(optimize[0], str)
         and isinstance(optimize[1], int | float)
-    ):  # NumPy's (strategy, limit of memory); results between two operands are no longer than theirs
+    ):  # NumPy's (strategy, limit of memory)
         optimize = optimize[0]
     if not isinstance(optimize, bool | str | None):
         wanted = members(

@@ -970,10 +970,10 @@ def fftfreq(
         Length of the transform.
     d : float, default 1.0
         Time between two samples.
-    dtype : dtype_like, optional
-        Floating-point dtype of the result. The default is the dtype of Python floats.
     device : device_like, optional
         Device of the result. The default is the default device.
+    dtype : dtype_like, optional
+        Floating-point dtype of the result. The default is the dtype of Python floats.
 
     Returns
     -------
@@ -1008,10 +1008,10 @@ def rfftfreq(
         Length of the real signal.
     d : float, default 1.0
         Time between two samples.
-    dtype : dtype_like, optional
-        Floating-point dtype of the result. The default is the dtype of Python floats.
     device : device_like, optional
         Device of the result. The default is the default device.
+    dtype : dtype_like, optional
+        Floating-point dtype of the result. The default is the dtype of Python floats.
 
     Returns
     -------

@@ -219,7 +219,8 @@ class ndarray:
     def base(self) -> ndarray | None:
         """The array whose memory this view shows; None of an array that is no view.
 
-        Views of an array whose gradient is being recorded have None too."""
+        Views of an array whose gradient is being recorded have None too.
+        """
         return self._base
 
     @property

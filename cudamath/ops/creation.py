@@ -319,7 +319,12 @@ def _patterned(layout: Layout, halves: tuple[int, int]) -> ndarray:
 
 
 def _new(
-    name: str, shape: Any, dtype: Any, order: str, device: Any, make: Callable[[Layout], ndarray]
+    name: str,
+    shape: Any,
+    dtype: Any,
+    order: str | None,
+    device: Any,
+    make: Callable[[Layout], ndarray],
 ) -> ndarray:
     """What `make(layout)` makes, with its elements in memory in C or Fortran's order."""
     if order == "C" or order_letter(name, order, "C", "CF") == "C":
@@ -564,7 +569,7 @@ def _like(
     name: str,
     x: Any,
     dtype: Any,
-    order: str,
+    order: str | None,
     device: Any,
     shape: Any,
     make: Callable[[Layout], ndarray],
@@ -589,7 +594,7 @@ def _like(
 
 
 def _number_like(
-    name: str, x: Any, value: Any, dtype: Any, order: str, device: Any, shape: Any
+    name: str, x: Any, value: Any, dtype: Any, order: str | None, device: Any, shape: Any
 ) -> ndarray:
     """An array like another that holds a Python number everywhere."""
     return _like(name, x, dtype, order, device, shape, lambda layout: _filled(name, layout, value))

@@ -848,7 +848,7 @@ _conj = unary(
 
 
 def conj(
-    x: ArrayLike,
+    x: Any,
     /,
     out: ndarray | None = None,
     *,
@@ -1042,12 +1042,12 @@ def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> nda
 def clip(
     x: ArrayLike,
     /,
-    a_min: ArrayLike | None = np._NoValue,  # type: ignore[assignment, attr-defined]
-    a_max: ArrayLike | None = np._NoValue,  # type: ignore[assignment, attr-defined]
+    a_min: ArrayLike | None = np._NoValue,  # type: ignore[assignment]
+    a_max: ArrayLike | None = np._NoValue,  # type: ignore[assignment]
     out: ndarray | None = None,
     *,
-    min: ArrayLike | None = np._NoValue,  # type: ignore[assignment, attr-defined]
-    max: ArrayLike | None = np._NoValue,  # type: ignore[assignment, attr-defined]
+    min: ArrayLike | None = np._NoValue,  # type: ignore[assignment]
+    max: ArrayLike | None = np._NoValue,  # type: ignore[assignment]
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
@@ -1098,7 +1098,7 @@ def clip(
     >>> cm.clip([1.0, 5.0, 9.0], 2.0, 6.0).tolist()
     [2.0, 5.0, 6.0]
     """
-    absent = np._NoValue  # type: ignore[attr-defined]
+    absent = np._NoValue
     if a_min is not absent and a_max is not absent:
         if min is not absent or max is not absent:
             raise ValueError("clip: a_min, a_max and min, max are the same; got both")

@@ -775,7 +775,8 @@ def nan_to_num(
     [0.0, -9.0, 1.0]
     """
     x = require("nan_to_num", x)
-    for value in (nan, posinf, neginf):
+    replacements: tuple[Any, ...] = nan, posinf, neginf
+    for value in replacements:
         if np.ndim(value):
             _broadcast_as("nan_to_num", coerce("nan_to_num", (x, value))[1], x.shape)
     if x.dtype in COMPLEX:

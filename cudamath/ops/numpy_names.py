@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 from ..core.dispatch import keyword_names
 
-#: NumPy's name of the first parameter -> the functions. Below "linalg" and "fft": of these.
-_FIRST = {
+#: NumPy's name of the first parameter -> the functions of a namespace.
+_FIRST: dict[str, str] = {
     "a": """all amax amin any argmax argmin argpartition argsort argwhere around asanyarray asarray
         asarray_chkfinite ascontiguousarray asfortranarray average choose clip copy count_nonzero
         cumprod cumsum diagonal diff expand_dims fill_diagonal flatnonzero full_like histogram
@@ -40,17 +42,17 @@ _FIRST = {
     "M": "bartlett blackman hamming hanning kaiser",
     "x": """corrcoef digitize fix iscomplex iscomplexobj isneginf isposinf isreal isrealobj
         nan_to_num sinc unique_all unique_counts unique_inverse unique_values vander""",
-    "linalg": {
-        "a": "det eig eigh eigvals eigvalsh inv pinv qr slogdet svd tensorinv",
-        "x": "cond norm",
-        "A": "matrix_rank",
-        "arrays": "multi_dot",
-    },
-    "fft": {
-        "a": """fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft irfft2 irfftn rfft rfft2
+}
+_LINALG: dict[str, str] = {
+    "a": "det eig eigh eigvals eigvalsh inv pinv qr slogdet svd tensorinv",
+    "x": "cond norm",
+    "A": "matrix_rank",
+    "arrays": "multi_dot",
+}
+_FFT: dict[str, str] = {
+    "a": """fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft irfft2 irfftn rfft rfft2
             rfftn""",
-        "x": "fftshift ifftshift",
-    },
+    "x": "fftshift ifftshift",
 }
 #: Functions whose further parameters have other names in NumPy too.
 _FURTHER = {
@@ -72,18 +74,18 @@ def install(package: ModuleType) -> None:
     done: set[int] = set()
     for space, table in (
         (package, _FIRST),
-        (package.linalg, _FIRST["linalg"]),
-        (package.fft, _FIRST["fft"]),
+        (package.linalg, _LINALG),
+        (package.fft, _FFT),
     ):
         for theirs, functions in table.items():
-            for name in functions.split() if isinstance(functions, str) else ():
+            for name in functions.split():
                 function = getattr(space, name)
                 if id(function) not in done:  # one function may have several names
                     done.add(id(function))
                     keyword_names.accept(function, {_first(function): theirs})
 
 
-def _first(function: object) -> str:
+def _first(function: Callable) -> str:
     """The name of a function's first parameter."""
-    function = inspect.unwrap(function)  # type: ignore[arg-type]
-    return function.__code__.co_varnames[0]
+    source: Any = inspect.unwrap(function)
+    return source.__code__.co_varnames[0]

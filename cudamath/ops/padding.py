@@ -103,7 +103,7 @@ def pad(
     pad_width: ArrayLike | dict[int, Any],
     mode: str | Callable = "constant",
     *,
-    constant_values: ArrayLike | None = None,
+    constant_values: Any = None,
     end_values: ArrayLike | None = None,
     stat_length: ArrayLike | dict[int, Any] | None = None,
     reflect_type: str | None = None,

@@ -105,7 +105,7 @@ class ReductionOp(Op):
         if self.neutral is not None or self.combine or self.masked:
             further["where"] = True
         # NumPy takes them by position where a reduction has both
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
         if self.combine:
             positions += [*further]
         else:

@@ -470,8 +470,7 @@ def require(
         )
     x = asarray(x, dtype, _beside("require", like, None), name="require")
     x = in_order("require", x, orders.pop()) if orders else x
-    flags = x.flags if kinds & {"O", "W"} else None
-    lacking = "O" in kinds and not flags.owndata or "W" in kinds and not flags.writeable
+    lacking = "O" in kinds and not x.flags.owndata or "W" in kinds and not x.flags.writeable
     return in_order("require", x, "K", copy=True) if lacking else x
 
 

@@ -146,7 +146,13 @@ class Elementwise:
     if TYPE_CHECKING:  # installed by ops/ufunc_options.py
 
         def call_with(
-            self, operands: tuple, out: Any, where: Any, dtype: Any = None, **options: Any
+            self,
+            operands: tuple,
+            out: Any,
+            where: Any,
+            dtype: Any = None,
+            casting: Any = ...,
+            **options: Any,
         ) -> ndarray: ...
         def _choose(self, where: Any, x: Any, y: Any) -> ndarray: ...
         def _in_dtype(self, operands: tuple, dtype: Any, casting: Any, signature: Any) -> tuple: ...

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,10 +18,12 @@ from .out_argument import casting_rule, deliver
 from .shape import astype, in_order, moveaxis
 from .ufunc_options import loop_dtypes
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 _FURTHER = ("order", "subok", "signature", "sig")
 
 
-def ufunc_keywords(function: Callable) -> Callable:
+def ufunc_keywords(function: Function) -> Function:
     """Decorate a function of so many positional arrays that has the other keywords of a
     ufunc. Its parameters get `**options`: order, subok and signature."""
     name = function.__name__
@@ -51,7 +53,7 @@ def ufunc_keywords(function: Callable) -> Callable:
     return _with_options(call, function)
 
 
-def gufunc_keywords(inputs: Sequence[int], result: int) -> Callable[[Callable], Callable]:
+def gufunc_keywords(inputs: Sequence[int], result: int) -> Callable[[Function], Function]:
     """Decorate a product of arrays as a generalized ufunc: it gets the keywords axes, casting,
     dtype, order, subok and signature.
 
@@ -63,7 +65,7 @@ def gufunc_keywords(inputs: Sequence[int], result: int) -> Callable[[Callable], 
         How many axes of the result belong to one product.
     """
 
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: Function) -> Function:
         name = function.__name__
         own_dtype = "dtype" in inspect.signature(function).parameters
 
@@ -107,12 +109,12 @@ def _operands(function: Callable) -> int:
     return kinds.count(inspect.Parameter.POSITIONAL_ONLY)
 
 
-def _with_options(call: Callable, function: Callable) -> Callable:
+def _with_options(call: Any, function: Callable) -> Any:
     """`call` with the signature of the function and `**options`."""
     signature = inspect.signature(function)
     options = inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD, annotation="Any")
     parameters = [*signature.parameters.values(), options]
-    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__signature__ = signature.replace(parameters=parameters)
     return call
 
 
@@ -139,7 +141,7 @@ def _moved(
     name: str, operands: list[ndarray], axes: Any, counts: list[int]
 ) -> tuple[list[ndarray], tuple[int, ...]]:
     """The operands with the axes that `axes` names at the end, and the places of the result's."""
-    each = members(name, axes, "axes of the operands and of the result")
+    each = list(members(name, axes, "axes of the operands and of the result"))
     if len(each) == len(operands) and not counts[-1]:
         each = [*each, ()]
     if len(each) != len(counts):

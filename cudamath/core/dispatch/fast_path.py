@@ -210,6 +210,7 @@ class _Parameters:
         signature: list[str] = []
         kind = inspect.Parameter
         before: Any = None
+        stars: dict[Any, str] = {kind.VAR_POSITIONAL: "*", kind.VAR_KEYWORD: "**"}
         for n, p in self.signature.parameters.items():
             if before is kind.POSITIONAL_ONLY and p.kind is not kind.POSITIONAL_ONLY:
                 signature.append("/")
@@ -218,7 +219,7 @@ class _Parameters:
                 kind.VAR_POSITIONAL,
             ):
                 signature.append("*")
-            star = {kind.VAR_POSITIONAL: "*", kind.VAR_KEYWORD: "**"}.get(p.kind, "")
+            star = stars.get(p.kind, "")
             signature.append(star + n + ("" if p.default is p.empty else f"=default_{n}"))
             before = p.kind
         if before is kind.POSITIONAL_ONLY:

@@ -738,6 +738,13 @@ dtype : dtype_like, optional
     Dtype of the computation.
 casting : str, default "same_kind"
     NumPy's rule for the conversions between the operands, the computation and the result.
+order : str, default "K"
+    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
+    Otherwise C order.
+subok : bool, default True
+    Accepted for compatibility with NumPy. There are no subclasses.
+signature : str or tuple of dtype_like, optional
+    Dtypes of the operands and the result, such as "dd->d".
 
 Returns
 -------
@@ -775,6 +782,13 @@ dtype : dtype_like, optional
     Dtype of the computation.
 casting : str, default "same_kind"
     NumPy's rule for the conversions between the operands, the computation and the result.
+order : str, default "K"
+    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
+    Otherwise C order.
+subok : bool, default True
+    Accepted for compatibility with NumPy. There are no subclasses.
+signature : str or tuple of dtype_like, optional
+    Dtypes of the operands and the result, such as "dd->d".
 
 Returns
 -------
@@ -812,6 +826,13 @@ dtype : dtype_like, optional
     Dtype of the computation.
 casting : str, default "same_kind"
     NumPy's rule for the conversions between the operands, the computation and the result.
+order : str, default "K"
+    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
+    Otherwise C order.
+subok : bool, default True
+    Accepted for compatibility with NumPy. There are no subclasses.
+signature : str or tuple of dtype_like, optional
+    Dtypes of the operands and the result, such as "dd->d".
 
 Returns
 -------
@@ -854,6 +875,13 @@ dtype : dtype_like, optional
     Dtype of the computation.
 casting : str, default "same_kind"
     NumPy's rule for the conversions between the operands, the computation and the result.
+order : str, default "K"
+    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
+    Otherwise C order.
+subok : bool, default True
+    Accepted for compatibility with NumPy. There are no subclasses.
+signature : str or tuple of dtype_like, optional
+    Dtypes of the operands and the result, such as "dd->d".
 
 Returns
 -------
@@ -893,6 +921,13 @@ dtype : dtype_like, optional
     Dtype of the computation.
 casting : str, default "same_kind"
     NumPy's rule for the conversions between the operands, the computation and the result.
+order : str, default "K"
+    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
+    Otherwise C order.
+subok : bool, default True
+    Accepted for compatibility with NumPy. There are no subclasses.
+signature : str or tuple of dtype_like, optional
+    Dtypes of the operands and the result, such as "dd->d".
 
 Returns
 -------
@@ -930,6 +965,13 @@ dtype : dtype_like, optional
     Dtype of the computation.
 casting : str, default "same_kind"
     NumPy's rule for the conversions between the operands, the computation and the result.
+order : str, default "K"
+    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
+    Otherwise C order.
+subok : bool, default True
+    Accepted for compatibility with NumPy. There are no subclasses.
+signature : str or tuple of dtype_like, optional
+    Dtypes of the operands and the result, such as "dd->d".
 
 Returns
 -------
@@ -971,6 +1013,13 @@ dtype : dtype_like, optional
     Dtype of the computation.
 casting : str, default "same_kind"
     NumPy's rule for the conversions between the operands, the computation and the result.
+order : str, default "K"
+    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
+    Otherwise C order.
+subok : bool, default True
+    Accepted for compatibility with NumPy. There are no subclasses.
+signature : str or tuple of dtype_like, optional
+    Dtypes of the operands and the result, such as "dd->d".
 
 Returns
 -------
@@ -1008,6 +1057,13 @@ dtype : dtype_like, optional
     Dtype of the computation.
 casting : str, default "same_kind"
     NumPy's rule for the conversions between the operands, the computation and the result.
+order : str, default "K"
+    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
+    Otherwise C order.
+subok : bool, default True
+    Accepted for compatibility with NumPy. There are no subclasses.
+signature : str or tuple of dtype_like, optional
+    Dtypes of the operands and the result, such as "dd->d".
 
 Returns
 -------
@@ -1047,6 +1103,13 @@ dtype : dtype_like, optional
     Dtype of the computation.
 casting : str, default "same_kind"
     NumPy's rule for the conversions between the operands, the computation and the result.
+order : str, default "K"
+    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
+    Otherwise C order.
+subok : bool, default True
+    Accepted for compatibility with NumPy. There are no subclasses.
+signature : str or tuple of dtype_like, optional
+    Dtypes of the operands and the result, such as "dd->d".
 
 Returns
 -------
@@ -1091,6 +1154,13 @@ dtype : dtype_like, optional
     Dtype of the computation.
 casting : str, default "same_kind"
     NumPy's rule for the conversions between the operands, the computation and the result.
+order : str, default "K"
+    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
+    Otherwise C order.
+subok : bool, default True
+    Accepted for compatibility with NumPy. There are no subclasses.
+signature : str or tuple of dtype_like, optional
+    Dtypes of the operands and the result, such as "dd->d".
 
 Returns
 -------

@@ -9,6 +9,7 @@ from typing import Any
 from ..autodiff.transforms import stop_gradient, vjp
 from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, require
+from ..core.dispatch.keyword_hints import with_hints
 from ..core.dispatch.op import Op
 from ..core.dtypes import BOOLEAN, FLOATING, INTEGER, compute_dtype
 from ..core.layout import Layout
@@ -29,6 +30,7 @@ NAME = "scaled_dot_product_attention"
 MOST_DEPTH = 256  # numbers a head has
 
 
+@with_hints
 def scaled_dot_product_attention(
     q: ArrayLike,
     k: ArrayLike,

@@ -19,7 +19,7 @@ __all__ = ["allclose", "array_equal", "isclose"]
 
 @fast_path("a?", "b?")
 def isclose(
-    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> ndarray:
     """Return whether elements are close: |a - b| <= atol + rtol |b|.
 
@@ -103,7 +103,7 @@ _within = Elementwise(
 
 @speaks_for("allclose")
 def allclose(
-    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
     """Whether all elements are close (see `isclose`).
 

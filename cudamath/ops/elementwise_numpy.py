@@ -53,6 +53,7 @@ from .join import concat
 from .out_argument import casting_rule, receiver, target_of
 from .shape import _broadcast_as, astype, span
 from .transfer import imag, real
+from .ufunc_keywords import ufunc_keywords
 from .where import where
 
 __all__ = [
@@ -235,6 +236,11 @@ def _floats_in(name: str, x: ndarray, dtype: Any, casting: str) -> ndarray:
     return speaks_for(name)(positive)(x, dtype=kind, casting=casting)
 
 
+def _pair_of(out: Any, second: Any) -> Any:
+    """`out` of two results, which NumPy takes as a tuple or one after the other."""
+    return (out, second) if type(out) is ndarray or second is not None else out
+
+
 def _handed(
     name: str, results: tuple[ndarray, ndarray], out: Any, where: Any, casting: str = "same_kind"
 ) -> tuple:
@@ -267,6 +273,7 @@ def _handed(
 
 
 @fast_path("x")
+@ufunc_keywords
 def fabs(
     x: ArrayLike,
     /,
@@ -291,6 +298,8 @@ def fabs(
         Dtype of the result.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -352,6 +361,7 @@ def fix(x: ArrayLike, /, out: ndarray | None = None) -> ndarray:
 
 
 @fast_path("x?", "y?")
+@ufunc_keywords
 def float_power(
     x: Any,
     y: Any,
@@ -377,6 +387,8 @@ def float_power(
         Dtype of the computation, float64 or complex128.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -421,12 +433,14 @@ def float_power(
         raise as_of("float_power", error) from None
 
 
-@fast_path("x?", "y?")
+@fast_path("x?", "y?", rare=("out2",))
+@ufunc_keywords
 def divmod(
     x: ArrayLike,
     y: ArrayLike,
     /,
-    out: tuple[ndarray | None, ndarray | None] | None = None,
+    out: Any = None,
+    out2: ndarray | None = None,
     *,
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
@@ -440,8 +454,10 @@ def divmod(
     ----------
     x, y : array_like
         Real arrays that broadcast.
-    out : tuple of ndarray or None, optional
-        Tuple of two arrays (or None) that receive the results.
+    out : ndarray or tuple of ndarray or None, optional
+        Array that receives the first result, or a tuple of two arrays (or None) for both.
+    out2 : ndarray, optional
+        Array that receives the second result.
     where : array_like, default True
         Bool array that broadcasts and selects the elements to compute. The others keep the values
         of `out`, or are 0 without `out`.
@@ -449,6 +465,8 @@ def divmod(
         Dtype of the result.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -466,6 +484,7 @@ def divmod(
     [[2, -3], [1, 2]]
     """
     try:
+        out = _pair_of(out, out2)
         if out is dtype is None and where is True and casting == "same_kind":
             return floor_divide(x, y), remainder(x, y)
         results = (
@@ -477,11 +496,13 @@ def divmod(
         raise as_of("divmod", error) from None
 
 
-@fast_path("x")
+@fast_path("x", rare=("out2",))
+@ufunc_keywords
 def modf(
     x: ArrayLike,
     /,
-    out: tuple[ndarray | None, ndarray | None] | None = None,
+    out: Any = None,
+    out2: ndarray | None = None,
     *,
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
@@ -493,8 +514,10 @@ def modf(
     ----------
     x : array_like
         Real array.
-    out : tuple of ndarray or None, optional
-        Tuple of two arrays (or None) that receive the results.
+    out : ndarray or tuple of ndarray or None, optional
+        Array that receives the first result, or a tuple of two arrays (or None) for both.
+    out2 : ndarray, optional
+        Array that receives the second result.
     where : array_like, default True
         Bool array that broadcasts and selects the elements to compute. The others keep the values
         of `out`, or are 0 without `out`.
@@ -502,6 +525,8 @@ def modf(
         Dtype of the result.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -524,10 +549,11 @@ def modf(
     [[0.5, -0.25], [1.0, -2.0]]
     """
     x = _floats_in("modf", require("modf", x, REAL_OR_BOOL), dtype, casting)
-    return _handed("modf", (_fraction(x), trunc(x)), out, where, casting)
+    return _handed("modf", (_fraction(x), trunc(x)), _pair_of(out, out2), where, casting)
 
 
 @fast_path("x", "i?")
+@ufunc_keywords
 def ldexp(
     x: ArrayLike, i: ArrayLike, /, out: ndarray | None = None, *, where: ArrayLike = True
 ) -> ndarray:
@@ -546,6 +572,8 @@ def ldexp(
     where : array_like, default True
         Bool array that broadcasts and selects the elements to compute. The others keep the values
         of `out`, or are 0 without `out`. There is no `dtype`, as in NumPy.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -581,11 +609,13 @@ def ldexp(
     return _ldexp.call_with(operands, out, where, None, "same_kind")
 
 
-@fast_path("x")
+@fast_path("x", rare=("out2",))
+@ufunc_keywords
 def frexp(
     x: ArrayLike,
     /,
-    out: tuple[ndarray | None, ndarray | None] | None = None,
+    out: Any = None,
+    out2: ndarray | None = None,
     *,
     where: ArrayLike = True,
 ) -> tuple[ndarray, ndarray]:
@@ -597,11 +627,15 @@ def frexp(
     ----------
     x : array_like
         Real array.
-    out : tuple of ndarray or None, optional
-        Tuple of two arrays (or None) that receive the results.
+    out : ndarray or tuple of ndarray or None, optional
+        Array that receives the first result, or a tuple of two arrays (or None) for both.
+    out2 : ndarray, optional
+        Array that receives the second result.
     where : array_like, default True
         Bool array that broadcasts and selects the elements to compute. The others keep the values
         of `out`, or are 0 without `out`. There is no `dtype`, as in NumPy.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -625,7 +659,8 @@ def frexp(
     """
     x, narrow = _precise(require("frexp", x, REAL_OR_BOOL))
     m, e = _frexp(x)
-    return _handed("frexp", (m if narrow is None else astype(m, narrow), e), out, where)
+    results = m if narrow is None else astype(m, narrow), e
+    return _handed("frexp", results, _pair_of(out, out2), where)
 
 
 def _precise(x: ndarray) -> tuple[ndarray, np.dtype | None]:
@@ -635,6 +670,7 @@ def _precise(x: ndarray) -> tuple[ndarray, np.dtype | None]:
 
 
 @fast_path("x")
+@ufunc_keywords
 @speaks_for("spacing")
 def spacing(
     x: ArrayLike,
@@ -662,6 +698,8 @@ def spacing(
         Dtype of the result.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------

@@ -202,6 +202,8 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     base = unrecorded_view(x, layout, form.offset)
     if len(form.arrays) == 1 and form.arrays[0].dtype == np.bool_ and _is_scalar(value):
         mask = asarray(form.arrays[0], device=x.device)
+        if not mask.size:  # it fits axes of any length, and selects nothing
+            return
         before, after = form.axes[0], base.ndim - form.axes[0] - mask.ndim
         return _put_where(
             base,
@@ -383,7 +385,7 @@ def _index_arrays(
             axes.append(axis)
             arrays.append(array)
             continue
-        if array.ndim > 1 and array._layout.contiguous:
+        if array.ndim > 1 and array.size and array._layout.contiguous:
             # A mask over axes that merge into one needs one position an element instead of one for
             # each axis.
             shape = (*base.shape[:axis], array.size, *base.shape[axis + array.ndim :])
@@ -430,7 +432,8 @@ def _neighbours(base: ndarray, axes: list[int], position: int) -> tuple[ndarray,
 # -------------------- gather, scatter
 
 
-def _integers(name: str, indices: Any, device: Any) -> ndarray:
+def _integers(name: str, indices: Any, device: Any, *, truths: bool = False) -> ndarray:
+    """Indices as an array of integers. truths: False and True are 0 and 1."""
     if not isinstance(indices, ndarray):
         host = asarray(indices, device=device, name=name)
         indices = (
@@ -438,6 +441,8 @@ def _integers(name: str, indices: Any, device: Any) -> ndarray:
             if not host.size and host.dtype == dtypes.default_float()
             else host
         )
+    if truths and indices.dtype == np.bool_:
+        return astype(indices, np.int64)
     return require(name, indices, INTEGER, "indices")
 
 
@@ -493,7 +498,7 @@ def take(
     array([30, 10, 30])
     """
     x = require("take", x)
-    positions = _integers("take", indices, x.device)
+    positions = _integers("take", indices, x.device, truths=True)
     if axis is None or not x.ndim and axis in (0, -1):  # NumPy lets a number be a vector here
         x, axis = ravel(x), 0
     axis = normalize_axis("take", axis, x.ndim)
@@ -680,7 +685,7 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     """
     x = in_place("put", x)
     _check_writable("put", x)
-    positions = ravel(_integers("put", ind, x.device))
+    positions = ravel(_integers("put", ind, x.device, truths=True))
     if not positions.size:
         return
     given = ravel(_value("put", x, v))
@@ -688,6 +693,13 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
         raise ValueError(f"put: there are no values for {positions.size} positions")
     if not x.size:
         raise IndexError(f"put: an array of shape {x.shape} has no elements to assign to")
+    if mode == "raise" and positions._layout.device >= 0:  # here and now, as on the CPU
+        places = positions.to_numpy() if type(ind) is ndarray else np.asarray(ind).ravel()
+        bad = places[(places < -x.size) | (places >= x.size)]
+        if bad.size:
+            raise IndexError(
+                f"put: index {bad[0]} is out of bounds for an array of {x.size} elements"
+            )
     positions = _in_range("put", positions, x.size, mode)
     if given.size not in (1, positions.size):
         given = take(given, asarray(np.arange(positions.size) % given.size, device=x.device))

@@ -58,14 +58,16 @@ __all__ = [
 ]
 
 
-@fast_path("*arrays")
-def broadcast_arrays(*arrays: ArrayLike) -> tuple[ndarray, ...]:
+@fast_path("*arrays", rare=("subok",))
+def broadcast_arrays(*arrays: ArrayLike, subok: bool = False) -> tuple[ndarray, ...]:
     """Return views of the arrays, all repeated to their common shape.
 
     Parameters
     ----------
     *arrays : array_like
         Arrays of any shapes and dtypes.
+    subok : bool, default False
+        Accepted for compatibility with NumPy. There are no subclasses.
 
     Returns
     -------
@@ -508,7 +510,7 @@ def delete(x: ArrayLike, /, obj: Index, axis: int | None = None) -> ndarray:
         which = obj.to_numpy() if isinstance(obj, ndarray) else np.asarray(obj)
         if which.dtype == np.bool_:
             if which.shape != (n,):
-                raise IndexError(
+                raise ValueError(
                     f"delete: boolean index of shape {which.shape} does not fit axis {axis} of "
                     f"shape {x.shape}"
                 )

@@ -369,7 +369,6 @@ def sum(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Sum of the elements over the given axes: y = Σ x.
@@ -436,7 +435,6 @@ def prod(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Product of the elements over the given axes: y = Π x.
@@ -495,7 +493,6 @@ def mean(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Arithmetic mean over the given axes: y = Σ x / n.
@@ -566,9 +563,9 @@ def var(
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
     ddof: float | None = None,
+    keepdims: bool = False,
     *,
     correction: float | None = None,
-    keepdims: bool = False,
     mean: ArrayLike | None = None,
 ) -> ndarray:
     """Variance over the given axes: y = Σ (x - mean)^2 / (n - correction).
@@ -585,11 +582,11 @@ def var(
         Array that receives the result.
     ddof : float, optional
         NumPy's name of `correction`.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
     correction : float, optional
         Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
         estimate from a sample. The default is 0.
-    keepdims : bool, default False
-        Whether the reduced axes stay in the result with size 1.
     mean : array_like, optional
         The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
         both.
@@ -643,9 +640,9 @@ def std(
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
     ddof: float | None = None,
+    keepdims: bool = False,
     *,
     correction: float | None = None,
-    keepdims: bool = False,
     mean: ArrayLike | None = None,
 ) -> ndarray:
     """Standard deviation over the given axes: the root of `var`.
@@ -662,11 +659,11 @@ def std(
         Array that receives the result.
     ddof : float, optional
         NumPy's name of `correction`.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
     correction : float, optional
         Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
         estimate from a sample. The default is 0.
-    keepdims : bool, default False
-        Whether the reduced axes stay in the result with size 1.
     mean : array_like, optional
         The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
         both.
@@ -736,7 +733,7 @@ def vector_length(
 @fast_path("x")
 @_max.with_numpy_options
 def max(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Largest element over the given axes; NaN if there is one.
 
@@ -785,7 +782,7 @@ def max(
 @fast_path("x")
 @_min.with_numpy_options
 def min(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Smallest element over the given axes; NaN if there is one.
 
@@ -935,7 +932,7 @@ def argmin(
 @fast_path("x")
 @_any.with_numpy_options
 def any(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Whether any element is not zero (NaN is not zero), over the given axes.
 
@@ -981,7 +978,7 @@ def any(
 @fast_path("x")
 @_all.with_numpy_options
 def all(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Whether no element is zero (NaN is not zero), over the given axes.
 
@@ -1027,7 +1024,7 @@ def all(
 @fast_path("x")
 @_count_nonzero.with_numpy_options
 def count_nonzero(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Number of elements that are not zero (NaN is not zero), over the given axes.
 

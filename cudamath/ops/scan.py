@@ -14,7 +14,7 @@ from ..core.devices import CPU
 from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
-from ..core.dtypes import INEXACT, NUMERIC, REAL_OR_BOOL
+from ..core.dtypes import INEXACT, REAL_OR_BOOL
 from ..core.shapes import normalize_axis
 from ..core.specs.scans import SCANS, Product
 from ..core.typing import ArrayLike, DTypeLike
@@ -349,7 +349,7 @@ def _standard(
 ) -> ndarray:
     if target is not None:
         return deliver(name, _standard(name, kind, x, axis, dtype, include_initial, None), target)
-    x = require(name, x, NUMERIC)
+    x = require(name, x)
     if axis is None:
         if x.ndim > 1:
             raise ValueError(

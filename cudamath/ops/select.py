@@ -13,7 +13,7 @@ from ..core.autograd.mutation import wrote
 from ..core.devices import CPU
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, members, require, require_function
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, INTEGER, Op
+from ..core.dispatch.op import FLOATING, INTEGER, INTEGER_OR_BOOL, Op
 from ..core.shapes import broadcast_shapes, normalize_axis
 from ..core.typing import ArrayLike
 from .elementwise import clip, not_equal, remainder
@@ -165,7 +165,8 @@ def choose(
     >>> cm.choose([0, 1, 0], [[1, 2, 3], [10, 20, 30]]).tolist()
     [1, 20, 3]
     """
-    x = require("choose", x, INTEGER)
+    x = require("choose", x, INTEGER_OR_BOOL)
+    x = astype(x, np.int64) if x.dtype == np.bool_ else x
     options = list(members("choose", choices))
     if not options:
         raise ValueError("choose: wants at least one choice")

@@ -197,9 +197,7 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 
 def section(title: str, names: dict[str, Name]) -> list[str]:
     """A module's part of the page."""
     last = {path: path.rpartition(".")[2] for path in names}
-    by_state = {
-        state: [path for path in names if names[path].state == state] for state in STATES
-    }
+    by_state = {state: [path for path in names if names[path].state == state] for state in STATES}
     lines = ["", f"## {title}", ""]
     if by_state["same"]:
         lines += ["Same: " + ", ".join(f"`{last[path]}`" for path in by_state["same"]) + "."]
@@ -243,9 +241,7 @@ def page(record: dict[str, Any]) -> str:
         space: {path: name for path, name in names.items() if space_of(path) == space}
         for space in SPACES
     }
-    rows = [
-        (title, *map(str, counted(spaces[space].values()))) for space, title in SPACES.items()
-    ]
+    rows = [(title, *map(str, counted(spaces[space].values()))) for space, title in SPACES.items()]
     rows.append(("all", *map(str, counted(names.values()))))
     lines = [
         "# NumPy's names in cudamath",

@@ -19,17 +19,22 @@ from numpy import (
     binary_repr,
     bool_,
     byte,
+    bytes_,
     cdouble,
+    character,
+    clongdouble,
     complex64,
     complex128,
     complexfloating,
     csingle,
+    datetime64,
     double,
     dtype,
     e,
     errstate,
     euler_gamma,
     exceptions,
+    flexible,
     float16,
     float32,
     float64,
@@ -52,18 +57,22 @@ from numpy import (
     intp,
     iterable,
     long,
+    longdouble,
     longlong,
     mintypecode,
     nan,
     ndindex,
     newaxis,
     number,
+    object_,
     pi,
     s_,
     seterr,
     short,
     signedinteger,
     single,
+    str_,
+    timedelta64,
     typename,
     ubyte,
     uint,
@@ -77,6 +86,7 @@ from numpy import (
     ulonglong,
     unsignedinteger,
     ushort,
+    void,
 )
 
 from . import cuda, data, distributed, fft, lib, linalg, math, ml, random, testing
@@ -127,6 +137,7 @@ from .ops.stride_tricks import *  # noqa: F403
 from .ops.text_io import *  # noqa: F403
 from .ops.transfer import *  # noqa: F403
 from .ops.ufunc_at import *  # noqa: F403
+from .ops.ufunc_facts import *  # noqa: F403
 from .ops.where import *  # noqa: F403
 
 from ml_dtypes import bfloat16, float8_e4m3fn as float8_e4m3, float8_e5m2  # isort: skip

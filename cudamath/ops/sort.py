@@ -65,7 +65,9 @@ def _places(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
 
 def _checked_kind(name: str, kind: Any, order: Any) -> None:
     _without_fields(name, order)
-    if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
+    if kind is not None and not isinstance(kind, str):
+        raise TypeError(f"{name}: kind must be a text or None, got {type(kind).__name__}")
+    if kind is not None and kind[:1].lower() not in ("q", "h", "m", "s"):  # NumPy reads no further
         raise ValueError(
             f"{name}: kind must be None, 'quicksort', 'heapsort', 'mergesort' or 'stable', got "
             f"{kind!r}"

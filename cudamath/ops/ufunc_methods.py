@@ -418,14 +418,12 @@ def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> 
 
 
 def install() -> None:
-    """Gives every public elementwise function what NumPy's ufuncs say of themselves, those of two
-    arrays their methods, and those of one array, and what has no card, `at`."""
+    """Gives the public elementwise functions of two arrays NumPy's methods of ufuncs, and those of
+    one array, and what has no card, `at`."""
     for space in (elementwise, integers, elementwise_numpy):
         for function in list(vars(space).values()):
             if hasattr(function, "card"):
                 ufunc = function.card.ufunc
-                for fact in ("identity", "nin", "nout", "nargs"):
-                    setattr(function, fact, getattr(ufunc, fact))
                 if ufunc.nin == 2 and ufunc.nout == 1:
                     attach(function)
                 elif ufunc.nin == ufunc.nout == 1:

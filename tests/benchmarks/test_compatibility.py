@@ -50,7 +50,9 @@ def test_every_name_is_on_the_page_once(record: dict[str, Any]) -> None:
 
 
 def test_every_absent_name_says_what_to_use(record: dict[str, Any]) -> None:
-    silent = [p for p, (state, notes, *_) in record["names"].items() if state == "absent" and not notes]
+    silent = [
+        p for p, (state, notes, *_) in record["names"].items() if state == "absent" and not notes
+    ]
     assert silent == [], "benchmarks/compatibility.toml lacks them"
     absent, differs, _ = compatibility.by_hand()
     here = [path for path in absent if record["names"].get(path, ["absent"])[0] != "absent"]
@@ -59,9 +61,13 @@ def test_every_absent_name_says_what_to_use(record: dict[str, Any]) -> None:
 
 
 def test_parameters_are_compared() -> None:
-    def theirs(a: Any, axis: Any = None, out: Any = None, *, where: Any = True, like: Any = None): ...
+    def theirs(
+        a: Any, axis: Any = None, out: Any = None, *, where: Any = True, like: Any = None
+    ): ...
     def same(a: Any, axis: Any = None, out: Any = None, *, where: Any = True): ...
-    def more(a: Any, axis: Any = None, out: Any = None, *, where: Any = True, device: Any = None): ...
+    def more(
+        a: Any, axis: Any = None, out: Any = None, *, where: Any = True, device: Any = None
+    ): ...
     def fewer(a: Any, axis: Any = None): ...
     def position(x: Any, /, axis: Any = None, out: Any = None, *, where: Any = True): ...
     def keyword(a: Any, axis: Any = None, *, out: Any = None, where: Any = True): ...

@@ -9,10 +9,10 @@ The rules, by which `import numpy as np` and `from numpy... import ...` are carr
 2. Where cudamath has no such name, a test gets the AttributeError that a program gets.
 3. `numpy.testing` stays NumPy's (comparisons.py), as do private objects of NumPy's.
 
-While files are loaded and tests collected, no rule holds: everything is NumPy's, since one array of
-objects in a list of parameters would take the whole file away. Before the first test, `change`
-replaces what was made: functions by rule 1, arrays of numbers by arrays of cudamath's on the default
-device, in the file's globals, its classes and the parameters of its tests.
+While files are loaded and tests collected, everything but tables (`np.typecodes`) is NumPy's, since
+one array of objects in a list of parameters would take the whole file away. Before the first test,
+`Change` replaces what was made: functions by rule 1, arrays of numbers by arrays of cudamath's on
+the default device, in the file's globals, its classes and the parameters of its tests.
 """
 
 from __future__ import annotations
@@ -115,11 +115,10 @@ class Module(types.ModuleType):
             if path in LACKING and not Module.loading:
                 raise AttributeError(f"cudamath has no {path}")
             return changed(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
-        if Module.loading:
-            return theirs
-        public = NAMES.get(id(theirs))
-        if module.__name__ in PUBLIC and (public is None or not callable(theirs)):
-            public = path  # a constant, a table
+        public = path if module.__name__ in PUBLIC else NAMES.get(id(theirs))
+        if Module.loading:  # a table of dtypes is cudamath's, or tests get those it does not name
+            ours = replacement(public) if type(theirs) is dict and public else MISSING
+            return theirs if ours is MISSING else ours
         if public is not None:
             Module.used.add(public)
         if public is None:
@@ -212,8 +211,8 @@ def load(file: pathlib.Path) -> types.ModuleType:
 
 
 class Change:
-    """Replaces what was made while files were loaded. An object that occurs twice is replaced by one
-    object."""
+    """Replaces what was made while files were loaded. An object that occurs twice is replaced by
+    one object."""
 
     def __init__(self) -> None:
         self.done: dict[int, tuple[Any, Any]] = {}  # by identity: the old object, kept, and the new

@@ -34,14 +34,14 @@ ROOT = HERE.parents[1]
 NUMPY = pathlib.Path(np.__file__).parent
 RESULTS = HERE / "results"
 
-#: Tests of functions and arrays. Those of dtypes of records, of C interfaces, of printing options, of files and of
-#: NumPy's build are not here.
+#: Tests of functions and arrays. Those of dtypes of records, of C interfaces, of printing options,
+#: of files and of NumPy's build are not here.
 FILES = [
     f"{folder}/tests/test_{name}"
     for folder, names in {
-        "_core": "multiarray umath ufunc numeric scalarmath regression nep50_promotions item_selection "
-        "array_coercion einsum shape_base scalar_methods indexing umath_complex half mem_overlap "
-        "function_base dlpack getlimits indexerrors errstate",
+        "_core": "multiarray umath ufunc numeric scalarmath regression nep50_promotions "
+        "item_selection array_coercion einsum shape_base scalar_methods indexing umath_complex "
+        "half mem_overlap function_base dlpack getlimits indexerrors errstate",
         "lib": "function_base nanfunctions arraypad arraysetops histograms shape_base index_tricks "
         "packbits polynomial regression stride_tricks twodim_base type_check ufunclike array_utils "
         "utils",
@@ -185,8 +185,8 @@ def blamed(outcome: dict[str, Any]) -> set[str]:
 
 
 def by_name(results: Iterable[tuple[str, dict[str, dict[str, Any]]]]) -> dict[str, dict[str, Any]]:
-    """For each public name of NumPy's: how many of the tests that use it pass, and at which line the
-    first of those stops that fail at it and count."""
+    """For each public name of NumPy's: how many of the tests that use it pass, and at which line
+    the first of those stops that fail at it and count."""
     table: dict[str, dict[str, Any]] = collections.defaultdict(lambda: {"passed": 0, "failed": 0})
     for file, tests in results:
         for test, outcome in tests.items():
@@ -272,9 +272,7 @@ def main() -> None:
     print(
         f"{whole.share:7.1%} {whole.passed:>6} of {whole.counted:>6} in all; failed {whole.failed}"
     )
-    print(
-        f"not counted: {whole.excluded}, {whole.numpy} that are NumPy's alone, {whole.skipped} skipped"
-    )
+    print(f"not counted: {whole.excluded}, {whole.numpy} of NumPy alone, {whole.skipped} skipped")
     if options.causes:
         print(*causes(results.items()), sep="\n")
     if options.record:

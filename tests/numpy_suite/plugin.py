@@ -1,7 +1,8 @@
 """The pytest plugin under which NumPy's own test files run with their imports changed.
 
-`numpy_suite.py` starts pytest with it. It writes one record of a run (JSON): for each test its outcome; for
-each failure the class and text of the error, and the line of the test at which it arose.
+`numpy_suite.py` starts pytest with it. It writes one record of a run (JSON): for each test its
+outcome and NumPy's names that it uses; for each failure the class and text of the error, and the
+line of the test at which it arose.
 """
 
 from __future__ import annotations

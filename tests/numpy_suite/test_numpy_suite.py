@@ -1,7 +1,7 @@
 """NumPy's own tests pass with the import changed, file by file at least as many as are recorded.
 
-What each file is expected to reach is in results/<device>.json, which `numpy_suite.py --record` writes; why
-a test may fail is in reasons.toml.
+What each file is expected to reach is in results/<device>.json, which `numpy_suite.py --record`
+writes; why a test may fail is in reasons.toml.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pytest
 import numpy_suite
+import pytest
 
 
 @pytest.mark.slow

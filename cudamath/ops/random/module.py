@@ -67,7 +67,9 @@ __all__ = [
     "randn",
     "random",
     "random_sample",
+    "ranf",
     "rayleigh",
+    "sample",
     "seed",
     "shuffle",
     "standard_cauchy",
@@ -395,7 +397,7 @@ rand = _of_module("rand")
 randint = _of_module("randint")
 randn = _of_module("randn")
 random = _of_module("random")
-random_sample = _of_module("random_sample")
+ranf = sample = random_sample = _of_module("random_sample")
 rayleigh = _of_module("rayleigh")
 seed = _of_module("seed")
 shuffle = _of_module("shuffle")

@@ -13,6 +13,7 @@ import importlib
 import inspect
 import json
 import pathlib
+import re
 import tomllib
 import types
 from collections.abc import Iterable, Sequence
@@ -43,6 +44,11 @@ STATES = "same", "differs", "absent"
 #: Parameters without a counterpart in any function; the page says so once.
 WITHOUT = {"like", "subok"}
 MISSING = object()
+#: What Python says of a call that a function's parameters do not fit.
+BINDING = re.compile(
+    r"unexpected keyword argument|positional-only arguments? passed as keyword|"
+    r"takes .* positional argument|multiple values for argument"
+)
 
 
 class Name(NamedTuple):
@@ -80,37 +86,42 @@ def parameters(function: Any) -> dict[str, inspect.Parameter] | None:
         return None
 
 
-def lacks(theirs: Any, ours: Any) -> list[str]:
-    """In what the parameters of our function differ from NumPy's."""
+def takes(function: Any, keyword: str, required: Iterable[str], receiver: Sequence[Any]) -> bool:
+    """Whether a function takes a keyword. It is called with nonsense, which it may refuse; NumPy's
+    names of arrays are taken without being in the signature (core/dispatch/keyword_names.py)."""
+    try:
+        function(*receiver, **{name: object() for name in {*required, keyword}})
+    except Exception as error:
+        return not BINDING.search(str(error))
+    return True
+
+
+def lacks(theirs: Any, ours: Any, receiver: Sequence[Any] = ()) -> list[str]:
+    """In what the parameters of our function differ from NumPy's. receiver: the array of a method."""
     wanted, mine = parameters(theirs), parameters(ours)
     if wanted is None or mine is None:
         return []
-    kinds = {parameter.kind for parameter in mine.values()}
-    if inspect.Parameter.VAR_KEYWORD in kinds and inspect.Parameter.VAR_POSITIONAL in kinds:
-        return []
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    places = [parameter.name for parameter in mine.values() if parameter.kind in positional]
+    p = inspect.Parameter
+    positional = p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD
+    kinds = [parameter.kind for parameter in mine.values()]
+    many = p.VAR_POSITIONAL in kinds
+    places = float("inf") if many else sum(kind in positional for kind in kinds)
+    required = [
+        parameter.name
+        for parameter in wanted.values()
+        if parameter.default is p.empty and parameter.kind is p.POSITIONAL_OR_KEYWORD
+    ]
     by_position, by_keyword, missing = [], [], []
     for place, parameter in enumerate(wanted.values()):
-        if parameter.kind not in (*positional, inspect.Parameter.KEYWORD_ONLY):
+        name, has_place = parameter.name, parameter.kind in positional
+        if name in WITHOUT or parameter.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             continue
-        same = mine.get(parameter.name)
-        at_place = parameter.kind in positional and place < len(places)
-        if parameter.name in WITHOUT or parameter.name == "self":
-            continue
-        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-            if not at_place and inspect.Parameter.VAR_POSITIONAL not in kinds:
-                missing.append(parameter.name)
-        elif same is None and inspect.Parameter.VAR_KEYWORD not in kinds:
-            (by_position if at_place and place == 0 else missing).append(parameter.name)
-        elif same is not None and same.kind is inspect.Parameter.POSITIONAL_ONLY:
-            by_position.append(parameter.name)
-        elif (
-            same is not None
-            and parameter.kind in positional
-            and same.kind is inspect.Parameter.KEYWORD_ONLY
-        ):
-            by_keyword.append(parameter.name)
+        if parameter.kind is p.POSITIONAL_ONLY:
+            missing += [name] * (place >= places)
+        elif not takes(ours, name, required, receiver):
+            (by_position if has_place and place < places else missing).append(name)
+        elif has_place and place >= places:
+            by_keyword.append(name)
     return [
         f"{what} {', '.join(f'`{name}`' for name in names)}"
         for what, names in (
@@ -162,9 +173,11 @@ def measure(suite: dict[str, Any]) -> dict[str, Name]:
             counts = suite.get(f"numpy.{path}", {"passed": 0, "failed": 0})
             module = isinstance(theirs, types.ModuleType) != isinstance(ours, types.ModuleType)
             if ours is MISSING or module:
-                state, notes = "absent", [absent[path]] if path in absent else []
+                instead = absent.get(path, absent.get(space))
+                state, notes = "absent", [instead] if instead else []
             else:
-                notes = lacks(theirs, ours) if ours is not theirs else []
+                receiver = [cm.ones(3, device="cpu")] if space == "ndarray" else []
+                notes = lacks(theirs, ours, receiver) if ours is not theirs else []
                 notes += [differs[path]] if path in differs else []
                 notes += tested(counts)
                 state = "differs" if notes else "same"
@@ -222,8 +235,9 @@ def scores(record: dict[str, Any]) -> list[str]:
         "",
         "## NumPy's own tests with the import changed",
         "",
-        f"NumPy {record['numpy']}, on the CPU. Counted are the tests that need no objects, texts, dates, records or C "
-        f"internals ({excluded} are left out, with {suite['numpy']:,} that pass without reaching cudamath's code). "
+        f"NumPy {record['numpy']}, on the CPU. Counted are the tests that need no objects, texts, "
+        f"dates, records or C internals ({excluded} are left out, with {suite['numpy']:,} that "
+        "pass without reaching cudamath's code). "
         f"Why the others fail (`tests/numpy_suite/reasons.toml`): {failed}.",
         "",
         *table(("file", "passed", "of", "score"), rows, 3),
@@ -246,9 +260,10 @@ def page(record: dict[str, Any]) -> str:
     lines = [
         "# NumPy's names in cudamath",
         "",
-        "Written by `python -m benchmarks.compatibility` from measurement: which names are here, which of NumPy's "
-        f"parameters their functions take, and where the tests of NumPy {record['numpy']} fail when their import is "
-        "changed. A name *differs* if any of these shows a difference, however small.",
+        "Written by `python -m benchmarks.compatibility` from measurement: which names are here, "
+        "which of NumPy's parameters their functions take, and where the tests of NumPy "
+        f"{record['numpy']} fail when their import is changed. A name *differs* if "
+        "any of these shows a difference, however small.",
         "",
         *table(("module", *STATES), rows, 3),
         "",
@@ -266,9 +281,11 @@ def highlight(record: dict[str, Any]) -> str:
     same, differs, absent = counted(Name(*entry) for entry in record["names"].values())
     suite = record["suite"]
     return (
-        f"Of {same + differs + absent:,} public names of NumPy {record['numpy']}, {same:,} are the same, {differs:,} "
-        f"differ and {absent:,} are absent: [docs/compatibility.md](docs/compatibility.md) lists each, and what to use. "
-        f"Of NumPy's own tests, the import changed, {suite['passed']:,} of {suite['counted']:,} pass ({share(suite)})."
+        f"Of {same + differs + absent:,} public names of NumPy {record['numpy']}, {same:,} are the "
+        f"same, {differs:,} differ and {absent:,} are absent: "
+        "[docs/compatibility.md](docs/compatibility.md) lists each, and what to use. Of NumPy's "
+        f"own tests, the import changed, {suite['passed']:,} of {suite['counted']:,} pass "
+        f"({share(suite)})."
     )
 
 

@@ -316,10 +316,53 @@ def test_characters_of_dtypes():
     assert cm.mintypecode(["f", "D"]) == "D" and cm.typename("f") == "single precision"
 
 
+def test_functions_say_what_numpys_ufuncs_say(device):
+    held = set(cm.typecodes["All"]) | set("->")
+    for name, theirs in vars(np).items():
+        if not isinstance(theirs, np.ufunc) or name == "isnat":
+            continue
+        ours = getattr(cm, name)
+        assert isinstance(ours, cm.ufunc), name
+        for fact in ("nin", "nout", "nargs", "identity", "signature"):
+            assert getattr(ours, fact) == getattr(theirs, fact), (name, fact)
+        assert ours.types == [loop for loop in theirs.types if set(loop) <= held], name
+        assert ours.ntypes == len(ours.types), name
+    assert not any(isinstance(x, cm.ufunc) for x in (cm.sum, cm.ndarray, np.add, cm.ones(2)))
+    with pytest.raises(TypeError, match="^ufunc: make functions"):
+        cm.ufunc()
+
+
+def test_functions_have_the_types_they_name(device):
+    for name in ("add", "divide", "sqrt", "isfinite", "logical_and", "frexp", "matmul", "vecdot"):
+        ours = getattr(cm, name)
+        for loop in ours.types:
+            inputs, outputs = loop.split("->")
+            found = ours(*[cm.ones((2, 2), dtype=code) for code in inputs])
+            found = found if isinstance(found, tuple) else (found,)
+            assert [y.dtype for y in found] == [np.dtype(code) for code in outputs], (name, loop)
+
+
+def test_classes_of_numbers_that_no_array_holds(device):
+    names = "longdouble clongdouble object_ str_ bytes_ void datetime64 timedelta64"
+    for name in names.split():
+        assert getattr(cm, name) is getattr(np, name)
+        with pytest.raises(TypeError, match="^zeros: arrays of .* are not supported"):
+            cm.zeros(2, dtype=getattr(cm, name))
+    assert not cm.issubdtype(cm.zeros(2).dtype, cm.flexible)
+
+
+def test_other_names_of_random_sample(device):
+    for name in ("sample", "ranf"):
+        cm.random.seed(3)
+        found = getattr(cm.random, name)((2, 3))
+        cm.random.seed(3)
+        assert found.tolist() == cm.random.random_sample((2, 3)).tolist()
+
+
 def test_bytes_of_arrays(device):
     ours = cm.asarray(CUBE)
     start = np.lib.array_utils.byte_bounds(CUBE)[0]
-    for key in ((), (slice(None), slice(None, None, -1), slice(None, None, 2)), (1, 2), (slice(0),)):
+    for key in (np.s_[:], np.s_[:, ::-1, ::2], (1, 2), np.s_[:0]):
         bounds = cm.lib.array_utils.byte_bounds(ours[key])
         expected = np.lib.array_utils.byte_bounds(CUBE[key])
         assert [b - ours.ptr for b in bounds] == [b - start for b in expected]

@@ -135,6 +135,19 @@ def test_gradients_lead_back(device):
         ]
 
 
+@pytest.mark.parametrize("kind", ["quick", "Q", "heap", "m", "stab", "mergesort", "x", "", 3])
+def test_kinds_are_read_by_their_first_letter(device, kind):
+    x = np.array([3, 1, 2])
+    for name in ("sort", "argsort"):
+        try:
+            expected = getattr(np, name)(x, kind=kind)
+        except (ValueError, TypeError) as error:
+            with pytest.raises(type(error), match=f"^{name}: kind must be"):
+                getattr(cm, name)(cm.asarray(x), kind=kind)
+        else:
+            same(getattr(cm, name)(cm.asarray(x), kind=kind), expected)
+
+
 @pytest.mark.parametrize(
     "call, error, words",
     [

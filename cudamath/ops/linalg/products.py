@@ -365,7 +365,7 @@ def vecdot(
     Parameters
     ----------
     a, b : array_like
-        Numeric arrays whose shapes broadcast and agree along `axis`.
+        Numeric or bool arrays whose shapes broadcast and agree along `axis`.
     out : ndarray, optional
         Array that receives the result.
     axis : int, default -1
@@ -402,7 +402,7 @@ def vecdot(
         y = expand_dims(vecdot(a, b, axis=axis), axis)
         return y if out is None else deliver("vecdot", y, out)
     a, b = _pair("vecdot", a, b)
-    a, b = require("vecdot", a, NUMERIC), require("vecdot", b, NUMERIC)
+    a, b = require("vecdot", a), require("vecdot", b)
     if not a.ndim or not b.ndim:
         raise ValueError(
             f"vecdot: wants arrays of at least one dimension, got shapes {a.shape} and {b.shape}"

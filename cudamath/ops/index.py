@@ -649,7 +649,7 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     """Assign to elements of ``x``, counted in C order, in place.
 
     X.flat[ind[j]] = v[j]. ``v`` is repeated if it is shorter, and of repeated positions the last
-    one takes effect.
+    one takes effect. Without values nothing is assigned.
 
     Parameters
     ----------
@@ -667,8 +667,6 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     ------
     IndexError
         An index is out of range.
-    ValueError
-        There are no values.
 
     Notes
     -----
@@ -689,8 +687,8 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     if not positions.size:
         return
     given = ravel(_value("put", x, v))
-    if not given.size:
-        raise ValueError(f"put: there are no values for {positions.size} positions")
+    if not given.size:  # as in NumPy: nothing to assign
+        return
     if not x.size:
         raise IndexError(f"put: an array of shape {x.shape} has no elements to assign to")
     if mode == "raise" and positions._layout.device >= 0:  # here and now, as on the CPU

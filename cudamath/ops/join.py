@@ -111,7 +111,7 @@ def concat(
     ValueError
         There are no arrays, one has no dimensions, shapes differ, or the casting rule is unknown.
     TypeError
-        The casting rule does not allow the dtype.
+        The casting rule does not allow the dtype, or ``out`` and ``dtype`` are both given.
 
     Notes
     -----
@@ -123,6 +123,7 @@ def concat(
     >>> cm.concat([cm.asarray([1, 2]), cm.asarray([3.5])])
     array([1. , 2. , 3.5])
     """
+    _one_of("concat", out, dtype)
     return _delivered("concat", _joined("concat", arrays, axis, dtype, casting), out, casting)
 
 
@@ -161,7 +162,7 @@ def concatenate(
     ValueError
         There are no arrays, one has no dimensions, shapes differ, or the casting rule is unknown.
     TypeError
-        The casting rule does not allow the dtype.
+        The casting rule does not allow the dtype, or ``out`` and ``dtype`` are both given.
 
     Notes
     -----
@@ -174,6 +175,7 @@ def concatenate(
     array([[0., 1.],
            [0., 1.]])
     """
+    _one_of("concatenate", out, dtype)
     joined = _joined("concatenate", arrays, axis, dtype, casting)
     return _delivered("concatenate", joined, out, casting)
 
@@ -181,8 +183,13 @@ def concatenate(
 def _inputs(name: str, arrays: Any) -> list[ndarray]:
     arrays = members(name, arrays)
     if not arrays:
-        raise ValueError(f"{name}: wants at least one array")
+        raise ValueError(f"{name}: need at least one array")
     return coerce(name, arrays)
+
+
+def _one_of(name: str, out: Any, dtype: Any) -> None:
+    if out is not None and dtype is not None:
+        raise TypeError(f"{name}: takes out or dtype, not both; got out and dtype {dtype!r}")
 
 
 def _delivered(name: str, result: ndarray, out: Any, casting: str) -> ndarray:
@@ -285,6 +292,7 @@ def stack(
         raise ValueError(f"stack: wants arrays of one shape, got {_listed(inputs)}")
     axis = normalize_axis("stack", axis, inputs[0].ndim + 1)
     slices = [expand_dims(x, axis=axis) for x in inputs]
+    _one_of("stack", out, dtype)
     return _delivered("stack", _joined("stack", slices, axis, dtype, casting), out, casting)
 
 

@@ -638,8 +638,7 @@ def _nan_position(name: str, x: Any, axis: int | None, keepdims: bool, sign: flo
     position = best_of(choose(lost, -sign * np.inf, x), axis, keepdims=keepdims)
     if bool(reduce.any(reduce.all(lost, axis))):
         raise ValueError(
-            f"{name}: all elements of a line along axis {axis} of an array of shape {x.shape} are "
-            "NaN"
+            f"{name}: All-NaN slice encountered along axis {axis} of an array of shape {x.shape}"
         )
     # among infinities of the wrong sign the first that is no NaN counts: choose again where the
     # choice fell on a NaN

@@ -171,14 +171,14 @@ def pad(
                 for axis in range(x.ndim)
             ]
         widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
-    except ValueError:
+    except ValueError as error:
         raise ValueError(
-            f"pad: pad_width {pad_width!r} does not fit an array of shape {x.shape}"
+            f"pad: pad_width {pad_width!r} does not fit an array of shape {x.shape}: {error}"
         ) from None
     if any(type(n) is not int for pair in widths for n in pair):
-        raise TypeError(f"pad: pad_width must be integers, got {pad_width!r}")
+        raise TypeError(f"pad: `pad_width` must be of integral type, got {pad_width!r}")
     if any(n < 0 for pair in widths for n in pair):
-        raise ValueError(f"pad: pad_width cannot be negative, got {pad_width!r}")
+        raise ValueError(f"pad: index can't contain negative values, got pad_width {pad_width!r}")
     options = {
         "constant_values": constant_values,
         "end_values": end_values,
@@ -190,7 +190,9 @@ def pad(
         return _padded_by(mode, x, widths, options)
     strange = options.keys() - {_MODES.get(mode)}
     if strange and mode in _MODES:
-        raise ValueError(f"pad: mode {mode!r} does not take the options {sorted(strange)}")
+        raise ValueError(
+            f"pad: unsupported keyword arguments for mode {mode!r}: {sorted(strange)}"
+        )
     constant_values, end_values = (0 if v is None else v for v in (constant_values, end_values))
     reflect_type = "even" if reflect_type is None else reflect_type
     if reflect_type not in ("even", "odd"):
@@ -204,9 +206,8 @@ def pad(
         return _pad(x, scalars=pattern("pad", value, x.dtype), widths=tuple(map(tuple, widths)))
     if mode not in _MODES:
         raise ValueError(
-            "pad: mode must be constant, edge, reflect, symmetric, wrap, linear_ramp, maximum, "
-            "minimum, mean, "
-            f"median or empty, got {mode!r}"
+            f"pad: mode {mode!r} is not supported; wants constant, edge, reflect, symmetric, wrap, "
+            "linear_ramp, maximum, minimum, mean, median or empty"
         )
     odd = reflect_type == "odd" and mode in ("reflect", "symmetric")
     if x._layout.device >= 0 and x.dtype in FLOATING and not odd and _once(x.shape, widths, mode):
@@ -219,13 +220,18 @@ def pad(
     if mode in ("constant", "linear_ramp"):
         as_numbers("pad", "numbers", *[value for pair in values for value in pair])
     lengths = _pairs("stat_length", stat_length, x)
+    given = [length for pair in lengths for length in pair if length is not None]
+    if any(length < 0 for length in given):
+        raise ValueError(f"pad: index can't contain negative values, got stat_length {stat_length}")
+    if mode in ("maximum", "minimum") and 0 in given:
+        raise ValueError(f"pad: stat_length of 0 yields no value for padding by the {mode}")
     out = x
     for axis, (before, after) in enumerate(widths):
         if before or after:
             if not out.shape[axis] and mode != "constant":
                 raise ValueError(
-                    f"pad: axis {axis} of shape {x.shape} is empty: mode {mode!r} has nothing to "
-                    "repeat"
+                    f"pad: can't extend empty axis {axis} using modes other than 'constant' or "
+                    f"'empty', got mode {mode!r} and an array of shape {x.shape}"
                 )
             if odd and x.shape[axis] > 1:
                 out = _odd(out, axis, before, after, mode)

@@ -348,8 +348,8 @@ _count_nonzero = ReductionOp(specs.COUNT_NONZERO)
 def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
     if correction is not None and ddof is not None:
         raise ValueError(
-            f"{name}: correction and ddof mean the same; got correction={correction} and "
-            f"ddof={ddof}"
+            f"{name}: ddof and correction can't be provided simultaneously, got ddof={ddof} and "
+            f"correction={correction}"
         )
     chosen: Any = correction if correction is not None else ddof if ddof is not None else 0
     number = chosen.item() if getattr(chosen, "shape", None) == () else chosen

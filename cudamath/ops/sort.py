@@ -318,9 +318,9 @@ def _ranks(name: str, kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int,
     kth = kth.tolist() if isinstance(kth, ndarray | np.ndarray) else kth
     for k in kth if isinstance(kth, (tuple, list)) else (kth,):
         k = as_integer(name, "kth", k)
-        if not -n <= k < n:
+        if not -n <= k < n and 0 not in shape:  # of no elements NumPy takes any
             raise ValueError(f"{name}: kth {k} is out of bounds for axis {axis} of shape {shape}")
-        ranks.append(k % n)
+        ranks.append(k % n if n else 0)
     if not ranks:
         raise ValueError(f"{name}: wants at least one kth, got {kth!r}")
     return tuple(ranks)
@@ -379,6 +379,8 @@ def partition(
     _checked_selection("partition", kind, order)
     x, axis = _line("partition", x, axis)
     ranks = _ranks("partition", kth, x.shape, axis)
+    if not x.size:
+        return sort(x, axis)
     if x._node is not None or x.dtype in COMPLEX:
         return take_along_axis(x, argpartition(x, kth, axis), axis)
     return _partition(x, axis=axis, kth=ranks)
@@ -433,7 +435,7 @@ def argpartition(
     _checked_selection("argpartition", kind, order)
     x, axis = _places("argpartition", x, axis)
     ranks = _ranks("argpartition", kth, x.shape, axis)
-    if x.dtype in COMPLEX:
+    if x.dtype in COMPLEX or not x.size:
         return argsort(x, axis)
     return _argpartition(x, axis=axis, kth=ranks)
 

@@ -235,7 +235,7 @@ def _given(name: str, card: Any, function: Callable, x: ndarray, dtype: Any) -> 
     if card.compares or card.ufunc in LOGICAL:  # bools of whatever x is
         if wanted.kind != "b":
             raise TypeError(f"{name}: results are bools, got dtype {wanted}")
-        return x
+        return astype(x, wanted, copy=False)
     one = full((), 1, wanted, device="cpu")
     if (given := function(one, one).dtype) != wanted:
         raise TypeError(f"{name}: of {wanted} results are {given}, got dtype {wanted}")

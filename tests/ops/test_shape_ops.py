@@ -269,7 +269,7 @@ def test_pad(device, case, data, mode, dtype):
     if mode != "constant" and any(
         sum(w) and not n for w, n in zip(widths, theirs.shape, strict=True)
     ):
-        with pytest.raises(ValueError, match="^pad: axis .* is empty"):
+        with pytest.raises(ValueError, match="^pad: can.t extend empty axis"):
             cm.pad(ours, widths, mode)
         return
     same(cm.pad(ours, widths, mode), np.pad(theirs, widths, mode))
@@ -287,7 +287,7 @@ def test_pad_arguments(device):
         same(cm.pad(cm.asarray(x), widths, "edge"), np.pad(x, widths, "edge"))
     with pytest.raises(ValueError, match="^pad: mode"):
         cm.pad(x, 1, "mirror")
-    with pytest.raises(ValueError, match="^pad: pad_width cannot be negative"):
+    with pytest.raises(ValueError, match="^pad: index can.t contain negative values"):
         cm.pad(x, -1)
     with pytest.raises(ValueError, match="^pad: pad_width .* does not fit"):
         cm.pad(x, [(1, 1)] * 3)
@@ -338,7 +338,7 @@ def test_concat_and_stack(device, data, first, second):
 def test_concat_errors(device):
     x = cm.zeros((2, 3))
     for call, text in [
-        (lambda: cm.concat([]), "concat: wants at least one array"),
+        (lambda: cm.concat([]), "concat: need at least one array"),
         (
             lambda: cm.concat([x, cm.zeros((3, 2))]),
             r"concat: shapes must .* axis 0, got \(2, 3\), \(3, 2\)",

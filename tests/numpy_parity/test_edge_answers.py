@@ -1,0 +1,126 @@
+"""Calls at the edge of what a function takes: NumPy's answer, or its class of error and words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy_comparison import CUBE, LINE, MATRIX, WHOLE, agree
+
+import cudamath as cm
+
+Call = Callable[[Any, Callable[[Any], Any]], Any]
+EMPTY, TRUTHS = np.zeros((3, 2, 0)), np.array([1, 0, 1, 1, 0])
+
+
+def after(change: Call) -> Call:
+    """The array that a call changes in place."""
+
+    def call(xp: Any, a: Any) -> Any:
+        x = a(CUBE.copy())
+        change(xp, x)
+        return x
+
+    return call
+
+
+ANSWERS: dict[str, Call] = {
+    "put nothing": after(lambda xp, x: xp.put(x, [0, 1], [])),
+    "put nothing where a mask is": after(lambda xp, x: xp.put(x, [True, False], [])),
+    **{
+        f"{name} of nothing, {kth}, {axis}": lambda xp, a, name=name, kth=kth, axis=axis: getattr(
+            xp, name
+        )(a(EMPTY), kth, axis=axis)
+        for name in ("partition", "argpartition")
+        for kth in (0, 7, -9)
+        for axis in (0, 2)
+    },
+    **{
+        f"{name}.{method}, {dtype}": lambda xp, a, name=name, method=method, dtype=dtype: getattr(
+            getattr(xp, name), method
+        )(a(TRUTHS.astype(dtype)), dtype=bool)
+        for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+        for method in ("reduce", "accumulate")
+        for dtype in ("i1", "f4")
+    },
+    "vecdot of bools": lambda xp, a: xp.vecdot(a(WHOLE > 1), a(WHOLE > 0)),
+    "matvec of bools": lambda xp, a: xp.matvec(a(WHOLE > 1), a(WHOLE[0] > 0)),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers(device, name):
+    agree(ANSWERS[name](cm, cm.asarray), ANSWERS[name](np, np.asarray))
+
+
+# a call, and words that are in NumPy's text and in ours
+REFUSALS: dict[str, tuple[Call, str]] = {
+    "negative width": (lambda xp, a: xp.pad(a(LINE), -1), "index can't contain negative values"),
+    "negative length": (
+        lambda xp, a: xp.pad(a(LINE), 1, "mean", stat_length=(1, -2)),
+        "index can't contain negative values",
+    ),
+    "no length": (
+        lambda xp, a: xp.pad(a(LINE), 1, "maximum", stat_length=0),
+        "stat_length of 0 yields no value for padding",
+    ),
+    "width of floats": (
+        lambda xp, a: xp.pad(a(LINE), 1.5),
+        "`pad_width` must be of integral type",
+    ),
+    "three widths": (
+        lambda xp, a: xp.pad(a(MATRIX), ((1, 2), (3, 4), (5, 6))),
+        "operands could not be broadcast together",
+    ),
+    "widths of too many axes": (
+        lambda xp, a: xp.pad(a(MATRIX), (((1,), (2,)), ((3,), (4,)))),
+        "input operand has more dimensions than allowed by the axis remapping",
+    ),
+    "pad an empty axis": (
+        lambda xp, a: xp.pad(a(np.zeros((3, 0))), 1, "reflect"),
+        "can't extend empty axis 1 using modes other than 'constant' or 'empty'",
+    ),
+    "unknown mode": (lambda xp, a: xp.pad(a(LINE), 1, "none"), "mode 'none' is not supported"),
+    "strange option": (
+        lambda xp, a: xp.pad(a(LINE), 1, "wrap", stat_length=2),
+        "unsupported keyword arguments for mode 'wrap'",
+    ),
+    **{
+        f"{name} twice": (
+            lambda xp, a, name=name: getattr(xp, name)(a(CUBE), ddof=1, correction=1),
+            "ddof and correction can't be provided simultaneously",
+        )
+        for name in ("var", "std", "nanvar", "nanstd")
+    },
+    **{
+        f"{name} of NaN": (
+            lambda xp, a, name=name: getattr(xp, name)(a(np.full((2, 3), np.nan)), axis=1),
+            "All-NaN slice encountered",
+        )
+        for name in ("nanargmin", "nanargmax")
+    },
+    **{
+        f"{name} into out with dtype": (
+            lambda xp, a, name=name: getattr(xp, name)(
+                [a(LINE), a(LINE)], out=a(np.zeros(2 * LINE.size)), dtype="f8"
+            ),
+            "",
+        )
+        for name in ("concatenate", "concat", "stack")
+    },
+    "stack nothing": (lambda xp, a: xp.stack([]), "need at least one array"),
+    "concatenate nothing": (lambda xp, a: xp.concatenate([]), "need at least one array"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refusals(device, name):
+    call, words = REFUSALS[name]
+    with pytest.raises(Exception) as theirs:
+        call(np, np.asarray)
+    assert words in str(theirs.value)
+    with pytest.raises(theirs.type) as ours:
+        call(cm, cm.asarray)
+    assert words in str(ours.value)

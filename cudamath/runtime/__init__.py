@@ -6,8 +6,8 @@ no import cycles (tests/meta/test_imports.py). Where a lower module needs an upp
 one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
 `stream.after_synchronize`.
 
-    1  state, cubin_cache, library_paths, mpi
-    2  errors, background_init
+    1  state, files, library_paths, mpi
+    2  errors, cubin_cache, background_init
     3  device
     4  stream, roofline
     5  memory, library_handles

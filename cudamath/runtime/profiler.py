@@ -14,7 +14,6 @@ import ctypes
 import dataclasses
 import json
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from . import device as devices
-from . import kernel_launch
+from . import files, kernel_launch
 from . import stream as streams
 from .roofline import UNKNOWN, Work, peak
 from .state import runtime
@@ -296,15 +295,8 @@ class Profile:
             )
         about = {f"cuda:{i}": dataclasses.asdict(devices.info(i)) for i in sorted(self._origins)}
         report = {"stats": rows, "devices": about, "untraced": self.untraced, "traceEvents": events}
-        folder = os.path.dirname(os.path.abspath(path))
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".json")
-        try:
-            with os.fdopen(handle, "w") as file:
-                json.dump(report, file)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with files.whole_file("export", path) as beside, open(beside, "w") as file:
+            json.dump(report, file)
 
     def __str__(self) -> str:
         rows = self.stats()

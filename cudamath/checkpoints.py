@@ -253,7 +253,7 @@ def save(
             )
         host = on_host("save", tree)
         if opened:
-            with naming("save", getattr(path, "name", "the open file")):
+            with naming("save", path):
                 np.save(path, host, allow_pickle=False)
             return
         with whole_file("save", target) as beside, open(beside, "wb") as file:

@@ -76,7 +76,7 @@ def _write(name: str, writer: Callable, file: Any, args: tuple, kwargs: dict[str
             f"{name}: {taken} is the name of an array without a keyword, and a keyword too"
         )
     if hasattr(file, "write"):
-        with naming(name, getattr(file, "name", "the open file")):
+        with naming(name, file):
             writer(file, *arrays, **named)
         return
     path = path_of(name, file)

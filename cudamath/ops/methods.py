@@ -22,6 +22,7 @@ from ..core.dtypes import COMPLEX
 from ..core.interop import methods as interop_methods
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike, File
+from ..runtime.files import naming
 from ..runtime.memory import Buffer
 from . import (
     elementwise,
@@ -572,4 +573,5 @@ def _tofile(x: ndarray, file: File, sep: str = "", format: str = "%s") -> None:
     format : str, default "%s"
         Format of an element in a text, as in NumPy.
     """
-    x.to_numpy().tofile(file, sep, format)
+    with naming("tofile", file):
+        x.to_numpy().tofile(file, sep, format)

@@ -35,17 +35,17 @@ def whole_file(
     """The path of an empty file to write; it becomes `path` when the block ends, or goes.
 
     Links at `path` stay, and the file that they point to is replaced. The file keeps the mode of
-    the one that it replaces; a new one has the mode that the umask leaves, or 0600 if it is
-    `private`. Errors of the system begin with `name`. A file that is not `durable` may be lost, or
-    be empty, after a power cut.
+    the one that it replaces; a new one has the mode that the umask leaves. A `private` file has the
+    mode 0600, and takes the place of a link. Errors of the system begin with `name`. A file that is
+    not `durable` may be lost, or be empty, after a power cut.
     """
-    target = os.path.realpath(path)
+    target = os.path.abspath(path) if private else os.path.realpath(path)
     folder = os.path.dirname(target)
     beside = os.path.join(folder, f".cudamath-{secrets.token_hex(8)}.tmp")
     try:
         with naming(name, path):
-            mode = None if private else _mode_before(target)
-            _make_file(beside, private or mode is not None)
+            mode = PRIVATE_FILE if private else _mode_before(target)
+            _make_file(beside, private=mode is not None)
             if mode is None:
                 mode = stat.S_IMODE(os.stat(beside).st_mode)
             yield beside
@@ -62,17 +62,19 @@ def whole_file(
 
 
 @contextlib.contextmanager
-def naming(name: str, path: str | os.PathLike[str], what: str = "write") -> Iterator[None]:
-    """Errors of the system say which function could not do what with `path`."""
+def naming(name: str, path: object, what: str = "write") -> Iterator[None]:
+    """Errors of the system say which function could not do what with a path, or an open file."""
     try:
         yield
     except OSError as error:
         if str(error.strerror or error).startswith(f"{name}: "):
             raise
-        message = f"{name}: cannot {what} {os.fspath(path)}: {error.strerror or error}"
-        if error.errno is None:
-            raise type(error)(message) from error
-        raise type(error)(error.errno, message) from error
+        is_path = isinstance(path, str | bytes | os.PathLike)
+        place = os.fsdecode(path) if is_path else getattr(path, "name", "the open file")
+        message = f"{name}: cannot {what} {place}: {error.strerror or error}"
+        named = type(error)(message)
+        named.errno = error.errno  # given to the class, it would be put before the name
+        raise named from error
 
 
 def _mode_before(target: str) -> int | None:

@@ -38,17 +38,11 @@ from ..lib.plan_edit import renumber
 from ..matmul.dispatch import contenders as matmul_contenders
 from ..matmul.dispatch import matmul
 from ..matmul.problem import transpose
+from ..matmul.sm90_tiles import LOW, Choice
 from .bias import add_bias
 from .problem import Problem
 from .wgrad_simt import sum_partials
 
-LOW = (
-    "256x64",
-    "128x64 pingpong",
-    "64x128 pingpong",
-    "256x128",
-    "192x128",
-)  # tiles for short sums
 MOST = 1 << 28  # bytes that products of single images may take in a weight gradient
 
 
@@ -70,7 +64,7 @@ def contenders(problem: Problem) -> list[str]:
     """The versions of matmul worth timing: also tiles for products that memory limits."""
     a, b = matrices(problem)
     found = [version for version in matmul_contenders(a, b) if version.startswith("sm90")]
-    tiles = [f"sm90 {tile}" for tile in LOW if int(tile.split()[0].split("x")[1]) <= b.shape[1]]
+    tiles = [f"sm90 {Choice(*tile)}" for tile in LOW if tile[1] <= b.shape[1]]
     return list(dict.fromkeys([*found, *tiles]))
 
 
@@ -103,7 +97,7 @@ def by_matmul(problem: Problem) -> Plan | None:
     """The plan by matmul/sm90.py, with the tile that was measured to be the fastest. A bias is
     added by the epilogue, which no split of the sum has."""
     biased = problem.kind == "forward" and problem.bias is not None
-    timed = problem.fastest(("pointwise_matmul",), "split" if biased else "-")
+    timed = problem.fastest(("pointwise_matmul",), whole=biased)
     version = timed.choice.replace("pointwise_matmul", "sm90") if timed else "sm90"
     plan = as_product(problem, version)
     return plan if problem.kind == "forward" else add_bias(plan, problem)

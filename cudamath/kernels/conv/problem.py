@@ -23,6 +23,7 @@ from ...core.dispatch import autotune
 from ...core.layout import Layout
 from ...runtime.device import capability
 from ..copy.channels_last import lies_last, result
+from ..matmul.sm90_tiles import is_tile
 from .geometry import DIRECT, LEAST_OUTPUTS
 
 Pair = tuple[int, int]
@@ -240,14 +241,14 @@ class Problem:
         return self.measurement.choice.split()[0] if self.measurement else ""
 
     def fastest(
-        self, allowed: tuple[str, ...] | None = None, without: str = "-"
+        self, methods: tuple[str, ...] | None = None, whole: bool = False
     ) -> autotune.Decision | None:
         """The fastest of the timed candidates, of float32 in C order and of 16-bit numbers channels
         last.
 
         Candidates are named by method, with a tile or plan behind: "simt", "sm80", "sm90",
-        "pointwise_matmul TILE", "pointwise_cublas", "im2col_cublas", "cudnn PLAN". allowed,
-        without: see autotune.lookup.
+        "pointwise_matmul TILE", "pointwise_cublas", "im2col_cublas", "cudnn PLAN". methods: those
+        that can run; whole: without tiles that split a sum.
         """
         if self.itemsize > 4 or not all(
             lies_last(layout) if self.itemsize == 2 else layout.contiguous
@@ -264,9 +265,15 @@ class Problem:
             channels // max(self.group_channels, 1),
         )
         sizes = images, channels, math.prod(size), self.weight.shape[0]
-        return autotune.lookup(
-            "conv2d", self.device, key, sizes, METHODS if allowed is None else allowed, without
-        )
+        able = METHODS if methods is None else methods
+
+        def is_candidate(text: str) -> bool:
+            method, _, rest = text.partition(" ")
+            if method == "pointwise_matmul" and rest:
+                return method in able and is_tile(rest, whole)
+            return method in able and (method == "cudnn" or not rest)
+
+        return autotune.lookup("conv2d", self.device, key, sizes, is_candidate)
 
 
 #: The methods that tables of measurements name.

@@ -150,7 +150,7 @@ def linear(
     """Planner of y = activation(x weight^T + bias) + residual: x (.., in), weight (out, in), bias
     (out,), residual as y.
 
-    version: a name of `VERSIONS`; a tile may follow (tensor_core_dispatch.Choice, gemv.Gemv).
+    version: a name of `VERSIONS`; a tile may follow (sm90_tiles.Choice, gemv.Gemv).
     """
     name, _, tile = (version or "").partition(" ")
     problem = Problem(x, weight, bias, residual, activation, tf32, tile)

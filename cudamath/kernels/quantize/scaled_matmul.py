@@ -36,6 +36,8 @@ from ..lib.integers import blocks
 from ..lib.plan_edit import embed, renumber
 from ..lib.versions import Version, choose
 from ..matmul import dispatch as matmul_dispatch
+from ..matmul import sm90_tiles
+from ..matmul.measured import is_version
 from ..matmul.problem import transpose
 from . import quantize
 from .quantize_rows import quantize_row
@@ -255,15 +257,20 @@ def scaled_matmul(
     """Planner. a (m, k), b (k, n) of int8 or float8; scales float32, (1,) or (m,) and (1,) or (n,);
     bias (n,) of C's dtype.
 
-    version: a name of `VERSIONS`; for "sm90" a tile may follow (tensor_core_dispatch.Choice). By
+    version: a name of `VERSIONS`; for "sm90" a tile may follow (sm90_tiles.Choice). By
     default, of those that support it, the fastest one measured (core/dispatch/autotune.py); where
     nothing was measured, the one that the table prefers.
     """
     problem = Problem(a, b, scale_a, scale_b, bias, dtype)
     decision = None
     if version is None and problem.cublaslt:
+        able = _names(problem)
         decision = autotune.lookup(
-            "scaled_matmul", a.device, a.dtype.name, problem.sizes, _names(problem)
+            "scaled_matmul",
+            a.device,
+            a.dtype.name,
+            problem.sizes,
+            lambda text: is_version(text, able, whole=True),
         )
     name, _, problem.tile = (decision.choice if decision else version or "").partition(" ")
     plan = choose("scaled_matmul", VERSIONS, problem, name or None)
@@ -284,10 +291,8 @@ def contenders(
     able = _names(problem)
     names = [name for name in able if name == "cublaslt"]
     if "sm90" in able:
-        from ..matmul import tensor_core_dispatch  # the simulator cannot import it
-
         (m, k, n), many = problem.sizes, problem.multiprocessors
-        tiles = tensor_core_dispatch.choices(m, k, n, 1, many, True, 1)
+        tiles = sm90_tiles.choices(m, k, n, 1, many, True, 1)
         names += [f"sm90 {tile}" for tile in tiles[:7]]
     return names or able
 
@@ -300,9 +305,7 @@ def tile_choice(m: int, k: int, n: int, multiprocessors: int) -> str:
     From 2,048 squared on these reach 0.94 to 0.95 of cuBLASLt on an H200: a tile of 128 x 256 reads
     48 KB from the L2 cache every 1,024 clocks, while cuBLASLt's blocks load B for each other by
     multicast. Pairs of ours that did so were right, but no faster (0.78 to 0.93)."""
-    from ..matmul import tensor_core_dispatch
-
-    choice = tensor_core_dispatch.choices(m, k, n, 1, multiprocessors, True, 1)[0]
+    choice = sm90_tiles.choices(m, k, n, 1, multiprocessors, True, 1)[0]
     if (choice.m, choice.n) == (128, 256):
         return (
             "64x256 pingpong"

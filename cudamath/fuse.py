@@ -18,7 +18,7 @@ import numpy as np
 import optree
 
 from .autodiff import vjp
-from .core import recording, tracing
+from .core import recording, tracing, trees
 from .core.array import ndarray
 from .core.asarray import asarray, same_device
 from .core.autograd import tape
@@ -624,7 +624,10 @@ def fuse(function: Callable) -> Callable:
     @functools.wraps(function)
     def fused(*args: Any, **kwargs: Any) -> Any:
         tree: Any = (args, kwargs)
-        leaves, structure = optree.tree_flatten(tree)
+        try:
+            leaves, structure = optree.tree_flatten(tree)
+        except RecursionError:
+            raise trees.too_deep(name) from None
         arrays = [x for x in leaves if type(x) is ndarray]
         if len(arrays) != len(leaves) and any([isinstance(x, np.ndarray) for x in leaves]):
             leaves = [asarray(x, name=name) if isinstance(x, np.ndarray) else x for x in leaves]

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import optree
 
-from ..core import recording
+from ..core import recording, trees
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.autograd import constants, tape
@@ -182,7 +182,7 @@ class custom_vjp:
         self.forward, self.backward = forward, backward
 
     def __call__(self, *args: Any) -> Any:
-        leaves, _ = optree.tree_flatten(cast(Any, args))
+        leaves, _ = trees.flatten("custom_vjp", args)
         places = [i for i, x in enumerate(leaves) if type(x) is ndarray and x._node is not None]
         if recording.state.paused or not (places or self.forward):
             return self.fn(*args)

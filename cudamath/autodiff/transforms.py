@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core import recording
+from ..core import recording, trees
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.autograd import backward as autograd_backward
@@ -25,7 +25,7 @@ __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
 def _leaves(name: str, tree: Any) -> tuple[list[Any], Any]:
     """Array leaves of an argument, and its structure. Numbers and NumPy arrays become ndarrays."""
-    leaves, structure = optree.tree_flatten(tree)
+    leaves, structure = trees.flatten(name, tree)
     arrays = []
     for leaf in leaves:
         x = leaf if isinstance(leaf, ndarray) else asarray(leaf, name=name)
@@ -358,13 +358,13 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         )
         kept = mutation.Kept(level)
     result, aux = _with_aux("vjp", result) if has_aux else (result, None)
-    outputs, structure = optree.tree_flatten(result)
+    outputs, structure = trees.flatten("vjp", result)
     for y in outputs:
         if not isinstance(y, ndarray):
             raise TypeError(f"vjp: the function must return arrays, got {type(y).__name__}")
 
     def pull(g: Any) -> tuple:
-        cotangents, shape_of_g = optree.tree_flatten(g)
+        cotangents, shape_of_g = trees.flatten("vjp", g)
         if shape_of_g != structure:
             raise ValueError(
                 f"vjp: the gradient has structure {shape_of_g}, the result {structure}"
@@ -474,8 +474,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
                 f"jvp: wants {what} as a tuple or list, one an argument of the function, got "
                 f"{type(value).__name__}"
             )
-    tree: Any = tuple(primals)
-    leaves, structure = optree.tree_flatten(tree)
+    leaves, structure = trees.flatten("jvp", tuple(primals))
     towards: Any = tuple(tangents)
     try:
         directions: list[Any] = structure.flatten_up_to(towards)
@@ -511,7 +510,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         full = list(leaves)
         for i, x in zip(places, arrays, strict=True):
             full[i] = x
-        outputs, shape = optree.tree_flatten(fn(*structure.unflatten(full)))
+        outputs, shape = trees.flatten("jvp", fn(*structure.unflatten(full)))
         for y in outputs:
             if not isinstance(y, ndarray):
                 raise TypeError(f"jvp: the function must return arrays, got {type(y).__name__}")
@@ -568,4 +567,4 @@ def stop_gradient(x: Tree) -> Any:
     """
     if type(x) is ndarray:
         return x._alias()
-    return optree.tree_map(lambda a: a._alias() if type(a) is ndarray else a, x)
+    return trees.map_leaves("stop_gradient", lambda a: a._alias() if type(a) is ndarray else a, x)

@@ -9,11 +9,12 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import optree
 
+from ..core import trees
 from ..core.array import allocate, ndarray, over, refuse_read_only
 from ..core.asarray import asarray, same_device
 from ..core.devices import CPU, device_of
@@ -157,7 +158,11 @@ class Graphed:
         index_of(None, "graph")
         stream.refuse_capture("graph", "graphs do not nest")
         leaves: list[Any]
-        leaves, structure = optree.tree_flatten(cast(Any, (args, kwargs)))
+        try:
+            tree: Any = (args, kwargs)
+            leaves, structure = optree.tree_flatten(tree)
+        except RecursionError:
+            raise trees.too_deep("graph") from None
         arrays = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (ndarray, np.ndarray))]
         hosted = {i for i in arrays if isinstance(leaves[i], np.ndarray)}
         for i in arrays:

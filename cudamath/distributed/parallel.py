@@ -10,6 +10,7 @@ from typing import Any
 import optree
 
 from ..autodiff import value_and_grad as alone
+from ..core import trees
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.devices import device as place
@@ -128,7 +129,7 @@ def _placed(tree: Any, where: Any, number: int | None, count: int) -> Any:
             return x.to(where)
         return asarray(x, device=where) if hasattr(x, "__array__") else x
 
-    return optree.tree_map(moved, tree)
+    return trees.map_leaves("distributed.value_and_grad", moved, tree)
 
 
 def _averaged(leaf: Any) -> bool:

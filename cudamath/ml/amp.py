@@ -40,8 +40,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import optree
 
+from ..core import trees
 from ..core.array import ndarray
 from ..core.asarray import upload
 from ..core.devices import default_index, index_of
@@ -119,7 +119,7 @@ def cast(tree: Tree, dtype: DTypeLike, *, keep: Callable[[ndarray], bool] | None
             return x
         return x.astype(wanted)
 
-    return optree.tree_map(one, tree)
+    return trees.map_leaves("cast", one, tree)
 
 
 def computing_in(

@@ -6,6 +6,8 @@ import functools
 import math
 from typing import Any
 
+import numpy as np
+
 from ..autodiff.transforms import stop_gradient, vjp
 from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, require
@@ -146,8 +148,8 @@ def scaled_dot_product_attention(
             k,
             v,
             None if mask is None else _mask(q, k, mask),
-            _lengths(q, "query_lengths", query_lengths),
-            _lengths(q, "key_lengths", key_lengths),
+            _lengths(q, "query_lengths", query_lengths, q.shape[2]),
+            _lengths(q, "key_lengths", key_lengths, k.shape[2]),
         )
     if dropout == 0:
         return _attention(*arrays, **params)[0]
@@ -209,8 +211,9 @@ def _mask(q: ndarray, k: ndarray, mask: Any) -> ndarray:
     return mask if mask.ndim == 4 else mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
 
 
-def _lengths(q: ndarray, what: str, lengths: Any) -> ndarray | None:
-    """Lengths as int32 (B,)."""
+def _lengths(q: ndarray, what: str, lengths: Any, most: int) -> ndarray | None:
+    """Lengths as int32 (B,). Those of wider dtypes are held within 0 .. most first: int32 could not
+    tell 2^32 from 0."""
     if lengths is None:
         return None
     lengths = require(NAME, coerce(NAME, (q, lengths))[1], INTEGER, what)
@@ -218,7 +221,11 @@ def _lengths(q: ndarray, what: str, lengths: Any) -> ndarray | None:
         raise ValueError(
             f"{NAME}: wants {what} of shape {q.shape[:1]} for q {q.shape}, got {lengths.shape}"
         )
-    return lengths if lengths.dtype == "int32" else lengths.astype("int32")
+    if lengths.dtype == np.int32:
+        return lengths
+    if not np.can_cast(lengths.dtype, np.int32):
+        lengths = clip(lengths, 0, most)
+    return lengths.astype(np.int32)
 
 
 def _dropping(q: ndarray, k: ndarray, dropout: float, rng: Generator | None) -> tuple[tuple, tuple]:

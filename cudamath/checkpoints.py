@@ -413,13 +413,18 @@ def load(
         Safetensors is missing (`pip install 'cudamath[io]'`).
     FileNotFoundError
         There is no such file.
+    OSError
+        It is a folder, a pipe or a device, or cannot be read.
     ValueError
-        The file is damaged or cut off; it does not hold what `like` asks for (every array that is
-        missing, superfluous or of another shape is named); or it holds a named tuple or a
-        registered class other than `Quantized`, and there is no `like`; mmap_mode that writes into
-        the file; allow_pickle that is True.
+        The file is damaged or cut off, or it says of itself what cannot be; it does not hold what
+        `like` asks for (every array that is missing, superfluous, of another shape or quantized by
+        other rules is named); or it holds a named tuple or a registered class other than
+        `Quantized`, and there is no `like`; mmap_mode that writes into the file; allow_pickle that
+        is True.
     TypeError
         Arrays of dtypes other than those of `like`, or of dtypes that are not supported.
+    MemoryError
+        Not enough memory. An .npz archive is read whole, and may hold much more than its own size.
     DeviceError, OutOfMemoryError
         There is no such device, or not enough memory on it.
 
@@ -556,7 +561,9 @@ def _quantized_otherwise(file: _File, like: Any) -> list[str]:
         name = ".".join(map(str, entries))
         wanted = [q.dtype, q.axis, q.group, list(q.shape)]
         present = file.description.quantized.get(name, wanted)
-        problem = complaint(q.values, q.scale, q.zero_point, *wanted[:3], tuple(q.shape))
+        problem = complaint(
+            q.values, q.scale, q.zero_point, q.dtype, q.axis, q.group, tuple(q.shape)
+        )
         if present != wanted:
             problems.append(
                 f"{name or 'the array'} is quantized by (dtype, axis, group, shape) = {present}, "

@@ -122,9 +122,12 @@ class Description:
         if not isinstance(shape, list) or not self._children(path, rest[1]):
             return False
         self.quantized[path] = rest[0]
-        parts = [None if node[0] == "none" else self._header(node[1]) for _, node in rest[1]]
-        missing = any(part is None for part in parts[: kinds.count("array")])
-        problem = "" if missing else complaint(*parts, dtype, axis, group, tuple(shape))
+        values, scale, zero_point = [
+            None if node[0] == "none" else self._header(node[1]) for _, node in rest[1]
+        ]
+        if values is None or scale is None or (zero_point is None) != (kinds[2] == "none"):
+            return True  # an array that the file does not have, which `load` says
+        problem = complaint(values, scale, zero_point, dtype, axis, group, tuple(shape))
         if problem:
             raise ValueError(f"the quantized array at {path or 'the top'} is none: {problem}")
         return True

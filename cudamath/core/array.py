@@ -202,6 +202,8 @@ class ndarray:
         """Return the elements as a NumPy array.
 
         On the CPU it shares memory. From a GPU it is a copy, and the call waits for the device.
+        Nobody notices what is written into shared memory through NumPy: an array whose gradient
+        can still be taken (by the function that `vjp` returned) must not be changed that way.
 
         Where a gradient is being recorded the elements are constants, as are the results of
         `tolist`, `item` and `float`. `np.asarray(x)`, DLPack and `__cuda_array_interface__` do not

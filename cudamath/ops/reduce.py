@@ -239,7 +239,9 @@ def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any =
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
     count = sum(mask, axis=axis, keepdims=keepdims)
     count = astype(count, x.dtype) if kind in INEXACT else count
-    return astype(sum(x, axis=axis, keepdims=keepdims, where=mask) / count, kind, copy=False)
+    added = None if kind in INEXACT else kind
+    total = sum(x, axis=axis, dtype=added, keepdims=keepdims, where=mask)
+    return astype(total / count, kind, copy=False)
 
 
 def _var_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> ndarray:
@@ -549,9 +551,12 @@ def mean(
             and dtypes.promote(x.dtype, wide) == wide
         ):  # converted as it is read
             return _mean.reduce(x, axis, keepdims, wide, out, shape=())
+        if (
+            wide not in INEXACT
+        ):  # a whole number: of the sum in that dtype, which wraps, as in NumPy
+            total = sum(x, axis=axis, dtype=wide, keepdims=keepdims)
+            return astype(total / (x.size // builtins.max(total.size, 1)), wide)
         x = astype(x, wide, copy=False)
-        if x.dtype not in INEXACT:  # the mean of whole numbers as a whole number, as in NumPy
-            return astype(mean(x, axis, keepdims=keepdims), x.dtype)
     shape = () if x._node is None else x._layout.shape
     return _mean.reduce(x, axis, keepdims, out=out, shape=shape)
 

@@ -69,8 +69,10 @@ def naming(name: str, path: object, what: str = "write") -> Iterator[None]:
     except OSError as error:
         if str(error.strerror or error).startswith(f"{name}: "):
             raise
-        is_path = isinstance(path, str | bytes | os.PathLike)
-        place = os.fsdecode(path) if is_path else getattr(path, "name", "the open file")
+        if isinstance(path, str | bytes | os.PathLike):
+            place = os.fsdecode(path)
+        else:
+            place = getattr(path, "name", "the open file")
         message = f"{name}: cannot {what} {place}: {error.strerror or error}"
         named = type(error)(message)
         named.errno = error.errno  # given to the class, it would be put before the name
@@ -184,7 +186,7 @@ def _lock(descriptor: int) -> None:
     if fcntl is None:
         import msvcrt
 
-        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined]
+        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

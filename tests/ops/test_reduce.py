@@ -702,3 +702,19 @@ def test_threads_of_a_column(dtype, shape, block):
     assert step.block[:2] == block and step.grid[0] == -(
         -shape[0] * shape[2] * x.itemsize // (16 * block[0])
     )
+
+
+@pytest.mark.parametrize("given", [*INTS, BOOL], ids=str)
+@pytest.mark.parametrize("wanted", INTS, ids=str)
+def test_means_as_whole_numbers(device, given, wanted):
+    """Of the sum in that dtype, which wraps; not of numbers that were converted one by one."""
+    rng = np.random.default_rng(0)
+    for shape, axis in (((7,), None), ((3, 400), 1), ((3, 400), None), ((2, 3, 4), (0, 2))):
+        x = (rng.integers(0, 256, shape).astype(np.uint8) - 100).astype(np.int8).astype(given)
+        for where in (True, x > 0):
+            for keepdims in (False, True):
+                options = {"axis": axis, "dtype": wanted, "keepdims": keepdims, "where": where}
+                expected = np.mean(x, **options)
+                y = cm.mean(cm.asarray(x), **options).to_numpy()
+                np.testing.assert_array_equal(y, expected)
+                assert y.dtype == wanted

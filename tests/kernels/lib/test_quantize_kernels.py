@@ -799,3 +799,19 @@ def test_a_language_model(device):
     for weights in (params, quantized.quantize(half), quantized.quantize(half, "int4", group=32)):
         written = sampling.generate(weights, text[None, :8], 20, config, temperature=0).to_numpy()
         np.testing.assert_array_equal(written[0], text[8:28])
+
+
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the kernel's instructions have no simulator")
+@pytest.mark.parametrize("rows", [1, 3, 16])
+def test_few_rows_are_counted_by_x(rows):
+    """And not by the weight: one of another depth would make the kernel store more rows than y
+    has."""
+    from cudamath.core.dispatch.arguments import Input
+    from cudamath.kernels.matmul.gemv_plan import gemv_launch
+
+    x = Layout.new((rows, 4096), np.dtype(F16), 0)
+    with assume((9, 0)):
+        for depth in (4096, 256):
+            places = (Input(1), Input(2), None)
+            launch = gemv_launch(x, 512, depth, "int8", 0, "", places, None, None, 1, "gemv")
+            assert [int(n) for n in launch.args[-5:-2]] == [rows, 512, depth]

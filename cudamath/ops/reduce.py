@@ -551,9 +551,7 @@ def mean(
             and dtypes.promote(x.dtype, wide) == wide
         ):  # converted as it is read
             return _mean.reduce(x, axis, keepdims, wide, out, shape=())
-        if (
-            wide not in INEXACT
-        ):  # a whole number: of the sum in that dtype, which wraps, as in NumPy
+        if wide not in INEXACT:  # of the sum in that dtype, which wraps, as in NumPy
             total = sum(x, axis=axis, dtype=wide, keepdims=keepdims)
             return astype(total / (x.size // builtins.max(total.size, 1)), wide)
         x = astype(x, wide, copy=False)

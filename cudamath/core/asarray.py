@@ -13,8 +13,6 @@ from .array import empty, ndarray, over, wrap
 from .devices import CPU, TRACED, default_index, device_of, index_of
 from .transfer.host_to_device import add_writer, copy_to
 
-_MOST_AXES = 64  # of an array: NumPy's
-
 
 def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
     """A NumPy array copied to a device number; on the CPU the same memory. ours: NumPy made it, so
@@ -65,7 +63,7 @@ def asarray(
         out = obj
     elif isinstance(obj, (bool, int, float, complex)) and not isinstance(obj, np.generic):
         return upload(_host_scalar(obj, target, name), index_of(device), ours=True)
-    elif (inside := _arrays_in(obj, name) if isinstance(obj, (list, tuple)) else []) and any(
+    elif (inside := _arrays_in_list(obj, name) if isinstance(obj, (list, tuple)) else []) and any(
         [x._node for x in inside]
     ):
         out = _stacked(
@@ -155,23 +153,26 @@ def _host_array(obj: Any, name: str, dtype: np.dtype | None = None) -> np.ndarra
     return host
 
 
-def _arrays_in(obj: Any, name: str, depth: int = 0) -> list[ndarray]:
-    """The ndarrays in nested lists."""
-    if depth > _MOST_AXES:
+def _arrays_in_list(obj: Any, name: str) -> list[ndarray]:
+    """The ndarrays in a list, and in the lists in it; ValueError where they are nested too
+    deeply."""
+    try:
+        return _arrays_in(obj)
+    except RecursionError:
         raise ValueError(
-            f"{name}: a list is nested more than {_MOST_AXES} deep, or holds itself: no array has "
-            "so many axes"
-        )
+            f"{name}: a list is nested too deeply, or holds itself: an array has at most 64 axes"
+        ) from None
+
+
+def _arrays_in(obj: Any) -> list[ndarray]:
+    """The ndarrays in nested lists."""
     if isinstance(obj, (list, tuple)):
         if {bool, int, float, complex}.issuperset(
             map(type, obj)
         ):  # most lists: no item is looked at in Python
             return []
         return [
-            x
-            for item in obj
-            if isinstance(item, (list, tuple, ndarray))
-            for x in _arrays_in(item, name, depth + 1)
+            x for item in obj if isinstance(item, (list, tuple, ndarray)) for x in _arrays_in(item)
         ]
     return [obj]
 

@@ -5,30 +5,33 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
 import optree
 
 from ..core import recording
-from ..core.array import ndarray
+from ..core.array import ndarray, wrap
 from ..core.asarray import asarray
 from ..core.autograd import backward as autograd_backward
 from ..core.autograd import constants, mutation, tape
 from ..core.devices import CPU, TRACED
 from ..core.dispatch.checks import require_function
 from ..core.dtypes import FLOATING, INEXACT
+from ..core.scalar import NUMPY_SCALARS, Scalar, inside, scalar, to_user
 from ..core.typing import Tree
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
 
 def _leaves(name: str, tree: Any) -> tuple[list[Any], Any]:
-    """Array leaves of an argument, and its structure. Numbers and NumPy arrays become ndarrays."""
+    """Array leaves of an argument, and its structure. NumPy arrays become ndarrays, and numbers
+    scalars."""
     leaves, structure = optree.tree_flatten(tree)
     arrays = []
     for leaf in leaves:
-        x = leaf if isinstance(leaf, ndarray) else asarray(leaf, name=name)
+        x = leaf if isinstance(leaf, ndarray) else _as_array(leaf, name)
         if x.dtype not in INEXACT:
             raise TypeError(
                 f"{name}: gradients are taken with respect to floating-point or complex arrays, "
@@ -37,6 +40,30 @@ def _leaves(name: str, tree: Any) -> tuple[list[Any], Any]:
             )
         arrays.append(x)
     return arrays, structure
+
+
+def _as_array(leaf: Any, name: str) -> ndarray:
+    """A number or a NumPy array as an ndarray."""
+    x = asarray(leaf, name=name)
+    return scalar(x, recorded=True) if isinstance(leaf, Number) else x
+
+
+def _results(name: str, leaves: list) -> list[ndarray]:
+    """Results of a function as arrays. NumPy's scalars, which do not depend on the arguments of the
+    function, become arrays again."""
+    out = []
+    for y in leaves:
+        if type(y) in NUMPY_SCALARS:
+            y = scalar(wrap(np.asarray(y)), recorded=True)
+        if not isinstance(y, ndarray):
+            raise TypeError(f"{name}: the function must return arrays, got {type(y).__name__}")
+        out.append(y)
+    return out
+
+
+def _for_user(g: ndarray, x: ndarray) -> Any:
+    """A gradient with respect to x as the user gets it: of a scalar it is a scalar."""
+    return to_user(g) if isinstance(x, Scalar) else g
 
 
 def _with_aux(name: str, result: Any) -> tuple[Any, Any]:
@@ -61,6 +88,7 @@ class Level:
         mutation.changes.hold(self)
         state.depth += 1
         state.paused = False
+        self.inside, state.inside = state.inside, False  # the function is the user's
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -69,7 +97,7 @@ class Level:
         self.state["open"] = False
         self.writes = mutation.changes.writes
         del mutation.holders[id(self)]
-        state.paused = self.paused
+        state.paused, state.inside = self.paused, self.inside
 
     def leaf(self, x: ndarray) -> ndarray:
         return tape.leaf(x, self.state)
@@ -80,10 +108,12 @@ def _pull(roots: list, leaves: list, writes: dict, *, release: bool) -> list:
     taken."""
     state = recording.state
     if state.depth:
-        return autograd_backward.backward(roots, leaves, writes, release=False)
+        with inside():
+            return autograd_backward.backward(roots, leaves, writes, release=False)
     before, state.paused = state.paused, True
     try:
-        return autograd_backward.backward(roots, leaves, writes, release=release)
+        with inside():
+            return autograd_backward.backward(roots, leaves, writes, release=release)
     finally:
         state.paused = before
 
@@ -133,7 +163,7 @@ def _apart(gradients: list, inputs: Sequence[ndarray] = ()) -> list:
         others = owners.get(_memory(g))
         if others is None:
             owners[_memory(g)] = [g]
-        elif any([x.ptr == g.ptr for x in others]):
+        elif any([x._address == g._address for x in others]):
             gradients[i] = g.copy()
         else:
             others.append(g)
@@ -226,7 +256,7 @@ def _differentiated(
             if position % count in flattened:
                 raise ValueError(f"{name}: argnums {argnums} name an argument of {count} twice")
             x = args[position]
-            alone = type(x) is ndarray and x._layout.dtype in INEXACT  # the common case: no tree
+            alone = isinstance(x, ndarray) and x._layout.dtype in INEXACT  # the common case: no tree
             flattened[position % count] = ([x], None) if alone else _leaves(name, x)
         marked, new = [], list(args)
         with Level() as level:
@@ -236,6 +266,8 @@ def _differentiated(
                 new[position] = leaves[0] if structure is None else structure.unflatten(leaves)
             result = fn(*new, **kwargs)
         value, aux = _with_aux(name, result) if has_aux else (result, None)
+        if type(value) in NUMPY_SCALARS:
+            (value,) = _results(name, [value])
         if (
             not isinstance(value, ndarray)
             or value._layout.size != 1
@@ -261,7 +293,9 @@ def _differentiated(
         trees, at = [], 0
         for arrays, structure in flattened.values():
             end = at + len(arrays)
-            part = [_zeros(g, x) for g, x in zip(gradients[at:end], arrays, strict=True)]
+            part = [
+                _for_user(_zeros(g, x), x) for g, x in zip(gradients[at:end], arrays, strict=True)
+            ]
             trees.append(part[0] if structure is None else structure.unflatten(part))
             at = end
         inner = state.depth > 0
@@ -270,7 +304,7 @@ def _differentiated(
         gradient = tuple(trees) if several else trees[0]
         if not both:
             return (gradient, aux) if has_aux else gradient
-        value = value if inner else value._alias()
+        value = value if inner else to_user(value._alias())
         return ((value, aux) if has_aux else value), gradient
 
     return functools.update_wrapper(wrapped, fn)
@@ -359,9 +393,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         kept = mutation.Kept(level)
     result, aux = _with_aux("vjp", result) if has_aux else (result, None)
     outputs, structure = optree.tree_flatten(result)
-    for y in outputs:
-        if not isinstance(y, ndarray):
-            raise TypeError(f"vjp: the function must return arrays, got {type(y).__name__}")
+    outputs = _results("vjp", outputs)
 
     def pull(g: Any) -> tuple:
         cotangents, shape_of_g = optree.tree_flatten(g)
@@ -396,7 +428,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
             out.append(
                 s.unflatten(
                     [
-                        _zeros(d, x)
+                        _for_user(_zeros(d, x), x)
                         for d, x in zip(gradients[at : at + len(arrays)], arrays, strict=True)
                     ]
                 )
@@ -408,7 +440,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     if recording.state.depth == 0:
         aux = stop_gradient(aux)
     values = structure.unflatten(
-        outputs if recording.state.depth > 0 else [y._alias() for y in outputs]
+        outputs if recording.state.depth > 0 else [to_user(y._alias()) for y in outputs]
     )
     return (values, pull, aux) if has_aux else (values, pull)
 
@@ -486,7 +518,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         ) from None
     places, xs, vs = [], [], []
     for i, (leaf, v) in enumerate(zip(leaves, directions, strict=True)):
-        x: ndarray | None = leaf if isinstance(leaf, ndarray) else _array(leaf)
+        x = leaf if isinstance(leaf, ndarray) else _array_or_none(leaf)
         if x is None or x.dtype not in INEXACT:
             if v is not None:
                 shown = type(leaf).__name__ if x is None else f"{x.dtype} of shape {x.shape}"
@@ -512,13 +544,11 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         for i, x in zip(places, arrays, strict=True):
             full[i] = x
         outputs, shape = optree.tree_flatten(fn(*structure.unflatten(full)))
-        for y in outputs:
-            if not isinstance(y, ndarray):
-                raise TypeError(f"jvp: the function must return arrays, got {type(y).__name__}")
         results[:] = [shape]
-        return outputs
+        return _results("jvp", outputs)
 
     outputs, pull = vjp(of, *xs)
+    outputs = _results("jvp", outputs)
     smooth = [i for i, y in enumerate(outputs) if y.dtype in INEXACT]
     rest = [_zeros(None, y) for y in outputs]
 
@@ -535,10 +565,10 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     return results[0].unflatten(outputs), results[0].unflatten(derivative)
 
 
-def _array(leaf: Any) -> ndarray | None:
+def _array_or_none(leaf: Any) -> ndarray | None:
     """A NumPy array or a number as an ndarray; None for what is neither."""
     try:
-        return asarray(leaf, name="jvp")
+        return _as_array(leaf, "jvp")
     except TypeError:
         return None
 
@@ -566,6 +596,11 @@ def stop_gradient(x: Tree) -> Any:
     >>> cm.grad(lambda x: x * cm.stop_gradient(x))(3.0).item()
     3.0
     """
-    if type(x) is ndarray:
-        return x._alias()
-    return optree.tree_map(lambda a: a._alias() if type(a) is ndarray else a, x)
+    if isinstance(x, ndarray):
+        return _constant(x)
+    return optree.tree_map(lambda a: _constant(a) if isinstance(a, ndarray) else a, x)
+
+
+def _constant(x: ndarray) -> Any:
+    out = x._alias()
+    return to_user(out) if isinstance(x, Scalar) else out

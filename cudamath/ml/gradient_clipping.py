@@ -16,6 +16,7 @@ from ..core.devices import CPU
 from ..core.dispatch.checks import require
 from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, float64
+from ..core.elements import settle
 from ..core.layout import Layout
 from .softmax import in_order
 
@@ -58,6 +59,7 @@ def norm_and_factor(
     leaves = [in_order(g) for g in leaves]
     same_device(card.name, [*leaves, *state])
     for x in state:
+        settle(x)
         mutation.wrote(x)
     norm, factor = card(
         *leaves,

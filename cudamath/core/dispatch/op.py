@@ -35,6 +35,7 @@ from ..dtypes import (
     REAL_OR_BOOL,
     Category,
 )
+from ..elements import lent, settle
 from ..layout import Layout
 from .call_record import obstruct, open_records, report, unrecorded
 from .cpu_run import _without_none, cpu_runner
@@ -137,6 +138,7 @@ class Op:
         writes: bool = False,
     ):
         self.name, self.cpu, self.cuda, self.vjp, self.adds = name, cpu, cuda, vjp, adds
+        self.writes = writes
         self.several = outputs > 1
         self.broadcasts = broadcasts
         self._saves_output, self._saves_inputs = tape.uses(vjp)
@@ -168,6 +170,8 @@ class Op:
         **params : hashable
             Parameters of the plan.
         """
+        if lent and self.writes:
+            settle(arrays[0])  # type: ignore[arg-type]
         if len(arrays) == 1:  # the common case, without the loops below
             (x,) = arrays
             try:
@@ -269,6 +273,8 @@ class Op:
         if open_records:
             obstruct("wrote into out")
         mutation.wrote(target)
+        if lent:
+            settle(target)
         run(*arrays, target)
         return True
 

@@ -28,6 +28,7 @@ from .core.dispatch.checks import as_numbers, coerce, members, require, require_
 from .core.dispatch.lazy_import import lazy
 from .core.dispatch.op import NUMERIC
 from .core.layout import Layout
+from .core.scalar import to_user
 from .core.typing import DTypeLike, Scalar
 
 __all__ = ["elementwise", "reduction", "vectorize"]
@@ -114,7 +115,7 @@ class _Elementwise:
             tape.record(self, operands, out, {})
         if open_records:
             report(self, operands, (), {}, run, out)
-        return out
+        return to_user(out)
 
     def plan(self, operands: tuple, scalars: Sequence[bool]) -> Callable:
         """`run(*operands)` for these layouts and kinds of scalars."""
@@ -521,7 +522,8 @@ class vectorize:  # noqa: N801  NumPy's name
             device = next((x.device for x in operands if isinstance(x, ndarray)), None)
             each = np.vectorize(self.pyfunc, None if self._dtype is None else [self._dtype])
             return asarray(
-                each(*[x.to_numpy() if isinstance(x, ndarray) else x for x in operands]), device=device
+                each(*[x.to_numpy() if isinstance(x, ndarray) else x for x in operands]),
+                device=device,
             )
         key = self._dtype or tuple(
             [type(x) if type(x) in _SCALARS else getattr(x, "dtype", None) for x in operands]

@@ -30,6 +30,7 @@ from .core.dispatch.lazy_import import lazy
 from .core.dispatch.op import registry
 from .core.dtypes import FLOATING, INEXACT, compute_dtype, planned
 from .core.layout import Layout
+from .core.scalar import to_user
 from .core.specs.reductions import REDUCTIONS
 from .core.tracing import Symbol
 from .ops import reduce as reductions
@@ -639,7 +640,7 @@ def fuse(function: Callable) -> Callable:
         if entry is None:
             entry = cards[structure, rest] = _card(function, name, leaves, structure)
         card, returned = entry
-        results = card(*arrays)
+        results = [to_user(y) for y in card(*arrays)]
         return optree.tree_unflatten(returned[0], results)
 
     return fused

@@ -15,6 +15,7 @@ from ..core.asarray import asarray
 from ..core.autograd import constants, tape
 from ..core.dispatch.checks import require_function
 from ..core.dtypes import INEXACT
+from ..core.scalar import as_arrays
 from .recompute import closed_over
 from .transforms import owned, stop_gradient
 
@@ -224,11 +225,7 @@ class custom_vjp:
             )
         result, residuals = pair
         outputs, form = optree.tree_flatten(cast(Any, result))
-        for y in outputs:
-            if not isinstance(y, ndarray):
-                raise TypeError(
-                    f"custom_vjp: {self.name} must return arrays, got {type(y).__name__}"
-                )
+        outputs = as_arrays(f"custom_vjp: {self.name}", outputs)
         call = _Call(
             self,
             residuals,

@@ -12,14 +12,14 @@ import numpy as np
 import optree
 
 from ..core import recording
-from ..core.array import ndarray, wrap
+from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.autograd import backward as autograd_backward
 from ..core.autograd import constants, mutation, tape
 from ..core.devices import CPU, TRACED
 from ..core.dispatch.checks import require_function
 from ..core.dtypes import FLOATING, INEXACT
-from ..core.scalar import NUMPY_SCALARS, Scalar, inside, scalar, to_user
+from ..core.scalar import NUMPY_SCALARS, Scalar, as_arrays, inside, scalar, to_user
 from ..core.typing import Tree
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
@@ -46,19 +46,6 @@ def _as_array(leaf: Any, name: str) -> ndarray:
     """A number or a NumPy array as an ndarray."""
     x = asarray(leaf, name=name)
     return scalar(x, recorded=True) if isinstance(leaf, Number) else x
-
-
-def _results(name: str, leaves: list) -> list[ndarray]:
-    """Results of a function as arrays. NumPy's scalars, which do not depend on the arguments of the
-    function, become arrays again."""
-    out = []
-    for y in leaves:
-        if type(y) in NUMPY_SCALARS:
-            y = scalar(wrap(np.asarray(y)), recorded=True)
-        if not isinstance(y, ndarray):
-            raise TypeError(f"{name}: the function must return arrays, got {type(y).__name__}")
-        out.append(y)
-    return out
 
 
 def _for_user(g: ndarray, x: ndarray) -> Any:
@@ -256,7 +243,9 @@ def _differentiated(
             if position % count in flattened:
                 raise ValueError(f"{name}: argnums {argnums} name an argument of {count} twice")
             x = args[position]
-            alone = isinstance(x, ndarray) and x._layout.dtype in INEXACT  # the common case: no tree
+            alone = (
+                isinstance(x, ndarray) and x._layout.dtype in INEXACT
+            )  # the common case: no tree
             flattened[position % count] = ([x], None) if alone else _leaves(name, x)
         marked, new = [], list(args)
         with Level() as level:
@@ -267,7 +256,7 @@ def _differentiated(
             result = fn(*new, **kwargs)
         value, aux = _with_aux(name, result) if has_aux else (result, None)
         if type(value) in NUMPY_SCALARS:
-            (value,) = _results(name, [value])
+            (value,) = as_arrays(f"{name}: the function", [value])
         if (
             not isinstance(value, ndarray)
             or value._layout.size != 1
@@ -393,7 +382,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         kept = mutation.Kept(level)
     result, aux = _with_aux("vjp", result) if has_aux else (result, None)
     outputs, structure = optree.tree_flatten(result)
-    outputs = _results("vjp", outputs)
+    outputs = as_arrays("vjp: the function", outputs)
 
     def pull(g: Any) -> tuple:
         cotangents, shape_of_g = optree.tree_flatten(g)
@@ -545,10 +534,10 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
             full[i] = x
         outputs, shape = optree.tree_flatten(fn(*structure.unflatten(full)))
         results[:] = [shape]
-        return _results("jvp", outputs)
+        return as_arrays("jvp: the function", outputs)
 
     outputs, pull = vjp(of, *xs)
-    outputs = _results("jvp", outputs)
+    outputs = as_arrays("jvp: the function", outputs)
     smooth = [i for i, y in enumerate(outputs) if y.dtype in INEXACT]
     rest = [_zeros(None, y) for y in outputs]
 

@@ -3,9 +3,9 @@
 An element `x[i]`, a reduction over all axes, and arithmetic of such are values: later writes to an
 array do not change them, and `t += h` makes a new one. Their class depends on where they are:
 
-    on the CPU                                     NumPy's scalar: np.float64, np.int64, np.bool, ...
-    on a GPU; while a gradient is recorded or a    a `Scalar`: an array without dimensions that
-    function is traced; bfloat16                   refuses writes, and otherwise acts as NumPy's do
+    on the CPU                                   NumPy's scalar: np.float64, np.int64, ...
+    on a GPU; while a gradient is recorded or    a `Scalar`: an array without dimensions that
+    a function is traced; bfloat16               refuses writes, and otherwise acts as NumPy's do
 
 Inside of this package all results are arrays. A public function turns its result into a scalar
 where it returns to the user: `fast_path` and the operators do that for theirs, `scalar_results` for
@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from . import dtypes
-from .array import ndarray
+from .array import ndarray, wrap
 from .devices import CPU
 from .dispatch.call_record import current
 from .layout import Layout
@@ -74,7 +74,12 @@ class Scalar(ndarray):
     def __getitem__(self, key: Any) -> Any:
         if key == ():
             return self
-        if key is Ellipsis or key is None or type(key) is tuple and {None, Ellipsis}.issuperset(key):
+        if (
+            key is Ellipsis
+            or key is None
+            or type(key) is tuple
+            and {None, Ellipsis}.issuperset(key)
+        ):
             return self.own_array()[key]
         raise IndexError("index: invalid index to scalar variable")
 
@@ -150,6 +155,19 @@ def scalar(x: ndarray, recorded: bool = False) -> Any:
         return x._data[()]
     x.__class__ = _CLASSES.get(layout.dtype.kind, RealScalar)
     return x
+
+
+def as_arrays(name: str, results: list) -> list[ndarray]:
+    """What a function of the user returned, as arrays: a scalar of NumPy, which does not depend on
+    what is differentiated, becomes an array again."""
+    arrays = []
+    for y in results:
+        if type(y) in NUMPY_SCALARS:
+            y = scalar(wrap(np.asarray(y)), recorded=True)
+        if not isinstance(y, ndarray):
+            raise TypeError(f"{name} must return arrays, got {type(y).__name__}")
+        arrays.append(y)
+    return arrays
 
 
 def _restore(x: ndarray) -> Any:

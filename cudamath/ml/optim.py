@@ -26,7 +26,7 @@ import optree
 from ..core.array import ndarray, read_only, refuse_read_only
 from ..core.asarray import asarray, upload
 from ..core.autograd import mutation, tape
-from ..core.devices import CPU, default_index
+from ..core.devices import default_index
 from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, bfloat16, compute_dtype, float16, float32
 from ..core.elements import lent, settle_all
@@ -109,9 +109,7 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
                 f"{name}: updates in place, but a gradient is being recorded for "
                 f"{_paths(params)[i % count]}; call it outside the differentiated function"
             )
-        if (
-            read_only(x)
-        ):  # of hundreds: no call for each on a GPU
+        if read_only(x):  # of hundreds: no call for each on a GPU
             raise ValueError(
                 f"{name}: updates in place, but the memory of {_paths(params)[i % count]} is "
                 "read-only"

@@ -14,6 +14,7 @@ from ..core.devices import CPU
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, members, require, require_function
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, INTEGER, Op
+from ..core.scalar import scalar_results
 from ..core.shapes import broadcast_shapes, normalize_axis
 from ..core.typing import ArrayLike
 from .elementwise import clip, not_equal, remainder
@@ -122,6 +123,7 @@ def select(
     return out if out._layout.dtype is kind else astype(out, kind, copy=False)
 
 
+@scalar_results
 def choose(
     x: ArrayLike, /, choices: ArrayLike, out: ndarray | None = None, mode: str = "raise"
 ) -> ndarray:

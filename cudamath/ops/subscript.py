@@ -1,4 +1,4 @@
-"""`x[key]` and `x[key] = value` as methods of ndarray: the commonest keys and values without detours.
+"""`x[key]` and `x[key] = value` as methods of ndarray, without detours for the commonest keys.
 
 On the CPU NumPy makes views and reads elements. On a GPU the layouts of views are cached. All else
 goes to index.py.

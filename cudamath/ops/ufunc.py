@@ -26,8 +26,8 @@ from ..core.dispatch.cpu_codegen import either, straight, straight_inplace
 from ..core.dispatch.lazy_import import lazy
 from ..core.dispatch.op import Category, apart, registry
 from ..core.dtypes import bfloat16, float16
-from ..core.fp_errors import quiet
 from ..core.elements import lent, settle
+from ..core.fp_errors import quiet
 from ..core.layout import Layout
 from ..core.scalar import NUMPY_SCALARS, is_outermost, scalar
 from ..core.typing import ArrayLike, DTypeLike  # noqa: F401
@@ -278,9 +278,7 @@ class Elementwise:
     def _plan_numbers(self, operands: tuple) -> Callable:
         """`run(*operands)` for numbers of these classes."""
         weak = tuple([type(x) in SCALARS for x in operands])
-        arrays = [
-            x if w else wrap(np.asarray(x)) for x, w in zip(operands, weak, strict=True)
-        ]
+        arrays = [x if w else wrap(np.asarray(x)) for x, w in zip(operands, weak, strict=True)]
         common = self.common(tuple(arrays))
         if common in self.category and self.cpu is None and self.ufunc not in LOGICAL:
             compute, result = self.resolved(tuple(arrays), common)

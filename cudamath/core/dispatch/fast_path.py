@@ -88,9 +88,7 @@ def fast_path(
         namespace: dict[str, Any] = {}
         code = _UNBOUND.replace(co_name=function.__name__)  # the name that errors show
         wrapper = types.FunctionType(code, namespace, function.__name__)
-        namespace["bind"] = functools.partial(
-            _bind, wrapper, function, arrays, source, scalars
-        )
+        namespace["bind"] = functools.partial(_bind, wrapper, function, arrays, source, scalars)
         return functools.update_wrapper(wrapper, function)  # type: ignore[return-value]
 
     return decorate
@@ -363,9 +361,7 @@ class _Calls:
         if not record.obstacle:
             sources = (values[parameters.source],) if parameters.source else ()
             arrays = _flat(distinct, parameters)
-            replay = make_replay(
-                arrays, sources, record.steps, result, recorded, self.scalars
-            )
+            replay = make_replay(arrays, sources, record.steps, result, recorded, self.scalars)
         if replay is not None:
             store(table, key, replay)
         else:
@@ -741,7 +737,9 @@ class _Writer:
             self.write_view(y, inputs[0], layout, offset, step.output._layout.device)
         else:
             self.write_run(k, step, used, inputs)
-        if self.recorded and any([isinstance(x, ndarray) and x._node is not None for x in step.inputs]):
+        if self.recorded and any(
+            [isinstance(x, ndarray) and x._node is not None for x in step.inputs]
+        ):
             self.write_record(k, step, inputs)
 
     def write_run(self, k: int, step: Step, used: set[int], inputs: list[str]) -> None:

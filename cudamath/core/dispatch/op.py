@@ -37,6 +37,7 @@ from ..dtypes import (
 )
 from ..elements import lent, settle
 from ..layout import Layout
+from ..scalar import inside
 from .call_record import obstruct, open_records, report, unrecorded
 from .cpu_run import _without_none, cpu_runner
 from .lazy_import import lazy
@@ -337,7 +338,7 @@ class Composed:
 
     def value(self, *arrays: ndarray, **params: Any) -> ndarray:
         """The function's result, without recording its gradient."""
-        with recording.paused():
+        with recording.paused(), inside():
             return self.function(*[x._alias() for x in arrays], **params)
 
 

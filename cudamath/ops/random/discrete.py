@@ -180,7 +180,9 @@ class Discrete(Continuous):
     ) -> ndarray:
         """Bounds of which at least one is an array."""
         named, (kind, least, most) = {"low": low, "high": high}, _range_of(dtype)
-        bounds = [x if isinstance(x, ndarray) else on_host(name, what, x) for what, x in named.items()]
+        bounds = [
+            x if isinstance(x, ndarray) else on_host(name, what, x) for what, x in named.items()
+        ]
         for what, x in zip(named, bounds, strict=True):
             if x.dtype not in INTEGER:
                 raise TypeError(

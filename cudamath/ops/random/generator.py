@@ -198,7 +198,9 @@ class Generator(Derived):
         if method not in ("svd", "eigh", "cholesky"):
             raise ValueError(f"{name}: wants method as 'svd', 'eigh' or 'cholesky', got {method!r}")
         place = (
-            mean._layout.device if isinstance(mean, ndarray) and device is None else index_of(device)
+            mean._layout.device
+            if isinstance(mean, ndarray) and device is None
+            else index_of(device)
         )
         given = (
             mean.dtype

@@ -18,30 +18,19 @@ from ..runtime.memory import Buffer
 from ..runtime.state import runtime
 from .array import ndarray
 from .layout import Layout
-from .scalar import Scalar, scalar
+from .scalar import Scalar, scalar_class
 
-#: Elements that lie in the memory of an array: id of the memory's owner -> id of a reference -> it.
-#: Hot paths test whether it is empty.
-lent: dict[int, dict[int, _Element]] = {}
+#: Elements that lie in the memory of an array: id of the memory's owner -> a weak reference to each
+#: and the stream on which it was read. Hot paths test whether it is empty. Elements that have died
+#: leave the table when their array is written, or when it has grown.
+lent: dict[int, list[tuple[weakref.ref, Any]]] = {}
+_MOST_OWNERS, _MOST_ELEMENTS = 256, 64
 #: Addresses of blocks that other libraries may write to. A block that is reused stays in the set,
 #: where it costs a launch and no more.
 _exposed: set[int] = set()
 
-
-class _Element(weakref.ref):
-    """A reference to a lent element, with the id of its memory's owner and the stream on which it
-    was read."""
-
-    __slots__ = ("owner", "stream")
-
-
-def _forget(reference: _Element) -> None:
-    """An element has died."""
-    elements = lent.get(reference.owner)
-    if elements is not None:
-        elements.pop(id(reference), None)
-        if not elements:
-            lent.pop(reference.owner, None)
+_new = object.__new__
+_reference = weakref.ref
 
 
 def lend(x: ndarray, layout: Layout, offset: int) -> Scalar | None:
@@ -50,21 +39,35 @@ def lend(x: ndarray, layout: Layout, offset: int) -> Scalar | None:
     owner = x._owner
     stream = runtime.local.stream
     if (
-        type(owner) is not Buffer
-        or owner.address in _exposed
+        owner.__class__ is not Buffer
         or stream is None
         or stream.capturing
         or stream.device != layout.device
+        or (_exposed and owner.address in _exposed)
     ):
         return None
-    element = object.__new__(ndarray)
+    element = _new(scalar_class(layout.dtype))
     element._layout, element._data, element._owner = layout, x._data + offset, owner
     element._node = None
-    scalar(element)
-    reference = _Element(element, _forget)
-    reference.owner, reference.stream = id(owner), stream
-    lent.setdefault(id(owner), {})[id(reference)] = reference
+    entry = _reference(element), stream
+    elements = lent.get(id(owner))
+    if elements is None:
+        if len(lent) >= _MOST_OWNERS:
+            _drop_dead()
+        lent[id(owner)] = [entry]
+    else:
+        elements.append(entry)
+        if not len(elements) % _MOST_ELEMENTS:
+            elements[:] = [e for e in elements if e[0]() is not None]
     return element
+
+
+def _drop_dead() -> None:
+    """Forget elements that have died."""
+    for owner, elements in list(lent.items()):
+        elements[:] = [e for e in elements if e[0]() is not None]
+        if not elements:
+            lent.pop(owner, None)
 
 
 def settle(x: ndarray) -> None:
@@ -89,13 +92,12 @@ def expose(x: ndarray) -> None:
         _exposed.add(x._owner.address)
 
 
-def _copy(elements: dict[int, _Element]) -> None:
+def _copy(elements: list[tuple[weakref.ref, Any]]) -> None:
     current = runtime.local.stream
-    for reference in list(elements.values()):
+    for reference, stream in list(elements):
         element = reference()
         if element is None:
             continue
-        stream = reference.stream
         nbytes = element._layout.itemsize
         buffer = Buffer(nbytes, stream)
         memory.copy(buffer.address, element._data, nbytes, stream)

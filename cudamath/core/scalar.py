@@ -130,7 +130,7 @@ numbers.Integral.register(IntegerScalar)
 numbers.Real.register(RealScalar)
 numbers.Complex.register(ComplexScalar)
 
-_CLASSES = {"b": BoolScalar, "i": IntegerScalar, "u": IntegerScalar, "c": ComplexScalar}
+_CLASSES: dict[str, type[Scalar]] = {"b": BoolScalar, "i": IntegerScalar, "u": IntegerScalar, "c": ComplexScalar}
 
 
 def _no_inplace(x: Scalar, other: Any) -> Any:
@@ -142,18 +142,24 @@ for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshi
     setattr(Scalar, f"__i{_name}__", _no_inplace)
 
 
+def is_numpys(layout: Layout) -> bool:
+    """Whether NumPy's scalar takes the place of an unrecorded array of this layout."""
+    return layout.device == CPU and layout.dtype.type in NUMPY_SCALARS
+
+
+@functools.cache
+def scalar_class(dtype: np.dtype) -> type[Scalar]:
+    """The class of scalars of a dtype."""
+    return _CLASSES.get(dtype.kind, RealScalar)
+
+
 def scalar(x: ndarray, recorded: bool = False) -> Any:
     """The scalar of a new array without dimensions. Only its producer may call this: the array
     itself becomes the scalar, unless NumPy's takes its place. recorded: a node will be attached."""
     layout = x._layout
-    if (
-        layout.device == CPU
-        and not recorded
-        and x._node is None
-        and layout.dtype.type in NUMPY_SCALARS
-    ):
+    if not recorded and x._node is None and is_numpys(layout):
         return x._data[()]
-    x.__class__ = _CLASSES.get(layout.dtype.kind, RealScalar)
+    x.__class__ = scalar_class(layout.dtype)
     return x
 
 

@@ -29,7 +29,8 @@ from ..core.dtypes import bfloat16, float16
 from ..core.elements import lent, settle
 from ..core.fp_errors import quiet
 from ..core.layout import Layout
-from ..core.scalar import NUMPY_SCALARS, is_outermost, scalar
+from ..core.recording import state
+from ..core.scalar import NUMPY_SCALARS, is_outermost, scalar, scalar_class
 from ..core.typing import ArrayLike, DTypeLike  # noqa: F401
 from ..runtime.memory import Buffer
 from .out_argument import can_write
@@ -208,13 +209,15 @@ class Elementwise:
             ]
         except KeyError:
             return self.call(operands)
+        if open_records:
+            run = getattr(run, "array_plan", run)
         out = run(*operands)
         if self.grad is not None and any(
             [isinstance(x, ndarray) and x._node is not None for x in operands]
         ):
             tape.record(self, operands, out, {})
         if open_records:
-            report(self, operands, (), {}, getattr(run, "array_plan", run), out)
+            report(self, operands, (), {}, run, out)
         return out
 
     # -------------------- the slow path: once per combination of layouts
@@ -242,7 +245,8 @@ class Elementwise:
         if run is None:
             run = self.plan(operands, scalars, target is not None)
             if target is None and not any([x._layout.ndim for x in arrays]):
-                run = _scalar_plan(run)
+                _, result = self.resolved(operands, self.common(operands))
+                run = _scalar_plan(run, arrays[0]._layout.device, result)
             store(self.plans, key, run)
             if (
                 target is None
@@ -252,6 +256,8 @@ class Elementwise:
                     self.plans[key[0]] = run
         if target is not None and lent:
             settle(target)
+        if open_records:
+            run = getattr(run, "array_plan", run)
         out = run(*operands)
         if target is not None:
             if open_records:
@@ -260,7 +266,7 @@ class Elementwise:
         if self.grad is not None and any([x._node is not None for x in arrays]):
             tape.record(self, operands, out, {})
         if open_records:
-            report(self, operands, (), {}, getattr(run, "array_plan", run), out)
+            report(self, operands, (), {}, run, out)
         return out
 
     def _of_numbers(self, operands: tuple) -> Any:
@@ -667,15 +673,23 @@ class Elementwise:
         return f"<Elementwise {self.name}>"
 
 
-def _scalar_plan(plan: Callable) -> Callable:
+def _scalar_plan(plan: Callable, device: int, result: np.dtype) -> Callable:
     """A plan whose results have no dimensions, with scalars as results for the user."""
 
-    def run(*operands: Any) -> Any:
+    def on_cpu(*operands: Any) -> Any:
         out = plan(*operands)
-        if not is_outermost():
+        if state.inside:
             return out
         return scalar(out, any([isinstance(x, ndarray) and x._node is not None for x in operands]))
 
+    def on_gpu(*operands: Any) -> Any:
+        out = plan(*operands)
+        if not state.inside:
+            out.__class__ = kind
+        return out
+
+    kind = scalar_class(result)
+    run = on_cpu if device == CPU else on_gpu
     run.array_plan = plan  # type: ignore[attr-defined]
     return run
 

@@ -42,7 +42,7 @@ from ..autograd import tape
 from ..bounded_cache import store
 from ..devices import CPU, default_index
 from ..recording import state
-from ..scalar import inside, to_user
+from ..scalar import inside, is_numpys, scalar_class, to_user
 from .call_record import CallRecord, Step, current, open_records
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -677,8 +677,12 @@ class _Writer:
         name = self.name(y, len(self.steps), last=True)
         if not self.scalars:
             return name
-        self.constants["to_user"] = to_user
-        return f"to_user({name})"
+        self.constants["state"] = state
+        if is_numpys(y._layout) and y._node is None:
+            return f"{name} if state.inside else {name}._data[()]"
+        self.constants[f"class_{name}"] = scalar_class(y._layout.dtype)
+        self.lines.append(f"if not state.inside: {name}.__class__ = class_{name}")
+        return name
 
     def constant(self, kind: str, value: Any) -> str:
         name = f"{kind}{len(self.constants)}"

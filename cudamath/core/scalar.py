@@ -68,9 +68,6 @@ class Scalar(ndarray):
         out.__class__ = ndarray
         return out
 
-    def _view(self, layout: Layout, offset: int = 0) -> ndarray:
-        return ndarray._view(self.own_array(), layout, offset)
-
     def __getitem__(self, key: Any) -> Any:
         if key == ():
             return self
@@ -226,6 +223,20 @@ def to_user(result: Any, arguments: tuple = ()) -> Any:
         members = [to_user(y, arguments) for y in result]
         kind: Any = type(result)
         return kind(members) if kind is tuple else kind(*members)
+    return result
+
+
+def arrays_to_user(result: Any, arguments: tuple) -> Any:
+    """Arrays as the user gets them from a function that makes views: a view of a scalar is copied,
+    because who writes into it must not change the scalar."""
+    scalars = [a for a in arguments if isinstance(a, Scalar)]
+    if not scalars or not is_outermost():
+        return result
+    if isinstance(result, ndarray):
+        own = [a for a in scalars if a._address == result._address]
+        return result.copy() if own else result
+    if isinstance(result, (tuple, list)):
+        return type(result)([arrays_to_user(y, arguments) for y in result])
     return result
 
 

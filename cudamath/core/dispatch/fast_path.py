@@ -42,7 +42,7 @@ from ..autograd import tape
 from ..bounded_cache import store
 from ..devices import CPU, default_index
 from ..recording import state
-from ..scalar import inside, is_numpys, scalar_class, to_user
+from ..scalar import arrays_to_user, inside, is_numpys, scalar_class, to_user
 from .call_record import CallRecord, Step, current, open_records
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -333,7 +333,7 @@ class _Calls:
             return self.run(arguments)
         with inside():
             result = self.run(arguments)
-        return to_user(result, arguments) if self.scalars else result
+        return (to_user if self.scalars else arrays_to_user)(result, arguments)
 
     def run(self, arguments: tuple) -> Any:
         """Run the function, and make a replay if possible."""
@@ -669,11 +669,13 @@ class _Writer:
 
     def result(self, y: ndarray) -> str:
         """The expression of a result. One without dimensions becomes a scalar."""
+        value, _ = self.origin(y, len(self.steps))
+        while value.step >= 0 and self.steps[value.step].run is None:
+            value, _ = self.origin(self.steps[value.step].inputs[0], value.step)
+        if value.step < 0 and not value.array._layout.ndim:
+            raise _Unexplained  # memory of an argument that may be a scalar
         if y._layout.ndim:
             return self.name(y, len(self.steps), last=True)
-        value, _ = self.origin(y, len(self.steps))
-        if value.step < 0:
-            raise _Unexplained  # memory of an argument, which may be a scalar
         name = self.name(y, len(self.steps), last=True)
         if not self.scalars:
             return name

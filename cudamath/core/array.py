@@ -281,6 +281,8 @@ class ndarray:
                 if isinstance(index[0], tuple)
                 else self.ravel()[index]
             )
+        if not isinstance(chosen, ndarray):
+            return chosen.item()  # NumPy's scalar
         if chosen._layout.size != 1:
             raise ValueError(f"item: wants an array of one element, got shape {self.shape}")
         return number_of(chosen) if chosen._layout.device >= 0 else chosen.to_numpy().item()

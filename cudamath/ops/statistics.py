@@ -926,7 +926,7 @@ def ndarray_of(value: float, like: ndarray) -> ndarray:
     return full((), value, device=like.device)
 
 
-@fast_path("x", "y", "fweights", "aweights")
+@fast_path("x", "y", "fweights", "aweights", scalars=False)
 @speaks_for("cov")
 def cov(
     x: ArrayLike,

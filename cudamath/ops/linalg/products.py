@@ -723,7 +723,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: ndarray | None = None) -> ndarray:
         raise as_of("outer", error) from None
 
 
-@fast_path("a", "b")
+@fast_path("a", "b", scalars=False)
 def tensordot(
     a: ArrayLike, b: ArrayLike, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> ndarray:

@@ -30,6 +30,7 @@ from .core.dispatch.lazy_import import lazy
 from .core.dispatch.op import registry
 from .core.dtypes import FLOATING, INEXACT, compute_dtype, planned
 from .core.layout import Layout
+from .core.scalar import to_user
 from .core.specs.reductions import REDUCTIONS
 from .core.tracing import Symbol
 from .ops import reduce as reductions
@@ -628,21 +629,21 @@ def fuse(function: Callable) -> Callable:
             leaves, structure = optree.tree_flatten(tree)
         except RecursionError:
             raise trees.too_deep(name) from None
-        arrays = [x for x in leaves if type(x) is ndarray]
+        arrays = [x for x in leaves if isinstance(x, ndarray)]
         if len(arrays) != len(leaves) and any([isinstance(x, np.ndarray) for x in leaves]):
             leaves = [asarray(x, name=name) if isinstance(x, np.ndarray) else x for x in leaves]
             tree = structure.unflatten(leaves)
             args, kwargs = tree
-            arrays = [x for x in leaves if type(x) is ndarray]
+            arrays = [x for x in leaves if isinstance(x, ndarray)]
         if not arrays or arrays[0]._layout.device in (CPU, tracing.TRACED):
             return function(*args, **kwargs)
         same_device(name, arrays)
-        rest = tuple([None if type(x) is ndarray else _known_by(x) for x in leaves])
+        rest = tuple([None if isinstance(x, ndarray) else _known_by(x) for x in leaves])
         entry = cards.get((structure, rest))
         if entry is None:
             entry = cards[structure, rest] = _card(function, name, leaves, structure)
         card, returned = entry
-        results = card(*arrays)
+        results = [to_user(y) for y in card(*arrays)]
         return optree.tree_unflatten(returned[0], results)
 
     return fused
@@ -660,8 +661,8 @@ def _card(function: Callable, name: str, leaves: list, structure: Any) -> tuple[
     """The fused function of the arrays among `leaves`, and where the structure of its results will
     stand."""
     returned: list = [None]
-    constants = [None if type(x) is ndarray else x for x in leaves]
-    places = [i for i, x in enumerate(leaves) if type(x) is ndarray]
+    constants = [None if isinstance(x, ndarray) else x for x in leaves]
+    places = [i for i, x in enumerate(leaves) if isinstance(x, ndarray)]
 
     def flat(*arrays: ndarray) -> list[ndarray]:
         full = list(constants)
@@ -670,7 +671,7 @@ def _card(function: Callable, name: str, leaves: list, structure: Any) -> tuple[
         args, kwargs = structure.unflatten(full)
         results, returned[0] = optree.tree_flatten(function(*args, **kwargs))
         for y in results:
-            if type(y) is not ndarray:
+            if not isinstance(y, ndarray):
                 raise TypeError(
                     f"fuse: the function must return arrays, {name} returned {type(y).__name__}"
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,19 @@ from ..core.autograd import constants, mutation, tape
 from ..core.devices import CPU, TRACED
 from ..core.dispatch.checks import require_function
 from ..core.dtypes import FLOATING, INEXACT
+from ..core.scalar import NUMPY_SCALARS, Scalar, as_arrays, inside, scalar, to_user
 from ..core.typing import Tree
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
 
 def _leaves(name: str, tree: Any) -> tuple[list[Any], Any]:
-    """Array leaves of an argument, and its structure. Numbers and NumPy arrays become ndarrays."""
+    """Array leaves of an argument, and its structure. NumPy arrays become ndarrays, and numbers
+    scalars."""
     leaves, structure = trees.flatten(name, tree)
     arrays = []
     for leaf in leaves:
-        x = leaf if isinstance(leaf, ndarray) else asarray(leaf, name=name)
+        x = leaf if isinstance(leaf, ndarray) else _as_array(leaf, name)
         if x.dtype not in INEXACT:
             raise TypeError(
                 f"{name}: gradients are taken with respect to floating-point or complex arrays, "
@@ -37,6 +40,17 @@ def _leaves(name: str, tree: Any) -> tuple[list[Any], Any]:
             )
         arrays.append(x)
     return arrays, structure
+
+
+def _as_array(leaf: Any, name: str) -> ndarray:
+    """A number or a NumPy array as an ndarray."""
+    x = asarray(leaf, name=name)
+    return scalar(x, recorded=True) if isinstance(leaf, Number) else x
+
+
+def _for_user(g: ndarray, x: ndarray) -> Any:
+    """A gradient with respect to x as the user gets it: of a scalar it is a scalar."""
+    return to_user(g) if isinstance(x, Scalar) else g
 
 
 def _with_aux(name: str, result: Any) -> tuple[Any, Any]:
@@ -61,6 +75,7 @@ class Level:
         mutation.changes.hold(self)
         state.depth += 1
         state.paused = False
+        self.inside, state.inside = state.inside, False  # the function is the user's
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -69,7 +84,7 @@ class Level:
         self.state["open"] = False
         self.writes = mutation.changes.writes
         del mutation.holders[id(self)]
-        state.paused = self.paused
+        state.paused, state.inside = self.paused, self.inside
 
     def leaf(self, x: ndarray) -> ndarray:
         return tape.leaf(x, self.state)
@@ -80,10 +95,12 @@ def _pull(roots: list, leaves: list, writes: dict, *, release: bool) -> list:
     taken."""
     state = recording.state
     if state.depth:
-        return autograd_backward.backward(roots, leaves, writes, release=False)
+        with inside():
+            return autograd_backward.backward(roots, leaves, writes, release=False)
     before, state.paused = state.paused, True
     try:
-        return autograd_backward.backward(roots, leaves, writes, release=release)
+        with inside():
+            return autograd_backward.backward(roots, leaves, writes, release=release)
     finally:
         state.paused = before
 
@@ -133,7 +150,7 @@ def _apart(gradients: list, inputs: Sequence[ndarray] = ()) -> list:
         others = owners.get(_memory(g))
         if others is None:
             owners[_memory(g)] = [g]
-        elif any([x.ptr == g.ptr for x in others]):
+        elif any([x._address == g._address for x in others]):
             gradients[i] = g.copy()
         else:
             others.append(g)
@@ -226,7 +243,9 @@ def _differentiated(
             if position % count in flattened:
                 raise ValueError(f"{name}: argnums {argnums} name an argument of {count} twice")
             x = args[position]
-            alone = type(x) is ndarray and x._layout.dtype in INEXACT  # the common case: no tree
+            alone = (
+                isinstance(x, ndarray) and x._layout.dtype in INEXACT
+            )  # the common case: no tree
             flattened[position % count] = ([x], None) if alone else _leaves(name, x)
         marked, new = [], list(args)
         with Level() as level:
@@ -236,6 +255,8 @@ def _differentiated(
                 new[position] = leaves[0] if structure is None else structure.unflatten(leaves)
             result = fn(*new, **kwargs)
         value, aux = _with_aux(name, result) if has_aux else (result, None)
+        if type(value) in NUMPY_SCALARS:
+            (value,) = as_arrays(f"{name}: the function", [value])
         if (
             not isinstance(value, ndarray)
             or value._layout.size != 1
@@ -261,7 +282,9 @@ def _differentiated(
         trees, at = [], 0
         for arrays, structure in flattened.values():
             end = at + len(arrays)
-            part = [_zeros(g, x) for g, x in zip(gradients[at:end], arrays, strict=True)]
+            part = [
+                _for_user(_zeros(g, x), x) for g, x in zip(gradients[at:end], arrays, strict=True)
+            ]
             trees.append(part[0] if structure is None else structure.unflatten(part))
             at = end
         inner = state.depth > 0
@@ -270,7 +293,7 @@ def _differentiated(
         gradient = tuple(trees) if several else trees[0]
         if not both:
             return (gradient, aux) if has_aux else gradient
-        value = value if inner else value._alias()
+        value = value if inner else to_user(value._alias())
         return ((value, aux) if has_aux else value), gradient
 
     return functools.update_wrapper(wrapped, fn)
@@ -359,9 +382,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         kept = mutation.Kept(level)
     result, aux = _with_aux("vjp", result) if has_aux else (result, None)
     outputs, structure = trees.flatten("vjp", result)
-    for y in outputs:
-        if not isinstance(y, ndarray):
-            raise TypeError(f"vjp: the function must return arrays, got {type(y).__name__}")
+    outputs = as_arrays("vjp: the function", outputs)
 
     def pull(g: Any) -> tuple:
         cotangents, shape_of_g = trees.flatten("vjp", g)
@@ -396,7 +417,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
             out.append(
                 s.unflatten(
                     [
-                        _zeros(d, x)
+                        _for_user(_zeros(d, x), x)
                         for d, x in zip(gradients[at : at + len(arrays)], arrays, strict=True)
                     ]
                 )
@@ -408,7 +429,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     if recording.state.depth == 0:
         aux = stop_gradient(aux)
     values = structure.unflatten(
-        outputs if recording.state.depth > 0 else [y._alias() for y in outputs]
+        outputs if recording.state.depth > 0 else [to_user(y._alias()) for y in outputs]
     )
     return (values, pull, aux) if has_aux else (values, pull)
 
@@ -485,7 +506,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         ) from None
     places, xs, vs = [], [], []
     for i, (leaf, v) in enumerate(zip(leaves, directions, strict=True)):
-        x: ndarray | None = leaf if isinstance(leaf, ndarray) else _array(leaf)
+        x = leaf if isinstance(leaf, ndarray) else _array_or_none(leaf)
         if x is None or x.dtype not in INEXACT:
             if v is not None:
                 shown = type(leaf).__name__ if x is None else f"{x.dtype} of shape {x.shape}"
@@ -511,13 +532,11 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         for i, x in zip(places, arrays, strict=True):
             full[i] = x
         outputs, shape = trees.flatten("jvp", fn(*structure.unflatten(full)))
-        for y in outputs:
-            if not isinstance(y, ndarray):
-                raise TypeError(f"jvp: the function must return arrays, got {type(y).__name__}")
         results[:] = [shape]
-        return outputs
+        return as_arrays("jvp: the function", outputs)
 
     outputs, pull = vjp(of, *xs)
+    outputs = as_arrays("jvp: the function", outputs)
     smooth = [i for i, y in enumerate(outputs) if y.dtype in INEXACT]
     rest = [_zeros(None, y) for y in outputs]
 
@@ -534,10 +553,10 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     return results[0].unflatten(outputs), results[0].unflatten(derivative)
 
 
-def _array(leaf: Any) -> ndarray | None:
+def _array_or_none(leaf: Any) -> ndarray | None:
     """A NumPy array or a number as an ndarray; None for what is neither."""
     try:
-        return asarray(leaf, name="jvp")
+        return _as_array(leaf, "jvp")
     except TypeError:
         return None
 
@@ -565,6 +584,13 @@ def stop_gradient(x: Tree) -> Any:
     >>> cm.grad(lambda x: x * cm.stop_gradient(x))(3.0).item()
     3.0
     """
-    if type(x) is ndarray:
-        return x._alias()
-    return trees.map_leaves("stop_gradient", lambda a: a._alias() if type(a) is ndarray else a, x)
+    if isinstance(x, ndarray):
+        return _constant(x)
+    return trees.map_leaves(
+        "stop_gradient", lambda a: _constant(a) if isinstance(a, ndarray) else a, x
+    )
+
+
+def _constant(x: ndarray) -> Any:
+    out = x._alias()
+    return to_user(out) if isinstance(x, Scalar) else out

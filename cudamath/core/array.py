@@ -8,7 +8,7 @@ objects, transfer, views and protocols.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from .dispatch.call_record import obstruct, open_records
 from .export_guard import refuse_as_number, refuse_to_leave
 from .layout import Layout
 from .transfer.device_to_host import array_reader, array_readers, number_of, number_readers
-from .view_cache import cached_view, numpy_view
 
 
 class ndarray:
@@ -57,6 +56,7 @@ class ndarray:
         _stack: Callable[..., ndarray]
 
         def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, key: Any) -> Any: ...
         def __add__(self, other: Any) -> ndarray: ...
         def __radd__(self, other: Any) -> ndarray: ...
         def __sub__(self, other: Any) -> ndarray: ...
@@ -141,18 +141,13 @@ class ndarray:
             own = owns(self._data)
         else:
             own = getattr(self._owner, "address", None) == self._data
-        aligned = layout.device == TRACED or self.ptr % layout.itemsize == 0
+        aligned = layout.device == TRACED or self._address % layout.itemsize == 0
         return Flags(layout.contiguous, fortran, own, alone and not read_only(self), aligned)
 
     def __len__(self) -> int:
         if not self._layout.ndim:
             raise TypeError("len() of a 0-d array")
         return self._layout.shape[0]
-
-    def __iter__(self) -> Iterator[ndarray]:
-        if not self._layout.ndim:
-            raise TypeError("iteration over a 0-d array")
-        return map(self.__getitem__, range(self._layout.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
         equal = self == value
@@ -164,7 +159,7 @@ class ndarray:
 
     def _alias(self) -> ndarray:
         """Another array object over the same elements, not recorded."""
-        out = object.__new__(ndarray)
+        out = object.__new__(self.__class__)
         out._layout, out._data, out._owner, out._node = self._layout, self._data, self._owner, None
         return out
 
@@ -178,23 +173,9 @@ class ndarray:
         return out
 
     @property
-    def ptr(self) -> int:
+    def _address(self) -> int:
         """Address of the first element (host or device)."""
         return self._data.ctypes.data if self._layout.device == CPU else self._data
-
-    def __getitem__(self, key: Any) -> ndarray:
-        layout = self._layout
-        if layout.device == CPU or self._node is not None:
-            plain = layout.device == CPU and self._node is None and not open_records
-            view = numpy_view(self._data, key) if plain else None
-            return self._getitem(key) if view is None else wrap(view)
-        selection = cached_view(layout, key)
-        if selection is None:
-            return self._getitem(key)
-        out = object.__new__(ndarray)
-        out._layout, offset = selection
-        out._data, out._owner, out._node = self._data + offset, self._owner, None
-        return out
 
     # -------------------- transfer
 
@@ -302,6 +283,8 @@ class ndarray:
                 if isinstance(index[0], tuple)
                 else self.ravel()[index]
             )
+        if not isinstance(chosen, ndarray):
+            return chosen.item()  # NumPy's scalar
         if chosen._layout.size != 1:
             raise ValueError(f"item: wants an array of one element, got shape {self.shape}")
         return number_of(chosen) if chosen._layout.device >= 0 else chosen.to_numpy().item()
@@ -521,6 +504,8 @@ class ReadOnly(memory.Borrowed):
 
 def read_only(x: ndarray) -> bool:
     """Whether the memory of an array must not be changed."""
+    if not isinstance(x, ndarray):
+        return True  # a scalar
     return (
         not x._data.flags.writeable if x._layout.device == CPU else x._owner.__class__ is ReadOnly
     )

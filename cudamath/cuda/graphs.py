@@ -19,7 +19,9 @@ from ..core.array import allocate, ndarray, over, refuse_read_only
 from ..core.asarray import asarray, same_device
 from ..core.devices import CPU, device_of
 from ..core.dispatch.checks import require_function
+from ..core.elements import settle_all
 from ..core.layout import Layout
+from ..core.scalar import Scalar, scalar
 from ..runtime import graph as runtime
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
@@ -252,6 +254,7 @@ class Graphed:
             buffer = memory.Buffer(layout.nbytes, recording.stream)
             replay.inputs[i] = over(layout, buffer.address, buffer)
         args, kwargs = structure.unflatten(replay.inputs)
+        settle_all()
         with recording:
             result = self._fn(*args, **kwargs)
         replay.graph = recording.graph
@@ -263,6 +266,7 @@ class Graphed:
 
     def _replay(self, replay: _Replay, leaves: list, *, first: bool) -> Any:
         current = stream.stream_of(replay.device)
+        settle_all()  # the graph writes where it wrote during the capture
         replay.graph.after_last(current)
         for i in replay.copied:
             _copy(replay.inputs[i], leaves[i])
@@ -320,7 +324,7 @@ def _copy(target: ndarray, source: ndarray) -> None:
 def _copied(x: ndarray) -> ndarray:
     out = allocate(Layout.new(x.shape, x.dtype, x._layout.device))
     _copy(out, x)
-    return out
+    return scalar(out) if isinstance(x, Scalar) else out
 
 
 class Capture:
@@ -345,10 +349,12 @@ class Capture:
 
     def replay(self) -> None:
         """Queue the recorded work on the current stream, after its last replay."""
+        settle_all()
         with self._lock:
             self._recording.graph.launch(stream.stream_of(self._recording.device))
 
     def __enter__(self) -> Capture:
+        settle_all()
         self._recording.__enter__()
         return self
 

@@ -15,6 +15,7 @@ from ..core.dispatch.arguments import Input, Scalar
 from ..core.dispatch.plan import Plan
 from ..core.dispatch.plan_codegen import load
 from ..core.dispatch.steps import Launch, triple
+from ..core.elements import settle_all
 from ..core.layout import Layout
 from ..runtime import device as devices
 from ..runtime import kernel_launch, stream
@@ -172,6 +173,7 @@ def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) ->
             user.__name__, [x._layout for x in arrays], len(scalars), device
         )
         store(runtime.user_launches, key, run, _MOST_LAUNCHES)
+    settle_all()  # the kernel may write into its arguments
     run(*arrays, *scalars)
 
 

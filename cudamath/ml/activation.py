@@ -18,6 +18,7 @@ from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, REAL
 from ..core.dtypes import compute_dtype
+from ..core.scalar import scalar_results
 from ..core.shapes import normalize_axis
 from ..core.typing import ArrayLike
 from ..ops import ufunc
@@ -376,6 +377,7 @@ def _gelu_tanh_second(y: ndarray) -> ndarray:
 # -------------------- public functions
 
 
+@scalar_results
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> ndarray:
     """Rectified linear unit with a slope for negative inputs.
 
@@ -412,6 +414,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> ndarray:
     return _leaky_relu(require("leaky_relu", x, FLOATING), negative_slope)
 
 
+@scalar_results
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> ndarray:
     """Exponential linear unit: x if x > 0 else alpha (exp(x) - 1).
 
@@ -460,6 +463,7 @@ def _in_order(name: str, wanted: str, low: Any, high: Any) -> None:
         raise ValueError(f"{name}: {wanted}, got {low} and {high}")
 
 
+@scalar_results
 def softplus(x: ArrayLike, beta: float = 1.0) -> ndarray:
     """Softplus, a smooth relu: log(1 + exp(beta x)) / beta.
 
@@ -498,6 +502,7 @@ def softplus(x: ArrayLike, beta: float = 1.0) -> ndarray:
     return _softplus(require("softplus", x, FLOATING), float(beta))
 
 
+@scalar_results
 def gelu(x: ArrayLike, approximate: str = "none") -> ndarray:
     """Gaussian error linear unit: x P(Z < x), Z standard normal.
 
@@ -543,6 +548,7 @@ def gelu(x: ArrayLike, approximate: str = "none") -> ndarray:
     return _gelu(x) if approximate == "none" else _gelu_tanh(x)
 
 
+@scalar_results
 def celu(x: ArrayLike, alpha: float = 1.0) -> ndarray:
     """Continuously differentiable exponential linear unit.
 
@@ -638,6 +644,7 @@ def prelu(x: ArrayLike, weight: ArrayLike) -> ndarray:
     return _leaky_relu(x, slopes)
 
 
+@scalar_results
 def hardtanh(x: ArrayLike, low: float = -1.0, high: float = 1.0) -> ndarray:
     """Limit x to the interval from low to high.
 
@@ -1131,6 +1138,7 @@ _KINDS: dict[str, Callable[[Any], ndarray]] = {
 }
 
 
+@scalar_results
 def activation(x: ArrayLike, kind: str) -> ndarray:
     """Apply the activation called `kind`, with its default settings.
 

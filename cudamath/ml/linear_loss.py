@@ -11,6 +11,7 @@ from ..core.autograd import tape
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.op import FLOATING, INTEGER, Op
 from ..core.dtypes import compute_dtype, float16
+from ..core.scalar import scalar_results
 from ..core.shapes import as_integer
 from ..core.typing import ArrayLike
 from ..ops.elementwise import not_equal
@@ -33,6 +34,7 @@ _linear_loss = Op(
 )
 
 
+@scalar_results
 def linear_cross_entropy(
     x: Any,
     weight: Any,

@@ -24,12 +24,13 @@ import numpy as np
 import optree
 
 from ..core import trees
-from ..core.array import ReadOnly, ndarray, read_only, refuse_read_only
+from ..core.array import ndarray, read_only, refuse_read_only
 from ..core.asarray import asarray, upload
 from ..core.autograd import mutation, tape
-from ..core.devices import CPU, default_index
+from ..core.devices import default_index
 from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, bfloat16, compute_dtype, float16, float32
+from ..core.elements import lent, settle_all
 from ..core.layout import Layout
 from ..core.shapes import as_integer
 from ..core.specs.optimizer import Form
@@ -83,7 +84,7 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
             )
         arrays += more
     for i, x in enumerate(arrays):
-        if type(x) is not ndarray:
+        if not isinstance(x, ndarray):
             what = ["params", *others][i // len(leaves)]
             path = _paths(params)[i % len(leaves)]
             raise TypeError(
@@ -109,16 +110,14 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
                 f"{name}: updates in place, but a gradient is being recorded for "
                 f"{_paths(params)[i % count]}; call it outside the differentiated function"
             )
-        if (
-            x._owner.__class__ is ReadOnly or x._layout.device == CPU and read_only(x)
-        ):  # of hundreds: no call for each on a GPU
+        if read_only(x):  # of hundreds: no call for each on a GPU
             raise ValueError(
                 f"{name}: updates in place, but the memory of {_paths(params)[i % count]} is "
                 "read-only"
             )
     if copies is not None:
         for i, (p, copy) in enumerate(zip(leaves, arrays[-count:], strict=True)):
-            if copy.dtype == p.dtype and copy.ptr != p.ptr:
+            if copy.dtype == p.dtype and copy._address != p._address:
                 raise ValueError(
                     f"{name}: wants each of copies in another dtype than its parameter, or the "
                     "parameter itself, "
@@ -175,7 +174,7 @@ def _check(
                 f"{x.shape} "
                 f"and strides {x.strides} at {path}"
             )
-    order = sorted((x.ptr, x.nbytes, i) for i, x in enumerate(arrays[:count]) if x.size)
+    order = sorted((x._address, x.nbytes, i) for i, x in enumerate(arrays[:count]) if x.size)
     for (at, nbytes, i), (other, _, j) in itertools.pairwise(order):
         if at + nbytes > other:  # a kernel would step it twice at the same time
             i, j = sorted((i, j))
@@ -235,14 +234,14 @@ def _extras(
 ) -> tuple[float, list[ndarray], Form]:
     """The learning rate as a run-time scalar, the 0-d arrays of the call, and its form."""
     extra = [] if step is None else [step]
-    rated, factored = type(lr) is ndarray, factor is not None
+    rated, factored = isinstance(lr, ndarray), factor is not None
     if rated:
         extra.append(_number(name, "lr", lr, arrays[0]))
     if factored:
         try:
             factor = (
                 factor
-                if type(factor) is ndarray
+                if isinstance(factor, ndarray)
                 else asarray(float(factor), device=arrays[0].device)
             )
         except (TypeError, ValueError):
@@ -251,6 +250,8 @@ def _extras(
             ) from None
         extra.append(_number(name, "factor", factor, arrays[0]))
     form = Form(step is not None, rated, factored, copies is not None, _decays(name, params, decay))
+    if lent:
+        settle_all()
     if mutation.holders:  # now that nothing can be refused any more
         count = optree.tree_structure(params).num_leaves
         for x in (*arrays[:count], *arrays[2 * count :], *extra[: form.step]):
@@ -260,7 +261,7 @@ def _extras(
 
 def _at_least_zero(name: str, **values: float) -> None:
     for what, value in values.items():
-        if what == "lr" and type(value) is ndarray:
+        if what == "lr" and isinstance(value, ndarray):
             continue
         if not (isinstance(value, (int, float, np.number)) and not isinstance(value, bool)):
             if not (
@@ -300,7 +301,7 @@ def _zeros(params: Tree, name: str) -> Tree:
     """Zeros in the shapes of a tree, of the dtype that its arrays compute in."""
 
     def like(p: Any) -> ndarray:
-        if type(p) is not ndarray:
+        if not isinstance(p, ndarray):
             raise TypeError(f"{name}: wants cudamath arrays in params, got {type(p).__name__}")
         if p.dtype not in FLOATING:
             raise TypeError(
@@ -486,7 +487,7 @@ def _adam_step(
     beta1, beta2 = _two_fractions(name, betas)
     step = state["step"]
     arrays = _arrays(name, params, copies, grads=grads, m=state["m"], v=state["v"])
-    if type(step) is ndarray:
+    if isinstance(step, ndarray):
         if step.shape != () or step.dtype != np.int64:
             raise TypeError(
                 f"{name}: wants step in state as a 0-d int64 array, got {step.dtype} of shape "
@@ -509,7 +510,7 @@ def _adam_step(
         else:
             step += 1
         return params, state
-    if type(lr) is ndarray or factor is not None:
+    if isinstance(lr, ndarray) or factor is not None:
         raise TypeError(
             f"{name}: wants step in state as an array where "
             f"{'lr' if factor is None else 'factor'} is one (as from "

@@ -295,7 +295,7 @@ def _new(
     return transpose(make(_layout(name, normalize_shape(name, shape)[::-1], dtype, device)))
 
 
-@fast_path()
+@fast_path(scalars=False)
 def empty(
     shape: Shape,
     dtype: DTypeLike | None = None,
@@ -344,7 +344,7 @@ def empty(
     return _new("empty", shape, dtype, order, device, _allocated)
 
 
-@fast_path()
+@fast_path(scalars=False)
 def zeros(
     shape: Shape,
     dtype: DTypeLike | None = None,
@@ -389,7 +389,7 @@ def zeros(
     return _new("zeros", shape, dtype, order, device, _zeros)
 
 
-@fast_path()
+@fast_path(scalars=False)
 def ones(
     shape: Shape,
     dtype: DTypeLike | None = None,
@@ -442,7 +442,7 @@ def _ones(layout: Layout) -> ndarray:
     return _patterned(layout, pattern("ones", 1, layout.dtype))
 
 
-@fast_path()
+@fast_path(scalars=False)
 def full(
     shape: Shape,
     fill_value: ArrayLike,
@@ -536,7 +536,7 @@ def _number_like(
     return _like(name, x, dtype, order, device, shape, lambda layout: _filled(name, layout, value))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def empty_like(
     x: ArrayLike,
     /,
@@ -591,7 +591,7 @@ def empty_like(
     return _like("empty_like", x, dtype, order, device, shape, _allocated)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def zeros_like(
     x: ArrayLike,
     /,
@@ -642,7 +642,7 @@ def zeros_like(
     return _number_like("zeros_like", x, 0, dtype, order, device, shape)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def ones_like(
     x: ArrayLike,
     /,
@@ -693,7 +693,7 @@ def ones_like(
     return _number_like("ones_like", x, 1, dtype, order, device, shape)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def full_like(
     x: ArrayLike,
     /,
@@ -778,7 +778,7 @@ def full_like(
 # -------------------- diagonals and triangles
 
 
-@fast_path()
+@fast_path(scalars=False)
 def eye(
     N: int,
     M: int | None = None,
@@ -836,7 +836,7 @@ def eye(
     return transpose(_band_of_ones("eye", N if M is None else M, N, dtype, device, below, below))
 
 
-@fast_path()
+@fast_path(scalars=False)
 def identity(
     n: int, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None
 ) -> ndarray:
@@ -874,7 +874,7 @@ def identity(
     return _band_of_ones("identity", n, None, dtype, device, 0, 0)
 
 
-@fast_path()
+@fast_path(scalars=False)
 def tri(
     N: int,
     M: int | None = None,
@@ -937,7 +937,7 @@ def _band_of_ones(
     )
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def tril(x: ArrayLike, /, k: int = 0) -> ndarray:
     """The lower triangles of the matrices in the last two axes: 0 above diagonal ``k``.
 
@@ -972,7 +972,7 @@ def tril(x: ArrayLike, /, k: int = 0) -> ndarray:
     return _triangle("tril", x, k)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def triu(x: ArrayLike, /, k: int = 0) -> ndarray:
     """The upper triangles of the matrices in the last two axes: 0 below diagonal ``k``.
 

@@ -28,6 +28,7 @@ from ..core.dispatch.op import (
     REAL_OR_BOOL,
     Category,
 )
+from ..core.scalar import scalar_results
 from ..core.typing import ArrayLike, DTypeLike
 from . import ufunc
 from .out_argument import deliver
@@ -847,6 +848,7 @@ _conj = unary(
 )
 
 
+@scalar_results
 def conj(
     x: ArrayLike,
     /,
@@ -890,7 +892,7 @@ def conj(
     (1-2j)
     """
     plain = out is dtype is None and where is True and casting == "same_kind"
-    if plain and type(x) is ndarray and x._layout.dtype.kind in "fiu":
+    if plain and isinstance(x, ndarray) and x._layout.dtype.kind in "fiu":
         return x
     if not plain:
         try:
@@ -969,6 +971,7 @@ def pow(
     return _power(x, y) if out is None else _power(x, y, out)
 
 
+@scalar_results
 def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> ndarray:
     """Round to a number of decimals, ties to even.
 
@@ -1027,6 +1030,7 @@ def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> nda
     return (_rint(x * scale) / scale).astype(x.dtype)
 
 
+@scalar_results
 def clip(
     x: ArrayLike,
     /,
@@ -1089,7 +1093,8 @@ def clip(
     plain = dtype is None and where is True and casting == "same_kind"
     if plain and out is not None:
         if (
-            type(x) is type(out) is ndarray
+            isinstance(x, ndarray)
+            and isinstance(out, ndarray)
             and min is not None
             and max is not None
             and _clip.into((x, min, max), out)

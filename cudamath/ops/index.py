@@ -24,6 +24,7 @@ from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op, separate_blocks
 from ..core.dtypes import INTEGER, NUMERIC
+from ..core.elements import lent, settle
 from ..core.shapes import normalize_axis
 from ..core.transfer import host_to_device
 from ..core.typing import ArrayLike
@@ -125,7 +126,7 @@ def getitem(x: ndarray, key: Any) -> ndarray:
     if (
         type(key) is tuple
         and key
-        and type(key[-1]) is ndarray
+        and isinstance(key[-1], ndarray)
         and type(key[0]) is slice
         and all(
             [
@@ -135,7 +136,7 @@ def getitem(x: ndarray, key: Any) -> ndarray:
         )
     ):
         places, axis = key[-1], len(key) - 1  # x[:, places]
-    if type(places) is ndarray:
+    if isinstance(places, ndarray):
         if axis < x.ndim and _one_array(x, places):
             return _gather(x, places, axis=axis)
         if _one_mask(x, places) and not axis and x._node is None:
@@ -166,7 +167,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     _check_writable("setitem", x)
     if key is ...:
         return _assign(x, value)
-    if type(key) is ndarray and _one_array(x, key):
+    if isinstance(key, ndarray) and _one_array(x, key):
         key = (
             _apart(x, key) if x._layout.device >= 0 else key
         )  # x[x] = 0: what is written must not be read as a position
@@ -178,7 +179,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         wrote(x)
         _scatter(x, _apart(x, value), key, axis=0)
         return
-    if type(key) is ndarray and _one_mask(x, key):
+    if isinstance(key, ndarray) and _one_mask(x, key):
         if _is_scalar(value):
             return _put_where(x, key, value)
         if (
@@ -273,6 +274,8 @@ def _check_writable(name: str, x: ndarray) -> None:
             "recorded for it; make a new one (where, index_add, concat)"
         )
     refuse_read_only(name, x)
+    if lent:
+        settle(x)
     if not x._layout.contiguous and shapes.overlaps_itself(x.shape, x.strides, x.itemsize):
         raise ValueError(
             f"{name}: elements of this array of shape {x.shape} share memory (a broadcast view); "
@@ -306,7 +309,7 @@ def _value(name: str, x: ndarray, value: Any) -> ndarray:
 
 def _values(x: ndarray, value: Any, shape: tuple[int, ...]) -> ndarray:
     """What is assigned to elements of x, as an array of its dtype that broadcasts to ``shape``."""
-    if type(value) is ndarray and value._node is None:
+    if isinstance(value, ndarray) and value._node is None:
         given, own = value._layout, x._layout
         if given.shape == shape and given.dtype == own.dtype and given.device == own.device:
             return value
@@ -336,7 +339,7 @@ def _apart(x: ndarray, value: ndarray) -> ndarray:
         return value
     return (
         _copy(value)
-        if shapes.may_overlap(*[(a.ptr, a.shape, a.strides, a.itemsize) for a in (x, value)])
+        if shapes.may_overlap(*[(a._address, a.shape, a.strides, a.itemsize) for a in (x, value)])
         else value
     )
 
@@ -349,7 +352,7 @@ def _assign(target: ndarray, value: Any) -> None:
             _fill(target, scalars=pattern("setitem", value, layout.dtype))
         return wrote(target)
     if (
-        type(value) is ndarray
+        isinstance(value, ndarray)
         and value._node is None
         and value._layout.shape == layout.shape
         and (value._layout.device == layout.device)

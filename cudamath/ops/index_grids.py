@@ -15,6 +15,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import INTEGER, INTEGER_OR_BOOL, REAL, Op
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_type, scalar_dtype
 from ..core.layout import Layout
+from ..core.scalar import scalar_results
 from ..core.shapes import as_integer, contiguous_strides, normalize_shape
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike
 from .creation import asarray, zeros, zeros_like
@@ -495,6 +496,7 @@ def fill_diagonal(x: ndarray, /, val: ArrayLike, wrap: bool = False) -> None:
         )
 
 
+@scalar_results
 def unravel_index(
     indices: ArrayLike, shape: Sequence[int], order: str = "C"
 ) -> tuple[ndarray, ...]:
@@ -547,6 +549,7 @@ def unravel_index(
     return tuple(reversed(out) if order == "C" else out)
 
 
+@scalar_results
 def ravel_multi_index(
     multi_index: Sequence[ArrayLike],
     dims: Sequence[int],

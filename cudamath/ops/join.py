@@ -75,7 +75,7 @@ _roll: Op = Op(
 # -------------------- joining, splitting
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def concat(
     arrays: Sequence[ArrayLike],
     /,
@@ -125,7 +125,7 @@ def concat(
     return _delivered("concat", _joined("concat", arrays, axis, dtype, casting), out, casting)
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def concatenate(
     arrays: Sequence[ArrayLike],
     /,
@@ -234,7 +234,7 @@ def _listed(inputs: Sequence[ndarray]) -> str:
     return ", ".join([str(x.shape) for x in inputs])
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def stack(
     arrays: Sequence[ArrayLike],
     axis: int = 0,
@@ -287,7 +287,7 @@ def stack(
     return _delivered("stack", _joined("stack", slices, axis, dtype, casting), out, casting)
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def vstack(
     arrays: Sequence[ArrayLike], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind"
 ) -> ndarray:
@@ -329,7 +329,7 @@ def vstack(
     return _joined("vstack", rows, 0, dtype, casting)
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def hstack(
     arrays: Sequence[ArrayLike], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind"
 ) -> ndarray:
@@ -370,7 +370,7 @@ def hstack(
     return _joined("hstack", inputs, 0 if inputs[0].ndim == 1 else 1, dtype, casting)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def unstack(x: ArrayLike, /, axis: int = 0) -> tuple[ndarray, ...]:
     """Return views of the slices of ``x`` along an axis, without that axis.
 
@@ -407,7 +407,7 @@ def unstack(x: ArrayLike, /, axis: int = 0) -> tuple[ndarray, ...]:
     return tuple([view_of(x, (*before, i)) for i in range(x.shape[axis])])  # type: ignore
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def array_split(
     x: ArrayLike, /, indices_or_sections: int | Sequence[int], axis: int = 0
 ) -> list[ndarray]:
@@ -448,7 +448,7 @@ def array_split(
     return _cut("array_split", x, indices_or_sections, axis, even=False)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def split(
     x: ArrayLike, /, indices_or_sections: int | Sequence[int], axis: int = 0
 ) -> list[ndarray]:
@@ -516,7 +516,7 @@ def _integers(name: str, what: str, given: Any) -> list[int]:
 # -------------------- rearranging
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def roll(x: ArrayLike, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
     """Shift the elements by ``shift`` positions in a copy.
 
@@ -598,7 +598,7 @@ def _rolled(x: ndarray, moving: dict[int, int]) -> ndarray:
     return _roll(x, shifts=tuple([moving.get(a, 0) for a in range(x.ndim)]))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def tile(x: ArrayLike, /, reps: int | Sequence[int]) -> ndarray:
     """Lay copies of ``x`` side by side, ``reps`` along each axis.
 
@@ -642,7 +642,7 @@ def tile(x: ArrayLike, /, reps: int | Sequence[int]) -> ndarray:
     return reshape(spread, tuple([c * n for c, n in pairs]))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def repeat(x: ArrayLike, /, repeats: ArrayLike, axis: int | None = None) -> ndarray:
     """Each element (or slice along ``axis``) several times in a row.
 

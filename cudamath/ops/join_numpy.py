@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def broadcast_arrays(*arrays: ArrayLike) -> tuple[ndarray, ...]:
     """Return views of the arrays, all repeated to their common shape.
 
@@ -92,7 +92,7 @@ def broadcast_arrays(*arrays: ArrayLike) -> tuple[ndarray, ...]:
     return tuple([broadcast_to(x, shape) for x in inputs])
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def atleast_3d(*arrays: ArrayLike) -> Any:
     """Each array with at least three dimensions: a vector as (1, n, 1), a matrix as (n, m, 1).
 
@@ -124,7 +124,7 @@ def atleast_3d(*arrays: ArrayLike) -> Any:
     return out[0] if len(out) == 1 else tuple(out)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def rot90(x: ArrayLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
     """Return a view rotated by ``k`` quarter turns in the plane of two axes.
 
@@ -176,7 +176,7 @@ def rot90(x: ArrayLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
     return flip(x, axis=())
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def column_stack(arrays: Sequence[ArrayLike], /) -> ndarray:
     """Return vectors as the columns of a matrix; matrices side by side.
 
@@ -212,7 +212,7 @@ def column_stack(arrays: Sequence[ArrayLike], /) -> ndarray:
     return _joined("column_stack", columns, 1)
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def dstack(arrays: Sequence[ArrayLike], /) -> ndarray:
     """Stack arrays in depth, along axis 2.
 
@@ -246,7 +246,7 @@ def dstack(arrays: Sequence[ArrayLike], /) -> ndarray:
     return _joined("dstack", [atleast_3d(x) for x in _inputs("dstack", arrays)], 2)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def hsplit(x: ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """Split an array along axis 1 (vectors: axis 0), as ``split``.
 
@@ -281,7 +281,7 @@ def hsplit(x: ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[nd
     return _cut("hsplit", x, indices_or_sections, 1 if x.ndim > 1 else 0, even=True)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def vsplit(x: ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """Split an array of at least 2 dimensions along axis 0, as ``split``.
 
@@ -318,7 +318,7 @@ def vsplit(x: ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[nd
     return _cut("vsplit", x, indices_or_sections, 0, even=True)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def dsplit(x: ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """Split an array along axis 2, as ``split``.
 
@@ -409,7 +409,7 @@ def block(arrays: Any) -> ndarray:
     return _assembled(tuple(coerce("block", tuple(leaves(arrays)))), nesting(arrays), levels)
 
 
-@fast_path("*parts")
+@fast_path("*parts", scalars=False)
 def _assembled(parts: tuple[ndarray, ...], nesting: Any, levels: int) -> ndarray:
     """Blocks joined as they were nested: nesting has None in place of each of them."""
     ndim = max([levels, *[x.ndim for x in parts]])
@@ -423,7 +423,7 @@ def _assembled(parts: tuple[ndarray, ...], nesting: Any, levels: int) -> ndarray
     return joined(nesting, ndim - levels)
 
 
-@fast_path("x", "values")
+@fast_path("x", "values", scalars=False)
 def append(x: ArrayLike, /, values: ArrayLike, axis: int | None = None) -> ndarray:
     """A new array with values after x's own.
 
@@ -625,7 +625,7 @@ def insert(x: ArrayLike, /, obj: Index, values: ArrayLike, axis: int | None = No
     return take(concat([x, expanded], axis=axis), asarray(at, device=x.device), axis=axis)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 @speaks_for("resize")
 def resize(x: ArrayLike, /, new_shape: int | Sequence[int]) -> ndarray:
     """A new array of a shape, filled with x's elements in C order, again and again.
@@ -665,7 +665,7 @@ def resize(x: ArrayLike, /, new_shape: int | Sequence[int]) -> ndarray:
     return reshape(span(tile(x, -(-size // x.size)), 0, 0, size), shape)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def fliplr(x: ArrayLike, /) -> ndarray:
     """A view with axis 1 reversed.
 
@@ -700,7 +700,7 @@ def fliplr(x: ArrayLike, /) -> ndarray:
     return flip(x, axis=1)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def flipud(x: ArrayLike, /) -> ndarray:
     """A view with axis 0 reversed.
 
@@ -735,7 +735,7 @@ def flipud(x: ArrayLike, /) -> ndarray:
     return flip(x, axis=0)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def rollaxis(x: ArrayLike, /, axis: int, start: int = 0) -> ndarray:
     """A view with an axis moved before another.
 
@@ -889,7 +889,7 @@ def trim_zeros(
     return y
 
 
-@fast_path("a", "b")
+@fast_path("a", "b", scalars=False)
 def cross(
     a: ArrayLike,
     b: ArrayLike,

@@ -19,6 +19,7 @@ from ..core.dispatch.call_record import obstruct, open_records
 from ..core.dispatch.checks import members
 from ..core.dispatch.fast_path import fast_path
 from ..core.dtypes import COMPLEX
+from ..core.elements import lent, settle
 from ..core.interop import methods as interop_methods
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike, File
@@ -37,6 +38,7 @@ from . import (
     select,
     shape,
     sort,
+    subscript,
     transfer,
     ufunc_methods,
     ufunc_options,
@@ -73,7 +75,7 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
                     f"{modulus!r:.60} for "
                     f"{x.dtype} of shape {x.shape}"
                 )
-            return function(x, y) if type(y) is ndarray or _takes(y) else NotImplemented
+            return function(x, y) if isinstance(y, ndarray) or _takes(y) else NotImplemented
 
         def reflected(x: ndarray, y: Any) -> Any:
             return function(y, x) if _takes(y) else NotImplemented
@@ -83,9 +85,9 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
 
         def forward(x: ndarray, y: Any) -> Any:  # type: ignore[misc]  # the public function, one frame less
             if open_records:
-                return card.call((x, y)) if type(y) is ndarray or _takes(y) else NotImplemented
+                return card.call((x, y)) if isinstance(y, ndarray) or _takes(y) else NotImplemented
             try:
-                if type(y) is ndarray:
+                if isinstance(y, ndarray):
                     layout = x._layout
                     run = plans[layout] if layout is y._layout else plans[layout, y._layout]
                 else:
@@ -94,7 +96,7 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
                         record(card, (x, y), out, {})
                     return out
             except KeyError:
-                return card.call((x, y)) if type(y) is ndarray or _takes(y) else NotImplemented
+                return card.call((x, y)) if isinstance(y, ndarray) or _takes(y) else NotImplemented
             out = run(x, y)
             if x._node is not None or y._node is not None:
                 record(card, (x, y), out, {})
@@ -129,7 +131,7 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         if open_records:
             obstruct("wrote in place")
         try:
-            if type(y) is not ndarray:
+            if not isinstance(y, ndarray):
                 run = plans[x._layout, type(y), True]
             elif (
                 x._layout.device == CPU
@@ -142,6 +144,8 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         except KeyError:  # also operands on a GPU that may overlap, which `call` sees to
             x = function.card.call((x, y), target=x)  # type: ignore[attr-defined]
         else:
+            if lent:
+                settle(x)
             run(x, y)
         if holders:  # not before: what is refused has changed nothing
             mutation.wrote(x)
@@ -190,7 +194,7 @@ def _array_ufunc(
         for y in out:
             if isinstance(y, np.ndarray):
                 target_of(function.__name__, y)  # says that it cannot be written into
-            if y is not None and type(y) is not ndarray:
+            if y is not None and not isinstance(y, ndarray):
                 return NotImplemented
         kwargs["out"] = out[0] if len(out) == 1 else out
     if method != "__call__":
@@ -368,8 +372,9 @@ def install(package: ModuleType) -> None:
         "view": shape.view,
         "tofile": _tofile,
         "__bytes__": ndarray.tobytes,
-        "_getitem": index.getitem,
-        "__setitem__": _setitem,
+        "__getitem__": subscript.getitem,
+        "__setitem__": subscript.setitem,
+        "__iter__": subscript.elements,
         "_to": transfer.to_device,
         "_stack": staticmethod(stack),
         "copy_to": transfer.copy_to,
@@ -461,40 +466,6 @@ def _transpose(x: ndarray, *axes: Any) -> ndarray:
         if axes
         else shape.transpose(x)
     )
-
-
-def _setitem(x: ndarray, key: Any, value: Any) -> None:
-    """``x[key] = value``: on the CPU, for the commonest keys and values, NumPy's."""
-    layout = x._layout
-    if (
-        layout.device == CPU
-        and layout.contiguous
-        and x._node is None
-        and (type(key) is int or type(key) is slice)
-        and not mutation.holders
-        and not open_records  # which see what ops do
-    ):
-        plain = type(value) in (int, float)
-        if (
-            plain
-            or type(value) is ndarray
-            and value._node is None
-            and value._layout.device == CPU
-            and (value._layout.dtype is layout.dtype)
-            and (
-                # between vectors of different steps NumPy does not look for an overlap
-                layout.ndim > 1
-                or value._layout.contiguous
-                and (type(key) is not slice or key.step is None)
-                or not np.may_share_memory(x._data, value._data)
-            )
-        ):
-            try:
-                x._data[key] = value if plain else value._data
-                return
-            except (IndexError, OverflowError, TypeError, ValueError):  # to be told in our words
-                pass
-    index.setitem(x, key, value)
 
 
 def _sort(

@@ -13,6 +13,7 @@ from ..core.dispatch.checks import require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
 from ..core.dtypes import compute_dtype, default_float, real_dtype
+from ..core.scalar import scalar_results
 from ..core.shapes import normalize_axes
 from ..core.specs import reductions as specs
 from ..core.typing import ArrayLike, DTypeLike
@@ -651,6 +652,7 @@ def _nan_position(name: str, x: Any, axis: int | None, keepdims: bool, sign: flo
     return choose(best == -np.inf, first, position)
 
 
+@scalar_results
 @speaks_for("nanargmax")
 def nanargmax(
     x: ArrayLike, /, axis: int | None = None, out: ndarray | None = None, *, keepdims: bool = False
@@ -694,6 +696,7 @@ def nanargmax(
     return y if out is None else deliver("nanargmax", y, out)
 
 
+@scalar_results
 @speaks_for("nanargmin")
 def nanargmin(
     x: ArrayLike, /, axis: int | None = None, out: ndarray | None = None, *, keepdims: bool = False

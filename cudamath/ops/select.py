@@ -14,6 +14,7 @@ from ..core.devices import CPU
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, members, require, require_function
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, INTEGER, Op
+from ..core.scalar import scalar_results
 from ..core.shapes import broadcast_shapes, normalize_axis
 from ..core.typing import ArrayLike
 from .elementwise import clip, not_equal, remainder
@@ -46,7 +47,7 @@ _PLAIN = {ndarray, *_SCALARS}
 _STEPS = 64  # places of a line up to which it is one thread's (kernels/index/put_along_axis.py)
 
 
-@fast_path("*condlist", "*choicelist", "default?")
+@fast_path("*condlist", "*choicelist", "default?", scalars=False)
 def select(
     condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0
 ) -> ndarray:
@@ -91,7 +92,7 @@ def select(
             "conditions and "
             f"{len(choicelist)} choices"
         )
-    masks = [c if c.__class__ is ndarray else require("select", c) for c in condlist]
+    masks = [c if isinstance(c, ndarray) else require("select", c) for c in condlist]
     for mask in masks:
         if mask._layout.dtype.kind != "b":
             raise TypeError(
@@ -108,7 +109,7 @@ def select(
             out if choice.__class__ in _SCALARS else choice
         )  # of a number; most are of the common dtype
         numbers = (beside is out or out.__class__ in _SCALARS) and not (
-            beside.__class__ is ndarray and beside._layout.dtype is kind
+            isinstance(beside, ndarray) and beside._layout.dtype is kind
         )
         if numbers and dtypes.result_type(choice, out) != kind:  # 0.1 beside float64 is no float32
             choice, out = [
@@ -122,6 +123,7 @@ def select(
     return out if out._layout.dtype is kind else astype(out, kind, copy=False)
 
 
+@scalar_results
 def choose(
     x: ArrayLike, /, choices: ArrayLike, out: ndarray | None = None, mode: str = "raise"
 ) -> ndarray:
@@ -442,7 +444,7 @@ def put_along_axis(x: ndarray, indices: ArrayLike, values: ArrayLike, axis: int 
     """
     name = "put_along_axis"
     number = (
-        type(x) is ndarray and type(values) in (int, float) and _is_own(x._layout.dtype, values)
+        isinstance(x, ndarray) and type(values) in (int, float) and _is_own(x._layout.dtype, values)
     )
     x = in_place(name, x)
     if axis is None:

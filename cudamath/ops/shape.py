@@ -204,7 +204,7 @@ def in_order(name: str, x: ndarray, order: str | None, *, copy: bool = False) ->
     return _copy(x) if copy or order not in (None, "K") and not x._layout.contiguous else x
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def copy(x: ArrayLike, /, order: str = "C") -> ndarray:
     """A copy of ``x`` without gaps.
 
@@ -237,7 +237,7 @@ def copy(x: ArrayLike, /, order: str = "C") -> ndarray:
     return in_order("copy", require("copy", x, HELD), order, copy=True)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def astype(
     x: ArrayLike,
     /,
@@ -305,7 +305,7 @@ def astype(
     return in_order("astype", _cast(x, dtype=wanted), order)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def view(x: ndarray, dtype: DTypeLike | None = None) -> ndarray:
     """Return the same bytes read as another dtype (`x.view("int32")`).
 
@@ -382,7 +382,7 @@ def view(x: ndarray, dtype: DTypeLike | None = None) -> ndarray:
 # -------------------- new shapes
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def reshape(
     x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None
 ) -> ndarray:
@@ -460,7 +460,7 @@ def _by_columns(name: str, x: ndarray, order: str) -> bool:
     )
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def ravel(x: ArrayLike, /, order: str = "C") -> ndarray:
     """Flatten ``x`` to one dimension; a view if ``x`` is contiguous.
 
@@ -491,7 +491,7 @@ def ravel(x: ArrayLike, /, order: str = "C") -> ndarray:
     return _reshape(x if x._layout.contiguous else _copy(x), shape=(x.size,), old=x.shape)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def flatten(x: ArrayLike, /, order: str = "C") -> ndarray:
     """A copy of ``x`` in one dimension.
 
@@ -522,7 +522,7 @@ def flatten(x: ArrayLike, /, order: str = "C") -> ndarray:
     return ravel(_copy(_as_read("flatten", x, order)))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def expand_dims(x: ArrayLike, /, axis: int | Sequence[int] = 0) -> ndarray:
     """A view with new axes of size 1 at the given positions of the result.
 
@@ -564,7 +564,7 @@ def expand_dims(x: ArrayLike, /, axis: int | Sequence[int] = 0) -> ndarray:
     )
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def squeeze(x: ArrayLike, /, axis: Axes = None) -> ndarray:
     """A view without axes of size 1: the given ones, or all.
 
@@ -609,7 +609,7 @@ def squeeze(x: ArrayLike, /, axis: Axes = None) -> ndarray:
     )
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def atleast_1d(*arrays: ArrayLike) -> Any:
     """Each array with at least one dimension: a number as (1,).
 
@@ -639,7 +639,7 @@ def atleast_1d(*arrays: ArrayLike) -> Any:
     return out[0] if len(out) == 1 else out
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def atleast_2d(*arrays: ArrayLike) -> Any:
     """Each array with at least two dimensions, new ones in front.
 
@@ -675,7 +675,7 @@ def atleast_2d(*arrays: ArrayLike) -> Any:
 # -------------------- order of axes
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> ndarray:
     """A view with the axes in another order: axis i of the result is axis ``axes[i]`` of ``x``.
 
@@ -709,7 +709,7 @@ def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> ndarray:
     return _permuted_by("permute_dims", require("permute_dims", x, HELD), axes)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def transpose(x: ArrayLike, /, axes: Sequence[int] | None = None) -> ndarray:
     """A view with the axes reversed, or in the order ``axes``.
 
@@ -753,7 +753,7 @@ def _permuted_by(name: str, x: ndarray, axes: Sequence[int]) -> ndarray:
     return _permute(x, axes=order)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def matrix_transpose(x: ArrayLike, /) -> ndarray:
     """View with the last two axes exchanged.
 
@@ -788,7 +788,7 @@ def matrix_transpose(x: ArrayLike, /) -> ndarray:
     return _permute(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def swapaxes(x: ArrayLike, /, axis1: int, axis2: int) -> ndarray:
     """A view with two axes exchanged.
 
@@ -826,7 +826,7 @@ def swapaxes(x: ArrayLike, /, axis1: int, axis2: int) -> ndarray:
     return _permute(x, axes=tuple(axes))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def moveaxis(
     x: ArrayLike, /, source: int | Sequence[int], destination: int | Sequence[int]
 ) -> ndarray:
@@ -874,7 +874,7 @@ def moveaxis(
     return _permute(x, axes=tuple(order))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def flip(x: ArrayLike, /, axis: Axes = None) -> ndarray:
     """A view with the elements in reverse order along the given axes, or all.
 
@@ -910,7 +910,7 @@ def flip(x: ArrayLike, /, axis: Axes = None) -> ndarray:
     return view_of(x, tuple([slice(None, None, -1 if i in axes else 1) for i in range(x.ndim)]))  # type: ignore
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def diagonal(x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndarray:
     """A view of the diagonals of the planes of two axes, as the last axis of the result.
 
@@ -998,7 +998,7 @@ def broadcast_shapes(*shape: Sequence[int]) -> tuple[int, ...]:
     )
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int]) -> ndarray:
     """A view of ``x`` repeated to ``shape``; it cannot be written to.
 
@@ -1034,13 +1034,13 @@ def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int]) -> ndarray:
     return _broadcast_as("broadcast_to", x, shapes.normalize_shape("broadcast_to", shape))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def turned(x: ndarray) -> ndarray:
     """View with the axes reversed."""
     return transpose(x)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def reshaped(x: ndarray, *shape: Any, order: str = "C", copy: bool | None = None) -> ndarray:
     """Return the elements in another shape: x.reshape(2, 3) or x.reshape((2, 3)).
 

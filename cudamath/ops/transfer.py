@@ -151,10 +151,10 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
     else:
         wait = False
     if source_at == CPU:
-        memory.upload(target._data, x.ptr, x.nbytes, stream, wait=wait)
+        memory.upload(target._data, x._address, x.nbytes, stream, wait=wait)
         target._owner.used_on(stream)
     elif target_at == CPU:
-        memory.download(target.ptr, x._data, x.nbytes, stream, wait=wait)
+        memory.download(target._address, x._data, x.nbytes, stream, wait=wait)
         x._owner.used_on(stream)
     elif source_at == target_at:
         memory.copy(target._data, x._data, x.nbytes, stream)
@@ -182,7 +182,7 @@ _real = ViewOp(
 _imag = ViewOp("imag", _part, lambda g, _y, _x, offset: (g * 1j,))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def real(x: ArrayLike, /) -> ndarray:
     """Real part.
 
@@ -217,7 +217,7 @@ def real(x: ArrayLike, /) -> ndarray:
     return _real(x, offset=0)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def imag(x: ArrayLike, /) -> ndarray:
     """Imaginary part.
 

@@ -22,6 +22,7 @@ from ..core.devices import CPU
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, require
 from ..core.dispatch.op import INTEGER
 from ..core.dtypes import as_dtype, bfloat16, float16
+from ..core.scalar import scalar_results
 from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
 from . import elementwise, elementwise_numpy, integers, reduce, scan
 from .creation import full
@@ -82,6 +83,7 @@ def attach(function: Callable) -> None:
     card = function.card  # type: ignore[attr-defined]
     name, ufunc = card.name, card.ufunc
 
+    @scalar_results
     def reduce_(
         x: Any,
         /,
@@ -168,6 +170,7 @@ def attach(function: Callable) -> None:
             )
         return y if out is None else deliver(f"{name}.accumulate", y, out)
 
+    @scalar_results
     def outer(x: Any, y: Any, /, **more: Any) -> ndarray:
         """The function of every pair of elements: shape x.shape + y.shape (NumPy's
         `ufunc.outer`)."""

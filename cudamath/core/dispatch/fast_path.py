@@ -41,6 +41,8 @@ from ..array import ndarray
 from ..autograd import tape
 from ..bounded_cache import store
 from ..devices import CPU, default_index
+from ..recording import state
+from ..scalar import arrays_to_user, inside, is_numpys, scalar_class, to_user
 from .call_record import CallRecord, Step, current, open_records
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -59,7 +61,9 @@ dtypes.forget.append(forget)
 register_tables(lambda: iter(_tables))
 
 
-def fast_path(*arrays: str, source: str = "") -> Callable[[Function], Function]:
+def fast_path(
+    *arrays: str, source: str = "", scalars: bool = True
+) -> Callable[[Function], Function]:
     """Decorate a public function whose calls can be replayed.
 
     Parameters
@@ -70,6 +74,9 @@ def fast_path(*arrays: str, source: str = "") -> Callable[[Function], Function]:
         part of the key.
     source : str
         Name of the parameter that is the bit stream of random numbers.
+    scalars : bool, default True
+        Whether results without dimensions are scalars (see scalar.py). False for views and for
+        functions that create arrays.
 
     Notes
     -----
@@ -81,7 +88,7 @@ def fast_path(*arrays: str, source: str = "") -> Callable[[Function], Function]:
         namespace: dict[str, Any] = {}
         code = _UNBOUND.replace(co_name=function.__name__)  # the name that errors show
         wrapper = types.FunctionType(code, namespace, function.__name__)
-        namespace["bind"] = functools.partial(_bind, wrapper, function, arrays, source)
+        namespace["bind"] = functools.partial(_bind, wrapper, function, arrays, source, scalars)
         return functools.update_wrapper(wrapper, function)  # type: ignore[return-value]
 
     return decorate
@@ -215,9 +222,9 @@ class _Parameters:
                 values.append(f"*{n}")
                 continue
             if n in self.numbers:
-                key.append(f"{n}._layout if {n}.__class__ is ndarray else exact({n})")
-                unrecorded.append(f"({n}.__class__ is not ndarray or {n}._node is None)")
-                nodes.append(f"{n}.__class__ is ndarray and {n}._node is not None")
+                key.append(f"{n}._layout if isinstance({n}, ndarray) else exact({n})")
+                unrecorded.append(f"(not isinstance({n}, ndarray) or {n}._node is None)")
+                nodes.append(f"isinstance({n}, ndarray) and {n}._node is not None")
                 values.append(n)
                 continue
             absent = f"{n} is None or " if n in self.optional else ""
@@ -230,37 +237,35 @@ class _Parameters:
         if self.placeless:
             key.append("default_index()")
         # a call with out= runs the function: a replay does not write into arguments
-        written = f"if out is not None: return function({self.passed()})\n    "
+        everything = ", ".join(self.names)
+        written = f"if out is not None: return write({everything})\n    "
         return _WRAPPER.format(
             signature=", ".join(signature),
             written=written if "out" in self.options else "",
-            everything=", ".join(self.names),
+            everything=everything,
             unrecorded=" and ".join(unrecorded) or "True",
             key=", ".join(key) + ",",
             nodes=", ".join(nodes) or "()",
             values=", ".join(values),
         ).replace(",,", ",")
 
-    def passed(self) -> str:
-        """The arguments of a call of the function itself."""
-        kind = inspect.Parameter
-        form: dict[Any, str] = {kind.KEYWORD_ONLY: "{0}={0}", kind.VAR_POSITIONAL: "*{0}"}
-        order = self.signature.parameters.values()
-        return ", ".join([form.get(p.kind, "{0}").format(p.name) for p in order])
-
 
 def _bind(
-    wrapper: types.FunctionType, function: Callable, arrays: tuple[str, ...], source: str
+    wrapper: types.FunctionType,
+    function: Callable,
+    arrays: tuple[str, ...],
+    source: str,
+    scalars: bool,
 ) -> Callable:
     """Give a wrapper its code, and return it."""
     parameters = _Parameters(function, arrays, source)
-    calls = _Calls(function, parameters)
+    calls = _Calls(function, parameters, scalars)
     namespace = wrapper.__globals__
     namespace.update(
         replays=calls.replays,
         recorded=calls.recorded,
-        function=function,
         first=calls.first,
+        write=calls.write,
         records=open_records,
         ndarray=ndarray,
         exact=exact,
@@ -297,8 +302,8 @@ class _Calls:
         Key -> how often no replay could be made.
     """
 
-    def __init__(self, function: Callable, parameters: _Parameters):
-        self.function, self.parameters = function, parameters
+    def __init__(self, function: Callable, parameters: _Parameters, scalars: bool):
+        self.function, self.parameters, self.scalars = function, parameters, scalars
         self.replays: dict[tuple, Callable] = {}
         self.recorded: dict[tuple, Callable] = {}
         self.failures: dict[tuple, int] = {}
@@ -317,8 +322,21 @@ class _Calls:
             **{n: values[n] for n in self.keywords},
         )
 
+    def write(self, *arguments: Any) -> Any:
+        """A call with `out`: run the function."""
+        with inside():
+            return self.call(dict(zip(self.parameters.names, arguments, strict=True)))
+
     def first(self, *arguments: Any) -> Any:
         """A call for which there is no replay: run the function, and make a replay if possible."""
+        if state.inside or current() is not None:
+            return self.run(arguments)
+        with inside():
+            result = self.run(arguments)
+        return (to_user if self.scalars else arrays_to_user)(result, arguments)
+
+    def run(self, arguments: tuple) -> Any:
+        """Run the function, and make a replay if possible."""
         parameters = self.parameters
         values = dict(zip(parameters.names, arguments, strict=True))
         if any([values[n].__class__ not in (list, tuple) for n in parameters.sequences]):
@@ -343,7 +361,7 @@ class _Calls:
         if not record.obstacle:
             sources = (values[parameters.source],) if parameters.source else ()
             arrays = _flat(distinct, parameters)
-            replay = make_replay(arrays, sources, record.steps, result, recorded)
+            replay = make_replay(arrays, sources, record.steps, result, recorded, self.scalars)
         if replay is not None:
             store(table, key, replay)
         else:
@@ -357,7 +375,7 @@ class _Calls:
         for x in arrays:
             if x is None:
                 continue
-            if type(x) is not ndarray or not x._layout.size or x._layout.device < CPU:
+            if not isinstance(x, ndarray) or not x._layout.size or x._layout.device < CPU:
                 return False
             devices.add(x._layout.device)
         if len(devices) > 1:
@@ -377,7 +395,7 @@ class _Calls:
             x = values[n]
             if n in self.parameters.sequences:
                 key.append(layouts_of(x))
-            elif n in self.parameters.numbers and type(x) is not ndarray:
+            elif n in self.parameters.numbers and not isinstance(x, ndarray):
                 key.append(exact(x))
             else:
                 key.append(None if x is None else x._layout)
@@ -397,7 +415,7 @@ def _nested(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
     return [
         nodes_of(values[n])
         if n in parameters.sequences
-        else type(values[n]) is ndarray and values[n]._node is not None
+        else isinstance(values[n], ndarray) and values[n]._node is not None
         for n in parameters.arrays
     ]
 
@@ -410,7 +428,7 @@ def _flat(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
         if n in parameters.sequences:
             arrays.extend(x)
         else:
-            arrays.append(None if n in parameters.numbers and type(x) is not ndarray else x)
+            arrays.append(None if n in parameters.numbers and not isinstance(x, ndarray) else x)
     return arrays
 
 
@@ -423,7 +441,7 @@ def _distinct(values: dict[str, Any], parameters: _Parameters, arrays: list[Any]
     identities: set[int] = set()
 
     def another(x: Any) -> Any:
-        if type(x) is not ndarray or id(x) not in identities:
+        if not isinstance(x, ndarray) or id(x) not in identities:
             identities.add(id(x))
             return x
         twin = x._alias()
@@ -441,12 +459,17 @@ def _distinct(values: dict[str, Any], parameters: _Parameters, arrays: list[Any]
 
 
 def make_replay(
-    arrays: list[Any], sources: tuple, steps: list[Step], result: Any, recorded: bool
+    arrays: list[Any],
+    sources: tuple,
+    steps: list[Step],
+    result: Any,
+    recorded: bool,
+    scalars: bool,
 ) -> Callable | None:
     """The steps of a call as a function of its sources and arrays; None if the steps do not explain
     the result."""
     try:
-        return _Writer(arrays, sources, steps, recorded).function(result)
+        return _Writer(arrays, sources, steps, recorded, scalars).function(result)
     except _Unexplained:
         return None
 
@@ -481,11 +504,20 @@ class _Writer:
         What the call did.
     recorded : bool
         Whether the call recorded a gradient.
+    scalars : bool
+        Whether results without dimensions are scalars.
     """
 
-    def __init__(self, arrays: list[Any], sources: tuple, steps: list[Step], recorded: bool):
+    def __init__(
+        self,
+        arrays: list[Any],
+        sources: tuple,
+        steps: list[Step],
+        recorded: bool,
+        scalars: bool,
+    ):
         self.arrays, self.sources, self.steps = arrays, sources, steps
-        self.recorded = recorded
+        self.recorded, self.scalars = recorded, scalars
         self.values: dict[int, _Value] = {}  # by the identity of the array
         self.arguments = [f"x{i}" for i in range(len(arrays))]
         for i, x in enumerate(arrays):
@@ -493,7 +525,7 @@ class _Writer:
                 self.values[id(x)] = _Value(x, f"x{i}")
         for k, step in enumerate(steps):
             for j, y in enumerate(step.outputs):
-                if type(y) is ndarray and id(y) not in self.values:
+                if isinstance(y, ndarray) and id(y) not in self.values:
                     self.values[id(y)] = _Value(y, f"y{k}_{j}", k)
         self.constants: dict[str, Any] = {}
         self.lines: list[str] = []
@@ -510,7 +542,7 @@ class _Writer:
             if step is None or step.run is not None or self.recorded:
                 return value, None
             value, _ = self.origin(step.inputs[0], value.step)  # the base of the view
-            return value, x.ptr - value.array.ptr
+            return value, x._address - value.array._address
         if self.recorded or x._node is not None or x._layout.device < 0:
             raise _Unexplained  # a view outside the record, or one made by NumPy
         candidates = [
@@ -550,7 +582,7 @@ class _Writer:
             step = self.steps[k]
             if used[k] or self.acts(step):
                 for x in step.inputs:
-                    if type(x) is ndarray:
+                    if isinstance(x, ndarray):
                         use(x, k)
         return used
 
@@ -567,7 +599,7 @@ class _Writer:
         results = list(result) if several else [result]
         if result is None:
             results = []
-        if not all(type(y) is ndarray for y in results):
+        if not all(isinstance(y, ndarray) for y in results):
             raise _Unexplained
         used = self.needed(results)
         if self.recorded:
@@ -578,7 +610,7 @@ class _Writer:
         for k, step in enumerate(self.steps):
             if used[k] or self.acts(step):
                 self.write(k, step, used[k])
-        names = [self.name(y, len(self.steps), last=True) for y in results]
+        names = [self.result(y) for y in results]
         if result is None:
             self.lines.append("return None")
         elif not several:
@@ -603,7 +635,7 @@ class _Writer:
     ) -> Callable | None:
         """The bound plan itself, if the call is one step that takes all arrays in order and returns
         the result."""
-        if self.recorded or several or self.sources or len(results) != 1:
+        if self.recorded or several or self.sources or len(results) != 1 or not results[0].ndim:
             return None
         steps = [k for k, step in enumerate(self.steps) if used[k] or self.acts(step)]
         if len(steps) != 1 or type(self.steps[steps[0]].output) is tuple:
@@ -620,7 +652,7 @@ class _Writer:
     def same(self, step: Step, x: Any, argument: Any) -> bool:
         """Whether an input of a step is an argument, or a view from its beginning where the step
         uses only the address."""
-        if x is argument or type(x) is not ndarray or type(argument) is not ndarray:
+        if x is argument or not isinstance(x, ndarray) or not isinstance(argument, ndarray):
             return x is argument
         value, offset = self.origin(x, len(self.steps))
         return value.array is argument and offset == 0 and self.by_address(step)
@@ -632,8 +664,27 @@ class _Writer:
             step.run is not None
             and not self.recorded
             and hasattr(step.op, "bound")
-            and all([x._layout.device >= 0 for x in step.inputs if type(x) is ndarray])
+            and all([x._layout.device >= 0 for x in step.inputs if isinstance(x, ndarray)])
         )
+
+    def result(self, y: ndarray) -> str:
+        """The expression of a result. One without dimensions becomes a scalar."""
+        value, _ = self.origin(y, len(self.steps))
+        while value.step >= 0 and self.steps[value.step].run is None:
+            value, _ = self.origin(self.steps[value.step].inputs[0], value.step)
+        if value.step < 0 and not value.array._layout.ndim:
+            raise _Unexplained  # memory of an argument that may be a scalar
+        if y._layout.ndim:
+            return self.name(y, len(self.steps), last=True)
+        name = self.name(y, len(self.steps), last=True)
+        if not self.scalars:
+            return name
+        self.constants["state"] = state
+        if is_numpys(y._layout) and y._node is None:
+            return f"{name} if state.inside else {name}._data[()]"
+        self.constants[f"class_{name}"] = scalar_class(y._layout.dtype)
+        self.lines.append(f"if not state.inside: {name}.__class__ = class_{name}")
+        return name
 
     def constant(self, kind: str, value: Any) -> str:
         name = f"{kind}{len(self.constants)}"
@@ -681,18 +732,20 @@ class _Writer:
             return  # views are made where they are used
         by_address = self.by_address(step)
         for x in step.inputs:
-            if type(x) is ndarray:
+            if isinstance(x, ndarray):
                 inputs.append(self.name(x, k, by_address=by_address))
             else:
                 inputs.append("None" if x is None else self.constant("number", x))
         if step.run is None:
             y = self.values[id(step.output)].name
             layout = self.constant("layout", step.output._layout)
-            offset = step.output.ptr - step.inputs[0].ptr
+            offset = step.output._address - step.inputs[0]._address
             self.write_view(y, inputs[0], layout, offset, step.output._layout.device)
         else:
             self.write_run(k, step, used, inputs)
-        if self.recorded and any([type(x) is ndarray and x._node is not None for x in step.inputs]):
+        if self.recorded and any(
+            [isinstance(x, ndarray) and x._node is not None for x in step.inputs]
+        ):
             self.write_record(k, step, inputs)
 
     def write_run(self, k: int, step: Step, used: set[int], inputs: list[str]) -> None:
@@ -739,7 +792,7 @@ class _Writer:
         op, params = self.constant("op", step.op), self.constant("params", step.params)
         return (
             f"{run}({', '.join([*inputs, f'*place{k}', *scalars[3:]])}) "
-            f"if place{k}[0].__class__ is not ndarray else "
+            f"if not isinstance(place{k}[0], ndarray) else "
             f"draw_in_graph({op}, place{k}, ({rest}{',' if rest else ''}), "
             f"({', '.join(inputs)}{',' if inputs else ''}), {params})"
         )
@@ -767,7 +820,7 @@ class _Writer:
         for step in self.steps:
             for y in step.outputs:
                 node = y._node
-                leads = any([type(x) is ndarray and x._node is not None for x in step.inputs])
+                leads = any([isinstance(x, ndarray) and x._node is not None for x in step.inputs])
                 if node is None:
                     if leads and getattr(step.op, "vjp", None) is not None:
                         raise _Unexplained  # the recording was paused
@@ -802,7 +855,7 @@ def _span(x: ndarray) -> int:
 
 def _narrowed(step: Step, outputs: tuple[int, ...]) -> Callable | None:
     """`run` of an op on a GPU that returns only these of its several outputs."""
-    arrays = [x for x in step.inputs if type(x) is ndarray]
+    arrays = [x for x in step.inputs if isinstance(x, ndarray)]
     if not arrays or arrays[0]._layout.device < 0 or not hasattr(step.op, "bound"):
         return None
     layouts = tuple([None if x is None else x._layout for x in step.inputs])

@@ -12,6 +12,7 @@ anywhere: a replay, a kernel of the user, a collective.
 from __future__ import annotations
 
 import weakref
+from typing import Any
 
 from ..runtime import memory
 from ..runtime.memory import Buffer

@@ -504,7 +504,7 @@ class ReadOnly(memory.Borrowed):
 
 def read_only(x: ndarray) -> bool:
     """Whether the memory of an array must not be changed."""
-    if type(x) != ndarray:
+    if type(x) is not ndarray:
         return True  # a scalar
     return (
         not x._data.flags.writeable if x._layout.device == CPU else x._owner.__class__ is ReadOnly

@@ -17,6 +17,7 @@ from ...core.asarray import asarray
 from ...core.dispatch.checks import MISTAKES, as_numbers, as_of, members, require, speaks_for
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.op import ANY, NUMERIC, REAL, Composed, Op
+from ...core.scalar import scalar_results
 from ...core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from ...core.typing import ArrayLike, DTypeLike
 from .. import reduce
@@ -485,6 +486,7 @@ _PADE = {
 }
 
 
+@scalar_results
 def expm(a: ArrayLike, /) -> ndarray:
     """Matrix exponential: sum_k a^k / k!, by scaling, a Pade approximant and repeated squaring.
 

@@ -450,8 +450,8 @@ def _staged(
 
 
 def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[..., list[ndarray]]:
-    """`run(*arrays)` for traced results: the stages, and the views of their results. TypeError where
-    there is no such kernel."""
+    """`run(*arrays)` for traced results: the stages, and the views of their results. TypeError
+    where there is no such kernel."""
     apart: frozenset[Symbol] = frozenset()
     # A reduction that one kernel refuses gets a stage of its own for all: computed by a stage here
     # and inside a kernel there, the two could differ in the last bit, and the gradient of a maximum

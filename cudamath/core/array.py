@@ -18,7 +18,7 @@ from . import dtypes, shapes
 from .array_flags import Flags
 from .cpu_pool import owns
 from .devices import CPU, TRACED, Device, device_of, index_of
-from .dispatch.call_record import obstruct, open_records
+from .dispatch.call_record import READ, obstruct, open_records
 from .export_guard import refuse_as_number, refuse_to_leave
 from .layout import Layout
 from .transfer.device_to_host import array_reader, array_readers, number_of, number_readers
@@ -215,7 +215,7 @@ class ndarray:
         layout = self._layout
         if layout.device == CPU:
             if open_records:
-                obstruct("read values")
+                obstruct(READ)
             return self._data.view()  # a new view: the caller may change its shape
         read = array_readers.get(layout)
         if read is not None:

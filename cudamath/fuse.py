@@ -701,7 +701,8 @@ def fuse(function: Callable) -> Callable:
             entry = cards[structure, rest] = _card(function, name, leaves, structure)
         card, returned = entry
         if arrays[0]._layout.device != CPU:
-            return optree.tree_unflatten(returned[0], card(*arrays))
+            on_gpu = card(*arrays)  # whose first call traces, and fills `returned`
+            return optree.tree_unflatten(returned[0], on_gpu)
         layouts = tuple([x._layout for x in arrays])
         views, result = card.views(layouts), function(*args, **kwargs)
         if not views and all([x._node is None for x in arrays]):

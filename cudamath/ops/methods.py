@@ -44,6 +44,7 @@ from .flat import Flat
 from .join import repeat, stack
 from .linalg import products as linalg_products
 from .out_argument import deliver, target_of
+from .updates import At
 
 _package: ModuleType  # the public namespace
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
@@ -398,6 +399,11 @@ def install(package: ModuleType) -> None:
         Flat,
         lambda x, value: Flat(x).__setitem__(..., value),
         doc="The elements in C order: iterate, index with one number, slice or array, assign.",
+    )
+    ndarray.at = property(  # type: ignore[attr-defined]
+        At,
+        doc="Updates that return a new array: `x.at[key].set(values)`, `.add`, `.subtract`, "
+        "`.multiply`, `.divide`, `.power`, `.min`, `.max`; `x.at[key].get()` is `x[key]`.",
     )
     ufunc_methods.install()
     ufunc_options.install()

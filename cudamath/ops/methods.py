@@ -215,7 +215,7 @@ def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs
         return _ABOUT[func](*args, **kwargs)
     if func in _LOOKING:
         args, kwargs = optree.tree_map(
-            lambda a: a.to_numpy() if isinstance(a, ndarray) else a,
+            lambda a: a._alias().to_numpy() if isinstance(a, ndarray) else a,
             (args, kwargs),  # type: ignore
         )
         return func(*args, **kwargs)
@@ -578,4 +578,4 @@ def _tofile(x: ndarray, file: File, sep: str = "", format: str = "%s") -> None:
     format : str, default "%s"
         Format of an element in a text, as in NumPy.
     """
-    x.to_numpy().tofile(file, sep, format)
+    x._alias().to_numpy().tofile(file, sep, format)

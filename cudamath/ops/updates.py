@@ -79,6 +79,20 @@ def _last(x: ndarray, arrays: tuple[ndarray, ...], key: Key, shape: tuple[int, .
     return elementwise.equal(getitem(places, whole), order)
 
 
+def _cleared(
+    g: ndarray, _y: Any, _x: Any, _v: Any, *arrays: ndarray, key: Key, unique: bool
+) -> ndarray:
+    """g, and 0 where another value has been set."""
+    return _updated(g, 0, arrays, key, unique, "set")
+
+
+def _scaled(
+    g: ndarray, _y: Any, _x: Any, v: ndarray, *arrays: ndarray, key: Key, unique: bool
+) -> ndarray:
+    """g times the factors."""
+    return g * elementwise.conj(_updated(ones_like(g), v, arrays, key, unique, "multiply"))
+
+
 def _set_grad(
     g: ndarray, _y: Any, _x: Any, _v: Any, *arrays: ndarray, key: Key, unique: bool
 ) -> ndarray:
@@ -140,7 +154,7 @@ def _extreme_grad_v(
 #: values).
 _RULES: dict[str, tuple[Callable, Callable, tuple[bool, bool, bool]]] = {
     "set": (
-        lambda g, _y, _x, _v, *arrays, key, unique: _updated(g, 0, arrays, key, unique, "set"),
+        _cleared,
         _set_grad,
         (False, False, False),
     ),
@@ -150,9 +164,7 @@ _RULES: dict[str, tuple[Callable, Callable, tuple[bool, bool, bool]]] = {
         (False, False, False),
     ),
     "multiply": (
-        lambda g, _y, _x, v, *arrays, key, unique: (
-            g * elementwise.conj(_updated(ones_like(g), v, arrays, key, unique, "multiply"))
-        ),
+        _scaled,
         _multiply_grad,
         (False, True, True),
     ),

@@ -145,12 +145,14 @@ class HostEvent(Event):
             Milliseconds.
         """
         end.synchronize()
-        times = [
-            event.time for event in (self, end) if isinstance(event, HostEvent) and event.timing
-        ]
-        if len(times) < 2 or None in times:
-            raise CudaError("elapsed: wants two events that were recorded with timing=True")
-        return 1e3 * (times[1] - times[0])
+        return 1e3 * (_recorded(end) - _recorded(self))
+
+
+def _recorded(event: Event) -> float:
+    """The time at which an event was recorded, in seconds."""
+    if not isinstance(event, HostEvent) or not event.timing or event.time is None:
+        raise CudaError("elapsed: wants two events that were recorded with timing=True")
+    return event.time
 
 
 def current_stream() -> HostStream:

@@ -120,7 +120,7 @@ class Stream:
     def __new__(
         cls, device: int | None = None, *, priority: int = 0, _handle: Any = None
     ) -> Stream:
-        return _made(cls, device)  # type: ignore[no-any-return]
+        return _made(cls, device)
 
     def __init__(self, device: int | None = None, *, priority: int = 0, _handle: Any = None):
         self.device = current_device() if device is None else devices.validate(device, "Stream")
@@ -321,7 +321,7 @@ class Event:
     __slots__ = ("handle", "device")
 
     def __new__(cls, *, timing: bool = True, device: int | None = None) -> Event:
-        return _made(cls, device)  # type: ignore[no-any-return]
+        return _made(cls, device)
 
     def __init__(self, *, timing: bool = True, device: int | None = None):
         self.device = current_device() if device is None else devices.validate(device, "Event")

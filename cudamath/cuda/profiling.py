@@ -155,9 +155,11 @@ def export_report(path: str | os.PathLike) -> None:
 
     Examples
     --------
-    >>> import cudamath as cm
-    >>> if cm.cuda.performance_stats():
-    ...     cm.cuda.export_report("profile.json")
+    >>> import os, tempfile, cudamath as cm
+    >>> with cm.cuda.profile():
+    ...     y = cm.ones(1000) + 1
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cm.cuda.export_report(os.path.join(folder, "profile.json"))
     """
     profile = runtime.last_profile
     if profile is None:

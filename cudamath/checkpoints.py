@@ -127,7 +127,7 @@ def _describe_array(x: Any, path: str, found: dict[str, np.ndarray]) -> list:
             f"save: a mask would be lost of {x.dtype} of shape {x.shape} at {name}: give "
             "x.filled(value)"
         )
-    host = np.asarray(x.to_numpy() if isinstance(x, ndarray) else x, order="C")
+    host = np.asarray(x._alias().to_numpy() if isinstance(x, ndarray) else x, order="C")
     if not host.dtype.isnative:
         host = host.astype(host.dtype.newbyteorder("="))
     described: list = ["array" if isinstance(x, ndarray) else "numpy", name]

@@ -18,8 +18,8 @@ from . import dtypes, shapes
 from .array_flags import Flags
 from .cpu_pool import owns
 from .devices import CPU, TRACED, Device, device_of, index_of
-from .dispatch.call_record import obstruct, open_records
-from .export_guard import refuse_as_number, refuse_to_leave
+from .dispatch.call_record import READ, obstruct, open_records
+from .export_guard import refuse_as_number
 from .layout import Layout
 from .transfer.device_to_host import array_reader, array_readers, number_of, number_readers
 
@@ -46,6 +46,7 @@ class ndarray:
 
     __slots__ = ("_layout", "_data", "_owner", "_node", "__weakref__")
     __array_priority__ = 1000
+    _is_scalar = False  # True for those of scalar.py, which nothing changes
 
     _layout: Layout
     _data: Any
@@ -186,19 +187,27 @@ class ndarray:
         Nobody notices what is written into shared memory through NumPy: an array whose gradient
         can still be taken (by the function that `vjp` returned) must not be changed that way.
 
-        Where a gradient is being recorded the elements are constants, as are the results of
-        `tolist`, `item` and `float`. `np.asarray(x)`, DLPack and `__cuda_array_interface__` do not
-        express that a constant is meant, and raise TypeError there.
+        Where a gradient is being recorded it would be lost. There `to_numpy`, `tolist`, `tobytes`,
+        `item`, `float(x)`, `int(x)`, `bool(x)`, `round(x)`, `np.asarray(x)`, DLPack and
+        `__cuda_array_interface__` raise TypeError: `cm.stop_gradient(x)` expresses that a constant
+        is meant. Printing is allowed.
 
         Returns
         -------
         numpy.ndarray
             The elements.
+
+        Raises
+        ------
+        TypeError
+            The gradient of the array is being recorded.
         """
+        if self._node is not None:
+            refuse_as_number(self)
         layout = self._layout
         if layout.device == CPU:
             if open_records:
-                obstruct("read values")
+                obstruct(READ)
             return self._data.view()  # a new view: the caller may change its shape
         read = array_readers.get(layout)
         if read is not None:
@@ -378,7 +387,6 @@ class ndarray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self._node is not None:
             refuse_as_number(self)
-            refuse_to_leave(self, "__array__")
         host = self.to_numpy()
         if dtype is not None and np.dtype(dtype) != host.dtype:
             if copy is False:
@@ -399,7 +407,7 @@ class ndarray:
         return self.copy()
 
     def __repr__(self) -> str:
-        body = np.array2string(self.to_numpy(), separator=", ", prefix="array(")
+        body = np.array2string(self._alias().to_numpy(), separator=", ", prefix="array(")
         extra = (
             ""
             if self.dtype in (np.float64, np.int64, np.bool_, np.complex128) and self.size
@@ -413,10 +421,10 @@ class ndarray:
         return f"array({body}{extra}{place})"
 
     def __str__(self) -> str:
-        return str(self.to_numpy())
+        return str(self._alias().to_numpy())
 
     def __format__(self, spec: str) -> str:
-        return format(self.item() if self.ndim == 0 and spec else self.to_numpy(), spec)
+        return format(self.item() if self.ndim == 0 and spec else self._alias().to_numpy(), spec)
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -504,8 +512,8 @@ class ReadOnly(memory.Borrowed):
 
 def read_only(x: ndarray) -> bool:
     """Whether the memory of an array must not be changed."""
-    if type(x) is not ndarray:
-        return True  # a scalar
+    if x._is_scalar:
+        return True
     return (
         not x._data.flags.writeable if x._layout.device == CPU else x._owner.__class__ is ReadOnly
     )

@@ -229,7 +229,7 @@ def same_device(name: str, arrays: Any) -> int:
 
 
 def _reduce(self: ndarray) -> tuple:
-    return _unpickle, (self.to_numpy(), self._layout.device)
+    return _unpickle, (self._alias().to_numpy(), self._layout.device)
 
 
 def install() -> None:

@@ -61,6 +61,7 @@ class Scalar(ndarray):
     """
 
     __slots__ = ()
+    _is_scalar = True
 
     def own_array(self) -> ndarray:
         """A new array without dimensions that has this value."""

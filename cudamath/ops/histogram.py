@@ -64,11 +64,12 @@ _NO_DATA = asarray(
 
 
 def _ends(x: ndarray) -> tuple[Any, Any]:
-    """The smallest and the largest element, on the host: one wait."""
+    """The smallest and the largest element, on the host: one wait. They are constants, as counts
+    are."""
     if 0 < x._layout.nbytes <= FETCHED:
-        host = x.to_numpy()
+        host = x._alias().to_numpy()
         return host.min(), host.max()
-    low, high = stack([min_(x), max_(x)]).to_numpy()
+    low, high = stack([min_(x._alias()), max_(x._alias())]).to_numpy()
     return low, high
 
 
@@ -143,8 +144,8 @@ def _weights(name: str, x: ndarray, weights: Any) -> ndarray:
 
 
 def _spread(x: ndarray) -> float:
-    """The distance of the quartiles."""
-    ordered = sort(x)
+    """The distance of the quartiles, a constant."""
+    ordered = sort(x._alias())
     at = np.array([0.25, 0.75]) * (x.size - 1)
     low = np.floor(at).astype(np.int64)
     high = np.minimum(low + 1, x.size - 1)

@@ -47,6 +47,7 @@ from .flat import Flat
 from .join import repeat, stack
 from .linalg import products as linalg_products
 from .out_argument import deliver, target_of
+from .updates import At
 
 _package: ModuleType  # the public namespace
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
@@ -219,7 +220,7 @@ def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs
         return _ABOUT[func](*args, **kwargs)
     if func in _LOOKING:
         args, kwargs = optree.tree_map(
-            lambda a: a.to_numpy() if isinstance(a, ndarray) else a,
+            lambda a: a._alias().to_numpy() if isinstance(a, ndarray) else a,
             (args, kwargs),  # type: ignore
         )
         return func(*args, **kwargs)
@@ -405,6 +406,11 @@ def install(package: ModuleType) -> None:
         lambda x, value: Flat(x).__setitem__(..., value),
         doc="The elements in C order: iterate, index with one number, slice or array, assign.",
     )
+    ndarray.at = property(  # type: ignore[attr-defined]
+        At,
+        doc="Updates that return a new array: `x.at[key].set(values)`, `.add`, `.subtract`, "
+        "`.multiply`, `.divide`, `.power`, `.min`, `.max`; `x.at[key].get()` is `x[key]`.",
+    )
     ufunc_methods.install()
     ufunc_options.install()
     interop_methods.install()
@@ -545,4 +551,4 @@ def _tofile(x: ndarray, file: File, sep: str = "", format: str = "%s") -> None:
         Format of an element in a text, as in NumPy.
     """
     with naming("tofile", file):
-        x.to_numpy().tofile(file, sep, format)
+        x._alias().to_numpy().tofile(file, sep, format)

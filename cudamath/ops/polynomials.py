@@ -356,7 +356,7 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[ndarray, ndarray]:
                 span(rest, 0, k + v.size, u.size),
             ]
         )
-    small = np.isclose(rest.to_numpy(), 0, rtol=1e-14)
+    small = np.isclose(rest._alias().to_numpy(), 0, rtol=1e-14)  # decides the length alone
     first = int(np.argmin(small)) if not small.all() else rest.size - 1
     return concat(steps), span(rest, 0, min(first, rest.size - 1), rest.size)
 
@@ -407,7 +407,7 @@ def poly(roots: ArrayLike, /) -> ndarray:
         one = ones(1, z.dtype, device=z.device)
         c = convolve(c, concat([one, -span(z, 0, i, i + 1)]))
     if z.dtype in COMPLEX:
-        values = z.to_numpy()
+        values = z._alias().to_numpy()  # decides the dtype alone
         if np.array_equal(np.sort(values), np.sort(values.conj())):
             c = real(c)
     return c
@@ -448,7 +448,7 @@ def roots(p: Any) -> ndarray:
         return zeros(0)
     (p,) = _coefficients("roots", p)
     p = p if p.dtype in INEXACT else astype(p, dtypes.default_float())
-    there = np.flatnonzero(p.to_numpy())
+    there = np.flatnonzero(p._alias().to_numpy())  # decides the length alone
     if not there.size:
         return zeros(0, p.dtype, device=p.device)
     first, last = int(there[0]), int(there[-1])

@@ -13,7 +13,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
-from ..core.dispatch.call_record import obstruct
+from ..core.dispatch.call_record import CHOSE, obstruct
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
@@ -117,7 +117,7 @@ def _values(x: ndarray, equal_nan: bool) -> ndarray:
 def _values_of(ordered: ndarray, equal_nan: bool) -> ndarray:
     """The distinct elements of a vector in ascending order."""
     if ordered._layout.device < 0:
-        obstruct("chose elements by their values")
+        obstruct(CHOSE)
         return _distinct(ordered, capacity=0, equal_nan=equal_nan)
     found, count = written(
         _distinct, (ordered,), _count_new, ordered._layout.itemsize, told={"equal_nan": equal_nan}

@@ -63,7 +63,7 @@ def array2string(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
     >>> cm.array2string(cm.asarray([0.5, 2.0]), precision=1, separator=", ")
     '[0.5, 2. ]'
     """
-    return np.array2string(taken("array2string", x).to_numpy(), *args, **kwargs)
+    return np.array2string(taken("array2string", x)._alias().to_numpy(), *args, **kwargs)
 
 
 def array_repr(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
@@ -91,7 +91,7 @@ def array_repr(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
     >>> cm.array_repr(cm.asarray([1, 2]))
     'array([1, 2])'
     """
-    return np.array_repr(taken("array_repr", x).to_numpy(), *args, **kwargs)
+    return np.array_repr(taken("array_repr", x)._alias().to_numpy(), *args, **kwargs)
 
 
 def array_str(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
@@ -119,7 +119,7 @@ def array_str(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
     >>> cm.array_str(cm.asarray([1, 2]))
     '[1 2]'
     """
-    return np.array_str(taken("array_str", x).to_numpy(), *args, **kwargs)
+    return np.array_str(taken("array_str", x)._alias().to_numpy(), *args, **kwargs)
 
 
 def loadtxt(fname: File, *args: Any, device: DeviceLike | None = None, **kwargs: Any) -> Any:
@@ -219,7 +219,7 @@ def savetxt(fname: File, X: ArrayLike, *args: Any, **kwargs: Any) -> None:  # no
     >>> text.getvalue()
     '1 2\\n'
     """
-    np.savetxt(fname, taken("savetxt", X).to_numpy(), *args, **kwargs)
+    np.savetxt(fname, taken("savetxt", X)._alias().to_numpy(), *args, **kwargs)
 
 
 def fromfile(
@@ -507,7 +507,7 @@ def min_scalar_type(x: Any, /) -> np.dtype:
     """
     if isinstance(x, ndarray) and x.ndim:
         return x.dtype
-    return np.min_scalar_type(x.to_numpy() if isinstance(x, ndarray) else x)
+    return np.min_scalar_type(x._alias().to_numpy() if isinstance(x, ndarray) else x)
 
 
 def mask_indices(n: int, mask: Callable[..., Any], k: Any = 0) -> tuple[ndarray, ...]:

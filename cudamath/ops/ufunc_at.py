@@ -43,6 +43,12 @@ def _fold_at(
     """``x[key] = function(x[key], values)`` in place, once for each time that a position occurs."""
     x = in_place(name, x, category)
     _check_writable(name, x)
+    fold_into(name, kind, function, x, key, checked_values(name, kind, x, values))
+
+
+def checked_values(name: str, kind: str, x: ndarray, values: Any) -> Any:
+    """Values that an array of x's dtype can be combined with; TypeError where that would lose
+    something."""
     given = np.asarray(values).dtype if not isinstance(values, ndarray) else values.dtype
     if (
         x.dtype.kind in "iu"
@@ -68,7 +74,12 @@ def _fold_at(
         and x.dtype.kind in "iu"
         and given != x.dtype
     ):
-        values = _held(name, x, values)
+        return _held(name, x, values)
+    return values
+
+
+def fold_into(name: str, kind: str, function: Callable, x: ndarray, key: Any, values: Any) -> None:
+    """`_fold_at` of an array that may be written, and of values that have been checked."""
     if isinstance(key, ndarray) and _one_array(x, key):
         return _fold(name, kind, x, x, 0, [key], values)
     try:

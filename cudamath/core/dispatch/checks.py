@@ -78,8 +78,10 @@ MISTAKES = TypeError, ValueError, IndexError, OverflowError
 
 def as_of(name: str, error: Exception) -> Exception:
     """An error of an inner function as an error of the outer function `name`. Messages of Python
-    and NumPy get the name as a prefix."""
+    and NumPy get the name as a prefix. What cannot be fused is an error of `fuse` everywhere."""
     inner, colon, rest = str(error).partition(": ")
+    if inner == "fuse":
+        return error
     if colon and inner.replace(".", "_").isidentifier():
         return type(error)(f"{name}: {rest}")
     return type(error)(

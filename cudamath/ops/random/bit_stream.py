@@ -197,10 +197,10 @@ def filled(x: ndarray, shape: tuple[int, ...]) -> ndarray:
 
 
 def _on_host(x: Any) -> Any:
-    """The values of a parameter as given, None if they are on a GPU."""
+    """The values of a parameter as given, to be checked; None if they are on a GPU."""
     if not isinstance(x, ndarray):
         return x
-    return x.to_numpy() if x._layout.device == CPU else None
+    return x._alias().to_numpy() if x._layout.device == CPU else None
 
 
 def _checked(name: str, what: str, kind: str, value: Any) -> Any:

@@ -710,10 +710,12 @@ def fuse(function: Callable) -> Callable:
             return optree.tree_unflatten(returned[0], on_gpu)
         layouts = tuple([x._layout for x in arrays])
         views, result = card.views(layouts), function(*args, **kwargs)
-        if not views and all([x._node is None for x in arrays]):
-            return result
         results, shape = optree.tree_flatten(result)
         results = as_arrays(f"fuse: {name}", results)
+        # of a scalar a view is none in the trace, where it is copied
+        views = [*views, *[i for i, y in enumerate(results) if 0 in y.strides and y.size > 1]]
+        if not views and all([y._node is None for y in results]):
+            return result
         for i in views:
             results[i] = copy(results[i])
         if any([y._node is not None for y in results]):

@@ -197,7 +197,7 @@ class _Update(Composed):
 _op = functools.cache(_Update)
 
 
-@fast_path("x", "values?", "*arrays")
+@fast_path("x", "values?", "*arrays", scalars=False)
 def _updated(
     x: ndarray, values: Any, arrays: tuple[ndarray, ...], key: Key, unique: bool, kind: str
 ) -> ndarray:

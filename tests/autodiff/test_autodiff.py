@@ -560,7 +560,7 @@ def test_threads_record_apart():
     def work(k):
         for _ in range(30):
             assert cm.grad(lambda x: (x**2 * k).sum())(arr(3.0)).tolist() == [6 * k]
-            assert (arr(1.0) * 2)._node is None
+            assert (arr([1.0]) * 2)._node is None
 
     together(6, work)
 

@@ -34,7 +34,7 @@ def test_trees(device):
     value, g = cm.value_and_grad(loss)(p, 10.0)
     assert float(value) == 10 * (3 + 8) + 25
     assert [x.tolist() for x in g["w"]] == [[30, 40], [10, 20]] and g["b"].tolist() == [10]
-    assert isinstance(g["w"], list) and value._node is None
+    assert isinstance(g["w"], list) and getattr(value, "_node", None) is None
 
 
 def test_numpy_arrays_and_numbers_are_leaves(device):
@@ -425,7 +425,7 @@ def test_a_released_gradient_says_so():
 
 def test_nothing_is_recorded_outside():
     x = arr(1.0)
-    assert (x * x)._node is None and cm.exp(x)._node is None and x[0]._node is None
+    assert (x * x)._node is None and cm.exp(x)._node is None and x[:1]._node is None
 
 
 # -------------------- memory

@@ -94,12 +94,12 @@ def test_values(device, name, kind):
         for v in (cm.asarray(values), values, values.tolist())[: 3 if values.size else 2]:
             for _ in range(2):  # the second time as a replay
                 out = updated(kind, x, key, v)
-                np.testing.assert_allclose(out.to_numpy(), wanted, rtol=1e-14)
+                np.testing.assert_allclose(np.asarray(out), wanted, rtol=1e-14)
                 assert out.dtype == x.dtype and out.device == x.device
-            np.testing.assert_array_equal(x.to_numpy(), host)  # unchanged
+            np.testing.assert_array_equal(np.asarray(x), host)  # unchanged
             out[...] = 0.0
-            np.testing.assert_array_equal(x.to_numpy(), host)  # nor do they share memory
-    np.testing.assert_array_equal(cm.asarray(host).at[key].get().to_numpy(), host[key])
+            np.testing.assert_array_equal(np.asarray(x), host)  # nor do they share memory
+    np.testing.assert_array_equal(np.asarray(cm.asarray(host).at[key].get()), host[key])
 
 
 @settings(max_examples=200)
@@ -118,11 +118,11 @@ def test_any_key(case, kind, scalar):
             return
         values = 2.0 if scalar else numbers(selected, 1)
         np.testing.assert_allclose(
-            updated(kind, x, key, values).to_numpy(),
+            np.asarray(updated(kind, x, key, values)),
             reference(kind, host, key, values),
             rtol=1e-14,
         )
-        np.testing.assert_array_equal(x.to_numpy(), host)
+        np.testing.assert_array_equal(np.asarray(x), host)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_dtypes(device, dtype):
             wanted = reference(kind, host, key, values)
         assert out.dtype == wanted.dtype
         np.testing.assert_allclose(
-            out.to_numpy(), wanted, rtol={"float16": 4e-3, "float32": 1e-6}.get(dtype, 1e-14)
+            np.asarray(out), wanted, rtol={"float16": 4e-3, "float32": 1e-6}.get(dtype, 1e-14)
         )
 
 
@@ -162,7 +162,7 @@ def test_elements_that_are_not_chosen_keep_their_bits(device):
     host = np.array([-0.0, np.nan, np.inf, -2.0, 3.0])
     for kind in KINDS:
         for key in ([4, 4], 4, slice(4, None), np.arange(5) == 4):
-            out = updated(kind, cm.asarray(host), key, 1.5).to_numpy()
+            out = np.asarray(updated(kind, cm.asarray(host), key, 1.5))
             assert out[:4].tobytes() == host[:4].tobytes(), (kind, key)
 
 
@@ -227,9 +227,9 @@ def test_values_in_the_simulator(kind, monkeypatch):
             for _ in range(2):
                 out = updated(kind, x, key, cm.asarray(values))
                 np.testing.assert_allclose(
-                    out.to_numpy(), reference(kind, host, key, values), rtol=1e-12
+                    np.asarray(out), reference(kind, host, key, values), rtol=1e-12
                 )
-            np.testing.assert_array_equal(x.to_numpy(), host)
+            np.testing.assert_array_equal(np.asarray(x), host)
 
 
 # -------------------- gradients
@@ -254,7 +254,7 @@ def check(kind, key, host, values, device="cpu", rtol=2e-6):
                 moved[which][i] += step
                 ends.append((reference(kind, moved[0], key, moved[1]) * weights).sum())
             numeric[i] = (ends[0] - ends[1]) / 2e-6
-        np.testing.assert_allclose(g.to_numpy(), numeric, rtol=rtol, atol=1e-8)
+        np.testing.assert_allclose(np.asarray(g), numeric, rtol=rtol, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -304,7 +304,7 @@ def test_second_derivatives(device, kind, key):
                 moved[which][i] += step
                 ends.append(float(slope(*map(cm.asarray, moved))))
             numeric[i] = (ends[0] - ends[1]) / 2e-5
-        np.testing.assert_allclose(g.to_numpy(), numeric, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(g), numeric, rtol=1e-6, atol=1e-6)
 
 
 def test_ties_share_the_gradient(device):
@@ -312,8 +312,8 @@ def test_ties_share_the_gradient(device):
     x, v = cm.asarray([3.0, 1.0]), cm.asarray([3.0, 2.0, 3.0])
     for kind, sign in (("max", 1), ("min", -1)):
         a, b = cm.grad(lambda x, v: updated(kind, sign * x, [0, 0, 0], sign * v)[0], (0, 1))(x, v)  # noqa: B023
-        np.testing.assert_allclose(a.to_numpy(), [sign / 3, 0])
-        np.testing.assert_allclose(b.to_numpy(), [sign / 3, 0, sign / 3])
+        np.testing.assert_allclose(np.asarray(a), [sign / 3, 0])
+        np.testing.assert_allclose(np.asarray(b), [sign / 3, 0, sign / 3])
 
 
 def test_gradients_do_not_see_elements_that_are_not_chosen(device):
@@ -369,9 +369,9 @@ def test_x_is_unchanged_inside_vjp(device):
     g = cm.grad(loss)(x)
     y = host * [0, 9, 1, 1] + [7, 0, 0, 0]
     np.testing.assert_allclose(
-        g.to_numpy(), 2 * host * y + host**2 * [0, 9, 1, 1] + [1, 0, 0, 0], rtol=1e-12
+        np.asarray(g), 2 * host * y + host**2 * [0, 9, 1, 1] + [1, 0, 0, 0], rtol=1e-12
     )
-    np.testing.assert_array_equal(x.to_numpy(), host)
+    np.testing.assert_array_equal(np.asarray(x), host)
 
 
 def test_values_of_another_dtype_get_their_own_gradient(device):
@@ -424,7 +424,7 @@ def test_fused():
         for kind in KINDS:
             function = cm.fuse(lambda x: updated(kind, x, x < 0, 2.0) * 2)  # noqa: B023
             np.testing.assert_array_equal(
-                function(x).to_numpy(), 2 * reference(kind, x.to_numpy(), [0, 2], 2.0)
+                np.asarray(function(x)), 2 * reference(kind, np.asarray(x), [0, 2], 2.0)
             )
         with pytest.raises(TypeError, match="fuse: "):
             cm.fuse(lambda x: x.at[[0, 1]].add(1.0))(x)
@@ -437,6 +437,6 @@ def test_checkpoints_and_jvp(device):
         return (x.at[[0, 0, 2]].multiply(x) ** 2).sum()
 
     plain = cm.grad(f)(x)
-    np.testing.assert_allclose(cm.grad(cm.checkpoint(f))(x).to_numpy(), plain.to_numpy())
+    np.testing.assert_allclose(np.asarray(cm.grad(cm.checkpoint(f))(x)), np.asarray(plain))
     _, slope = cm.jvp(f, (x,), (t,))
     np.testing.assert_allclose(float(slope), float((plain * t).sum()))

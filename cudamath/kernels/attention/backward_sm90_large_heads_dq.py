@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
 from ..ptx import sm90 as ptx
@@ -61,7 +61,7 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
     offset_g, offset_k, offset_v = 2 * nbytes, 4 * nbytes, 6 * nbytes
     offset_barriers = 7 * nbytes
 
-    @device
+    @device_function
     def weigh(s, block, seen, last0, last1, lse0, lse1, factor, lane):
         """p from s. seen: keys that all of the warpgroup's queries see; last0, last1: the last that
         the thread's two see."""
@@ -75,7 +75,7 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
             s[4 * i + 2] = exp2(s[4 * i + 2] * factor - lse1)
             s[4 * i + 3] = exp2(s[4 * i + 3] * factor - lse1)
 
-    @device
+    @device_function
     def slope(d, s, mean0, mean1):
         """ds from dp and p."""
         for i in range(PIECES):

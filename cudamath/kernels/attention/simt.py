@@ -45,7 +45,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
@@ -99,7 +99,7 @@ def steps(kind: Kind) -> Any:
     masked = kind.mask is not None
     low = T(-math.inf)
 
-    @device
+    @device_function
     def bring(x, batch, head, row, rows, column, tile, width, thread):
         """tile[r, c] = x[batch, head, row + r, column + c], 0 from row `rows` on and beyond x;
         tile: (TILE, width + 1)."""
@@ -109,7 +109,7 @@ def steps(kind: Kind) -> Any:
             inside = row + r < rows and column + c < x.shape[3]
             tile[r, c] = load(x[batch, head, row + r, column + c]) if inside else T(0)
 
-    @device
+    @device_function
     def products(
         a, batch, head_a, row_a, rows_a, b, head_b, row_b, rows_b, tile_a, tile_b, s, y, x
     ):
@@ -128,7 +128,7 @@ def steps(kind: Kind) -> Any:
                     for r in range(PER):
                         s[r * PER + c] += tile_a[y + SIDE * r, d] * v
 
-    @device
+    @device_function
     def weighted(w, a, batch, head, row, rows, slab, tile, part, y, x):
         """part[r, c] = sum over j of w[r, j] a[row + j, slab * TILE + c]; w (TILE, TILE + 1) is in
         shared memory."""
@@ -143,7 +143,7 @@ def steps(kind: Kind) -> Any:
                 for r in range(PER):
                     part[r * PER + c] += w[y + SIDE * r, j] * v
 
-    @device
+    @device_function
     def score(product, scale, mask, batch, head, i, j, present, filled):
         """What query i thinks of key j; -inf if it does not see it."""
         if i >= present or j >= filled or (causal and j > i + filled - present):
@@ -157,7 +157,7 @@ def steps(kind: Kind) -> Any:
                 s += m
         return s
 
-    @device
+    @device_function
     def kept(batch, head, i, j, heads, rows, keys, key, stream, first, threshold, gain):
         """What dropout multiplies weight (i, j) with: the word of `ml.dropout` of the (B, H, rows,
         keys) weights."""
@@ -168,7 +168,7 @@ def steps(kind: Kind) -> Any:
         w = (w0 if lane == 0 else w1) if lane < 2 else (w2 if lane == 2 else w3)
         return gain if types.uint64(w) >= threshold else T(0)
 
-    @device
+    @device_function
     def lengths(query_lengths, key_lengths, batch, rows, keys):
         """How many queries and keys of a batch element are there."""
         present, filled = rows, keys

@@ -38,7 +38,7 @@ from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline  # the alignment of swizzled tiles
 from ..lib.integers import blocks
@@ -94,7 +94,7 @@ def moves(kind: Kind, tile: int) -> tuple[Any, Any, Any, Any]:
     multiply = mma(name)
     pack = pack_bf16 if name == "bf16" else pack_f16
 
-    @device
+    @device_function
     def bring(x, batch, head, row, rows, count, at, thread):
         """`count` rows of x (B, H, S, D) from `row` on to shared memory; zeros from row `rows` on
         and beyond D."""
@@ -109,7 +109,7 @@ def moves(kind: Kind, tile: int) -> tuple[Any, Any, Any, Any]:
                 i32(at + r * row_bytes + ((c ^ (r & 7)) << 4)), source, i32(16) if there else i32(0)
             )
 
-    @device
+    @device_function
     def products(own, other, s, a, b, warp, lane):
         """s = the warp's 16 rows of a tile x the rows of another; own, other: shared addresses."""
         row_a = i32(16 * warp + (lane & 15))
@@ -133,7 +133,7 @@ def moves(kind: Kind, tile: int) -> tuple[Any, Any, Any, Any]:
                 multiply(s, 8 * n, a, 0, b, 0)
                 multiply(s, 8 * n + 4, a, 0, b, 2)
 
-    @device
+    @device_function
     def weighted(w, other, out, a, b, lane):
         """out += weights x the rows of a tile; w: a warp's 16 x tile weights, as `products` leaves
         scores."""
@@ -152,7 +152,7 @@ def moves(kind: Kind, tile: int) -> tuple[Any, Any, Any, Any]:
                 multiply(out, 8 * n, a, 0, b, 0)
                 multiply(out, 8 * n + 4, a, 0, b, 2)
 
-    @device
+    @device_function
     def store(out, at, step, row, rows, columns, scale0, scale1, lane):
         """The warp's sums, rounded, to two rows of 16-bit numbers: at is the address of row 0 of
         all, step the bytes from a row to the next, row the thread's."""
@@ -181,7 +181,7 @@ def seen(kind: Kind, tile: int, transposed: bool) -> Any:
     _, _, _, score, _, _ = steps(kind)
     causal, masked = kind.causal, kind.mask is not None
 
-    @device
+    @device_function
     def seen(s, scale, mask, batch, head, row, column, shift, lane, present, filled):
         """row, column: of the thread's first product, all told; `shift`: first row of the block's
         tile of queries."""

@@ -12,7 +12,8 @@ from ...core.layout import Layout
 from ...core.shapes import contiguous_strides
 from ...runtime import cudnn
 from ..copy.channels_last import Turned, last_strides
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from .bias import add_bias
 from .problem import ROLES, Problem
 

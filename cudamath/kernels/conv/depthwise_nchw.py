@@ -51,7 +51,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from ..compiler.decorators import WARP, bounded, device
+from ..compiler.decorators import WARP, bounded, device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
 from ..copy.channels_last import Turned
@@ -144,7 +144,7 @@ def scheme(
 # -------------------- device functions
 
 
-@device
+@device_function
 def divide(n, inverse):
     """n // d for n < 2 ** 16, by one multiplication; inverse: ceil(2 ** 32 / d)."""
     return types.int64((types.uint64(n) * types.uint64(inverse)) >> types.uint64(32))
@@ -159,7 +159,7 @@ def inverse(d: int) -> int:
 def four(C: Any) -> Any:
     """Device function (a, i, v, e): v[e] ... v[e + 3] = four numbers of shared memory from i on."""
 
-    @device
+    @device_function
     def one_by_one(a, i, v, e):
         for k in range(4):
             v[e + k] = a[i + k]
@@ -175,7 +175,7 @@ def filler(dtype: np.dtype, width: int, threads: int = THREADS) -> Any:
     read, write = reader(dtype, width), writer(dtype_of(C), width)
     held = FETCHED * width
 
-    @device
+    @device_function
     def fill(slab, to, x, plane, apart, count, row, column, H, W, rows, pitch, by_rows, by_pitch):
         """x: memory of planes (H, W), of which `count` are taken, `apart` from each other; slab,
         from `to` on: (count, rows, pitch), from row `row` and column `column` on; by_rows,
@@ -214,7 +214,7 @@ def straight(how: Scheme, arguments: str, term: str, C: Any) -> Any:
         for k in range(4 * how.vectors)
         for j, s in how.columns.pairs(how.left + k)
     ]
-    meet = device(
+    meet = device_function(
         compiled("\n".join([f"def meet(v, n0, t0, {arguments}):", *body, ""]), "meet", {})
     )
     lines = [f"def strip(slab, at, pitch, v, {arguments}):"]
@@ -227,7 +227,7 @@ def straight(how: Scheme, arguments: str, term: str, C: Any) -> Any:
             f"    meet(v, i64({i * how.columns.wide}), i64({r * how.columns.taps}), {arguments})"
             for i, r in how.rows.pairs(how.first + row)
         ]
-    return device(
+    return device_function(
         compiled(
             "\n".join([*lines, ""]), "strip", {"read": four(C), "meet": meet, "i64": types.int64}
         )

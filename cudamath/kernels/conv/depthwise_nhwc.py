@@ -22,7 +22,7 @@ from ...core.dispatch.arguments import Input
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...runtime.device import multiprocessors
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.channels_last import Turned
@@ -56,7 +56,7 @@ def _strip(dtype: np.dtype, how: Scheme, width: int) -> Any:
     low, high = how.columns.reach
     span = high - low + 1
 
-    @device
+    @device_function
     def fetch(x, at, h, u, H, W, channels, v):
         """v (span * width,): pixels u, u + 1, ... of row h; 0 outside. at: place of the first."""
         for k in range(span * width):
@@ -73,7 +73,9 @@ def _strip(dtype: np.dtype, how: Scheme, width: int) -> Any:
         for j, s in how.columns.pairs(low + k)
         for e in range(width)
     ]
-    meet = device(compiled("\n".join(["def meet(v, n0, t0, w, total):", *body, ""]), "meet", {}))
+    meet = device_function(
+        compiled("\n".join(["def meet(v, n0, t0, w, total):", *body, ""]), "meet", {})
+    )
     lines = ["def strip(x, at, h, u, H, W, pitch, channels, v, w, total):"]
     for row in range(how.height):
         lines.append(f"    fetch(x, at + i64({row}) * pitch, h + i64({row}), u, H, W, channels, v)")
@@ -81,7 +83,7 @@ def _strip(dtype: np.dtype, how: Scheme, width: int) -> Any:
             f"    meet(v, i64({i * WIDE}), i64({r * how.columns.taps}), w, total)"
             for i, r in how.rows.pairs(how.first + row)
         ]
-    return device(
+    return device_function(
         compiled(
             "\n".join([*lines, ""]), "strip", {"fetch": fetch, "meet": meet, "i64": types.int64}
         )

@@ -20,7 +20,9 @@ from ...core.dispatch.steps import Call
 from ...core.layout import Layout
 from ...runtime import cublas
 from ..copy.channels_last import Turned
-from ..copy.strided import Part, copy_part, fill_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.fill import fill_part
+from ..copy.parts import Part, whole
 from .bias import add_bias
 from .problem import Lengths, Problem
 

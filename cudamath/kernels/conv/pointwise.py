@@ -32,7 +32,9 @@ from ...core.dispatch.steps import Call, Launch
 from ...core.layout import Layout
 from ...runtime import cublas
 from ..copy.channels_last import Turned
-from ..copy.strided import copy_part, fill_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.fill import fill_part
+from ..copy.parts import whole
 from ..lib.integers import blocks
 from ..lib.plan_edit import renumber
 from ..matmul.dispatch import contenders as matmul_contenders

@@ -49,7 +49,7 @@ from ...core.dispatch.steps import Launch
 from ...core.dtypes import COMPLEX
 from ..compiler.lazy_numba import SIMULATOR
 from ..lib.versions import Version, first
-from .parts import _WORDS, Part
+from .parts import WORDS, Part
 from .problem import CopyProblem
 
 MOST_DIMS = 4  # of the strided kernels
@@ -123,7 +123,7 @@ def _widen(shape, from_strides, to_strides, source, target):
     size = target.itemsize
     if size == 16:  # two words per element
         return (*shape, 2), (*from_strides, 8), (*to_strides, 8), np.dtype(np.uint64)
-    word = np.dtype(_WORDS[size])
+    word = np.dtype(WORDS[size])
     if (
         not shape
         or from_strides[-1] != size

@@ -39,7 +39,8 @@ from ...core.layout import Layout
 from ..compiler.decorators import device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from ..elementwise.generator import NAMES, launch, result_layout, scalar_function
 from ..lib.block_reduce import add, group_max, group_min, group_sum, larger, smaller
 from ..lib.codec import codec

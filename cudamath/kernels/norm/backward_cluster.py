@@ -38,7 +38,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import multiprocessors
-from ..compiler.decorators import WARP, bounded, device
+from ..compiler.decorators import WARP, bounded, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sum
@@ -85,11 +85,11 @@ def putter(words):
     """Device function (a, i, r): access number i of a = the words r[0], ..., as `vector_io.fetcher`
     gives them."""
 
-    @device
+    @device_function
     def put_2(a, i, r):
         store_vector(a, i * 2, (r[0], r[1]))
 
-    @device
+    @device_function
     def put_4(a, i, r):
         store_vector(a, i * 4, (r[0], r[1], r[2], r[3]))
 
@@ -120,7 +120,7 @@ def rows(dtype, param, width, ranks, parts):
         STAGES * 2 * array_bytes // (param.itemsize * width)
     )  # the stages, in accesses of weights
 
-    @device
+    @device_function
     def ask(ring, full, stage, g, x, place, count):
         """The block's part of a row, `count` bytes `place` bytes from the beginning, into that
         stage (one thread)."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.layout import Layout
 from ...runtime.device import capability
-from ..compiler.decorators import WARP, device
+from ..compiler.decorators import WARP, device_function
 from ..lib.integers import blocks, power_of_two
 from ..lib.row_layout import Rows, fitting
 from ..lib.widths import wide
@@ -43,7 +43,7 @@ def gathered(parts):
     what they add."""
     center, weighted, biased, _, _ = parts
 
-    @device
+    @device_function
     def gather(a, v, e, weight, middle, scale, dweight, dbias, sum_g, sum_gx):
         v[e] = (v[e] - middle) * scale
         if weighted:

@@ -19,7 +19,7 @@ import numpy as np
 from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import WARP, bounded, device
+from ..compiler.decorators import WARP, bounded, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sum
@@ -74,7 +74,7 @@ def rows(dtype, param, shape, parts, depth):
     )  # where the warps' sums begin: one group a block has several warps
     kept, stages = vectors * param_words, together * depth
 
-    @device
+    @device_function
     def ask(ring, full, stage, row, columns, g, x, extra):
         """The rows of this number, into that stage (one thread)."""
         count = i32(2 * columns)

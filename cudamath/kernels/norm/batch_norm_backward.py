@@ -39,7 +39,7 @@ import functools
 from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import cuda
 from ..lib.codec import codec
 from ..lib.integers import blocks
@@ -185,7 +185,7 @@ def constants_of(param):
     are added."""
     _, store, T = codec(param)
 
-    @device
+    @device_function
     def constants(c, sum_g, sum_gd, sum_d, rstd, dweight, dbias, means, count):
         drift = sum_d / T(count)
         sum_gd -= drift * sum_g

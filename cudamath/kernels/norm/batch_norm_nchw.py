@@ -20,7 +20,7 @@ items, and with those of d what the addition before has lost (Kahan 1965).
 import functools
 import math
 
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.codec import codec
@@ -37,11 +37,11 @@ def channel_of(rows):
     64-bit division, some hundred instructions, is left to blocks of several runs, which are short.
     """
 
-    @device
+    @device_function
     def of_block(block, row, channels):
         return types.int64(types.uint32(block) % types.uint32(channels))
 
-    @device
+    @device_function
     def of_row(block, row, channels):
         return (block * rows + row) % channels
 
@@ -54,11 +54,11 @@ def block_of(turned):
     more chunks than a grid has room for in its second dimension (`Geometry.whole`), so the first
     one counts them."""
 
-    @device
+    @device_function
     def upright():
         return cuda.blockIdx.x, cuda.blockIdx.y
 
-    @device
+    @device_function
     def sideways():
         return cuda.blockIdx.y, cuda.blockIdx.x
 

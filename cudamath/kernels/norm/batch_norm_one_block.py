@@ -17,7 +17,7 @@ import numpy as np
 from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.widths import wide
@@ -32,7 +32,7 @@ def block_sum(T: Any) -> Any:
     """Device function: the sum of a number of each thread of a block; `shared`: room for THREADS of
     them."""
 
-    @device
+    @device_function
     def summed(shared, t, value):
         shared[t] = value
         half = THREADS // 2

@@ -7,7 +7,7 @@ import math
 from typing import NamedTuple
 
 from ...core.layout import Layout
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..lib.codec import codec
 from ..lib.integers import blocks, power_of_two
 from ..lib.row_layout import fitting
@@ -30,7 +30,7 @@ NEIGHBOURS = (
 def chan(T):
     """Device function: (count, mean, M2) of two disjoint parts -> of both together."""
 
-    @device
+    @device_function
     def merged(n1, mean1, m1, n2, mean2, m2):
         n = n1 + n2
         f = n2 / max(n, T(1))
@@ -47,7 +47,7 @@ def typical(dtype):
     load, _, T = codec(dtype)
     highest = T(math.inf)
 
-    @device
+    @device_function
     def pivot(a, b, c):
         a, b, c = load(a), load(b), load(c)
         middle = max(min(a, b), min(max(a, b), c))
@@ -62,7 +62,7 @@ def moved(param):
     momentum 1 the running one is not read: there may be none."""
     load, store, T = codec(param)
 
-    @device
+    @device_function
     def moved(running, c, batch, momentum):
         return store(
             batch if momentum == T(1) else load(running[c]) * (T(1) - momentum) + batch * momentum

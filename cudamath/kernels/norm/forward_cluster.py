@@ -38,7 +38,7 @@ from ...core.dispatch.arguments import Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...runtime.device import capability
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sum, group_total, inverse_root
@@ -70,11 +70,11 @@ def parameter(param, width, channels):
     `width` columns."""
     read, one = reader(param, width), codec(param)[0]
 
-    @device
+    @device_function
     def by_columns(a, first, column, inverse, v):
         read(a, column, v, 0)
 
-    @device
+    @device_function
     def by_channel(a, first, column, inverse, v):
         value = one(a[first + (i64(column) * inverse >> SHIFT)])
         for j in range(width):
@@ -126,7 +126,7 @@ def rows(dtype, param, width, threads, ranks, parts):
     packed = vectors * words
     center, weighted, biased, _, channels = parts
 
-    @device
+    @device_function
     def begin_next(k, tx, count, place, weight, bias, r_weight, r_bias):
         """Read what access k needs of the weights and biases, if shared memory has it not."""
         if near <= k < vectors and i32((k * threads + tx) * width) < count:
@@ -135,7 +135,7 @@ def rows(dtype, param, width, threads, ranks, parts):
             if biased:
                 fetch_param(bias, place + k * threads, r_bias, 0)
 
-    @device
+    @device_function
     def finish(
         k,
         tx,

@@ -33,7 +33,7 @@ from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.fast_division import split
@@ -87,7 +87,7 @@ def picking() -> Any:
     """Device function: numbers i and j (constants) of a line of pairs that begins at `first`, as a
     pair."""
 
-    @device
+    @device_function
     def pick(line, first, i, j):
         low, high = types.uint32(0x32 if i & 1 else 0x10), types.uint32(0x7600 if j & 1 else 0x5400)
         return permute(line[first + (i >> 1)], line[first + (j >> 1)], types.uint32(low | high))

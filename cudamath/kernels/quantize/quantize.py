@@ -42,7 +42,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Call, Launch
 from ...core.dtypes import float8_e4m3, float8_e5m2
 from ...core.layout import Layout
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.float8 import decoder, encoder
@@ -103,14 +103,14 @@ def _read(form: str) -> Any:
     """(stored number, zero point) -> value before its scale. int4: one of 0 .. 15."""
     if form.startswith("int"):
 
-        @device
+        @device_function
         def read_integer(stored, zero):
             return f32(i32(stored) - i32(zero))
 
         return read_integer
     decode = decoder(FORMS[form][0])
 
-    @device
+    @device_function
     def read_float(stored, zero):
         return decode(stored)
 
@@ -129,7 +129,7 @@ def rounding(form: str) -> Any:
             12582912
         )  # 1.5 x 2^23: added, a small number is rounded to an integer, ties to even
 
-        @device
+        @device_function
         def write_integer(value, zero):
             if value != value:
                 value = f32(0)
@@ -140,7 +140,7 @@ def rounding(form: str) -> Any:
         return write_integer
     encode = encoder(FORMS[form][0])
 
-    @device
+    @device_function
     def write_float(value, zero):
         if value < low:  # False for NaN, which stays
             value = low
@@ -191,7 +191,7 @@ def _channel(narrow: bool) -> Any:
     elements, so that 32-bit division will do; in 64 bits it would take longer than the memory."""
     number = types.uint32 if narrow else i64
 
-    @device
+    @device_function
     def channel(i, inner, channels):
         part = number(i) // number(inner)
         return i64(number(part % number(channels)))
@@ -269,7 +269,7 @@ def _eight(form: str) -> Any:
     eight stored numbers in words[k] and, but for int4, words[k + 1]."""
     if form == "int8":
 
-        @device
+        @device_function
         def eight_int8(words, k, zero, v):
             for half in range(2):
                 four = int8_floats(words[k + half], f32(f32(zero) + f32(8388736)))
@@ -279,7 +279,7 @@ def _eight(form: str) -> Any:
         return eight_int8
     if form == "int4":
 
-        @device
+        @device_function
         def eight_int4(words, k, zero, v):
             at = f32(zero)
             for half in range(2):
@@ -296,7 +296,7 @@ def _eight(form: str) -> Any:
         return eight_int4
     decode = decoder(FORMS[form][0])
 
-    @device
+    @device_function
     def eight_float8(words, k, zero, v):
         for half in range(2):
             for j in range(4):

@@ -34,7 +34,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_max
@@ -94,7 +94,7 @@ def _divide(dtype: np.dtype) -> Any:
     """
     short = dtype.itemsize == 2
 
-    @device
+    @device_function
     def divide(x, by, reciprocal):
         first = f32(x * reciprocal)
         q = cuda.fma(cuda.fma(-first, by, x), reciprocal, first)
@@ -111,7 +111,7 @@ def _within(form: str) -> Any:
     integers = form.startswith("int")
     low, high = f32(lowest - default_zero(form)), f32(highest - default_zero(form))
 
-    @device
+    @device_function
     def within(value):
         if integers and value != value:
             value = f32(0)
@@ -140,7 +140,7 @@ def _settled(form: str) -> Any:
     """
     magic = f32(MAGIC)
 
-    @device
+    @device_function
     def settled(largest, by, reciprocal):
         half = f32(largest * f32(0.5))
         wanted = f32(f32(half / by) + magic)
@@ -158,7 +158,7 @@ def _widen(dtype: np.dtype, width: int) -> Any:
     if dtype.name != "bfloat16" or width == 1:
         return fetcher(dtype, width)[1]
 
-    @device
+    @device_function
     def widen_bfloats(r, k, v, e):
         for j in range(width // 2):
             v[e + 2 * j] = bits_float(u32(r[k + j] << u32(16)))
@@ -175,7 +175,7 @@ def _put(form: str, width: int, rounded: bool = False) -> tuple[Any, np.dtype]:
     if not form.startswith("int"):
         write = writer(FORMS[form][0], width)
 
-        @device
+        @device_function
         def put_floats(y, i, v):
             write(y, i * width, v, 0)
 
@@ -194,7 +194,7 @@ def _put(form: str, width: int, rounded: bool = False) -> tuple[Any, np.dtype]:
         sum(middle << size * i for i in range(each)) if form == "int8" else 0
     )  # int4 is stored less its lowest number
 
-    @device
+    @device_function
     def pack(v, e):
         w = u32(0)
         for i in range(each):
@@ -202,11 +202,11 @@ def _put(form: str, width: int, rounded: bool = False) -> tuple[Any, np.dtype]:
             w = u32(u32(w << shift) + u32(float_bits(value if rounded else f32(value + magic))))
         return to(u32(w + rest) ^ signs)
 
-    @device
+    @device_function
     def put_word(y, i, v):
         y[i] = pack(v, 0)
 
-    @device
+    @device_function
     def put_words(y, i, v):
         store_vector(y, i * words, (pack(v, 0), pack(v, each)))
 

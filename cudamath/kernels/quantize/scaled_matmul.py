@@ -30,7 +30,8 @@ from ...core.layout import Layout
 from ...runtime import cublas
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.plan_edit import embed, renumber

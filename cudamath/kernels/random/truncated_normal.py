@@ -23,7 +23,7 @@ import numpy as np
 from ...core.dispatch.arguments import Output
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..elementwise.generator import launch
 from ..lib.codec import codec
@@ -61,7 +61,7 @@ def inverse(dtype: np.dtype) -> Any:
     store, R = codec(dtype)[1:]
     F = types.float64
 
-    @device
+    @device_function
     def inverse(p, scale, mean, low, high):
         w = -log64(max((F(1) - p) * (F(1) + p), F(1e-16)))
         near = w < F(5)

@@ -364,7 +364,7 @@ def packed() -> Calls:
 def versions() -> Calls:
     """Versions of running sums, sorting, scaled products, turned matrices; planners want more for
     them, or another machine."""
-    from cudamath.kernels.elementwise import generator as elementwise_generator
+    from cudamath.kernels.elementwise import dispatch as elementwise_dispatch
     from cudamath.kernels.loss import dispatch as loss_dispatch
     from cudamath.kernels.quantize import scaled_matmul
     from cudamath.kernels.scan import dispatch as scan_dispatch
@@ -414,7 +414,7 @@ def versions() -> Calls:
         ),
         "tiled, pairs": functools.partial(
             planned,
-            elementwise_generator.elementwise,
+            elementwise_dispatch.elementwise,
             array(136, 264, dtype="float16"),
             array(264, 136, dtype="float16").T,
             expression="x + y",
@@ -424,7 +424,7 @@ def versions() -> Calls:
         ),
         "vector, ahead": functools.partial(
             planned,
-            elementwise_generator.elementwise,
+            elementwise_dispatch.elementwise,
             array(9_001, dtype="float16"),
             expression="exp(x)",
             compute=np.dtype("f4"),

@@ -1,7 +1,7 @@
 """User-defined elementwise functions and reductions, from scalar Python functions.
 
 Numba compiles the scalar function. For a GPU it becomes part of the kernels of
-kernels/elementwise/generator.py and kernels/reduce/dispatch.py, in all their versions; for the CPU
+kernels/elementwise/dispatch.py and kernels/reduce/dispatch.py, in all their versions; for the CPU
 it becomes a NumPy ufunc or a compiled loop.
 """
 

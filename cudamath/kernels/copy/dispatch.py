@@ -24,7 +24,7 @@ What ``copy_part`` does with a pair of layouts:
        strided       anything else of up to 4 dimensions: the element's number is taken apart by
                      division (strided.py)
        elementwise   more dimensions (windows of images, say): the kernel of elementwise operations
-                     (elementwise/generator.py)
+                     (elementwise/dispatch.py)
 
 Fills and arithmetic progressions: fill.py. Other planners use ``copy_part`` and ``fill_part`` too:
 a ``Part`` is a view inside one of a plan's arguments.

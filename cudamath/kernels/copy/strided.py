@@ -8,9 +8,9 @@ import numpy as np
 from ...core import shapes
 from ...core.dispatch.steps import Launch
 from ..compiler.lazy_numba import cuda
-from ..elementwise.generator import plain
+from ..elementwise.launches import plain
 from ..lib.integers import blocks
-from ..lib.transpose_tiles import Operand, tiled
+from ..lib.transpose_tiles import Operand, Squares
 from .casts import converter
 from .parts import THREADS, index_type, part_view
 from .problem import CopyProblem
@@ -73,7 +73,8 @@ def by_tiles(p: CopyProblem) -> Launch | None:
             (p.source, p.target), extents, p.words, p.offsets, p.strides, strict=True
         )
     )
-    return tiled(converter(*p.words), ("x",), [source], target, p.shape)
+    squares = Squares.of([source], target, p.shape)
+    return squares and squares.launch(converter(*p.words), ("x",), squares.version)
 
 
 def by_strides(p: CopyProblem) -> Launch:

@@ -8,7 +8,7 @@ beyond which two numbers in 10^10 lie. It is then scaled, shifted, and kept betw
 which rounding may have left. The logarithm and the multiply-adds are those of reproducible_math.py,
 so cpu/truncated_normal.py gets the same bits.
 
-One version: the elementwise kernels (elementwise/generator.py) with this function. The floor is one
+One version: the elementwise kernels (elementwise/dispatch.py) with this function. The floor is one
 read of p, in float64, and one write.
 
 Source: Giles, "Approximating the erfinv function", GPU Computing Gems, 2011: the polynomials.
@@ -25,7 +25,7 @@ from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
-from ..elementwise.generator import launch
+from ..elementwise.dispatch import launch
 from ..lib.codec import codec
 from .reproducible_math import log64
 

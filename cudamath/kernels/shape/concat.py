@@ -57,7 +57,6 @@ else:
     from ..ptx.vector_access import load_vector, store_vector
 
 
-
 @functools.cache
 def mover(vector: bool, single: bool) -> Any:
     """Device function: moves words first, first + THREADS, ... of x, a matrix of `count` words in

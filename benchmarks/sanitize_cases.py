@@ -366,7 +366,7 @@ def versions() -> Calls:
     them, or another machine."""
     from cudamath.kernels.elementwise import dispatch as elementwise_dispatch
     from cudamath.kernels.loss import dispatch as loss_dispatch
-    from cudamath.kernels.quantize import scaled_matmul
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
     from cudamath.kernels.scan import dispatch as scan_dispatch
     from cudamath.kernels.shape import dispatch as shape_dispatch
     from cudamath.kernels.sort import dispatch as sort_dispatch
@@ -442,7 +442,7 @@ def versions() -> Calls:
         ),
         "scaled_matmul, steps": functools.partial(
             planned,
-            scaled_matmul.scaled_matmul,
+            quantize_dispatch.scaled_matmul,
             a,
             b,
             one,
@@ -452,7 +452,7 @@ def versions() -> Calls:
         ),
         "scaled_matmul, odd": functools.partial(
             planned,
-            scaled_matmul.scaled_matmul,
+            quantize_dispatch.scaled_matmul,
             a[:, :127].astype("float8_e4m3"),
             array(71, 127).astype("float8_e4m3").mT,
             one,
@@ -461,7 +461,7 @@ def versions() -> Calls:
         ),
         "scaled_matmul, sums": functools.partial(
             planned,
-            scaled_matmul.scaled_matmul,
+            quantize_dispatch.scaled_matmul,
             a.astype("float8_e4m3"),
             b[:, :71].astype("float8_e4m3"),
             one,

@@ -165,7 +165,7 @@ def product(
     digits) on the current device."""
     from .kernels.matmul import dispatch as matmul_dispatch
     from .kernels.matmul import measured
-    from .kernels.quantize import scaled_matmul
+    from .kernels.quantize import dispatch as quantize_dispatch
 
     a, b = operands(size, DTYPES[dtype], layout)
     given = [a, b]
@@ -174,10 +174,12 @@ def product(
         given += [zeros((n,), np.float32) for n in (size[1], size[3])]
         out = Layout.new((size[1], size[3]), np.dtype(bfloat16), a._layout.device)
         op, kind, key = "scaled_matmul", a.dtype.name, size[1:]
-        versions = scaled_matmul.contenders(
+        versions = quantize_dispatch.contenders(
             a._layout, b._layout, given[2]._layout, given[3]._layout, None, out
         )
-        plan: Callable[..., Any] = functools.partial(scaled_matmul.scaled_matmul, dtype=out.dtype)
+        plan: Callable[..., Any] = functools.partial(
+            quantize_dispatch.scaled_matmul, dtype=out.dtype
+        )
     else:
         tf32 = dtype == "tf32"
         op, kind = "matmul", measured.kind(a._layout, b._layout, tf32)

@@ -939,7 +939,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 "groups": 1,
             }
             y, w = new(2, 8, 6, 6, dtype=f), new(8, c, 7, 7, dtype=f)
-            for grad in (y, channels_last.as_last(y)):
+            for grad in (y, channels_last.as_channels_last(y)):
                 plan(
                     functools.partial(
                         conv_dispatch.conv2d_input_grad,

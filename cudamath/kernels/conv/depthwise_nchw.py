@@ -54,7 +54,7 @@ from ...core.layout import Layout
 from ..compiler.decorators import WARP, bounded, device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
-from ..copy.channels_last import Turned
+from ..copy.channels_last import ReorderedPlan
 from ..lib.block_reduce import group_sum
 from ..lib.codec import codec
 from ..lib.integers import blocks
@@ -258,7 +258,7 @@ def conv2d_depthwise(dtype: np.dtype, how: Scheme, reads: int, writes: int) -> A
         bias,
         y,
         biased,
-        turned,
+        flipped,
         channels,
         planes,
         H,
@@ -280,7 +280,7 @@ def conv2d_depthwise(dtype: np.dtype, how: Scheme, reads: int, writes: int) -> A
         by_across,
     ):
         """x (planes, H, W), weights (channels, R, S), y (planes, P, Q): flat; bias (channels,) if
-        biased; turned: filters are read backwards. A tile: `count` planes, `tall` x `broad`
+        biased; flipped: filters are read backwards. A tile: `count` planes, `tall` x `broad`
         results, in `down` x `across` strips; in shared memory (count, rows, pitch). by_...:
         inverses."""
         slab = cuda.shared.array(0, C)
@@ -320,7 +320,7 @@ def conv2d_depthwise(dtype: np.dtype, how: Scheme, reads: int, writes: int) -> A
             if p0 + p < P and q0 + q < Q:
                 c = types.int64(types.uint32(plane0 + image) % types.uint32(channels))
                 for k in range(area):
-                    w[k] = load(weights[c * area + (area - 1 - k if turned else k)])
+                    w[k] = load(weights[c * area + (area - 1 - k if flipped else k)])
                 start = load(bias[c]) if biased else C(0)
                 for k in range(results):
                     total[k] = start
@@ -528,7 +528,7 @@ def _sum(problem: Problem, operands: tuple[Layout, ...]) -> Plan:
     """The plan of a forward convolution or input gradient; operands: images, filters and, if the
     kernel adds it, the bias."""
     out, how, reverse = problem.out, scheme(*read_as(problem)), problem.kind == "input"
-    plan = Turned(out, *operands, last=False)
+    plan = ReorderedPlan(out, *operands, last=False)
     (images, channels, H, W), (P, Q) = operands[0].shape, out.shape[2:]
     planes, reads = images * channels, access(W)
     cut = tiles(how, planes, P, Q, reads)
@@ -548,7 +548,7 @@ def _sum(problem: Problem, operands: tuple[Layout, ...]) -> Plan:
             shared=cut.shared * compute_dtype(out.dtype).itemsize,
         )
     )
-    return plan.plan()
+    return plan.build()
 
 
 def forward(problem: Problem) -> Plan:
@@ -566,7 +566,7 @@ def weight_gradient(problem: Problem) -> Plan:
     grad, x, out = problem.y, problem.x, problem.weight
     (images, channels, H, W), (P, Q) = x.shape, grad.shape[2:]
     how, reads = scheme(*read_as(problem)), access(W)
-    plan = Turned(out, grad, x, last=False)
+    plan = ReorderedPlan(out, grad, x, last=False)
     cut = tiles(how, images, P, Q, reads)
     count = blocks(images, cut.count) * cut.tiles_down * cut.tiles_across
     jobs = blocks(count, min(count, blocks(ENOUGH_BLOCKS, channels), 65535))
@@ -583,4 +583,4 @@ def weight_gradient(problem: Problem) -> Plan:
         ),
         Launch(sum_partials(out.dtype), blocks(out.size, 32), (32, 8), [partial, plan.target.flat]),
     ]
-    return plan.plan()
+    return plan.build()

@@ -25,7 +25,7 @@ from ...runtime.device import multiprocessors
 from ..compiler.decorators import bounded, device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.channels_last import Turned
+from ..copy.channels_last import ReorderedPlan
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
@@ -111,7 +111,7 @@ def conv2d_depthwise_last(dtype: np.dtype, how: Scheme, width: int) -> Any:
         bias,
         y,
         biased,
-        turned,
+        flipped,
         count,
         channels,
         H,
@@ -123,7 +123,7 @@ def conv2d_depthwise_last(dtype: np.dtype, how: Scheme, width: int) -> Any:
         each,
     ):
         """x (images, H, W, channels), weights (channels, R, S), y (images, P, Q, channels): flat;
-        bias (channels,) if biased; turned: filters are read backwards; count: threads with
+        bias (channels,) if biased; flipped: filters are read backwards; count: threads with
         something to do; strips_down: groups of `each` strips."""
         v = cuda.local.array(window, C)
         w = cuda.local.array(w_size, C)
@@ -140,7 +140,7 @@ def conv2d_depthwise_last(dtype: np.dtype, how: Scheme, width: int) -> Any:
         p0 = (types.int64(line) - image * strips_down) * each * HIGH
         for k in range(area):
             for e in range(width):
-                w[k * width + e] = load(weights[(c + e) * area + (area - 1 - k if turned else k)])
+                w[k * width + e] = load(weights[(c + e) * area + (area - 1 - k if flipped else k)])
         u = q * step_across // up_across + left
         for p in range(p0, min(p0 + each * HIGH, P), HIGH):
             for e in range(width):
@@ -191,7 +191,7 @@ def _sum(problem: Problem, biased: bool) -> Plan | None:
     count = across * strips_down
     if count >= 1 << 31:
         return None
-    plan = Turned(out, *problem.operands)
+    plan = ReorderedPlan(out, *problem.operands)
     x, w = plan.operands
     w = w.view(
         (channels * how.rows.taps * how.columns.taps,)
@@ -212,7 +212,7 @@ def _sum(problem: Problem, biased: bool) -> Plan | None:
             ],
         )
     )
-    return plan.plan()
+    return plan.build()
 
 
 def forward(problem: Problem) -> Plan | None:

@@ -30,7 +30,7 @@ from ...core.dtypes import compute_dtype
 from ..compiler.decorators import bounded, device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import cuda, types
-from ..copy.channels_last import Turned
+from ..copy.channels_last import ReorderedPlan
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import writer
@@ -256,7 +256,7 @@ def input_gradient(problem: Problem) -> Plan | None:
     how = scheme(*read_as(problem))
     cut = tiles(how, planes, P, Q, access(W))
     needed = cut.count * (cut.rows * cut.pitch + MOST * taps[0] * taps[1])
-    plan = Turned(out, grad, weight, last=False)
+    plan = ReorderedPlan(out, grad, weight, last=False)
     dy, w = [operand.flat for operand in plan.operands]
     plan.steps.append(
         Launch(
@@ -267,4 +267,4 @@ def input_gradient(problem: Problem) -> Plan | None:
             shared=needed * compute_dtype(out.dtype).itemsize,
         )
     )
-    return add_bias(plan.plan(), problem)
+    return add_bias(plan.build(), problem)

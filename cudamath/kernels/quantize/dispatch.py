@@ -260,9 +260,9 @@ def scaled_matmul(
     """Planner. a (m, k), b (k, n) of int8 or float8; scales float32, (1,) or (m,) and (1,) or (n,);
     bias (n,) of C's dtype.
 
-    version: a name of `SCALED_MATMUL`; for "sm90" a tile may follow (tensor_core_dispatch.Choice). By
-    default, of those that support it, the fastest one measured (core/dispatch/autotune.py); where
-    nothing was measured, the one that the table prefers.
+    version: a name of `SCALED_MATMUL`; a tile may follow "sm90" (tensor_core_dispatch.Choice). By
+    default the fastest one measured (core/dispatch/autotune.py) of those that support the problem;
+    where nothing was measured, the one that the table prefers.
     """
     problem = ScaledMatmulProblem(a, b, scale_a, scale_b, bias, dtype)
     decision = None

@@ -27,7 +27,7 @@ FORMS: dict[str, tuple[np.dtype, float, float]] = {
 }
 
 WIDTH = 8  # neighbours that a thread quantizes or dequantizes
-# Numbers of a row in a thread of `quantize_rows.quantize_rows`: 32 bits each. Twice as many of 16 bits, two to a
+# Numbers of a row in a thread of `quantize_rows`: 32 bits each. Twice as many of 16 bits, two to a
 # register, up to FEW_THREADS threads (more have too few registers) and not for float8, whose
 # rounding is too long to be unrolled so often.
 HELD = 32

@@ -125,8 +125,7 @@ def products(
     Returns: how many were measured.
     Raises: DeviceError without a GPU.
     """
-    end = time.monotonic() + seconds
-    count = 0
+    end, count, target = time.monotonic() + seconds, 0, pathlib.Path(file) if file else None
     with place(device) as where:
         for dtype in dtypes:
             for layout in layouts:
@@ -136,14 +135,7 @@ def products(
                     if time.monotonic() > end:
                         return count
                     op, kind, key, times = product(size, dtype, layout)
-                    autotune.save(
-                        devices.name(where.index),
-                        op,
-                        kind,
-                        key,
-                        times,
-                        pathlib.Path(file) if file else None,
-                    )
+                    autotune.save(devices.name(where.index), op, kind, key, times, target)
                     best = min(times, key=times.__getitem__)
                     others = [
                         f", {c} {times[c]:.4g}"
@@ -208,8 +200,7 @@ def convolutions(
     Args and Returns: see `products`.
     Raises: DeviceError without a GPU.
     """
-    end = time.monotonic() + seconds
-    count = 0
+    end, count, target = time.monotonic() + seconds, 0, pathlib.Path(file) if file else None
     with place(device) as where:
         for layer in layers:
             for dtype, kind in itertools.product(
@@ -220,14 +211,7 @@ def convolutions(
                 if time.monotonic() > end:
                     return count
                 what, sizes, times = convolution(layer, kind, dtype)
-                autotune.save(
-                    devices.name(where.index),
-                    "conv2d",
-                    what,
-                    sizes,
-                    times,
-                    pathlib.Path(file) if file else None,
-                )
+                autotune.save(devices.name(where.index), "conv2d", what, sizes, times, target)
                 best = sorted(times, key=times.__getitem__)
                 say(
                     f"{what} {'x'.join(map(str, sizes))}: "

@@ -102,9 +102,6 @@ def kaiming_normal(
 
     This keeps the variance through layers with that nonlinearity.
 
-    Fan_in = shape[1] prod(shape[2:]), fan_out = shape[0] prod(shape[2:]); gain = sqrt(2 / (1 +
-    a^2)) for leaky_relu of slope `a`, and so sqrt(2) by default, as for relu.
-
     fan_in = shape[1] prod(shape[2:]), fan_out = shape[0] prod(shape[2:]); gain = sqrt(2 / (1 +
     a^2)) for leaky_relu of slope `a`, and so sqrt(2) by default, as for relu.
 

@@ -145,7 +145,7 @@ def in_place(p: ScatterAddProblem) -> Plan:
     """``fold_few``."""
     temps: list[Layout] = []
     steps, target, layout, copied = box(Input(0), p.x, p.axis, p.count, temps)
-    again, source = dense(Input(1), p.values, p.values_shape, p.x.dtype, temps)
+    again, source = dense(Input(1), p.values, p.shape, p.x.dtype, temps)
     positions_made, positions, row_of = positions_of(p.indices, p.sizes, 2, temps)
     before, _, after = layout.shape
     launch = Launch(

@@ -23,6 +23,7 @@ import numpy as np
 from ...core.dispatch.arguments import Output
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
+from ...core.specs.erfinv import FAR, NEAR
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..elementwise.dispatch import launch
@@ -30,28 +31,6 @@ from ..lib.codec import codec
 from .reproducible_math import log64
 
 F64 = np.dtype(np.float64)
-NEAR = (
-    2.81022636e-08,
-    3.43273939e-07,
-    -3.5233877e-06,
-    -4.39150654e-06,
-    0.00021858087,
-    -0.00125372503,
-    -0.00417768164,
-    0.246640727,
-    1.50140941,
-)
-FAR = (
-    -0.000200214257,
-    0.000100950558,
-    0.00134934322,
-    -0.00367342844,
-    0.00573950773,
-    -0.0076224613,
-    0.00943887047,
-    1.00167406,
-    2.83297682,
-)
 
 
 @functools.cache

@@ -276,7 +276,7 @@ def elementwise(
     ...     return math.sin(x * y) if x > 0.0 else 0.0
     >>> wave(cm.array([-1.0, 1.0]), 2.0).round(4).tolist()
     [0.0, 0.9093]
-    """  # noqa: E501
+    """
     if function is None:
         return functools.partial(elementwise, dtype=dtype, gradients=gradients)
     _require_scalar("elementwise", function, "a function of scalars")

@@ -186,7 +186,7 @@ def value_and_grad(
     >>> value, gradient = cm.value_and_grad(lambda w: (w["a"] ** 2).sum())(w)
     >>> float(value), gradient["a"].tolist()
     (5.0, [2.0, 4.0])
-    """  # noqa: E501
+    """
     require_function("value_and_grad", fn)
     return _differentiated("value_and_grad", fn, argnums, has_aux)
 
@@ -466,7 +466,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     >>> f = lambda x: (x ** 3).sum()
     >>> cm.jvp(cm.grad(f), (cm.array([1.0, 2.0]),), (cm.array([1.0, 0.5]),))[1].tolist()
     [6.0, 6.0]
-    """  # noqa: E501
+    """
     require_function("jvp", fn)
     for what, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, (tuple, list)):

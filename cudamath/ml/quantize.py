@@ -768,9 +768,10 @@ def scaled_matmul(
     --------
     >>> import cudamath as cm
     >>> a, b = cm.full((1, 3), 100, "int8"), cm.full((3, 1), 100, "int8")
-    >>> cm.ml.scaled_matmul(a, b, cm.asarray(0.01, "float32"), cm.asarray(0.5, "float32"), dtype="float32").tolist()
+    >>> scales = cm.asarray(0.01, "float32"), cm.asarray(0.5, "float32")
+    >>> cm.ml.scaled_matmul(a, b, *scales, dtype="float32").tolist()
     [[150.0]]
-    """  # noqa: E501
+    """
     wanted = dtypes.as_dtype(dtype, "scaled_matmul")
     if wanted not in FLOATING:
         raise TypeError(f"scaled_matmul: the result is floating-point, got {wanted}")

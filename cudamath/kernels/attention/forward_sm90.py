@@ -662,13 +662,13 @@ def attention_wgmma(tile: Tile) -> Any:
                             hide(s, first, i32(first + 8))
                     high0, high1 = largest(s)
                     shrink0, shrink1 = f32(1), f32(1)
-                    grown = any_lane(
+                    any_growth = any_lane(
                         i32(
                             (high0 - top0) * factor > f32(GROWTH)
                             or (high1 - top1) * factor > f32(GROWTH)
                         )
                     )
-                    if grown != 0:
+                    if any_growth != 0:
                         high0, high1 = maximum(high0, top0), maximum(high1, top1)
                         base0, base1 = high0 * factor, high1 * factor
                         if masks_first:
@@ -690,7 +690,7 @@ def attention_wgmma(tile: Tile) -> Any:
                         ptx.barrier_arrive(i32(v_empty + 8 * before))
                     for i in range(packed):
                         p[i] = pack(s[2 * i], s[2 * i + 1])
-                    if grown != 0:
+                    if any_growth != 0:
                         for i in range(outputs // 4):
                             o[4 * i] *= shrink0
                             o[4 * i + 1] *= shrink0

@@ -158,7 +158,7 @@ def steps(kind: Kind) -> Any:
         return s
 
     @device_function
-    def kept(batch, head, i, j, heads, rows, keys, key, stream, first, threshold, gain):
+    def keep_factor(batch, head, i, j, heads, rows, keys, key, stream, first, threshold, gain):
         """What dropout multiplies weight (i, j) with: the word of `ml.dropout` of the (B, H, rows,
         keys) weights."""
         at = ((batch * heads + head) * rows + i) * keys + j
@@ -178,14 +178,14 @@ def steps(kind: Kind) -> Any:
             filled = min(max(types.int64(key_lengths[batch]), 0), keys)
         return present, filled
 
-    return bring, products, weighted, score, kept, lengths
+    return bring, products, weighted, score, keep_factor, lengths
 
 
 @functools.cache
 def attention_plain(kind: Kind) -> Any:
     """y and lse of a tile of queries."""
     _, store, T = codec(kind.dtype)
-    _, products, weighted, score, kept, lengths = steps(kind)
+    _, products, weighted, score, keep_factor, lengths = steps(kind)
     PER, TILE, SLABS = kind.per, kind.tile, kind.slabs(kind.value_depth)
     EACH, ALL = PER * PER, SLABS * PER * PER
     causal, dropping = kind.causal, kind.dropping
@@ -270,7 +270,7 @@ def attention_plain(kind: Kind) -> Any:
                     p = math.exp(s[r * PER + c] - base)
                     total[r] += p
                     if dropping:
-                        p *= kept(
+                        p *= keep_factor(
                             batch,
                             head,
                             row + ty + SIDE * r,
@@ -341,7 +341,7 @@ def attention_mean(dtype: np.dtype) -> Any:
 def attention_grad_queries(kind: Kind) -> Any:
     """dq of a tile of queries."""
     _, store, T = codec(kind.dtype)
-    _, products, weighted, score, kept, lengths = steps(kind)
+    _, products, weighted, score, keep_factor, lengths = steps(kind)
     PER, TILE, SLABS = kind.per, kind.tile, kind.slabs(kind.depth)
     EACH, ALL = PER * PER, SLABS * PER * PER
     causal, dropping = kind.causal, kind.dropping
@@ -420,7 +420,7 @@ def attention_grad_queries(kind: Kind) -> Any:
                         )
                         e = slope[r * PER + c]
                         if dropping:
-                            e *= kept(
+                            e *= keep_factor(
                                 batch,
                                 head,
                                 i,
@@ -455,7 +455,7 @@ def attention_grad_queries(kind: Kind) -> Any:
 def attention_grad_keys(kind: Kind) -> Any:
     """dk and dv of a tile of keys."""
     _, store, T = codec(kind.dtype)
-    _, products, weighted, score, kept, lengths = steps(kind)
+    _, products, weighted, score, keep_factor, lengths = steps(kind)
     PER, TILE, SLABS_K, SLABS_V = (
         kind.per,
         kind.tile,
@@ -561,7 +561,7 @@ def attention_grad_keys(kind: Kind) -> Any:
                             )
                             e = slope[r * PER + c]
                             if dropping:
-                                gate = kept(
+                                gate = keep_factor(
                                     batch,
                                     head,
                                     i,

@@ -21,7 +21,7 @@ from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.widths import wide
-from .batch_norm_welford import moved, typical
+from .batch_norm_welford import running_average, typical
 from .problem import BatchForward
 
 THREADS = 32 if SIMULATOR else 256  # (there a thread is one of Python's)
@@ -55,7 +55,7 @@ def batch_few(dtype: np.dtype, param: np.dtype, add: bool, relu: bool) -> Any:
     untouched without `add`."""
     load, store, T = codec(dtype)
     load_param = codec(param)[0]
-    pivot, mixed, summed = typical(dtype), moved(param), block_sum(T)
+    pivot, mixed, summed = typical(dtype), running_average(param), block_sum(T)
 
     @bounded(THREADS)
     def batch_few(

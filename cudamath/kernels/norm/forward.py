@@ -166,7 +166,7 @@ def rows(dtype, param, shape, parts, full):
     read, write = reader(dtype, width), writer(dtype, width)
     read_param = parameter(param, width, parts.channels)
     total_of, root = group_total(threads, T), inverse_root(T)
-    held = vectors * width
+    elements = vectors * width
     center, weighted, biased, residual, _ = parts
 
     @bounded(max(threads, 128))
@@ -177,11 +177,11 @@ def rows(dtype, param, shape, parts, full):
         row = min(cuda.blockIdx.x * together + cuda.threadIdx.y, rows - 1)
         start = row * columns
         length = i32(columns)
-        v = cuda.local.array(held, T)
+        v = cuda.local.array(elements, T)
         w = cuda.local.array(width, T)
         b = cuda.local.array(width, T)
         if not full:
-            for e in range(held):
+            for e in range(elements):
                 v[e] = T(0)
         for k in range(vectors):
             column = i32((k * threads + tx) * width)
@@ -197,7 +197,7 @@ def rows(dtype, param, shape, parts, full):
                     write(h, start + column, v, k * width)
         middle = T(0)
         if center:
-            for e in range(held):
+            for e in range(elements):
                 middle += v[e]
             middle = total_of(middle, 0) * part
         total = T(0)

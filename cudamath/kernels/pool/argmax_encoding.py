@@ -105,9 +105,9 @@ def taking(kind: str) -> Any:
             best[k] = value
 
     @device_function
-    def noted(best, where, k, value, position):
+    def larger_at(best, where, k, value, position):
         if value > best[k] or value != value:
             best[k] = value
             where[k] = types.int32(position)
 
-    return {"max": larger, "notes": noted, "bytes": noted}.get(kind, add)
+    return {"max": larger, "notes": larger_at, "bytes": larger_at}.get(kind, add)

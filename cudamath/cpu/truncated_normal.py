@@ -14,7 +14,7 @@ from .reproducible_math import fma, log64
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fill(out, first, p, scale, mean, low, high):
-    """out: (n,) float64, what elements first ... of p become."""
+    """out: (n,) float64, the numbers from elements first, first + 1, ... of p."""
     for i in range(out.size):
         u = p[np.int64(first) + i]
         w = -log64(max((1.0 - u) * (1.0 + u), 1e-16))

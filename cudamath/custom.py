@@ -1,7 +1,7 @@
 """User-defined elementwise functions and reductions, from scalar Python functions.
 
 Numba compiles the scalar function. For a GPU it becomes part of the kernels of
-kernels/elementwise/generator.py and kernels/reduce/dispatch.py, in all their versions; for the CPU
+kernels/elementwise/dispatch.py and kernels/reduce/dispatch.py, in all their versions; for the CPU
 it becomes a NumPy ufunc or a compiled loop.
 """
 
@@ -277,7 +277,7 @@ def elementwise(
     ...     return math.sin(x * y) if x > 0.0 else 0.0
     >>> wave(cm.array([-1.0, 1.0]), 2.0).round(4).tolist()
     [0.0, 0.9093]
-    """  # noqa: E501
+    """
     if function is None:
         return functools.partial(elementwise, dtype=dtype, gradients=gradients)
     _require_scalar("elementwise", function, "a function of scalars")

@@ -713,10 +713,10 @@ def fuse(function: Callable) -> Callable:
         results, shape = optree.tree_flatten(result)
         results = as_arrays(f"fuse: {name}", results)
         # of a scalar a view is none in the trace, where it is copied
-        views = [*views, *[i for i, y in enumerate(results) if 0 in y.strides and y.size > 1]]
-        if not views and all([y._node is None for y in results]):
+        shared = [i for i, y in enumerate(results) if 0 in y.strides and y.size > 1]
+        if not views and not shared and all([y._node is None for y in results]):
             return result
-        for i in views:
+        for i in {*views, *shared}:
             results[i] = copy(results[i])
         if any([y._node is not None for y in results]):
             results = _Unfused(card)(layouts, results)

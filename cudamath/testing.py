@@ -217,7 +217,7 @@ def assert_close(
     --------
     >>> import cudamath as cm
     >>> cm.testing.assert_close(cm.array([1.0, 2.0]), [1.0, 2.0], rtol=0)
-    """  # noqa: E501
+    """
     a, e = (
         x._alias().to_numpy() if isinstance(x, ndarray) else np.asarray(x)
         for x in (actual, expected)

@@ -84,7 +84,7 @@ class Scalar(ndarray):
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError(f"setitem: a scalar of {self.dtype} does not support item assignment")
 
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # type: ignore[override]
         return hash(self.to_numpy()[()])
 
     def __repr__(self) -> str:

@@ -75,11 +75,12 @@ def value_and_grad(
     Examples
     --------
     >>> import cudamath as cm
-    >>> step = cm.distributed.value_and_grad(lambda w, x: ((x * w) ** 2).mean(), devices=["cpu", "cpu"])
+    >>> loss = lambda w, x: ((x * w) ** 2).mean()
+    >>> step = cm.distributed.value_and_grad(loss, devices=["cpu", "cpu"])
     >>> value, gradient = step(cm.array(2.0), cm.array([1.0, 3.0]))
     >>> float(value), float(gradient)
     (20.0, 20.0)
-    """  # noqa: E501
+    """
     require_function("distributed.value_and_grad", fn)
     inner = alone(fn, has_aux=has_aux)
     if devices is None:

@@ -103,10 +103,11 @@ def linear(
     Examples
     --------
     >>> import cudamath as cm
-    >>> x, weight, bias = cm.array([[1.0, 2.0]]), cm.array([[3.0, 4.0], [5.0, 6.0]]), cm.array([0.5, -20])
+    >>> x, bias = cm.array([[1.0, 2.0]]), cm.array([0.5, -20])
+    >>> weight = cm.array([[3.0, 4.0], [5.0, 6.0]])
     >>> cm.ml.linear(x, weight, bias, activation="relu").tolist()
     [[11.5, 0.0]]
-    """  # noqa: E501
+    """
     if isinstance(weight, Quantized):
         how = weight.dtype, weight.axis, weight.group, weight.shape, activation
         parts = weight.values, weight.scale, weight.zero_point

@@ -716,10 +716,11 @@ def adamw_update(
     --------
     >>> import cudamath as cm
     >>> params = [cm.array([1.0])]
-    >>> params, state = cm.ml.adamw_update(params, [cm.array([0.0])], cm.ml.adam_init(params), lr=0.1, weight_decay=0.5)
+    >>> grads, state = [cm.array([0.0])], cm.ml.adam_init(params)
+    >>> params, state = cm.ml.adamw_update(params, grads, state, lr=0.1, weight_decay=0.5)
     >>> params
     [array([0.95])]
-    """  # noqa: E501
+    """
     _at_least_zero("adamw_update", lr=lr, eps=eps, weight_decay=weight_decay)
     return _adam_step(
         "adamw_update",

@@ -34,12 +34,12 @@ _NAMES = {form: name for name, (form, _) in _FORMS.items()}
 #: lowest and highest stored integer
 _RANGES = {"int8": (-128, 127), "int4": (0, 15)}
 
-_quantize = Op("quantize", cpu="quantize.quantize", cuda="quantize.quantize.quantize")
+_quantize = Op("quantize", cpu="quantize.quantize", cuda="quantize.dispatch.quantize")
 _quantize_rows = Op(
-    "quantize (rows)", cpu="quantize.quantize_row", cuda="quantize.quantize_rows.quantize_row"
+    "quantize (rows)", cpu="quantize.quantize_row", cuda="quantize.dispatch.quantize_row"
 )
 _ROW = 1 << 15  # numbers of a row that one block of threads holds in registers
-_dequantize = Op("dequantize", cpu="quantize.dequantize", cuda="quantize.quantize.dequantize")
+_dequantize = Op("dequantize", cpu="quantize.dequantize", cuda="quantize.dispatch.dequantize")
 
 
 class Quantized:
@@ -597,18 +597,16 @@ def _8_bits_none(
 _linear_quantized = Op(
     "linear (quantized weight)",
     cpu="quantize.linear_quantized",
-    cuda="quantize.linear.linear_quantized",
+    cuda="quantize.dispatch.linear_quantized",
     vjp=(_packed_x, _packed_none, _packed_none, _packed_none, _packed_bias, _packed_residual),
 )
 _linear_8_bits = Op(
     "linear_quantized",
     cpu="quantize.linear_8_bits",
-    cuda="quantize.scaled_matmul.linear_8_bits",
+    cuda="quantize.dispatch.linear_8_bits",
     vjp=(_8_bits_x, _8_bits_none, _8_bits_none, _8_bits_none, _8_bits_bias),
 )
-_scaled = Op(
-    "scaled_matmul", cpu="quantize.scaled_matmul", cuda="quantize.scaled_matmul.scaled_matmul"
-)
+_scaled = Op("scaled_matmul", cpu="quantize.scaled_matmul", cuda="quantize.dispatch.scaled_matmul")
 
 
 def packed_linear(
@@ -811,9 +809,10 @@ def scaled_matmul(
     --------
     >>> import cudamath as cm
     >>> a, b = cm.full((1, 3), 100, "int8"), cm.full((3, 1), 100, "int8")
-    >>> cm.ml.scaled_matmul(a, b, cm.asarray(0.01, "float32"), cm.asarray(0.5, "float32"), dtype="float32").tolist()
+    >>> scales = cm.asarray(0.01, "float32"), cm.asarray(0.5, "float32")
+    >>> cm.ml.scaled_matmul(a, b, *scales, dtype="float32").tolist()
     [[150.0]]
-    """  # noqa: E501
+    """
     wanted = dtypes.as_dtype(dtype, "scaled_matmul")
     if wanted not in FLOATING:
         raise TypeError(f"scaled_matmul: the result is floating-point, got {wanted}")

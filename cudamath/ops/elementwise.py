@@ -300,8 +300,9 @@ class _AsFirst(ufunc.Elementwise):
     """The result has the dtype of the first operand: a mean of 16-bit numbers in float32 does not
     widen a gradient by them."""
 
-    def resolved(self, arrays: list[ndarray], common: np.dtype) -> tuple[np.dtype, np.dtype]:
-        return super().resolved(arrays, common)[0], arrays[0].dtype
+    def resolved(self, operands: tuple, common: np.dtype) -> tuple[np.dtype, np.dtype]:
+        first = next(x for x in operands if type(x) not in ufunc.SCALARS)
+        return super().resolved(operands, common)[0], first.dtype
 
 
 spread_grad = _AsFirst(

@@ -167,7 +167,7 @@ _nan_quantiles = Op(
 _average = Op(
     "average",
     cpu="elementwise.average",
-    cuda="elementwise.generator.average",
+    cuda="elementwise.average.average",
     vjp=divide.card.vjp,  # type: ignore[attr-defined]
 )
 _medians = Op("median_lines", cpu="sort.medians", cuda="sort.rank_sort.medians")

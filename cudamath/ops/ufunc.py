@@ -599,7 +599,7 @@ class Elementwise:
             kinds.append(
                 Layout.new((), by_value, device) if s and boxed else by_value if s else x._layout
             )
-        plan = lazy("kernels", "elementwise.generator.elementwise")(
+        plan = lazy("kernels", "elementwise.dispatch.elementwise")(
             *kinds[:-1] if into else kinds,
             expression=self.expression(compute),
             compute=compute,

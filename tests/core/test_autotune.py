@@ -320,7 +320,7 @@ def test_shipped_tables_that_are_not_there_are_an_error(tmp_path, monkeypatch):
 def test_the_shipped_tables_are_well_formed():
     from cudamath.kernels.matmul.dispatch import VERSIONS
     from cudamath.kernels.matmul.sm90_tiles import Choice
-    from cudamath.kernels.quantize.scaled_matmul import VERSIONS as SCALED
+    from cudamath.kernels.quantize.dispatch import SCALED_MATMUL as SCALED
 
     assert "NVIDIA H200" in autotune._shipped()
     for name, ops in autotune._shipped().items():

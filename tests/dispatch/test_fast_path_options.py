@@ -10,7 +10,7 @@ from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 from cudamath.core.dispatch.checks import require
-from cudamath.kernels.elementwise import generator as elementwise_generator
+from cudamath.kernels.elementwise import average as elementwise_average
 from cudamath.testing import assert_close, layout_of, simulate
 
 IMAGES = (2, 2, 4, 5)
@@ -424,7 +424,7 @@ def test_average_divides_and_looks_for_zero_simulated(dtype):
     sums, totals = (
         np.random.default_rng(seed).standard_normal((3, 5)).astype(dtype) for seed in range(2)
     )
-    planned = elementwise_generator.average(layout_of(sums), layout_of(totals))
+    planned = elementwise_average.average(layout_of(sums), layout_of(totals))
     found, real = simulate(planned, sums, totals), sums.real.dtype
     np.testing.assert_array_max_ulp(found.view(real), (sums / totals).view(real), 4)
     totals[1, 2] = np.nan

@@ -504,7 +504,7 @@ def test_a_second_process_compiles_nothing(tmp_path):
     source = textwrap.dedent("""
         import numpy as np
         from cudamath.core.layout import Layout
-        from cudamath.kernels.elementwise.generator import elementwise
+        from cudamath.kernels.elementwise.dispatch import elementwise
         from cudamath.runtime import kernel_launch as module, cubin_cache
         from cudamath.runtime.device import assume
         from cudamath.runtime.state import runtime

@@ -406,9 +406,10 @@ def test_handles_of_streams_that_end_during_a_capture_are_closed_after_it(fake):
 def test_import_creates_no_context_and_no_numba():
     source = textwrap.dedent("""
         import sys, cudamath as cm
-        loaded = [m for m in ("numba", "numba.cuda", "cuda.bindings.driver", "nvmath") if m in sys.modules]
+        names = ("numba", "numba.cuda", "cuda.bindings.driver", "nvmath")
+        loaded = [name for name in names if name in sys.modules]
         print(loaded, cm.cuda.memory_allocated.__name__)
-        """)  # noqa: E501
+        """)
     said = subprocess.run(
         [sys.executable, "-c", source],
         cwd=ROOT,

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...core.dispatch import autotune
-from ...core.layout import Layout
+from ...core.layout import Layout, is_channels_last
 from ...runtime.device import capability
-from ..copy.channels_last import lies_last, result
+from ..copy.channels_last import result
 from ..matmul.sm90_tiles import is_tile
 from .geometry import DIRECT, LEAST_OUTPUTS
 
@@ -184,7 +184,7 @@ class Problem:
     @functools.cached_property
     def channels_last(self) -> bool:
         """Whether the first operand lies channels last, and not in C order as well."""
-        return lies_last(self.operands[0]) and not self.operands[0].contiguous
+        return is_channels_last(self.operands[0]) and not self.operands[0].contiguous
 
     @property
     def float32(self) -> bool:
@@ -251,7 +251,7 @@ class Problem:
         that can run; whole: without tiles that split a sum.
         """
         if self.itemsize > 4 or not all(
-            lies_last(layout) if self.itemsize == 2 else layout.contiguous
+            is_channels_last(layout) if self.itemsize == 2 else layout.contiguous
             for layout in self.operands
         ):
             return None

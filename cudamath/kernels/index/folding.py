@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..lib.accumulators import limits
 from ..lib.codec import codec
 
@@ -24,25 +24,25 @@ def folding(kind: str, dtype: np.dtype) -> tuple[Any, Any]:
 
     if kind == "add":
 
-        @device
+        @device_function
         def fold(total, value):
             return total + value
 
     elif kind == "multiply":
 
-        @device
+        @device_function
         def fold(total, value):
             return total * value
 
     elif kind == "max":
 
-        @device
+        @device_function
         def fold(total, value):
             return total if total >= value or total != total else value
 
     else:
 
-        @device
+        @device_function
         def fold(total, value):
             return total if total <= value or total != total else value
 

@@ -69,7 +69,8 @@ from ...core.dtypes import bfloat16, float16
 from ...core.layout import Layout
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from ..lib.integers import blocks
 from ..lib.plan_edit import embed
 from ..lib.versions import Version, choose

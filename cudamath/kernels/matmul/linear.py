@@ -18,7 +18,8 @@ from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR
-from ..elementwise.generator import launch, scalar_function
+from ..elementwise.dispatch import launch
+from ..elementwise.generator import scalar_function
 from ..lib.plan_edit import renumber
 from ..lib.versions import Version, choose
 from .dispatch import matmul

@@ -16,7 +16,8 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime import device as devices
-from ..copy.strided import Part, copy_part
+from ..copy.dispatch import copy_part
+from ..copy.parts import Part
 from ..lib import split_k_reduce
 from ..lib.integers import blocks
 from . import aligned_copy, sm80

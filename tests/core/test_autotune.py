@@ -213,7 +213,7 @@ def test_files_of_another_form_decide_nothing(file, case):
 @pytest.mark.parametrize("case", ODD_FILES)
 def test_convolutions_and_scaled_products_bear_the_same_files(file, case, monkeypatch):
     from cudamath.kernels.conv import dispatch as conv_dispatch
-    from cudamath.kernels.quantize import scaled_matmul
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
     from cudamath.runtime import cublas
 
     # as if there were cuBLASLt, which these measurements are about
@@ -226,7 +226,7 @@ def test_convolutions_and_scaled_products_bear_the_same_files(file, case, monkey
 
     def plans():
         how = {"stride": (1, 1), "padding": (1,) * 4, "dilation": (1, 1), "groups": 1}
-        scaled = scaled_matmul.scaled_matmul(
+        scaled = quantize_dispatch.scaled_matmul(
             a, transpose(b), one, one, dtype=np.dtype(ml_dtypes.bfloat16)
         )
         return conv_dispatch.conv2d(x, w, **how).why, scaled.why

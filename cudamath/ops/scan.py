@@ -14,7 +14,7 @@ from ..core.devices import CPU
 from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
-from ..core.dtypes import INEXACT, NUMERIC, REAL_OR_BOOL
+from ..core.dtypes import INEXACT, NUMERIC
 from ..core.shapes import normalize_axis
 from ..core.specs.scans import SCANS, Product
 from ..core.typing import ArrayLike, DTypeLike
@@ -471,7 +471,7 @@ def cumulative_prod(
 
 
 def _extreme(name: str, kind: str, x: Any, axis: int | None) -> ndarray:
-    x = require(name, x, REAL_OR_BOOL)
+    x = require(name, x)
     if axis is None:
         x, axis = ravel(x), 0
     return _scan(x, kind=kind, axis=normalize_axis(name, axis, x.ndim), dtype=x.dtype)
@@ -484,7 +484,7 @@ def cummax(x: ArrayLike, /, axis: int | None = None) -> ndarray:
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None flattens `x` first.
 
@@ -495,8 +495,6 @@ def cummax(x: ArrayLike, /, axis: int | None = None) -> ndarray:
 
     Raises
     ------
-    TypeError
-        The array is complex.
     ValueError
         The axis is out of range.
 
@@ -520,7 +518,7 @@ def cummin(x: ArrayLike, /, axis: int | None = None) -> ndarray:
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None flattens `x` first.
 
@@ -531,8 +529,6 @@ def cummin(x: ArrayLike, /, axis: int | None = None) -> ndarray:
 
     Raises
     ------
-    TypeError
-        The array is complex.
     ValueError
         The axis is out of range.
 
@@ -558,7 +554,7 @@ def nancummax(x: ArrayLike, /, axis: int | None = None) -> ndarray:
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None flattens `x` first.
 
@@ -569,8 +565,6 @@ def nancummax(x: ArrayLike, /, axis: int | None = None) -> ndarray:
 
     Raises
     ------
-    TypeError
-        The array is complex.
     ValueError
         The axis is out of range.
 
@@ -596,7 +590,7 @@ def nancummin(x: ArrayLike, /, axis: int | None = None) -> ndarray:
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None flattens `x` first.
 
@@ -607,8 +601,6 @@ def nancummin(x: ArrayLike, /, axis: int | None = None) -> ndarray:
 
     Raises
     ------
-    TypeError
-        The array is complex.
     ValueError
         The axis is out of range.
 

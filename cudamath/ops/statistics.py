@@ -15,7 +15,17 @@ from ..core.array import ndarray
 from ..core.devices import CPU
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import ANY, FLOATING, INEXACT, INTEGER_OR_BOOL, REAL, REAL_OR_BOOL, Op
+from ..core.dispatch.op import (
+    ANY,
+    COMPLEX,
+    FLOATING,
+    INEXACT,
+    INTEGER_OR_BOOL,
+    NUMERIC,
+    REAL_OR_BOOL,
+    Category,
+    Op,
+)
 from ..core.shapes import normalize_axes
 from ..core.typing import ArrayLike, DTypeLike
 from ..cpu.quantiles import rounded
@@ -80,11 +90,11 @@ _METHODS = (*_CONTINUOUS, *_STEPS, "lower", "higher", "midpoint", "nearest")
 
 
 def _lines(
-    name: str, x: Any, axis: Axis, method: str = ""
+    name: str, x: Any, axis: Axis, method: str = "", category: Category = REAL_OR_BOOL
 ) -> tuple[ndarray, tuple[int, ...], tuple[int, ...]]:
     """The array with the axes as one, the last; the axes; the shape. Integers become floats, except
     where the results of a method are elements."""
-    x = require(name, x, REAL_OR_BOOL)
+    x = require(name, x, category)
     if x.dtype not in INEXACT and method not in _ELEMENTS:
         x = astype(x, dtypes.default_float())
     axes = tuple(range(x.ndim)) if axis is None else normalize_axes(name, axis, x.ndim)
@@ -152,7 +162,7 @@ _unless_nan = ufunc.Elementwise(
     np.maximum,
     "y if y != y else x",
     ("where(isnan(y), 0, g)", "g * 0"),
-    FLOATING,
+    INEXACT,
     "elementwise.unless_nan",
     globals(),
 )
@@ -183,6 +193,7 @@ def _in_order(lines: ndarray, ranks: list[int]) -> Callable[[int, int], ndarray]
     n, last = lines.shape[-1], lines.ndim - 1
     if (
         lines._node is None
+        and lines.dtype not in COMPLEX
         and len(ranks) <= _MOST_RANKS
         and (
             lines._layout.device == CPU or (_LONG <= n < _LONGEST and lines.size <= n * _FEW_LINES)
@@ -459,7 +470,7 @@ def median(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes of the operation. None takes all of them.
     out : ndarray, optional
@@ -492,9 +503,9 @@ def median(
     >>> cm.median([[4, 1, 3], [2, 9, 7]], axis=1).tolist()
     [3.0, 7.0]
     """
-    lines, axes, shape = _lines("median", x, axis)
+    lines, axes, shape = _lines("median", x, axis, category=ANY)
     n = lines.shape[-1]
-    if 0 < n <= _SHORT and lines._node is None:
+    if 0 < n <= _SHORT and lines._node is None and lines.dtype not in COMPLEX:
         y = _medians(lines, skip=False)
     elif not n:
         y = reduce.mean(lines, axis=-1)
@@ -721,7 +732,7 @@ def nanmedian(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes of the operation. None takes all of them.
     out : ndarray, optional
@@ -754,18 +765,19 @@ def nanmedian(
     >>> float(cm.nanmedian([4.0, cm.nan, 3.0, 2.0]))
     3.0
     """
-    x = require("nanmedian", x, REAL_OR_BOOL)
+    x = require("nanmedian", x)
     if x.dtype not in INEXACT or not x.size:
         try:
             return median(x, axis, out, keepdims=keepdims)
         except MISTAKES as error:
             raise as_of("nanmedian", error) from None
-    lines, axes, shape = _lines("nanmedian", x, axis)
-    if lines._node is None and lines.shape[-1] <= _SHORT:
+    lines, axes, shape = _lines("nanmedian", x, axis, category=ANY)
+    by_kernels = lines._node is None and lines.dtype not in COMPLEX
+    if by_kernels and lines.shape[-1] <= _SHORT:
         y = _restored(_medians(lines, skip=True), axes, shape, keepdims, 0)
         return y if out is None else deliver("nanmedian", y, out)
     ordered = sort(lines)  # NaN comes last
-    if lines._node is None:
+    if by_kernels:
         how = {"method": "median", "wide": np.dtype(np.float32)}
         y = _restored(
             _nan_quantiles(ordered, scalars=(0.0, 0.0, 0.0), **how), axes, shape, keepdims, 0
@@ -788,7 +800,7 @@ def ptp(
     Parameters
     ----------
     x : array_like
-        Real array with at least one element along the axes.
+        Numeric array with at least one element along the axes.
     axis : int or sequence of int, optional
         Axis or axes that are reduced. None reduces all of them.
     out : ndarray, optional
@@ -818,7 +830,7 @@ def ptp(
     >>> cm.ptp([[4, 1, 3], [2, 9, 7]], axis=1).tolist()
     [3, 7]
     """
-    x = require("ptp", x, REAL)
+    x = require("ptp", x, NUMERIC)
     try:
         y = reduce.max(x, axis, keepdims=keepdims) - reduce.min(x, axis, keepdims=keepdims)
     except MISTAKES as error:

@@ -118,7 +118,8 @@ def rule(expression: str, count: int, namespace: Mapping[str, Any]) -> Callable:
         if g._layout.dtype.kind != "c":
             return real(g, *rest)
         conj = registry["conj"]  # made in elementwise.py, of this file's classes
-        return conj(real(conj(g), *rest))
+        y = real(conj(g), *rest)
+        return None if y is None else conj(y)
 
     return gradient
 

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from ...core.specs.complex_order import complex_order
+
 
 def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> dict[str, Any]:
     """Names an expression on complex type T may use. hypot, round_even: those of its real type."""
@@ -113,6 +115,18 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
     def isinf(x):
         return math.isinf(x.real) or math.isinf(x.imag)
 
+    # -------------------- order
+
+    less, less_equal, _ = complex_order(device)
+
+    @device
+    def maximum(x, y):  # NaN if either is
+        return x if less_equal(y, x) or x != x else y
+
+    @device
+    def minimum(x, y):
+        return x if less_equal(x, y) or x != x else y
+
     # -------------------- powers, exponentials, logarithms
 
     @device
@@ -147,6 +161,10 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             return make(root * math.cos(b) * root, root * math.sin(b) * root)
         size = math.exp(a)
         return make(size * math.cos(b), size * math.sin(b))
+
+    @device
+    def exp2(x):
+        return exp(make(x.real * ln2, x.imag * ln2))
 
     @device
     def expm1(x):  # e^a cos b - 1 = expm1(a) cos b - 2 sin(b/2)^2
@@ -424,7 +442,12 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         isfinite,
         isinf,
         sqrt,
+        less,
+        less_equal,
+        maximum,
+        minimum,
         exp,
+        exp2,
         expm1,
         log,
         log2,

@@ -49,7 +49,8 @@ def scan_functions(kind: str, source: np.dtype, target: np.dtype) -> ScanFunctio
             v = A(skipped)
         return v
 
-    return ScanFunctions(lift, device(scan.combine(A)), A(scan.start(dtype_of(A))), A)
+    combine = device(scan.combine(A, dtype_of(A).kind, device))
+    return ScanFunctions(lift, combine, A(scan.start(dtype_of(A))), A)
 
 
 @functools.cache

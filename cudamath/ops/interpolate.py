@@ -10,7 +10,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dispatch.checks import as_numbers, coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import COMPLEX, INEXACT, REAL_OR_BOOL, Op
+from ..core.dispatch.op import COMPLEX, REAL_OR_BOOL, Op
 from ..core.typing import ArrayLike
 from .elementwise import clip, remainder
 from .index import take
@@ -61,8 +61,8 @@ def interp(
     Returns
     -------
     ndarray
-        Array of x's shape, in the promoted dtype of x and fp, at least the default floating-point
-        dtype for integers.
+        Array of x's shape, of the default floating-point dtype or a wider one; complex where fp
+        is.
 
     Raises
     ------
@@ -89,8 +89,7 @@ def interp(
             f"{places.shape} and "
             f"{values.shape}"
         )
-    kind = dtypes.result_type(x, places, values)
-    kind = kind if kind in INEXACT else dtypes.default_float()
+    kind = dtypes.promote(dtypes.result_type(x, places, values), dtypes.default_float())
     real = dtypes.real_dtype(kind)
     x, places, values = (
         astype(x, real, copy=False),

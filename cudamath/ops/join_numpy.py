@@ -4,6 +4,7 @@ along given axes."""
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -900,6 +901,9 @@ def cross(
 ) -> ndarray:
     """Cross product of vectors of three elements.
 
+    A vector of two lies in a plane: its third element is 0. Of two such vectors the result is the
+    third element alone. As in NumPy this is deprecated.
+
     ``cm.linalg.cross`` is the array API's, with one axis for all.
 
     Parameters
@@ -940,5 +944,22 @@ def cross(
     a, b = coerce("cross", (a, b))
     x = moveaxis(a, normalize_axis("cross", axisa, a.ndim), -1)
     y = moveaxis(b, normalize_axis("cross", axisb, b.ndim), -1)
+    sizes = {x.shape[-1], y.shape[-1]}
+    if 2 in sizes and sizes <= {2, 3}:
+        warnings.warn(
+            "cross: vectors of 2 elements are deprecated; give them a third one, 0",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        if sizes == {2}:
+            return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
+        x, y = (_in_space(v) for v in (x, y))
     out = along_last(x, y)
     return moveaxis(out, -1, normalize_axis("cross", axisc, out.ndim))
+
+
+def _in_space(v: ndarray) -> ndarray:
+    """Vectors along the last axis, those of two elements with a third one, 0."""
+    if v.shape[-1] == 3:
+        return v
+    return concat([v, zeros((*v.shape[:-1], 1), v.dtype, device=v.device)], axis=-1)

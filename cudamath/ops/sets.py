@@ -220,7 +220,7 @@ def unique(
     axis : int, optional
         Axis along which slices are compared (real dtypes). None compares all elements.
     equal_nan : bool, default True
-        Whether all NaNs are one element.
+        Whether all NaNs are one element. Slices with a NaN are never equal.
     sorted : bool, default True
         Accepted for compatibility with NumPy. The result is always sorted.
 
@@ -281,7 +281,7 @@ def unique(
         turned = moveaxis(x, axis, 0)
         rest = turned.shape[1:]
         rows = reshape(turned, (x.shape[axis], -1 if x.size else 0))
-    found = _Distinct(rows, equal_nan, return_index or return_inverse)
+    found = _Distinct(rows, equal_nan and axis is None, return_index or return_inverse)
     values = found.values
     if axis is not None:
         values = moveaxis(reshape(values, (values.shape[0], *rest)), 0, axis)

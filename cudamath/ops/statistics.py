@@ -126,9 +126,24 @@ def _fractions(name: str, q: Any, scale: float) -> np.ndarray:
         if str(error).startswith(f"{name}: "):  # a gradient would be lost
             raise
         raise TypeError(f"{name}: wants numbers from 0 to {scale:g}, got {q!r:.80}") from None
+    if host.ndim > 2:  # NumPy's limit
+        raise ValueError(f"{name}: wants a number, a vector or a matrix, got shape {host.shape}")
     if host.size and not (host.min() >= 0 and host.max() <= 1):
         raise ValueError(f"{name}: wants numbers from 0 to {scale:g}, got {q}")
     return host
+
+
+def _wide_enough(lines: ndarray, q: Any, method: str, percent: bool) -> ndarray:
+    """The lines in the dtype of their quantiles, which one of Python's numbers as q does not widen,
+    but an array or a list does where elements are interpolated."""
+    if type(q) in (int, float) or method in _ELEMENTS or not lines.size:
+        return lines
+    kind = q.dtype if isinstance(q, ndarray) else np.asarray(q).dtype
+    if kind in INTEGER_OR_BOOL:
+        if method == "linear" and not percent:  # quantiles 0 and 1 are elements
+            return lines
+        kind = dtypes.default_float()
+    return astype(lines, dtypes.promote(lines.dtype, kind), copy=False)
 
 
 def _line(q: float, method: str) -> tuple[float, float]:
@@ -293,6 +308,7 @@ def _quantile(
         return _weighted(name, x, q, axis, method, keepdims, out, scale, weights)
     lines, axes, shape = _lines(name, x, axis, method)
     fractions = _fractions(name, q, scale)
+    lines = _wide_enough(lines, q, method, scale != 1)
     n = lines.shape[-1]
     if not n:
         raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
@@ -349,7 +365,7 @@ def quantile(
     x : array_like
         Real or bool array.
     q : array_like
-        Fractions from 0 to 1, of any shape. The host reads them.
+        Fractions from 0 to 1, of at most two dimensions. The host reads them.
     axis : int or sequence of int, optional
         Axis or axes of the operation. None takes all of them.
     out : ndarray, optional
@@ -413,7 +429,7 @@ def percentile(
     x : array_like
         Real or bool array.
     q : array_like
-        Numbers from 0 to 100, of any shape. The host reads them.
+        Numbers from 0 to 100, of at most two dimensions. The host reads them.
     axis : int or sequence of int, optional
         Axis or axes of the operation. None takes all of them.
     out : ndarray, optional
@@ -537,6 +553,7 @@ def _nan_quantile(
         return _quantile(name, x, q, axis, method, keepdims, out, scale)
     lines, axes, shape = _lines(name, x, axis)
     fractions = _fractions(name, q, scale)
+    lines = _wide_enough(lines, q, method, scale != 1)
     if not lines.shape[-1]:
         found = full(
             (*fractions.shape, *lines.shape[:-1]), np.nan, lines.dtype, device=lines.device
@@ -610,7 +627,7 @@ def nanquantile(
     x : array_like
         Real or bool array.
     q : array_like
-        Fractions from 0 to 1, of any shape. The host reads them.
+        Fractions from 0 to 1, of at most two dimensions. The host reads them.
     axis : int or sequence of int, optional
         Axis or axes of the operation. None takes all of them.
     out : ndarray, optional
@@ -673,7 +690,7 @@ def nanpercentile(
     x : array_like
         Real or bool array.
     q : array_like
-        Numbers from 0 to 100, of any shape. The host reads them.
+        Numbers from 0 to 100, of at most two dimensions. The host reads them.
     axis : int or sequence of int, optional
         Axis or axes of the operation. None takes all of them.
     out : ndarray, optional
@@ -972,7 +989,7 @@ def cov(
     aweights : array_like, optional
         Weights of the observations.
     dtype : dtype_like, optional
-        Dtype of the result, at least floating-point.
+        Dtype of the result, floating-point or complex. The default is at least float64.
 
     Returns
     -------
@@ -1039,7 +1056,7 @@ def _spread_dtype(name: str, x: ndarray, y: Any, dtype: Any) -> np.dtype:
             raise TypeError(f"{name}: wants a floating-point or complex dtype, got {found}")
         return found
     found = dtypes.result_type(x, *(() if y is None else (require(name, y),)))
-    return found if found in INEXACT else dtypes.default_float()
+    return dtypes.promote(found, dtypes.default_float())
 
 
 def _observed(

@@ -194,7 +194,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> LstsqResult
     LstsqResult
         Named tuple (x, residuals, rank, s). `x` has the shape (n,) or (..., n, k). `residuals` are
         the sums of |b - a x|^2 down the columns, of shape (k,), or (1,) for a vector; as in NumPy
-        they are empty if m <= n or, for a single matrix, if its rank is below n. `rank` is an int64
+        they are empty if m <= n or, for a single matrix, if its rank is below n. `rank` is an int32
         array (...), without dimensions for a single matrix, and `s` are the singular values. For a
         single matrix with m > n the call waits for the GPU, because the rank decides whether there
         are residuals.
@@ -242,6 +242,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> LstsqResult
         residuals = reduce.sum((missing * conj(missing)).real, axis=-2)
     else:
         residuals = zeros((*lead, 0), s.dtype, device=a.device)
+    rank = astype(rank, np.int32)  # as LAPACK counts it, and NumPy
     return LstsqResult(reshape(x, x.shape[:-1]) if vector else x, residuals, rank, s)
 
 

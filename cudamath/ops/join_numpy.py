@@ -509,7 +509,7 @@ def delete(x: ArrayLike, /, obj: Index, axis: int | None = None) -> ndarray:
         which = obj.to_numpy() if isinstance(obj, ndarray) else np.asarray(obj)
         if which.dtype == np.bool_:
             if which.shape != (n,):
-                raise IndexError(
+                raise ValueError(
                     f"delete: boolean index of shape {which.shape} does not fit axis {axis} of "
                     f"shape {x.shape}"
                 )

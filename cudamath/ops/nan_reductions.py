@@ -697,7 +697,7 @@ def nanargmax(
     2
     """
     y = _nan_position("nanargmax", x, axis, keepdims, 1)
-    return y if out is None else deliver("nanargmax", y, out)
+    return y if out is None else deliver("nanargmax", y, out, "held")
 
 
 @speaks_for("nanargmin")
@@ -740,7 +740,7 @@ def nanargmin(
     2
     """
     y = _nan_position("nanargmin", x, axis, keepdims, -1)
-    return y if out is None else deliver("nanargmin", y, out)
+    return y if out is None else deliver("nanargmin", y, out, "held")
 
 
 @fast_path("x")

@@ -141,7 +141,7 @@ def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any, out: Any 
             and dtypes.promote((x := require(name, x)).dtype, wide) == wide
         ):
             dtype = wide
-        return deliver(name, _total(name, kind, x, axis, dtype), out)
+        return deliver(name, _total(name, kind, x, axis, dtype), out, "unsafe")
     x = require(name, x)
     chosen = _total_dtype(name, x.dtype, dtype)
     if (
@@ -348,7 +348,8 @@ def _standard(
     name: str, kind: str, x: Any, axis: int | None, dtype: Any, include_initial: bool, target: Any
 ) -> ndarray:
     if target is not None:
-        return deliver(name, _standard(name, kind, x, axis, dtype, include_initial, None), target)
+        y = _standard(name, kind, x, axis, dtype, include_initial, None)
+        return deliver(name, y, target, "unsafe")
     x = require(name, x, NUMERIC)
     if axis is None:
         if x.ndim > 1:

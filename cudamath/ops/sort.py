@@ -298,15 +298,16 @@ def _checked_selection(name: str, kind: Any) -> None:
 def _ranks(name: str, kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     n = shape[axis]
     ranks = []
-    kth = kth.tolist() if isinstance(kth, ndarray | np.ndarray) else kth
+    if isinstance(kth, ndarray | np.ndarray):
+        if kth.ndim > 1 or kth.dtype.kind == "b":
+            raise ValueError(f"{name}: wants integers as kth, got {kth.dtype} of shape {kth.shape}")
+        kth = kth.tolist()
     for k in kth if isinstance(kth, (tuple, list)) else (kth,):
         k = as_integer(name, "kth", k)
         if not -n <= k < n:
             raise ValueError(f"{name}: kth {k} is out of bounds for axis {axis} of shape {shape}")
         ranks.append(k % n)
-    if not ranks:
-        raise ValueError(f"{name}: wants at least one kth, got {kth!r}")
-    return tuple(ranks)
+    return tuple(ranks) or (0,)[:n]  # one that nobody asked for does no harm
 
 
 @fast_path("x")

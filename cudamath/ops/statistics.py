@@ -121,7 +121,10 @@ def _restored(
 def _fractions(name: str, q: Any, scale: float) -> np.ndarray:
     """q as numbers from 0 to 1 on the host."""
     try:
-        host = np.asarray(q, np.float64) / scale
+        given = np.asarray(q)
+        if given.dtype.kind == "c":
+            raise TypeError("complex numbers are no fractions")
+        host = given.astype(np.float64) / scale
     except (TypeError, ValueError) as error:
         if str(error).startswith(f"{name}: "):  # a gradient would be lost
             raise
@@ -530,7 +533,7 @@ def median(
         at = _in_order(lines, [*range(low, high + 1), n - 1])
         y = _unless_nan(reduce.mean(at(low, high - low + 1), axis=-1), at(n - 1, 1)[..., 0])
     y = _restored(y, axes, shape, keepdims, 0)
-    return y if out is None else deliver("median", y, out)
+    return y if out is None else deliver("median", y, out, "unsafe")
 
 
 def _nan_quantile(
@@ -792,20 +795,20 @@ def nanmedian(
     by_kernels = lines._node is None and lines.dtype not in COMPLEX
     if by_kernels and lines.shape[-1] <= _SHORT:
         y = _restored(_medians(lines, skip=True), axes, shape, keepdims, 0)
-        return y if out is None else deliver("nanmedian", y, out)
+        return y if out is None else deliver("nanmedian", y, out, "unsafe")
     ordered = sort(lines)  # NaN comes last
     if by_kernels:
         how = {"method": "median", "wide": np.dtype(np.float32)}
         y = _restored(
             _nan_quantiles(ordered, scalars=(0.0, 0.0, 0.0), **how), axes, shape, keepdims, 0
         )
-        return y if out is None else deliver("nanmedian", y, out)
+        return y if out is None else deliver("nanmedian", y, out, "unsafe")
     count = reduce.sum(equal(lines, lines), axis=-1, keepdims=True)
     middle = take_along_axis(
         ordered, (count - arange(1, -1, -1, device=x.device)) // 2
     )  # two, or one twice
     y = _restored(reduce.sum(middle * 0.5, axis=-1), axes, shape, keepdims, 0)
-    return y if out is None else deliver("nanmedian", y, out)
+    return y if out is None else deliver("nanmedian", y, out, "unsafe")
 
 
 @fast_path("x")

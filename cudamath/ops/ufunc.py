@@ -363,7 +363,6 @@ class Elementwise:
 
             return judged
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
-        shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
         common = self.common(operands)
         if common not in self.category:
             raise TypeError(
@@ -373,6 +372,7 @@ class Elementwise:
                     for x, s in zip(operands, scalars, strict=True)
                 )
             )
+        shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
         compute, result = self.resolved(arrays, common)
         if inplace:
             first = operands[0]

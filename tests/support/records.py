@@ -145,6 +145,7 @@ ROWS = [
     same("dot", lambda xp, a, b: xp.dot(a, b), M, V),
     same("inner", lambda xp, a, b: xp.inner(a, b), M, A((3, 6))),
     same("outer", lambda xp, a, b: xp.outer(a, b), A((3,)), V),
+    same("linalg.outer", lambda xp, a, b: xp.linalg.outer(a, b), A((3,)), V),
     same("vdot", lambda xp, a, b: xp.vdot(a, b), M, M),
     same("vecdot", lambda xp, a, b: xp.vecdot(a, b), M, V),
     same(
@@ -486,7 +487,6 @@ ALIASES = {
     "vector_norm": "linalg.vector_norm",
     "matrix_norm": "linalg.matrix_norm",
     "linalg.matmul": "matmul",
-    "linalg.outer": "outer",
     "linalg.tensordot": "tensordot",
     "linalg.vecdot": "vecdot",
     "linalg.matrix_transpose": "matrix_transpose",

@@ -29,6 +29,7 @@ from ..where import _where
 from .norms import matrix_norm
 from .products import _pair as common_pair
 from .products import matmul
+from .products import outer as outer_of_flat
 from .solve import _inv_and_sign, adjoint, inv, matrices, pair, run, slogdet, solve
 from .spectral import eigvalsh, svd, svdvals
 
@@ -40,6 +41,7 @@ __all__ = [
     "matrix_power",
     "matrix_rank",
     "multi_dot",
+    "outer",
     "pinv",
     "tensorinv",
     "tensorsolve",
@@ -166,8 +168,9 @@ def pinv(
     """
     if rcond is not None and rtol is not None:
         raise ValueError("pinv: `rtol` and `rcond` can't be both set.")
-    a = matrices("pinv", a)
-    if not a.size:
+    given, a = a, matrices("pinv", a)
+    if not a.size:  # of integers too, whose dtype NumPy keeps here
+        a = astype(a, require("pinv", given).dtype, copy=False)
         return reshape(a, (*a.shape[:-2], a.shape[-1], a.shape[-2]))
     what, given = ("rcond", rcond) if rtol is None else ("rtol", rtol)
     return _pinv(a, rtol=_cutoff(a, _tolerance("pinv", what, given, a)))
@@ -798,6 +801,43 @@ _cross: Op = Op(
     broadcasts=True,
     vjp=(lambda g, _y, _a, b: _cross(conj(b), g), lambda g, _y, a, _b: _cross(g, conj(a))),
 )
+
+
+@fast_path("x1", "x2")
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> ndarray:
+    """Outer product of two vectors: y[i, j] = x1[i] x2[j].
+
+    ``cm.outer`` flattens its arguments.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+        Numeric or bool vectors.
+
+    Returns
+    -------
+    ndarray
+        Matrix of the common dtype.
+
+    Raises
+    ------
+    ValueError
+        An argument is not a vector.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.outer([1, 2], [3, 4]).tolist()
+    [[3, 4], [6, 8]]
+    """
+    a, b = common_pair("outer", x1, x2)
+    if a.ndim != 1 or b.ndim != 1:
+        raise ValueError(f"outer: wants vectors, got shapes {a.shape} and {b.shape}")
+    return outer_of_flat(a, b)
 
 
 @fast_path("x")

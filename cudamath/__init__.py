@@ -77,7 +77,7 @@ from numpy import (
     ushort,
 )
 
-from . import cuda, data, distributed, fft, lib, linalg, math, ml, random, testing
+from . import cuda, data, distributed, emath, fft, lib, linalg, math, ml, random, testing
 from . import einops_backend as _einops_backend
 from .autodiff import *  # noqa: F403
 from .checkpoints import *  # noqa: F403
@@ -89,6 +89,7 @@ from .custom import *  # noqa: F403
 from .fuse import *  # noqa: F403
 from .numpy_files import *  # noqa: F403
 from .ops import methods as _methods
+from .ops.bessel import *  # noqa: F403
 from .ops.compare import *  # noqa: F403
 from .ops.conversion import *  # noqa: F403
 from .ops.creation import *  # noqa: F403

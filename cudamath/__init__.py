@@ -27,7 +27,6 @@ from numpy import (
     double,
     dtype,
     e,
-    errstate,
     euler_gamma,
     exceptions,
     float16,
@@ -97,6 +96,7 @@ from .ops.differences import *  # noqa: F403
 from .ops.dtype_info import *  # noqa: F403
 from .ops.elementwise import *  # noqa: F403
 from .ops.elementwise_numpy import *  # noqa: F403
+from .ops.error_state import *  # noqa: F403
 from .ops.histogram import *  # noqa: F403
 from .ops.index import *  # noqa: F403
 from .ops.index_grids import *  # noqa: F403

@@ -144,6 +144,7 @@ ROWS = [
     same("matmul", lambda xp, a, b: a @ b, A((2, 1, 3, 4)), A((5, 4, 2)), cards=("matmul",)),
     same("dot", lambda xp, a, b: xp.dot(a, b), M, V),
     same("inner", lambda xp, a, b: xp.inner(a, b), M, A((3, 6))),
+    same("i0", lambda xp, x: xp.i0(x), M),
     same("outer", lambda xp, a, b: xp.outer(a, b), A((3,)), V),
     same("linalg.outer", lambda xp, a, b: xp.linalg.outer(a, b), A((3,)), V),
     same("vdot", lambda xp, a, b: xp.vdot(a, b), M, M),

@@ -1,0 +1,11 @@
+"""`cudamath.polynomial.hermite_e`: the functions of
+`numpy.polynomial.hermite_e` on arrays, for series
+of probabilists' Hermite polynomials (on_arrays.py)."""
+
+from .on_arrays import functions_of
+from .series import HermiteE
+
+_functions = functions_of("hermite_e")
+globals().update(_functions)
+
+__all__ = ["HermiteE", *_functions]

@@ -108,6 +108,7 @@ from .ops.linalg.einsum import *  # noqa: F403
 from .ops.linalg.norms import *  # noqa: F403
 from .ops.linalg.products import *  # noqa: F403
 from .ops.masks import *  # noqa: F403
+from .ops.memory_map import *  # noqa: F403
 from .ops.nan_reductions import *  # noqa: F403
 from .ops.padding import *  # noqa: F403
 from .ops.polynomials import *  # noqa: F403

@@ -1,6 +1,5 @@
-"""`cudamath.polynomial.chebyshev`: the functions of
-`numpy.polynomial.chebyshev` on arrays, for series
-of Chebyshev polynomials (on_arrays.py)."""
+"""`cudamath.polynomial.chebyshev`: NumPy's functions of this name on arrays, for series of
+Chebyshev polynomials (on_arrays.py)."""
 
 from .on_arrays import functions_of
 from .series import Chebyshev

@@ -1,6 +1,5 @@
-"""`cudamath.polynomial.hermite`: the functions of
-`numpy.polynomial.hermite` on arrays, for series
-of physicists' Hermite polynomials (on_arrays.py)."""
+"""`cudamath.polynomial.hermite`: NumPy's functions of this name on arrays, for series of
+physicists' Hermite polynomials (on_arrays.py)."""
 
 from .on_arrays import functions_of
 from .series import Hermite

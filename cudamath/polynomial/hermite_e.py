@@ -1,6 +1,5 @@
-"""`cudamath.polynomial.hermite_e`: the functions of
-`numpy.polynomial.hermite_e` on arrays, for series
-of probabilists' Hermite polynomials (on_arrays.py)."""
+"""`cudamath.polynomial.hermite_e`: NumPy's functions of this name on arrays, for series of
+probabilists' Hermite polynomials (on_arrays.py)."""
 
 from .on_arrays import functions_of
 from .series import HermiteE

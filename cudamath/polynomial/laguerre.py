@@ -1,6 +1,5 @@
-"""`cudamath.polynomial.laguerre`: the functions of
-`numpy.polynomial.laguerre` on arrays, for series
-of Laguerre polynomials (on_arrays.py)."""
+"""`cudamath.polynomial.laguerre`: NumPy's functions of this name on arrays, for series of
+Laguerre polynomials (on_arrays.py)."""
 
 from .on_arrays import functions_of
 from .series import Laguerre

@@ -1,6 +1,5 @@
-"""`cudamath.polynomial.legendre`: the functions of
-`numpy.polynomial.legendre` on arrays, for series
-of Legendre polynomials (on_arrays.py)."""
+"""`cudamath.polynomial.legendre`: NumPy's functions of this name on arrays, for series of
+Legendre polynomials (on_arrays.py)."""
 
 from .on_arrays import functions_of
 from .series import Legendre

@@ -1,6 +1,5 @@
-"""`cudamath.polynomial.polynomial`: the functions of
-`numpy.polynomial.polynomial` on arrays, for series
-of powers (on_arrays.py)."""
+"""`cudamath.polynomial.polynomial`: NumPy's functions of this name on arrays, for series of
+powers (on_arrays.py)."""
 
 from .on_arrays import functions_of
 from .series import Polynomial

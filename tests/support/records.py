@@ -683,6 +683,7 @@ ELSEWHERE = {
         "format_float_scientific",
         "frexp",
         "fromfile",
+        "memmap",
         "fromstring",
         "genfromtxt",
         "geterr",

@@ -565,6 +565,10 @@ def histogramdd(
             f"histogramdd: got ranges for {len(ranges)} dimensions, the sample has {dimensions}"
         )
     given = None if weights is None else _weights("histogramdd", columns[0], weights)
+    if given is not None and given.dtype in COMPLEX:
+        raise TypeError(
+            f"histogramdd: wants real weights, got {given.dtype} of shape {given.shape}"
+        )
     places, edges, hosts = [], [], []
     for x, chosen, limits in zip(columns, each, ranges, strict=True):
         # Here, in contrast to one dimension, NumPy's edges between given numbers are not of the

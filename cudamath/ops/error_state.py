@@ -8,8 +8,6 @@ result of floating-point numbers is tested on its device, and the host waits for
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,7 +17,7 @@ from ..core.array import ndarray
 from ..core.devices import TRACED
 from ..core.dispatch.call_record import CallRecord, Step, unrecorded
 from ..core.dtypes import INEXACT, INTEGER
-from ..runtime.errors import is_ours
+from ..core.user_warnings import warn
 from . import elementwise, reduce
 from .ufunc import Elementwise
 
@@ -157,10 +155,4 @@ def _tell(message: str, mode: str) -> None:
     """A warning at the user's line, or an error."""
     if mode == "raise":
         raise FloatingPointError(message)
-    frame: Any = sys._getframe(1)
-    while is_ours(frame.f_code) and frame.f_back is not None:
-        frame = frame.f_back
-    registry = frame.f_globals.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(
-        message, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry
-    )
+    warn(message, RuntimeWarning)

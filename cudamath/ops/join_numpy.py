@@ -4,7 +4,6 @@ along given axes."""
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from ..core.dispatch.checks import MISTAKES, as_of, coerce, members, require, sp
 from ..core.dispatch.fast_path import fast_path
 from ..core.shapes import normalize_axes, normalize_axis, normalize_shape
 from ..core.typing import ArrayLike, DTypeLike, Index
+from ..core.user_warnings import warn
 from . import reduce
 from .creation import asarray, ones, zeros
 from .index import take
@@ -946,10 +946,9 @@ def cross(
     y = moveaxis(b, normalize_axis("cross", axisb, b.ndim), -1)
     sizes = {x.shape[-1], y.shape[-1]}
     if 2 in sizes and sizes <= {2, 3}:
-        warnings.warn(
+        warn(
             "cross: vectors of 2 elements are deprecated; give them a third one, 0",
             DeprecationWarning,
-            stacklevel=2,
         )
         if sizes == {2}:
             return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +21,7 @@ from ..core.dispatch.op import COMPLEX, FLOATING, INEXACT, Op
 from ..core.layout import Layout
 from ..core.shapes import normalize_shape
 from ..core.typing import ArrayLike
+from ..core.user_warnings import warn
 from . import reduce
 from .creation import eye, ones, zeros
 from .differences import convolve
@@ -597,11 +597,7 @@ def polyfit(
     if full:
         return c, residuals, rank, s, rcond
     if rank != deg + 1:
-        warnings.warn(
-            "polyfit: the points do not determine the polynomial well",
-            np.exceptions.RankWarning,
-            stacklevel=2,
-        )
+        warn("polyfit: the points do not determine the polynomial well", np.exceptions.RankWarning)
     if not cov:
         return c
     spread = inv(matrix_transpose(left) @ left) / (reshape(scale, (-1, 1)) * scale)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..core.dispatch.op import BOOLEAN, INEXACT, NUMERIC, Op
 from ..core.shapes import broadcast_shapes, normalize_axes
 from ..core.specs import reductions as specs
 from ..core.specs.reduction import Reduction, total_dtype
+from ..core.user_warnings import warn
 from .index import _value
 from .out_argument import deliver, target_of
 from .shape import astype, broadcast_to
@@ -243,6 +245,15 @@ class ReductionOp(Op):
                 f"{self.name}: no elements to choose from along axes {axes} of an array of shape "
                 f"{x.shape}"
             )
+        if self.reduction.divides:
+            count, correction = math.prod([x.shape[i] for i in axes]), more.get("correction", 0)
+            if not count or count <= correction:
+                what = (
+                    "Degrees of freedom <= 0 for slice"
+                    if "correction" in more
+                    else ("Mean of empty slice")
+                )
+                warn(f"{self.name}: {what}, got shape {x.shape} along axes {axes}", RuntimeWarning)
         params = {
             "kind": self.reduction.name,
             "axis": axes,

@@ -111,3 +111,37 @@ def test_kernels_report(monkeypatch):
 
 
 test_kernels_report = pytest.mark.simulator(test_kernels_report)
+
+
+def warned(call):
+    with warnings.catch_warnings(record=True) as seen, np.errstate(all="ignore"):
+        warnings.simplefilter("always")
+        call()
+    return [w.category for w in seen], [w.filename for w in seen]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m, a: a([1j, 2]).astype(float),
+        lambda m, a: a([1j, 2]).astype("i4"),
+        lambda m, a: a([1j, 2]).astype("c8"),
+        lambda m, a: a([1j, 2]).astype(bool),
+        lambda m, a: m.sum(a([1j, 2]), out=a(0.0)),
+        lambda m, a: m.mean(a([])),
+        lambda m, a: m.mean(a([[], []]), axis=1),
+        lambda m, a: m.mean(a([[], []]), axis=0),
+        lambda m, a: m.var(a([1.0]), ddof=1),
+        lambda m, a: m.std(a([1.0, 2.0]), ddof=1),
+        lambda m, a: m.cross(a([1.0, 2.0]), a([1.0, 3.0])),
+        lambda m, a: m.polyfit(a([1.0, 1.0, 1.0]), a([1.0, 2.0, 3.0]), 1),
+        lambda m, a: m.real(a([1j])).astype(float),
+    ],
+)
+def test_warnings_that_need_no_values(call):
+    """NumPy's warnings about dtypes and shapes, each time, at the user's line."""
+    expected, _ = warned(lambda: call(np, np.asarray))
+    for _ in range(4):
+        categories, files = warned(lambda: call(cm, cm.asarray))
+        assert categories == expected[: len(categories)] and bool(categories) == bool(expected)
+        assert set(files) <= {__file__}

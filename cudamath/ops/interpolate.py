@@ -10,7 +10,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dispatch.checks import as_numbers, coerce, require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import COMPLEX, REAL_OR_BOOL, Op
+from ..core.dispatch.op import COMPLEX, INEXACT, REAL_OR_BOOL, Op
 from ..core.typing import ArrayLike
 from .elementwise import clip, remainder
 from .index import take
@@ -89,7 +89,8 @@ def interp(
             f"{places.shape} and "
             f"{values.shape}"
         )
-    kind = dtypes.promote(dtypes.result_type(x, places, values), dtypes.default_float())
+    kind, wide = dtypes.result_type(x, places, values), dtypes.default_float()
+    kind = dtypes.promote(kind, wide) if kind in INEXACT else wide
     real = dtypes.real_dtype(kind)
     x, places, values = (
         astype(x, real, copy=False),

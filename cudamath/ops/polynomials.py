@@ -84,7 +84,7 @@ def _times(name: str, what: str, number: Any, least: int = 0) -> int:
     """A degree or a number of repetitions: whole, of any class of numbers."""
     (value,) = as_numbers(name, f"{what} as a whole number", number)
     if not value == value // 1:
-        raise ValueError(f"{name}: {what} must be whole, got {value}")
+        raise TypeError(f"{name}: {what} must be an integer, got {value}")
     if value < least:
         raise ValueError(f"{name}: {what} must be at least {least}, got {value}")
     return int(value)

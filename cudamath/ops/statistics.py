@@ -1059,7 +1059,8 @@ def _spread_dtype(name: str, x: ndarray, y: Any, dtype: Any) -> np.dtype:
             raise TypeError(f"{name}: wants a floating-point or complex dtype, got {found}")
         return found
     found = dtypes.result_type(x, *(() if y is None else (require(name, y),)))
-    return dtypes.promote(found, dtypes.default_float())
+    wide = dtypes.default_float()
+    return dtypes.promote(found, wide) if found in INEXACT else wide
 
 
 def _observed(

@@ -150,7 +150,7 @@ def logn(n: ArrayLike, x: ArrayLike, /) -> ndarray:
     Returns
     -------
     ndarray
-        log(x) / log(n).
+        The quotients log(x) / log(n).
 
     Examples
     --------

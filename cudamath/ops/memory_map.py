@@ -78,5 +78,6 @@ def memmap(
             "'r' or 'c', or device='cpu'"
         )
     # (a plain array: its base, the map, keeps the file open)
-    mapped = np.memmap(filename, as_dtype(dtype, "memmap"), mode, offset, shape, order)
+    options: Any = mode, offset, shape, order
+    mapped = np.memmap(filename, as_dtype(dtype, "memmap"), *options)
     return asarray(np.asarray(mapped), device=device, name="memmap")

@@ -88,7 +88,7 @@ def _on_arrays(function: types.FunctionType, namespace: dict[str, Any]) -> types
     )
     copy.__kwdefaults__ = function.__kwdefaults__
     copy.__doc__ = function.__doc__
-    copy.__module__ = namespace["__name__"]
+    copy.__module__ = function.__module__  # where its documentation is NumPy's
     return copy
 
 

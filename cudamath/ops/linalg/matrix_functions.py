@@ -168,9 +168,9 @@ def pinv(
     """
     if rcond is not None and rtol is not None:
         raise ValueError("pinv: `rtol` and `rcond` can't be both set.")
-    given, a = a, matrices("pinv", a)
+    own, a = require("pinv", a).dtype, matrices("pinv", a)
     if not a.size:  # of integers too, whose dtype NumPy keeps here
-        a = astype(a, require("pinv", given).dtype, copy=False)
+        a = astype(a, own, copy=False)
         return reshape(a, (*a.shape[:-2], a.shape[-1], a.shape[-2]))
     what, given = ("rcond", rcond) if rtol is None else ("rtol", rtol)
     return _pinv(a, rtol=_cutoff(a, _tolerance("pinv", what, given, a)))

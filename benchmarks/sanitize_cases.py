@@ -490,7 +490,10 @@ def families() -> Calls:
             cm.cumulative_sum(array(40_000), axis=0),
         ),
         "sort": lambda: (cm.sort(x, axis=1), cm.argsort(x.reshape(-1))),
-        "search": lambda: cm.searchsorted(cm.sort(x[0]), x[1]),
+        "search": lambda: (
+            cm.searchsorted(cm.sort(x[0]), x[1]),
+            cm.searchsorted(cm.sort(x[0] + 1j), x[1] + 1j),
+        ),
         "index": lambda: (
             x[i],
             cm.take(x, i, axis=0),

@@ -74,6 +74,13 @@ def qr(a: np.ndarray, *, complete: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 @named("qr")
+def qr_raw(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """a: (..., m, n) -> h: (..., n, m), LAPACK's reflections, and tau: (..., k)."""
+    h, tau = np.linalg.qr(a, "raw")
+    return h, tau
+
+
+@named("qr")
 def qr_r(a: np.ndarray) -> np.ndarray:
     """a: (..., m, n) -> r: (..., min(m, n), n)."""
     return np.asarray(np.linalg.qr(a, "r"))

@@ -377,9 +377,9 @@ expm1 = unary(
 exp2 = unary(
     "exp2",
     np.exp2,
-    "2 ** x",
+    {"": "2 ** x", "c": "exp2(x)"},
     "g * out * LN2",
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return a power of two.",
     formula="2 ** x",
 )
@@ -610,32 +610,32 @@ not_equal = binary(
 less = binary(
     "less",
     np.less,
-    "x < y",
-    category=REAL_OR_BOOL,
+    {"": "x < y", "c": "less(x, y)"},
+    category=ANY,
     doc="Return whether x is less than y.",
     formula="x < y",
 )
 less_equal = binary(
     "less_equal",
     np.less_equal,
-    "x <= y",
-    category=REAL_OR_BOOL,
+    {"": "x <= y", "c": "less_equal(x, y)"},
+    category=ANY,
     doc="Return whether x is at most y.",
     formula="x <= y",
 )
 greater = binary(
     "greater",
     np.greater,
-    "x > y",
-    category=REAL_OR_BOOL,
+    {"": "x > y", "c": "less(y, x)"},
+    category=ANY,
     doc="Return whether x is greater than y.",
     formula="x > y",
 )
 greater_equal = binary(
     "greater_equal",
     np.greater_equal,
-    "x >= y",
-    category=REAL_OR_BOOL,
+    {"": "x >= y", "c": "less_equal(y, x)"},
+    category=ANY,
     doc="Return whether x is at least y.",
     formula="x >= y",
 )
@@ -644,7 +644,7 @@ maximum = binary(
     np.maximum,
     "maximum(x, y)",
     ("_share(g, x, y)", "_share(g, y, x)"),
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return the larger of two elements; NaN if either is NaN.",
 )
 minimum = binary(
@@ -652,7 +652,7 @@ minimum = binary(
     np.minimum,
     "minimum(x, y)",
     ("_share(g, y, x)", "_share(g, x, y)"),
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return the smaller of two elements; NaN if either is NaN.",
 )
 isfinite = unary(
@@ -688,9 +688,12 @@ signbit = unary(
 _share = ufunc.Elementwise(
     "larger_share",
     np.multiply,
-    "x if y > z else x * 0.5 if y == z else 0",
+    {
+        "": "x if y > z else x * 0.5 if y == z else 0",
+        "c": "x if less(z, y) else x * 0.5 if y == z else 0",
+    },
     ("_share(g, y, z)", "None", "None"),
-    FLOATING,
+    INEXACT,
     "elementwise.larger_share",
     globals(),
 )
@@ -1052,7 +1055,7 @@ def clip(
     Parameters
     ----------
     x : array_like
-        Real array of any shape.
+        Array of any shape.
     min, max : array_like, optional
         Lower and upper bound, scalars or arrays that broadcast. None is no bound.
     out : ndarray, optional
@@ -1075,7 +1078,7 @@ def clip(
     Raises
     ------
     TypeError
-        An operand is complex or not numeric.
+        An operand is not numeric.
     ValueError
         The shapes do not broadcast.
 
@@ -1102,7 +1105,7 @@ def clip(
         ):
             return out
         return deliver("clip", clip(x, min, max), out)
-    x = require("clip", x, REAL_OR_BOOL)
+    x = require("clip", x)
     own = x.dtype if dtype is None else dtypes.as_dtype(dtype, "clip")
     if own in INTEGER:  # a bound that no element can pass is none
         limits = np.iinfo(own)
@@ -1134,16 +1137,20 @@ _clip = ufunc.Elementwise(
         "_share(_share(g, z, maximum(x, y)), y, x)",
         "_share(g, maximum(x, y), z)",
     ),
-    REAL_OR_BOOL,
+    ANY,
     "elementwise.clip",
     globals(),
 )
 _clip_grad = ufunc.Elementwise(
     "clip_grad",
     np.multiply,
-    "x * ((1 if y > z else 0.5) * (1 if y < x3 else 0.5)) if y >= z and y <= x3 else 0",
+    {
+        "": "x * ((1 if y > z else 0.5) * (1 if y < x3 else 0.5)) if y >= z and y <= x3 else 0",
+        "c": "x * ((1 if less(z, y) else 0.5) * (1 if less(y, x3) else 0.5))"
+        " if less_equal(z, y) and less_equal(y, x3) else 0",
+    },
     ("_clip_grad(g, y, z, x3)", "None", "None", "None"),
-    FLOATING,
+    INEXACT,
     "elementwise.clip_grad",
     globals(),
     nin=4,

@@ -93,17 +93,25 @@ binary = functools.partial(ufunc.binary, namespace=globals())
 fmax = binary(
     "fmax",
     np.fmax,
-    {"": "maximum(x, y)", "f": "y if x != x else (x if y != y or x >= y else y)"},
+    {
+        "": "maximum(x, y)",
+        "f": "y if x != x else (x if y != y or x >= y else y)",
+        "c": "x if less_equal(y, x) or y != y else y",
+    },
     ("where(equal(out, x), g, 0)", "where(equal(out, x), 0, g)"),
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return the larger of two elements; of a number and NaN the number.",
 )
 fmin = binary(
     "fmin",
     np.fmin,
-    {"": "minimum(x, y)", "f": "y if x != x else (x if y != y or x <= y else y)"},
+    {
+        "": "minimum(x, y)",
+        "f": "y if x != x else (x if y != y or x <= y else y)",
+        "c": "x if less_equal(x, y) or y != y else y",
+    },
     ("where(equal(out, x), g, 0)", "where(equal(out, x), 0, g)"),
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return the smaller of two elements; of a number and NaN the number.",
 )
 fmod = binary(

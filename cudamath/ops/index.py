@@ -441,6 +441,12 @@ def _integers(name: str, indices: Any, device: Any) -> ndarray:
             if not host.size and host.dtype == dtypes.default_float()
             else host
         )
+    if indices.dtype.kind == "b" and name in ("take", "put"):  # numbers 0 and 1, as in NumPy
+        return astype(indices, np.int64)
+    if name == "take_along_axis" and indices.dtype not in INTEGER:
+        raise IndexError(
+            f"{name}: wants integer indices, got {indices.dtype} of shape {indices.shape}"
+        )
     return require(name, indices, INTEGER, "indices")
 
 
@@ -507,7 +513,7 @@ def take(
     if mode != "raise":
         positions = _in_range("take", positions, x.shape[axis], mode)
     y = _take(x, positions, axis=axis)
-    return y if out is None else deliver("take", y, out)
+    return y if out is None else deliver("take", y, out, "held")
 
 
 def _in_range(name: str, positions: ndarray, n: int, mode: str) -> ndarray:
@@ -665,8 +671,6 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     ------
     IndexError
         An index is out of range.
-    ValueError
-        There are no values.
 
     Notes
     -----
@@ -688,7 +692,7 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
         return
     given = ravel(_value("put", x, v))
     if not given.size:
-        raise ValueError(f"put: there are no values for {positions.size} positions")
+        return
     if not x.size:
         raise IndexError(f"put: an array of shape {x.shape} has no elements to assign to")
     positions = _in_range("put", positions, x.size, mode)

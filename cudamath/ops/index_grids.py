@@ -803,7 +803,7 @@ def vander(x: ArrayLike, /, N: int | None = None, increasing: bool = False) -> n
     Returns
     -------
     ndarray
-        Matrix of the powers.
+        Matrix of the powers, of 64 bits: of float32 it is float64.
 
     Raises
     ------
@@ -824,9 +824,13 @@ def vander(x: ArrayLike, /, N: int | None = None, increasing: bool = False) -> n
     if x.ndim != 1:
         raise ValueError(f"vander: wants a vector, got shape {x.shape}")
     columns = x.size if N is None else as_integer("vander", "N", N, 0)
-    base = astype(x, promote(x.dtype, np.dtype(np.int64))) if x.dtype in INTEGER_OR_BOOL else x
+    base = astype(x, _power_dtype(x.dtype), copy=False)
     powers = arange(
         columns, dtype=base.dtype if base.dtype.kind != "c" else np.float64, device=x.device
     )
-    out = pow(expand_dims(base, axis=1), powers)
-    return out if increasing else flip(out, axis=1)
+    return pow(expand_dims(base, axis=1), powers if increasing else flip(powers))
+
+
+def _power_dtype(own: np.dtype) -> np.dtype:
+    """The dtype in which numbers of this one meet int64, with floats of the default width."""
+    return promote(own, np.dtype(np.int64) if own in INTEGER_OR_BOOL else default_float())

@@ -536,7 +536,8 @@ def nanmax(
     Parameters
     ----------
     x : array_like
-        Real or bool array with at least one element along the axes.
+        Array of any dtype with at least one element along the axes. Complex numbers are
+        ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes that are reduced. None reduces all of them.
     out : ndarray, optional
@@ -571,7 +572,7 @@ def nanmax(
     >>> float(cm.nanmax([1.0, cm.nan, 3.0]))
     3.0
     """
-    x = require("nanmax", x, REAL_OR_BOOL)
+    x = require("nanmax", x)
     return (
         _nanmax.reduce(x, axis, keepdims, x.dtype, out)
         if x.dtype in INEXACT
@@ -590,7 +591,8 @@ def nanmin(
     Parameters
     ----------
     x : array_like
-        Real or bool array with at least one element along the axes.
+        Array of any dtype with at least one element along the axes. Complex numbers are
+        ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes that are reduced. None reduces all of them.
     out : ndarray, optional
@@ -625,7 +627,7 @@ def nanmin(
     >>> float(cm.nanmin([1.0, cm.nan, 3.0]))
     1.0
     """
-    x = require("nanmin", x, REAL_OR_BOOL)
+    x = require("nanmin", x)
     return (
         _nanmin.reduce(x, axis, keepdims, x.dtype, out)
         if x.dtype in INEXACT
@@ -634,12 +636,16 @@ def nanmin(
 
 
 def _nan_position(name: str, x: Any, axis: int | None, keepdims: bool, sign: float) -> ndarray:
-    x = require(name, x, REAL_OR_BOOL)
+    x = require(name, x)
     best_of = reduce.argmax if sign > 0 else reduce.argmin
     if x.dtype not in INEXACT:
         return best_of(x, axis, keepdims=keepdims)
     lost = isnan(x)
-    position = best_of(choose(lost, -sign * np.inf, x), axis, keepdims=keepdims)
+    worst: Any = -sign * np.inf
+    if x.dtype in COMPLEX:
+        worst = complex(worst, worst)
+    numbers = choose(lost, worst, x)
+    position = best_of(numbers, axis, keepdims=keepdims)
     if bool(reduce.any(reduce.all(lost, axis))):
         raise ValueError(
             f"{name}: all elements of a line along axis {axis} of an array of shape {x.shape} are "
@@ -648,8 +654,8 @@ def _nan_position(name: str, x: Any, axis: int | None, keepdims: bool, sign: flo
     # among infinities of the wrong sign the first that is no NaN counts: choose again where the
     # choice fell on a NaN
     first = reduce.argmin(lost, axis, keepdims=keepdims)
-    best = reduce.max(choose(lost, -np.inf, x * sign), axis, keepdims=keepdims)
-    return choose(best == -np.inf, first, position)
+    best = (reduce.max if sign > 0 else reduce.min)(numbers, axis, keepdims=keepdims)
+    return choose(best == worst, first, position)
 
 
 @scalar_results
@@ -664,7 +670,7 @@ def nanargmax(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None takes the flattened array.
     out : ndarray, optional
@@ -693,7 +699,7 @@ def nanargmax(
     2
     """
     y = _nan_position("nanargmax", x, axis, keepdims, 1)
-    return y if out is None else deliver("nanargmax", y, out)
+    return y if out is None else deliver("nanargmax", y, out, "held")
 
 
 @scalar_results
@@ -708,7 +714,7 @@ def nanargmin(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None takes the flattened array.
     out : ndarray, optional
@@ -737,7 +743,7 @@ def nanargmin(
     2
     """
     y = _nan_position("nanargmin", x, axis, keepdims, -1)
-    return y if out is None else deliver("nanargmin", y, out)
+    return y if out is None else deliver("nanargmin", y, out, "held")
 
 
 @fast_path("x")

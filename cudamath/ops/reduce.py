@@ -17,7 +17,7 @@ from ..core.autograd import constants
 from ..core.devices import CPU
 from ..core.dispatch.checks import coerce, keeps_imaginary, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import ANY, COMPLEX, INEXACT, REAL, REAL_OR_BOOL, Op
+from ..core.dispatch.op import ANY, COMPLEX, INEXACT, REAL, Op
 from ..core.specs import reductions as specs
 from ..core.specs.reduction import floating_dtype
 from ..core.typing import ArrayLike, DTypeLike
@@ -746,7 +746,8 @@ def max(
     Parameters
     ----------
     x : array_like
-        Real or bool array with at least one element along the axes.
+        Array of any dtype with at least one element along the axes. Complex numbers are
+        ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes that are reduced. None reduces all of them.
     out : ndarray, optional
@@ -781,7 +782,7 @@ def max(
     >>> cm.max([[1, 5], [7, 3]], axis=0).tolist()
     [7, 5]
     """
-    x = require("max", x, REAL_OR_BOOL)
+    x = require("max", x)
     return _max.reduce(x, axis, keepdims, out=out)
 
 
@@ -795,7 +796,8 @@ def min(
     Parameters
     ----------
     x : array_like
-        Real or bool array with at least one element along the axes.
+        Array of any dtype with at least one element along the axes. Complex numbers are
+        ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes that are reduced. None reduces all of them.
     out : ndarray, optional
@@ -830,13 +832,13 @@ def min(
     >>> cm.min([[1, 5], [7, 3]], axis=1).tolist()
     [1, 3]
     """
-    x = require("min", x, REAL_OR_BOOL)
+    x = require("min", x)
     return _min.reduce(x, axis, keepdims, out=out)
 
 
 def _position(op: ReductionOp, x: Any, axis: int | None, out: Any, keepdims: bool) -> ndarray:
     name = op.name
-    x = require(name, x, REAL_OR_BOOL)
+    x = require(name, x)
     if isinstance(axis, (tuple, list)):
         raise TypeError(f"{name}: axis must be one integer or None, got {axis!r}")
     return op.reduce(x, axis, keepdims, out=out)
@@ -854,7 +856,7 @@ def argmax(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None takes the flattened array.
     out : ndarray, optional
@@ -899,7 +901,7 @@ def argmin(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None takes the flattened array.
     out : ndarray, optional

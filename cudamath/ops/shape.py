@@ -24,6 +24,7 @@ from ..core.dispatch.op import HELD, Op, ViewOp
 from ..core.layout import Layout
 from ..core.shapes import normalize_axes, normalize_axis
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike
+from ..core.user_warnings import warn
 from ..core.view_cache import lookup_view
 
 __all__ = [
@@ -302,6 +303,11 @@ def astype(
             raise TypeError(f"astype: {x.dtype} cannot become {wanted} by the rule {casting!r}")
     if wanted == x.dtype:
         return in_order("astype", x, order, copy=copy)
+    if x.dtype in dtypes.COMPLEX and wanted in dtypes.REAL:
+        warn(
+            f"astype: {wanted} discards the imaginary part of {x.dtype}",
+            np.exceptions.ComplexWarning,
+        )
     return in_order("astype", _cast(x, dtype=wanted), order)
 
 

@@ -124,7 +124,8 @@ def rule(expression: str, count: int, namespace: Mapping[str, Any]) -> Callable:
         if g._layout.dtype.kind != "c":
             return real(g, *rest)
         conj = registry["conj"]  # made in elementwise.py, of this file's classes
-        return conj(real(conj(g), *rest))
+        y = real(conj(g), *rest)
+        return None if y is None else conj(y)
 
     return gradient
 
@@ -420,7 +421,6 @@ class Elementwise:
 
             return judged
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
-        shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
         common = self.common(operands)
         if common not in self.category:
             raise TypeError(
@@ -430,6 +430,7 @@ class Elementwise:
                     for x, s in zip(operands, scalars, strict=True)
                 )
             )
+        shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
         compute, result = self.resolved(operands, common)
         if inplace:
             first = operands[0]

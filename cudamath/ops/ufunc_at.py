@@ -13,7 +13,7 @@ from ..core.array import ndarray
 from ..core.autograd.mutation import wrote
 from ..core.dispatch.checks import MISTAKES, as_of
 from ..core.dispatch.op import Category, Op
-from ..core.dtypes import INTEGER_OR_BOOL, NUMERIC, REAL_OR_BOOL
+from ..core.dtypes import ANY, INTEGER_OR_BOOL, NUMERIC
 from ..core.typing import ArrayLike, Index
 from ..core.view_cache import lookup_view
 from . import elementwise
@@ -212,7 +212,7 @@ def maximum_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
     Parameters
     ----------
     x : ndarray
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     key : index
         Index of the elements: everything that ``x[key]`` accepts.
     values : array_like
@@ -239,7 +239,7 @@ def maximum_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
     >>> x
     array([3., 0., 0.])
     """
-    _fold_at("maximum_at", "max", elementwise.maximum, REAL_OR_BOOL, x, key, values)
+    _fold_at("maximum_at", "max", elementwise.maximum, ANY, x, key, values)
 
 
 def minimum_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
@@ -251,7 +251,7 @@ def minimum_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
     Parameters
     ----------
     x : ndarray
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     key : index
         Index of the elements: everything that ``x[key]`` accepts.
     values : array_like
@@ -278,4 +278,4 @@ def minimum_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
     >>> x
     array([-2.,  0., -1.])
     """
-    _fold_at("minimum_at", "min", elementwise.minimum, REAL_OR_BOOL, x, key, values)
+    _fold_at("minimum_at", "min", elementwise.minimum, ANY, x, key, values)

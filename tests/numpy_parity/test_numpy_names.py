@@ -41,13 +41,10 @@ ABSENT = {
     **dict.fromkeys(
         "ctypeslib f2py get_include show_config show_runtime test info typing dtypes ufunc "
         "getbufsize setbufsize "
-        "geterrcall seterrcall little_endian sctypeDict typecodes mintypecode typename "
-        "emath".split(),
+        "geterrcall seterrcall little_endian sctypeDict typecodes mintypecode typename".split(),
         NUMPY,
     ),
-    "memmap": "np.memmap opens the file; cm.asarray takes it",
     "row_stack": "deprecated in NumPy: vstack",
-    "i0": "a special function: scipy.special takes arrays of this package",
 }
 ABSENT_METHODS = {
     **dict.fromkeys("getfield setfield".split(), RECORDS),

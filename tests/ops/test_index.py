@@ -468,7 +468,6 @@ def test_take_errors(device):
             TypeError,
             "index_add: wants numeric arrays, got bool",
         ),
-        (lambda: cm.put(x, [0], []), ValueError, "put: there are no values"),
     ]:
         with pytest.raises(error, match="^" + text):
             call()

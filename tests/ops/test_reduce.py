@@ -443,8 +443,6 @@ def test_errors(device):
     for kind in ("max", "min", "argmax", "argmin"):
         with pytest.raises(ValueError, match=rf"^{kind}: no elements .* shape \(0, 3\)"):
             getattr(cm, kind)(cm.zeros((0, 3)), axis=0)
-        with pytest.raises(TypeError, match=f"^{kind}: wants real numeric or bool"):
-            getattr(cm, kind)(cm.zeros((2,), dtype="complex64"))
     with pytest.raises(ValueError, match="^var: correction and ddof"):
         cm.var(x, correction=1, ddof=1)
     with pytest.raises(TypeError, match="^std: correction must be a number"):

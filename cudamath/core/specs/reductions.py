@@ -19,6 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..dtypes import real_dtype
+from .complex_order import at_least, beyond
 from .pairwise_sum import count_along, total
 from .reduction import (
     BOOL,
@@ -235,22 +236,15 @@ class Extreme(Reduction):
             A = n.int32
         lowest, highest = n.limits(A)
         start = lowest if self.largest else highest
+        reaches = at_least(n.device_function, n.source.kind, self.largest)
 
         @n.device_function
         def lift(value, j):
             return (A(load(value)),)
 
-        if self.largest:
-
-            @n.device_function
-            def combine(a, b):  # NaN wins
-                return a if a[0] >= b[0] or a[0] != a[0] else b
-
-        else:
-
-            @n.device_function
-            def combine(a, b):
-                return a if a[0] <= b[0] or a[0] != a[0] else b
+        @n.device_function
+        def combine(a, b):  # NaN wins
+            return a if reaches(a[0], b[0]) or a[0] != a[0] else b
 
         @n.device_function
         def identity():
@@ -278,22 +272,15 @@ class NanExtreme(Reduction):
     def accumulator(self, n):
         load, store, A = n.load, n.store, n.A
         nothing = A(math.nan)
+        reaches = at_least(n.device_function, n.source.kind, self.largest)
 
         @n.device_function
         def lift(value, j):
             return (A(load(value)),)
 
-        if self.largest:
-
-            @n.device_function
-            def combine(a, b):  # NaN loses
-                return a if a[0] >= b[0] or b[0] != b[0] else b
-
-        else:
-
-            @n.device_function
-            def combine(a, b):
-                return a if a[0] <= b[0] or b[0] != b[0] else b
+        @n.device_function
+        def combine(a, b):  # NaN loses
+            return a if reaches(a[0], b[0]) or b[0] != b[0] else b
 
         @n.device_function
         def identity():
@@ -338,17 +325,7 @@ class Place(Reduction):
         def lift(value, j):
             return A(load(value)), index(j)
 
-        if self.largest:
-
-            @n.device_function
-            def beats(a, b):
-                return a > b
-
-        else:
-
-            @n.device_function
-            def beats(a, b):
-                return a < b
+        beats = beyond(n.device_function, n.source.kind, self.largest)
 
         @n.device_function
         def combine(a, b):  # of equal values, and of NaNs, the first; a NaN beats every number

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from ...core.specs.complex_order import complex_order
+
 
 def complex_functions(
     T: Any, device_function: Callable, hypot: Any, round_even: Any
@@ -115,6 +117,18 @@ def complex_functions(
     def isinf(x):
         return math.isinf(x.real) or math.isinf(x.imag)
 
+    # -------------------- order
+
+    less, less_equal, _ = complex_order(device_function)
+
+    @device_function
+    def maximum(x, y):  # NaN if either is
+        return x if less_equal(y, x) or x != x else y
+
+    @device_function
+    def minimum(x, y):
+        return x if less_equal(x, y) or x != x else y
+
     # -------------------- powers, exponentials, logarithms
 
     @device_function
@@ -149,6 +163,10 @@ def complex_functions(
             return make(root * math.cos(b) * root, root * math.sin(b) * root)
         size = math.exp(a)
         return make(size * math.cos(b), size * math.sin(b))
+
+    @device_function
+    def exp2(x):
+        return exp(make(x.real * ln2, x.imag * ln2))
 
     @device_function
     def expm1(x):  # e^a cos b - 1 = expm1(a) cos b - 2 sin(b/2)^2
@@ -426,7 +444,12 @@ def complex_functions(
         isfinite,
         isinf,
         sqrt,
+        less,
+        less_equal,
+        maximum,
+        minimum,
         exp,
+        exp2,
         expm1,
         log,
         log2,

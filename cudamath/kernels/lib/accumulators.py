@@ -31,6 +31,8 @@ def limits(T: Any) -> tuple[Any, Any]:
     """The lowest and the highest number of an accumulator's type."""
     if dtype_of(T).kind in "iu":
         return T(np.iinfo(dtype_of(T)).min), T(np.iinfo(dtype_of(T)).max)
+    if dtype_of(T).kind == "c":
+        return T(complex(-math.inf, -math.inf)), T(complex(math.inf, math.inf))
     return T(-math.inf), T(math.inf)
 
 

@@ -49,7 +49,8 @@ def scan_functions(kind: str, source: np.dtype, target: np.dtype) -> ScanFunctio
             v = A(skipped)
         return v
 
-    return ScanFunctions(lift, device_function(scan.combine(A)), A(scan.start(dtype_of(A))), A)
+    combine = device_function(scan.combine(A, dtype_of(A).kind, device_function))
+    return ScanFunctions(lift, combine, A(scan.start(dtype_of(A))), A)
 
 
 @functools.cache

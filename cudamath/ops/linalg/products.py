@@ -20,7 +20,7 @@ from ...core.shapes import as_integer, broadcast_shapes, normalize_axes, normali
 from ...core.typing import ArrayLike, DTypeLike
 from ..dtype_info import can_cast
 from ..elementwise import conj, multiply, weighted_sum
-from ..out_argument import deliver
+from ..out_argument import deliver, target_of
 from ..shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
 
 __all__ = [
@@ -601,7 +601,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: ndarray | None = None) -> ndarray:
     a, b : array_like
         Numeric or bool arrays.
     out : ndarray, optional
-        Array that receives the result.
+        C-contiguous array that receives the result, of exactly its shape and dtype.
 
     Returns
     -------
@@ -626,7 +626,13 @@ def dot(a: ArrayLike, b: ArrayLike, out: ndarray | None = None) -> ndarray:
     32
     """
     if out is not None:
-        return deliver("dot", dot(a, b), out)
+        y, target = dot(a, b), target_of("dot", out)
+        if (target.shape, target.dtype) != (y.shape, y.dtype) or not target.is_contiguous:
+            raise ValueError(
+                f"dot: out must be C-contiguous and {y.dtype} of shape {y.shape}, got "
+                f"{target.dtype} of shape {target.shape} and strides {target.strides}"
+            )
+        return deliver("dot", y, out)
     a, b = _pair("dot", a, b)
     if not a.ndim or not b.ndim:
         return multiply(a, b)
@@ -763,7 +769,9 @@ def tensordot(
     if not isinstance(axes, (tuple, list)) and np.ndim(axes) == 0:
         count = as_integer("tensordot", "axes", axes)
         if not 0 <= count <= builtins.min(a.ndim, b.ndim):
-            raise ValueError(f"tensordot: axes={count} does not fit shapes {a.shape} and {b.shape}")
+            raise (IndexError if count >= 0 else ValueError)(
+                f"tensordot: axes={count} does not fit shapes {a.shape} and {b.shape}"
+            )
         of_a, of_b = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
         try:

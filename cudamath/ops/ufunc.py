@@ -397,8 +397,8 @@ class Elementwise:
         each dtype, as in NumPy: int8 and uint8 meet in float16, which holds either, though they are
         promoted to int16, whose float is float32."""
         compute, result = resolve(self.name, self.ufunc, common)
-        if common in dtypes.INTEGER and compute in dtypes.FLOATING:
-            strong = [x for x in operands if type(x) not in SCALARS]
+        strong = [x for x in operands if type(x) not in SCALARS]
+        if len(strong) > 1 and common in dtypes.INTEGER and compute in dtypes.FLOATING:
             each = [resolve(self.name, self.ufunc, x.dtype) for x in strong]
             compute, result = (
                 functools.reduce(dtypes.promote, kinds) for kinds in zip(*each, strict=True)

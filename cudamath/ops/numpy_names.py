@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -87,5 +86,7 @@ def install(package: ModuleType) -> None:
 
 def _first(function: Callable) -> str:
     """The name of a function's first parameter."""
-    source: Any = inspect.unwrap(function)
+    source: Any = function
+    while hasattr(source, "__wrapped__"):
+        source = source.__wrapped__
     return source.__code__.co_varnames[0]

@@ -28,6 +28,7 @@ from ..core.shapes import normalize_axis
 from ..core.transfer import host_to_device
 from ..core.typing import ArrayLike
 from ..core.view_cache import lookup_view
+from ..runtime.stream import stream_of
 from . import elementwise
 from .creation import full
 from .index_key_cache import form_of, keep_form, uploaded
@@ -693,8 +694,9 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
         raise ValueError(f"put: there are no values for {positions.size} positions")
     if not x.size:
         raise IndexError(f"put: an array of shape {x.shape} has no elements to assign to")
-    if mode == "raise" and positions._layout.device >= 0:  # here and now, as on the CPU
-        places = positions.to_numpy() if type(ind) is ndarray else np.asarray(ind).ravel()
+    on_gpu = mode == "raise" and x._layout.device >= 0
+    if on_gpu and type(ind) is not ndarray:  # on the host as well
+        places = np.asarray(ind).ravel()
         bad = places[(places < -x.size) | (places >= x.size)]
         if bad.size:
             raise IndexError(
@@ -712,3 +714,7 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     _put_flat(line, _apart(x, given), positions, axis=0)
     if flat is not x:
         _copy_into(x, flat)
+    if on_gpu and type(ind) is ndarray:  # NumPy raises at the call: wait for what the kernel found
+        current = stream_of(x._layout.device)
+        if not current.capturing:
+            current.synchronize()

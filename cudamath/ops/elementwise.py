@@ -1126,7 +1126,7 @@ def clip(
         max = None if type(max) is int and max > limits.max else max
     if plain and min is not None and max is not None:
         return _clip(x, min, max)
-    options = {"dtype": dtype, "casting": casting}
+    options = {} if plain else {"dtype": dtype, "casting": casting}
     try:
         if max is None:
             return (

@@ -817,6 +817,5 @@ def vander(x: ArrayLike, /, N: int | None = None, increasing: bool = False) -> n
     columns = x.size if N is None else as_integer("vander", "N", N, 0)
     base = astype(x, promote(x.dtype, np.dtype(np.int64))) if x.dtype in INTEGER_OR_BOOL else x
     first, last, step = (0, columns, 1) if increasing else (columns - 1, -1, -1)
-    powers = arange(first, last, step, np.int64, device=x.device)
     kind = base.dtype if base.dtype.kind != "c" else np.float64
-    return pow(expand_dims(base, axis=1), astype(powers, kind, copy=False))
+    return pow(expand_dims(base, axis=1), arange(first, last, step, kind, device=x.device))

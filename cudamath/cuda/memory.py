@@ -426,7 +426,7 @@ def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
     for obj in gc.get_objects():
         if type(obj) is Buffer and obj.stream.device == pool.device:
             buffers.append(obj)
-        elif type(obj) is ndarray and type(obj._owner) is Buffer:
+        elif isinstance(obj, ndarray) and type(obj._owner) is Buffer:
             users[id(obj._owner)].append(f"{obj.dtype}{list(obj.shape)}")
     return [
         {

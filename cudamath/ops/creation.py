@@ -155,7 +155,7 @@ def _made(
             axes = axes_in_copy(obj.shape, obj.strides)
             made = core_asarray.asarray(obj.transpose(axes), dtype, device, copy, name)
             return permute_dims(made, _inverse(axes))
-        copies = copy and type(obj) is ndarray and not obj._layout.contiguous
+        copies = copy and isinstance(obj, ndarray) and not obj._layout.contiguous
         out = core_asarray.asarray(obj, dtype, device, None if copies else copy, name)
         return in_order(name, out, "K", copy=True) if copies and out is obj else out
     out = core_asarray.asarray(obj, dtype, device, copy, name)
@@ -336,7 +336,7 @@ def _beside(name: str, like: Any, device: Any) -> Any:
     """The device that is meant by `like`, unless another one is named."""
     if like is None:
         return device
-    if type(like) is not ndarray:
+    if not isinstance(like, ndarray):
         raise TypeError(
             f"{name}: like must be an ndarray of this package, got {type(like).__name__}"
         )

@@ -893,7 +893,7 @@ def conj(
     (1-2j)
     """
     plain = out is dtype is None and where is True and casting == "same_kind" and not options
-    if plain and type(x) is ndarray and x._layout.dtype.kind in "fiu":
+    if plain and isinstance(x, ndarray) and x._layout.dtype.kind in "fiu":
         return x
     x = require("conj", x)
     if x.dtype == np.bool_:  # NumPy's ufunc has no loop of bool
@@ -1111,7 +1111,8 @@ def clip(
     plain = dtype is None and where is True and casting == "same_kind"
     if plain and out is not None:
         if (
-            type(x) is type(out) is ndarray
+            isinstance(x, ndarray)
+            and isinstance(out, ndarray)
             and min is not None
             and max is not None
             and _clip.into((x, min, max), out)

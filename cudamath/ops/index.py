@@ -126,7 +126,7 @@ def getitem(x: ndarray, key: Any) -> ndarray:
     if (
         type(key) is tuple
         and key
-        and type(key[-1]) is ndarray
+        and isinstance(key[-1], ndarray)
         and type(key[0]) is slice
         and all(
             [
@@ -136,7 +136,7 @@ def getitem(x: ndarray, key: Any) -> ndarray:
         )
     ):
         places, axis = key[-1], len(key) - 1  # x[:, places]
-    if type(places) is ndarray:
+    if isinstance(places, ndarray):
         if axis < x.ndim and _one_array(x, places):
             return _gather(x, places, axis=axis)
         if _one_mask(x, places) and not axis and x._node is None:
@@ -167,7 +167,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     _check_writable("setitem", x)
     if key is ...:
         return _assign(x, value)
-    if type(key) is ndarray and _one_array(x, key):
+    if isinstance(key, ndarray) and _one_array(x, key):
         key = (
             _apart(x, key) if x._layout.device >= 0 else key
         )  # x[x] = 0: what is written must not be read as a position
@@ -179,7 +179,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         wrote(x)
         _scatter(x, _apart(x, value), key, axis=0)
         return
-    if type(key) is ndarray and _one_mask(x, key):
+    if isinstance(key, ndarray) and _one_mask(x, key):
         if _is_scalar(value):
             return _put_where(x, key, value)
         if (
@@ -309,7 +309,7 @@ def _value(name: str, x: ndarray, value: Any) -> ndarray:
 
 def _values(x: ndarray, value: Any, shape: tuple[int, ...]) -> ndarray:
     """What is assigned to elements of x, as an array of its dtype that broadcasts to ``shape``."""
-    if type(value) is ndarray and value._node is None:
+    if isinstance(value, ndarray) and value._node is None:
         given, own = value._layout, x._layout
         if given.shape == shape and given.dtype == own.dtype and given.device == own.device:
             return value
@@ -352,7 +352,7 @@ def _assign(target: ndarray, value: Any) -> None:
             _fill(target, scalars=pattern("setitem", value, layout.dtype))
         return wrote(target)
     if (
-        type(value) is ndarray
+        isinstance(value, ndarray)
         and value._node is None
         and value._layout.shape == layout.shape
         and (value._layout.device == layout.device)
@@ -695,7 +695,7 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     if not x.size:
         raise IndexError(f"put: an array of shape {x.shape} has no elements to assign to")
     on_gpu = mode == "raise" and x._layout.device >= 0
-    if on_gpu and type(ind) is not ndarray:  # on the host as well
+    if on_gpu and not isinstance(ind, ndarray):  # on the host as well
         places = np.asarray(ind).ravel()
         bad = places[(places < -x.size) | (places >= x.size)]
         if bad.size:
@@ -714,7 +714,9 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     _put_flat(line, _apart(x, given), positions, axis=0)
     if flat is not x:
         _copy_into(x, flat)
-    if on_gpu and type(ind) is ndarray:  # NumPy raises at the call: wait for what the kernel found
+    if on_gpu and isinstance(
+        ind, ndarray
+    ):  # NumPy raises at the call: wait for what the kernel found
         current = stream_of(x._layout.device)
         if not current.capturing:
             current.synchronize()

@@ -206,13 +206,13 @@ class Elementwise:
         """The op on arrays and Python scalars, looked up where it ran on such layouts before."""
         try:
             run = self.plans[
-                tuple([x._layout if type(x) is ndarray else type(x) for x in operands])
+                tuple([x._layout if isinstance(x, ndarray) else type(x) for x in operands])
             ]
         except KeyError:
             return self.call(operands)
         out = run(*operands)
         if self.grad is not None and any(
-            [type(x) is ndarray and x._node is not None for x in operands]
+            [isinstance(x, ndarray) and x._node is not None for x in operands]
         ):
             tape.record(self, operands, out, {})
         if open_records:
@@ -290,7 +290,7 @@ class Elementwise:
             type(target._owner) is Buffer,
         )  # arrays of two buffers of ours share no memory
         for x in operands:
-            if x.__class__ is ndarray:
+            if isinstance(x, ndarray):
                 if x._node is not None:
                     return False
                 key.append(x._layout)
@@ -320,7 +320,7 @@ class Elementwise:
         if (
             device < 0
             or not arrays
-            or any([type(x) is not ndarray or x._layout.device != device for x in arrays])
+            or any([not isinstance(x, ndarray) or x._layout.device != device for x in arrays])
         ):
             return None
         common = self.common(operands)
@@ -589,7 +589,7 @@ class Elementwise:
             plain, bound = (
                 bound,
                 lambda *values: plain(
-                    *[x if type(x) is ndarray else float(own.type(x)) for x in values]
+                    *[x if isinstance(x, ndarray) else float(own.type(x)) for x in values]
                 ),
             )
         order = sorted(
@@ -634,7 +634,7 @@ def _computes_itself(operands: tuple) -> Any:
     """The first operand of another library that takes NumPy's ufuncs (pandas, xarray, dask): it
     keeps what belongs to its numbers, such as an index. None if there is none."""
     for x in operands:
-        if type(x) is ndarray or isinstance(x, _HOST):
+        if isinstance(x, ndarray) or isinstance(x, _HOST):
             continue
         hook = getattr(type(x), "__array_ufunc__", None)
         if hook is not None and not hasattr(x, "__dlpack__"):
@@ -645,7 +645,7 @@ def _computes_itself(operands: tuple) -> Any:
 def _apart(target: ndarray, x: Any) -> Any:
     """An operand of an in-place op on a GPU; copied if it reaches into the target's memory other
     than as the target."""
-    if type(x) is not ndarray or (x._data == target._data and x._layout is target._layout):
+    if not isinstance(x, ndarray) or (x._data == target._data and x._layout is target._layout):
         return x
     if apart(target, x):
         return x
@@ -677,7 +677,7 @@ def unary(
 
     def function(x: Any, /, out: Any = None, *, where: Any = True, **options: Any) -> ndarray:
         if out is not None or where is not True or options:
-            if where is True and not options and type(out) is ndarray and card.into((x,), out):
+            if where is True and not options and isinstance(out, ndarray) and card.into((x,), out):
                 return out
             return card.call_with((x,), out, where, **options)
         if open_records:
@@ -715,13 +715,18 @@ def binary(
         x: Any, y: Any, /, out: Any = None, *, where: Any = True, **options: Any
     ) -> ndarray:
         if out is not None or where is not True or options:
-            if where is True and not options and type(out) is ndarray and card.into((x, y), out):
+            if (
+                where is True
+                and not options
+                and isinstance(out, ndarray)
+                and card.into((x, y), out)
+            ):
                 return out
             return card.call_with((x, y), out, where, **options)
         if open_records:
             return card.call((x, y))
         try:
-            if type(y) is ndarray:
+            if isinstance(y, ndarray):
                 layout = x._layout
                 run = plans[layout] if layout is y._layout else plans[layout, y._layout]
             else:  # a Python scalar
@@ -731,7 +736,7 @@ def binary(
                 return out
         except (AttributeError, KeyError):
             known = (
-                plans.get((type(x), y._layout)) if type(y) is ndarray else None
+                plans.get((type(x), y._layout)) if isinstance(y, ndarray) else None
             )  # a Python scalar and an array
             if known is None or y._node is not None:
                 return card.call((x, y))

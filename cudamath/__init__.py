@@ -81,7 +81,9 @@ from .custom import *  # noqa: F403
 from .fuse import *  # noqa: F403
 from .numpy_files import *  # noqa: F403
 from .ops import methods as _methods
+from .ops import numpy_names as _numpy_names
 from .ops.bessel import *  # noqa: F403
+from .ops.broadcast import *  # noqa: F403
 from .ops.compare import *  # noqa: F403
 from .ops.conversion import *  # noqa: F403
 from .ops.creation import *  # noqa: F403
@@ -136,4 +138,5 @@ def __getattr__(name: str) -> object:
 
 
 _methods.install(_sys.modules[__name__])
+_numpy_names.install(_sys.modules[__name__])
 _einops_backend.install()

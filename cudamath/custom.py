@@ -26,7 +26,7 @@ from .core.devices import CPU, TRACED
 from .core.dispatch.call_record import open_records, report
 from .core.dispatch.checks import as_numbers, coerce, members, require, require_function
 from .core.dispatch.lazy_import import lazy
-from .core.dispatch.op import NUMERIC
+from .core.dispatch.op import ANY
 from .core.layout import Layout
 from .core.scalar import to_user
 from .core.typing import DTypeLike, Scalar
@@ -101,7 +101,7 @@ class _Elementwise:
             coerce(
                 self.name,
                 tuple([x for x, s in zip(operands, scalars, strict=True) if not s]),
-                NUMERIC,
+                ANY,
             )
         )
         operands = tuple([x if s else next(arrays) for x, s in zip(operands, scalars, strict=True)])

@@ -35,7 +35,8 @@ from .ops.fft import c2c, c2r, frequencies, r2c
 from .ops.join import roll
 from .ops.out_argument import deliver
 from .ops.padding import pad
-from .ops.shape import astype, copy, flip, reshape, span
+from .ops.shape import astype, flip, reshape, span
+from .ops.shape import copied as copy
 
 __all__ = [
     "fft",
@@ -967,7 +968,7 @@ def irfft2(
 
 @fast_path()
 def fftfreq(
-    n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+    n: int, d: float = 1.0, device: DeviceLike | None = None, *, dtype: DTypeLike | None = None
 ) -> ndarray:
     """Return the frequencies of the elements of `fft`.
 
@@ -979,10 +980,10 @@ def fftfreq(
         Length of the transform.
     d : float, default 1.0
         Time between two samples.
-    dtype : dtype_like, optional
-        Floating-point dtype of the result. The default is the dtype of Python floats.
     device : device_like, optional
         Device of the result. The default is the default device.
+    dtype : dtype_like, optional
+        Floating-point dtype of the result. The default is the dtype of Python floats.
 
     Returns
     -------
@@ -1007,7 +1008,7 @@ def fftfreq(
 
 @fast_path()
 def rfftfreq(
-    n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+    n: int, d: float = 1.0, device: DeviceLike | None = None, *, dtype: DTypeLike | None = None
 ) -> ndarray:
     """Return the frequencies of the elements of `rfft`: [0, 1, ..., n // 2] / (d n).
 
@@ -1017,10 +1018,10 @@ def rfftfreq(
         Length of the real signal.
     d : float, default 1.0
         Time between two samples.
-    dtype : dtype_like, optional
-        Floating-point dtype of the result. The default is the dtype of Python floats.
     device : device_like, optional
         Device of the result. The default is the default device.
+    dtype : dtype_like, optional
+        Floating-point dtype of the result. The default is the dtype of Python floats.
 
     Returns
     -------

@@ -35,7 +35,8 @@ from .core.specs.reductions import REDUCTIONS
 from .core.tracing import Symbol
 from .ops import reduce as reductions
 from .ops.creation import full
-from .ops.shape import astype, copy, permute_dims, reshape
+from .ops.shape import astype, permute_dims, reshape
+from .ops.shape import copied as copy
 
 __all__ = ["fuse"]
 

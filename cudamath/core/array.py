@@ -8,6 +8,7 @@ objects, transfer, views and protocols.
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +28,26 @@ from .transfer.device_to_host import array_reader, array_readers, number_of, num
 class ndarray:
     """An n-dimensional array on the CPU or on a GPU.
 
-    Make one with `cm.array`, `cm.zeros`, ..., or any other function.
+    Make one with `cm.array`, `cm.zeros`, ..., or any other function. The class itself makes a new
+    array with undefined elements, or one over the memory of a buffer, as NumPy's does.
 
     Parameters
     ----------
-    *args : object
-        Accepted only to raise an error: use the functions above.
-    **kwargs : object
-        Accepted only to raise an error: use the functions above.
+    shape : int or sequence of int
+        Shape of the array.
+    dtype : dtype_like, default float
+        Dtype of the elements.
+    buffer : ndarray or buffer, optional
+        Memory of the array: an array without gaps on any device, or an object with the buffer
+        protocol on the CPU.
+    offset : int, default 0
+        Bytes from the beginning of the buffer to the first element.
+    strides : sequence of int, optional
+        Bytes from one element to the next along each dimension.
+    order : str, optional
+        "C" or "F": order in memory where there are no strides.
+    device : device_like, optional
+        Device of the array where there is no buffer.
 
     Examples
     --------
@@ -44,7 +57,7 @@ class ndarray:
     ((2, 2), dtype('float64'))
     """
 
-    __slots__ = ("_layout", "_data", "_owner", "_node", "__weakref__")
+    __slots__ = ("_layout", "_data", "_owner", "_node", "_base", "__weakref__")
     __array_priority__ = 1000
     _is_scalar = False  # True for those of scalar.py, which nothing changes
 
@@ -52,9 +65,11 @@ class ndarray:
     _data: Any
     _owner: Any
     _node: Any
+    _base: ndarray | None  # of a view: the array that it is a view of, which is none itself
 
     if TYPE_CHECKING:  # installed by ops/methods.py
         _stack: Callable[..., ndarray]
+        _construct: Callable[..., ndarray]
 
         def __getattr__(self, name: str) -> Any: ...
         def __getitem__(self, key: Any) -> ndarray: ...
@@ -83,8 +98,22 @@ class ndarray:
         def __gt__(self, other: Any) -> ndarray: ...
         def __ge__(self, other: Any) -> ndarray: ...
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> ndarray:
-        raise TypeError("ndarray: make arrays with cm.array, cm.zeros, cm.empty, ... or cm.asarray")
+    def __new__(
+        cls,
+        shape: Any,
+        dtype: Any = float,
+        buffer: Any = None,
+        offset: int = 0,
+        strides: Any = None,
+        order: str | None = None,
+        *,
+        device: Any = None,
+    ) -> ndarray:
+        return cls._construct(shape, dtype, buffer, offset, strides, order, device=device)
+
+    def __class_getitem__(cls, item: Any) -> types.GenericAlias:
+        """`ndarray[Any, dtype[float64]]` in annotations, as NumPy's."""
+        return types.GenericAlias(cls, item)
 
     # -------------------- attributes
 
@@ -142,7 +171,7 @@ class ndarray:
         if layout.device == CPU:
             own = owns(self._data)
         else:
-            own = getattr(self._owner, "address", None) == self._data
+            own = self._base is None and getattr(self._owner, "address", None) == self._data
         aligned = layout.device == TRACED or self._address % layout.itemsize == 0
         return Flags(layout.contiguous, fortran, own, alone and not read_only(self), aligned)
 
@@ -163,16 +192,33 @@ class ndarray:
         """Another array object over the same elements, not recorded."""
         out = object.__new__(self.__class__)
         out._layout, out._data, out._owner, out._node = self._layout, self._data, self._owner, None
+        out._base = self._base  # not this array, whose node would keep the values of its gradient
         return out
 
     def _view(self, layout: Layout, offset: int = 0) -> ndarray:
         """A view in another layout, `offset` bytes further; not recorded (ops record it)."""
         out = object.__new__(ndarray)
         out._layout, out._owner, out._node = layout, self._owner, None
+        out._base = self._root()
         out._data = (
             _numpy_view(self._data, layout, offset) if layout.device == CPU else self._data + offset
         )
         return out
+
+    def _root(self) -> ndarray | None:
+        """What a view of this array has as its base. None where a gradient is being recorded: the
+        view would keep all that the gradient needs."""
+        if self._base is not None:
+            return self._base
+        return self if self._node is None else None
+
+    @property
+    def base(self) -> ndarray | None:
+        """The array whose memory this view shows; None of an array that is no view.
+
+        Views of an array whose gradient is being recorded have None too.
+        """
+        return self._base
 
     @property
     def _address(self) -> int:
@@ -401,6 +447,31 @@ class ndarray:
             )
         return host.copy() if copy and self._layout.device == CPU else host
 
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's description of memory on the CPU (PIL, scikit-image, Cython, ...). Arrays that it
+        cannot describe do not have it; `__array__` then says why."""
+        layout = self._layout
+        if layout.device != CPU or self._node is not None or layout.dtype.kind == "V":
+            raise AttributeError(
+                f"__array_interface__: {layout.dtype} on {self.device} has none; see to_numpy()"
+            )
+        if open_records:
+            obstruct("lent its memory")
+        # strides also where there are no gaps: PIL then asks for bytes and not for a buffer
+        return {**self._data.__array_interface__, "strides": layout.strides}
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The buffer protocol on the CPU, from Python 3.12 on: `memoryview(x)`, `file.write(x)`."""
+        layout = self._layout
+        if layout.device != CPU or self._node is not None or layout.dtype.kind == "V":
+            raise BufferError(
+                f"__buffer__: {layout.dtype} on {self.device} has no buffer; see to_numpy()"
+            )
+        if open_records:
+            obstruct("lent its memory")
+        return memoryview(self._data)
+
     def __copy__(self) -> ndarray:
         return self.copy()
 
@@ -481,7 +552,7 @@ def wrap(data: np.ndarray) -> ndarray:
     """A NumPy array as an ndarray on the CPU, over the same memory."""
     out = object.__new__(ndarray)
     out._layout = Layout.of(data.shape, data.strides, data.dtype, CPU)
-    out._data, out._owner, out._node = data, None, None
+    out._data, out._owner, out._node, out._base = data, None, None, None
     return out
 
 
@@ -501,6 +572,7 @@ def over(layout: Layout, address: Any, owner: Any) -> ndarray:
     place of the address."""
     out = object.__new__(ndarray)
     out._layout, out._data, out._owner, out._node = layout, address, owner, None
+    out._base = None
     return out
 
 

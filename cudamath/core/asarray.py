@@ -58,7 +58,7 @@ def asarray(
         out = copy_to(obj, index_of(device))
         if out is not None:
             return out
-    target = None if dtype is None else dtypes.as_dtype(dtype, name)
+    target = None if dtype is None else dtypes.own_order(dtype, name)
     if isinstance(obj, ndarray):
         out = obj
     elif isinstance(obj, (bool, int, float, complex)) and not isinstance(obj, np.generic):
@@ -135,6 +135,11 @@ def _host_array(obj: Any, name: str, dtype: np.dtype | None = None) -> np.ndarra
     except (OverflowError, TypeError, ValueError) as error:
         raise type(error)(f"{name}: {type(obj).__name__} cannot become an array: {error}") from None
     host = host if host.dtype.isnative else host.astype(host.dtype.newbyteorder("="))
+    if host.dtype.kind in "OUST" and host.size and isinstance(host.flat[0], str | bytes):
+        raise TypeError(
+            f"{name}: wants numbers, got texts: {type(obj).__name__} of dtype {host.dtype} begins "
+            f"with {host.flat[0]!r:.40}; numpy.unique(texts, return_inverse=True) numbers them"
+        )
     masked = hasattr(obj, "filled") and np.any(obj.mask)  # of numpy.ma
     if masked or (host.dtype not in dtypes.ANY and host.dtype not in dtypes.STORAGE):
         raise TypeError(

@@ -49,7 +49,7 @@ def lend(x: ndarray, layout: Layout, offset: int) -> Scalar | None:
         return None
     element = _new(scalar_class(layout.dtype))
     element._layout, element._data, element._owner = layout, x._data + offset, owner
-    element._node = None
+    element._node = element._base = None
     entry = _reference(element), stream
     elements = lent.get(id(owner))
     if elements is None:

@@ -11,6 +11,7 @@ import numpy as np
 from ..autodiff.transforms import stop_gradient, vjp
 from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, require
+from ..core.dispatch.keyword_hints import with_hints
 from ..core.dispatch.op import Op
 from ..core.dtypes import BOOLEAN, FLOATING, INTEGER, compute_dtype
 from ..core.layout import Layout
@@ -31,6 +32,7 @@ NAME = "scaled_dot_product_attention"
 MOST_DEPTH = 256  # numbers a head has
 
 
+@with_hints
 def scaled_dot_product_attention(
     q: ArrayLike,
     k: ArrayLike,

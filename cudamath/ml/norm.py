@@ -22,7 +22,8 @@ from ..core.typing import ArrayLike
 from ..ops.creation import ones, ones_like, zeros
 from ..ops.elementwise import sqrt, where
 from ..ops.random.bit_stream import number
-from ..ops.shape import copy, moveaxis
+from ..ops.shape import copied as copy
+from ..ops.shape import moveaxis
 from .norm_second_order import second_order, through_statistics
 from .softmax import in_order
 

@@ -24,7 +24,7 @@ from .join import _joined
 from .linalg.products import matmul
 from .padding import pad
 from .ranges import recorded
-from .shape import Axes, _broadcast_as, astype, atleast_1d, flip, ravel, reshape, span
+from .shape import Axes, _broadcast_as, _copy, astype, atleast_1d, flip, ravel, reshape, span
 from .stride_tricks import sliding_window_view
 
 __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid"]
@@ -408,7 +408,7 @@ def _slid(name: str, a: ndarray, v: ndarray, mode: str) -> ndarray:
     ]
     y = _slide(a, v, before, after, turned)
     return (
-        flip(y) if swapped and not turned else y
+        _copy(flip(y)) if swapped and not turned else y
     )  # NumPy correlates the other way round there, and reverses the answer
 
 

@@ -854,13 +854,14 @@ _conj = unary(
 
 @scalar_results
 def conj(
-    x: ArrayLike,
+    x: Any,
     /,
     out: ndarray | None = None,
     *,
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
+    **options: Any,
 ) -> ndarray:
     """Return the complex conjugate.
 
@@ -879,6 +880,8 @@ def conj(
         Dtype of the result.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -895,17 +898,19 @@ def conj(
     >>> cm.conj(1 + 2j).item()
     (1-2j)
     """
-    plain = out is dtype is None and where is True and casting == "same_kind"
+    plain = out is dtype is None and where is True and casting == "same_kind" and not options
     if plain and isinstance(x, ndarray) and x._layout.dtype.kind in "fiu":
         return x
+    x = require("conj", x)
+    if x.dtype == np.bool_:  # NumPy's ufunc has no loop of bool
+        x = x.astype(np.int8)
     if not plain:
         try:
-            return (_conj if require("conj", x, NUMERIC).dtype in COMPLEX else positive)(
-                x, out, where=where, dtype=dtype, casting=casting
+            return (_conj if x.dtype in COMPLEX else positive)(
+                x, out, where=where, dtype=dtype, casting=casting, **options
             )
         except MISTAKES as error:
             raise as_of("conj", error) from None
-    x = require("conj", x, NUMERIC)
     return _conj(x) if x._layout.dtype.kind == "c" else x
 
 
@@ -918,6 +923,7 @@ def pow(
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
+    **options: Any,
 ) -> ndarray:
     """Raise to a power: x ** y.
 
@@ -938,6 +944,8 @@ def pow(
         Dtype of the computation.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -960,8 +968,8 @@ def pow(
     >>> cm.pow([2.0, 3.0], 2).tolist()
     [4.0, 9.0]
     """
-    if where is not True or dtype is not None or casting != "same_kind":
-        return _power(x, y, out, where=where, dtype=dtype, casting=casting)
+    if where is not True or dtype is not None or casting != "same_kind" or options:
+        return _power(x, y, out, where=where, dtype=dtype, casting=casting, **options)
     if type(y) in (int, float) and not isinstance(x, (bool, int, float, complex)):
         x = require("pow", x)
         if y == 2 and x.dtype in (NUMERIC if type(y) is int else INEXACT):
@@ -1007,7 +1015,7 @@ def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> nda
     """
     if out is not None:
         return deliver("round", round(x, decimals), out)
-    x = require("round", x, NUMERIC)
+    x = require("round", x)
     try:
         decimals = operator.index(decimals)
     except TypeError:
@@ -1019,6 +1027,10 @@ def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> nda
         return positive(x)
     if decimals == 0:
         return _rint(x)
+    if x.dtype == np.bool_:
+        raise TypeError(
+            f"round: bool of shape {x.shape} has no {decimals} decimals; convert it to numbers"
+        )
     if x.dtype in FLOATING and x.dtype not in PRECISE:
         return round(x.astype(np.float32), decimals).astype(x.dtype)
     step = 10.0 ** min(-decimals, 308)
@@ -1038,12 +1050,12 @@ def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> nda
 def clip(
     x: ArrayLike,
     /,
-    min: ArrayLike | None = None,
-    max: ArrayLike | None = None,
+    a_min: ArrayLike | None = np._NoValue,  # type: ignore[assignment]
+    a_max: ArrayLike | None = np._NoValue,  # type: ignore[assignment]
     out: ndarray | None = None,
     *,
-    a_min: ArrayLike | None = None,
-    a_max: ArrayLike | None = None,
+    min: ArrayLike | None = np._NoValue,  # type: ignore[assignment]
+    max: ArrayLike | None = np._NoValue,  # type: ignore[assignment]
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
@@ -1056,12 +1068,13 @@ def clip(
     ----------
     x : array_like
         Array of any shape.
-    min, max : array_like, optional
-        Lower and upper bound, scalars or arrays that broadcast. None is no bound.
+    a_min, a_max : array_like, optional
+        Lower and upper bound, scalars or arrays that broadcast. None is no bound. By position both
+        must be there.
     out : ndarray, optional
         Array that receives the result.
-    a_min, a_max : array_like, optional
-        NumPy's older names of `min` and `max`.
+    min, max : array_like, optional
+        The bounds as keywords, of which one is enough.
     where : array_like, default True
         Bool array that broadcasts and selects the elements to compute. The others keep the values
         of `out`, or are 0 without `out`.
@@ -1093,7 +1106,16 @@ def clip(
     >>> cm.clip([1.0, 5.0, 9.0], 2.0, 6.0).tolist()
     [2.0, 5.0, 6.0]
     """
-    min, max = a_min if min is None else min, a_max if max is None else max
+    absent = np._NoValue
+    if a_min is not absent and a_max is not absent:
+        if min is not absent or max is not absent:
+            raise ValueError("clip: a_min, a_max and min, max are the same; got both")
+        min, max = a_min, a_max
+    elif a_min is not a_max:  # one is there
+        missing = "a_max" if a_max is absent else "a_min"
+        raise TypeError(f"clip() missing 1 required positional argument: {missing!r}")
+    else:
+        min, max = None if min is absent else min, None if max is absent else max
     plain = dtype is None and where is True and casting == "same_kind"
     if plain and out is not None:
         if (
@@ -1113,7 +1135,7 @@ def clip(
         max = None if type(max) is int and max > limits.max else max
     if plain and min is not None and max is not None:
         return _clip(x, min, max)
-    options = {"dtype": dtype, "casting": casting}
+    options = {} if plain else {"dtype": dtype, "casting": casting}
     try:
         if max is None:
             return (

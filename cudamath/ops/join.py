@@ -633,7 +633,7 @@ def tile(x: ArrayLike, /, reps: int | Sequence[int]) -> ndarray:
            [1, 2, 1, 2]])
     """
     x = require("tile", x)
-    counts = shapes.normalize_shape("tile", reps)
+    counts = shapes.normalize_shape("tile", int(reps) if type(reps) is bool else reps)
     ndim = max(len(counts), x.ndim)
     counts = (1,) * (ndim - len(counts)) + counts
     sizes = (1,) * (ndim - x.ndim) + x.shape
@@ -684,8 +684,9 @@ def repeat(x: ArrayLike, /, repeats: ArrayLike, axis: int | None = None) -> ndar
     if type(repeats) is int and repeats >= 0:
         return _each(x, repeats, axis)
     counts = repeats.to_numpy() if isinstance(repeats, ndarray) else np.asarray(repeats)
-    if counts.dtype.kind not in "iu":
+    if counts.dtype.kind not in "iub":
         raise TypeError(f"repeat: repeats must be integers, got {counts.dtype}")
+    counts = counts.astype(np.int64) if counts.dtype.kind == "b" else counts
     if counts.size and counts.min() < 0:
         raise ValueError(f"repeat: repeats cannot be negative, got {counts.min()}")
     if counts.size == 1:

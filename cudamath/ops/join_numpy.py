@@ -59,14 +59,16 @@ __all__ = [
 ]
 
 
-@fast_path("*arrays", scalars=False)
-def broadcast_arrays(*arrays: ArrayLike) -> tuple[ndarray, ...]:
+@fast_path("*arrays", rare=("subok",), scalars=False)
+def broadcast_arrays(*arrays: ArrayLike, subok: bool = False) -> tuple[ndarray, ...]:
     """Return views of the arrays, all repeated to their common shape.
 
     Parameters
     ----------
     *arrays : array_like
         Arrays of any shapes and dtypes.
+    subok : bool, default False
+        Accepted for compatibility with NumPy. There are no subclasses.
 
     Returns
     -------

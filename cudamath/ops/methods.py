@@ -26,6 +26,7 @@ from ..core.typing import ArrayLike, File
 from ..runtime.files import naming
 from ..runtime.memory import Buffer
 from . import (
+    array_methods,
     elementwise,
     elementwise_numpy,
     index,
@@ -43,6 +44,7 @@ from . import (
     ufunc_methods,
     ufunc_options,
 )
+from .creation import full
 from .flat import Flat
 from .join import repeat, stack
 from .linalg import products as linalg_products
@@ -60,11 +62,18 @@ def _takes(other: Any) -> bool:
         isinstance(other, _NUMBERS)
         or hasattr(other, "__dlpack__")
         or hasattr(other, "__cuda_array_interface__")
+        or getattr(type(other), "__array_ufunc__", None) is not None  # it computes itself
     )
 
 
-def _operator(function: Callable) -> tuple[Callable, Callable]:
-    """(x op y, y op x) from a two-input function whose first operand is an ndarray."""
+def _not_taken(x: ndarray, y: Any) -> Any:
+    """What an operator returns for an operand that is not its own."""
+    return NotImplemented
+
+
+def _operator(function: Callable, otherwise: Callable = _not_taken) -> tuple[Callable, Callable]:
+    """(x op y, y op x) from a two-input function whose first operand is an ndarray. otherwise: the
+    result of (x, y) for a y that the function does not take."""
     if not hasattr(function, "card"):
 
         def forward(
@@ -86,7 +95,7 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
 
         def forward(x: ndarray, y: Any) -> Any:  # type: ignore[misc]  # the public function, one frame less
             if open_records:
-                return card.call((x, y)) if isinstance(y, ndarray) or _takes(y) else NotImplemented
+                return card.call((x, y)) if isinstance(y, ndarray) or _takes(y) else otherwise(x, y)
             try:
                 if isinstance(y, ndarray):
                     layout = x._layout
@@ -97,7 +106,7 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
                         record(card, (x, y), out, {})
                     return out
             except KeyError:
-                return card.call((x, y)) if isinstance(y, ndarray) or _takes(y) else NotImplemented
+                return card.call((x, y)) if isinstance(y, ndarray) or _takes(y) else otherwise(x, y)
             out = run(x, y)
             if x._node is not None or y._node is not None:
                 record(card, (x, y), out, {})
@@ -115,6 +124,19 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
             return out
 
     return forward, reflected
+
+
+def _same_everywhere(answer: bool) -> Callable:
+    """`x == y` or `x != y` for a y that equals no number (None, a text, an object without an
+    equality of its own): the answer for each element."""
+
+    def compare(x: ndarray, y: Any) -> Any:
+        kind = type(y)
+        if kind.__module__ != "builtins" and kind.__eq__ is not object.__eq__:
+            return NotImplemented
+        return full(x.shape, answer, np.bool_, device=x.device)
+
+    return compare
 
 
 def _inplace(function: Callable, symbol: str) -> Callable:
@@ -316,8 +338,10 @@ def install(package: ModuleType) -> None:
         ("__divmod__", "__rdivmod__"), _operator(elementwise_numpy.divmod), strict=True
     ):
         setattr(ndarray, name, method)
+    answers = {"eq": _same_everywhere(False), "ne": _same_everywhere(True)}
     for name, function in _COMPARISONS.items():
-        setattr(ndarray, f"__{name}__", _operator(function)[0])
+        operator = _operator(function, answers.get(name, _not_taken))
+        setattr(ndarray, f"__{name}__", operator[0])
     unary = {
         "neg": elementwise.negative,
         "pos": elementwise.positive,
@@ -345,16 +369,23 @@ def install(package: ModuleType) -> None:
         },
         **{
             name: getattr(shape, name)
-            for name in ("ravel", "flatten", "swapaxes", "squeeze", "astype", "copy")
+            for name in ("ravel", "flatten", "swapaxes", "squeeze", "astype")
         },
         "reshape": shape.reshaped,
+        "copy": shape.copied,
+        "byteswap": array_methods.byteswap,
+        "resize": array_methods.resize,
+        "setflags": array_methods.setflags,
+        "dump": array_methods.dump,
+        "dumps": array_methods.dumps,
+        "_construct": staticmethod(array_methods.construct),
         "transpose": _transpose,
         "take": index.take,
         "nonzero": masks.nonzero,
         "fill": transfer.fill,
-        "clip": elementwise.clip,
+        "clip": array_methods.clipped,
         "round": elementwise.round,
-        "conj": elementwise.conj,
+        "conj": array_methods.conjugated,
         "dot": linalg_products.dot,
         "argsort": sort.argsort,
         "argpartition": sort.argpartition,
@@ -369,7 +400,7 @@ def install(package: ModuleType) -> None:
         "choose": select.choose,
         "diagonal": shape.diagonal,
         "trace": join_numpy.trace,
-        "conjugate": elementwise.conj,
+        "conjugate": array_methods.conjugated,
         "view": shape.view,
         "tofile": _tofile,
         "__bytes__": ndarray.tobytes,
@@ -411,6 +442,7 @@ def install(package: ModuleType) -> None:
         doc="Updates that return a new array: `x.at[key].set(values)`, `.add`, `.subtract`, "
         "`.multiply`, `.divide`, `.power`, `.min`, `.max`; `x.at[key].get()` is `x[key]`.",
     )
+    ndarray.data = property(array_methods.data, doc=array_methods.data.__doc__)  # type: ignore[attr-defined]
     ufunc_methods.install()
     ufunc_options.install()
     interop_methods.install()
@@ -475,7 +507,12 @@ def _transpose(x: ndarray, *axes: Any) -> ndarray:
 
 
 def _sort(
-    x: ndarray, axis: int = -1, kind: str | None = None, *, stable: bool | None = None
+    x: ndarray,
+    axis: int = -1,
+    kind: str | None = None,
+    order: None = None,
+    *,
+    stable: bool | None = None,
 ) -> None:
     """Sort the elements along an axis in place; `cm.sort` returns a new array.
 
@@ -487,14 +524,20 @@ def _sort(
         Axis of the operation.
     kind : str, optional
         Accepted for compatibility with NumPy.
+    order : None, optional
+        Names of fields in NumPy. Arrays have no fields.
     stable : bool, optional
         Accepted for compatibility with NumPy. The sort is always stable.
     """
-    x[...] = sort.sort(x, normalize_axis("sort", axis, x.ndim), kind, stable=stable)
+    x[...] = sort.sort(x, normalize_axis("sort", axis, x.ndim), kind, order, stable=stable)
 
 
 def _partition(
-    x: ndarray, kth: int | Sequence[int], axis: int = -1, kind: str = "introselect"
+    x: ndarray,
+    kth: int | Sequence[int],
+    axis: int = -1,
+    kind: str = "introselect",
+    order: None = None,
 ) -> None:
     """Rearrange the elements in place as `cm.partition` does.
 
@@ -508,8 +551,10 @@ def _partition(
         Axis of the operation.
     kind : str, default "introselect"
         Accepted for compatibility with NumPy.
+    order : None, optional
+        Names of fields in NumPy. Arrays have no fields.
     """
-    x[...] = sort.partition(x, kth, normalize_axis("partition", axis, x.ndim), kind)
+    x[...] = sort.partition(x, kth, normalize_axis("partition", axis, x.ndim), kind, order)
 
 
 def _compress(

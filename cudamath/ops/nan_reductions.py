@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.dispatch.checks import require, speaks_for
+from ..core.dispatch.checks import coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
 from ..core.dtypes import compute_dtype, default_float, real_dtype
@@ -22,7 +22,7 @@ from .elementwise import abs, add, equal, isfinite, isnan, logical_not, maximum,
 from .elementwise_numpy import fmax, fmin
 from .out_argument import deliver
 from .reduction_op import Axis, ReductionOp
-from .shape import astype, reshape
+from .shape import _broadcast_as, astype, reshape
 from .transfer import imag, real
 from .where import where as choose
 
@@ -150,7 +150,6 @@ def nansum(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Sum over axes of the elements that are not NaN; 0 if there are none.
@@ -212,7 +211,6 @@ def nanprod(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Product over axes of the elements that are not NaN; 1 if there are none.
@@ -274,7 +272,6 @@ def nanmean(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Mean over axes of the elements that are not NaN; NaN if there are none.
@@ -356,9 +353,9 @@ def nanvar(
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
     ddof: float | None = None,
+    keepdims: bool = False,
     *,
     correction: float | None = None,
-    keepdims: bool = False,
     mean: ArrayLike | None = None,
 ) -> ndarray:
     """Variance over axes of the elements that are not NaN.
@@ -378,11 +375,11 @@ def nanvar(
         Array that receives the result.
     ddof : float, optional
         NumPy's name of `correction`.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
     correction : float, optional
         Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
         estimate from a sample. The default is 0.
-    keepdims : bool, default False
-        Whether the reduced axes stay in the result with size 1.
     mean : array_like, optional
         The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
         both.
@@ -451,9 +448,9 @@ def nanstd(
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
     ddof: float | None = None,
+    keepdims: bool = False,
     *,
     correction: float | None = None,
-    keepdims: bool = False,
     mean: ArrayLike | None = None,
 ) -> ndarray:
     """Standard deviation over axes of the elements that are not NaN: the root of ``nanvar``.
@@ -470,11 +467,11 @@ def nanstd(
         Array that receives the result.
     ddof : float, optional
         NumPy's name of `correction`.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
     correction : float, optional
         Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
         estimate from a sample. The default is 0.
-    keepdims : bool, default False
-        Whether the reduced axes stay in the result with size 1.
     mean : array_like, optional
         The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
         both.
@@ -529,7 +526,7 @@ def nanstd(
 @_nanmax.with_numpy_options
 @speaks_for("nanmax")
 def nanmax(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Largest element over axes but NaN; NaN if there is nothing else.
 
@@ -584,7 +581,7 @@ def nanmax(
 @_nanmin.with_numpy_options
 @speaks_for("nanmin")
 def nanmin(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Smallest element over axes but NaN; NaN if there is nothing else.
 
@@ -787,6 +784,10 @@ def nan_to_num(
     [0.0, -9.0, 1.0]
     """
     x = require("nan_to_num", x)
+    replacements: tuple[Any, ...] = nan, posinf, neginf
+    for value in replacements:
+        if np.ndim(value):
+            _broadcast_as("nan_to_num", coerce("nan_to_num", (x, value))[1], x.shape)
     if x.dtype in COMPLEX:
         parts = [nan_to_num(part(x), True, nan, posinf, neginf) for part in (real, imag)]
         y = parts[0] + parts[1] * 1j

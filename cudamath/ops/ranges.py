@@ -19,13 +19,13 @@ from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
 from ..core.layout import Layout
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axis
 from ..core.typing import DeviceLike, DTypeLike
-from .creation import _allocated, _ramp
+from .creation import _allocated, _beside, _ramp
 from .shape import astype, broadcast_to, moveaxis, reshape
 
 __all__ = ["arange", "linspace"]
 
 
-@fast_path()
+@fast_path(rare=("like",))
 def arange(
     start: Any,
     stop: Any = None,
@@ -33,6 +33,7 @@ def arange(
     dtype: DTypeLike | None = None,
     *,
     device: Any = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """Evenly spaced numbers: start, start + step, ... below ``stop``.
 
@@ -48,6 +49,8 @@ def arange(
         Dtype of the result. The default is int64 for integers and the default float otherwise.
     device : device_like, optional
         Device of the result. The default is the default device.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -70,6 +73,7 @@ def arange(
     >>> cm.arange(2, 8, 2)
     array([2, 4, 6])
     """
+    device = _beside("arange", like, device)
     first, last = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
     if not first.__class__ is last.__class__ is step.__class__ is int:
@@ -240,7 +244,9 @@ def _rows_between(
     at = reshape(
         arange(num, dtype=dtypes.real_dtype(kind), device=start.device), (num, *[1] * step.ndim)
     )
-    out = start + step * at if steps > 0 else broadcast_to(start, step.shape) + at * 0
+    # a step too small for the dtype is 0: the positions are divided instead, as NumPy does
+    moved = where(step == 0, at / max(steps, 1) * (stop - start), step * at)
+    out = start + moved if steps > 0 else broadcast_to(start, step.shape) + at * 0
     out = moveaxis(where(at == num - 1, stop, out) if endpoint and num > 1 else out, 0, axis)
     wanted = (
         kind if dtype is None else dtypes.as_dtype(dtype, "linspace")
@@ -267,5 +273,8 @@ def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index:
         return _allocated(layout)
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps else 0.0
+    if start != stop and abs(step) < np.finfo(dtypes.compute_dtype(kind)).tiny:
+        # the step has lost digits, or is 0: NumPy divides first, in float64
+        return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index)
     count = num - 1 if endpoint and num > 1 else num
     return made_of(_ramp, layout, (float(start), float(step), float(stop)), count=count)

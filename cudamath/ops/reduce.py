@@ -371,7 +371,6 @@ def sum(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Sum of the elements over the given axes: y = Σ x.
@@ -438,7 +437,6 @@ def prod(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Product of the elements over the given axes: y = Π x.
@@ -497,7 +495,6 @@ def mean(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Arithmetic mean over the given axes: y = Σ x / n.
@@ -569,9 +566,9 @@ def var(
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
     ddof: float | None = None,
+    keepdims: bool = False,
     *,
     correction: float | None = None,
-    keepdims: bool = False,
     mean: ArrayLike | None = None,
 ) -> ndarray:
     """Variance over the given axes: y = Σ (x - mean)^2 / (n - correction).
@@ -588,11 +585,11 @@ def var(
         Array that receives the result.
     ddof : float, optional
         NumPy's name of `correction`.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
     correction : float, optional
         Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
         estimate from a sample. The default is 0.
-    keepdims : bool, default False
-        Whether the reduced axes stay in the result with size 1.
     mean : array_like, optional
         The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
         both.
@@ -646,9 +643,9 @@ def std(
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
     ddof: float | None = None,
+    keepdims: bool = False,
     *,
     correction: float | None = None,
-    keepdims: bool = False,
     mean: ArrayLike | None = None,
 ) -> ndarray:
     """Standard deviation over the given axes: the root of `var`.
@@ -665,11 +662,11 @@ def std(
         Array that receives the result.
     ddof : float, optional
         NumPy's name of `correction`.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
     correction : float, optional
         Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
         estimate from a sample. The default is 0.
-    keepdims : bool, default False
-        Whether the reduced axes stay in the result with size 1.
     mean : array_like, optional
         The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
         both.
@@ -739,7 +736,7 @@ def vector_length(
 @fast_path("x")
 @_max.with_numpy_options
 def max(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Largest element over the given axes; NaN if there is one.
 
@@ -789,7 +786,7 @@ def max(
 @fast_path("x")
 @_min.with_numpy_options
 def min(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Smallest element over the given axes; NaN if there is one.
 
@@ -940,7 +937,7 @@ def argmin(
 @fast_path("x")
 @_any.with_numpy_options
 def any(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Whether any element is not zero (NaN is not zero), over the given axes.
 
@@ -986,7 +983,7 @@ def any(
 @fast_path("x")
 @_all.with_numpy_options
 def all(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Whether no element is zero (NaN is not zero), over the given axes.
 
@@ -1032,7 +1029,7 @@ def all(
 @fast_path("x")
 @_count_nonzero.with_numpy_options
 def count_nonzero(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Number of elements that are not zero (NaN is not zero), over the given axes.
 

@@ -107,6 +107,12 @@ class ReductionOp(Op):
         further: dict[str, Any] = {"initial": None} if self.combine else {}
         if self.neutral is not None or self.combine or self.masked:
             further["where"] = True
+        # NumPy takes them by position where a reduction has both
+        kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        if self.combine:
+            positions += [*further]
+        else:
+            kind = inspect.Parameter.KEYWORD_ONLY
 
         @functools.wraps(function)
         def call(
@@ -119,6 +125,7 @@ class ReductionOp(Op):
         ) -> ndarray:
             more.update(zip(positions[1:], rest, strict=False))
             out = more.pop("out", None)
+            initial, where = more.pop("initial", initial), more.pop("where", where)
             if out is None and initial is None and where is True:
                 return function(x, axis, **more)
             return self.with_options(function, x, axis, out, initial, where, **more)
@@ -129,7 +136,7 @@ class ReductionOp(Op):
                 *[
                     inspect.Parameter(
                         name,
-                        inspect.Parameter.KEYWORD_ONLY,
+                        kind,
                         default=default,
                         annotation=_ANNOTATIONS.get(name, inspect.Parameter.empty),
                     )

@@ -14,7 +14,7 @@ from ..core.devices import CPU
 from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
-from ..core.dtypes import INEXACT, NUMERIC
+from ..core.dtypes import INEXACT
 from ..core.shapes import normalize_axis
 from ..core.specs.scans import SCANS, Product
 from ..core.typing import ArrayLike, DTypeLike
@@ -350,7 +350,7 @@ def _standard(
     if target is not None:
         y = _standard(name, kind, x, axis, dtype, include_initial, None)
         return deliver(name, y, target, "unsafe")
-    x = require(name, x, NUMERIC)
+    x = require(name, x)
     if axis is None:
         if x.ndim > 1:
             raise ValueError(

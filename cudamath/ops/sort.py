@@ -58,7 +58,14 @@ def _line(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
     return x, normalize_axis(name, axis, x.ndim)
 
 
-def _checked_kind(name: str, kind: Any) -> None:
+def _places(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
+    """`_line` of a function that returns positions: NumPy takes a number as a vector there."""
+    x = require(name, x)
+    return _line(name, ravel(x) if not x.ndim else x, axis)
+
+
+def _checked_kind(name: str, kind: Any, order: Any) -> None:
+    _without_fields(name, order)
     if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
         raise ValueError(
             f"{name}: kind must be None, 'quicksort', 'heapsort', 'mergesort' or 'stable', got "
@@ -66,12 +73,13 @@ def _checked_kind(name: str, kind: Any) -> None:
         )
 
 
-@fast_path("x")
+@fast_path("x", rare=("order",))
 def sort(
     x: ArrayLike,
     /,
     axis: int | None = -1,
     kind: str | None = None,
+    order: None = None,
     *,
     descending: bool = False,
     stable: bool | None = True,
@@ -87,6 +95,8 @@ def sort(
         Axis along which the elements are sorted. None flattens `x` first.
     kind : str, optional
         Accepted for compatibility with NumPy. The sort is always stable.
+    order : None, optional
+        Names of fields in NumPy. Arrays have no fields.
     descending : bool, default False
         Whether the largest element comes first. Equal elements still keep their order, and NaN
         comes first.
@@ -116,18 +126,19 @@ def sort(
     [[3, 5], [2, 1]]
     """
     x, axis = _line("sort", x, axis)
-    _checked_kind("sort", kind)
+    _checked_kind("sort", kind, order)
     if x.dtype in COMPLEX:
         return take_along_axis(x, argsort(x, axis, descending=descending), axis)
     return _sort(x, axis=axis, descending=bool(descending))
 
 
-@fast_path("x")
+@fast_path("x", rare=("order",))
 def argsort(
     x: ArrayLike,
     /,
     axis: int | None = -1,
     kind: str | None = None,
+    order: None = None,
     *,
     descending: bool = False,
     stable: bool | None = True,
@@ -145,6 +156,8 @@ def argsort(
         Axis along which the elements are sorted. None flattens `x` first.
     kind : str, optional
         Accepted for compatibility with NumPy. The sort is always stable.
+    order : None, optional
+        Names of fields in NumPy. Arrays have no fields.
     descending : bool, default False
         Whether the largest element comes first. Equal elements still keep their order, and NaN
         comes first.
@@ -174,8 +187,8 @@ def argsort(
     >>> cm.argsort([1, 0, 1], descending=True).tolist()
     [0, 2, 1]
     """
-    x, axis = _line("argsort", x, axis)
-    _checked_kind("argsort", kind)
+    x, axis = _places("argsort", x, axis)
+    _checked_kind("argsort", kind, order)
     if x.dtype not in COMPLEX:
         return _argsort(x, axis=axis, descending=bool(descending))
     return _by_keys([x], axis, bool(descending))
@@ -290,7 +303,13 @@ def lexsort(keys: ArrayLike, axis: int = -1) -> ndarray:
 # -------------------- in part
 
 
-def _checked_selection(name: str, kind: Any) -> None:
+def _without_fields(name: str, order: Any) -> None:
+    if order is not None:
+        raise ValueError(f"{name}: order names fields, and arrays have none, got {order!r:.60}")
+
+
+def _checked_selection(name: str, kind: Any, order: Any) -> None:
+    _without_fields(name, order)
     if kind != "introselect":
         raise ValueError(f"{name}: kind must be 'introselect', got {kind!r}")
 
@@ -310,9 +329,14 @@ def _ranks(name: str, kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int,
     return tuple(ranks) or (0,)[:n]  # one that nobody asked for does no harm
 
 
-@fast_path("x")
+@fast_path("x", rare=("order",))
 def partition(
-    x: ArrayLike, /, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect"
+    x: ArrayLike,
+    /,
+    kth: int | Sequence[int],
+    axis: int | None = -1,
+    kind: str = "introselect",
+    order: None = None,
 ) -> ndarray:
     """Rearrange the elements so that those of some ranks stand where sorting would put them.
 
@@ -328,6 +352,8 @@ def partition(
         Axis of the operation. None flattens `x` first.
     kind : str, default "introselect"
         Accepted for compatibility with NumPy ("introselect"). It has no effect.
+    order : None, optional
+        Names of fields in NumPy. Arrays have no fields.
 
     Returns
     -------
@@ -353,7 +379,7 @@ def partition(
     >>> int(x[2]), int(x[:2].max()) <= 5 <= int(x[3:].min())
     (5, True)
     """
-    _checked_selection("partition", kind)
+    _checked_selection("partition", kind, order)
     x, axis = _line("partition", x, axis)
     ranks = _ranks("partition", kth, x.shape, axis)
     if x._node is not None or x.dtype in COMPLEX:
@@ -361,9 +387,14 @@ def partition(
     return _partition(x, axis=axis, kth=ranks)
 
 
-@fast_path("x")
+@fast_path("x", rare=("order",))
 def argpartition(
-    x: ArrayLike, /, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect"
+    x: ArrayLike,
+    /,
+    kth: int | Sequence[int],
+    axis: int | None = -1,
+    kind: str = "introselect",
+    order: None = None,
 ) -> ndarray:
     """The positions along an axis that would partition it (see `partition`).
 
@@ -377,6 +408,8 @@ def argpartition(
         Axis of the operation. None flattens `x` first.
     kind : str, default "introselect"
         Accepted for compatibility with NumPy ("introselect"). It has no effect.
+    order : None, optional
+        Names of fields in NumPy. Arrays have no fields.
 
     Returns
     -------
@@ -400,8 +433,8 @@ def argpartition(
     >>> int(cm.argpartition([7, 1, 5, 3, 9], 0)[0])
     1
     """
-    _checked_selection("argpartition", kind)
-    x, axis = _line("argpartition", x, axis)
+    _checked_selection("argpartition", kind, order)
+    x, axis = _places("argpartition", x, axis)
     ranks = _ranks("argpartition", kth, x.shape, axis)
     if x.dtype in COMPLEX:
         return argsort(x, axis)

@@ -813,7 +813,7 @@ def nanmedian(
 
 @fast_path("x")
 def ptp(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Largest minus smallest element, over axes.
 

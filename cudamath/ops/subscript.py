@@ -43,7 +43,9 @@ def getitem(x: ndarray, key: Any) -> Any:
                 return _getitem(x, key)
             kind = item.__class__
             if kind is np.ndarray:
-                return wrap(item)
+                out = wrap(item)
+                out._base = x if x._base is None else x._base
+                return out
             if kind in NUMPY_SCALARS and not state.inside:
                 return item
         return _getitem(x, key)
@@ -57,6 +59,7 @@ def getitem(x: ndarray, key: Any) -> Any:
     out = _new(ndarray)
     out._layout = layout
     out._data, out._owner, out._node = x._data + offset, x._owner, None
+    out._base = x if x._base is None else x._base
     return out
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import tracing
-from ..core.array import allocate, ndarray, over, wrap
+from ..core.array import allocate, borrowed, ndarray, over, wrap
 from ..core.asarray import asarray, upload
 from ..core.autograd import mutation, tape
 from ..core.bounded_cache import store
@@ -259,7 +259,15 @@ def imag(x: ArrayLike, /) -> ndarray:
     from .creation import zeros_like
     from .shape import broadcast_to
 
-    return broadcast_to(zeros_like(x, shape=()), x.shape)
+    if layout.device == TRACED:
+        return broadcast_to(zeros_like(x, shape=()), x.shape)
+    if open_records:  # a replay would make zeros that can be written to
+        obstruct("made read-only")
+    zeros = zeros_like(x, order="C")  # read-only: there is nothing that an assignment would change
+    if layout.device == CPU:
+        zeros._data.flags.writeable = False
+        return zeros
+    return borrowed("imag", zeros._layout, zeros._data, zeros, True)
 
 
 def fill(x: ndarray, value: ArrayLike) -> None:

@@ -9,6 +9,7 @@ input. Gradient expressions are Python on `g` (gradient of the result), `out` (t
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -152,10 +153,16 @@ class Elementwise:
     if TYPE_CHECKING:  # installed by ops/ufunc_options.py
 
         def call_with(
-            self, operands: tuple, out: Any, where: Any, dtype: Any, casting: Any
+            self,
+            operands: tuple,
+            out: Any,
+            where: Any,
+            dtype: Any = None,
+            casting: Any = ...,
+            **options: Any,
         ) -> ndarray: ...
         def _choose(self, where: Any, x: Any, y: Any) -> ndarray: ...
-        def _in_dtype(self, operands: tuple, dtype: Any, casting: Any) -> tuple: ...
+        def _in_dtype(self, operands: tuple, dtype: Any, casting: Any, signature: Any) -> tuple: ...
 
     def __init__(
         self,
@@ -227,6 +234,11 @@ class Elementwise:
         """The op on any operands: ndarrays, array-likes and Python scalars. With `target`, written
         into operand 0."""
         scalars = tuple([type(x) in NUMBERS for x in operands])
+        owner = _computes_itself(operands)
+        if owner is not None and target is None:
+            result = owner.__array_ufunc__(self.ufunc, "__call__", *operands)
+            if result is not NotImplemented:
+                return result
         if all(scalars):
             if not NUMPY_SCALARS.isdisjoint(map(type, operands)):
                 return self._of_numbers(operands)
@@ -695,6 +707,21 @@ def _scalar_plan(plan: Callable, device: int, result: np.dtype) -> Callable:
     return run
 
 
+_HOST = np.ndarray, np.generic, list, tuple, *SCALARS
+
+
+def _computes_itself(operands: tuple) -> Any:
+    """The first operand of another library that takes NumPy's ufuncs (pandas, xarray, dask): it
+    keeps what belongs to its numbers, such as an index. None if there is none."""
+    for x in operands:
+        if isinstance(x, ndarray) or isinstance(x, _HOST):
+            continue
+        hook = getattr(type(x), "__array_ufunc__", None)
+        if hook is not None and not hasattr(x, "__dlpack__"):
+            return x
+    return None
+
+
 def _apart(target: ndarray, x: Any) -> Any:
     """An operand of an in-place op on a GPU; copied if it reaches into the target's memory other
     than as the target."""
@@ -726,21 +753,13 @@ def unary(
     card = Elementwise(
         name, ufunc, expression, None if grad is None else (grad,), category, cpu, namespace
     )
-    plans, record, usual = card.plans, tape.record, _SAME_KIND
+    plans, record = card.plans, tape.record
 
-    def function(
-        x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = usual
-    ) -> ndarray:
-        if out is not None or where is not True or dtype is not None or casting is not usual:
-            if (
-                where is True
-                and dtype is None
-                and casting is usual
-                and isinstance(out, ndarray)
-                and card.into((x,), out)
-            ):
+    def function(x: Any, /, out: Any = None, *, where: Any = True, **options: Any) -> ndarray:
+        if out is not None or where is not True or options:
+            if where is True and not options and isinstance(out, ndarray) and card.into((x,), out):
                 return out
-            return card.call_with((x,), out, where, dtype, casting)
+            return card.call_with((x,), out, where, **options)
         if open_records:
             return card.call((x,))
         try:
@@ -773,28 +792,20 @@ def binary(
 ) -> Callable[..., ndarray]:
     """The public function of a two-input card."""
     card = Elementwise(name, ufunc, expression, grad, category, cpu, namespace)
-    plans, record, usual = card.plans, tape.record, _SAME_KIND
+    plans, record = card.plans, tape.record
 
     def function(
-        x: Any,
-        y: Any,
-        /,
-        out: Any = None,
-        *,
-        where: Any = True,
-        dtype: Any = None,
-        casting: str = usual,
+        x: Any, y: Any, /, out: Any = None, *, where: Any = True, **options: Any
     ) -> ndarray:
-        if out is not None or where is not True or dtype is not None or casting is not usual:
+        if out is not None or where is not True or options:
             if (
                 where is True
-                and dtype is None
-                and casting is usual
+                and not options
                 and isinstance(out, ndarray)
                 and card.into((x, y), out)
             ):
                 return out
-            return card.call_with((x, y), out, where, dtype, casting)
+            return card.call_with((x, y), out, where, **options)
         if open_records:
             return card.call((x, y))
         try:
@@ -863,6 +874,13 @@ dtype : dtype_like, optional
     Dtype of the computation.
 casting : str, default "same_kind"
     NumPy's rule for the conversions between the operands, the computation and the result.
+order : str, default "K"
+    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
+    Otherwise C order.
+subok : bool, default True
+    Accepted for compatibility with NumPy. There are no subclasses.
+signature : str or tuple of dtype_like, optional
+    Dtypes of the operands and the result, such as "dd->d".
 
 Returns
 -------
@@ -884,5 +902,37 @@ Examples
 """
     annotations: dict[str, Any] = dict.fromkeys(inputs, "ArrayLike")
     annotations |= {"out": "ndarray | None", "where": "ArrayLike", "dtype": "DTypeLike | None"}
-    function.__annotations__ = {**annotations, "casting": "str", "return": "ndarray"}
+    annotations |= {"casting": "str", "order": "str", "subok": "bool", "signature": "Any"}
+    function.__annotations__ = {**annotations, "return": "ndarray"}
+    function.__signature__ = _signature(inputs, tuple(annotations.items()))  # type: ignore[attr-defined]
     return function
+
+
+@functools.cache
+def _signature(inputs: tuple[str, ...], annotations: tuple[tuple[str, str], ...]) -> Any:
+    """The signature of an elementwise function. In its code the options behind `where` are one
+    dict, which is looked at as a whole."""
+    kinds = inspect.Parameter
+    defaults = {
+        "out": None,
+        "where": True,
+        "dtype": None,
+        "casting": _SAME_KIND,
+        "order": "K",
+        "subok": True,
+        "signature": None,
+    }
+    parameters = [
+        kinds(
+            name,
+            kinds.POSITIONAL_ONLY
+            if name in inputs
+            else kinds.POSITIONAL_OR_KEYWORD
+            if name == "out"
+            else kinds.KEYWORD_ONLY,
+            default=defaults.get(name, kinds.empty),
+            annotation=annotation,
+        )
+        for name, annotation in annotations
+    ]
+    return inspect.Signature(parameters, return_annotation="ndarray")

@@ -119,7 +119,7 @@ def test_copyto_loses_nothing(device, into, value, error):
         (
             lambda: cm.where(V > 3, "a", 2),
             TypeError,
-            "where: wants numbers or something with the array protocols, got str",
+            "where: wants numbers, got texts: str",
         ),
         (
             lambda: cm.sum(A, where=np.ones(3, bool)),

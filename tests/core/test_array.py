@@ -73,9 +73,7 @@ def test_default_device():
     assert cm.default_device() == before
 
 
-def test_arrays_are_not_made_by_the_class():
-    with pytest.raises(TypeError, match="cm.array"):
-        cm.ndarray(3)
+def test_arrays_have_no_hash():
     with pytest.raises(TypeError, match="unhashable"):
         hash(cm.zeros(2))
 
@@ -97,7 +95,7 @@ def test_array_protocol(device):
     else:
         with pytest.raises(ValueError, match="^__array__: .*cuda:0"):
             np.asarray(x, copy=False)
-    with pytest.raises(ValueError, match="^__array__: .*float64"):
+    with pytest.raises(ValueError, match="copy"):  # NumPy's own words on the CPU
         np.asarray(x, dtype=np.float64, copy=False)
     assert np.asarray(cm.ones(2, "bfloat16")).dtype == BF16
 
@@ -392,8 +390,10 @@ def test_unknown_objects_get_their_turn():
         x - "text"
     with pytest.raises(TypeError):
         None * x
-    assert (x == None) is False  # noqa: E711
-    assert (x != "text") is True
+    for other in (None, "text", object(), {}, len):
+        assert (x == other).tolist() == (np.ones(2) == other).tolist() == [False, False]
+        assert (x != other).tolist() == (np.ones(2) != other).tolist() == [True, True]
+    assert None not in x
 
 
 # -------------------- other libraries

@@ -230,8 +230,10 @@ def test_zeros_that_nobody_may_write_to(device):
     """The imaginary parts of real numbers: what is written there would be lost."""
     x = cm.asarray(SQUARE, copy=True)
     assert x.imag.shape == (5, 5) and x.imag.dtype == x.dtype and not x.imag.any()
-    with pytest.raises(ValueError, match="share memory"):
-        x.imag[0] = 3.0
+    for _ in range(3):
+        with pytest.raises(ValueError, match="read-only"):
+            x.imag[0] = 3.0
+    assert x.imag.flags.c_contiguous
     z = x * 1j
     z.imag[0] = 7.0
     assert z[0, 1] == 7j

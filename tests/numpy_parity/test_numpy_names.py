@@ -37,7 +37,7 @@ ABSENT = {
         RECORDS,
     ),
     **dict.fromkeys("matrix asmatrix bmat".split(), MATRICES),
-    **dict.fromkeys("nditer nested_iters flatiter broadcast".split(), HOST),
+    **dict.fromkeys("nditer nested_iters flatiter".split(), HOST),
     **dict.fromkeys(
         "ctypeslib f2py get_include show_config show_runtime test info typing dtypes ufunc "
         "getbufsize setbufsize "
@@ -49,12 +49,9 @@ ABSENT = {
 ABSENT_METHODS = {
     **dict.fromkeys("getfield setfield".split(), RECORDS),
     **dict.fromkeys(
-        "base ctypes data setflags resize".split(),
-        "about the memory of a NumPy array, which may be freed or "
-        "resized; here the pool owns it, and every array can be written to",
+        ["ctypes"],
+        "about the memory of a NumPy array; to_numpy().ctypes, or ptr",
     ),
-    **dict.fromkeys("dump dumps".split(), "pickle.dump and pickle.dumps take arrays"),
-    "byteswap": "numbers are in the machine's byte order; to_numpy().byteswap() for others",
 }
 
 

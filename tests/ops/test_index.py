@@ -668,3 +668,21 @@ def test_one_index_array(device):
     np.testing.assert_array_equal(
         slope, 2 * np.arange(12.0).reshape(3, 4) * np.array([[1], [0], [2]])
     )
+
+
+def test_put_is_checked_at_the_call(fake, monkeypatch):
+    """On a GPU: places of the host before anything runs; for those of the device the call waits,
+    and what the kernel has found is raised."""
+    monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
+    with cm.device("cuda:0"):
+        x, places, value = map(cm.asarray, (np.ones((2, 2)), np.array([0, 3]), np.ones(1)))
+        fake.launches.clear()
+        for wrong in ([4], -5, np.array([[0, 9]])):
+            with pytest.raises(IndexError, match="^put: index .* out of bounds"):
+                cm.put(x, wrong, value)
+        assert not fake.launches
+        waits = fake.calls["cuStreamSynchronize"]
+        cm.put(x, places, value)
+        assert fake.calls["cuStreamSynchronize"] == waits + 1
+        cm.put(x, places, value, "clip")
+        assert fake.calls["cuStreamSynchronize"] == waits + 1

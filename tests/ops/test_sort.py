@@ -140,7 +140,7 @@ def test_gradients_lead_back(device):
     [
         (lambda: cm.sort(cm.zeros((2, 3)), 2), ValueError, "sort: .*2"),
         (lambda: cm.sort(cm.zeros(3), kind="bogus"), ValueError, "sort: kind .*bogus"),
-        (lambda: cm.argsort(cm.asarray(3.0)), ValueError, "argsort: "),
+        (lambda: cm.argsort(cm.asarray(3.0), 1), ValueError, "argsort: "),
         (lambda: cm.partition(cm.zeros(3), 3), ValueError, r"partition: kth 3 .*\(3,\)"),
         (lambda: cm.argpartition(cm.zeros(3), 1.5), TypeError, "argpartition: kth .*1.5"),
         (lambda: cm.topk(cm.zeros(3), 4), ValueError, r"topk: k = 4 .*\(3,\)"),

@@ -25,6 +25,12 @@ def require(name: str, x: Any, category: Category = ANY, what: str = "") -> ndar
     return x
 
 
+def refuse_text(name: str, copy: Any) -> None:
+    """ValueError where `copy` is a text, such as "False", which is true."""
+    if isinstance(copy, str):
+        raise ValueError(f"{name}: copy must be True, False or None, got {copy!r}")
+
+
 def _described(x: Any) -> str:
     array = hasattr(x, "dtype") and hasattr(x, "shape")
     return f"{x.dtype} of shape {x.shape}" if array else f"{type(x).__name__} {x!r:.60}"

@@ -29,7 +29,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Number
 from typing import Any, TypeVar
 
@@ -42,8 +42,17 @@ from ..autograd import tape
 from ..bounded_cache import store
 from ..devices import CPU, default_index
 from ..recording import state
-from ..scalar import arrays_to_user, inside, is_numpys, scalar_class, to_user
+from ..scalar import (
+    arrays_to_user,
+    inside,
+    is_numpys,
+    is_outermost,
+    scalar_class,
+    to_user,
+)
 from .call_record import CallRecord, Step, current, open_records
+from .keyword_hints import has_counterparts, refuse_keywords
+from .keyword_names import renamed
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -62,7 +71,7 @@ register_tables(lambda: iter(_tables))
 
 
 def fast_path(
-    *arrays: str, source: str = "", scalars: bool = True
+    *arrays: str, source: str = "", rare: tuple[str, ...] = (), scalars: bool = True
 ) -> Callable[[Function], Function]:
     """Decorate a public function whose calls can be replayed.
 
@@ -74,6 +83,9 @@ def fast_path(
         part of the key.
     source : str
         Name of the parameter that is the bit stream of random numbers.
+    rare : tuple of str
+        Names of options that hardly any call has. A call in which one is not its default runs the
+        function itself, so that they cost the other calls no part of a key.
     scalars : bool, default True
         Whether results without dimensions are scalars (see scalar.py). False for views and for
         functions that create arrays.
@@ -85,10 +97,12 @@ def fast_path(
     """
 
     def decorate(function: Function) -> Function:
-        namespace: dict[str, Any] = {}
+        namespace: dict[str, Any] = {"keyword_names": {}}  # filled by keyword_names.accept
         code = _UNBOUND.replace(co_name=function.__name__)  # the name that errors show
         wrapper = types.FunctionType(code, namespace, function.__name__)
-        namespace["bind"] = functools.partial(_bind, wrapper, function, arrays, source, scalars)
+        namespace["bind"] = functools.partial(
+            _bind, wrapper, function, arrays, source, rare, scalars
+        )
         return functools.update_wrapper(wrapper, function)  # type: ignore[return-value]
 
     return decorate
@@ -105,7 +119,7 @@ _UNBOUND = _unbound.__code__
 
 _WRAPPER = """
 def call({signature}):
-    {written}if records:
+    {refused}{written}if records:
         return first({everything})
     try:
         if {unrecorded}:
@@ -167,7 +181,7 @@ class _Parameters:
     ----------
     function : callable
         The decorated function.
-    arrays, source
+    arrays, source, rare
         As in `fast_path`.
 
     Attributes
@@ -181,18 +195,28 @@ class _Parameters:
         array, or because there is a parameter "device". It is part of the key then.
     """
 
-    def __init__(self, function: Callable, arrays: tuple[str, ...], source: str):
+    def __init__(
+        self, function: Callable, arrays: tuple[str, ...], source: str, rare: tuple[str, ...] = ()
+    ):
         self.signature = inspect.signature(function)
         parameters = self.signature.parameters
-        self.names = list(parameters)
+        kind = inspect.Parameter
+        self.names = [n for n, p in parameters.items() if p.kind is not kind.VAR_KEYWORD]
+        self.keywords = [n for n in parameters if n not in self.names]  # **keywords, rare too
+        # functions that PyTorch has under the same names tell what they call its keywords
+        named = function.__module__.startswith("cudamath.ml.") and not self.keywords
+        self.hints = named and has_counterparts(self.names)
         self.sequences = {n.removeprefix("*") for n in arrays if n.startswith("*")}
         self.numbers = {n.removesuffix("?") for n in arrays if n.endswith("?")}  # or arrays
         self.arrays = [n.strip("*?") for n in arrays]
-        unknown = {*self.arrays, *([source] if source else [])} - {*self.names}
+        unknown = {*self.arrays, *([source] if source else []), *rare} - {*self.names}
         assert not unknown, f"{function.__name__}: no parameters {unknown}"
         self.source = source
         self.optional = {n for n in self.arrays if parameters[n].default is None}
-        self.options = [n for n in self.names if n not in self.arrays and n != source]
+        # a call with out= runs the function: a replay does not write into arguments
+        self.rare = [n for n in self.names if n in rare or n == "out"]
+        apart = {*self.arrays, *self.rare, source}
+        self.options = [n for n in self.names if n not in apart]
         self.placeless = "device" in self.names or self.optional | self.numbers >= {*self.arrays}
 
     def text(self) -> str:
@@ -200,6 +224,7 @@ class _Parameters:
         signature: list[str] = []
         kind = inspect.Parameter
         before: Any = None
+        stars: dict[Any, str] = {kind.VAR_POSITIONAL: "*", kind.VAR_KEYWORD: "**"}
         for n, p in self.signature.parameters.items():
             if before is kind.POSITIONAL_ONLY and p.kind is not kind.POSITIONAL_ONLY:
                 signature.append("/")
@@ -208,7 +233,7 @@ class _Parameters:
                 kind.VAR_POSITIONAL,
             ):
                 signature.append("*")
-            star = "*" if p.kind is kind.VAR_POSITIONAL else ""
+            star = stars.get(p.kind, "")
             signature.append(star + n + ("" if p.default is p.empty else f"=default_{n}"))
             before = p.kind
         if before is kind.POSITIONAL_ONLY:
@@ -236,18 +261,33 @@ class _Parameters:
             key.append(f"{n} if {n}.__class__ not in mistakable else exact({n}), {n}.__class__")
         if self.placeless:
             key.append("default_index()")
-        # a call with out= runs the function: a replay does not write into arguments
-        everything = ", ".join(self.names)
-        written = f"if out is not None: return write({everything})\n    "
+        refused = ""
+        if self.hints:
+            signature.append("**unknown")
+            refused = "if unknown: refuse(unknown)\n    "
+        unusual = " or ".join([*[f"{n} is not default_{n}" for n in self.rare], *self.keywords])
+        written = f"if {unusual}: return direct({self.passed()})\n    "
         return _WRAPPER.format(
             signature=", ".join(signature),
-            written=written if "out" in self.options else "",
-            everything=everything,
+            refused=refused,
+            written=written if unusual else "",
+            everything=", ".join(self.names),
             unrecorded=" and ".join(unrecorded) or "True",
             key=", ".join(key) + ",",
             nodes=", ".join(nodes) or "()",
             values=", ".join(values),
         ).replace(",,", ",")
+
+    def passed(self) -> str:
+        """The arguments of a call of the function itself."""
+        kind = inspect.Parameter
+        form: dict[Any, str] = {
+            kind.KEYWORD_ONLY: "{0}={0}",
+            kind.VAR_POSITIONAL: "*{0}",
+            kind.VAR_KEYWORD: "**{0}",
+        }
+        order = self.signature.parameters.values()
+        return ", ".join([form.get(p.kind, "{0}").format(p.name) for p in order])
 
 
 def _bind(
@@ -255,17 +295,18 @@ def _bind(
     function: Callable,
     arrays: tuple[str, ...],
     source: str,
+    rare: tuple[str, ...],
     scalars: bool,
 ) -> Callable:
     """Give a wrapper its code, and return it."""
-    parameters = _Parameters(function, arrays, source)
+    parameters = _Parameters(function, arrays, source, rare)
     calls = _Calls(function, parameters, scalars)
     namespace = wrapper.__globals__
     namespace.update(
         replays=calls.replays,
         recorded=calls.recorded,
         first=calls.first,
-        write=calls.write,
+        direct=calls.direct,
         records=open_records,
         ndarray=ndarray,
         exact=exact,
@@ -275,6 +316,7 @@ def _bind(
         nodes=nodes_of,
         unrecorded_all=unrecorded_all,
         default_index=default_index,
+        refuse=lambda unknown: refuse_keywords(function.__name__, unknown, parameters.names),
         **{f"default_{n}": p.default for n, p in parameters.signature.parameters.items()},
     )
     definitions: dict[str, Any] = {}
@@ -282,7 +324,9 @@ def _bind(
     template = definitions["call"]
     # the code last: from then on another thread may call the wrapper
     wrapper.__defaults__, wrapper.__kwdefaults__ = template.__defaults__, template.__kwdefaults__
-    wrapper.__code__ = template.__code__.replace(co_name=function.__name__)
+    code = template.__code__.replace(co_name=function.__name__)
+    names = namespace["keyword_names"]
+    wrapper.__code__ = renamed(code, names) if names else code
     return wrapper
 
 
@@ -322,10 +366,16 @@ class _Calls:
             **{n: values[n] for n in self.keywords},
         )
 
-    def write(self, *arguments: Any) -> Any:
-        """A call with `out`: run the function."""
+    def direct(self, *args: Any, **kwargs: Any) -> Any:
+        """A call with rare arguments, `out` for example: run the function."""
+        if not is_outermost():
+            return self.function(*args, **kwargs)
         with inside():
-            return self.call(dict(zip(self.parameters.names, arguments, strict=True)))
+            result = self.function(*args, **kwargs)
+        arguments = (*args, *kwargs.values())
+        if any([result is a for a in arguments]):
+            return result
+        return (to_user if self.scalars else arrays_to_user)(result, arguments)
 
     def first(self, *arguments: Any) -> Any:
         """A call for which there is no replay: run the function, and make a replay if possible."""
@@ -357,6 +407,7 @@ class _Calls:
         distinct = _distinct(values, parameters, arrays)
         with CallRecord() as record:
             result = self.call(distinct)
+        _own_memory(result, distinct.values())
         replay = None
         if not record.obstacle:
             sources = (values[parameters.source],) if parameters.source else ()
@@ -408,6 +459,24 @@ class _Calls:
         if self.parameters.placeless:
             key.append(default_index())
         return tuple(key)
+
+
+def _own_memory(result: Any, arguments: Iterable[Any]) -> None:
+    """Results that are views of arrays made on the way are no views for the caller."""
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    views = [y for y in results if isinstance(y, ndarray) and y._base is not None]
+    if views:
+        arrays = [x for x in arguments if isinstance(x, ndarray)]
+        for x in arguments:
+            arrays += (
+                [each for each in x if isinstance(each, ndarray)]
+                if type(x) in (list, tuple)
+                else []
+            )
+        lenders = {id(x if x._base is None else x._base) for x in arrays}
+        for y in views:
+            if id(y._base) not in lenders:
+                y._base = None
 
 
 def _nested(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
@@ -709,9 +778,12 @@ class _Writer:
         name = f"v{len(self.views)}"
         self.views[id(x)] = name
         self.write_view(name, value.name, layout, offset, x._layout.device)
+        if last and value.step >= 0:  # for the caller it is no view: he has no other array there
+            self.lines.append(f"{name}._base = None")
         return name
 
     def write_view(self, name: str, base: str, layout: str, offset: int, device: int) -> None:
+        """Write the lines that make a view."""
         if device == CPU:
             start = self.constant("offset", offset)
             self.lines.append(f"{name} = {base}._view({layout}, {start})")
@@ -723,6 +795,7 @@ class _Writer:
             f"{name} = new(ndarray)",
             f"{name}._layout, {name}._owner, {name}._node = {layout}, {base}._owner, None",
             f"{name}._data = {base}._data{further}",
+            f"{name}._base = {base} if {base}._base is None else {base}._base",
         ]
 
     def write(self, k: int, step: Step, used: set[int]) -> None:

@@ -62,7 +62,7 @@ class _Writer:
         for y, layout in outputs.items():
             self.constants[f"layout_{y}"] = layout
             self.emit(f"{y} = new(ndarray); {y}._layout = layout_{y}; {y}._data = {y}_address")
-            self.emit(f"{y}._owner = {owners[y]}; {y}._node = None")
+            self.emit(f"{y}._owner = {owners[y]}; {y}._node = {y}._base = None")
         if any(isinstance(arg, Ticket) for step in self.plan.steps for arg in step.args):
             self.constants |= {
                 "next_ticket": kernel_errors.next_ticket,

@@ -439,7 +439,7 @@ def matrix_power(a: ArrayLike, n: int) -> ndarray:
     >>> cm.linalg.matrix_power([[1, 1], [1, 0]], 10).tolist()
     [[89, 55], [55, 34]]
     """
-    a = require("matrix_power", a, NUMERIC)
+    a = require("matrix_power", a)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise np.linalg.LinAlgError(
             f"matrix_power: Last 2 dimensions of the array must be square, got shape {a.shape}"

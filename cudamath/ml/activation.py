@@ -106,6 +106,13 @@ dtype : dtype_like, optional
     Dtype of the computation.
 casting : str, default "same_kind"
     NumPy's rule for the conversions between the operands, the computation and the result.
+order : str, default "K"
+    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
+    Otherwise C order.
+subok : bool, default True
+    Accepted for compatibility with NumPy. There are no subclasses.
+signature : str or tuple of dtype_like, optional
+    Dtypes of the operands and the result, such as "dd->d".
 
 Returns
 -------

@@ -40,7 +40,7 @@ _FIRST: dict[str, str] = {
     "A": "tile",
     "M": "bartlett blackman hamming hanning kaiser",
     "x": """corrcoef digitize fix iscomplex iscomplexobj isneginf isposinf isreal isrealobj
-        nan_to_num sinc unique_all unique_counts unique_inverse unique_values vander""",
+        i0 nan_to_num sinc unique_all unique_counts unique_inverse unique_values vander""",
 }
 _LINALG: dict[str, str] = {
     "a": "det eig eigh eigvals eigvalsh inv pinv qr slogdet svd tensorinv",

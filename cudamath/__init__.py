@@ -25,27 +25,22 @@ from numpy import (
     clongdouble,
     complex64,
     complex128,
-    complexfloating,
     csingle,
     datetime64,
     double,
     dtype,
     e,
-    errstate,
     euler_gamma,
     exceptions,
     flexible,
     float16,
     float32,
     float64,
-    floating,
     format_float_positional,
     format_float_scientific,
-    generic,
     geterr,
     half,
     index_exp,
-    inexact,
     inf,
     int8,
     int16,
@@ -53,7 +48,6 @@ from numpy import (
     int64,
     int_,
     intc,
-    integer,
     intp,
     iterable,
     long,
@@ -63,13 +57,11 @@ from numpy import (
     nan,
     ndindex,
     newaxis,
-    number,
     object_,
     pi,
     s_,
     seterr,
     short,
-    signedinteger,
     single,
     str_,
     timedelta64,
@@ -84,12 +76,11 @@ from numpy import (
     uintp,
     ulong,
     ulonglong,
-    unsignedinteger,
     ushort,
     void,
 )
 
-from . import cuda, data, distributed, fft, lib, linalg, math, ml, random, testing
+from . import cuda, data, distributed, emath, fft, lib, linalg, math, ml, random, testing
 from . import einops_backend as _einops_backend
 from .autodiff import *  # noqa: F403
 from .checkpoints import *  # noqa: F403
@@ -97,11 +88,13 @@ from .core.array import ndarray
 from .core.devices import default_device, device, set_default_device
 from .core.dispatch.explain import *  # noqa: F403
 from .core.dtypes import result_type, set_default_dtype
+from .core.number_classes import *  # noqa: F403
 from .custom import *  # noqa: F403
 from .fuse import *  # noqa: F403
 from .numpy_files import *  # noqa: F403
 from .ops import methods as _methods
 from .ops import numpy_names as _numpy_names
+from .ops.bessel import *  # noqa: F403
 from .ops.broadcast import *  # noqa: F403
 from .ops.compare import *  # noqa: F403
 from .ops.conversion import *  # noqa: F403
@@ -110,6 +103,7 @@ from .ops.differences import *  # noqa: F403
 from .ops.dtype_info import *  # noqa: F403
 from .ops.elementwise import *  # noqa: F403
 from .ops.elementwise_numpy import *  # noqa: F403
+from .ops.error_state import *  # noqa: F403
 from .ops.histogram import *  # noqa: F403
 from .ops.index import *  # noqa: F403
 from .ops.index_grids import *  # noqa: F403
@@ -121,6 +115,7 @@ from .ops.linalg.einsum import *  # noqa: F403
 from .ops.linalg.norms import *  # noqa: F403
 from .ops.linalg.products import *  # noqa: F403
 from .ops.masks import *  # noqa: F403
+from .ops.memory_map import *  # noqa: F403
 from .ops.nan_reductions import *  # noqa: F403
 from .ops.padding import *  # noqa: F403
 from .ops.polynomials import *  # noqa: F403

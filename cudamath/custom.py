@@ -1,7 +1,7 @@
 """User-defined elementwise functions and reductions, from scalar Python functions.
 
 Numba compiles the scalar function. For a GPU it becomes part of the kernels of
-kernels/elementwise/generator.py and kernels/reduce/dispatch.py, in all their versions; for the CPU
+kernels/elementwise/dispatch.py and kernels/reduce/dispatch.py, in all their versions; for the CPU
 it becomes a NumPy ufunc or a compiled loop.
 """
 
@@ -28,6 +28,7 @@ from .core.dispatch.checks import as_numbers, coerce, members, require, require_
 from .core.dispatch.lazy_import import lazy
 from .core.dispatch.op import ANY
 from .core.layout import Layout
+from .core.scalar import to_user
 from .core.typing import DTypeLike, Scalar
 
 __all__ = ["elementwise", "reduction", "vectorize"]
@@ -75,7 +76,7 @@ class _Elementwise:
             )
         return tuple(
             [
-                g * slope(*inputs) if type(x) is ndarray else None
+                g * slope(*inputs) if isinstance(x, ndarray) else None
                 for slope, x in zip(self.gradients, inputs, strict=True)
             ]
         )
@@ -110,11 +111,11 @@ class _Elementwise:
             run = self.plan(operands, scalars)
             store(self.plans, key, run)
         out = run(*operands)
-        if any([type(x) is ndarray and x._node is not None for x in operands]):
+        if any([isinstance(x, ndarray) and x._node is not None for x in operands]):
             tape.record(self, operands, out, {})
         if open_records:
             report(self, operands, (), {}, run, out)
-        return out
+        return to_user(out)
 
     def plan(self, operands: tuple, scalars: Sequence[bool]) -> Callable:
         """`run(*operands)` for these layouts and kinds of scalars."""
@@ -276,7 +277,7 @@ def elementwise(
     ...     return math.sin(x * y) if x > 0.0 else 0.0
     >>> wave(cm.array([-1.0, 1.0]), 2.0).round(4).tolist()
     [0.0, 0.9093]
-    """  # noqa: E501
+    """
     if function is None:
         return functools.partial(elementwise, dtype=dtype, gradients=gradients)
     _require_scalar("elementwise", function, "a function of scalars")
@@ -518,10 +519,11 @@ class vectorize:  # noqa: N801  NumPy's name
                 f"vectorize: {self.__name__} has no gradient; make it by elementwise(gradients=...)"
             )
         if any([isinstance(x, str) for x in operands]):
-            device = next((x.device for x in operands if type(x) is ndarray), None)
+            device = next((x.device for x in operands if isinstance(x, ndarray)), None)
             each = np.vectorize(self.pyfunc, None if self._dtype is None else [self._dtype])
             return asarray(
-                each(*[x.to_numpy() if type(x) is ndarray else x for x in operands]), device=device
+                each(*[x.to_numpy() if isinstance(x, ndarray) else x for x in operands]),
+                device=device,
             )
         key = self._dtype or tuple(
             [type(x) if type(x) in _SCALARS else getattr(x, "dtype", None) for x in operands]
@@ -537,7 +539,7 @@ class vectorize:  # noqa: N801  NumPy's name
         """The dtype of pyfunc's result for the first elements."""
         first = []
         for x in operands:
-            x = x if type(x) is ndarray else np.asarray(x)
+            x = x if isinstance(x, ndarray) else np.asarray(x)
             if not x.size:
                 raise ValueError(
                     f"vectorize: {self.__name__} wants otypes for arrays without elements"

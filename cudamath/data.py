@@ -22,9 +22,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import optree
 
-from .core import dtypes
+from .core import dtypes, trees
 from .core.array import allocate, ndarray, wrap
 from .core.devices import CPU, device_of, index_of
 from .core.layout import Layout
@@ -508,7 +507,7 @@ class Batches:
         prefetch: int,
     ):
         leaves: list[Any]
-        leaves, self._structure = optree.tree_flatten(arrays)
+        leaves, self._structure = trees.flatten("batches", arrays)
         if not leaves:
             raise ValueError("batches: wants at least one array")
         leaves = [leaf.to_numpy() if isinstance(leaf, ndarray) else leaf for leaf in leaves]

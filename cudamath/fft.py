@@ -75,6 +75,12 @@ def _input(name: str, x: Any, category: Category = _ANY) -> ndarray:
     return astype(x, dtypes.float32 if narrow else dtypes.float64, copy=False)
 
 
+def _as_narrow(y: ndarray, x: ndarray) -> ndarray:
+    """A real result in x's dtype, where that has 16 bits."""
+    narrow = x.dtype in (dtypes.float16, dtypes.bfloat16)
+    return astype(y, x.dtype) if narrow else y
+
+
 def _complex(x: ndarray) -> ndarray:
     """An array of one of these dtypes as complex numbers."""
     return (
@@ -393,7 +399,7 @@ def irfft(
     Returns
     -------
     ndarray
-        Real array with n elements along `axis`.
+        Real array with n elements along `axis`, of 16 bits where `x` has floats of 16 bits.
 
     Raises
     ------
@@ -412,7 +418,9 @@ def irfft(
     >>> cm.fft.irfft([0.0, 2.0, 0.0]).tolist()
     [1.0, 0.0, -1.0, 0.0]
     """
+    x = require("irfft", x, _ANY)
     y = _from_half("irfft", x, _one("irfft", n), (axis,), norm)
+    y = _as_narrow(y, x)
     return y if out is None else deliver("irfft", y, out)
 
 
@@ -445,7 +453,7 @@ def hfft(
     Returns
     -------
     ndarray
-        Real array with n elements along `axis`.
+        Real array with n elements along `axis`, of 16 bits where `x` has floats of 16 bits.
 
     Raises
     ------
@@ -464,9 +472,11 @@ def hfft(
     >>> cm.fft.hfft([1.0, 2.0, 1.0]).tolist()
     [6.0, 0.0, -2.0, 0.0]
     """
+    x = require("hfft", x, _ANY)
     y = _from_half(
         "hfft", conj(_complex(_input("hfft", x))), _one("hfft", n), (axis,), norm, inverse=False
     )
+    y = _as_narrow(y, x)
     return y if out is None else deliver("hfft", y, out)
 
 

@@ -14,6 +14,7 @@ from . import cuda
 from .core.array import ndarray
 from .core.asarray import asarray
 from .core.dispatch.checks import require
+from .core.scalar import scalar_results
 from .core.typing import ArrayLike, DeviceLike, DTypeLike
 from .ml.activation import relu as _relu
 from .ml.activation import sigmoid as _sigmoid
@@ -142,6 +143,7 @@ def to_numpy(x: ArrayLike) -> np.ndarray:
     return require("to_numpy", x).to_numpy()
 
 
+@scalar_results
 def vector_add(a: ArrayLike, b: ArrayLike) -> ndarray:
     """Add two arrays, a + b (`cm.add`, or the operator).
 
@@ -177,6 +179,7 @@ def vector_add(a: ArrayLike, b: ArrayLike) -> ndarray:
     return elementwise.add(a, b)
 
 
+@scalar_results
 def matrix_multiply(a: ArrayLike, b: ArrayLike) -> ndarray:
     """The matrix product (`cm.matmul`, or the operator @).
 
@@ -243,6 +246,7 @@ def matrix_transpose(x: ArrayLike) -> ndarray:
     return shape.matrix_transpose(x)
 
 
+@scalar_results
 def relu(x: ArrayLike) -> ndarray:
     """Rectified linear unit: max(x, 0) (`cm.ml.relu`).
 
@@ -274,6 +278,7 @@ def relu(x: ArrayLike) -> ndarray:
     return _relu(x)
 
 
+@scalar_results
 def sigmoid(x: ArrayLike) -> ndarray:
     """Logistic function: 1 / (1 + exp(-x)) (`cm.ml.sigmoid`).
 
@@ -305,6 +310,7 @@ def sigmoid(x: ArrayLike) -> ndarray:
     return _sigmoid(x)
 
 
+@scalar_results
 def reduce_sum(
     x: ArrayLike, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> ndarray:

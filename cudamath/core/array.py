@@ -19,11 +19,10 @@ from . import dtypes, shapes
 from .array_flags import Flags
 from .cpu_pool import owns
 from .devices import CPU, TRACED, Device, device_of, index_of
-from .dispatch.call_record import obstruct, open_records
-from .export_guard import refuse_as_number, refuse_to_leave
+from .dispatch.call_record import READ, obstruct, open_records
+from .export_guard import refuse_as_number
 from .layout import Layout
 from .transfer.device_to_host import array_reader, array_readers, number_of, number_readers
-from .view_cache import cached_view, numpy_view
 
 
 class ndarray:
@@ -60,6 +59,7 @@ class ndarray:
 
     __slots__ = ("_layout", "_data", "_owner", "_node", "_base", "__weakref__")
     __array_priority__ = 1000
+    _is_scalar = False  # True for those of scalar.py, which nothing changes
 
     _layout: Layout
     _data: Any
@@ -72,6 +72,8 @@ class ndarray:
         _construct: Callable[..., ndarray]
 
         def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, key: Any) -> ndarray: ...
+        def __iter__(self) -> Iterator[ndarray]: ...
         def __add__(self, other: Any) -> ndarray: ...
         def __radd__(self, other: Any) -> ndarray: ...
         def __sub__(self, other: Any) -> ndarray: ...
@@ -170,18 +172,13 @@ class ndarray:
             own = owns(self._data)
         else:
             own = self._base is None and getattr(self._owner, "address", None) == self._data
-        aligned = layout.device == TRACED or self.ptr % layout.itemsize == 0
+        aligned = layout.device == TRACED or self._address % layout.itemsize == 0
         return Flags(layout.contiguous, fortran, own, alone and not read_only(self), aligned)
 
     def __len__(self) -> int:
         if not self._layout.ndim:
             raise TypeError("len() of a 0-d array")
         return self._layout.shape[0]
-
-    def __iter__(self) -> Iterator[ndarray]:
-        if not self._layout.ndim:
-            raise TypeError("iteration over a 0-d array")
-        return map(self.__getitem__, range(self._layout.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
         equal = self == value
@@ -193,7 +190,7 @@ class ndarray:
 
     def _alias(self) -> ndarray:
         """Another array object over the same elements, not recorded."""
-        out = object.__new__(ndarray)
+        out = object.__new__(self.__class__)
         out._layout, out._data, out._owner, out._node = self._layout, self._data, self._owner, None
         out._base = self._base  # not this array, whose node would keep the values of its gradient
         return out
@@ -224,28 +221,9 @@ class ndarray:
         return self._base
 
     @property
-    def ptr(self) -> int:
+    def _address(self) -> int:
         """Address of the first element (host or device)."""
         return self._data.ctypes.data if self._layout.device == CPU else self._data
-
-    def __getitem__(self, key: Any) -> ndarray:
-        layout = self._layout
-        if layout.device == CPU or self._node is not None:
-            plain = layout.device == CPU and self._node is None and not open_records
-            view = numpy_view(self._data, key) if plain else None
-            if view is None:
-                return self._getitem(key)
-            out = wrap(view)
-            out._base = self if self._base is None else self._base
-            return out
-        selection = cached_view(layout, key)
-        if selection is None:
-            return self._getitem(key)
-        out = object.__new__(ndarray)
-        out._layout, offset = selection
-        out._data, out._owner, out._node = self._data + offset, self._owner, None
-        out._base = self if self._base is None else self._base
-        return out
 
     # -------------------- transfer
 
@@ -253,20 +231,30 @@ class ndarray:
         """Return the elements as a NumPy array.
 
         On the CPU it shares memory. From a GPU it is a copy, and the call waits for the device.
+        Nobody notices what is written into shared memory through NumPy: an array whose gradient
+        can still be taken (by the function that `vjp` returned) must not be changed that way.
 
-        Where a gradient is being recorded the elements are constants, as are the results of
-        `tolist`, `item` and `float`. `np.asarray(x)`, DLPack and `__cuda_array_interface__` do not
-        express that a constant is meant, and raise TypeError there.
+        Where a gradient is being recorded it would be lost. There `to_numpy`, `tolist`, `tobytes`,
+        `item`, `float(x)`, `int(x)`, `bool(x)`, `round(x)`, `np.asarray(x)`, DLPack and
+        `__cuda_array_interface__` raise TypeError: `cm.stop_gradient(x)` expresses that a constant
+        is meant. Printing is allowed.
 
         Returns
         -------
         numpy.ndarray
             The elements.
+
+        Raises
+        ------
+        TypeError
+            The gradient of the array is being recorded.
         """
+        if self._node is not None:
+            refuse_as_number(self)
         layout = self._layout
         if layout.device == CPU:
             if open_records:
-                obstruct("read values")
+                obstruct(READ)
             return self._data.view()  # a new view: the caller may change its shape
         read = array_readers.get(layout)
         if read is not None:
@@ -351,6 +339,8 @@ class ndarray:
                 if isinstance(index[0], tuple)
                 else self.ravel()[index]
             )
+        if not isinstance(chosen, ndarray):
+            return chosen.item()  # NumPy's scalar
         if chosen._layout.size != 1:
             raise ValueError(f"item: wants an array of one element, got shape {self.shape}")
         return number_of(chosen) if chosen._layout.device >= 0 else chosen.to_numpy().item()
@@ -444,7 +434,6 @@ class ndarray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self._node is not None:
             refuse_as_number(self)
-            refuse_to_leave(self, "__array__")
         host = self.to_numpy()
         if dtype is not None and np.dtype(dtype) != host.dtype:
             if copy is False:
@@ -490,7 +479,7 @@ class ndarray:
         return self.copy()
 
     def __repr__(self) -> str:
-        body = np.array2string(self.to_numpy(), separator=", ", prefix="array(")
+        body = np.array2string(self._alias().to_numpy(), separator=", ", prefix="array(")
         extra = (
             ""
             if self.dtype in (np.float64, np.int64, np.bool_, np.complex128) and self.size
@@ -504,10 +493,10 @@ class ndarray:
         return f"array({body}{extra}{place})"
 
     def __str__(self) -> str:
-        return str(self.to_numpy())
+        return str(self._alias().to_numpy())
 
     def __format__(self, spec: str) -> str:
-        return format(self.item() if self.ndim == 0 and spec else self.to_numpy(), spec)
+        return format(self.item() if self.ndim == 0 and spec else self._alias().to_numpy(), spec)
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -596,6 +585,8 @@ class ReadOnly(memory.Borrowed):
 
 def read_only(x: ndarray) -> bool:
     """Whether the memory of an array must not be changed."""
+    if x._is_scalar:
+        return True
     return (
         not x._data.flags.writeable if x._layout.device == CPU else x._owner.__class__ is ReadOnly
     )

@@ -63,7 +63,7 @@ def asarray(
         out = obj
     elif isinstance(obj, (bool, int, float, complex)) and not isinstance(obj, np.generic):
         return upload(_host_scalar(obj, target, name), index_of(device), ours=True)
-    elif (inside := _arrays_in(obj) if isinstance(obj, (list, tuple)) else []) and any(
+    elif (inside := _arrays_in_list(obj, name) if isinstance(obj, (list, tuple)) else []) and any(
         [x._node for x in inside]
     ):
         out = _stacked(
@@ -158,6 +158,17 @@ def _host_array(obj: Any, name: str, dtype: np.dtype | None = None) -> np.ndarra
     return host
 
 
+def _arrays_in_list(obj: Any, name: str) -> list[ndarray]:
+    """The ndarrays in a list, and in the lists in it; ValueError where they are nested too
+    deeply."""
+    try:
+        return _arrays_in(obj)
+    except RecursionError:
+        raise ValueError(
+            f"{name}: a list is nested too deeply, or holds itself: an array has at most 64 axes"
+        ) from None
+
+
 def _arrays_in(obj: Any) -> list[ndarray]:
     """The ndarrays in nested lists."""
     if isinstance(obj, (list, tuple)):
@@ -223,7 +234,7 @@ def same_device(name: str, arrays: Any) -> int:
 
 
 def _reduce(self: ndarray) -> tuple:
-    return _unpickle, (self.to_numpy(), self._layout.device)
+    return _unpickle, (self._alias().to_numpy(), self._layout.device)
 
 
 def install() -> None:

@@ -20,6 +20,7 @@ class paused:
 class _State(threading.local):
     depth = 0  # gradients being taken, one within another
     paused = False
+    inside = False  # whether this package calls its own functions: see scalar.py
     newest: tuple[Any, dict] = None, {}  # the op of the newest node, and its parameters
     # who hands out random numbers while a function is run whose draws must be repeated: see Draws
     draws: Any = None

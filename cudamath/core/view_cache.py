@@ -19,7 +19,7 @@ _views: dict[tuple | None, tuple[Layout, int]] = {}
 #: next, the layout of those whose offset is divisible by 16, the layout of the others).
 _rows: dict[Layout, tuple[int, int, Layout, Layout]] = {}
 MOST_VIEWS = 1 << 14
-_BASIC = frozenset([int, np.int64, slice, EllipsisType, NoneType])  # classes of basic indices
+BASIC = frozenset([int, np.int64, slice, EllipsisType, NoneType])  # classes of basic indices
 
 
 def view_key(layout: Layout, key: Any) -> tuple | None:
@@ -29,7 +29,7 @@ def view_key(layout: Layout, key: Any) -> tuple | None:
     if type(key) is slice:
         start, stop, step = key.start, key.stop, key.step
         return layout, start, stop, step, start.__class__, stop.__class__, step.__class__
-    if not key or key[-1].__class__ not in _BASIC:
+    if not key or key[-1].__class__ not in BASIC:
         return None
     parts: list[Any] = [layout]
     for part in key:
@@ -37,7 +37,7 @@ def view_key(layout: Layout, key: Any) -> tuple | None:
         if kind is slice:
             start, stop, step = part.start, part.stop, part.step
             parts += (slice, start, stop, step, start.__class__, stop.__class__, step.__class__)
-        elif kind in _BASIC:
+        elif kind in BASIC:
             parts += (kind, part)
         else:
             return None
@@ -88,23 +88,6 @@ def cached_view(layout: Layout, key: Any) -> tuple[Layout, int] | None:
         except TypeError:  # no hash: an array in a slice, for example
             pass
     return None
-
-
-def numpy_view(data: np.ndarray, key: Any) -> np.ndarray | None:
-    """The view that NumPy makes by a basic key. None where NumPy returns a scalar or raises: the
-    caller then raises an error of this package."""
-    kind = key.__class__
-    if (
-        kind is not slice
-        and kind is not int
-        and (kind is not tuple or not _BASIC.issuperset(map(type, key)))
-    ):
-        return None
-    try:
-        view = data[key]
-    except (IndexError, TypeError, ValueError):
-        return None
-    return view if type(view) is np.ndarray else None
 
 
 def basic_view(layout: Layout, key: Any) -> tuple[Layout, int] | None:

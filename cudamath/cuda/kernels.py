@@ -15,6 +15,7 @@ from ..core.dispatch.arguments import Input, Scalar
 from ..core.dispatch.plan import Plan
 from ..core.dispatch.plan_codegen import load
 from ..core.dispatch.steps import Launch, triple
+from ..core.elements import settle_all
 from ..core.layout import Layout
 from ..runtime import device as devices
 from ..runtime import kernel_launch, stream
@@ -48,6 +49,8 @@ def _kernel(name: str, kernel: Any) -> Any:
 def _array(name: str, x: Any) -> ndarray:
     """An array argument: ours, another library's, or pinned and managed NumPy arrays, none of them
     copied."""
+    if not isinstance(x, ndarray) or x._layout.device == CPU:
+        index_of(None, name)  # without a GPU that is what is wrong
     if isinstance(x, np.ndarray):
         address = host_address(x)
         if address is None:
@@ -172,6 +175,7 @@ def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) ->
             user.__name__, [x._layout for x in arrays], len(scalars), device
         )
         store(runtime.user_launches, key, run, _MOST_LAUNCHES)
+    settle_all()  # the kernel may write into its arguments
     run(*arrays, *scalars)
 
 

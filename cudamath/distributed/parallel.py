@@ -10,6 +10,7 @@ from typing import Any
 import optree
 
 from ..autodiff import value_and_grad as alone
+from ..core import trees
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.devices import device as place
@@ -74,11 +75,12 @@ def value_and_grad(
     Examples
     --------
     >>> import cudamath as cm
-    >>> step = cm.distributed.value_and_grad(lambda w, x: ((x * w) ** 2).mean(), devices=["cpu", "cpu"])
+    >>> loss = lambda w, x: ((x * w) ** 2).mean()
+    >>> step = cm.distributed.value_and_grad(loss, devices=["cpu", "cpu"])
     >>> value, gradient = step(cm.array(2.0), cm.array([1.0, 3.0]))
     >>> float(value), float(gradient)
     (20.0, 20.0)
-    """  # noqa: E501
+    """
     require_function("distributed.value_and_grad", fn)
     inner = alone(fn, has_aux=has_aux)
     if devices is None:
@@ -128,7 +130,7 @@ def _placed(tree: Any, where: Any, number: int | None, count: int) -> Any:
             return x.to(where)
         return asarray(x, device=where) if hasattr(x, "__array__") else x
 
-    return optree.tree_map(moved, tree)
+    return trees.map_leaves("distributed.value_and_grad", moved, tree)
 
 
 def _averaged(leaf: Any) -> bool:

@@ -40,8 +40,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import optree
 
+from ..core import trees
 from ..core.array import ndarray
 from ..core.asarray import upload
 from ..core.devices import default_index, index_of
@@ -95,14 +95,15 @@ def cast(tree: Tree, dtype: DTypeLike, *, keep: Callable[[ndarray], bool] | None
     >>> copies = cm.ml.amp.cast({"w": cm.ones((2, 2), dtype="float32"), "steps": 3}, "bfloat16")
     >>> copies["w"].dtype, copies["steps"]
     (dtype(bfloat16), 3)
-    >>> params = {"w": cm.ones((2, 2), "float32"), "b": cm.ones(2, "float32"), "norm": cm.ones(2, "float32")}
-    >>> copies = {name: p if "norm" in name else cm.ml.amp.cast(p, "bfloat16") for name, p in params.items()}
-    >>> y = cm.ml.rms_norm(cm.ml.linear(cm.ones((1, 2), "bfloat16"), copies["w"], copies["b"]), 2, copies["norm"])
-    >>> y.dtype, copies["norm"] is params["norm"]
-    (dtype(bfloat16), True)
+    >>> shapes = {"w": (2, 2), "b": 2, "norm": 2}
+    >>> params = {name: cm.ones(shape, "float32") for name, shape in shapes.items()}
+    >>> copies = {name: cm.ml.amp.cast(params[name], "bfloat16") for name in ("w", "b")}
+    >>> y = cm.ml.linear(cm.ones((1, 2), "bfloat16"), copies["w"], copies["b"])
+    >>> cm.ml.rms_norm(y, 2, params["norm"]).dtype
+    dtype(bfloat16)
     >>> cm.grad(lambda w: cm.ml.amp.cast(w, "float16").sum())(cm.ones(2, dtype="float32")).dtype
     dtype('float32')
-    """  # noqa: E501
+    """
     wanted = as_dtype(dtype, "cast")
     if wanted not in FLOATING:
         raise TypeError(f"cast: wants a floating-point dtype, got {wanted}")
@@ -111,7 +112,7 @@ def cast(tree: Tree, dtype: DTypeLike, *, keep: Callable[[ndarray], bool] | None
 
     def one(x: Any) -> Any:
         if (
-            type(x) is not ndarray
+            not isinstance(x, ndarray)
             or x.dtype not in FLOATING
             or x.dtype == wanted
             or (keep is not None and keep(x))
@@ -119,7 +120,7 @@ def cast(tree: Tree, dtype: DTypeLike, *, keep: Callable[[ndarray], bool] | None
             return x
         return x.astype(wanted)
 
-    return optree.tree_map(one, tree)
+    return trees.map_leaves("cast", one, tree)
 
 
 def computing_in(
@@ -299,8 +300,8 @@ def unscale(
         )
     for key, dtype in wanted.items():
         x = state[key]
-        if type(x) is not ndarray or x.shape != () or x.dtype != dtype:
-            seen = f"{x.dtype} of shape {x.shape}" if type(x) is ndarray else type(x).__name__
+        if not isinstance(x, ndarray) or x.shape != () or x.dtype != dtype:
+            seen = f"{x.dtype} of shape {x.shape}" if isinstance(x, ndarray) else type(x).__name__
             raise TypeError(f"{name}: wants {key} in state as a 0-d {dtype} array, got {seen}")
     growth, backoff = as_numbers(name, "growth and backoff as real numbers", growth, backoff)
     if not (growth > 1 and 0 < backoff < 1 and math.isfinite(growth)):

@@ -6,6 +6,8 @@ import functools
 import math
 from typing import Any
 
+import numpy as np
+
 from ..autodiff.transforms import stop_gradient, vjp
 from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, require
@@ -114,7 +116,7 @@ def scaled_dot_product_attention(
     >>> cm.ml.scaled_dot_product_attention(x, x[:, :2], x[:, :2], causal=True).shape
     (2, 8, 5, 16)
     """
-    if not (type(q) is type(k) is type(v) is ndarray):
+    if not (isinstance(q, ndarray) and isinstance(k, ndarray) and isinstance(v, ndarray)):
         q, k, v = coerce(NAME, (q, k, v), FLOATING)
     usual = checked(q._layout, k._layout, v._layout)
     if scale is None:
@@ -148,8 +150,8 @@ def scaled_dot_product_attention(
             k,
             v,
             None if mask is None else _mask(q, k, mask),
-            _lengths(q, "query_lengths", query_lengths),
-            _lengths(q, "key_lengths", key_lengths),
+            _lengths(q, "query_lengths", query_lengths, q.shape[2]),
+            _lengths(q, "key_lengths", key_lengths, k.shape[2]),
         )
     if dropout == 0:
         return _attention(*arrays, **params)[0]
@@ -211,8 +213,9 @@ def _mask(q: ndarray, k: ndarray, mask: Any) -> ndarray:
     return mask if mask.ndim == 4 else mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
 
 
-def _lengths(q: ndarray, what: str, lengths: Any) -> ndarray | None:
-    """Lengths as int32 (B,)."""
+def _lengths(q: ndarray, what: str, lengths: Any, most: int) -> ndarray | None:
+    """Lengths as int32 (B,). Those of wider dtypes are held within 0 .. most first: int32 could not
+    tell 2^32 from 0."""
     if lengths is None:
         return None
     lengths = require(NAME, coerce(NAME, (q, lengths))[1], INTEGER, what)
@@ -220,7 +223,11 @@ def _lengths(q: ndarray, what: str, lengths: Any) -> ndarray | None:
         raise ValueError(
             f"{NAME}: wants {what} of shape {q.shape[:1]} for q {q.shape}, got {lengths.shape}"
         )
-    return lengths if lengths.dtype == "int32" else lengths.astype("int32")
+    if lengths.dtype == np.int32:
+        return lengths
+    if not np.can_cast(lengths.dtype, np.int32):
+        lengths = clip(lengths, 0, most)
+    return lengths.astype(np.int32)
 
 
 def _dropping(q: ndarray, k: ndarray, dropout: float, rng: Generator | None) -> tuple[tuple, tuple]:

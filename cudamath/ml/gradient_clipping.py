@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from ..core import trees
 from ..core.array import ndarray
 from ..core.asarray import same_device
 from ..core.autograd import mutation
@@ -16,7 +17,9 @@ from ..core.devices import CPU
 from ..core.dispatch.checks import require
 from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, float64
+from ..core.elements import settle
 from ..core.layout import Layout
+from ..core.scalar import scalar_results
 from .softmax import in_order
 
 __all__ = ["clip_factor", "clip_grad_norm"]
@@ -33,7 +36,7 @@ def _leaves(name: str, grads: Tree, max_norm: float) -> tuple[list[ndarray], Any
         raise TypeError(f"{name}: wants max_norm as a number, got {type(max_norm).__name__}")
     if not max_norm >= 0:
         raise ValueError(f"{name}: wants a max_norm >= 0, got {max_norm}")
-    leaves, structure = optree.tree_flatten(grads)
+    leaves, structure = trees.flatten(name, grads)
     if not leaves:
         raise ValueError(f"{name}: wants a tree of arrays, got one without any")
     return [require(name, g, FLOATING) for g in leaves], structure
@@ -58,6 +61,7 @@ def norm_and_factor(
     leaves = [in_order(g) for g in leaves]
     same_device(card.name, [*leaves, *state])
     for x in state:
+        settle(x)
         mutation.wrote(x)
     norm, factor = card(
         *leaves,
@@ -74,6 +78,7 @@ def norm_and_factor(
     return factor, norm
 
 
+@scalar_results
 def clip_factor(
     grads: Tree, max_norm: float = math.inf, *, error_if_nonfinite: bool = False
 ) -> tuple[ndarray, ndarray]:
@@ -130,6 +135,7 @@ def clip_factor(
     return norm_and_factor(_factor, grads, max_norm, error_if_nonfinite)
 
 
+@scalar_results
 def clip_grad_norm(grads: Tree, max_norm: float) -> tuple[Tree, ndarray]:
     """Scale gradients down so that the norm of all of them together is at most `max_norm`.
 

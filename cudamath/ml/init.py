@@ -102,9 +102,6 @@ def kaiming_normal(
 
     This keeps the variance through layers with that nonlinearity.
 
-    Fan_in = shape[1] prod(shape[2:]), fan_out = shape[0] prod(shape[2:]); gain = sqrt(2 / (1 +
-    a^2)) for leaky_relu of slope `a`, and so sqrt(2) by default, as for relu.
-
     fan_in = shape[1] prod(shape[2:]), fan_out = shape[0] prod(shape[2:]); gain = sqrt(2 / (1 +
     a^2)) for leaky_relu of slope `a`, and so sqrt(2) by default, as for relu.
 
@@ -486,10 +483,11 @@ def trunc_normal(
     Examples
     --------
     >>> import cudamath as cm
-    >>> w = cm.ml.init.trunc_normal((1000,), std=0.02, low=-0.04, high=0.04, rng=cm.random.default_rng(0))
+    >>> rng = cm.random.default_rng(0)
+    >>> w = cm.ml.init.trunc_normal((1000,), std=0.02, low=-0.04, high=0.04, rng=rng)
     >>> float(abs(w).max()) <= 0.04, 0.016 < float(w.std()) < 0.019
     (True, True)
-    """  # noqa: E501
+    """
     if not low < high or not std > 0:
         raise ValueError(
             f"trunc_normal: wants low < high and std > 0, got low={low}, high={high}, std={std}"

@@ -23,12 +23,14 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core.array import ReadOnly, ndarray, read_only, refuse_read_only
+from ..core import trees
+from ..core.array import ndarray, read_only, refuse_read_only
 from ..core.asarray import asarray, upload
 from ..core.autograd import mutation, tape
-from ..core.devices import CPU, default_index
+from ..core.devices import default_index
 from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, bfloat16, compute_dtype, float16, float32
+from ..core.elements import lent, settle_all
 from ..core.layout import Layout
 from ..core.shapes import as_integer
 from ..core.specs.optimizer import Form
@@ -70,19 +72,19 @@ def _paths(tree: Tree) -> list[str]:
 def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> list[ndarray]:
     """All parameters, then the leaves of each other tree (gradients, states, copies), checked
     against them."""
-    leaves, structure = optree.tree_flatten(params)
+    leaves, structure = trees.flatten(name, params)
     arrays = list(leaves)
     if copies is not None:
         others["copies"] = copies
     for what, tree in others.items():
-        more, other = optree.tree_flatten(tree)
+        more, other = trees.flatten(name, tree)
         if other != structure:
             raise ValueError(
                 f"{name}: wants {what} of the structure of params, {structure}, got {other}"
             )
         arrays += more
     for i, x in enumerate(arrays):
-        if type(x) is not ndarray:
+        if not isinstance(x, ndarray):
             what = ["params", *others][i // len(leaves)]
             path = _paths(params)[i % len(leaves)]
             raise TypeError(
@@ -108,16 +110,14 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
                 f"{name}: updates in place, but a gradient is being recorded for "
                 f"{_paths(params)[i % count]}; call it outside the differentiated function"
             )
-        if (
-            x._owner.__class__ is ReadOnly or x._layout.device == CPU and read_only(x)
-        ):  # of hundreds: no call for each on a GPU
+        if read_only(x):  # of hundreds: no call for each on a GPU
             raise ValueError(
                 f"{name}: updates in place, but the memory of {_paths(params)[i % count]} is "
                 "read-only"
             )
     if copies is not None:
         for i, (p, copy) in enumerate(zip(leaves, arrays[-count:], strict=True)):
-            if copy.dtype == p.dtype and copy.ptr != p.ptr:
+            if copy.dtype == p.dtype and copy._address != p._address:
                 raise ValueError(
                     f"{name}: wants each of copies in another dtype than its parameter, or the "
                     "parameter itself, "
@@ -174,7 +174,7 @@ def _check(
                 f"{x.shape} "
                 f"and strides {x.strides} at {path}"
             )
-    order = sorted((x.ptr, x.nbytes, i) for i, x in enumerate(arrays[:count]) if x.size)
+    order = sorted((x._address, x.nbytes, i) for i, x in enumerate(arrays[:count]) if x.size)
     for (at, nbytes, i), (other, _, j) in itertools.pairwise(order):
         if at + nbytes > other:  # a kernel would step it twice at the same time
             i, j = sorted((i, j))
@@ -210,7 +210,7 @@ def _decays(name: str, params: Tree, decay: Any) -> tuple[bool, ...] | None:
     if callable(decay):
         chosen = [bool(decay(p)) for p in optree.tree_leaves(params)]
     else:
-        chosen, structure = optree.tree_flatten(decay)
+        chosen, structure = trees.flatten(name, decay)
         wanted = optree.tree_structure(params)
         if structure != wanted:
             raise ValueError(
@@ -234,14 +234,14 @@ def _extras(
 ) -> tuple[float, list[ndarray], Form]:
     """The learning rate as a run-time scalar, the 0-d arrays of the call, and its form."""
     extra = [] if step is None else [step]
-    rated, factored = type(lr) is ndarray, factor is not None
+    rated, factored = isinstance(lr, ndarray), factor is not None
     if rated:
         extra.append(_number(name, "lr", lr, arrays[0]))
     if factored:
         try:
             factor = (
                 factor
-                if type(factor) is ndarray
+                if isinstance(factor, ndarray)
                 else asarray(float(factor), device=arrays[0].device)
             )
         except (TypeError, ValueError):
@@ -250,6 +250,8 @@ def _extras(
             ) from None
         extra.append(_number(name, "factor", factor, arrays[0]))
     form = Form(step is not None, rated, factored, copies is not None, _decays(name, params, decay))
+    if lent:
+        settle_all()
     if mutation.holders:  # now that nothing can be refused any more
         count = optree.tree_structure(params).num_leaves
         for x in (*arrays[:count], *arrays[2 * count :], *extra[: form.step]):
@@ -259,7 +261,7 @@ def _extras(
 
 def _at_least_zero(name: str, **values: float) -> None:
     for what, value in values.items():
-        if what == "lr" and type(value) is ndarray:
+        if what == "lr" and isinstance(value, ndarray):
             continue
         if not (isinstance(value, (int, float, np.number)) and not isinstance(value, bool)):
             if not (
@@ -299,7 +301,7 @@ def _zeros(params: Tree, name: str) -> Tree:
     """Zeros in the shapes of a tree, of the dtype that its arrays compute in."""
 
     def like(p: Any) -> ndarray:
-        if type(p) is not ndarray:
+        if not isinstance(p, ndarray):
             raise TypeError(f"{name}: wants cudamath arrays in params, got {type(p).__name__}")
         if p.dtype not in FLOATING:
             raise TypeError(
@@ -307,7 +309,7 @@ def _zeros(params: Tree, name: str) -> Tree:
             )
         return upload(np.zeros(p.shape, compute_dtype(p.dtype)), p._layout.device)
 
-    return optree.tree_map(like, params)
+    return trees.map_leaves(name, like, params)
 
 
 # -------------------- stochastic gradient descent
@@ -485,7 +487,7 @@ def _adam_step(
     beta1, beta2 = _two_fractions(name, betas)
     step = state["step"]
     arrays = _arrays(name, params, copies, grads=grads, m=state["m"], v=state["v"])
-    if type(step) is ndarray:
+    if isinstance(step, ndarray):
         if step.shape != () or step.dtype != np.int64:
             raise TypeError(
                 f"{name}: wants step in state as a 0-d int64 array, got {step.dtype} of shape "
@@ -508,7 +510,7 @@ def _adam_step(
         else:
             step += 1
         return params, state
-    if type(lr) is ndarray or factor is not None:
+    if isinstance(lr, ndarray) or factor is not None:
         raise TypeError(
             f"{name}: wants step in state as an array where "
             f"{'lr' if factor is None else 'factor'} is one (as from "
@@ -714,10 +716,11 @@ def adamw_update(
     --------
     >>> import cudamath as cm
     >>> params = [cm.array([1.0])]
-    >>> params, state = cm.ml.adamw_update(params, [cm.array([0.0])], cm.ml.adam_init(params), lr=0.1, weight_decay=0.5)
+    >>> grads, state = [cm.array([0.0])], cm.ml.adam_init(params)
+    >>> params, state = cm.ml.adamw_update(params, grads, state, lr=0.1, weight_decay=0.5)
     >>> params
     [array([0.95])]
-    """  # noqa: E501
+    """
     _at_least_zero("adamw_update", lr=lr, eps=eps, weight_decay=weight_decay)
     return _adam_step(
         "adamw_update",

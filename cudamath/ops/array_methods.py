@@ -45,7 +45,7 @@ def construct(
             return empty(sizes, kind, letter, device=device)
         memory = empty(shapes.prod(sizes) * kind.itemsize, np.uint8, device=device)
         return _over(memory, sizes, kind, 0, steps)
-    if type(buffer) is not ndarray:
+    if not isinstance(buffer, ndarray):
         if device is not None and index_of(device) != CPU:
             raise ValueError("ndarray: a buffer is in host memory; use to(device) afterwards")
         try:

@@ -8,6 +8,7 @@ from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import ANY, REAL_OR_BOOL
+from ..core.scalar import scalar_results
 from ..core.shapes import broadcast_shapes
 from ..core.typing import ArrayLike
 from .elementwise import PRECISE, abs, equal, isfinite, isnan
@@ -101,6 +102,7 @@ _within = Elementwise(
 )
 
 
+@scalar_results
 @speaks_for("allclose")
 def allclose(
     a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
@@ -145,6 +147,7 @@ def allclose(
     return bool(all(isclose(a, b, rtol, atol, equal_nan=equal_nan)))
 
 
+@scalar_results
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> bool:
     """Whether two arrays have the same shape and elements (NaN equals NaN only with `equal_nan`).
 

@@ -108,7 +108,7 @@ def _made(name: str, *args: Any, **options: Any) -> ndarray:
         raise as_of(name, error) from None
 
 
-@fast_path("obj", rare=("like",))
+@fast_path("obj", rare=("like",), scalars=False)
 def ascontiguousarray(
     obj: ArrayLike, /, dtype: DTypeLike | None = None, *, like: ndarray | None = None
 ) -> ndarray:
@@ -150,7 +150,7 @@ def ascontiguousarray(
     return in_order("ascontiguousarray", x if x.ndim else ravel(x), "C")
 
 
-@fast_path("obj", rare=("like",))
+@fast_path("obj", rare=("like",), scalars=False)
 def asfortranarray(
     obj: ArrayLike, /, dtype: DTypeLike | None = None, *, like: ndarray | None = None
 ) -> ndarray:
@@ -226,7 +226,8 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ArrayLike 
     """
     if (
         where is True
-        and type(dst) is type(src) is ndarray
+        and isinstance(dst, ndarray)
+        and isinstance(src, ndarray)
         and dst._layout.dtype is src._layout.dtype
         and (dst._node is None and dst._layout.shape == src._layout.shape)
     ):
@@ -236,7 +237,9 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ArrayLike 
         dst[...] = src
         return
     if (
-        type(dst) is type(src) is type(where) is ndarray
+        isinstance(dst, ndarray)
+        and isinstance(src, ndarray)
+        and isinstance(where, ndarray)
         and dst._node is None is src._node
         and (
             dst._layout.device == src._layout.device == where._layout.device >= 0
@@ -432,7 +435,7 @@ def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: int | None = None)
     x, y = require("may_share_memory", a), require("may_share_memory", b)
     if x.device != y.device or not x.size or not y.size:
         return False
-    described = [(v.ptr, v.shape, v.strides, v.itemsize) for v in (x, y)]
+    described = [(v._address, v.shape, v.strides, v.itemsize) for v in (x, y)]
     if max_work:
         return shapes.share_memory(*described, max_work=max_work)
     return shapes.may_overlap(*described)
@@ -583,7 +586,7 @@ def fromiter(
         raise type(error)(f"fromiter: {error}") from error
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def diag(x: ArrayLike, /, k: int = 0) -> ndarray:
     """The diagonal of a matrix (a copy), or a matrix with a vector on its diagonal.
 
@@ -623,7 +626,7 @@ def diag(x: ArrayLike, /, k: int = 0) -> ndarray:
     return _unview(x, shape=(n, n), view=(x.shape, (n + 1,), k if k >= 0 else -k * n))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def diagflat(x: ArrayLike, /, k: int = 0) -> ndarray:
     """A matrix with the elements of an array on a diagonal.
 
@@ -652,7 +655,7 @@ def diagflat(x: ArrayLike, /, k: int = 0) -> ndarray:
     return diag(ravel(require("diagflat", x)), shapes.as_integer("diagflat", "k", k))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def diag_indices_from(x: ArrayLike, /) -> tuple[ndarray, ...]:
     """Index arrays of the main diagonal of an array with axes of one length.
 
@@ -692,7 +695,7 @@ def _matrix(name: str, x: Any) -> ndarray:
     return x
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def tril_indices_from(x: ArrayLike, /, k: int = 0) -> tuple[ndarray, ...]:
     """Return the ``tril_indices`` of a matrix's shape.
 
@@ -725,7 +728,7 @@ def tril_indices_from(x: ArrayLike, /, k: int = 0) -> tuple[ndarray, ...]:
     )
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def triu_indices_from(x: ArrayLike, /, k: int = 0) -> tuple[ndarray, ...]:
     """Return the ``triu_indices`` of a matrix's shape.
 

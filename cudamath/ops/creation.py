@@ -155,7 +155,7 @@ def _made(
             axes = axes_in_copy(obj.shape, obj.strides)
             made = core_asarray.asarray(obj.transpose(axes), dtype, device, copy, name)
             return permute_dims(made, _inverse(axes))
-        copies = copy and type(obj) is ndarray and not obj._layout.contiguous
+        copies = copy and isinstance(obj, ndarray) and not obj._layout.contiguous
         out = core_asarray.asarray(obj, dtype, device, None if copies else copy, name)
         return in_order(name, out, "K", copy=True) if copies and out is obj else out
     out = core_asarray.asarray(obj, dtype, device, copy, name)
@@ -336,14 +336,14 @@ def _beside(name: str, like: Any, device: Any) -> Any:
     """The device that is meant by `like`, unless another one is named."""
     if like is None:
         return device
-    if type(like) is not ndarray:
+    if not isinstance(like, ndarray):
         raise TypeError(
             f"{name}: like must be an ndarray of this package, got {type(like).__name__}"
         )
     return like.device if device is None else device
 
 
-@fast_path(rare=("like",))
+@fast_path(rare=("like",), scalars=False)
 def empty(
     shape: Shape,
     dtype: DTypeLike | None = None,
@@ -395,7 +395,7 @@ def empty(
     return _new("empty", shape, dtype, order, _beside("empty", like, device), _allocated)
 
 
-@fast_path(rare=("like",))
+@fast_path(rare=("like",), scalars=False)
 def zeros(
     shape: Shape,
     dtype: DTypeLike | None = None,
@@ -443,7 +443,7 @@ def zeros(
     return _new("zeros", shape, dtype, order, _beside("zeros", like, device), _zeros)
 
 
-@fast_path(rare=("like",))
+@fast_path(rare=("like",), scalars=False)
 def ones(
     shape: Shape,
     dtype: DTypeLike | None = None,
@@ -499,7 +499,7 @@ def _ones(layout: Layout) -> ndarray:
     return _patterned(layout, pattern("ones", 1, layout.dtype))
 
 
-@fast_path(rare=("like",))
+@fast_path(rare=("like",), scalars=False)
 def full(
     shape: Shape,
     fill_value: ArrayLike,
@@ -600,7 +600,7 @@ def _number_like(
     return _like(name, x, dtype, order, device, shape, lambda layout: _filled(name, layout, value))
 
 
-@fast_path("x", rare=("subok",))
+@fast_path("x", rare=("subok",), scalars=False)
 def empty_like(
     x: ArrayLike,
     /,
@@ -658,7 +658,7 @@ def empty_like(
     return _like("empty_like", x, dtype, order, device, shape, _allocated)
 
 
-@fast_path("x", rare=("subok",))
+@fast_path("x", rare=("subok",), scalars=False)
 def zeros_like(
     x: ArrayLike,
     /,
@@ -712,7 +712,7 @@ def zeros_like(
     return _number_like("zeros_like", x, 0, dtype, order, device, shape)
 
 
-@fast_path("x", rare=("subok",))
+@fast_path("x", rare=("subok",), scalars=False)
 def ones_like(
     x: ArrayLike,
     /,
@@ -766,7 +766,7 @@ def ones_like(
     return _number_like("ones_like", x, 1, dtype, order, device, shape)
 
 
-@fast_path("x", rare=("subok",))
+@fast_path("x", rare=("subok",), scalars=False)
 def full_like(
     x: ArrayLike,
     /,
@@ -851,7 +851,7 @@ def full_like(
 # -------------------- diagonals and triangles
 
 
-@fast_path(rare=("like",))
+@fast_path(rare=("like",), scalars=False)
 def eye(
     N: int,
     M: int | None = None,
@@ -912,7 +912,7 @@ def eye(
     return transpose(_band_of_ones("eye", N if M is None else M, N, dtype, device, below, below))
 
 
-@fast_path(rare=("like",))
+@fast_path(rare=("like",), scalars=False)
 def identity(
     n: int,
     dtype: DTypeLike | None = None,
@@ -956,7 +956,7 @@ def identity(
     return _band_of_ones("identity", n, None, dtype, _beside("identity", like, device), 0, 0)
 
 
-@fast_path(rare=("like",))
+@fast_path(rare=("like",), scalars=False)
 def tri(
     N: int,
     M: int | None = None,
@@ -1022,7 +1022,7 @@ def _band_of_ones(
     )
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def tril(x: ArrayLike, /, k: int = 0) -> ndarray:
     """The lower triangles of the matrices in the last two axes: 0 above diagonal ``k``.
 
@@ -1057,7 +1057,7 @@ def tril(x: ArrayLike, /, k: int = 0) -> ndarray:
     return _triangle("tril", x, k)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def triu(x: ArrayLike, /, k: int = 0) -> ndarray:
     """The upper triangles of the matrices in the last two axes: 0 below diagonal ``k``.
 

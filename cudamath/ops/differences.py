@@ -489,5 +489,8 @@ def correlate(a: ArrayLike, v: ArrayLike, /, mode: str = "valid") -> ndarray:
     >>> cm.correlate([1, 2, 3], [0, 1, 2], mode="full").tolist()
     [2, 5, 8, 3, 0]
     """
+    a, v = coerce("correlate", (a, v))
+    if not (a.ndim and v.ndim):
+        raise ValueError(f"correlate: wants vectors, got shapes {a.shape} and {v.shape}")
     a, v = _vectors("correlate", a, v)
     return _slid("correlate", a, _conjugate(v), mode)

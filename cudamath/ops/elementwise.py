@@ -28,6 +28,7 @@ from ..core.dispatch.op import (
     REAL_OR_BOOL,
     Category,
 )
+from ..core.scalar import scalar_results
 from ..core.typing import ArrayLike, DTypeLike
 from . import ufunc
 from .out_argument import deliver
@@ -299,8 +300,9 @@ class _AsFirst(ufunc.Elementwise):
     """The result has the dtype of the first operand: a mean of 16-bit numbers in float32 does not
     widen a gradient by them."""
 
-    def resolved(self, arrays: list[ndarray], common: np.dtype) -> tuple[np.dtype, np.dtype]:
-        return super().resolved(arrays, common)[0], arrays[0].dtype
+    def resolved(self, operands: tuple, common: np.dtype) -> tuple[np.dtype, np.dtype]:
+        first = next(x for x in operands if type(x) not in ufunc.SCALARS)
+        return super().resolved(operands, common)[0], first.dtype
 
 
 spread_grad = _AsFirst(
@@ -375,9 +377,9 @@ expm1 = unary(
 exp2 = unary(
     "exp2",
     np.exp2,
-    "2 ** x",
+    {"": "2 ** x", "c": "exp2(x)"},
     "g * out * LN2",
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return a power of two.",
     formula="2 ** x",
 )
@@ -608,32 +610,32 @@ not_equal = binary(
 less = binary(
     "less",
     np.less,
-    "x < y",
-    category=REAL_OR_BOOL,
+    {"": "x < y", "c": "less(x, y)"},
+    category=ANY,
     doc="Return whether x is less than y.",
     formula="x < y",
 )
 less_equal = binary(
     "less_equal",
     np.less_equal,
-    "x <= y",
-    category=REAL_OR_BOOL,
+    {"": "x <= y", "c": "less_equal(x, y)"},
+    category=ANY,
     doc="Return whether x is at most y.",
     formula="x <= y",
 )
 greater = binary(
     "greater",
     np.greater,
-    "x > y",
-    category=REAL_OR_BOOL,
+    {"": "x > y", "c": "less(y, x)"},
+    category=ANY,
     doc="Return whether x is greater than y.",
     formula="x > y",
 )
 greater_equal = binary(
     "greater_equal",
     np.greater_equal,
-    "x >= y",
-    category=REAL_OR_BOOL,
+    {"": "x >= y", "c": "less_equal(y, x)"},
+    category=ANY,
     doc="Return whether x is at least y.",
     formula="x >= y",
 )
@@ -642,7 +644,7 @@ maximum = binary(
     np.maximum,
     "maximum(x, y)",
     ("_share(g, x, y)", "_share(g, y, x)"),
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return the larger of two elements; NaN if either is NaN.",
 )
 minimum = binary(
@@ -650,7 +652,7 @@ minimum = binary(
     np.minimum,
     "minimum(x, y)",
     ("_share(g, y, x)", "_share(g, x, y)"),
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return the smaller of two elements; NaN if either is NaN.",
 )
 isfinite = unary(
@@ -686,9 +688,12 @@ signbit = unary(
 _share = ufunc.Elementwise(
     "larger_share",
     np.multiply,
-    "x if y > z else x * 0.5 if y == z else 0",
+    {
+        "": "x if y > z else x * 0.5 if y == z else 0",
+        "c": "x if less(z, y) else x * 0.5 if y == z else 0",
+    },
     ("_share(g, y, z)", "None", "None"),
-    FLOATING,
+    INEXACT,
     "elementwise.larger_share",
     globals(),
 )
@@ -847,6 +852,7 @@ _conj = unary(
 )
 
 
+@scalar_results
 def conj(
     x: Any,
     /,
@@ -893,7 +899,7 @@ def conj(
     (1-2j)
     """
     plain = out is dtype is None and where is True and casting == "same_kind" and not options
-    if plain and type(x) is ndarray and x._layout.dtype.kind in "fiu":
+    if plain and isinstance(x, ndarray) and x._layout.dtype.kind in "fiu":
         return x
     x = require("conj", x)
     if x.dtype == np.bool_:  # NumPy's ufunc has no loop of bool
@@ -977,6 +983,7 @@ def pow(
     return _power(x, y) if out is None else _power(x, y, out)
 
 
+@scalar_results
 def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> ndarray:
     """Round to a number of decimals, ties to even.
 
@@ -1039,6 +1046,7 @@ def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> nda
     return (_rint(x * scale) / scale).astype(x.dtype)
 
 
+@scalar_results
 def clip(
     x: ArrayLike,
     /,
@@ -1059,7 +1067,7 @@ def clip(
     Parameters
     ----------
     x : array_like
-        Real array of any shape.
+        Array of any shape.
     a_min, a_max : array_like, optional
         Lower and upper bound, scalars or arrays that broadcast. None is no bound. By position both
         must be there.
@@ -1083,7 +1091,7 @@ def clip(
     Raises
     ------
     TypeError
-        An operand is complex or not numeric.
+        An operand is not numeric.
     ValueError
         The shapes do not broadcast.
 
@@ -1111,14 +1119,15 @@ def clip(
     plain = dtype is None and where is True and casting == "same_kind"
     if plain and out is not None:
         if (
-            type(x) is type(out) is ndarray
+            isinstance(x, ndarray)
+            and isinstance(out, ndarray)
             and min is not None
             and max is not None
             and _clip.into((x, min, max), out)
         ):
             return out
         return deliver("clip", clip(x, min, max), out)
-    x = require("clip", x, REAL_OR_BOOL)
+    x = require("clip", x)
     own = x.dtype if dtype is None else dtypes.as_dtype(dtype, "clip")
     if own in INTEGER:  # a bound that no element can pass is none
         limits = np.iinfo(own)
@@ -1126,7 +1135,7 @@ def clip(
         max = None if type(max) is int and max > limits.max else max
     if plain and min is not None and max is not None:
         return _clip(x, min, max)
-    options = {"dtype": dtype, "casting": casting}
+    options = {} if plain else {"dtype": dtype, "casting": casting}
     try:
         if max is None:
             return (
@@ -1150,16 +1159,20 @@ _clip = ufunc.Elementwise(
         "_share(_share(g, z, maximum(x, y)), y, x)",
         "_share(g, maximum(x, y), z)",
     ),
-    REAL_OR_BOOL,
+    ANY,
     "elementwise.clip",
     globals(),
 )
 _clip_grad = ufunc.Elementwise(
     "clip_grad",
     np.multiply,
-    "x * ((1 if y > z else 0.5) * (1 if y < x3 else 0.5)) if y >= z and y <= x3 else 0",
+    {
+        "": "x * ((1 if y > z else 0.5) * (1 if y < x3 else 0.5)) if y >= z and y <= x3 else 0",
+        "c": "x * ((1 if less(z, y) else 0.5) * (1 if less(y, x3) else 0.5))"
+        " if less_equal(z, y) and less_equal(y, x3) else 0",
+    },
     ("_clip_grad(g, y, z, x3)", "None", "None", "None"),
-    FLOATING,
+    INEXACT,
     "elementwise.clip_grad",
     globals(),
     nin=4,

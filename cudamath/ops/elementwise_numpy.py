@@ -23,6 +23,7 @@ from ..core.dispatch.op import (
     Composed,
     Op,
 )
+from ..core.scalar import scalar_results
 from ..core.shapes import normalize_axis
 from ..core.typing import ArrayLike, DTypeLike
 from . import ufunc
@@ -93,17 +94,25 @@ binary = functools.partial(ufunc.binary, namespace=globals())
 fmax = binary(
     "fmax",
     np.fmax,
-    {"": "maximum(x, y)", "f": "y if x != x else (x if y != y or x >= y else y)"},
+    {
+        "": "maximum(x, y)",
+        "f": "y if x != x else (x if y != y or x >= y else y)",
+        "c": "x if less_equal(y, x) or y != y else y",
+    },
     ("where(equal(out, x), g, 0)", "where(equal(out, x), 0, g)"),
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return the larger of two elements; of a number and NaN the number.",
 )
 fmin = binary(
     "fmin",
     np.fmin,
-    {"": "minimum(x, y)", "f": "y if x != x else (x if y != y or x <= y else y)"},
+    {
+        "": "minimum(x, y)",
+        "f": "y if x != x else (x if y != y or x <= y else y)",
+        "c": "x if less_equal(x, y) or y != y else y",
+    },
     ("where(equal(out, x), g, 0)", "where(equal(out, x), 0, g)"),
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return the smaller of two elements; of a number and NaN the number.",
 )
 fmod = binary(
@@ -236,9 +245,9 @@ def _floats_in(name: str, x: ndarray, dtype: Any, casting: str) -> ndarray:
     return speaks_for(name)(positive)(x, dtype=kind, casting=casting)
 
 
-def _pair_of(out: Any, second: Any) -> Any:
-    """`out` of two results, which NumPy takes as a tuple or one after the other."""
-    return (out, second) if type(out) is ndarray or second is not None else out
+def _pair_of(out: Any, first: Any, second: Any) -> Any:
+    """`out` of two results, or the arrays that were given one after the other."""
+    return out if first is None and second is None else (first, second)
 
 
 def _handed(
@@ -418,7 +427,7 @@ def float_power(
                 )
             return _power(x, y, out, where=where, dtype=kind, casting=casting)
         if (
-            type(x) is ndarray and type(y) in (int, float) and x.dtype in ANY
+            isinstance(x, ndarray) and type(y) in (int, float) and x.dtype in ANY
         ):  # of the number no array is made
             x, y = (
                 astype(x, np.complex128 if x.dtype in COMPLEX else np.float64, copy=False),
@@ -433,15 +442,16 @@ def float_power(
         raise as_of("float_power", error) from None
 
 
-@fast_path("x?", "y?", rare=("out2",))
+@fast_path("x?", "y?", rare=("out1", "out2"))
 @ufunc_keywords
 def divmod(
     x: ArrayLike,
     y: ArrayLike,
-    /,
-    out: Any = None,
+    out1: ndarray | None = None,
     out2: ndarray | None = None,
+    /,
     *,
+    out: tuple[ndarray | None, ndarray | None] | None = None,
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
@@ -454,10 +464,10 @@ def divmod(
     ----------
     x, y : array_like
         Real arrays that broadcast.
-    out : ndarray or tuple of ndarray or None, optional
-        Array that receives the first result, or a tuple of two arrays (or None) for both.
-    out2 : ndarray, optional
-        Array that receives the second result.
+    out1, out2 : ndarray, optional
+        Arrays that receive the results.
+    out : tuple of ndarray or None, optional
+        Tuple of two arrays (or None) that receive the results.
     where : array_like, default True
         Bool array that broadcasts and selects the elements to compute. The others keep the values
         of `out`, or are 0 without `out`.
@@ -484,7 +494,7 @@ def divmod(
     [[2, -3], [1, 2]]
     """
     try:
-        out = _pair_of(out, out2)
+        out = _pair_of(out, out1, out2)
         if out is dtype is None and where is True and casting == "same_kind":
             return floor_divide(x, y), remainder(x, y)
         results = (
@@ -496,14 +506,15 @@ def divmod(
         raise as_of("divmod", error) from None
 
 
-@fast_path("x", rare=("out2",))
+@fast_path("x", rare=("out1", "out2"))
 @ufunc_keywords
 def modf(
     x: ArrayLike,
-    /,
-    out: Any = None,
+    out1: ndarray | None = None,
     out2: ndarray | None = None,
+    /,
     *,
+    out: tuple[ndarray | None, ndarray | None] | None = None,
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
@@ -514,10 +525,10 @@ def modf(
     ----------
     x : array_like
         Real array.
-    out : ndarray or tuple of ndarray or None, optional
-        Array that receives the first result, or a tuple of two arrays (or None) for both.
-    out2 : ndarray, optional
-        Array that receives the second result.
+    out1, out2 : ndarray, optional
+        Arrays that receive the results.
+    out : tuple of ndarray or None, optional
+        Tuple of two arrays (or None) that receive the results.
     where : array_like, default True
         Bool array that broadcasts and selects the elements to compute. The others keep the values
         of `out`, or are 0 without `out`.
@@ -549,7 +560,7 @@ def modf(
     [[0.5, -0.25], [1.0, -2.0]]
     """
     x = _floats_in("modf", require("modf", x, REAL_OR_BOOL), dtype, casting)
-    return _handed("modf", (_fraction(x), trunc(x)), _pair_of(out, out2), where, casting)
+    return _handed("modf", (_fraction(x), trunc(x)), _pair_of(out, out1, out2), where, casting)
 
 
 @fast_path("x", "i?")
@@ -597,7 +608,12 @@ def ldexp(
     >>> cm.ldexp([0.5, 3.0], [1, -2]).tolist()
     [1.0, 0.75]
     """
-    if type(x) is ndarray and x.dtype in PRECISE and type(i) is int and -(1 << 63) <= i < 1 << 63:
+    if (
+        isinstance(x, ndarray)
+        and x.dtype in PRECISE
+        and type(i) is int
+        and -(1 << 63) <= i < 1 << 63
+    ):
         operands: tuple = x, i  # of the number no array is made
     else:
         a, b = coerce("ldexp", (x, i), REAL_OR_BOOL)
@@ -609,14 +625,15 @@ def ldexp(
     return _ldexp.call_with(operands, out, where, None, "same_kind")
 
 
-@fast_path("x", rare=("out2",))
+@fast_path("x", rare=("out1", "out2"))
 @ufunc_keywords
 def frexp(
     x: ArrayLike,
-    /,
-    out: Any = None,
+    out1: ndarray | None = None,
     out2: ndarray | None = None,
+    /,
     *,
+    out: tuple[ndarray | None, ndarray | None] | None = None,
     where: ArrayLike = True,
 ) -> tuple[ndarray, ndarray]:
     """Return mantissas and exponents: (m, e) with x = m 2^e and 0.5 <= |m| < 1.
@@ -627,10 +644,10 @@ def frexp(
     ----------
     x : array_like
         Real array.
-    out : ndarray or tuple of ndarray or None, optional
-        Array that receives the first result, or a tuple of two arrays (or None) for both.
-    out2 : ndarray, optional
-        Array that receives the second result.
+    out1, out2 : ndarray, optional
+        Arrays that receive the results.
+    out : tuple of ndarray or None, optional
+        Tuple of two arrays (or None) that receive the results.
     where : array_like, default True
         Bool array that broadcasts and selects the elements to compute. The others keep the values
         of `out`, or are 0 without `out`. There is no `dtype`, as in NumPy.
@@ -660,7 +677,7 @@ def frexp(
     x, narrow = _precise(require("frexp", x, REAL_OR_BOOL))
     m, e = _frexp(x)
     results = m if narrow is None else astype(m, narrow), e
-    return _handed("frexp", results, _pair_of(out, out2), where)
+    return _handed("frexp", results, _pair_of(out, out1, out2), where)
 
 
 def _precise(x: ndarray) -> tuple[ndarray, np.dtype | None]:
@@ -974,6 +991,7 @@ def real_if_close(x: ArrayLike, /, tol: float = 100) -> ndarray:
     return real(x) if bool((abs(imag(x)) < limit).all()) else x
 
 
+@scalar_results
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> bool:
     """Whether two arrays are equal after broadcasting one to the other.
 

@@ -24,10 +24,12 @@ from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op, separate_blocks
 from ..core.dtypes import INTEGER, NUMERIC
+from ..core.elements import lent, settle
 from ..core.shapes import normalize_axis
 from ..core.transfer import host_to_device
 from ..core.typing import ArrayLike
 from ..core.view_cache import lookup_view
+from ..runtime.stream import stream_of
 from . import elementwise
 from .creation import full
 from .index_key_cache import form_of, keep_form, uploaded
@@ -125,7 +127,7 @@ def getitem(x: ndarray, key: Any) -> ndarray:
     if (
         type(key) is tuple
         and key
-        and type(key[-1]) is ndarray
+        and isinstance(key[-1], ndarray)
         and type(key[0]) is slice
         and all(
             [
@@ -135,7 +137,7 @@ def getitem(x: ndarray, key: Any) -> ndarray:
         )
     ):
         places, axis = key[-1], len(key) - 1  # x[:, places]
-    if type(places) is ndarray:
+    if isinstance(places, ndarray):
         if axis < x.ndim and _one_array(x, places):
             return _gather(x, places, axis=axis)
         if _one_mask(x, places) and not axis and x._node is None:
@@ -166,7 +168,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     _check_writable("setitem", x)
     if key is ...:
         return _assign(x, value)
-    if type(key) is ndarray and _one_array(x, key):
+    if isinstance(key, ndarray) and _one_array(x, key):
         key = (
             _apart(x, key) if x._layout.device >= 0 else key
         )  # x[x] = 0: what is written must not be read as a position
@@ -178,7 +180,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         wrote(x)
         _scatter(x, _apart(x, value), key, axis=0)
         return
-    if type(key) is ndarray and _one_mask(x, key):
+    if isinstance(key, ndarray) and _one_mask(x, key):
         if _is_scalar(value):
             return _put_where(x, key, value)
         if (
@@ -275,6 +277,8 @@ def _check_writable(name: str, x: ndarray) -> None:
             "recorded for it; make a new one (where, index_add, concat)"
         )
     refuse_read_only(name, x)
+    if lent:
+        settle(x)
     if not x._layout.contiguous and shapes.overlaps_itself(x.shape, x.strides, x.itemsize):
         raise ValueError(
             f"{name}: elements of this array of shape {x.shape} share memory (a broadcast view); "
@@ -308,7 +312,7 @@ def _value(name: str, x: ndarray, value: Any) -> ndarray:
 
 def _values(x: ndarray, value: Any, shape: tuple[int, ...]) -> ndarray:
     """What is assigned to elements of x, as an array of its dtype that broadcasts to ``shape``."""
-    if type(value) is ndarray and value._node is None:
+    if isinstance(value, ndarray) and value._node is None:
         given, own = value._layout, x._layout
         if given.shape == shape and given.dtype == own.dtype and given.device == own.device:
             return value
@@ -338,7 +342,7 @@ def _apart(x: ndarray, value: ndarray) -> ndarray:
         return value
     return (
         _copy(value)
-        if shapes.may_overlap(*[(a.ptr, a.shape, a.strides, a.itemsize) for a in (x, value)])
+        if shapes.may_overlap(*[(a._address, a.shape, a.strides, a.itemsize) for a in (x, value)])
         else value
     )
 
@@ -351,7 +355,7 @@ def _assign(target: ndarray, value: Any) -> None:
             _fill(target, scalars=pattern("setitem", value, layout.dtype))
         return wrote(target)
     if (
-        type(value) is ndarray
+        isinstance(value, ndarray)
         and value._node is None
         and value._layout.shape == layout.shape
         and (value._layout.device == layout.device)
@@ -443,6 +447,10 @@ def _integers(name: str, indices: Any, device: Any, *, truths: bool = False) -> 
         )
     if truths and indices.dtype == np.bool_:
         return astype(indices, np.int64)
+    if name == "take_along_axis" and indices.dtype not in INTEGER:
+        raise IndexError(
+            f"{name}: wants integer indices, got {indices.dtype} of shape {indices.shape}"
+        )
     return require(name, indices, INTEGER, "indices")
 
 
@@ -509,7 +517,7 @@ def take(
     if mode != "raise":
         positions = _in_range("take", positions, x.shape[axis], mode)
     y = _take(x, positions, axis=axis)
-    return y if out is None else deliver("take", y, out)
+    return y if out is None else deliver("take", y, out, "held")
 
 
 def _in_range(name: str, positions: ndarray, n: int, mode: str) -> ndarray:
@@ -687,12 +695,13 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     if not positions.size:
         return
     given = ravel(_value("put", x, v))
-    if not given.size:  # as in NumPy: nothing to assign
+    if not given.size:
         return
     if not x.size:
         raise IndexError(f"put: an array of shape {x.shape} has no elements to assign to")
-    if mode == "raise" and positions._layout.device >= 0:  # here and now, as on the CPU
-        places = positions.to_numpy() if type(ind) is ndarray else np.asarray(ind).ravel()
+    on_gpu = mode == "raise" and x._layout.device >= 0
+    if on_gpu and not isinstance(ind, ndarray):  # on the host as well
+        places = np.asarray(ind).ravel()
         bad = places[(places < -x.size) | (places >= x.size)]
         if bad.size:
             raise IndexError(
@@ -710,3 +719,9 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     _put_flat(line, _apart(x, given), positions, axis=0)
     if flat is not x:
         _copy_into(x, flat)
+    if on_gpu and isinstance(
+        ind, ndarray
+    ):  # NumPy raises at the call: wait for what the kernel found
+        current = stream_of(x._layout.device)
+        if not current.capturing:
+            current.synchronize()

@@ -15,6 +15,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import INTEGER, INTEGER_OR_BOOL, REAL, Op
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_type, scalar_dtype
 from ..core.layout import Layout
+from ..core.scalar import scalar_results
 from ..core.shapes import as_integer, contiguous_strides, normalize_shape, order_letter
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike
 from .creation import asarray, zeros, zeros_like
@@ -494,6 +495,7 @@ def fill_diagonal(x: ndarray, /, val: ArrayLike, wrap: bool = False) -> None:
         )
 
 
+@scalar_results
 def unravel_index(
     indices: ArrayLike, shape: Sequence[int], order: str | None = "C"
 ) -> tuple[ndarray, ...]:
@@ -545,6 +547,7 @@ def unravel_index(
     return tuple(reversed(out) if order == "C" else out)
 
 
+@scalar_results
 def ravel_multi_index(
     multi_index: Sequence[ArrayLike],
     dims: Sequence[int],
@@ -794,7 +797,7 @@ def vander(x: ArrayLike, /, N: int | None = None, increasing: bool = False) -> n
     Returns
     -------
     ndarray
-        Matrix of the powers.
+        Matrix of the powers, of 64 bits: of float32 it is float64.
 
     Raises
     ------
@@ -815,8 +818,12 @@ def vander(x: ArrayLike, /, N: int | None = None, increasing: bool = False) -> n
     if x.ndim != 1:
         raise ValueError(f"vander: wants a vector, got shape {x.shape}")
     columns = x.size if N is None else as_integer("vander", "N", N, 0)
-    base = astype(x, promote(x.dtype, np.dtype(np.int64))) if x.dtype in INTEGER_OR_BOOL else x
+    base = astype(x, _power_dtype(x.dtype), copy=False)
     first, last, step = (0, columns, 1) if increasing else (columns - 1, -1, -1)
-    powers = arange(first, last, step, np.int64, device=x.device)
     kind = base.dtype if base.dtype.kind != "c" else np.float64
-    return pow(expand_dims(base, axis=1), astype(powers, kind, copy=False))
+    return pow(expand_dims(base, axis=1), arange(first, last, step, kind, device=x.device))
+
+
+def _power_dtype(own: np.dtype) -> np.dtype:
+    """The dtype in which numbers of this one meet int64, with floats of the default width."""
+    return promote(own, np.dtype(np.int64) if own in INTEGER_OR_BOOL else default_float())

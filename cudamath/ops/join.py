@@ -23,7 +23,6 @@ from .shape import (
     _broadcast,
     _cast,
     _copy,
-    _reshape,
     atleast_1d,
     atleast_2d,
     expand_dims,
@@ -76,7 +75,7 @@ _roll: Op = Op(
 # -------------------- joining, splitting
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def concat(
     arrays: Sequence[ArrayLike],
     /,
@@ -127,7 +126,7 @@ def concat(
     return _delivered("concat", _joined("concat", arrays, axis, dtype, casting), out, casting)
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def concatenate(
     arrays: Sequence[ArrayLike],
     /,
@@ -242,7 +241,7 @@ def _listed(inputs: Sequence[ndarray]) -> str:
     return ", ".join([str(x.shape) for x in inputs])
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def stack(
     arrays: Sequence[ArrayLike],
     axis: int = 0,
@@ -296,7 +295,7 @@ def stack(
     return _delivered("stack", _joined("stack", slices, axis, dtype, casting), out, casting)
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def vstack(
     arrays: Sequence[ArrayLike], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind"
 ) -> ndarray:
@@ -338,7 +337,7 @@ def vstack(
     return _joined("vstack", rows, 0, dtype, casting)
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def hstack(
     arrays: Sequence[ArrayLike], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind"
 ) -> ndarray:
@@ -379,7 +378,7 @@ def hstack(
     return _joined("hstack", inputs, 0 if inputs[0].ndim == 1 else 1, dtype, casting)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def unstack(x: ArrayLike, /, axis: int = 0) -> tuple[ndarray, ...]:
     """Return views of the slices of ``x`` along an axis, without that axis.
 
@@ -416,7 +415,7 @@ def unstack(x: ArrayLike, /, axis: int = 0) -> tuple[ndarray, ...]:
     return tuple([view_of(x, (*before, i)) for i in range(x.shape[axis])])  # type: ignore
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def array_split(
     x: ArrayLike, /, indices_or_sections: int | Sequence[int], axis: int = 0
 ) -> list[ndarray]:
@@ -457,7 +456,7 @@ def array_split(
     return _cut("array_split", x, indices_or_sections, axis, even=False)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def split(
     x: ArrayLike, /, indices_or_sections: int | Sequence[int], axis: int = 0
 ) -> list[ndarray]:
@@ -525,7 +524,7 @@ def _integers(name: str, what: str, given: Any) -> list[int]:
 # -------------------- rearranging
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def roll(x: ArrayLike, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
     """Shift the elements by ``shift`` positions in a copy.
 
@@ -607,7 +606,7 @@ def _rolled(x: ndarray, moving: dict[int, int]) -> ndarray:
     return _roll(x, shifts=tuple([moving.get(a, 0) for a in range(x.ndim)]))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def tile(x: ArrayLike, /, reps: int | Sequence[int]) -> ndarray:
     """Lay copies of ``x`` side by side, ``reps`` along each axis.
 
@@ -646,13 +645,12 @@ def tile(x: ArrayLike, /, reps: int | Sequence[int]) -> ndarray:
     ndim = max(len(counts), x.ndim)
     counts = (1,) * (ndim - len(counts)) + counts
     sizes = (1,) * (ndim - x.ndim) + x.shape
-    apart = reshape(x, tuple(itertools.chain.from_iterable((1, n) for n in sizes)))
-    together = tuple(itertools.chain.from_iterable(zip(counts, sizes, strict=True)))
-    spread = _broadcast(apart, shape=together, old=apart.shape)
-    return reshape(_copy(spread), tuple([c * n for c, n in zip(counts, sizes, strict=True)]))
+    pairs = list(zip(counts, sizes, strict=True))
+    spread = _spread(x, [axis for c, n in pairs for axis in ((1, c), (n, n))])
+    return reshape(spread, tuple([c * n for c, n in pairs]))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def repeat(x: ArrayLike, /, repeats: ArrayLike, axis: int | None = None) -> ndarray:
     """Each element (or slice along ``axis``) several times in a row.
 
@@ -712,7 +710,16 @@ def repeat(x: ArrayLike, /, repeats: ArrayLike, axis: int | None = None) -> ndar
 
 def _each(x: ndarray, count: int, axis: int) -> ndarray:
     """Every slice along an axis so many times in a row."""
-    first, rest = x.shape[: axis + 1], x.shape[axis + 1 :]
-    apart = _reshape(x, shape=(*first, 1, *rest), old=x.shape)
-    copied = _copy(_broadcast(apart, shape=(*first, count, *rest), old=apart.shape))
-    return _reshape(copied, shape=(*first[:-1], first[-1] * count, *rest), old=copied.shape)
+    axes = [(n, n) for n in x.shape]
+    axes.insert(axis + 1, (1, count))
+    first, rest = x.shape[:axis], x.shape[axis + 1 :]
+    return reshape(_spread(x, axes), (*first, x.shape[axis] * count, *rest))
+
+
+def _spread(x: ndarray, axes: Sequence[tuple[int, int]]) -> ndarray:
+    """A copy of x as an array of these axes: (length in x, length after broadcasting). Without axes
+    of length 1: twice as many as x has may be more than an array can have."""
+    axes = [axis for axis in axes if axis != (1, 1)]
+    apart = reshape(x, tuple([n for n, _ in axes]))
+    together = tuple([n for _, n in axes])
+    return _copy(_broadcast(apart, shape=together, old=apart.shape))

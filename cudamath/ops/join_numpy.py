@@ -16,6 +16,7 @@ from ..core.dispatch.checks import MISTAKES, as_of, coerce, members, require, sp
 from ..core.dispatch.fast_path import fast_path
 from ..core.shapes import normalize_axes, normalize_axis, normalize_shape
 from ..core.typing import ArrayLike, DTypeLike, Index
+from ..core.user_warnings import warn
 from . import reduce
 from .creation import asarray, ones, zeros
 from .index import take
@@ -58,7 +59,7 @@ __all__ = [
 ]
 
 
-@fast_path("*arrays", rare=("subok",))
+@fast_path("*arrays", rare=("subok",), scalars=False)
 def broadcast_arrays(*arrays: ArrayLike, subok: bool = False) -> tuple[ndarray, ...]:
     """Return views of the arrays, all repeated to their common shape.
 
@@ -94,7 +95,7 @@ def broadcast_arrays(*arrays: ArrayLike, subok: bool = False) -> tuple[ndarray, 
     return tuple([broadcast_to(x, shape) for x in inputs])
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def atleast_3d(*arrays: ArrayLike) -> Any:
     """Each array with at least three dimensions: a vector as (1, n, 1), a matrix as (n, m, 1).
 
@@ -126,7 +127,7 @@ def atleast_3d(*arrays: ArrayLike) -> Any:
     return out[0] if len(out) == 1 else tuple(out)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def rot90(x: ArrayLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
     """Return a view rotated by ``k`` quarter turns in the plane of two axes.
 
@@ -178,7 +179,7 @@ def rot90(x: ArrayLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
     return flip(x, axis=())
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def column_stack(arrays: Sequence[ArrayLike], /) -> ndarray:
     """Return vectors as the columns of a matrix; matrices side by side.
 
@@ -214,7 +215,7 @@ def column_stack(arrays: Sequence[ArrayLike], /) -> ndarray:
     return _joined("column_stack", columns, 1)
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def dstack(arrays: Sequence[ArrayLike], /) -> ndarray:
     """Stack arrays in depth, along axis 2.
 
@@ -248,7 +249,7 @@ def dstack(arrays: Sequence[ArrayLike], /) -> ndarray:
     return _joined("dstack", [atleast_3d(x) for x in _inputs("dstack", arrays)], 2)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def hsplit(x: ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """Split an array along axis 1 (vectors: axis 0), as ``split``.
 
@@ -283,7 +284,7 @@ def hsplit(x: ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[nd
     return _cut("hsplit", x, indices_or_sections, 1 if x.ndim > 1 else 0, even=True)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def vsplit(x: ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """Split an array of at least 2 dimensions along axis 0, as ``split``.
 
@@ -320,7 +321,7 @@ def vsplit(x: ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[nd
     return _cut("vsplit", x, indices_or_sections, 0, even=True)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def dsplit(x: ArrayLike, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """Split an array along axis 2, as ``split``.
 
@@ -411,7 +412,7 @@ def block(arrays: Any) -> ndarray:
     return _assembled(tuple(coerce("block", tuple(leaves(arrays)))), nesting(arrays), levels)
 
 
-@fast_path("*parts")
+@fast_path("*parts", scalars=False)
 def _assembled(parts: tuple[ndarray, ...], nesting: Any, levels: int) -> ndarray:
     """Blocks joined as they were nested: nesting has None in place of each of them."""
     ndim = max([levels, *[x.ndim for x in parts]])
@@ -425,7 +426,7 @@ def _assembled(parts: tuple[ndarray, ...], nesting: Any, levels: int) -> ndarray
     return joined(nesting, ndim - levels)
 
 
-@fast_path("x", "values")
+@fast_path("x", "values", scalars=False)
 def append(x: ArrayLike, /, values: ArrayLike, axis: int | None = None) -> ndarray:
     """A new array with values after x's own.
 
@@ -627,7 +628,7 @@ def insert(x: ArrayLike, /, obj: Index, values: ArrayLike, axis: int | None = No
     return take(concat([x, expanded], axis=axis), asarray(at, device=x.device), axis=axis)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 @speaks_for("resize")
 def resize(x: ArrayLike, /, new_shape: int | Sequence[int]) -> ndarray:
     """A new array of a shape, filled with x's elements in C order, again and again.
@@ -667,7 +668,7 @@ def resize(x: ArrayLike, /, new_shape: int | Sequence[int]) -> ndarray:
     return reshape(span(tile(x, -(-size // x.size)), 0, 0, size), shape)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def fliplr(x: ArrayLike, /) -> ndarray:
     """A view with axis 1 reversed.
 
@@ -702,7 +703,7 @@ def fliplr(x: ArrayLike, /) -> ndarray:
     return flip(x, axis=1)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def flipud(x: ArrayLike, /) -> ndarray:
     """A view with axis 0 reversed.
 
@@ -737,7 +738,7 @@ def flipud(x: ArrayLike, /) -> ndarray:
     return flip(x, axis=0)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def rollaxis(x: ArrayLike, /, axis: int, start: int = 0) -> ndarray:
     """A view with an axis moved before another.
 
@@ -891,7 +892,7 @@ def trim_zeros(
     return y
 
 
-@fast_path("a", "b")
+@fast_path("a", "b", scalars=False)
 def cross(
     a: ArrayLike,
     b: ArrayLike,
@@ -901,6 +902,9 @@ def cross(
     axis: int | None = None,
 ) -> ndarray:
     """Cross product of vectors of three elements.
+
+    A vector of two lies in a plane: its third element is 0. Of two such vectors the result is the
+    third element alone. As in NumPy this is deprecated.
 
     ``cm.linalg.cross`` is the array API's, with one axis for all.
 
@@ -942,5 +946,21 @@ def cross(
     a, b = coerce("cross", (a, b))
     x = moveaxis(a, normalize_axis("cross", axisa, a.ndim), -1)
     y = moveaxis(b, normalize_axis("cross", axisb, b.ndim), -1)
+    sizes = {x.shape[-1], y.shape[-1]}
+    if 2 in sizes and sizes <= {2, 3}:
+        warn(
+            "cross: vectors of 2 elements are deprecated; give them a third one, 0",
+            DeprecationWarning,
+        )
+        if sizes == {2}:
+            return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
+        x, y = (_in_space(v) for v in (x, y))
     out = along_last(x, y)
     return moveaxis(out, -1, normalize_axis("cross", axisc, out.ndim))
+
+
+def _in_space(v: ndarray) -> ndarray:
+    """Vectors along the last axis, those of two elements with a third one, 0."""
+    if v.shape[-1] == 3:
+        return v
+    return concat([v, zeros((*v.shape[:-1], 1), v.dtype, device=v.device)], axis=-1)

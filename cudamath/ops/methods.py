@@ -19,9 +19,11 @@ from ..core.dispatch.call_record import obstruct, open_records
 from ..core.dispatch.checks import members
 from ..core.dispatch.fast_path import fast_path
 from ..core.dtypes import COMPLEX
+from ..core.elements import lent, settle
 from ..core.interop import methods as interop_methods
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike, File
+from ..runtime.files import naming
 from ..runtime.memory import Buffer
 from . import (
     array_methods,
@@ -37,6 +39,7 @@ from . import (
     select,
     shape,
     sort,
+    subscript,
     transfer,
     ufunc_facts,
     ufunc_methods,
@@ -47,6 +50,7 @@ from .flat import Flat
 from .join import repeat, stack
 from .linalg import products as linalg_products
 from .out_argument import deliver, target_of
+from .updates import At
 
 _package: ModuleType  # the public namespace
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
@@ -82,7 +86,7 @@ def _operator(function: Callable, otherwise: Callable = _not_taken) -> tuple[Cal
                     f"{modulus!r:.60} for "
                     f"{x.dtype} of shape {x.shape}"
                 )
-            return function(x, y) if type(y) is ndarray or _takes(y) else NotImplemented
+            return function(x, y) if isinstance(y, ndarray) or _takes(y) else NotImplemented
 
         def reflected(x: ndarray, y: Any) -> Any:
             return function(y, x) if _takes(y) else NotImplemented
@@ -92,9 +96,9 @@ def _operator(function: Callable, otherwise: Callable = _not_taken) -> tuple[Cal
 
         def forward(x: ndarray, y: Any) -> Any:  # type: ignore[misc]  # the public function, one frame less
             if open_records:
-                return card.call((x, y)) if type(y) is ndarray or _takes(y) else otherwise(x, y)
+                return card.call((x, y)) if isinstance(y, ndarray) or _takes(y) else otherwise(x, y)
             try:
-                if type(y) is ndarray:
+                if isinstance(y, ndarray):
                     layout = x._layout
                     run = plans[layout] if layout is y._layout else plans[layout, y._layout]
                 else:
@@ -103,7 +107,7 @@ def _operator(function: Callable, otherwise: Callable = _not_taken) -> tuple[Cal
                         record(card, (x, y), out, {})
                     return out
             except KeyError:
-                return card.call((x, y)) if type(y) is ndarray or _takes(y) else otherwise(x, y)
+                return card.call((x, y)) if isinstance(y, ndarray) or _takes(y) else otherwise(x, y)
             out = run(x, y)
             if x._node is not None or y._node is not None:
                 record(card, (x, y), out, {})
@@ -151,7 +155,7 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         if open_records:
             obstruct("wrote in place")
         try:
-            if type(y) is not ndarray:
+            if not isinstance(y, ndarray):
                 run = plans[x._layout, type(y), True]
             elif (
                 x._layout.device == CPU
@@ -164,6 +168,8 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         except KeyError:  # also operands on a GPU that may overlap, which `call` sees to
             x = function.card.call((x, y), target=x)  # type: ignore[attr-defined]
         else:
+            if lent:
+                settle(x)
             run(x, y)
         if holders:  # not before: what is refused has changed nothing
             mutation.wrote(x)
@@ -212,7 +218,7 @@ def _array_ufunc(
         for y in out:
             if isinstance(y, np.ndarray):
                 target_of(function.__name__, y)  # says that it cannot be written into
-            if y is not None and type(y) is not ndarray:
+            if y is not None and not isinstance(y, ndarray):
                 return NotImplemented
         kwargs["out"] = out[0] if len(out) == 1 else out
     if method != "__call__":
@@ -237,7 +243,7 @@ def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs
         return _ABOUT[func](*args, **kwargs)
     if func in _LOOKING:
         args, kwargs = optree.tree_map(
-            lambda a: a.to_numpy() if isinstance(a, ndarray) else a,
+            lambda a: a._alias().to_numpy() if isinstance(a, ndarray) else a,
             (args, kwargs),  # type: ignore
         )
         return func(*args, **kwargs)
@@ -399,8 +405,9 @@ def install(package: ModuleType) -> None:
         "view": shape.view,
         "tofile": _tofile,
         "__bytes__": ndarray.tobytes,
-        "_getitem": index.getitem,
-        "__setitem__": _setitem,
+        "__getitem__": subscript.getitem,
+        "__setitem__": subscript.setitem,
+        "__iter__": subscript.elements,
         "_to": transfer.to_device,
         "_stack": staticmethod(stack),
         "copy_to": transfer.copy_to,
@@ -430,6 +437,11 @@ def install(package: ModuleType) -> None:
         Flat,
         lambda x, value: Flat(x).__setitem__(..., value),
         doc="The elements in C order: iterate, index with one number, slice or array, assign.",
+    )
+    ndarray.at = property(  # type: ignore[attr-defined]
+        At,
+        doc="Updates that return a new array: `x.at[key].set(values)`, `.add`, `.subtract`, "
+        "`.multiply`, `.divide`, `.power`, `.min`, `.max`; `x.at[key].get()` is `x[key]`.",
     )
     ndarray.data = property(array_methods.data, doc=array_methods.data.__doc__)  # type: ignore[attr-defined]
     ufunc_methods.install()
@@ -494,40 +506,6 @@ def _transpose(x: ndarray, *axes: Any) -> ndarray:
         if axes
         else shape.transpose(x)
     )
-
-
-def _setitem(x: ndarray, key: Any, value: Any) -> None:
-    """``x[key] = value``: on the CPU, for the commonest keys and values, NumPy's."""
-    layout = x._layout
-    if (
-        layout.device == CPU
-        and layout.contiguous
-        and x._node is None
-        and (type(key) is int or type(key) is slice)
-        and not mutation.holders
-        and not open_records  # which see what ops do
-    ):
-        plain = type(value) in (int, float)
-        if (
-            plain
-            or type(value) is ndarray
-            and value._node is None
-            and value._layout.device == CPU
-            and (value._layout.dtype is layout.dtype)
-            and (
-                # between vectors of different steps NumPy does not look for an overlap
-                layout.ndim > 1
-                or value._layout.contiguous
-                and (type(key) is not slice or key.step is None)
-                or not np.may_share_memory(x._data, value._data)
-            )
-        ):
-            try:
-                x._data[key] = value if plain else value._data
-                return
-            except (IndexError, OverflowError, TypeError, ValueError):  # to be told in our words
-                pass
-    index.setitem(x, key, value)
 
 
 def _sort(
@@ -619,4 +597,5 @@ def _tofile(x: ndarray, file: File, sep: str = "", format: str = "%s") -> None:
     format : str, default "%s"
         Format of an element in a text, as in NumPy.
     """
-    x.to_numpy().tofile(file, sep, format)
+    with naming("tofile", file):
+        x._alias().to_numpy().tofile(file, sep, format)

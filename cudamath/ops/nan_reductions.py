@@ -13,6 +13,7 @@ from ..core.dispatch.checks import coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
 from ..core.dtypes import compute_dtype, default_float, real_dtype
+from ..core.scalar import scalar_results
 from ..core.shapes import normalize_axes
 from ..core.specs import reductions as specs
 from ..core.typing import ArrayLike, DTypeLike
@@ -532,7 +533,8 @@ def nanmax(
     Parameters
     ----------
     x : array_like
-        Real or bool array with at least one element along the axes.
+        Array of any dtype with at least one element along the axes. Complex numbers are
+        ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes that are reduced. None reduces all of them.
     out : ndarray, optional
@@ -567,7 +569,7 @@ def nanmax(
     >>> float(cm.nanmax([1.0, cm.nan, 3.0]))
     3.0
     """
-    x = require("nanmax", x, REAL_OR_BOOL)
+    x = require("nanmax", x)
     return (
         _nanmax.reduce(x, axis, keepdims, x.dtype, out)
         if x.dtype in INEXACT
@@ -586,7 +588,8 @@ def nanmin(
     Parameters
     ----------
     x : array_like
-        Real or bool array with at least one element along the axes.
+        Array of any dtype with at least one element along the axes. Complex numbers are
+        ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes that are reduced. None reduces all of them.
     out : ndarray, optional
@@ -621,7 +624,7 @@ def nanmin(
     >>> float(cm.nanmin([1.0, cm.nan, 3.0]))
     1.0
     """
-    x = require("nanmin", x, REAL_OR_BOOL)
+    x = require("nanmin", x)
     return (
         _nanmin.reduce(x, axis, keepdims, x.dtype, out)
         if x.dtype in INEXACT
@@ -630,12 +633,16 @@ def nanmin(
 
 
 def _nan_position(name: str, x: Any, axis: int | None, keepdims: bool, sign: float) -> ndarray:
-    x = require(name, x, REAL_OR_BOOL)
+    x = require(name, x)
     best_of = reduce.argmax if sign > 0 else reduce.argmin
     if x.dtype not in INEXACT:
         return best_of(x, axis, keepdims=keepdims)
     lost = isnan(x)
-    position = best_of(choose(lost, -sign * np.inf, x), axis, keepdims=keepdims)
+    worst: Any = -sign * np.inf
+    if x.dtype in COMPLEX:
+        worst = complex(worst, worst)
+    numbers = choose(lost, worst, x)
+    position = best_of(numbers, axis, keepdims=keepdims)
     if bool(reduce.any(reduce.all(lost, axis))):
         raise ValueError(
             f"{name}: All-NaN slice encountered along axis {axis} of an array of shape {x.shape}"
@@ -643,10 +650,11 @@ def _nan_position(name: str, x: Any, axis: int | None, keepdims: bool, sign: flo
     # among infinities of the wrong sign the first that is no NaN counts: choose again where the
     # choice fell on a NaN
     first = reduce.argmin(lost, axis, keepdims=keepdims)
-    best = reduce.max(choose(lost, -np.inf, x * sign), axis, keepdims=keepdims)
-    return choose(best == -np.inf, first, position)
+    best = (reduce.max if sign > 0 else reduce.min)(numbers, axis, keepdims=keepdims)
+    return choose(best == worst, first, position)
 
 
+@scalar_results
 @speaks_for("nanargmax")
 def nanargmax(
     x: ArrayLike, /, axis: int | None = None, out: ndarray | None = None, *, keepdims: bool = False
@@ -658,7 +666,7 @@ def nanargmax(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None takes the flattened array.
     out : ndarray, optional
@@ -687,9 +695,10 @@ def nanargmax(
     2
     """
     y = _nan_position("nanargmax", x, axis, keepdims, 1)
-    return y if out is None else deliver("nanargmax", y, out)
+    return y if out is None else deliver("nanargmax", y, out, "held")
 
 
+@scalar_results
 @speaks_for("nanargmin")
 def nanargmin(
     x: ArrayLike, /, axis: int | None = None, out: ndarray | None = None, *, keepdims: bool = False
@@ -701,7 +710,7 @@ def nanargmin(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None takes the flattened array.
     out : ndarray, optional
@@ -730,7 +739,7 @@ def nanargmin(
     2
     """
     y = _nan_position("nanargmin", x, axis, keepdims, -1)
-    return y if out is None else deliver("nanargmin", y, out)
+    return y if out is None else deliver("nanargmin", y, out, "held")
 
 
 @fast_path("x")

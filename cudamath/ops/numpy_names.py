@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -41,7 +40,7 @@ _FIRST: dict[str, str] = {
     "A": "tile",
     "M": "bartlett blackman hamming hanning kaiser",
     "x": """corrcoef digitize fix iscomplex iscomplexobj isneginf isposinf isreal isrealobj
-        nan_to_num sinc unique_all unique_counts unique_inverse unique_values vander""",
+        i0 nan_to_num sinc unique_all unique_counts unique_inverse unique_values vander""",
 }
 _LINALG: dict[str, str] = {
     "a": "det eig eigh eigvals eigvalsh inv pinv qr slogdet svd tensorinv",
@@ -87,5 +86,7 @@ def install(package: ModuleType) -> None:
 
 def _first(function: Callable) -> str:
     """The name of a function's first parameter."""
-    source: Any = inspect.unwrap(function)
+    source: Any = function
+    while hasattr(source, "__wrapped__"):
+        source = source.__wrapped__
     return source.__code__.co_varnames[0]

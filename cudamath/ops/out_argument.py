@@ -35,7 +35,7 @@ def target_of(name: str, out: Any) -> ndarray:
     """The array that `out=` names, alone or in a tuple of one."""
     if type(out) is tuple and len(out) == 1:
         (out,) = out
-    if type(out) is not ndarray:
+    if not isinstance(out, ndarray):
         kind = "numpy.ndarray" if isinstance(out, np.ndarray) else type(out).__name__
         raise TypeError(f"{name}: out must be an ndarray of this package, got {kind}")
     refuse_read_only(name, out)
@@ -45,7 +45,7 @@ def target_of(name: str, out: Any) -> ndarray:
 def in_place(name: str, x: Any, category: Category = ANY) -> ndarray:
     """The array that a function changes in place. What is no ndarray must become one without a
     copy, as a NumPy array does on the CPU: a change of a copy would be lost."""
-    if type(x) is not ndarray:
+    if not isinstance(x, ndarray):
         try:
             held = (
                 None
@@ -85,17 +85,26 @@ def receiver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") -
 
 
 def deliver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") -> ndarray:
-    """Copies a result into `out` and returns that."""
+    """Copies a result into `out` and returns that. casting: NumPy's rule for the conversion, or
+    "held": the result must be able to hold whatever an array of out's dtype holds, as where NumPy
+    computes in a copy of `out`."""
     target = receiver(name, result, out, casting)
     if open_records:
         obstruct("wrote into out")
+    if result.dtype != target.dtype and casting in ("unsafe", "held"):
+        result = result.astype(target.dtype)
     target[...] = result
     return target
 
 
 def allow(name: str, result: ndarray, target: ndarray, casting: Any) -> None:
     """Raises TypeError where the rule forbids that a result goes into an array."""
-    if not can_write(result.dtype, target.dtype, casting):
+    fits = (
+        can_write(target.dtype, result.dtype, "safe")
+        if casting == "held"
+        else can_write(result.dtype, target.dtype, casting)
+    )
+    if not fits:
         raise TypeError(
             f"{name}: a result of dtype {result.dtype} cannot be written into an array of dtype "
             f"{target.dtype} "

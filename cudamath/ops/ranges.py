@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import Any
 
@@ -61,7 +62,7 @@ def arange(
     ValueError
         `step` is 0, or the length is not finite.
     TypeError
-        The dtype is bool.
+        The dtype is bool and there are more than two numbers, or complex numbers have a real dtype.
     OverflowError
         The dtype does not hold one of the first integers (later ones wrap around if a dtype is
         given).
@@ -76,26 +77,39 @@ def arange(
     first, last = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
     if not first.__class__ is last.__class__ is step.__class__ is int:
-        first, last, step = as_numbers("arange", "real numbers", first, last, step)
+        first, last, step = as_numbers("arange", "numbers", first, last, step)
     whole = isinstance(first, int) and isinstance(last, int) and isinstance(step, int)
     if dtype is None:
-        kind = np.dtype(np.int64) if whole else dtypes.default_float()
+        kind = dtypes.result_type(first, last, step)
+        kind = np.dtype(np.int64) if whole else kind
     else:
         kind = dtypes.as_dtype(dtype, "arange")
-    if kind in BOOLEAN or kind in COMPLEX or kind in STORAGE:
-        raise TypeError(f"arange: wants a real numeric dtype, got {kind}")
+    if kind in STORAGE:
+        raise TypeError(f"arange: wants a numeric dtype, got {kind}")
     if step == 0:
         raise ValueError("arange: step must not be 0")
     span = (last - first) / step
-    if not math.isfinite(span):
+    if not cmath.isfinite(span):
         raise ValueError(f"arange: from {first} to {last} by {step} is no finite number of steps")
     if whole:
         size = max(0, -((first - last) // step))
+    elif isinstance(span, complex):  # NumPy's rule: as far as both parts go
+        size = max(0, min(math.ceil(span.real), math.ceil(span.imag)))
     else:
         size = max(0, math.ceil(span))
     layout = Layout.new((size,), kind, index_of(device))
     if not size:
         return _allocated(layout)
+    if kind in COMPLEX:
+        part = dtypes.real_dtype(kind)
+        numbers = arange(size, dtype=part, device=device)
+        return astype(numbers, kind) * complex(step) + complex(first)
+    if isinstance(span, complex):
+        raise TypeError(f"arange: complex numbers do not fit into {kind}")
+    if kind in BOOLEAN:
+        if size > 2:
+            raise TypeError(f"arange: bool has no {size} numbers at equal distances")
+        return upload(np.array([bool(first), bool(first + step)][:size]), layout.device)
     if (
         kind in FLOATING
     ):  # the step as it is between the first two elements, rounded as they are: NumPy's rule

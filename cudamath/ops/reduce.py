@@ -17,7 +17,7 @@ from ..core.autograd import constants
 from ..core.devices import CPU
 from ..core.dispatch.checks import coerce, keeps_imaginary, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import ANY, COMPLEX, INEXACT, REAL, REAL_OR_BOOL, Op
+from ..core.dispatch.op import ANY, COMPLEX, INEXACT, REAL, Op
 from ..core.specs import reductions as specs
 from ..core.specs.reduction import floating_dtype
 from ..core.typing import ArrayLike, DTypeLike
@@ -239,7 +239,9 @@ def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any =
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
     count = sum(mask, axis=axis, keepdims=keepdims)
     count = astype(count, x.dtype) if kind in INEXACT else count
-    return astype(sum(x, axis=axis, keepdims=keepdims, where=mask) / count, kind, copy=False)
+    added = None if kind in INEXACT else kind
+    total = sum(x, axis=axis, dtype=added, keepdims=keepdims, where=mask)
+    return astype(total / count, kind, copy=False)
 
 
 def _var_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> ndarray:
@@ -546,9 +548,10 @@ def mean(
             and dtypes.promote(x.dtype, wide) == wide
         ):  # converted as it is read
             return _mean.reduce(x, axis, keepdims, wide, out, shape=())
+        if wide not in INEXACT:  # of the sum in that dtype, which wraps, as in NumPy
+            total = sum(x, axis=axis, dtype=wide, keepdims=keepdims)
+            return astype(total / (x.size // builtins.max(total.size, 1)), wide)
         x = astype(x, wide, copy=False)
-        if x.dtype not in INEXACT:  # the mean of whole numbers as a whole number, as in NumPy
-            return astype(mean(x, axis, keepdims=keepdims), x.dtype)
     shape = () if x._node is None else x._layout.shape
     return _mean.reduce(x, axis, keepdims, out=out, shape=shape)
 
@@ -740,7 +743,8 @@ def max(
     Parameters
     ----------
     x : array_like
-        Real or bool array with at least one element along the axes.
+        Array of any dtype with at least one element along the axes. Complex numbers are
+        ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes that are reduced. None reduces all of them.
     out : ndarray, optional
@@ -775,7 +779,7 @@ def max(
     >>> cm.max([[1, 5], [7, 3]], axis=0).tolist()
     [7, 5]
     """
-    x = require("max", x, REAL_OR_BOOL)
+    x = require("max", x)
     return _max.reduce(x, axis, keepdims, out=out)
 
 
@@ -789,7 +793,8 @@ def min(
     Parameters
     ----------
     x : array_like
-        Real or bool array with at least one element along the axes.
+        Array of any dtype with at least one element along the axes. Complex numbers are
+        ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes that are reduced. None reduces all of them.
     out : ndarray, optional
@@ -824,13 +829,13 @@ def min(
     >>> cm.min([[1, 5], [7, 3]], axis=1).tolist()
     [1, 3]
     """
-    x = require("min", x, REAL_OR_BOOL)
+    x = require("min", x)
     return _min.reduce(x, axis, keepdims, out=out)
 
 
 def _position(op: ReductionOp, x: Any, axis: int | None, out: Any, keepdims: bool) -> ndarray:
     name = op.name
-    x = require(name, x, REAL_OR_BOOL)
+    x = require(name, x)
     if isinstance(axis, (tuple, list)):
         raise TypeError(f"{name}: axis must be one integer or None, got {axis!r}")
     return op.reduce(x, axis, keepdims, out=out)
@@ -848,7 +853,7 @@ def argmax(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None takes the flattened array.
     out : ndarray, optional
@@ -893,7 +898,7 @@ def argmin(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None takes the flattened array.
     out : ndarray, optional

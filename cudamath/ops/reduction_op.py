@@ -6,6 +6,7 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,9 @@ from ..core.asarray import asarray
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, require
 from ..core.dispatch.op import BOOLEAN, INEXACT, NUMERIC, Op
 from ..core.shapes import broadcast_shapes, normalize_axes
+from ..core.specs import reductions as specs
 from ..core.specs.reduction import Reduction, total_dtype
+from ..core.user_warnings import warn
 from .index import _value
 from .out_argument import deliver, target_of
 from .shape import astype, broadcast_to
@@ -171,7 +174,11 @@ class ReductionOp(Op):
                     result = self.masked(x, where, axis, keepdims, **more)
                 except MISTAKES as error:
                     raise as_of(self.name, error) from None
-                return result if out is None else deliver(self.name, result, out)
+                return (
+                    result
+                    if out is None
+                    else deliver(self.name, result, out, self._casting(x, out))
+                )
             if self.chooses and initial is None:
                 raise ValueError(
                     f"{self.name}: where= wants an initial value, in case that nothing is chosen "
@@ -193,7 +200,7 @@ class ReductionOp(Op):
             wide = target_of(self.name, out).dtype
             if wide != x.dtype and wide in INEXACT and dtypes.promote(x.dtype, wide) == wide:
                 more["dtype"] = more.get("dtype") or wide
-        target = out if type(out) is ndarray and initial is None else None
+        target = out if isinstance(out, ndarray) and initial is None else None
         result = function(x, axis, out=target, keepdims=keepdims, **more)
         if initial is not None:
             number = (
@@ -208,7 +215,19 @@ class ReductionOp(Op):
                 )  # type: ignore[misc]
             except MISTAKES as error:
                 raise as_of(self.name, error) from None
-        return result if out is None or result is out else deliver(self.name, result, out)
+        if out is None or result is out:
+            return result
+        return deliver(self.name, result, out, self._casting(x, out))
+
+    def _casting(self, x: ndarray, out: Any) -> str:
+        """The rule by which NumPy writes a result of x into `out`: places go into a copy of it,
+        roots are those of a ufunc, and what skips NaN wants floats for floats."""
+        if self.reduction.places:
+            return "held"
+        if self.reduction in (specs.STD, specs.NANSTD):
+            return "same_kind"
+        skips = self.reduction in (specs.NANMEAN, specs.NANVAR) and x.dtype in INEXACT
+        return "same_kind" if skips and target_of(self.name, out).dtype not in INEXACT else "unsafe"
 
     def reduce(
         self,
@@ -233,6 +252,15 @@ class ReductionOp(Op):
                 f"{self.name}: no elements to choose from along axes {axes} of an array of shape "
                 f"{x.shape}"
             )
+        if self.reduction.divides:
+            count, correction = math.prod([x.shape[i] for i in axes]), more.get("correction", 0)
+            if not count or count <= correction:
+                what = (
+                    "Degrees of freedom <= 0 for slice"
+                    if "correction" in more
+                    else ("Mean of empty slice")
+                )
+                warn(f"{self.name}: {what}, got shape {x.shape} along axes {axes}", RuntimeWarning)
         params = {
             "kind": self.reduction.name,
             "axis": axes,

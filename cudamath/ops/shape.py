@@ -24,6 +24,7 @@ from ..core.dispatch.op import HELD, Op, ViewOp
 from ..core.layout import Layout
 from ..core.shapes import normalize_axes, normalize_axis
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike
+from ..core.user_warnings import warn
 from ..core.view_cache import lookup_view
 
 __all__ = [
@@ -212,7 +213,7 @@ def in_order(name: str, x: ndarray, order: str | None, *, copy: bool = False) ->
     return _copy(x) if copy or not x._layout.contiguous else x
 
 
-@fast_path("x", rare=("subok",))
+@fast_path("x", rare=("subok",), scalars=False)
 def copy(x: ArrayLike, /, order: str | None = "K", subok: bool = False) -> ndarray:
     """A copy of ``x`` without gaps.
 
@@ -247,7 +248,7 @@ def copy(x: ArrayLike, /, order: str | None = "K", subok: bool = False) -> ndarr
     return in_order("copy", require("copy", x, HELD), order or "K", copy=True)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def copied(x: ndarray, order: str | None = "C") -> ndarray:
     """Return a copy of the array.
 
@@ -266,7 +267,7 @@ def copied(x: ndarray, order: str | None = "C") -> ndarray:
     return in_order("copy", x, order or "C", copy=True)
 
 
-@fast_path("x", rare=("subok",))
+@fast_path("x", rare=("subok",), scalars=False)
 def astype(
     x: ArrayLike,
     /,
@@ -334,10 +335,15 @@ def astype(
             raise TypeError(f"astype: {x.dtype} cannot become {wanted} by the rule {casting!r}")
     if wanted == x.dtype:
         return in_order("astype", x, order, copy=copy)
+    if x.dtype in dtypes.COMPLEX and wanted in dtypes.REAL:
+        warn(
+            f"astype: {wanted} discards the imaginary part of {x.dtype}",
+            np.exceptions.ComplexWarning,
+        )
     return in_order("astype", _cast(x, dtype=wanted), order)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def view(x: ndarray, dtype: DTypeLike | None = None) -> ndarray:
     """Return the same bytes read as another dtype (`x.view("int32")`).
 
@@ -414,7 +420,7 @@ def view(x: ndarray, dtype: DTypeLike | None = None) -> ndarray:
 # -------------------- new shapes
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def reshape(
     x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None
 ) -> ndarray:
@@ -493,7 +499,7 @@ def _by_columns(name: str, x: ndarray, order: str) -> bool:
     )
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def ravel(x: ArrayLike, /, order: str = "C") -> ndarray:
     """Flatten ``x`` to one dimension; a view if ``x`` is contiguous.
 
@@ -524,7 +530,7 @@ def ravel(x: ArrayLike, /, order: str = "C") -> ndarray:
     return _reshape(x if x._layout.contiguous else _copy(x), shape=(x.size,), old=x.shape)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def flatten(x: ArrayLike, /, order: str = "C") -> ndarray:
     """A copy of ``x`` in one dimension.
 
@@ -555,7 +561,7 @@ def flatten(x: ArrayLike, /, order: str = "C") -> ndarray:
     return ravel(_copy(_as_read("flatten", x, order)))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def expand_dims(x: ArrayLike, /, axis: int | Sequence[int] = 0) -> ndarray:
     """A view with new axes of size 1 at the given positions of the result.
 
@@ -597,7 +603,7 @@ def expand_dims(x: ArrayLike, /, axis: int | Sequence[int] = 0) -> ndarray:
     )
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def squeeze(x: ArrayLike, /, axis: Axes = None) -> ndarray:
     """A view without axes of size 1: the given ones, or all.
 
@@ -642,7 +648,7 @@ def squeeze(x: ArrayLike, /, axis: Axes = None) -> ndarray:
     )
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def atleast_1d(*arrays: ArrayLike) -> Any:
     """Each array with at least one dimension: a number as (1,).
 
@@ -672,7 +678,7 @@ def atleast_1d(*arrays: ArrayLike) -> Any:
     return out[0] if len(out) == 1 else out
 
 
-@fast_path("*arrays")
+@fast_path("*arrays", scalars=False)
 def atleast_2d(*arrays: ArrayLike) -> Any:
     """Each array with at least two dimensions, new ones in front.
 
@@ -708,7 +714,7 @@ def atleast_2d(*arrays: ArrayLike) -> Any:
 # -------------------- order of axes
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> ndarray:
     """A view with the axes in another order: axis i of the result is axis ``axes[i]`` of ``x``.
 
@@ -742,7 +748,7 @@ def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> ndarray:
     return _permuted_by("permute_dims", require("permute_dims", x, HELD), axes)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def transpose(x: ArrayLike, /, axes: Sequence[int] | None = None) -> ndarray:
     """A view with the axes reversed, or in the order ``axes``.
 
@@ -786,7 +792,7 @@ def _permuted_by(name: str, x: ndarray, axes: Sequence[int]) -> ndarray:
     return _permute(x, axes=order)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def matrix_transpose(x: ArrayLike, /) -> ndarray:
     """View with the last two axes exchanged.
 
@@ -821,7 +827,7 @@ def matrix_transpose(x: ArrayLike, /) -> ndarray:
     return _permute(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def swapaxes(x: ArrayLike, /, axis1: int, axis2: int) -> ndarray:
     """A view with two axes exchanged.
 
@@ -859,7 +865,7 @@ def swapaxes(x: ArrayLike, /, axis1: int, axis2: int) -> ndarray:
     return _permute(x, axes=tuple(axes))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def moveaxis(
     x: ArrayLike, /, source: int | Sequence[int], destination: int | Sequence[int]
 ) -> ndarray:
@@ -907,7 +913,7 @@ def moveaxis(
     return _permute(x, axes=tuple(order))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def flip(x: ArrayLike, /, axis: Axes = None) -> ndarray:
     """A view with the elements in reverse order along the given axes, or all.
 
@@ -943,7 +949,7 @@ def flip(x: ArrayLike, /, axis: Axes = None) -> ndarray:
     return view_of(x, tuple([slice(None, None, -1 if i in axes else 1) for i in range(x.ndim)]))  # type: ignore
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def diagonal(x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndarray:
     """A view of the diagonals of the planes of two axes, as the last axis of the result.
 
@@ -1031,7 +1037,7 @@ def broadcast_shapes(*shape: Sequence[int]) -> tuple[int, ...]:
     )
 
 
-@fast_path("x", rare=("subok",))
+@fast_path("x", rare=("subok",), scalars=False)
 def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int], subok: bool = False) -> ndarray:
     """A view of ``x`` repeated to ``shape``; it cannot be written to.
 
@@ -1069,13 +1075,13 @@ def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int], subok: bool = Fals
     return _broadcast_as("broadcast_to", x, shapes.normalize_shape("broadcast_to", shape))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def turned(x: ndarray) -> ndarray:
     """View with the axes reversed."""
     return transpose(x)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def reshaped(x: ndarray, *shape: Any, order: str = "C", copy: bool | None = None) -> ndarray:
     """Return the elements in another shape: x.reshape(2, 3) or x.reshape((2, 3)).
 

@@ -8,6 +8,7 @@ on integers and floats as an unstable one, so `kind` and `stable` change nothing
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, members, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
-from ..core.dtypes import COMPLEX, NUMERIC, REAL_OR_BOOL
+from ..core.dtypes import COMPLEX, INTEGER
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike
 from .elementwise import isnan
@@ -192,11 +193,7 @@ def argsort(
     _checked_kind("argsort", kind, order)
     if x.dtype not in COMPLEX:
         return _argsort(x, axis=axis, descending=bool(descending))
-    re, im = real(x), imag(x)
-    missing = astype(isnan(re), np.uint8) * 2 + astype(
-        isnan(im), np.uint8
-    )  # first of all, NumPy orders by this
-    return _by_keys([im, re, missing], axis, bool(descending))
+    return _by_keys([x], axis, bool(descending))
 
 
 @fast_path("x")
@@ -213,7 +210,7 @@ def sort_complex(x: ArrayLike, /) -> ndarray:
     Returns
     -------
     ndarray
-        Complex array: complex64 for float32 and numbers of up to 16 bits, otherwise complex128.
+        Complex array: complex64 for integers of up to 16 bits, otherwise complex128.
 
     Raises
     ------
@@ -230,17 +227,26 @@ def sort_complex(x: ArrayLike, /) -> ndarray:
     >>> cm.sort_complex([3, 1]).tolist()
     [(1+0j), (3+0j)]
     """
-    x = require("sort_complex", x, NUMERIC)
+    x = require("sort_complex", x)
     x = sort(x, normalize_axis("sort_complex", -1, x.ndim))
-    small = x.dtype.itemsize <= 2 or x.dtype == np.float32
+    small = x.dtype in INTEGER and x.dtype.itemsize <= 2
     return x if x.dtype in COMPLEX else astype(x, np.complex64 if small else np.complex128)
+
+
+def _real_keys(x: ndarray) -> list[ndarray]:
+    """Real keys, the first of which counts last, that order as `x` does."""
+    if x.dtype not in COMPLEX:
+        return [x]
+    re, im = real(x), imag(x)
+    # first of all, NumPy orders by what is NaN
+    return [im, re, astype(isnan(re), np.uint8) * 2 + astype(isnan(im), np.uint8)]
 
 
 def _by_keys(keys: Sequence[ndarray], axis: int, descending: bool = False) -> ndarray:
     """Positions that sort by the last key, then by the one before, ...: stable sorts, the last key
     last."""
     order: ndarray | None = None
-    for key in keys:
+    for key in itertools.chain.from_iterable(map(_real_keys, keys)):
         if order is None:
             order = _argsort(key, axis=axis, descending=descending)
         else:
@@ -259,7 +265,7 @@ def lexsort(keys: ArrayLike, axis: int = -1) -> ndarray:
     Parameters
     ----------
     keys : array_like
-        Sequence of arrays of one shape, real or bool, or an array whose first axis numbers the
+        Sequence of arrays of one shape, or an array whose first axis numbers the
         keys.
     axis : int, default -1
         Axis of the keys along which they are sorted.
@@ -273,8 +279,6 @@ def lexsort(keys: ArrayLike, axis: int = -1) -> ndarray:
     ------
     ValueError
         There are no keys, the shapes differ, or the axis is out of range.
-    TypeError
-        A key is complex.
 
     Notes
     -----
@@ -290,7 +294,7 @@ def lexsort(keys: ArrayLike, axis: int = -1) -> ndarray:
     given = members("lexsort", keys, "keys")
     if not given:
         raise ValueError("lexsort: wants at least one key, got none")
-    arrays = coerce("lexsort", given, REAL_OR_BOOL)
+    arrays = coerce("lexsort", given)
     if any(a.shape != arrays[0].shape for a in arrays):
         raise ValueError(
             f"lexsort: keys must have one shape, got {' '.join(str(a.shape) for a in arrays)}"
@@ -315,15 +319,16 @@ def _checked_selection(name: str, kind: Any, order: Any) -> None:
 def _ranks(name: str, kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     n = shape[axis]
     ranks = []
-    kth = kth.tolist() if isinstance(kth, ndarray | np.ndarray) else kth
+    if isinstance(kth, ndarray | np.ndarray):
+        if kth.ndim > 1 or kth.dtype.kind == "b":
+            raise ValueError(f"{name}: wants integers as kth, got {kth.dtype} of shape {kth.shape}")
+        kth = kth.tolist()
     for k in kth if isinstance(kth, (tuple, list)) else (kth,):
         k = as_integer(name, "kth", k)
         if not -n <= k < n and 0 not in shape:  # of no elements NumPy takes any
             raise ValueError(f"{name}: kth {k} is out of bounds for axis {axis} of shape {shape}")
         ranks.append(k % n if n else 0)
-    if not ranks:
-        raise ValueError(f"{name}: wants at least one kth, got {kth!r}")
-    return tuple(ranks)
+    return tuple(ranks) or (0,)[:n]  # one that nobody asked for does no harm
 
 
 @fast_path("x", rare=("order",))

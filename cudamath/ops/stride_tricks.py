@@ -48,7 +48,7 @@ _slide = ViewOp(
 )
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def sliding_window_view(
     x: ArrayLike, /, window_shape: int | Sequence[int], axis: int | Sequence[int] | None = None
 ) -> ndarray:
@@ -106,7 +106,7 @@ def sliding_window_view(
     return _slide(x, window=window, axes=axes)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def as_strided(
     x: Any,
     /,

@@ -64,7 +64,7 @@ def array2string(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
     >>> cm.array2string(cm.asarray([0.5, 2.0]), precision=1, separator=", ")
     '[0.5, 2. ]'
     """
-    return np.array2string(taken("array2string", x).to_numpy(), *args, **kwargs)
+    return np.array2string(taken("array2string", x)._alias().to_numpy(), *args, **kwargs)
 
 
 def array_repr(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
@@ -92,7 +92,7 @@ def array_repr(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
     >>> cm.array_repr(cm.asarray([1, 2]))
     'array([1, 2])'
     """
-    return np.array_repr(taken("array_repr", x).to_numpy(), *args, **kwargs)
+    return np.array_repr(taken("array_repr", x)._alias().to_numpy(), *args, **kwargs)
 
 
 def array_str(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
@@ -120,7 +120,7 @@ def array_str(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
     >>> cm.array_str(cm.asarray([1, 2]))
     '[1 2]'
     """
-    return np.array_str(taken("array_str", x).to_numpy(), *args, **kwargs)
+    return np.array_str(taken("array_str", x)._alias().to_numpy(), *args, **kwargs)
 
 
 def loadtxt(fname: File, *args: Any, device: DeviceLike | None = None, **kwargs: Any) -> Any:
@@ -220,7 +220,7 @@ def savetxt(fname: File, X: ArrayLike, *args: Any, **kwargs: Any) -> None:  # no
     >>> text.getvalue()
     '1 2\\n'
     """
-    np.savetxt(fname, taken("savetxt", X).to_numpy(), *args, **kwargs)
+    np.savetxt(fname, taken("savetxt", X)._alias().to_numpy(), *args, **kwargs)
 
 
 def fromfile(
@@ -528,9 +528,9 @@ def min_scalar_type(x: Any, /) -> np.dtype:
     >>> cm.min_scalar_type(300)
     dtype('uint16')
     """
-    if type(x) is ndarray and x.ndim:
+    if isinstance(x, ndarray) and x.ndim:
         return x.dtype
-    return np.min_scalar_type(x.to_numpy() if type(x) is ndarray else x)
+    return np.min_scalar_type(x._alias().to_numpy() if isinstance(x, ndarray) else x)
 
 
 def mask_indices(n: int, mask: Callable[..., Any], k: Any = 0) -> tuple[ndarray, ...]:
@@ -599,5 +599,5 @@ def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: int | None = None) ->
     if x.device != y.device:
         return False
     return shapes.share_memory(
-        *[(v.ptr, v.shape, v.strides, v.itemsize) for v in (x, y)], max_work=max_work
+        *[(v._address, v.shape, v.strides, v.itemsize) for v in (x, y)], max_work=max_work
     )

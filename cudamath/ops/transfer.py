@@ -18,6 +18,7 @@ from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import ViewOp, registry
 from ..core.dtypes import COMPLEX, real_dtype
+from ..core.export_guard import refuse_to_leave
 from ..core.layout import Layout
 from ..core.typing import ArrayLike
 from ..runtime import memory, stream
@@ -44,7 +45,7 @@ class _Transfer:
 
     def __call__(self, x: ndarray, *, source: int, index: int) -> ndarray:
         if index == CPU:
-            return wrap(x.to_numpy())
+            return wrap(x._alias().to_numpy())  # its gradient is recorded
         if source == CPU:
             return upload(x._data, index)
         x = x if x.is_contiguous else x._alias().copy()
@@ -106,6 +107,8 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
         The target is read-only.
     RuntimeError
         A gradient is being recorded for the target, or for `x` and the target is an ndarray.
+    TypeError
+        A gradient is being recorded for `x`, and the target is a NumPy array.
 
     Examples
     --------
@@ -125,6 +128,8 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
             f"{target.shape}"
         )
     if not isinstance(target, ndarray):
+        if x._node is not None:
+            refuse_to_leave(x, "copy_to")
         target = wrap(asarray(target, copy=False, device="cpu")._data)
     elif x._node is not None:
         raise RuntimeError(
@@ -151,10 +156,10 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
     else:
         wait = False
     if source_at == CPU:
-        memory.upload(target._data, x.ptr, x.nbytes, stream, wait=wait)
+        memory.upload(target._data, x._address, x.nbytes, stream, wait=wait)
         target._owner.used_on(stream)
     elif target_at == CPU:
-        memory.download(target.ptr, x._data, x.nbytes, stream, wait=wait)
+        memory.download(target._address, x._data, x.nbytes, stream, wait=wait)
         x._owner.used_on(stream)
     elif source_at == target_at:
         memory.copy(target._data, x._data, x.nbytes, stream)
@@ -182,7 +187,7 @@ _real = ViewOp(
 _imag = ViewOp("imag", _part, lambda g, _y, _x, offset: (g * 1j,))
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def real(x: ArrayLike, /) -> ndarray:
     """Real part.
 
@@ -217,7 +222,7 @@ def real(x: ArrayLike, /) -> ndarray:
     return _real(x, offset=0)
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def imag(x: ArrayLike, /) -> ndarray:
     """Imaginary part.
 

@@ -27,13 +27,19 @@ from ..core.dispatch.cpu_codegen import either, straight, straight_inplace
 from ..core.dispatch.lazy_import import lazy
 from ..core.dispatch.op import Category, apart, registry
 from ..core.dtypes import bfloat16, float16
+from ..core.elements import lent, settle
 from ..core.fp_errors import quiet
 from ..core.layout import Layout
+from ..core.recording import state
+from ..core.scalar import NUMPY_SCALARS, is_outermost, scalar, scalar_class
 from ..core.typing import ArrayLike, DTypeLike  # noqa: F401
 from ..runtime.memory import Buffer
 from .out_argument import can_write
 
 SCALARS = (bool, int, float, complex)
+#: Classes of operands that are passed by value: Python's numbers, which adapt to the dtypes of the
+#: arrays beside them, and NumPy's, which have a dtype.
+NUMBERS = NUMPY_SCALARS.union(SCALARS)
 _SAME_KIND = "same_kind"
 _NAMES = ("x", "y", "z", "x3")
 #: The operations of cpu/lib/llvm_loops.py and the kinds of dtypes they are for.
@@ -119,7 +125,8 @@ def rule(expression: str, count: int, namespace: Mapping[str, Any]) -> Callable:
         if g._layout.dtype.kind != "c":
             return real(g, *rest)
         conj = registry["conj"]  # made in elementwise.py, of this file's classes
-        return conj(real(conj(g), *rest))
+        y = real(conj(g), *rest)
+        return None if y is None else conj(y)
 
     return gradient
 
@@ -206,13 +213,15 @@ class Elementwise:
         """The op on arrays and Python scalars, looked up where it ran on such layouts before."""
         try:
             run = self.plans[
-                tuple([x._layout if type(x) is ndarray else type(x) for x in operands])
+                tuple([x._layout if isinstance(x, ndarray) else type(x) for x in operands])
             ]
         except KeyError:
             return self.call(operands)
+        if open_records:
+            run = getattr(run, "array_plan", run)
         out = run(*operands)
         if self.grad is not None and any(
-            [type(x) is ndarray and x._node is not None for x in operands]
+            [isinstance(x, ndarray) and x._node is not None for x in operands]
         ):
             tape.record(self, operands, out, {})
         if open_records:
@@ -224,13 +233,15 @@ class Elementwise:
     def call(self, operands: tuple, target: ndarray | None = None) -> ndarray:
         """The op on any operands: ndarrays, array-likes and Python scalars. With `target`, written
         into operand 0."""
-        scalars = tuple([type(x) in SCALARS for x in operands])
+        scalars = tuple([type(x) in NUMBERS for x in operands])
         owner = _computes_itself(operands)
         if owner is not None and target is None:
             result = owner.__array_ufunc__(self.ufunc, "__call__", *operands)
             if result is not NotImplemented:
                 return result
         if all(scalars):
+            if not NUMPY_SCALARS.isdisjoint(map(type, operands)):
+                return self._of_numbers(operands)
             operands, scalars = tuple(coerce(self.name, operands)), (False,) * len(operands)
         arrays = coerce(
             self.name, tuple([x for x, s in zip(operands, scalars, strict=True) if not s])
@@ -246,6 +257,9 @@ class Elementwise:
         run = self.plans.get(key)
         if run is None:
             run = self.plan(operands, scalars, target is not None)
+            if target is None and not any([x._layout.ndim for x in arrays]):
+                _, result = self.resolved(operands, self.common(operands))
+                run = _scalar_plan(run, arrays[0]._layout.device, result)
             store(self.plans, key, run)
             if (
                 target is None
@@ -253,6 +267,10 @@ class Elementwise:
                 self.plans[key[:-1] if self.nin > 1 else key[0]] = run
                 if self.nin == 2 and key[0] is key[1]:
                     self.plans[key[0]] = run
+        if target is not None and lent:
+            settle(target)
+        if open_records:
+            run = getattr(run, "array_plan", run)
         out = run(*operands)
         if target is not None:
             if open_records:
@@ -264,11 +282,47 @@ class Elementwise:
             report(self, operands, (), {}, run, out)
         return out
 
+    def _of_numbers(self, operands: tuple) -> Any:
+        """The op on numbers alone, of which at least one is NumPy's: NumPy's scalar. They are on
+        the CPU, whatever the default device is."""
+        key = tuple([type(x) for x in operands])
+        if len(key) == 1:
+            (key,) = key  # type: ignore[assignment]
+        run = self.plans.get(key)
+        if run is None:
+            run = store(self.plans, key, self._plan_numbers(operands))
+        out = run(*operands)
+        return wrap(np.asarray(out)) if not is_outermost() else out
+
+    def _plan_numbers(self, operands: tuple) -> Callable:
+        """`run(*operands)` for numbers of these classes."""
+        weak = tuple([type(x) in SCALARS for x in operands])
+        arrays = [x if w else wrap(np.asarray(x)) for x, w in zip(operands, weak, strict=True)]
+        common = self.common(tuple(arrays))
+        if common in self.category and self.cpu is None and self.ufunc not in LOGICAL:
+            compute, result = self.resolved(tuple(arrays), common)
+            if int not in map(type, operands) and self._native(
+                tuple(arrays), weak, compute, result
+            ):
+                ufunc = self.ufunc
+                return lambda *numbers: quiet().run(ufunc, *numbers)
+        plan = self.plan(tuple(arrays), weak, False)
+
+        def run(*numbers: Any) -> Any:
+            out = plan(
+                *[x if w else wrap(np.asarray(x)) for x, w in zip(numbers, weak, strict=True)]
+            )
+            return out._data[()]
+
+        return run
+
     def into(self, operands: tuple, target: ndarray) -> bool:
         """Whether the kernel could write the result into `target` itself: on a GPU, if that has the
         layout the result would have, and no gradient is recorded. Nothing is done otherwise."""
         if (
-            len(operands) == 2 and operands[0].__class__ is operands[1].__class__ is ndarray
+            len(operands) == 2
+            and isinstance(operands[0], ndarray)
+            and isinstance(operands[1], ndarray)
         ):  # seen before
             x, y = operands
             owner, one, other = target._owner, x._owner, y._owner
@@ -282,6 +336,8 @@ class Elementwise:
                 if known is not None and not open_records:
                     if mutation.holders:
                         mutation.wrote(target)
+                    if lent:
+                        settle(target)
                     known(x, y, target)
                     return True
         key: list = ["into", target._layout]
@@ -290,7 +346,7 @@ class Elementwise:
             type(target._owner) is Buffer,
         )  # arrays of two buffers of ours share no memory
         for x in operands:
-            if x.__class__ is ndarray:
+            if isinstance(x, ndarray):
                 if x._node is not None:
                     return False
                 key.append(x._layout)
@@ -309,18 +365,20 @@ class Elementwise:
             obstruct("wrote into out")
         if mutation.holders:
             mutation.wrote(target)
+        if lent:
+            settle(target)
         run(*operands, target)
         return True
 
     def _plan_into(self, operands: tuple, target: ndarray) -> Callable | None:
         """`run(*operands, target)`; None where the usual way must do, or finds what is wrong."""
-        scalars = tuple([type(x) in SCALARS for x in operands])
+        scalars = tuple([type(x) in NUMBERS for x in operands])
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
         device = target._layout.device
         if (
             device < 0
             or not arrays
-            or any([type(x) is not ndarray or x._layout.device != device for x in arrays])
+            or any([not isinstance(x, ndarray) or x._layout.device != device for x in arrays])
         ):
             return None
         common = self.common(operands)
@@ -330,7 +388,7 @@ class Elementwise:
             and (common in dtypes.INTEGER or self.ufunc in LOGICAL)
         ):  # see `plan`
             return None
-        compute, result = self.resolved(arrays, common)
+        compute, result = self.resolved(operands, common)
         return self._cuda(
             (*operands, target),
             (*scalars, False),
@@ -346,13 +404,14 @@ class Elementwise:
         """The dtype that the operands are promoted to."""
         return dtypes.result_type(*operands)
 
-    def resolved(self, arrays: list[ndarray], common: np.dtype) -> tuple[np.dtype, np.dtype]:
+    def resolved(self, operands: tuple, common: np.dtype) -> tuple[np.dtype, np.dtype]:
         """(compute dtype, result dtype). What has no loop for whole numbers looks for the float of
         each dtype, as in NumPy: int8 and uint8 meet in float16, which holds either, though they are
         promoted to int16, whose float is float32."""
         compute, result = resolve(self.name, self.ufunc, common)
-        if len(arrays) > 1 and common in dtypes.INTEGER and compute in dtypes.FLOATING:
-            each = [resolve(self.name, self.ufunc, x.dtype) for x in arrays]
+        strong = [x for x in operands if type(x) not in SCALARS]
+        if len(strong) > 1 and common in dtypes.INTEGER and compute in dtypes.FLOATING:
+            each = [resolve(self.name, self.ufunc, x.dtype) for x in strong]
             compute, result = (
                 functools.reduce(dtypes.promote, kinds) for kinds in zip(*each, strict=True)
             )
@@ -374,7 +433,6 @@ class Elementwise:
 
             return judged
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
-        shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
         common = self.common(operands)
         if common not in self.category:
             raise TypeError(
@@ -384,7 +442,8 @@ class Elementwise:
                     for x, s in zip(operands, scalars, strict=True)
                 )
             )
-        compute, result = self.resolved(arrays, common)
+        shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
+        compute, result = self.resolved(operands, common)
         if inplace:
             first = operands[0]
             if shape != first.shape:
@@ -553,7 +612,7 @@ class Elementwise:
             kinds.append(
                 Layout.new((), by_value, device) if s and boxed else by_value if s else x._layout
             )
-        plan = lazy("kernels", "elementwise.generator.elementwise")(
+        plan = lazy("kernels", "elementwise.dispatch.elementwise")(
             *kinds[:-1] if into else kinds,
             expression=self.expression(compute),
             compute=compute,
@@ -589,7 +648,7 @@ class Elementwise:
             plain, bound = (
                 bound,
                 lambda *values: plain(
-                    *[x if type(x) is ndarray else float(own.type(x)) for x in values]
+                    *[x if isinstance(x, ndarray) else float(own.type(x)) for x in values]
                 ),
             )
         order = sorted(
@@ -627,6 +686,27 @@ class Elementwise:
         return f"<Elementwise {self.name}>"
 
 
+def _scalar_plan(plan: Callable, device: int, result: np.dtype) -> Callable:
+    """A plan whose results have no dimensions, with scalars as results for the user."""
+
+    def on_cpu(*operands: Any) -> Any:
+        out = plan(*operands)
+        if state.inside:
+            return out
+        return scalar(out, any([isinstance(x, ndarray) and x._node is not None for x in operands]))
+
+    def on_gpu(*operands: Any) -> Any:
+        out = plan(*operands)
+        if not state.inside:
+            out.__class__ = kind
+        return out
+
+    kind = scalar_class(result)
+    run = on_cpu if device == CPU else on_gpu
+    run.array_plan = plan  # type: ignore[attr-defined]
+    return run
+
+
 _HOST = np.ndarray, np.generic, list, tuple, *SCALARS
 
 
@@ -634,7 +714,7 @@ def _computes_itself(operands: tuple) -> Any:
     """The first operand of another library that takes NumPy's ufuncs (pandas, xarray, dask): it
     keeps what belongs to its numbers, such as an index. None if there is none."""
     for x in operands:
-        if type(x) is ndarray or isinstance(x, _HOST):
+        if isinstance(x, ndarray) or isinstance(x, _HOST):
             continue
         hook = getattr(type(x), "__array_ufunc__", None)
         if hook is not None and not hasattr(x, "__dlpack__"):
@@ -645,7 +725,7 @@ def _computes_itself(operands: tuple) -> Any:
 def _apart(target: ndarray, x: Any) -> Any:
     """An operand of an in-place op on a GPU; copied if it reaches into the target's memory other
     than as the target."""
-    if type(x) is not ndarray or (x._data == target._data and x._layout is target._layout):
+    if not isinstance(x, ndarray) or (x._data == target._data and x._layout is target._layout):
         return x
     if apart(target, x):
         return x
@@ -677,15 +757,18 @@ def unary(
 
     def function(x: Any, /, out: Any = None, *, where: Any = True, **options: Any) -> ndarray:
         if out is not None or where is not True or options:
-            if where is True and not options and type(out) is ndarray and card.into((x,), out):
+            if where is True and not options and isinstance(out, ndarray) and card.into((x,), out):
                 return out
             return card.call_with((x,), out, where, **options)
         if open_records:
             return card.call((x,))
         try:
             run = plans[x._layout]
-        except (AttributeError, KeyError):
+        except KeyError:
             return card.call((x,))
+        except AttributeError:
+            run = plans.get(type(x), card)  # of NumPy's scalars, whose plans lie under their class
+            return card.call((x,)) if run is card else run(x)
         out = run(x)
         if x._node is not None:
             record(card, (x,), out, {})
@@ -715,13 +798,18 @@ def binary(
         x: Any, y: Any, /, out: Any = None, *, where: Any = True, **options: Any
     ) -> ndarray:
         if out is not None or where is not True or options:
-            if where is True and not options and type(out) is ndarray and card.into((x, y), out):
+            if (
+                where is True
+                and not options
+                and isinstance(out, ndarray)
+                and card.into((x, y), out)
+            ):
                 return out
             return card.call_with((x, y), out, where, **options)
         if open_records:
             return card.call((x, y))
         try:
-            if type(y) is ndarray:
+            if isinstance(y, ndarray):
                 layout = x._layout
                 run = plans[layout] if layout is y._layout else plans[layout, y._layout]
             else:  # a Python scalar
@@ -730,10 +818,9 @@ def binary(
                     record(card, (x, y), out, {})
                 return out
         except (AttributeError, KeyError):
-            known = (
-                plans.get((type(x), y._layout)) if type(y) is ndarray else None
-            )  # a Python scalar and an array
-            if known is None or y._node is not None:
+            # a number and an array, or numbers of which one is NumPy's
+            known = plans.get((type(x), y._layout if isinstance(y, ndarray) else type(y)))
+            if known is None or isinstance(y, ndarray) and y._node is not None:
                 return card.call((x, y))
             return known(x, y)
         out = run(x, y)

@@ -105,8 +105,9 @@ def gufunc_keywords(inputs: Sequence[int], result: int) -> Callable[[Function], 
 
 
 def _operands(function: Callable) -> int:
-    kinds = [p.kind for p in inspect.signature(function).parameters.values()]
-    return kinds.count(inspect.Parameter.POSITIONAL_ONLY)
+    """How many arrays a function computes on: its positional parameters without a default."""
+    parameters = inspect.signature(function).parameters.values()
+    return sum([p.kind is p.POSITIONAL_ONLY and p.default is p.empty for p in parameters])
 
 
 def _with_options(call: Any, function: Callable) -> Any:

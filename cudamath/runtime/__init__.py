@@ -4,13 +4,13 @@ contains no arrays and no ops.
 The modules form layers. A module imports only from lower layers, anywhere in its text, so there are
 no import cycles (tests/meta/test_imports.py). Where a lower module needs an upper one, the upper
 one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
-`stream.after_synchronize`.
+`stream.after_synchronize`, `stream.without_gpu`.
 
-    1  state, cubin_cache, library_paths, mpi
-    2  errors, background_init
+    1  state, files, library_paths, mpi
+    2  errors, cubin_cache, background_init
     3  device
     4  stream, roofline
-    5  memory, library_handles
+    5  memory, library_handles, host_stream
     6  kernel_errors, tensormap, kernel_launch
     7  graph, profiler, cublas, cudnn, cufft
     8  cusolver

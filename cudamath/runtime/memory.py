@@ -140,6 +140,13 @@ class Borrowed:
             pass
 
 
+def checked_fraction(fraction: float) -> float:
+    """A fraction of a device's memory; ValueError if it is none."""
+    if not 0 < fraction <= 1:
+        raise ValueError(f"set_memory_fraction: fraction must be in (0, 1], got {fraction}")
+    return fraction
+
+
 class Pool:
     """All memory of one device: what is in use, what is cached, and the limits on both."""
 
@@ -166,9 +173,7 @@ class Pool:
 
     def set_fraction(self, fraction: float) -> None:
         """Reserve at most this fraction of the device's memory."""
-        if not 0 < fraction <= 1:
-            raise ValueError(f"set_memory_fraction: fraction must be in (0, 1], got {fraction}")
-        self.limit = int(devices.info(self.device).total_memory * fraction)
+        self.limit = int(devices.info(self.device).total_memory * checked_fraction(fraction))
 
     @property
     def cached(self) -> int:

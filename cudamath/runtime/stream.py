@@ -35,6 +35,21 @@ pool_of: Callable[[int], Any] = _no_pools
 #: raises what its kernels have flagged. kernel_errors.py puts its function here.
 after_synchronize: Callable[[int], None] = _no_errors
 
+#: What `Stream()` and `Event()` make where there is no GPU. host_stream.py puts its classes here.
+without_gpu: dict[type, type] = {}
+
+WAITS = (
+    "the function waits for the device or reads a result on the host (float(x), x.to_numpy(), "
+    "printing, a boolean index)"
+)
+NO_PART = "{name}: cannot be part of a CUDA graph: {why}"
+
+
+def _made(cls: type, device: int | None) -> Any:
+    """A new stream or event: of a class of `without_gpu` where no device is there or named."""
+    absent = device is None and cls in without_gpu and devices.device_count() == 0
+    return object.__new__(without_gpu[cls] if absent else cls)
+
 
 class relaxed:
     """Context: this thread may call what a capture under way would forbid (memory of its own, other
@@ -101,6 +116,11 @@ class Stream:
     free: dict[int, list[int]]
     borrowed: dict[int, list[int]]
     lender: Stream | None
+
+    def __new__(
+        cls, device: int | None = None, *, priority: int = 0, _handle: Any = None
+    ) -> Stream:
+        return _made(cls, device)
 
     def __init__(self, device: int | None = None, *, priority: int = 0, _handle: Any = None):
         self.device = current_device() if device is None else devices.validate(device, "Stream")
@@ -183,12 +203,7 @@ class Stream:
             check(devices.driver().cuEventRecord(event.handle, self.handle))
         return event
 
-    def refuse_capture(
-        self,
-        name: str,
-        why: str = "the function waits for the device or reads a result on the host "
-        "(float(x), x.to_numpy(), printing, a boolean index)",
-    ) -> None:
+    def refuse_capture(self, name: str, why: str = WAITS) -> None:
         """Raise RuntimeError while a graph is captured from this stream.
 
         Parameters
@@ -199,7 +214,7 @@ class Stream:
             Reason in the message.
         """
         if self.capturing:
-            raise RuntimeError(f"{name}: cannot be part of a CUDA graph: {why}")
+            raise RuntimeError(NO_PART.format(name=name, why=why))
 
     def __enter__(self) -> Stream:
         now = current_stream()
@@ -304,6 +319,9 @@ class Event:
     """
 
     __slots__ = ("handle", "device")
+
+    def __new__(cls, *, timing: bool = True, device: int | None = None) -> Event:
+        return _made(cls, device)
 
     def __init__(self, *, timing: bool = True, device: int | None = None):
         self.device = current_device() if device is None else devices.validate(device, "Event")

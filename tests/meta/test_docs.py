@@ -69,6 +69,7 @@ SPACES = {
         "testing",
         "data",
         "distributed",
+        "emath",
         "polynomial",
         "lib.array_utils",
         "lib.stride_tricks",

@@ -445,19 +445,22 @@ from cudamath import distributed
 distributed.use_own_device()
 rng = np.random.default_rng(0)
 x, y = rng.normal(size=(12, 5)), rng.normal(size=12)
-params = {name: rng.normal(size=n) * (distributed.rank() == 0) for name, n in (("w", (5, 8)), ("b", 8), ("v", 8))}
+sizes = {"w": (5, 8), "b": 8, "v": 8}
+params = {name: rng.normal(size=n) * (distributed.rank() == 0) for name, n in sizes.items()}
 params = distributed.broadcast(params)
-step = distributed.value_and_grad(lambda p, x, y: ((cm.tanh(x @ p["w"] + p["b"]) @ p["v"] - y) ** 2).mean())
+layer = lambda p, x: cm.tanh(x @ p["w"] + p["b"]) @ p["v"]
+step = distributed.value_and_grad(lambda p, x, y: ((layer(p, x) - y) ** 2).mean())
 for _ in range(5):
     value, grads = step(params, *map(cm.asarray, distributed.share((x, y))))
     params = {name: p - 0.1 * grads[name] for name, p in params.items()}
 distributed.barrier()
-assert distributed.all_gather(cm.asarray(distributed.rank())).tolist() == list(range(distributed.size()))
+ranks = distributed.all_gather(cm.asarray(distributed.rank())).tolist()
+assert ranks == list(range(distributed.size()))
 bits = distributed.all_gather(params["w"][None])
 assert (bits == bits[0]).all()
 if not distributed.rank():
     print(distributed.size(), distributed.local_rank(), *params["w"].ravel().tolist())
-"""  # noqa: E501
+"""
 
 
 def test_training_in_processes_of_mpi():

@@ -383,7 +383,7 @@ def test_along_any_axis_of_anything(device, data):
         return
     got = getattr(cm, name)(ours, axis=axis)
     assert got.shape == expected.shape
-    np.testing.assert_allclose(got.to_numpy(), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-5, atol=1e-5)
 
 
 @settings(max_examples=40)
@@ -572,16 +572,16 @@ WRONG: list[tuple[str, Callable[[], Any], type]] = [
     ("quantile", lambda: cm.quantile([1.0], 1.5), ValueError),
     ("quantile", lambda: cm.quantile([1.0], 0.5, method="no"), ValueError),
     ("quantile", lambda: cm.quantile([], 0.5), ValueError),
-    ("median", lambda: cm.median([1j]), TypeError),
+    ("quantile", lambda: cm.quantile([1j], 0.5), TypeError),
     ("average", lambda: cm.average([1.0, 2.0], weights=[1.0]), TypeError),
-    ("average", lambda: cm.average([1.0, 2.0], weights=[1.0, -1.0]).to_numpy(), ZeroDivisionError),
+    ("average", lambda: np.asarray(cm.average([1.0, 2.0], weights=[1.0, -1.0])), ZeroDivisionError),
     (
         "average",
-        lambda: cm.average(cm.ones((2, 2)), 1, cm.asarray([[1.0, 1.0], [2.0, -2.0]])).to_numpy(),
+        lambda: np.asarray(cm.average(cm.ones((2, 2)), 1, cm.asarray([[1.0, 1.0], [2.0, -2.0]]))),
         ZeroDivisionError,
     ),
     ("cov", lambda: cm.cov(CUBE), ValueError),
-    ("choose", lambda: cm.choose([2], [[1], [2]]), IndexError),
+    ("choose", lambda: cm.choose([2], [[1], [2]]), ValueError),
     ("select", lambda: cm.select([[True]], []), ValueError),
     ("select", lambda: cm.select([[1]], [[1]]), TypeError),
     ("diff", lambda: cm.diff(1.0), ValueError),
@@ -671,7 +671,7 @@ def test_printing_follows_numpys_settings():
         assert repr(x) == "array([0.67, 0.  ])" and str(x) == "[0.67 0.  ]"
     cm.set_printoptions(precision=3)
     try:
-        assert str(x) == str(x.to_numpy()) == "[6.667e-01 1.000e-09]"
+        assert str(x) == str(np.asarray(x)) == "[6.667e-01 1.000e-09]"
     finally:
         cm.set_printoptions(precision=before["precision"])
     assert cm.get_printoptions() == before

@@ -450,7 +450,7 @@ def test_seeds_of_several_numbers(device):
 def test_expressions_simulated(dtype):
     """What the GPU computes of the new elementwise functions, against NumPy, extremes included."""
     from cudamath.core.layout import Layout
-    from cudamath.kernels.elementwise.generator import elementwise
+    from cudamath.kernels.elementwise.dispatch import elementwise
     from cudamath.testing import simulate
 
     kind = np.dtype(dtype)

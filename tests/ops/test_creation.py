@@ -18,10 +18,10 @@ REAL = [t for t in DTYPES if t.kind != "c" and t.kind != "b"]
 def same(ours, expected):
     """Equal in shape, dtype and every element (NaN equals NaN)."""
     expected = np.asarray(expected)
-    assert isinstance(ours, cm.ndarray)
+    assert isinstance(ours, (cm.ndarray, np.generic))
     assert ours.dtype == expected.dtype
     assert ours.shape == expected.shape
-    np.testing.assert_array_equal(ours.to_numpy(), expected)
+    np.testing.assert_array_equal(np.asarray(ours), expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -61,7 +61,7 @@ def test_full_takes_the_dtype_of_its_value(device):
     same(cm.full((2, 3), np.float16([1, 2, 3]), "f8"), np.full((2, 3), [1.0, 2.0, 3.0]))
     for value in (np.nan, np.inf, -0.0):
         same(cm.full(3, value, "f2"), np.full(3, value, "f2"))
-    assert np.signbit(cm.full(1, -0.0).to_numpy())[0]
+    assert np.signbit(np.asarray(cm.full(1, -0.0)))[0]
 
 
 def test_default_dtype(device):
@@ -96,7 +96,7 @@ def test_arange_of_floats(device, start, stop, step):
         ours = cm.arange(start, stop, step, dtype)
         assert ours.shape == expected.shape and ours.dtype == expected.dtype
         atol = 0 if device == "cpu" else 60 * np.finfo(expected.dtype).eps
-        np.testing.assert_allclose(ours.to_numpy(), expected, rtol=0, atol=atol)
+        np.testing.assert_allclose(np.asarray(ours), expected, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
@@ -116,7 +116,7 @@ def test_arange_errors(device):
         cm.arange(0, 3, 0)
     with pytest.raises(ValueError, match="^arange: .*no finite number"):
         cm.arange(0, np.inf)
-    with pytest.raises(TypeError, match="^arange: wants a real"):
+    with pytest.raises(TypeError, match="^arange: bool has no 3 numbers"):
         cm.arange(3, dtype=bool)
 
 
@@ -133,7 +133,7 @@ def test_linspace(device, start, stop, num, endpoint):
             if expected.dtype.kind == "f"
             else 0
         )
-        np.testing.assert_allclose(ours.to_numpy(), expected, rtol=0, atol=atol)
+        np.testing.assert_allclose(np.asarray(ours), expected, rtol=0, atol=atol)
         if num and endpoint and num > 1:
             assert ours[-1].item() == expected[-1]
 
@@ -223,7 +223,7 @@ def test_array_copies_and_asarray_shares_host_memory():
         shared, copied = cm.asarray(host), cm.array(host)
         host[0] = 7
         assert shared[0].item() == 7 and copied[0].item() == 0
-        assert np.shares_memory(cm.from_dlpack(host).to_numpy(), host)
+        assert np.shares_memory(np.asarray(cm.from_dlpack(host)), host)
     with pytest.raises(TypeError, match="^from_dlpack: list has no"):
         cm.from_dlpack([1, 2])
 

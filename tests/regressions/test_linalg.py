@@ -62,7 +62,7 @@ def test_0d_arrays_serve_as_scalars(device, call):
             zip(mine, theirs, strict=True) if isinstance(theirs, tuple) else [(mine, theirs)]
         ):
             assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
-            np.testing.assert_allclose(got.to_numpy(), expected, rtol=1e-12)
+            np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -74,7 +74,7 @@ def test_values_and_dtypes_of_numpy(device, call):
     ):
         assert got.dtype == np.asarray(expected).dtype
         np.testing.assert_allclose(
-            got.to_numpy(), expected, rtol=1e-12 if got.dtype == np.float64 else 1e-6
+            np.asarray(got), expected, rtol=1e-12 if got.dtype == np.float64 else 1e-6
         )
 
 

@@ -67,7 +67,7 @@ def test_values_and_dtypes_of_numpy(device, call):
     ):
         assert got.dtype == np.asarray(expected).dtype
         np.testing.assert_allclose(
-            got.to_numpy(), expected, rtol=1e-12 if got.dtype == np.float64 else 1e-6
+            np.asarray(got), expected, rtol=1e-12 if got.dtype == np.float64 else 1e-6
         )
 
 

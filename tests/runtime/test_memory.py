@@ -625,17 +625,6 @@ def test_without_a_gpu_memory_is_empty():
     with cm.cuda.memory_debugging() as report:
         pass
     assert report.leaks == []
-    for call in (
-        lambda: cm.cuda.memory_stats(0),
-        lambda: cm.cuda.set_memory_fraction(0.5),
-        lambda: cm.cuda.pinned(3),
-        lambda: cm.cuda.set_cache_size("1GB"),
-        lambda: cm.cuda.configure_pool(max="1GB"),
-        lambda: cm.cuda.managed(3),
-        lambda: cm.cuda.set_memory_callback(print),
-    ):
-        with pytest.raises(cm.cuda.DeviceError, match="no CUDA device was found; not found: "):
-            call()
 
 
 # -------------------- on a GPU

@@ -8,6 +8,7 @@ import numpy as np
 from strategies import eps
 
 import cudamath as cm
+from cudamath.core.scalar import Scalar
 
 RNG = np.random.default_rng(7)
 CUBE = RNG.integers(-40, 40, (3, 4, 5)) / 8
@@ -29,15 +30,18 @@ def agree(ours: Any, theirs: Any, error: float = 64.0) -> None:
     if isinstance(theirs, bool):
         assert ours is theirs
         return
-    assert isinstance(ours, cm.ndarray), f"{type(ours)} is no array of this package"
+    if isinstance(theirs, np.generic | float | int | complex):
+        assert isinstance(ours, np.generic | Scalar), f"{type(ours)} is no scalar"
+    else:
+        assert type(ours) is cm.ndarray, f"{type(ours)} is no array of this package"
     theirs = np.asarray(theirs)
     assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
     if theirs.dtype.kind in "fc":
         size = np.max(np.abs(theirs), where=np.isfinite(theirs), initial=1.0)
         allowed = error * eps(theirs.dtype)
-        np.testing.assert_allclose(ours.to_numpy(), theirs, rtol=allowed, atol=allowed * size)
+        np.testing.assert_allclose(np.asarray(ours), theirs, rtol=allowed, atol=allowed * size)
     else:
-        np.testing.assert_array_equal(ours.to_numpy(), theirs)
+        np.testing.assert_array_equal(np.asarray(ours), theirs)
 
 
 def narrow(x: Any) -> Any:

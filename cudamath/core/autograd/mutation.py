@@ -68,4 +68,4 @@ def wrote(x: ndarray) -> None:
 
 def _place(x: ndarray) -> tuple:
     layout = x._layout
-    return x.ptr, layout.shape, layout.strides, layout.itemsize
+    return x._address, layout.shape, layout.strides, layout.itemsize

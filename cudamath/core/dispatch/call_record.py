@@ -15,6 +15,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+#: Reasons of `obstruct` for a call that gives the host values of an array, or elements that it
+#: chose by their values.
+READ, CHOSE = "read values", "chose elements by their values"
+
 #: The open records of all threads.
 open_records: list[CallRecord] = []
 
@@ -107,6 +111,10 @@ class CallRecord:
         open_records.append(self)
         return self
 
+    def refuse(self, reason: str) -> None:
+        """Called when the call does something that its steps do not describe. A subclass may raise
+        an exception."""
+
     def __exit__(self, *_: object) -> None:
         open_records.remove(self)
         _local.record = outer = self.outer
@@ -161,5 +169,9 @@ def report_draw() -> None:
 def obstruct(reason: str) -> None:
     """Report that the call does something that its steps do not describe, for example reads values
     on the host or writes into an argument. Such a call is not replayed."""
-    if (record := _local.record) is not None:
+    record = _local.record
+    if record is not None:
         record.obstacle = record.obstacle or reason
+    while record is not None:
+        record.refuse(reason)
+        record = record.outer

@@ -16,7 +16,7 @@ from ..dtypes import ANY, COMPLEX, Category
 def require(name: str, x: Any, category: Category = ANY, what: str = "") -> ndarray:
     """`x` as an ndarray whose dtype belongs to `category`; TypeError that names the op, the dtype
     and the category."""
-    if type(x) is not ndarray:
+    if not isinstance(x, ndarray):
         x = asarray(x, name=name)
     if x._layout.dtype not in category:
         raise TypeError(
@@ -54,10 +54,10 @@ def require_function(name: str, value: Any, what: str = "a function") -> None:
 def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray]:
     """Operands as ndarrays on one device: host objects (NumPy arrays, lists, scalars) go to the
     device of the first ndarray."""
-    place = next((x.device for x in operands if type(x) is ndarray), None)
+    place = next((x.device for x in operands if isinstance(x, ndarray)), None)
     out = []
     for x in operands:
-        if type(x) is not ndarray:
+        if not isinstance(x, ndarray):
             x = asarray(
                 x,
                 device=None
@@ -84,8 +84,10 @@ MISTAKES = TypeError, ValueError, IndexError, OverflowError
 
 def as_of(name: str, error: Exception) -> Exception:
     """An error of an inner function as an error of the outer function `name`. Messages of Python
-    and NumPy get the name as a prefix."""
+    and NumPy get the name as a prefix. What cannot be fused is an error of `fuse` everywhere."""
     inner, colon, rest = str(error).partition(": ")
+    if inner == "fuse":
+        return error
     if colon and inner.replace(".", "_").isidentifier():
         return type(error)(f"{name}: {rest}")
     return type(error)(

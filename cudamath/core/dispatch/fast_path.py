@@ -41,6 +41,15 @@ from ..array import ndarray
 from ..autograd import tape
 from ..bounded_cache import store
 from ..devices import CPU, default_index
+from ..recording import state
+from ..scalar import (
+    arrays_to_user,
+    inside,
+    is_numpys,
+    is_outermost,
+    scalar_class,
+    to_user,
+)
 from .call_record import CallRecord, Step, current, open_records
 from .keyword_hints import has_counterparts, refuse_keywords
 from .keyword_names import renamed
@@ -62,7 +71,7 @@ register_tables(lambda: iter(_tables))
 
 
 def fast_path(
-    *arrays: str, source: str = "", rare: tuple[str, ...] = ()
+    *arrays: str, source: str = "", rare: tuple[str, ...] = (), scalars: bool = True
 ) -> Callable[[Function], Function]:
     """Decorate a public function whose calls can be replayed.
 
@@ -77,6 +86,9 @@ def fast_path(
     rare : tuple of str
         Names of options that hardly any call has. A call in which one is not its default runs the
         function itself, so that they cost the other calls no part of a key.
+    scalars : bool, default True
+        Whether results without dimensions are scalars (see scalar.py). False for views and for
+        functions that create arrays.
 
     Notes
     -----
@@ -88,7 +100,9 @@ def fast_path(
         namespace: dict[str, Any] = {"keyword_names": {}}  # filled by keyword_names.accept
         code = _UNBOUND.replace(co_name=function.__name__)  # the name that errors show
         wrapper = types.FunctionType(code, namespace, function.__name__)
-        namespace["bind"] = functools.partial(_bind, wrapper, function, arrays, source, rare)
+        namespace["bind"] = functools.partial(
+            _bind, wrapper, function, arrays, source, rare, scalars
+        )
         return functools.update_wrapper(wrapper, function)  # type: ignore[return-value]
 
     return decorate
@@ -233,9 +247,9 @@ class _Parameters:
                 values.append(f"*{n}")
                 continue
             if n in self.numbers:
-                key.append(f"{n}._layout if {n}.__class__ is ndarray else exact({n})")
-                unrecorded.append(f"({n}.__class__ is not ndarray or {n}._node is None)")
-                nodes.append(f"{n}.__class__ is ndarray and {n}._node is not None")
+                key.append(f"{n}._layout if isinstance({n}, ndarray) else exact({n})")
+                unrecorded.append(f"(not isinstance({n}, ndarray) or {n}._node is None)")
+                nodes.append(f"isinstance({n}, ndarray) and {n}._node is not None")
                 values.append(n)
                 continue
             absent = f"{n} is None or " if n in self.optional else ""
@@ -252,7 +266,7 @@ class _Parameters:
             signature.append("**unknown")
             refused = "if unknown: refuse(unknown)\n    "
         unusual = " or ".join([*[f"{n} is not default_{n}" for n in self.rare], *self.keywords])
-        written = f"if {unusual}: return function({self.passed()})\n    "
+        written = f"if {unusual}: return direct({self.passed()})\n    "
         return _WRAPPER.format(
             signature=", ".join(signature),
             refused=refused,
@@ -282,16 +296,17 @@ def _bind(
     arrays: tuple[str, ...],
     source: str,
     rare: tuple[str, ...],
+    scalars: bool,
 ) -> Callable:
     """Give a wrapper its code, and return it."""
     parameters = _Parameters(function, arrays, source, rare)
-    calls = _Calls(function, parameters)
+    calls = _Calls(function, parameters, scalars)
     namespace = wrapper.__globals__
     namespace.update(
         replays=calls.replays,
         recorded=calls.recorded,
-        function=function,
         first=calls.first,
+        direct=calls.direct,
         records=open_records,
         ndarray=ndarray,
         exact=exact,
@@ -331,8 +346,8 @@ class _Calls:
         Key -> how often no replay could be made.
     """
 
-    def __init__(self, function: Callable, parameters: _Parameters):
-        self.function, self.parameters = function, parameters
+    def __init__(self, function: Callable, parameters: _Parameters, scalars: bool):
+        self.function, self.parameters, self.scalars = function, parameters, scalars
         self.replays: dict[tuple, Callable] = {}
         self.recorded: dict[tuple, Callable] = {}
         self.failures: dict[tuple, int] = {}
@@ -351,8 +366,27 @@ class _Calls:
             **{n: values[n] for n in self.keywords},
         )
 
+    def direct(self, *args: Any, **kwargs: Any) -> Any:
+        """A call with rare arguments, `out` for example: run the function."""
+        if not is_outermost():
+            return self.function(*args, **kwargs)
+        with inside():
+            result = self.function(*args, **kwargs)
+        arguments = (*args, *kwargs.values())
+        if any([result is a for a in arguments]):
+            return result
+        return (to_user if self.scalars else arrays_to_user)(result, arguments)
+
     def first(self, *arguments: Any) -> Any:
         """A call for which there is no replay: run the function, and make a replay if possible."""
+        if state.inside or current() is not None:
+            return self.run(arguments)
+        with inside():
+            result = self.run(arguments)
+        return (to_user if self.scalars else arrays_to_user)(result, arguments)
+
+    def run(self, arguments: tuple) -> Any:
+        """Run the function, and make a replay if possible."""
         parameters = self.parameters
         values = dict(zip(parameters.names, arguments, strict=True))
         if any([values[n].__class__ not in (list, tuple) for n in parameters.sequences]):
@@ -378,7 +412,7 @@ class _Calls:
         if not record.obstacle:
             sources = (values[parameters.source],) if parameters.source else ()
             arrays = _flat(distinct, parameters)
-            replay = make_replay(arrays, sources, record.steps, result, recorded)
+            replay = make_replay(arrays, sources, record.steps, result, recorded, self.scalars)
         if replay is not None:
             store(table, key, replay)
         else:
@@ -392,7 +426,7 @@ class _Calls:
         for x in arrays:
             if x is None:
                 continue
-            if type(x) is not ndarray or not x._layout.size or x._layout.device < CPU:
+            if not isinstance(x, ndarray) or not x._layout.size or x._layout.device < CPU:
                 return False
             devices.add(x._layout.device)
         if len(devices) > 1:
@@ -412,7 +446,7 @@ class _Calls:
             x = values[n]
             if n in self.parameters.sequences:
                 key.append(layouts_of(x))
-            elif n in self.parameters.numbers and type(x) is not ndarray:
+            elif n in self.parameters.numbers and not isinstance(x, ndarray):
                 key.append(exact(x))
             else:
                 key.append(None if x is None else x._layout)
@@ -430,12 +464,14 @@ class _Calls:
 def _own_memory(result: Any, arguments: Iterable[Any]) -> None:
     """Results that are views of arrays made on the way are no views for the caller."""
     results = result if isinstance(result, (tuple, list)) else (result,)
-    views = [y for y in results if type(y) is ndarray and y._base is not None]
+    views = [y for y in results if isinstance(y, ndarray) and y._base is not None]
     if views:
-        arrays = [x for x in arguments if type(x) is ndarray]
+        arrays = [x for x in arguments if isinstance(x, ndarray)]
         for x in arguments:
             arrays += (
-                [each for each in x if type(each) is ndarray] if type(x) in (list, tuple) else []
+                [each for each in x if isinstance(each, ndarray)]
+                if type(x) in (list, tuple)
+                else []
             )
         lenders = {id(x if x._base is None else x._base) for x in arrays}
         for y in views:
@@ -448,7 +484,7 @@ def _nested(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
     return [
         nodes_of(values[n])
         if n in parameters.sequences
-        else type(values[n]) is ndarray and values[n]._node is not None
+        else isinstance(values[n], ndarray) and values[n]._node is not None
         for n in parameters.arrays
     ]
 
@@ -461,7 +497,7 @@ def _flat(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
         if n in parameters.sequences:
             arrays.extend(x)
         else:
-            arrays.append(None if n in parameters.numbers and type(x) is not ndarray else x)
+            arrays.append(None if n in parameters.numbers and not isinstance(x, ndarray) else x)
     return arrays
 
 
@@ -474,7 +510,7 @@ def _distinct(values: dict[str, Any], parameters: _Parameters, arrays: list[Any]
     identities: set[int] = set()
 
     def another(x: Any) -> Any:
-        if type(x) is not ndarray or id(x) not in identities:
+        if not isinstance(x, ndarray) or id(x) not in identities:
             identities.add(id(x))
             return x
         twin = x._alias()
@@ -492,12 +528,17 @@ def _distinct(values: dict[str, Any], parameters: _Parameters, arrays: list[Any]
 
 
 def make_replay(
-    arrays: list[Any], sources: tuple, steps: list[Step], result: Any, recorded: bool
+    arrays: list[Any],
+    sources: tuple,
+    steps: list[Step],
+    result: Any,
+    recorded: bool,
+    scalars: bool,
 ) -> Callable | None:
     """The steps of a call as a function of its sources and arrays; None if the steps do not explain
     the result."""
     try:
-        return _Writer(arrays, sources, steps, recorded).function(result)
+        return _Writer(arrays, sources, steps, recorded, scalars).function(result)
     except _Unexplained:
         return None
 
@@ -532,11 +573,20 @@ class _Writer:
         What the call did.
     recorded : bool
         Whether the call recorded a gradient.
+    scalars : bool
+        Whether results without dimensions are scalars.
     """
 
-    def __init__(self, arrays: list[Any], sources: tuple, steps: list[Step], recorded: bool):
+    def __init__(
+        self,
+        arrays: list[Any],
+        sources: tuple,
+        steps: list[Step],
+        recorded: bool,
+        scalars: bool,
+    ):
         self.arrays, self.sources, self.steps = arrays, sources, steps
-        self.recorded = recorded
+        self.recorded, self.scalars = recorded, scalars
         self.values: dict[int, _Value] = {}  # by the identity of the array
         self.arguments = [f"x{i}" for i in range(len(arrays))]
         for i, x in enumerate(arrays):
@@ -544,7 +594,7 @@ class _Writer:
                 self.values[id(x)] = _Value(x, f"x{i}")
         for k, step in enumerate(steps):
             for j, y in enumerate(step.outputs):
-                if type(y) is ndarray and id(y) not in self.values:
+                if isinstance(y, ndarray) and id(y) not in self.values:
                     self.values[id(y)] = _Value(y, f"y{k}_{j}", k)
         self.constants: dict[str, Any] = {}
         self.lines: list[str] = []
@@ -561,7 +611,7 @@ class _Writer:
             if step is None or step.run is not None or self.recorded:
                 return value, None
             value, _ = self.origin(step.inputs[0], value.step)  # the base of the view
-            return value, x.ptr - value.array.ptr
+            return value, x._address - value.array._address
         if self.recorded or x._node is not None or x._layout.device < 0:
             raise _Unexplained  # a view outside the record, or one made by NumPy
         candidates = [
@@ -601,7 +651,7 @@ class _Writer:
             step = self.steps[k]
             if used[k] or self.acts(step):
                 for x in step.inputs:
-                    if type(x) is ndarray:
+                    if isinstance(x, ndarray):
                         use(x, k)
         return used
 
@@ -618,7 +668,7 @@ class _Writer:
         results = list(result) if several else [result]
         if result is None:
             results = []
-        if not all(type(y) is ndarray for y in results):
+        if not all(isinstance(y, ndarray) for y in results):
             raise _Unexplained
         used = self.needed(results)
         if self.recorded:
@@ -629,7 +679,7 @@ class _Writer:
         for k, step in enumerate(self.steps):
             if used[k] or self.acts(step):
                 self.write(k, step, used[k])
-        names = [self.name(y, len(self.steps), last=True) for y in results]
+        names = [self.result(y) for y in results]
         if result is None:
             self.lines.append("return None")
         elif not several:
@@ -654,7 +704,7 @@ class _Writer:
     ) -> Callable | None:
         """The bound plan itself, if the call is one step that takes all arrays in order and returns
         the result."""
-        if self.recorded or several or self.sources or len(results) != 1:
+        if self.recorded or several or self.sources or len(results) != 1 or not results[0].ndim:
             return None
         steps = [k for k, step in enumerate(self.steps) if used[k] or self.acts(step)]
         if len(steps) != 1 or type(self.steps[steps[0]].output) is tuple:
@@ -671,7 +721,7 @@ class _Writer:
     def same(self, step: Step, x: Any, argument: Any) -> bool:
         """Whether an input of a step is an argument, or a view from its beginning where the step
         uses only the address."""
-        if x is argument or type(x) is not ndarray or type(argument) is not ndarray:
+        if x is argument or not isinstance(x, ndarray) or not isinstance(argument, ndarray):
             return x is argument
         value, offset = self.origin(x, len(self.steps))
         return value.array is argument and offset == 0 and self.by_address(step)
@@ -683,8 +733,27 @@ class _Writer:
             step.run is not None
             and not self.recorded
             and hasattr(step.op, "bound")
-            and all([x._layout.device >= 0 for x in step.inputs if type(x) is ndarray])
+            and all([x._layout.device >= 0 for x in step.inputs if isinstance(x, ndarray)])
         )
+
+    def result(self, y: ndarray) -> str:
+        """The expression of a result. One without dimensions becomes a scalar."""
+        value, _ = self.origin(y, len(self.steps))
+        while value.step >= 0 and self.steps[value.step].run is None:
+            value, _ = self.origin(self.steps[value.step].inputs[0], value.step)
+        if value.step < 0 and not value.array._layout.ndim:
+            raise _Unexplained  # memory of an argument that may be a scalar
+        if y._layout.ndim:
+            return self.name(y, len(self.steps), last=True)
+        name = self.name(y, len(self.steps), last=True)
+        if not self.scalars:
+            return name
+        self.constants["state"] = state
+        if is_numpys(y._layout) and y._node is None:
+            return f"{name} if state.inside else {name}._data[()]"
+        self.constants[f"class_{name}"] = scalar_class(y._layout.dtype)
+        self.lines.append(f"if not state.inside: {name}.__class__ = class_{name}")
+        return name
 
     def constant(self, kind: str, value: Any) -> str:
         name = f"{kind}{len(self.constants)}"
@@ -736,18 +805,20 @@ class _Writer:
             return  # views are made where they are used
         by_address = self.by_address(step)
         for x in step.inputs:
-            if type(x) is ndarray:
+            if isinstance(x, ndarray):
                 inputs.append(self.name(x, k, by_address=by_address))
             else:
                 inputs.append("None" if x is None else self.constant("number", x))
         if step.run is None:
             y = self.values[id(step.output)].name
             layout = self.constant("layout", step.output._layout)
-            offset = step.output.ptr - step.inputs[0].ptr
+            offset = step.output._address - step.inputs[0]._address
             self.write_view(y, inputs[0], layout, offset, step.output._layout.device)
         else:
             self.write_run(k, step, used, inputs)
-        if self.recorded and any([type(x) is ndarray and x._node is not None for x in step.inputs]):
+        if self.recorded and any(
+            [isinstance(x, ndarray) and x._node is not None for x in step.inputs]
+        ):
             self.write_record(k, step, inputs)
 
     def write_run(self, k: int, step: Step, used: set[int], inputs: list[str]) -> None:
@@ -794,7 +865,7 @@ class _Writer:
         op, params = self.constant("op", step.op), self.constant("params", step.params)
         return (
             f"{run}({', '.join([*inputs, f'*place{k}', *scalars[3:]])}) "
-            f"if place{k}[0].__class__ is not ndarray else "
+            f"if not isinstance(place{k}[0], ndarray) else "
             f"draw_in_graph({op}, place{k}, ({rest}{',' if rest else ''}), "
             f"({', '.join(inputs)}{',' if inputs else ''}), {params})"
         )
@@ -822,7 +893,7 @@ class _Writer:
         for step in self.steps:
             for y in step.outputs:
                 node = y._node
-                leads = any([type(x) is ndarray and x._node is not None for x in step.inputs])
+                leads = any([isinstance(x, ndarray) and x._node is not None for x in step.inputs])
                 if node is None:
                     if leads and getattr(step.op, "vjp", None) is not None:
                         raise _Unexplained  # the recording was paused
@@ -857,7 +928,7 @@ def _span(x: ndarray) -> int:
 
 def _narrowed(step: Step, outputs: tuple[int, ...]) -> Callable | None:
     """`run` of an op on a GPU that returns only these of its several outputs."""
-    arrays = [x for x in step.inputs if type(x) is ndarray]
+    arrays = [x for x in step.inputs if isinstance(x, ndarray)]
     if not arrays or arrays[0]._layout.device < 0 or not hasattr(step.op, "bound"):
         return None
     layouts = tuple([None if x is None else x._layout for x in step.inputs])

@@ -35,7 +35,9 @@ from ..dtypes import (
     REAL_OR_BOOL,
     Category,
 )
+from ..elements import lent, settle
 from ..layout import Layout
+from ..scalar import inside
 from .call_record import obstruct, open_records, report, unrecorded
 from .cpu_run import _without_none, cpu_runner
 from .lazy_import import lazy
@@ -137,6 +139,7 @@ class Op:
         writes: bool = False,
     ):
         self.name, self.cpu, self.cuda, self.vjp, self.adds = name, cpu, cuda, vjp, adds
+        self.writes = writes
         self.several = outputs > 1
         self.broadcasts = broadcasts
         self._saves_output, self._saves_inputs = tape.uses(vjp)
@@ -168,6 +171,8 @@ class Op:
         **params : hashable
             Parameters of the plan.
         """
+        if lent and self.writes:
+            settle(arrays[0])  # type: ignore[arg-type]
         if len(arrays) == 1:  # the common case, without the loops below
             (x,) = arrays
             try:
@@ -269,6 +274,8 @@ class Op:
         if open_records:
             obstruct("wrote into out")
         mutation.wrote(target)
+        if lent:
+            settle(target)
         run(*arrays, target)
         return True
 
@@ -331,7 +338,7 @@ class Composed:
 
     def value(self, *arrays: ndarray, **params: Any) -> ndarray:
         """The function's result, without recording its gradient."""
-        with recording.paused():
+        with recording.paused(), inside():
             return self.function(*[x._alias() for x in arrays], **params)
 
 

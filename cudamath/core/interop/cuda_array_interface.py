@@ -11,6 +11,7 @@ from ...runtime import stream as streams
 from .. import dtypes, shapes
 from ..array import borrowed, ndarray, read_only
 from ..devices import CPU
+from ..elements import expose
 from ..export_guard import refuse_to_leave
 from ..layout import Layout
 
@@ -48,6 +49,7 @@ def lend(x: ndarray) -> None:
     stream of its own must wait before it gives the memory back: that stream may not exist any more
     when we would ask it.
     """
+    expose(x)
     default = streams.default_stream(x._layout.device)
     if x._owner.stream is not default:
         x._owner.used_on(default)

@@ -18,7 +18,9 @@ from .. import shapes
 from ..array import borrowed, ndarray, numpy_over, read_only, wrap
 from ..devices import CPU
 from ..dtypes import ANY, bfloat16
+from ..elements import expose
 from ..layout import Layout
+from ..scalar import Scalar
 from .cuda_array_interface import lend
 
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
@@ -94,6 +96,8 @@ def export(
     Python code that is called back there would lose.
     """
     source = x
+    if isinstance(x, Scalar):
+        x = x.own_array()  # the protocol lends arrays, which may be written
     if dl_device is not None and tuple(dl_device) != x.__dlpack_device__():
         if copy is False or dl_device[0] != _CPU:
             raise BufferError(
@@ -118,6 +122,7 @@ def export(
     if code is None or layout.dtype not in ANY:
         raise BufferError(f"__dlpack__: {layout.dtype} has no DLPack type")
     if layout.device != CPU:
+        expose(x)
         _order_after(x, stream)
     versioned = max_version is not None and max_version[0] >= 1
     reading = read_only(x)
@@ -126,14 +131,14 @@ def export(
             f"__dlpack__: {layout.dtype} of shape {layout.shape} is read-only, as DLPack before "
             "1.0 cannot say"
         )
-    host = x._data if layout.device == CPU else numpy_over(x, x.ptr, layout, reading)
+    host = x._data if layout.device == CPU else numpy_over(x, x._address, layout, reading)
     host = (
         host.view(np.uint16) if code == _BFLOAT else host
     )  # of a size that NumPy has a DLPack type for
     capsule = np.ndarray.__dlpack__(host, max_version=(1, 0) if versioned else None)
     managed = _opened(capsule)[1]
     tensor = managed.tensor
-    tensor.data, tensor.dtype.code = x.ptr, code
+    tensor.data, tensor.dtype.code = x._address, code
     tensor.device = _Device(_CPU, 0) if layout.device == CPU else _Device(_CUDA, layout.device)
     if versioned and x is not source:
         managed.flags |= _COPIED

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..array import ndarray
 from ..devices import CPU
+from ..elements import expose
 from ..export_guard import refuse_to_leave
 
 
@@ -35,12 +36,20 @@ def _cuda_array_interface(self: ndarray) -> dict[str, Any]:
     return cuda_array_interface.describe(self)
 
 
+def _ptr(self: ndarray) -> int:
+    """Address of the first element (host or device)."""
+    if self._layout.device >= 0:
+        expose(self)
+    return self._address
+
+
 def install() -> None:
     """Put the protocols on the class."""
     methods = {
         "__dlpack__": _dlpack,
         "__dlpack_device__": _dlpack_device,
         "__cuda_array_interface__": property(_cuda_array_interface),
+        "ptr": property(_ptr),
     }
     for name, method in methods.items():
         setattr(ndarray, name, method)

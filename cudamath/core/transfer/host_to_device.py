@@ -22,6 +22,7 @@ from ...runtime.errors import check
 from ...runtime.state import device_table, runtime
 from ..bounded_cache import store
 from ..dispatch.call_record import obstruct, open_records
+from ..elements import lent, settle
 from ..layout import Layout
 from .staging import StagingBuffer
 
@@ -80,6 +81,8 @@ def into(x: Any, host: np.ndarray) -> bool:
         return False
     if open_records:
         obstruct("wrote an array of the host")
+    if lent:
+        settle(x)
     current = stream.stream_of(layout.device)
     if x._owner.stream is not current:
         x._owner.used_on(current)

@@ -354,7 +354,10 @@ def kron(a: ArrayLike, b: ArrayLike) -> ndarray:
     a, b = coerce("kron", (a, b), ANY)
     ndim = max(a.ndim, b.ndim)
     first, second = ((1,) * (ndim - x.ndim) + x.shape for x in (a, b))
-    left = reshape(a, tuple([n for size in first for n in (size, 1)]))
-    right = reshape(b, tuple([n for size in second for n in (1, size)]))
-    shape = tuple([n * m for n, m in zip(first, second, strict=True)])
+    pairs = list(zip(first, second, strict=True))
+    # each axis becomes two, of which those of length 1 are left out: there may be 64 already
+    axes = [axis for n, m in pairs for axis in ((n, 1), (1, m)) if axis != (1, 1)]
+    left = reshape(a, tuple([n for n, _ in axes]))
+    right = reshape(b, tuple([m for _, m in axes]))
+    shape = tuple([n * m for n, m in pairs])
     return reshape(multiply(left, right), shape)

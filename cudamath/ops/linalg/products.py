@@ -20,7 +20,7 @@ from ...core.shapes import as_integer, broadcast_shapes, normalize_axes, normali
 from ...core.typing import ArrayLike, DTypeLike
 from ..dtype_info import can_cast
 from ..elementwise import conj, multiply, weighted_sum
-from ..out_argument import deliver
+from ..out_argument import deliver, target_of
 from ..shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
 from ..ufunc_keywords import gufunc_keywords
 
@@ -121,9 +121,9 @@ _matmul = Op(
 
 def _pair(name: str, a: Any, b: Any) -> tuple[ndarray, ndarray]:
     """Two operands as arrays of one dtype; what is no array yet goes where the other is."""
-    if type(a) is not ndarray and type(b) is ndarray:
+    if not isinstance(a, ndarray) and isinstance(b, ndarray):
         a = asarray(a, device=b.device, name=name)
-    elif type(b) is not ndarray and type(a) is ndarray:
+    elif not isinstance(b, ndarray) and isinstance(a, ndarray):
         b = asarray(b, device=a.device, name=name)
     a, b = require(name, a, ANY), require(name, b, ANY)
     if a.dtype != b.dtype:
@@ -214,7 +214,7 @@ def matmul(
         )
     if len(left) > 2 and len(right) > 2 and left[:-2] != right[:-2]:
         _leading("matmul", left, 2, right, 2)
-    if type(out) is ndarray and not wide and _matmul.into((a, b), out, tf32=_tf32):
+    if isinstance(out, ndarray) and not wide and _matmul.into((a, b), out, tf32=_tf32):
         return out
     product = _matmul_int32(a, b) if wide else _matmul(a, b, tf32=_tf32)
     return product if out is None else deliver("matmul", product, out)
@@ -331,7 +331,7 @@ def _scaled(name: str, product: ndarray, alpha: Any, c: Any, beta: Any) -> ndarr
     if c is None:
         raise ValueError(f"{name}: beta is {beta}, but there is nothing to multiply it with")
     c = require(
-        name, c if type(c) is ndarray else asarray(c, device=product.device, name=name), NUMERIC
+        name, c if isinstance(c, ndarray) else asarray(c, device=product.device, name=name), NUMERIC
     )
     if broadcast_shapes(name, c.shape, product.shape) != product.shape:
         raise ValueError(
@@ -619,7 +619,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: ndarray | None = None) -> ndarray:
     a, b : array_like
         Numeric or bool arrays.
     out : ndarray, optional
-        Array that receives the result.
+        C-contiguous array that receives the result, of exactly its shape and dtype.
 
     Returns
     -------
@@ -644,7 +644,13 @@ def dot(a: ArrayLike, b: ArrayLike, out: ndarray | None = None) -> ndarray:
     32
     """
     if out is not None:
-        return deliver("dot", dot(a, b), out)
+        y, target = dot(a, b), target_of("dot", out)
+        if (target.shape, target.dtype) != (y.shape, y.dtype) or not target.is_contiguous:
+            raise ValueError(
+                f"dot: out must be C-contiguous and {y.dtype} of shape {y.shape}, got "
+                f"{target.dtype} of shape {target.shape} and strides {target.strides}"
+            )
+        return deliver("dot", y, out)
     a, b = _pair("dot", a, b)
     if not a.ndim or not b.ndim:
         return multiply(a, b)
@@ -741,7 +747,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: ndarray | None = None) -> ndarray:
         raise as_of("outer", error) from None
 
 
-@fast_path("a", "b")
+@fast_path("a", "b", scalars=False)
 def tensordot(
     a: ArrayLike, b: ArrayLike, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> ndarray:
@@ -781,7 +787,9 @@ def tensordot(
     if not isinstance(axes, (tuple, list)) and np.ndim(axes) == 0:
         count = as_integer("tensordot", "axes", axes)
         if not 0 <= count <= builtins.min(a.ndim, b.ndim):
-            raise ValueError(f"tensordot: axes={count} does not fit shapes {a.shape} and {b.shape}")
+            raise (IndexError if count >= 0 else ValueError)(
+                f"tensordot: axes={count} does not fit shapes {a.shape} and {b.shape}"
+            )
         of_a, of_b = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
         try:

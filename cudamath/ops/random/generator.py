@@ -33,10 +33,8 @@ class Generator(Derived):
     sequence at each replay, as the function would without a graph; a generator that is made inside
     the function begins again each time.
 
-    Draws go to the default device (or `device=`) and do not depend on it. A generator may be used
-    from several threads: each draw takes its own stretch of the sequence. Draws in a CUDA graph go
-    on with the sequence at each replay, as the function would without a graph; a generator made
-    inside the function begins anew each time.
+    A forked process continues the sequence from where its parent was: both draw the same numbers,
+    as with NumPy's generators. Give each process a generator of its own (`spawn`).
 
     Parameters
     ----------
@@ -198,11 +196,13 @@ class Generator(Derived):
         if method not in ("svd", "eigh", "cholesky"):
             raise ValueError(f"{name}: wants method as 'svd', 'eigh' or 'cholesky', got {method!r}")
         place = (
-            mean._layout.device if type(mean) is ndarray and device is None else index_of(device)
+            mean._layout.device
+            if isinstance(mean, ndarray) and device is None
+            else index_of(device)
         )
         given = (
             mean.dtype
-            if type(mean) is ndarray and mean.dtype in FLOATING
+            if isinstance(mean, ndarray) and mean.dtype in FLOATING
             else dtypes.default_float()
         )
         kind = wanted_dtype(name, dtype, FLOATING, given)

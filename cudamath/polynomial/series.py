@@ -15,9 +15,9 @@ import numpy as np
 from numpy import polynomial as bases
 from numpy.polynomial import polyutils
 
-from .core.array import ndarray
-from .core.asarray import asarray
-from .core.typing import ArrayLike
+from ..core.array import ndarray
+from ..core.asarray import asarray
+from ..core.typing import ArrayLike
 
 __all__ = ["Chebyshev", "Hermite", "HermiteE", "Laguerre", "Legendre", "Polynomial"]
 
@@ -26,7 +26,7 @@ Series = TypeVar("Series", bound="_Series")
 
 def _host(x: Any) -> Any:
     """Points and weights of a fit as NumPy sees them."""
-    return x.to_numpy() if type(x) is ndarray else x
+    return x.to_numpy() if isinstance(x, ndarray) else x
 
 
 class _Series:

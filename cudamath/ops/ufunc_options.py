@@ -76,7 +76,7 @@ def _call_with(
             result = self.call(operands, target=target)
             mutation.wrote(target)
             return result
-        result = self(*operands)
+        result = asarray(self(*operands), device=target.device)  # a number is NumPy's on the CPU
         if result.ndim <= target.ndim and result.shape != target.shape:
             from .shape import _broadcast_as
 

@@ -1,6 +1,8 @@
 """`cudamath.polynomial`: `numpy.polynomial` on arrays of any device: six classes of series
 (series.py), a module of functions for each basis, and `polyutils` (on_arrays.py)."""
 
+from numpy.polynomial import set_default_printstyle
+
 from . import chebyshev, hermite, hermite_e, laguerre, legendre, polynomial, polyutils
 from .series import Chebyshev, Hermite, HermiteE, Laguerre, Legendre, Polynomial
 
@@ -18,4 +20,5 @@ __all__ = [
     "legendre",
     "polynomial",
     "polyutils",
+    "set_default_printstyle",
 ]

@@ -27,6 +27,15 @@ def after(change: Call) -> Call:
 
 
 ANSWERS: dict[str, Call] = {
+    **{
+        f"numbers into out, {options}": after(
+            lambda xp, x, options=options: xp.add(
+                np.int8(2), np.int8(3), out=x[1:2, 1:2, 2:3], **options
+            )
+        )
+        for options in ({}, {"casting": "unsafe"}, {"where": np.bool_(True)})
+    },
+    "an element into out": after(lambda xp, x: xp.multiply(x[0, 1, 2], x[1, 1, 1], out=x[0])),
     "put nothing": after(lambda xp, x: xp.put(x, [0, 1], [])),
     "put nothing where a mask is": after(lambda xp, x: xp.put(x, [True, False], [])),
     **{

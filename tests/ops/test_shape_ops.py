@@ -293,7 +293,7 @@ def test_pad_arguments(device):
         cm.pad(x, -1)
     with pytest.raises(ValueError, match="^pad: pad_width .* does not fit"):
         cm.pad(x, [(1, 1)] * 3)
-    with pytest.raises(TypeError, match="^pad: pad_width must be integers"):
+    with pytest.raises(TypeError, match="^pad: `pad_width` must be of integral type"):
         cm.pad(x, 1.5)
 
 

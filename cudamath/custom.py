@@ -12,6 +12,7 @@ import contextlib
 import functools
 import inspect
 import math
+import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -428,31 +429,30 @@ class vectorize:  # noqa: N801  NumPy's name
     pyfunc : callable, optional
         Takes and returns numbers; whatever Numba compiles. Left out, the result decorates a
         function.
-    otypes : str, dtype or sequence of one dtype, optional
+    otypes : str, dtype or sequence of dtype, optional
         Of the results. By default, as in NumPy, that of pyfunc's result for the first elements, for
         which pyfunc is called once for each combination of dtypes (on a GPU that waits for them).
     doc : str, optional
         The docstring; by default pyfunc's.
-    excluded : None, optional
-        Not supported: values that are not arrays are constants or closures of pyfunc, and functions
-        of whole vectors are functions of arrays.
+    excluded : set of str or int, optional
+        Names or places of parameters that are passed as they are.
     cache : bool, default False
-        Accepted and without effect: pyfunc is not called a second time.
-    signature : None, optional
-        Not supported: values that are not arrays are constants or closures of pyfunc, and functions
-        of whole vectors are functions of arrays.
+        Whether the result of the first call, which tells the dtypes, is kept.
+    signature : str, optional
+        Signature of a function of vectors or matrices, such as "(n),(n)->()".
 
     Raises
     ------
     TypeError
-        Operands that are not numeric; `excluded` or `signature`; several results.
+        Operands that are not numeric; several results without `otypes`.
     ValueError
         Shapes that do not broadcast; arrays without elements, unless `otypes` is given.
 
     Notes
     -----
-    Not differentiable: see `elementwise` for that. Where an operand is a string, which no kernel
-    takes, pyfunc is called for each element on the host, as NumPy does it.
+    Not differentiable: see `elementwise` for that. With `excluded`, `signature` or several
+    `otypes`, in calls with keywords or strings, and where it is a method or a partial function,
+    pyfunc is called for each element on the host, as NumPy does it: no kernel takes these.
 
     Examples
     --------
@@ -473,12 +473,6 @@ class vectorize:  # noqa: N801  NumPy's name
         cache: bool = False,
         signature: Any = None,
     ):
-        if excluded or signature is not None:
-            raise TypeError(
-                f"vectorize: excluded and signature are not supported, got {excluded!r} and "
-                f"{signature!r}; use "
-                "constants of the function, or a function of arrays"
-            )
         kinds = (
             []
             if otypes is None
@@ -486,16 +480,16 @@ class vectorize:  # noqa: N801  NumPy's name
             if isinstance(otypes, (str, list, tuple))
             else [otypes]
         )
-        if len(kinds) > 1:
-            raise TypeError(f"vectorize: wants one result, got otypes for {len(kinds)}")
+        found = [
+            dtypes.as_dtype(np.dtype(kind) if isinstance(kind, str) else kind, "vectorize")
+            for kind in kinds
+        ]
         self.otypes = otypes
-        self._dtype = (
-            dtypes.as_dtype(
-                np.dtype(kinds[0]) if isinstance(kinds[0], str) else kinds[0], "vectorize"
-            )
-            if kinds
-            else None
-        )
+        self.signature, self.excluded = signature, set(excluded or ())
+        self._dtype = found[0] if found else None
+        self._options = {"otypes": found or None, "excluded": excluded, "cache": cache}
+        #: Whether pyfunc is called in a loop.
+        self._loops = bool(excluded) or signature is not None or len(found) > 1
         self._functions: dict[Any, _Elementwise] = {}
         self._doc = doc
         self.pyfunc: Callable | None = None
@@ -505,26 +499,22 @@ class vectorize:  # noqa: N801  NumPy's name
     def _take(self, pyfunc: Callable) -> vectorize:
         require_function("vectorize", pyfunc, "a function of scalars")
         self.pyfunc = pyfunc
+        self._loops |= isinstance(pyfunc, types.MethodType | functools.partial)
         self.__name__ = getattr(pyfunc, "__name__", "function")
         self.__doc__ = self._doc or pyfunc.__doc__
         return self
 
-    def __call__(self, *operands: Any) -> Any:
+    def __call__(self, *operands: Any, **keywords: Any) -> Any:
         if self.pyfunc is None:  # @vectorize(otypes=...)
-            return self._take(*operands)
-        if not operands:
+            return self._take(*operands, **keywords)
+        if not operands and not keywords:
             raise TypeError(f"vectorize: {self.__name__} wants at least one operand")
-        if any([getattr(x, "_node", None) is not None for x in operands]):
+        if any([getattr(x, "_node", None) is not None for x in (*operands, *keywords.values())]):
             raise TypeError(
                 f"vectorize: {self.__name__} has no gradient; make it by elementwise(gradients=...)"
             )
-        if any([isinstance(x, str) for x in operands]):
-            device = next((x.device for x in operands if isinstance(x, ndarray)), None)
-            each = np.vectorize(self.pyfunc, None if self._dtype is None else [self._dtype])
-            return asarray(
-                each(*[x.to_numpy() if isinstance(x, ndarray) else x for x in operands]),
-                device=device,
-            )
+        if self._loops or keywords or any([isinstance(x, str) for x in operands]):
+            return self._in_a_loop(operands, keywords)
         key = self._dtype or tuple(
             [type(x) if type(x) in _SCALARS else getattr(x, "dtype", None) for x in operands]
         )
@@ -534,6 +524,20 @@ class vectorize:  # noqa: N801  NumPy's name
                 self.pyfunc, self._dtype or self._result(operands), None
             )
         return function(*operands)
+
+    def _in_a_loop(self, operands: tuple, keywords: dict[str, Any]) -> Any:
+        """What pyfunc returns for each element, or for each vector, on the host."""
+        assert self.pyfunc is not None
+        each = np.vectorize(self.pyfunc, signature=self.signature, **self._options)
+        given = [*operands, *keywords.values()]
+        device = next((x.device for x in given if isinstance(x, ndarray)), None)
+        results = each(
+            *[x.to_numpy() if isinstance(x, ndarray) else x for x in operands],
+            **{name: x.to_numpy() if isinstance(x, ndarray) else x for name, x in keywords.items()},
+        )
+        if isinstance(results, tuple):
+            return tuple([asarray(y, device=device) for y in results])
+        return asarray(results, device=device)
 
     def _result(self, operands: tuple) -> np.dtype:
         """The dtype of pyfunc's result for the first elements."""

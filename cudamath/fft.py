@@ -30,6 +30,7 @@ from .core.dispatch.fast_path import fast_path
 from .core.dispatch.op import NUMERIC, REAL_OR_BOOL, Category
 from .core.layout import Layout
 from .core.typing import ArrayLike, DeviceLike, DTypeLike
+from .core.user_warnings import warn
 from .ops.elementwise import conj
 from .ops.fft import c2c, c2r, frequencies, r2c
 from .ops.join import roll
@@ -125,6 +126,18 @@ def _plan(
         s = members(
             name, [s] if isinstance(s, int) or getattr(s, "ndim", None) == 0 else s, "lengths"
         )
+    if s and axes is None:
+        warn(
+            f"{name}: `axes` should not be `None` if `s` is not `None` (deprecated in NumPy 2.0); "
+            "s holds the lengths of the last axes",
+            DeprecationWarning,
+        )
+    if s and None in s:
+        warn(
+            f"{name}: passing an array containing `None` values to `s` is deprecated in NumPy 2.0; "
+            "-1 keeps a length",
+            DeprecationWarning,
+        )
     if axes is None:
         chosen = list(range(0 if s is None else x.ndim - len(s), x.ndim))
         if chosen and chosen[0] < 0:
@@ -140,7 +153,7 @@ def _plan(
             f"{name}: Shape and axes have different lengths: s={tuple(s)}, axes={tuple(chosen)}"
         )
     else:
-        sizes = [x.shape[a] if n == -1 else n for n, a in zip(s, chosen, strict=True)]
+        sizes = [x.shape[a] if n in (-1, None) else n for n, a in zip(s, chosen, strict=True)]
     return [_length(name, n) for n in sizes], chosen
 
 
@@ -197,7 +210,7 @@ def _from_half(
         raise ValueError(f"{name}: at least 1 axis must be transformed")
     if len(set(chosen)) != len(chosen):
         raise ValueError(f"{name}: repeated axis in {tuple(chosen)}")
-    if s is None:
+    if s is None or s[-1] is None:
         sizes[-1] = _length(name, 2 * (x.shape[chosen[-1]] - 1))
     for n, axis in zip([*sizes[:-1], sizes[-1] // 2 + 1], chosen, strict=True):
         x = _fit(x, axis, n)

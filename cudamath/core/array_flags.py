@@ -10,7 +10,12 @@ _SHORT = {
     "O": "owndata",
     "W": "writeable",
     "A": "aligned",
+    "X": "writebackifcopy",
+    "B": "behaved",
+    "CA": "carray",
+    "FA": "farray",
 }
+_DERIVED = "contiguous fnc forc fortran behaved carray farray writebackifcopy".split()
 
 
 class Flags(NamedTuple):
@@ -40,6 +45,31 @@ class Flags(NamedTuple):
         return self.f_contiguous and not self.c_contiguous
 
     @property
+    def fortran(self) -> bool:
+        """NumPy's other name of `f_contiguous`."""
+        return self.f_contiguous
+
+    @property
+    def behaved(self) -> bool:
+        """Aligned, and assignments are allowed."""
+        return self.aligned and self.writeable
+
+    @property
+    def carray(self) -> bool:
+        """Behaved, in C order."""
+        return self.behaved and self.c_contiguous
+
+    @property
+    def farray(self) -> bool:
+        """Behaved, in Fortran's order and not C's."""
+        return self.behaved and self.fnc
+
+    @property
+    def writebackifcopy(self) -> bool:
+        """Whether changes would be copied back into another array: never here."""
+        return False
+
+    @property
     def forc(self) -> bool:
         """Either order."""
         return self.f_contiguous or self.c_contiguous
@@ -47,7 +77,7 @@ class Flags(NamedTuple):
     def __getitem__(self, key: object) -> bool:  # type: ignore[override]
         if isinstance(key, str):
             name = _SHORT.get(key, key.lower())
-            if name in (*self._fields, "contiguous", "fnc", "forc"):
+            if name in (*self._fields, *_DERIVED):
                 return bool(getattr(self, name))
         raise KeyError(
             f"flags: no flag {key!r}; there are {', '.join(f.upper() for f in self._fields)}"

@@ -16,6 +16,7 @@ the rest. Functions that return arrays without dimensions in NumPy (`zeros`, `re
 from __future__ import annotations
 
 import functools
+import inspect
 import numbers
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -247,7 +248,8 @@ def arrays_to_user(result: Any, arguments: tuple) -> Any:
 
 
 def scalar_results(function: Function) -> Function:
-    """Decorate a public function that is not replayed: its results without dimensions are scalars.
+    """Decorate a public function that is not replayed: its results without dimensions are scalars,
+    but for the array that it was given as `out`.
 
     Parameters
     ----------
@@ -260,12 +262,18 @@ def scalar_results(function: Function) -> Function:
         The function.
     """
 
+    names = list(inspect.signature(function).parameters)
+    place = names.index("out") if "out" in names else len(names)
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not is_outermost():
             return function(*args, **kwargs)
         with inside():
             result = function(*args, **kwargs)
+        out = args[place] if len(args) > place else kwargs.get("out")
+        if out is not None and (result is out or type(out) is tuple and result is out[0]):
+            return result
         return to_user(result, (*args, *kwargs.values()))
 
     return call  # type: ignore[return-value]

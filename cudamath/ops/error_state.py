@@ -8,6 +8,7 @@ result of floating-point numbers is tested on its device, and the host waits for
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,6 +32,24 @@ _MESSAGES = {
 #: Ops that make an infinity of a finite number by dividing, and of their operand in a pole.
 _QUOTIENTS = {"divide", "floor_divide", "remainder", "reciprocal"}
 _POLES = {"log", "log2", "log10", "log1p", "atanh"}
+
+
+#: What errors of this thread's ops are said to be in, if not in the op: "reduce".
+_said = threading.local()
+
+
+class naming:
+    """A context whose errors are said to be in a method of a ufunc, as NumPy's are."""
+
+    def __init__(self, method: str):
+        self.method = method
+
+    def __enter__(self) -> None:
+        self.before = getattr(_said, "method", None)
+        _said.method = self.method
+
+    def __exit__(self, *_: object) -> None:
+        _said.method = self.before
 
 
 class errstate(np.errstate):
@@ -97,7 +116,8 @@ class _Watched(list):
             kinds = _errors(step)
         for kind in kinds:
             if kind in self.modes:
-                _tell(f"{_MESSAGES[kind]} {step.op.name}", self.modes[kind])
+                name = getattr(_said, "method", None) or step.op.name
+                _tell(f"{_MESSAGES[kind]} {name}", self.modes[kind])
 
     def __iadd__(self, steps: Iterable[Step]) -> _Watched:  # type: ignore[misc,override]
         for step in steps:
@@ -116,8 +136,16 @@ def _errors(step: Step) -> list[str]:
         if not isinstance(y, ndarray) or y._layout.device == TRACED or not y.size:
             continue
         if y.dtype in INTEGER and name in ("floor_divide", "remainder"):
-            if _any(elementwise.equal(step.inputs[1], 0)):
+            dividend, divisor = step.inputs
+            if _any(elementwise.equal(divisor, 0)):
                 found.append("divide")
+            if name == "floor_divide" and y.dtype.kind == "i":  # the least number by -1
+                least = np.iinfo(y.dtype).min
+                at = elementwise.logical_and(
+                    elementwise.equal(dividend, least), elementwise.equal(divisor, -1)
+                )
+                if _any(at):
+                    found.append("over")
         if y.dtype not in INEXACT or bool(reduce.all(elementwise.isfinite(y))):
             continue
         beside = isinstance(step.op, Elementwise)

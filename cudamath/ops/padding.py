@@ -206,7 +206,7 @@ def pad(
         return _pad(x, scalars=pattern("pad", value, x.dtype), widths=tuple(map(tuple, widths)))
     if mode not in _MODES:
         raise ValueError(
-            f"pad: mode {mode!r} is not supported; wants constant, edge, reflect, symmetric, wrap, "
+            f"pad: mode '{mode}' is not supported; wants constant, edge, reflect, symmetric, wrap, "
             "linear_ramp, maximum, minimum, mean, median or empty"
         )
     odd = reflect_type == "odd" and mode in ("reflect", "symmetric")

@@ -613,7 +613,10 @@ def polyfit(
 @fast_path()
 def _window(kind: str, m: int) -> ndarray:
     """A window with m points, in the default dtype: one launch."""
-    return _filled(_windows, _points(kind, m), kind=kind)
+    count = _points(kind, m)
+    if count == 1:
+        return ones(1, dtypes.default_float())
+    return _filled(_windows, count, kind=kind)
 
 
 def _filled(card: Op, n: int, scalars: tuple = (), **params: Any) -> ndarray:

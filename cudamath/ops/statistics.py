@@ -239,7 +239,7 @@ def _weighted(
     """The first elements, in order, up to which a fraction q of the weight lies; skip: NaN weighs
     nothing."""
     if method != "inverted_cdf":
-        raise ValueError(f"{name}: with weights method must be 'inverted_cdf', got {method!r}")
+        raise ValueError(f"{name}: Only method 'inverted_cdf' supports weights, got {method!r}")
     x, weights = coerce(name, (x, weights), REAL_OR_BOOL)
     if weights.shape != x.shape:
         if (
@@ -263,7 +263,7 @@ def _weighted(
     if not n:
         raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
     if bool(reduce.any(heavy < 0)):
-        raise ValueError(f"{name}: weights must not be negative")
+        raise ValueError(f"{name}: Weights must be non-negative")
     heavy = astype(heavy, np.float64)
     if skip:
         heavy = where(isnan(lines), 0.0, heavy)
@@ -274,7 +274,7 @@ def _weighted(
     )
     total = span(parts, parts.ndim - 1, n - 1, n)
     if not skip and not bool(reduce.all((total > 0) & (total < np.inf))):
-        raise ValueError(f"{name}: weights must be finite, and not all of them 0")
+        raise ValueError(f"{name}: Weights included NaN, inf or were all zero")
     parts = where(
         parts == 0, -1.0, parts / total
     )  # what weighs nothing in front is nobody's quantile

@@ -26,6 +26,12 @@ def after(change: Call) -> Call:
     return call
 
 
+def watched(xp: Any, call: Callable[[], Any]) -> Any:
+    """What a call gives where floating-point errors raise."""
+    with xp.errstate(all="raise"):
+        return call()
+
+
 ANSWERS: dict[str, Call] = {
     **{
         f"numbers into out, {options}": after(
@@ -36,6 +42,50 @@ ANSWERS: dict[str, Call] = {
         for options in ({}, {"casting": "unsafe"}, {"where": np.bool_(True)})
     },
     "an element into out": after(lambda xp, x: xp.multiply(x[0, 1, 2], x[1, 1, 1], out=x[0])),
+    **{
+        f"{name} into out without dimensions": lambda xp, a, name=name, more=more, kind=kind: (
+            lambda out: [getattr(xp, name)(*map(a, more), out=out) is out, out]
+        )(xp.zeros((), kind))
+        for name, more, kind in (
+            ("nanargmin", [CUBE], int),
+            ("nanargmax", [CUBE], int),
+            ("round", [np.array(2.5)], float),
+            ("clip", [np.array(2.5), np.array(0.0), np.array(1.0)], float),
+            ("sum", [CUBE], float),
+        )
+    },
+    **{
+        f"{name}.at of whole numbers and {values}": lambda xp, a, name=name, values=values: (
+            lambda x: [getattr(xp, name).at(x, [1, 1, 0], values), x][1]
+        )(a(np.arange(3)))
+        for name, values in (
+            ("add", 1.5),
+            ("subtract", 0.5),
+            ("multiply", 2.5),
+            ("maximum", 2.7),
+            ("divide", 2),
+            ("power", 1.5),
+        )
+    },
+    "add.at of bools": lambda xp, a: (lambda x: [xp.add.at(x, [1, 1], True), x][1])(
+        a(np.zeros(3, bool))
+    ),
+    **{
+        f"one point of {name}": lambda xp, a, name=name: getattr(xp, name)(1) == 1
+        for name in ("blackman", "hamming", "hanning", "bartlett")
+    },
+    "letters as an array": lambda xp, a: xp.einsum(a(MATRIX), np.array([0, 1]), range(1, 2)),
+    **{
+        f"{name} with lengths that are None": lambda xp, a, name=name: getattr(xp.fft, name)(
+            a(CUBE), s=(3, None, None), axes=(0, 1, 2)
+        )
+        for name in ("fftn", "ifftn", "rfftn", "irfftn")
+    },
+    "flags": lambda xp, a: [
+        bool(x.flags[key])
+        for x in (a(MATRIX), a(np.asfortranarray(MATRIX)), a(MATRIX)[:, ::2])
+        for key in "C F W A X B CA FNC FORC FORTRAN BEHAVED CARRAY".split()
+    ],
     "put nothing": after(lambda xp, x: xp.put(x, [0, 1], [])),
     "put nothing where a mask is": after(lambda xp, x: xp.put(x, [True, False], [])),
     **{
@@ -119,9 +169,65 @@ REFUSALS: dict[str, tuple[Call, str]] = {
         )
         for name in ("concatenate", "concat", "stack")
     },
+    "einsum of numbers": (lambda xp, a: xp.einsum(0, 0), ""),
+    "einsum of a letter beyond": (
+        lambda xp, a: xp.einsum(a(MATRIX), [0, 52]),
+        "subscript is not within the valid range [0, 52)",
+    ),
+    "pad by None": (lambda xp, a: xp.pad(a(LINE), 1, None), "mode 'None' is not supported"),
+    **{
+        f"weights {weights} of {method}": (
+            lambda xp, a, weights=weights, method=method: xp.quantile(
+                a(LINE), 0.5, weights=a(np.full(LINE.size, weights)), method=method
+            ),
+            words,
+        )
+        for weights, method, words in (
+            (0.0, "inverted_cdf", "Weights included NaN, inf or were all zero"),
+            (-1.0, "inverted_cdf", "Weights must be non-negative"),
+            (1.0, "linear", "Only method 'inverted_cdf' supports weights"),
+        )
+    },
+    **{
+        f"{name} of whole numbers": (
+            lambda xp, a, call=call: watched(xp, lambda: call(xp, a)),
+            words,
+        )
+        for name, call, words in (
+            (
+                "overflow",
+                lambda xp, a: a(np.array([-128], "i1")) // a(np.array([-1], "i1")),
+                "overflow encountered in floor_divide",
+            ),
+            (
+                "division",
+                lambda xp, a: xp.floor_divide.reduce(a(np.arange(-3, 3))),
+                "divide by zero encountered in reduce",
+            ),
+        )
+    },
     "stack nothing": (lambda xp, a: xp.stack([]), "need at least one array"),
     "concatenate nothing": (lambda xp, a: xp.concatenate([]), "need at least one array"),
 }
+
+
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn", "fft2", "ifft2"])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"s": (2, 3), "axes": None}, "`axes` should not be"),
+        ({"s": (2, None), "axes": (0, 1)}, "`None` values"),
+    ],
+)
+def test_lengths_without_axes_warn(device, name, options, words):
+    for _ in range(2):  # no replay keeps silent
+        with pytest.warns(DeprecationWarning, match=words):
+            getattr(cm.fft, name)(cm.asarray(MATRIX), **options)
+
+
+def test_seeds_from_a_range():
+    ours, same = (cm.random.default_rng(seed).random(3) for seed in (range(3), [0, 1, 2]))
+    assert ours.tolist() == same.tolist()
 
 
 @pytest.mark.parametrize("name", REFUSALS)

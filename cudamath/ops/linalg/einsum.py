@@ -14,6 +14,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ...core import dtypes
 from ...core.array import ndarray
 from ...core.dispatch.checks import coerce, keeps_imaginary, members
@@ -88,10 +90,27 @@ def _parsed(name: str, arguments: tuple) -> tuple[list[str], str, list[ndarray]]
         raise ValueError(f"{name}: wants at least one array")
     equation, shapes = arguments[0], tuple([x.shape for x in arrays])
     if not named:
-        given = [item for pair in zip(arrays, arguments[1::2], strict=True) for item in pair]
-        equation = "->".join(_parse(name, (*given, *arguments[len(given) :]), shapes))
+        numbers = [_numbers(name, given) for given in arguments[1::2]]
+        given = [item for pair in zip(arrays, numbers, strict=True) for item in pair]
+        result = [_numbers(name, given) for given in arguments[len(given) :]]
+        equation = "->".join(_parse(name, (*given, *result), shapes))
     terms, result = _letters(name, equation, shapes)
     return list(terms), result, arrays
+
+
+def _numbers(name: str, given: Any) -> list[Any]:
+    """The indices of an operand or of the result that are numbers: from 0 to 51, or an ellipsis."""
+    if not isinstance(given, (list, tuple, range, ndarray, np.ndarray)) or np.ndim(given) > 1:
+        raise TypeError(
+            f"{name}: subscripts must be a text or lists of integers, got {given!r:.60}"
+        )
+    numbers = given.tolist() if isinstance(given, ndarray | np.ndarray) else list(given)
+    beyond = [i for i in numbers if isinstance(i, int) and not 0 <= i < 52]
+    if beyond:
+        raise ValueError(
+            f"{name}: subscript is not within the valid range [0, 52), got {beyond[0]}"
+        )
+    return numbers
 
 
 def _parse(name: str, given: tuple, shapes: tuple[tuple[int, ...], ...]) -> tuple[str, str]:

@@ -127,7 +127,7 @@ def default_rng(seed: Any = None) -> Generator:
         seed = int.from_bytes(os.urandom(16))
     if (
         hasattr(seed, "generate_state")
-        or isinstance(seed, list | tuple)
+        or isinstance(seed, list | tuple | range)
         or isinstance(seed, np.ndarray)
         and seed.ndim
     ):

@@ -97,7 +97,10 @@ def takes(function: Any, keyword: str, required: Iterable[str], receiver: Sequen
 
 
 def lacks(theirs: Any, ours: Any, receiver: Sequence[Any] = ()) -> list[str]:
-    """In what the parameters of our function differ from NumPy's. receiver: the array of a method."""
+    """In what the parameters of our function differ from those of NumPy's.
+
+    receiver: the array of a method.
+    """
     wanted, mine = parameters(theirs), parameters(ours)
     if wanted is None or mine is None:
         return []

@@ -335,8 +335,8 @@ def test_orders_in_memory(call: Callable) -> None:
         (lambda xp: xp.reshape(xp.ones(3), 3, copy="False"), "^reshape: copy must be"),
         (lambda xp: xp.array([1], copy="no"), "^array: copy must be"),
         (lambda xp: xp.delete(xp.arange(3), True), "^delete: boolean index"),
-        (lambda xp: xp.pad(xp.ones(2), 1, bad=3), r"^pad: mode 'constant' .*\['bad'\]"),
-        (lambda xp: xp.pad(xp.ones(2), 1, "edge", constant_values=0), "^pad: mode 'edge'"),
+        (lambda xp: xp.pad(xp.ones(2), 1, bad=3), r"^pad: .* mode 'constant'.*\['bad'\]"),
+        (lambda xp: xp.pad(xp.ones(2), 1, "edge", constant_values=0), "^pad: .* mode 'edge'"),
         (lambda xp: xp.clip(xp.arange(2), 3), "missing 1 required positional argument: 'a_max'"),
         (lambda xp: xp.copyto(xp.ones(2), 1, where=xp.asarray([1, 0])), "^copyto: where must be"),
         (

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .indexing import _invalid, _is_integer, _position, _too_many, basic
-from .shapes import Shape
+from .shapes import MOST_AXES, Shape
 
 
 class Advanced(NamedTuple):
@@ -109,6 +109,11 @@ def advanced(shape: Shape, strides: Shape, key: Any) -> Advanced:
             kept += width
             indexed += width
         axis += takes
+    if kept > MOST_AXES:
+        raise IndexError(
+            f"index: too many indices for array: truths give it {kept} dimensions, at most "
+            f"{MOST_AXES} are possible"
+        )
     view = basic(shape, strides, tuple(view_key))
     assert view is not None
     position = run_starts[0] if len(run_starts) == 1 else 0

@@ -19,7 +19,6 @@ Shape = tuple[int, ...]
 
 _interned: dict[tuple, Layout] = {}
 _MOST = 1 << 16  # layouts
-_MOST_AXES = 64  # as NumPy
 
 
 class Layout:
@@ -68,7 +67,7 @@ class Layout:
             layout.nbytes = layout.size * layout.itemsize
             if (
                 layout.nbytes >> 63
-                or layout.ndim > _MOST_AXES
+                or layout.ndim > shapes.MOST_AXES
                 or not layout.size
                 and prod([n or 1 for n in shape]) >> 60
             ):

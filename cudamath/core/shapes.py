@@ -16,8 +16,10 @@ import numpy as np
 from numpy.exceptions import AxisError
 
 Shape = tuple[int, ...]
+MOST_AXES = 64  # as NumPy
 
 __all__ = [
+    "MOST_AXES",
     "Shape",
     "as_integer",
     "axes_as_read",
@@ -261,8 +263,8 @@ def normalize_shape(name: str, shape: "int | Iterable[int]") -> Shape:
     sizes = sizes_of(name, shape)
     if sizes and min(sizes) < 0:
         raise ValueError(f"{name}: negative size in shape {sizes}")
-    if len(sizes) > 64:  # NumPy's arrays have no more
-        raise ValueError(f"{name}: a shape of {len(sizes)} axes is too large: at most 64")
+    if len(sizes) > MOST_AXES:
+        raise ValueError(f"{name}: a shape of {len(sizes)} axes is too large: at most {MOST_AXES}")
     return sizes
 
 

@@ -69,7 +69,7 @@ class errstate(np.errstate):
     -----
     An error is a NaN or an infinity in a result where the operands have none at this place. For
     reductions, products and the like it counts whether the operands have any. What an operator
-    writes in place is not looked at, and `where=` leaves no place out.
+    writes in place is looked at before, and `where=` leaves no place out.
 
     Examples
     --------

@@ -23,6 +23,7 @@ from ..core.dispatch.op import Op
 from ..core.dtypes import COMPLEX, FLOATING, INTEGER_OR_BOOL, REAL_OR_BOOL
 from ..core.shapes import as_integer
 from ..core.typing import ArrayLike
+from ..core.user_warnings import warn
 from .creation import zeros
 from .index import take
 from .join import stack
@@ -149,6 +150,8 @@ def _weights(name: str, x: ndarray, weights: Any) -> ndarray:
 
 # -------------------- edges
 
+_Ends = tuple[float, float]
+
 
 def _spread(x: ndarray) -> float:
     """The distance of the quartiles, a constant."""
@@ -161,19 +164,19 @@ def _spread(x: ndarray) -> float:
     return float(quartiles[1] - quartiles[0])
 
 
-def _scott(x: ndarray, span: float) -> float:
+def _scott(x: ndarray, span: float, ends: _Ends) -> float:
     return (24.0 * math.pi**0.5 / x.size) ** (1 / 3) * float(std(x))
 
 
-def _freedman(x: ndarray, span: float) -> float:
+def _freedman(x: ndarray, span: float, ends: _Ends) -> float:
     return 2.0 * _spread(x) * x.size ** (-1 / 3)
 
 
-def _sturges(x: ndarray, span: float) -> float:
+def _sturges(x: ndarray, span: float, ends: _Ends) -> float:
     return span / (math.log2(x.size) + 1.0)
 
 
-def _doane(x: ndarray, span: float) -> float:
+def _doane(x: ndarray, span: float, ends: _Ends) -> float:
     if x.size <= 2:
         return 0.0
     deviation = float(std(x))
@@ -184,25 +187,42 @@ def _doane(x: ndarray, span: float) -> float:
     return span / (1.0 + math.log2(x.size) + math.log2(1.0 + abs(skew) / slant))
 
 
-def _auto(x: ndarray, span: float) -> float:
-    width, other = _freedman(x, span), _sturges(x, span)
-    return min(max(width, _root(x, span) / 2), other) if width else other
+def _auto(x: ndarray, span: float, ends: _Ends) -> float:
+    width, other = _freedman(x, span, ends), _sturges(x, span, ends)
+    return min(max(width, _root(x, span, ends) / 2), other) if width else other
 
 
-def _root(x: ndarray, span: float) -> float:
+def _root(x: ndarray, span: float, ends: _Ends) -> float:
     return span / x.size**0.5
 
 
-def _rice(x: ndarray, span: float) -> float:
+def _rice(x: ndarray, span: float, ends: _Ends) -> float:
     return span / (2.0 * x.size ** (1 / 3))
 
 
-_WIDTHS: dict[str, Callable[[ndarray, float], float]] = {
+def _stone(x: ndarray, span: float, ends: _Ends) -> float:
+    """By the estimated integrated squared error, which is least."""
+    if x.size <= 1 or not span:
+        return 0.0
+
+    def loss(bins: int) -> float:
+        shares = histogram(x._alias(), bins, ends)[0].to_numpy() / x.size
+        return (2 - (x.size + 1) * float(shares @ shares)) * bins / span
+
+    most = max(100, int(x.size**0.5))
+    best = min(range(1, most + 1), key=loss)
+    if best == most:
+        warn("histogram: the number of bins estimated may be suboptimal", RuntimeWarning)
+    return span / best
+
+
+_WIDTHS: dict[str, Callable[[ndarray, float, _Ends], float]] = {
     "auto": _auto,
     "doane": _doane,
     "fd": _freedman,
     "rice": _rice,
     "scott": _scott,
+    "stone": _stone,
     "sqrt": _root,
     "sturges": _sturges,
 }
@@ -259,7 +279,7 @@ def _edges(name: str, x: ndarray, bins: Any, given: Any, weighted: bool) -> tupl
             whole = x.dtype in INTEGER_OR_BOOL
             x = astype(x, np.float64) if whole else x
             values = _ends(x)
-            width = _WIDTHS[bins](x, float(values[1]) - float(values[0]))
+            width = _WIDTHS[bins](x, float(values[1]) - float(values[0]), (low, high))
             if whole and 0 < width < 1:  # no bin without a whole number in it
                 width = 1.0
             count = max(math.ceil(span / width), 1) if width else 1
@@ -316,7 +336,8 @@ def histogram_bin_edges(
         Real or bool array of any shape.
     bins : array_like or str, default 10
         Number of bins of equal width, or their ascending edges, or the method that chooses the
-        number: "auto", "fd", "doane", "scott", "rice", "sturges" or "sqrt", as in NumPy.
+        number: "auto", "fd", "doane", "scott", "stone", "rice", "sturges" or "sqrt", as in
+        NumPy.
     range : tuple of float, optional
         First and last edge. The default is the smallest and the largest element.
     weights : array_like, optional
@@ -368,7 +389,8 @@ def histogram(
         Real or bool array of any shape.
     bins : array_like or str, default 10
         Number of bins of equal width, or their ascending edges, or the method that chooses the
-        number: "auto", "fd", "doane", "scott", "rice", "sturges" or "sqrt", as in NumPy.
+        number: "auto", "fd", "doane", "scott", "stone", "rice", "sturges" or "sqrt", as in
+        NumPy.
     range : tuple of float, optional
         First and last edge. The default is the smallest and the largest element.
     density : bool, optional

@@ -31,7 +31,7 @@ from ..core.elements import lent, settle
 from ..core.fp_errors import quiet
 from ..core.layout import Layout
 from ..core.recording import state
-from ..core.scalar import NUMPY_SCALARS, is_outermost, scalar, scalar_class
+from ..core.scalar import NUMPY_SCALARS, inside, is_outermost, scalar, scalar_class
 from ..core.typing import ArrayLike, DTypeLike  # noqa: F401
 from ..runtime.memory import Buffer
 from .out_argument import can_write
@@ -426,10 +426,9 @@ class Elementwise:
             def judged(
                 *given: Any,
             ) -> ndarray:  # before it is rounded: 1e-300 is not 0, and 300 need not be a uint8
-                return self.call(
-                    tuple([bool(x) if s else x for x, s in zip(given, scalars, strict=True)]),
-                    given[0] if inplace else None,
-                )
+                truths = tuple([bool(x) if s else x for x, s in zip(given, scalars, strict=True)])
+                with inside():  # who calls this makes scalars for the user
+                    return self.call(truths, given[0] if inplace else None)
 
             return judged
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]

@@ -20,11 +20,13 @@ from ..core.array import ndarray, wrap
 from ..core.asarray import asarray
 from ..core.devices import CPU
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, require
-from ..core.dtypes import as_dtype, bfloat16, float16, result_type
+from ..core.dispatch.op import INTEGER
+from ..core.dtypes import as_dtype, bfloat16, float16
 from ..core.scalar import scalar_results
 from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
 from . import elementwise, elementwise_numpy, integers, reduce, scan
 from .creation import full
+from .dtype_info import can_cast
 from .error_state import naming
 from .index import _value, put, take
 from .join import concat
@@ -181,9 +183,7 @@ def attach(function: Callable) -> None:
         """x[key] = f(x[key], values) in place, where positions that occur several times are met
         several times (`ufunc.at`). Where there is no scatter for the function, the positions are
         read on the host."""
-        if type(x) is ndarray and x.dtype.kind in "biu" and _loses(name, x, values):
-            _in_rounds(f"{name}.at", function, x, key, values)
-        elif ufunc is np.subtract:
+        if ufunc is np.subtract:
             try:
                 if type(values) is not float:
                     fits = (
@@ -370,13 +370,6 @@ def _sections(name: str, ufunc: np.ufunc, x: ndarray, starts: np.ndarray, axis: 
     return moveaxis(y, 0, axis)
 
 
-def _loses(name: str, x: ndarray, values: Any) -> bool:
-    """Whether results of whole numbers or bools with values are of another kind. A scatter refuses
-    such values; NumPy's `at` casts each result, by no rule."""
-    given = values if type(values) in SCALARS else coerce(f"{name}.at", (x, values))[1]
-    return x.dtype.kind == "b" or result_type(x, given).kind not in "biu"
-
-
 def _in_rounds(name: str, function: Callable, x: ndarray, key: Any, *values: Any) -> None:
     """x[key] = function(x[key], *values) in place, once for each time that a position occurs: round
     by round, each position in a round once."""
@@ -401,7 +394,15 @@ def _in_rounds(name: str, function: Callable, x: ndarray, key: Any, *values: Any
             take(reshape(x, -1), found),
             *[v if type(v) in SCALARS else take(v, here) for v in others],
         )
-        put(x, found, astype(y, x.dtype, copy=False))  # cast by no rule, as in NumPy
+        whole = (
+            y.dtype in INTEGER and x.dtype in INTEGER
+        )  # an int64 in an array of uint8, too: a list's numbers are int64
+        if not (whole or can_cast(y.dtype, x.dtype, "same_kind")):
+            raise TypeError(
+                f"{name}: a result of {y.dtype} cannot be written into an array of {x.dtype} of "
+                f"shape {x.shape}"
+            )
+        put(x, found, y)
 
 
 def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> ndarray:

@@ -11,6 +11,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.autograd import mutation
+from ..core.dispatch.call_record import open_records
 from ..core.dispatch.checks import coerce
 from ..core.dispatch.op import apart
 from ..core.dtypes import bfloat16, float16
@@ -72,7 +73,7 @@ def _call_with(
                 "recorded; take the "
                 "result instead"
             )
-        if where is True and operands[0] is target and casting == "same_kind":
+        if where is True and operands[0] is target and casting == "same_kind" and not open_records:
             result = self.call(operands, target=target)
             mutation.wrote(target)
             return result

@@ -55,22 +55,6 @@ ANSWERS: dict[str, Call] = {
         )
     },
     **{
-        f"{name}.at of whole numbers and {values}": lambda xp, a, name=name, values=values: (
-            lambda x: [getattr(xp, name).at(x, [1, 1, 0], values), x][1]
-        )(a(np.arange(3)))
-        for name, values in (
-            ("add", 1.5),
-            ("subtract", 0.5),
-            ("multiply", 2.5),
-            ("maximum", 2.7),
-            ("divide", 2),
-            ("power", 1.5),
-        )
-    },
-    "add.at of bools": lambda xp, a: (lambda x: [xp.add.at(x, [1, 1], True), x][1])(
-        a(np.zeros(3, bool))
-    ),
-    **{
         f"one point of {name}": lambda xp, a, name=name: getattr(xp, name)(1) == 1
         for name in ("blackman", "hamming", "hanning", "bartlett")
     },
@@ -80,6 +64,18 @@ ANSWERS: dict[str, Call] = {
             a(CUBE), s=(3, None, None), axes=(0, 1, 2)
         )
         for name in ("fftn", "ifftn", "rfftn", "irfftn")
+    },
+    **{
+        f"{name} of a bool and a longlong": lambda xp, a, name=name: getattr(xp, name)(
+            np.bool_(True), np.longlong(2)
+        )
+        for name in ("logical_and", "logical_or", "logical_xor")
+    },
+    **{
+        f"stone, {ends}": lambda xp, a, ends=ends: xp.histogram_bin_edges(
+            a(np.random.default_rng(3).normal(size=300)), "stone", ends
+        )
+        for ends in (None, (-1.0, 2.0))
     },
     "flags": lambda xp, a: [
         bool(x.flags[key])
@@ -174,6 +170,13 @@ REFUSALS: dict[str, tuple[Call, str]] = {
         lambda xp, a: xp.einsum(a(MATRIX), [0, 52]),
         "subscript is not within the valid range [0, 52)",
     ),
+    **{
+        f"{count} truths as indices": (
+            lambda xp, a, count=count: a(np.ones(1))[(True,) * count],
+            "",
+        )
+        for count in (64, 80)
+    },
     "pad by None": (lambda xp, a: xp.pad(a(LINE), 1, None), "mode 'None' is not supported"),
     **{
         f"weights {weights} of {method}": (
@@ -198,6 +201,11 @@ REFUSALS: dict[str, tuple[Call, str]] = {
                 "overflow",
                 lambda xp, a: a(np.array([-128], "i1")) // a(np.array([-1], "i1")),
                 "overflow encountered in floor_divide",
+            ),
+            (
+                "division in place",
+                lambda xp, a: a(np.array([1, 2])).__ifloordiv__(0),
+                "divide by zero encountered in floor_divide",
             ),
             (
                 "division",

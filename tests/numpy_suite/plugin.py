@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import sys
 import traceback
 import types
@@ -28,6 +29,7 @@ import cudamath as cm
 
 OURS = str(pathlib.Path(cm.__file__).parent) + os.sep
 LENGTHS = 16
+MEMORY = 6 << 30  # bytes
 MARKERS = (
     "slow",
     "slow_pypy",
@@ -57,6 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     hypothesis.settings.load_profile("numpy")
     cm.set_default_device(config.option.device)
+    if config.option.device == "cpu":  # a test that wants all memory fails, and takes no other along
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.RLIM_INFINITY))
     if config.option.record:
         config.pluginmanager.register(Recorder(config), "recorder")
 

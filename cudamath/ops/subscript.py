@@ -54,8 +54,7 @@ def getitem(x: ndarray, key: Any) -> Any:
         return _getitem(x, key)
     layout, offset = selection
     if not layout.ndim and not state.inside and not _keeps_array(key):
-        element = lend(x, layout, offset)
-        return _copied_element(x, layout, offset) if element is None else element
+        return _element(x, layout, offset)
     out = _new(ndarray)
     out._layout = layout
     out._data, out._owner, out._node = x._data + offset, x._owner, None
@@ -63,10 +62,13 @@ def getitem(x: ndarray, key: Any) -> Any:
     return out
 
 
-def _copied_element(x: ndarray, layout: Layout, offset: int) -> Any:
+def _element(x: ndarray, layout: Layout, offset: int) -> Any:
+    """The element of an unrecorded array on a GPU at an offset in bytes."""
+    element = lend(x, layout, offset)
+    if element is not None:
+        return element
     with inside():
-        element = _copy(x._view(layout, offset))
-    return scalar(element)
+        return scalar(_copy(x._view(layout, offset)))
 
 
 def _getitem(x: ndarray, key: Any) -> Any:
@@ -77,8 +79,13 @@ def _getitem(x: ndarray, key: Any) -> Any:
         out = index.getitem(x, key)
         if out._layout.ndim or _keeps_array(key):
             return out
+    if out._owner is not x._owner:  # an element that was gathered
+        return scalar(out)
+    if out._node is None and x._layout.device >= 0:
+        return _element(x, out._layout, out._data - x._data)
+    with inside():
         element = _copy(out._alias())
-        element._node = out._node
+    element._node = out._node
     return scalar(element)
 
 

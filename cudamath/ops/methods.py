@@ -45,6 +45,7 @@ from . import (
     ufunc_options,
 )
 from .creation import full
+from .array_api_namespace import Namespace
 from .flat import Flat
 from .join import repeat, stack
 from .linalg import products as linalg_products
@@ -52,6 +53,7 @@ from .out_argument import deliver, target_of
 from .updates import At
 
 _package: ModuleType  # the public namespace
+_standard: Namespace  # and that of the array API
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
@@ -267,10 +269,10 @@ def _broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Any, ...]:
 
 
 def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
-    """The array API namespace: this package."""
+    """The array API namespace: this package, with arrays as results."""
     if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
         raise ValueError(f"__array_namespace__: unknown version {api_version!r} of the array API")
-    return _package
+    return _standard
 
 
 _BY_UFUNC: dict[np.ufunc, Callable] = {
@@ -327,8 +329,8 @@ _BY_UFUNC |= {
 def install(package: ModuleType) -> None:
     """Put operators and methods on the class. package: the public namespace, which arrays name as
     theirs."""
-    global _package
-    _package = package
+    global _package, _standard
+    _package, _standard = package, Namespace(package)
     for name, (function, symbol) in _ARITHMETIC.items():
         forward, reflected = _operator(function)
         setattr(ndarray, f"__{name}__", forward)
@@ -415,9 +417,8 @@ def install(package: ModuleType) -> None:
         "__array_namespace__": _namespace,
     }
     for name, method in methods.items():
-        if method.__name__.startswith(
-            "_"
-        ):  # of this file: Python's own errors tell which method was called
+        # Python's own errors tell which method was called
+        if method.__name__.startswith("_") or method.__module__ == subscript.__name__:
             method.__name__, method.__qualname__ = name, f"ndarray.{name}"
         setattr(ndarray, name, method)
     views = {"T": shape.turned, "mT": shape.matrix_transpose}

@@ -21,7 +21,7 @@ from ..core.dispatch.call_record import open_records
 from ..core.elements import lend
 from ..core.layout import Layout
 from ..core.recording import state
-from ..core.scalar import NUMPY_SCALARS, inside, is_outermost, scalar
+from ..core.scalar import NUMPY_SCALARS, inside, is_outermost, result_of, scalar
 from ..core.view_cache import BASIC, cached_view
 from . import index
 from .shape import _copy
@@ -46,7 +46,7 @@ def getitem(x: ndarray, key: Any) -> Any:
                 out = wrap(item)
                 out._base = x if x._base is None else x._base
                 return out
-            if kind in NUMPY_SCALARS and not state.inside:
+            if kind in NUMPY_SCALARS and not state.inside and x.__class__ is ndarray:
                 return item
         return _getitem(x, key)
     selection = cached_view(layout, key)
@@ -80,13 +80,13 @@ def _getitem(x: ndarray, key: Any) -> Any:
         if out._layout.ndim or _keeps_array(key):
             return out
     if out._owner is not x._owner:  # an element that was gathered
-        return scalar(out)
+        return result_of(out, (x,))
     if out._node is None and x._layout.device >= 0:
         return _element(x, out._layout, out._data - x._data)
     with inside():
         element = _copy(out._alias())
     element._node = out._node
-    return scalar(element)
+    return result_of(element, (x,))
 
 
 def _keeps_array(key: Any) -> bool:

@@ -31,7 +31,7 @@ from ..core.elements import lent, settle
 from ..core.fp_errors import quiet
 from ..core.layout import Layout
 from ..core.recording import state
-from ..core.scalar import NUMPY_SCALARS, is_outermost, scalar, scalar_class
+from ..core.scalar import NUMPY_SCALARS, is_outermost, result_of
 from ..core.typing import ArrayLike, DTypeLike  # noqa: F401
 from ..runtime.memory import Buffer
 from .out_argument import can_write
@@ -258,8 +258,7 @@ class Elementwise:
         if run is None:
             run = self.plan(operands, scalars, target is not None)
             if target is None and not any([x._layout.ndim for x in arrays]):
-                _, result = self.resolved(operands, self.common(operands))
-                run = _scalar_plan(run, arrays[0]._layout.device, result)
+                run = _scalar_plan(run)
             store(self.plans, key, run)
             if (
                 target is None
@@ -686,23 +685,13 @@ class Elementwise:
         return f"<Elementwise {self.name}>"
 
 
-def _scalar_plan(plan: Callable, device: int, result: np.dtype) -> Callable:
+def _scalar_plan(plan: Callable) -> Callable:
     """A plan whose results have no dimensions, with scalars as results for the user."""
 
-    def on_cpu(*operands: Any) -> Any:
+    def run(*operands: Any) -> Any:
         out = plan(*operands)
-        if state.inside:
-            return out
-        return scalar(out, any([isinstance(x, ndarray) and x._node is not None for x in operands]))
+        return out if state.inside else result_of(out, operands)
 
-    def on_gpu(*operands: Any) -> Any:
-        out = plan(*operands)
-        if not state.inside:
-            out.__class__ = kind
-        return out
-
-    kind = scalar_class(result)
-    run = on_cpu if device == CPU else on_gpu
     run.array_plan = plan  # type: ignore[attr-defined]
     return run
 

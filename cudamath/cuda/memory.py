@@ -17,7 +17,7 @@ from ..core.typing import DTypeLike
 from ..runtime import device as devices
 from ..runtime import memory
 from ..runtime.errors import user_line
-from ..runtime.memory import Buffer, Pool, human, parse_size, pool_of
+from ..runtime.memory import Buffer, Pool, human, live_buffers, parse_size, pool_of
 from ..runtime.state import runtime
 from .devices import index_of
 
@@ -421,12 +421,10 @@ def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
     pool = _pool(device, "memory_snapshot")
     if pool is None:
         return []
-    buffers: list[Buffer] = []
+    buffers = live_buffers(pool.device)
     users: dict[int, list[str]] = collections.defaultdict(list)
     for obj in gc.get_objects():
-        if type(obj) is Buffer and obj.stream.device == pool.device:
-            buffers.append(obj)
-        elif type(obj) is ndarray and type(obj._owner) is Buffer:
+        if type(obj) is ndarray and type(obj._owner) is Buffer:
             users[id(obj._owner)].append(f"{obj.dtype}{list(obj.shape)}")
     return [
         {

@@ -17,6 +17,7 @@ the free lists that it took over from the stream `lender`.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import struct
 import weakref
@@ -44,9 +45,28 @@ def rounded(nbytes: int) -> int:
 
 
 @devices.finalised
+class Block(int):
+    """The address of a block of device memory, from the driver until it goes back there.
+
+    A free list or a `Buffer` refers to it. An interrupt (Ctrl-C) between the two, or within
+    `Buffer.__del__`, drops the last reference: then the block joins the strays of its pool. (An
+    object with attributes would be finalised together with its buffer in a cycle of garbage; a
+    number is no part of a cycle.)
+    """
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        pool, size, identity = runtime.blocks.get(self, (None, 0, 0))
+        if identity == id(self):  # not given back to the driver
+            pool.strays.append((self, size))
+            pool.used = pool.reserved - pool.free_bytes()
+
+
+@devices.finalised
 class Buffer:
-    """One block of device memory; returns to its stream's free list when the last reference
-    goes."""
+    """The owner of one block of device memory; the block returns to its stream's free list when
+    the last reference goes."""
 
     __slots__ = ("address", "size", "stream", "users")
 
@@ -71,13 +91,20 @@ class Buffer:
 
     def __del__(self) -> None:
         # Hot: every result array dies here. Everything unusual is in Pool.release.
-        stream = self.stream
-        pool = stream.pool
-        pool.used -= self.size
-        if self.users is None and pool.cache_limit is None:
-            stream.free[self.size].append(self.address)
-        else:
-            pool.release(self)
+        try:
+            size, stream, users = self.size, self.stream, self.users
+            pool = stream.pool
+            if users is None and pool.cache_limit is None:
+                blocks = stream.free[size]
+                pool.used -= size
+                blocks.append(self.address)
+                return
+        except AttributeError:  # interrupted while it was made: the block is a stray
+            return
+        except KeyError:  # the stream has ended
+            pass
+        pool.used -= size
+        pool.release(self)
 
 
 def _buffer_of(address: int, size: int, stream: streams.Stream) -> Buffer:
@@ -85,6 +112,15 @@ def _buffer_of(address: int, size: int, stream: streams.Stream) -> Buffer:
     buffer = object.__new__(Buffer)
     buffer.address, buffer.size, buffer.stream, buffer.users = address, size, stream, None
     return buffer
+
+
+def live_buffers(index: int) -> list[Buffer]:
+    """The buffers of a device, but for those that another thread is about to make."""
+    return [
+        b
+        for b in gc.get_objects()
+        if type(b) is Buffer and hasattr(b, "users") and b.stream.device == index
+    ]
 
 
 #: `Buffer(nbytes, stream)` as text, for generated launch code, where two Python calls would cost a
@@ -157,6 +193,9 @@ class Pool:
             None  # told of growth ("reserved") and "exhausted"
         )
         self._side: Any = None  # a stream that never takes part in a capture
+        #: Blocks, with sizes, that have no owner and whose last use is not known to have ended:
+        #: interrupted calls, and failures to order the reuse, leave them. `trim` frees them.
+        self.strays: list[tuple[int, int]] = []
         fraction = _setting("CUDAMATH_MEMORY_FRACTION", float)
         if fraction is not None:
             self.set_fraction(fraction)
@@ -206,9 +245,6 @@ class Pool:
                 address = self.insist(lambda: self._from_driver(size, stream))
             except OutOfMemoryError:
                 raise self.exhausted(size, "the device has no more") from None
-            self.reserved += size
-            self.reserved_peak = max(self.reserved_peak, self.reserved)
-            self.allocations += 1
         if self.watch is not None:
             try:
                 self.watch(self, "reserved", size)
@@ -217,14 +253,27 @@ class Pool:
                 raise
         return address
 
-    def _from_driver(self, size: int, stream: streams.Stream) -> int:
+    def _from_driver(self, size: int, stream: streams.Stream) -> Block:
         if stream.capturing:
-            return self.beside_capture(
-                lambda side: int(check(devices.driver().cuMemAllocAsync(size, side)))
-            )
+            return self.beside_capture(lambda side: self._new_block(size, side))
         with streams.in_context(self.device):
             streams.take_back(self.device)  # the default stream is of whatever device is current
-            return int(check(devices.driver().cuMemAllocAsync(size, stream.handle)))
+            return self._new_block(size, stream.handle)
+
+    def _new_block(self, size: int, handle: Any) -> Block:
+        outcome: list[tuple] = []
+        try:
+            _call_at_once(outcome, devices.driver().cuMemAllocAsync, size, handle)
+        finally:  # also where an interrupt follows
+            if outcome and not outcome[0][0]:
+                address = int(outcome[0][1])
+                block = Block(address)
+                runtime.blocks[address] = self, size, id(block)
+                self.reserved += size
+                self.allocations += 1
+                self.reserved_peak = max(self.reserved_peak, self.reserved)
+        check(outcome[0])
+        return block
 
     def insist(self, work: Callable[[], T]) -> T:
         """`work()`; where memory runs out once more, with all cached blocks given back: they may be
@@ -264,32 +313,47 @@ class Pool:
             raise self.exhausted(nbytes, "the device has no more") from None
 
     def release(self, buffer: Buffer) -> None:
-        """Return a buffer's block where its use on other streams or a cache limit makes that more
-        than a list append."""
-        stream = buffer.stream.standing()
-        for user in buffer.users or ():
-            user = user.standing()
-            if not hasattr(
-                user, "handle"
-            ):  # finalised first, in the same cycle of garbage: wait for everything
-                with streams.in_context(self.device):
-                    check(devices.driver().cuCtxSynchronize())
-            elif user is not stream:
-                stream.wait(user)
-        if (
-            self.cache_limit is not None
-            and self.cached > self.cache_limit
-            and not stream.graph_only
-        ):
-            self._to_driver(buffer.address, buffer.size, stream)
-        else:
-            stream.free.setdefault(buffer.size, []).append(buffer.address)
+        """Return the block of a buffer that has died, where an ended stream, its use on other
+        streams or a cache limit makes that more than a list append."""
+        address, size = buffer.address, buffer.size
+        try:
+            stream = self._after_last_use(buffer.stream, buffer.users or [])
+            over_limit = self.cache_limit is not None and self.cached > self.cache_limit
+            if over_limit and not stream.graph_only:
+                self._to_driver(address, size, stream)
+                return
+        except Exception:  # no event could be made, or a capture is under way
+            self.strays.append((address, size))
+            return
+        stream.free.setdefault(size, []).append(address)
+
+    def _after_last_use(
+        self, stream: streams.Stream, users: list[streams.Stream]
+    ) -> streams.Stream:
+        """The stream that takes a block over from `stream`, once it has been ordered after the work
+        of all users."""
+        ended = [user for user in (stream, *users) if not user.standing().open]
+        if ended:  # finalised first, in the same cycle of garbage: wait for everything
+            with streams.in_context(self.device):
+                check(devices.driver().cuCtxSynchronize())
+        stream = streams.default_stream(self.device) if stream in ended else stream.standing()
+        for user in users:
+            if user not in ended and user.standing() is not stream:
+                stream.wait(user.standing())
+        return stream
 
     def _to_driver(self, address: int, size: int, stream: streams.Stream) -> None:
+        outcome: list[tuple] = []
         with devices.lock, streams.in_context(self.device):
-            check(devices.driver().cuMemFreeAsync(address, stream.standing().handle))
-            self.reserved -= size
-            self.releases += 1
+            handle = stream.standing().handle
+            try:
+                _call_at_once(outcome, devices.driver().cuMemFreeAsync, address, handle)
+            finally:  # also where an interrupt follows
+                if outcome and not outcome[0][0]:
+                    del runtime.blocks[address]
+                    self.reserved -= size
+                    self.releases += 1
+            check(outcome[0])
 
     def release_stream(self, stream: streams.Stream) -> None:
         """Give all cached blocks of a stream back to the driver."""
@@ -301,6 +365,16 @@ class Pool:
                     break
                 self._to_driver(address, size, stream)
 
+    def _release_strays(self) -> None:
+        """Give the blocks without an owner back to the driver, when all work that may use them has
+        ended."""
+        if not self.strays or runtime.captures:  # a capture does not allow to wait for a device
+            return
+        check(devices.driver().cuCtxSynchronize())
+        stream = streams.default_stream(self.device)
+        while self.strays:
+            self._to_driver(*self.strays.pop(), stream)
+
     def trim(self) -> None:
         """Give every cached block back to the driver and the driver's own cache back to the
         device."""
@@ -309,9 +383,10 @@ class Pool:
             for stream in self.streams:
                 if stream.borrowed:
                     return_blocks(stream)
-            open_streams = [s for s in self.streams if not s.graph_only]
+            open_streams = [s for s in self.streams if not s.graph_only and s.open]
             for stream in open_streams:
                 self.release_stream(stream)
+            self._release_strays()
             for stream in open_streams:
                 if stream.standing() is stream:
                     check(cu.cuStreamSynchronize(stream.handle))
@@ -328,7 +403,12 @@ class Pool:
             for stream in self.streams:
                 for size, blocks in [*stream.free.items(), *stream.borrowed.items()]:
                     counts[size] += len(blocks)
+            counts.update(size for _, size in self.strays)
         return {size: count for size, count in sorted(counts.items()) if count}
+
+    def free_bytes(self) -> int:
+        """Bytes of the cached blocks."""
+        return sum(size * count for size, count in self.free_blocks().items())
 
     def exhausted(self, size: int, why: str) -> OutOfMemoryError:
         """The error that says what was requested, what there is, and who holds most."""
@@ -396,6 +476,12 @@ def allocate(size: int, stream: streams.Stream) -> int:
     return address
 
 
+def _call_at_once(outcome: list, function: Callable[..., tuple], *args: Any) -> None:
+    """Append `function(*args)` to `outcome` in one call of C code: no interrupt comes between the
+    driver's work and the note of its result."""
+    outcome.extend(map(function, *[(arg,) for arg in args]))
+
+
 def replace_allocate(function: Callable[[int, streams.Stream], int]) -> None:
     """Let `function` take the place of `allocate`, in `Buffer` and in generated code."""
     global allocate
@@ -429,11 +515,7 @@ def return_blocks(stream: streams.Stream) -> None:
 def biggest_holders(index: int, most: int = 3) -> list[tuple[int, int, int]]:
     """(total bytes, block size, count) of the live buffers of a device, grouped by size, largest
     total first."""
-    import gc
-
-    sizes = Counter(
-        b.size for b in gc.get_objects() if type(b) is Buffer and b.stream.device == index
-    )
+    sizes = Counter(b.size for b in live_buffers(index))
     return sorted(((size * count, size, count) for size, count in sizes.items()), reverse=True)[
         :most
     ]
@@ -565,6 +647,7 @@ def constant(data: bytes, index: int) -> int:
                 address = pool.beside_capture(
                     lambda side: int(check(cu.cuMemAllocAsync(left, side)))
                 )
+                runtime.constant_space[index] = address, left  # also if the copy fails
             if data:
                 pool.beside_capture(
                     lambda side: check(cu.cuMemcpyHtoDAsync(address, data, len(data), side))

@@ -65,6 +65,8 @@ class Runtime:
 
     # memory (memory.py)
     pools: dict[int, Any] = dataclasses.field(default_factory=dict)
+    #: the blocks that the driver has given: address -> pool, size, id of the Block
+    blocks: dict[int, tuple[Any, int, int]] = dataclasses.field(default_factory=dict)
     constants: dict[tuple[int, bytes], int] = dataclasses.field(default_factory=dict)
     #: of each device: the address of the next constant, and the bytes left in its block
     constant_space: dict[int, tuple[int, int]] = dataclasses.field(default_factory=dict)

@@ -228,12 +228,17 @@ class Stream:
                 self.within -= 1
 
     @property
+    def open(self) -> bool:
+        """Whether the stream has not ended."""
+        return hasattr(self, "handle")
+
+    @property
     def external(self) -> bool:
         """Whether another library owns this stream.
 
         It may end at any time, so it is never used after its `with`.
         """
-        return not self._owned and self.ptr not in (0, 1)
+        return not self._owned and self.open and self.ptr not in (0, 1)
 
     def standing(self) -> Stream:
         """Return the stream after which later work is ordered.
@@ -271,14 +276,19 @@ class Stream:
     def __del__(self) -> None:
         # A stream that ends gives its cached blocks back in stream order, then the driver retires
         # it.
-        if getattr(self, "_owned", False) and hasattr(self, "handle"):
-            try:
-                with relaxed():
-                    self.pool.release_stream(self)
-                    devices.driver().cuStreamDestroy(self.handle)
-                del self.handle  # whoever still holds this object must not reach the driver with it
-            except Exception:  # the interpreter may be shutting down: nothing is left to release to
-                pass
+        if not (getattr(self, "_owned", False) and self.open):
+            return
+        try:
+            with relaxed():
+                self.pool.release_stream(self)
+                devices.driver().cuStreamDestroy(self.handle)
+        except Exception:  # the interpreter may be shutting down: nothing is left to release to
+            pass
+        finally:
+            # Who still holds this object must not reach the driver with it. Blocks that come back
+            # later find no list (Buffer.__del__), and those that are left become strays.
+            del self.handle
+            self.free = {}
 
     def __repr__(self) -> str:
         return f"<Stream {self.ptr:#x} on cuda:{self.device}>"

@@ -20,6 +20,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import ctypes
+import gc
 import itertools
 import threading
 
@@ -31,6 +32,7 @@ from cudamath.core.dispatch import plan
 from cudamath.core.dispatch import steps as dispatch_steps
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler.storage_types import storage
+from cudamath.runtime.memory import Buffer, Pool
 from cudamath.runtime.state import runtime
 
 
@@ -626,8 +628,35 @@ def installed(monkeypatch, **options):
     with runtime.replaced(fake, fake.compiler):
         try:
             yield fake
+            check_memory(fake)
         finally:
             fake.lost = None
+
+
+def check_memory(fake):
+    """Every byte that the pools hold from the driver lies in a buffer or in a free list, and those
+    in free lists go back when they are asked for."""
+    gc.collect()
+    for pool in [pool for pool in runtime.pools.values() if isinstance(pool, Pool)]:
+        buffers = [b for b in gc.get_objects() if type(b) is Buffer and b.stream.pool is pool]
+        in_use = sum(buffer.size for buffer in buffers)
+        cached = sum(size * count for size, count in pool.free_blocks().items())
+        assert (pool.used, pool.cached) == (in_use, cached), (
+            f"cuda:{pool.device}: the pool counts {pool.used} bytes in use and {pool.cached} "
+            f"cached; buffers hold {in_use}, free lists {cached}"
+        )
+        if fake.lost is None and not fake.fail:
+            pool.trim()
+            graphs = sum(
+                size * len(blocks)
+                for stream in pool.streams
+                if stream.graph_only
+                for size, blocks in stream.free.items()
+            )
+            assert pool.reserved == in_use + graphs, (
+                f"cuda:{pool.device}: {pool.reserved} bytes are reserved after `empty_cache`, of "
+                f"which buffers hold {in_use} and graphs {graphs}"
+            )
 
 
 def gpu(x, index=0):

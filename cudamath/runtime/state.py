@@ -138,9 +138,18 @@ _suppliers: list[Callable[[], Iterable[dict]]] = []
 
 def device_cache(function: F) -> F:
     """Decorator: functools.cache for a function whose results depend on the devices."""
-    cached = functools.cache(function)
-    _functions.append(cached)
-    return cached  # type: ignore[return-value]
+    return bounded_device_cache(None)(function)
+
+
+def bounded_device_cache(most: int | None) -> Callable[[F], F]:
+    """Decorator: functools.lru_cache of so many results that depend on the devices."""
+
+    def decorate(function: F) -> F:
+        cached = functools.lru_cache(most)(function)
+        _functions.append(cached)
+        return cached  # type: ignore[return-value]
+
+    return decorate
 
 
 def register_tables(tables: Callable[[], Iterable[dict]]) -> None:

@@ -13,7 +13,7 @@ from ...runtime import kernel_errors, kernel_launch, memory, stream, tensormap
 from ...runtime.device import capability
 from ...runtime.errors import user_place
 from ...runtime.roofline import UNKNOWN, Work
-from ...runtime.state import device_cache, runtime
+from ...runtime.state import bounded_device_cache, runtime
 from ..array import ndarray
 from ..layout import Layout
 from .arguments import Addresses, ArrayArg, Flag, Scalar, TensorMap, Ticket
@@ -99,6 +99,12 @@ class _Writer:
     def emit(self, line: str) -> None:
         self.lines.append(line)
 
+    def constant(self, name: str, value: Any) -> str:
+        """Pass a value to the function, and return its name there. What depends on the sizes of the
+        arrays is passed so, because the source is compiled and kept."""
+        self.constants[name] = value
+        return name
+
     def take_all(self, arrays: dict[str, Layout]) -> dict[str, str]:
         """Memory for outputs and scratch arrays; returns the name of each one's buffer. Those that
         fit into the smallest block lie in one buffer, as do all that are used together: to take and
@@ -116,7 +122,8 @@ class _Writer:
             )
             self.take("joint", total)
             for place, target in zip(places, joint, strict=True):
-                self.emit(f"{target}_address = joint_address" + (f" + {place}" if place else ""))
+                further = f" + {self.constant(f'place_{target}', place)}" if place else ""
+                self.emit(f"{target}_address = joint_address{further}")
         for target, layout in arrays.items():
             if target not in joint:
                 self.take(target, layout.nbytes)
@@ -129,7 +136,9 @@ class _Writer:
 
     def address(self, arg: ArrayArg) -> str:
         at = f"x{arg.index}._data" if arg.kind == "x" else f"{arg.kind}{arg.index}_address"
-        return f"{at} + {arg.offset}" if arg.offset else at
+        if not arg.offset:
+            return at
+        return f"{at} + {self.constant(f'offset{len(self.constants)}', arg.offset)}"
 
     def launch(self, number: int, step: Launch, work: Work) -> None:
         signature = self.plan.signature(step, self.inputs)
@@ -189,9 +198,14 @@ class _Writer:
             self.emit("u = block.u")
         for line in writes:
             self.emit(line)
+        grid = [
+            "1" if n == 1 else self.constant(f"grid{number}_{axis}", n)
+            for axis, n in enumerate(step.grid)
+        ]
+        shared = self.constant(f"shared{number}", step.shared) if step.shared else "0"
         launch = (
-            f"status, = launch(handle{number}, {', '.join(map(str, sizes))}, stream.handle, "
-            "block.pointer, 0)"
+            f"status, = launch(handle{number}, {', '.join([*grid, *map(str, step.block), shared])}, "
+            "stream.handle, block.pointer, 0)"
         )
         if step.early:
             self.emit(f"if in_order: {launch}")
@@ -249,9 +263,9 @@ class _Writer:
         )
 
 
-@device_cache
+@bounded_device_cache(4096)
 def _factory(source: str) -> Callable:
-    """Plans that differ only in constants share the compiled code."""
+    """Plans that differ only in constants, such as sizes, share the compiled code."""
     namespace = kernel_launch.prepare_launcher()
     definitions: dict[str, Any] = {}
     exec(compile(source, "<cudamath plan>", "exec"), namespace, definitions)

@@ -19,6 +19,7 @@ from ..core.devices import CPU, TRACED
 from ..core.dispatch.checks import require_function
 from ..core.dtypes import FLOATING, INEXACT
 from ..core.typing import Tree
+from ..runtime.interrupts import uninterrupted
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
@@ -56,20 +57,19 @@ class Level:
 
     def __enter__(self) -> Level:
         state = recording.state
-        self.paused = state.paused
+        self.before = state.depth, state.paused
         self.state = {"open": True}
         mutation.changes.hold(self)
-        state.depth += 1
-        state.paused = False
+        state.depth, state.paused = self.before[0] + 1, False
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         state = recording.state
-        state.depth -= 1
+        state.depth, state.paused = self.before
         self.state["open"] = False
         self.writes = mutation.changes.writes
         del mutation.holders[id(self)]
-        state.paused = self.paused
 
     def leaf(self, x: ndarray) -> ndarray:
         return tape.leaf(x, self.state)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any, cast
@@ -20,7 +19,7 @@ from ..core.devices import CPU, device_of
 from ..core.dispatch.checks import require_function
 from ..core.layout import Layout
 from ..runtime import graph as runtime
-from ..runtime import memory, stream
+from ..runtime import fork, memory, stream
 from ..runtime.errors import DeviceError
 from .devices import index_of
 
@@ -137,7 +136,7 @@ class Graphed:
     def __init__(self, fn: Callable):
         self._fn = fn
         self._kinds: collections.OrderedDict[Any, _Kind] = collections.OrderedDict()
-        self._lock = threading.RLock()  # replays share memory
+        self._lock = fork.new_reentrant_lock()  # replays share memory
         self._values: list[
             tuple
         ] = []  # of the arguments that are not arrays, in the calls since the last replay
@@ -331,7 +330,7 @@ class Capture:
 
     def __init__(self, device: int):
         self._recording = runtime.Capture(device)
-        self._lock = threading.Lock()  # replays share memory
+        self._lock = fork.new_lock()  # replays share memory
 
     @property
     def nodes(self) -> int:

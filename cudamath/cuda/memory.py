@@ -6,7 +6,6 @@ import collections
 import gc
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from ..core.typing import DTypeLike
 from ..runtime import device as devices
 from ..runtime import memory
 from ..runtime.errors import user_line
+from ..runtime.interrupts import context_manager
 from ..runtime.memory import Buffer, Pool, human, live_buffers, parse_size, pool_of
 from ..runtime.state import runtime
 from .devices import index_of
@@ -443,13 +443,14 @@ def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
 #: `memory_debugging`
 _lines: dict[tuple[int, int], tuple[int, str]] = {}
 _numbers = itertools.count(1)
-_debugging = 0
+_reports: set[int] = set()  # the open contexts of `memory_debugging`, by id
 
 
 def _noting(size: int, stream: Any) -> int:
     """`memory.allocate` that remembers the user's line of each block."""
+    number, line = next(_numbers), user_line()
     address = _allocate(size, stream)
-    _lines[stream.device, address] = next(_numbers), user_line()
+    _lines[stream.device, address] = number, line
     return address
 
 
@@ -494,7 +495,7 @@ class MemoryReport:
         )
 
 
-@contextmanager
+@context_manager
 def memory_debugging() -> Iterator[MemoryReport]:
     """Context: report the allocations that are still held at the end, by Python line.
 
@@ -515,13 +516,11 @@ def memory_debugging() -> Iterator[MemoryReport]:
     >>> len(report.leaks) <= 1
     True
     """
-    global _debugging
     report = MemoryReport()
     first = next(_numbers)
-    if not _debugging:
-        memory.replace_allocate(_noting)
-    _debugging += 1
     try:
+        _reports.add(id(report))
+        memory.replace_allocate(_noting)
         yield report
     finally:
         gc.collect()
@@ -531,8 +530,8 @@ def memory_debugging() -> Iterator[MemoryReport]:
             for row in memory_snapshot(index)
             if _lines.get((index, row["address"]), (0, ""))[0] > first
         ]
-        _debugging -= 1
-        if not _debugging:
+        _reports.discard(id(report))
+        if not _reports:
             memory.replace_allocate(_allocate)
             _lines.clear()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ..runtime import cubin_cache, kernel_launch
+from ..runtime.interrupts import context_manager
 from ..runtime.profiler import Profile
 from ..runtime.state import runtime
 from .devices import index_of
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-@contextmanager
+@context_manager
 def profile(*, nvtx: bool = True) -> Iterator[Profile]:
     """Context: device times of every kernel, library call and copy inside.
 
@@ -70,12 +70,13 @@ def profile(*, nvtx: bool = True) -> Iterator[Profile]:
     """
     index_of(None, "profile")
     current = Profile(nvtx)
-    current.start()
-    runtime.last_profile = current
     try:
+        current.start()
+        runtime.last_profile = current
         yield current
     finally:
-        current.stop()
+        if runtime.profile is current:
+            current.stop()
 
 
 def enable_profiling(enabled: bool = True, *, nvtx: bool = True) -> None:
@@ -165,7 +166,7 @@ def export_report(path: str | os.PathLike) -> None:
     profile.export(path)
 
 
-@contextmanager
+@context_manager
 def annotate(name: str) -> Iterator[None]:
     """Context: a named range in the trace of a profile and in Nsight Systems (NVTX).
 
@@ -196,7 +197,7 @@ def annotate(name: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
+@context_manager
 def launch_lines() -> Iterator[None]:
     """Context: report asynchronous faults with the Python line of each launch.
 
@@ -215,8 +216,9 @@ def launch_lines() -> Iterator[None]:
     >>> with cm.cuda.launch_lines():
     ...     y = cm.ones(3) + 1
     """
-    before = kernel_launch.launch_lines(True)
+    before = runtime.launch_lines
     try:
+        kernel_launch.launch_lines(True)
         yield
     finally:
         kernel_launch.launch_lines(before)

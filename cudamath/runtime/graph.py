@@ -28,6 +28,7 @@ from . import device as devices
 from . import kernel_errors, library_handles, memory
 from . import stream as streams
 from .errors import CudaError, check
+from .interrupts import call_at_once, uninterrupted
 from .state import runtime
 from .stream import refuse_capture
 
@@ -121,32 +122,50 @@ class Capture:
         gc.collect()  # so that few finalisers, which call the driver, run during the capture
         outer = streams.current_stream(self.device)
         outer.refuse_capture("graph", "graphs do not nest")
-        memory.borrow_blocks(self.stream, outer)
-        self.stream.wait(outer)  # after the last use of borrowed blocks
-        self.stream.__enter__()
-        library_handles.capture_begins()
+        mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        begun: list[tuple] = []
         try:
-            mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-            check(cu.cuStreamBeginCapture(self.stream.handle, mode))
-        except BaseException:
-            library_handles.capture_ends()
-            self.stream.__exit__()
-            memory.return_blocks(self.stream)
+            memory.borrow_blocks(self.stream, outer)
+            self.stream.wait(outer)  # after the last use of borrowed blocks
+            self.stream.__enter__()
+            library_handles.capture_begins(self)
+            self.first = kernel_errors.mark()
+            call_at_once(begun, cu.cuStreamBeginCapture, self.stream.handle, mode)
+            check(begun[0])
+        except BaseException:  # an interrupt (Ctrl-C) too
+            if begun and not begun[0][0]:
+                cu.cuStreamEndCapture(self.stream.handle)
+            self._leave()
             raise
         self.stream.capturing = True
-        self.first = kernel_errors.mark()
         return self
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        cu = devices.driver()
-        status, recorded = cu.cuStreamEndCapture(self.stream.handle)
-        self.stream.capturing = False
-        library_handles.capture_ends()
+    def _leave(self) -> None:
+        """End everything that `__enter__` began, but for the capture in the driver."""
+        library_handles.capture_ends(self)
         memory.return_blocks(self.stream)
         self.stream.__exit__()
+
+    @uninterrupted
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        ended: list[tuple] = []
         try:
+            cu = devices.driver()
+            call_at_once(ended, cu.cuStreamEndCapture, self.stream.handle)
+        except BaseException:  # an interrupt (Ctrl-C)
+            kind = kind or KeyboardInterrupt
+            raise
+        finally:
+            if not ended:
+                ended.append(devices.driver().cuStreamEndCapture(self.stream.handle))
+            self.stream.capturing = False
+            self._leave()
+            status, recorded = ended[0]
             if kind is not None:
-                return
+                self._discard(recorded)
+        if kind is not None:
+            return
+        try:
             if status:
                 name = getattr(status, "name", status)
                 raise CudaError(
@@ -160,7 +179,11 @@ class Capture:
                 self.graph = Graph(check(cu.cuGraphInstantiate(recorded, 0)), nodes, self.stream)
             kernel_errors.keep(self.first)
         finally:
-            if recorded is not None and int(recorded):
-                check(cu.cuGraphDestroy(recorded))
-            if not hasattr(self, "graph"):
-                _release(self.stream)
+            self._discard(recorded)
+
+    def _discard(self, recorded: Any) -> None:
+        """Drop the driver's recording, and the memory too where no graph was made of it."""
+        if recorded is not None and int(recorded):
+            check(devices.driver().cuGraphDestroy(recorded))
+        if not hasattr(self, "graph"):
+            _release(self.stream)

@@ -16,10 +16,12 @@ the free lists that it took over from the stream `lender`.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
 import struct
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -28,6 +30,7 @@ from typing import Any, TypeVar
 from . import device as devices
 from . import stream as streams
 from .errors import OutOfMemoryError, check, out_of_memory
+from .interrupts import call_at_once, uninterrupted
 from .state import runtime
 
 T = TypeVar("T")
@@ -45,25 +48,6 @@ def rounded(nbytes: int) -> int:
 
 
 @devices.finalised
-class Block(int):
-    """The address of a block of device memory, from the driver until it goes back there.
-
-    A free list or a `Buffer` refers to it. An interrupt (Ctrl-C) between the two, or within
-    `Buffer.__del__`, drops the last reference: then the block joins the strays of its pool. (An
-    object with attributes would be finalised together with its buffer in a cycle of garbage; a
-    number is no part of a cycle.)
-    """
-
-    __slots__ = ()
-
-    def __del__(self) -> None:
-        pool, size, identity = runtime.blocks.get(self, (None, 0, 0))
-        if identity == id(self):  # not given back to the driver
-            pool.strays.append((self, size))
-            pool.used = pool.reserved - pool.free_bytes()
-
-
-@devices.finalised
 class Buffer:
     """The owner of one block of device memory; the block returns to its stream's free list when
     the last reference goes."""
@@ -76,9 +60,11 @@ class Buffer:
     users: list[streams.Stream] | None
 
     def __new__(cls, nbytes: int, stream: streams.Stream) -> Buffer:
-        size = rounded(nbytes)
-        # Where memory runs out there is no buffer to die.
-        return _buffer_of(allocate(size, stream), size, stream)
+        buffer = object.__new__(cls)
+        buffer.size, buffer.stream, buffer.users = rounded(nbytes), stream, None
+        # Last: where memory runs out, or an interrupt (Ctrl-C) comes, the buffer owns nothing yet.
+        buffer.address = allocate(buffer.size, stream)
+        return buffer
 
     def used_on(self, stream: streams.Stream) -> None:
         """Note a use on a stream that is not the owner: the block will be reused only after it."""
@@ -89,29 +75,23 @@ class Buffer:
         elif stream not in self.users:
             self.users.append(stream)
 
+    @uninterrupted
     def __del__(self) -> None:
         # Hot: every result array dies here. Everything unusual is in Pool.release.
         try:
-            size, stream, users = self.size, self.stream, self.users
+            address, size, stream, users = self.address, self.size, self.stream, self.users
             pool = stream.pool
             if users is None and pool.cache_limit is None:
                 blocks = stream.free[size]
                 pool.used -= size
-                blocks.append(self.address)
+                blocks.append(address)
                 return
-        except AttributeError:  # interrupted while it was made: the block is a stray
+        except AttributeError:  # it has no block yet
             return
         except KeyError:  # the stream has ended
             pass
         pool.used -= size
-        pool.release(self)
-
-
-def _buffer_of(address: int, size: int, stream: streams.Stream) -> Buffer:
-    """The buffer that owns a block."""
-    buffer = object.__new__(Buffer)
-    buffer.address, buffer.size, buffer.stream, buffer.users = address, size, stream, None
-    return buffer
+        pool.release(address, size, stream, users or [])
 
 
 def live_buffers(index: int) -> list[Buffer]:
@@ -119,7 +99,7 @@ def live_buffers(index: int) -> list[Buffer]:
     return [
         b
         for b in gc.get_objects()
-        if type(b) is Buffer and hasattr(b, "users") and b.stream.device == index
+        if type(b) is Buffer and hasattr(b, "address") and b.stream.device == index
     ]
 
 
@@ -127,9 +107,8 @@ def live_buffers(index: int) -> list[Buffer]:
 #: tenth of a launch. It leaves {name}_address and {name}_buffer, and finds {name}_size, a rounded
 #: size, and `stream`. tests/runtime/test_memory.py holds it against `Buffer`.
 _BUFFER_CODE = """\
-{name}_address = allocate({name}_size, stream)
-{name}_buffer = b = new(Buffer); b.address = {name}_address; b.size = {name}_size
-b.stream = stream; b.users = None
+{name}_buffer = b = new(Buffer); b.size = {name}_size; b.stream = stream; b.users = None
+b.address = {name}_address = allocate({name}_size, stream)
 """
 
 
@@ -194,7 +173,7 @@ class Pool:
         )
         self._side: Any = None  # a stream that never takes part in a capture
         #: Blocks, with sizes, that have no owner and whose last use is not known to have ended:
-        #: interrupted calls, and failures to order the reuse, leave them. `trim` frees them.
+        #: failures to order their reuse, and interrupts, leave them. `trim` frees them.
         self.strays: list[tuple[int, int]] = []
         fraction = _setting("CUDAMATH_MEMORY_FRACTION", float)
         if fraction is not None:
@@ -220,18 +199,22 @@ class Pool:
         with devices.lock:
             self.streams.add(stream)
 
-    def take(self, size: int, stream: streams.Stream) -> int:
-        """A block that was borrowed for a capture, or a new one from the driver. When memory or a
-        limit is exhausted, cached blocks are given back first."""
-        if stream.borrowed:
+    def refill(self, size: int, stream: streams.Stream, blocks: list[int]) -> None:
+        """Add to a stream's free blocks of this size one that was borrowed for a capture, or a new
+        one."""
+        borrowed = stream.borrowed.get(size)
+        if borrowed:
             try:
-                return stream.borrowed[size].pop()
-            except (KeyError, IndexError):
+                # one line: see `allocate`
+                address = borrowed[-1]; del borrowed[-1]; blocks.append(address)  # fmt: skip # noqa: E702
+                return
+            except IndexError:  # another thread was faster
                 pass
-        return self.take_new(size, stream)
+        self.add_new(size, stream, blocks)
 
-    def take_new(self, size: int, stream: streams.Stream) -> int:
-        """A block from the driver."""
+    def add_new(self, size: int, stream: streams.Stream, blocks: list[int]) -> None:
+        """Add a block from the driver to a list. When memory or a limit is exhausted, cached blocks
+        are given back first."""
         with devices.lock:
             if self.limit is not None and self.reserved + size > self.limit:
                 self.trim()
@@ -242,38 +225,31 @@ class Pool:
                         f"is {human(self.limit)}",
                     )
             try:
-                address = self.insist(lambda: self._from_driver(size, stream))
+                self.insist(lambda: self._from_driver(size, stream, blocks))
             except OutOfMemoryError:
                 raise self.exhausted(size, "the device has no more") from None
         if self.watch is not None:
-            try:
-                self.watch(self, "reserved", size)
-            except BaseException:  # the call ends here, and the block has no owner yet
-                stream.free.setdefault(size, []).append(address)
-                raise
-        return address
+            self.watch(self, "reserved", size)
 
-    def _from_driver(self, size: int, stream: streams.Stream) -> Block:
+    def _from_driver(self, size: int, stream: streams.Stream, blocks: list[int]) -> None:
         if stream.capturing:
-            return self.beside_capture(lambda side: self._new_block(size, side))
+            self.beside_capture(lambda side: self._new_block(size, side, blocks))
+            return
         with streams.in_context(self.device):
             streams.take_back(self.device)  # the default stream is of whatever device is current
-            return self._new_block(size, stream.handle)
+            self._new_block(size, stream.handle, blocks)
 
-    def _new_block(self, size: int, handle: Any) -> Block:
+    def _new_block(self, size: int, handle: Any, blocks: list[int]) -> None:
         outcome: list[tuple] = []
         try:
-            _call_at_once(outcome, devices.driver().cuMemAllocAsync, size, handle)
+            call_at_once(outcome, devices.driver().cuMemAllocAsync, size, handle)
         finally:  # also where an interrupt follows
             if outcome and not outcome[0][0]:
-                address = int(outcome[0][1])
-                block = Block(address)
-                runtime.blocks[address] = self, size, id(block)
                 self.reserved += size
                 self.allocations += 1
+                blocks.append(int(outcome[0][1]))
                 self.reserved_peak = max(self.reserved_peak, self.reserved)
         check(outcome[0])
-        return block
 
     def insist(self, work: Callable[[], T]) -> T:
         """`work()`; where memory runs out once more, with all cached blocks given back: they may be
@@ -312,20 +288,26 @@ class Pool:
         except OutOfMemoryError:
             raise self.exhausted(nbytes, "the device has no more") from None
 
-    def release(self, buffer: Buffer) -> None:
+    @uninterrupted
+    def release(
+        self, address: int, size: int, stream: streams.Stream, users: list[streams.Stream]
+    ) -> None:
         """Return the block of a buffer that has died, where an ended stream, its use on other
         streams or a cache limit makes that more than a list append."""
-        address, size = buffer.address, buffer.size
         try:
-            stream = self._after_last_use(buffer.stream, buffer.users or [])
+            stream = self._after_last_use(stream, users)
             over_limit = self.cache_limit is not None and self.cached > self.cache_limit
-            if over_limit and not stream.graph_only:
-                self._to_driver(address, size, stream)
-                return
-        except Exception:  # no event could be made, or a capture is under way
+            blocks = stream.free.setdefault(size, [])
+        except BaseException as error:  # no event could be made; a capture is under way; Ctrl-C
             self.strays.append((address, size))
+            if isinstance(error, Exception):
+                return
+            raise
+        if not over_limit or stream.graph_only:
+            blocks.append(address)
             return
-        stream.free.setdefault(size, []).append(address)
+        with contextlib.suppress(Exception):  # it is a stray then
+            self._to_driver(address, size, stream)
 
     def _after_last_use(
         self, stream: streams.Stream, users: list[streams.Stream]
@@ -342,25 +324,27 @@ class Pool:
                 stream.wait(user.standing())
         return stream
 
+    @uninterrupted
     def _to_driver(self, address: int, size: int, stream: streams.Stream) -> None:
         outcome: list[tuple] = []
-        with devices.lock, streams.in_context(self.device):
-            handle = stream.standing().handle
-            try:
-                _call_at_once(outcome, devices.driver().cuMemFreeAsync, address, handle)
-            finally:  # also where an interrupt follows
-                if outcome and not outcome[0][0]:
-                    del runtime.blocks[address]
-                    self.reserved -= size
-                    self.releases += 1
-            check(outcome[0])
+        try:
+            with devices.lock, streams.in_context(self.device):
+                free, handle = devices.driver().cuMemFreeAsync, stream.standing().handle
+                call_at_once(outcome, free, address, handle)
+        finally:  # also where an interrupt follows
+            if outcome and not outcome[0][0]:
+                self.reserved -= size
+                self.releases += 1
+            else:
+                self.strays.append((address, size))
+        check(outcome[0])
 
     def release_stream(self, stream: streams.Stream) -> None:
         """Give all cached blocks of a stream back to the driver."""
         for size, blocks in list(stream.free.items()):
             while True:
                 try:
-                    address = blocks.pop()
+                    address = blocks[-1]; del blocks[-1]  # fmt: skip # noqa: E702 see `allocate`
                 except IndexError:  # not tested beforehand: other threads take blocks meanwhile
                     break
                 self._to_driver(address, size, stream)
@@ -372,8 +356,9 @@ class Pool:
             return
         check(devices.driver().cuCtxSynchronize())
         stream = streams.default_stream(self.device)
-        while self.strays:
-            self._to_driver(*self.strays.pop(), stream)
+        for _ in range(len(self.strays)):
+            address, size = self.strays[0]; del self.strays[0]  # fmt: skip # noqa: E702
+            self._to_driver(address, size, stream)
 
     def trim(self) -> None:
         """Give every cached block back to the driver and the driver's own cache back to the
@@ -405,10 +390,6 @@ class Pool:
                     counts[size] += len(blocks)
             counts.update(size for _, size in self.strays)
         return {size: count for size, count in sorted(counts.items()) if count}
-
-    def free_bytes(self) -> int:
-        """Bytes of the cached blocks."""
-        return sum(size * count for size, count in self.free_blocks().items())
 
     def exhausted(self, size: int, why: str) -> OutOfMemoryError:
         """The error that says what was requested, what there is, and who holds most."""
@@ -466,20 +447,36 @@ def allocate(size: int, stream: streams.Stream) -> int:
     blocks = stream.free.get(size)
     if blocks is None:
         blocks = stream.free[size] = []
-    try:
-        address = blocks.pop()
-    except IndexError:
-        address = pool.take(size, stream)
-    pool.used += size
-    if pool.used > pool.peak:
-        pool.peak = pool.used
-    return address
+    while True:
+        try:
+            # One line without a call: Python neither switches threads nor runs signal handlers
+            # there. The caller too stores the block before it calls anything.
+            address = blocks[-1]; del blocks[-1]; pool.used += size  # fmt: skip # noqa: E702
+        except IndexError:
+            pool.refill(size, stream, blocks)
+        else:
+            if pool.used > pool.peak:
+                pool.peak = pool.used
+            return address
 
 
-def _call_at_once(outcome: list, function: Callable[..., tuple], *args: Any) -> None:
-    """Append `function(*args)` to `outcome` in one call of C code: no interrupt comes between the
-    driver's work and the note of its result."""
-    outcome.extend(map(function, *[(arg,) for arg in args]))
+def _allocate_without_gil(size: int, stream: streams.Stream) -> int:
+    """`allocate` where threads run at the same time: an interrupt may lose a block, but no two
+    threads get one."""
+    blocks, pool = stream.free.setdefault(size, []), stream.pool
+    while True:
+        try:
+            address = blocks.pop()
+        except IndexError:
+            pool.refill(size, stream, blocks)
+        else:
+            pool.used += size
+            pool.peak = max(pool.peak, pool.used)
+            return address
+
+
+if not getattr(sys, "_is_gil_enabled", lambda: True)():
+    allocate = _allocate_without_gil
 
 
 def replace_allocate(function: Callable[[int, streams.Stream], int]) -> None:
@@ -679,11 +676,19 @@ def graph_buffer(nbytes: int, stream: streams.Stream) -> Buffer:
     Never a cached block: an earlier kernel of the graph may write there, or one that is queued on
     the stream around it.
     """
-    size = rounded(nbytes)
+    buffer = object.__new__(Buffer)
+    buffer.size = size = rounded(nbytes)
+    buffer.stream, buffer.users = stream, None
     stream.free.setdefault(size, [])  # where it will wait once released
-    address = stream.pool.take_new(size, stream)
+    blocks: list[int] = []
+    try:
+        stream.pool.add_new(size, stream, blocks)
+    except BaseException:  # what is told of growth may raise
+        stream.pool.strays += [(address, size) for address in blocks]
+        raise
+    buffer.address = blocks[0]
     stream.pool.used += size
-    return _buffer_of(address, size, stream)
+    return buffer
 
 
 MOST_UPLOADS = 256

@@ -29,9 +29,9 @@ class ThreadState(threading.local):
 
     stream: Any = None  # the current stream of the active device
     by_device: dict[int, Any] | None = None  # the current stream of each device of this thread
-    #: for each `with stream:` that this thread is in: the stream that was current before, and the
-    #: stream that was current on the stream's device
-    entered: tuple[tuple[Any, Any], ...] = ()
+    #: for each `with stream:` that this thread is in: the stream, the one that was current before,
+    #: and the one that was current on the stream's device
+    entered: tuple[tuple[Any, Any, Any], ...] = ()
     device_stack: tuple[tuple[int, Any], ...] = ()  # the `with cm.device(...)` of this thread
     device: int | None = None  # the device that cm.cuda.set_device chose for this thread
 
@@ -60,13 +60,12 @@ class Runtime:
     default_streams: dict[int, Any] = dataclasses.field(default_factory=dict)  # stream.py
     external_streams: dict[tuple[int, int, int], Any] = dataclasses.field(default_factory=dict)
     graph_streams: dict[int, Any] = dataclasses.field(default_factory=dict)  # graph.py
-    captures: int = 0  # graph captures under way (library_handles.py)
+    #: graph captures under way, by id (library_handles.py)
+    captures: set[int] = dataclasses.field(default_factory=set)
     deferred_closes: list[Callable[[], None]] = dataclasses.field(default_factory=list)
 
     # memory (memory.py)
     pools: dict[int, Any] = dataclasses.field(default_factory=dict)
-    #: the blocks that the driver has given: address -> pool, size, id of the Block
-    blocks: dict[int, tuple[Any, int, int]] = dataclasses.field(default_factory=dict)
     constants: dict[tuple[int, bytes], int] = dataclasses.field(default_factory=dict)
     #: of each device: the address of the next constant, and the bytes left in its block
     constant_space: dict[int, tuple[int, int]] = dataclasses.field(default_factory=dict)

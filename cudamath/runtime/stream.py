@@ -17,6 +17,7 @@ from typing import Any
 from . import device as devices
 from . import errors
 from .errors import check
+from .interrupts import call_at_once, uninterrupted
 from .state import runtime
 
 
@@ -44,12 +45,17 @@ class relaxed:
 
     def __enter__(self) -> None:
         cu = devices.driver()
-        self.mode = check(
-            cu.cuThreadExchangeStreamCaptureMode(
-                cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-            )
-        )
+        mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        before: list[tuple] = []
+        try:
+            call_at_once(before, cu.cuThreadExchangeStreamCaptureMode, mode)
+            self.mode = check(before[0])
+        except BaseException:  # an interrupt (Ctrl-C) too
+            if before and not before[0][0]:
+                cu.cuThreadExchangeStreamCaptureMode(before[0][1])
+            raise
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         check(devices.driver().cuThreadExchangeStreamCaptureMode(self.mode))
 
@@ -204,24 +210,38 @@ class Stream:
     def __enter__(self) -> Stream:
         now = current_stream()
         now.refuse_capture("with stream", "the function switches to another stream")
-        local = runtime.local
-        local.entered = (*local.entered, (now, stream_of(self.device)))
-        make_current(self)
-        if self.external:
-            with devices.lock:
-                self.within += 1
-            if (
-                self.settled is not None and not self._recorded()
-            ):  # a new stream may have the address of one that is gone
-                self.wait(self.settled)
+        local, displaced = runtime.local, stream_of(self.device)
+        try:
+            devices.activate(self.device)
+            if self.external:
+                with devices.lock:
+                    self.within += 1
+                if (
+                    self.settled is not None and not self._recorded()
+                ):  # a new stream may have the address of one that is gone
+                    self.wait(self.settled)
+            entered, streams = (*local.entered, (self, now, displaced)), local.by_device
+            assert streams is not None
+        except BaseException:  # an interrupt (Ctrl-C) too
+            devices.activate(now.device)
+            raise
+        # Assignments alone from here on: no interrupt comes between them, nor before the block.
+        local.entered, streams[self.device], local.stream = entered, self, self
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         local = runtime.local
-        *rest, (before, displaced) = local.entered
-        local.entered = tuple(rest)
-        make_current(displaced)
-        make_current(before)
+        entered = local.entered
+        while entered and entered[-1][0] is not self:  # where an interrupt prevented an `__exit__`
+            entered = entered[:-1]
+        if not entered:
+            return
+        _, before, displaced = entered[-1]
+        streams = local.by_device
+        streams[self.device], streams[before.device] = displaced, before  # type: ignore[index]
+        local.entered, local.stream = entered[:-1], before
+        devices.activate(before.device)
         if self.external:
             with devices.lock:  # nobody else is about to use it
                 self.settled = self.settle()
@@ -273,10 +293,11 @@ class Stream:
         """Whether somebody, not necessarily this package, is capturing this stream."""
         return int(check(devices.driver().cuStreamIsCapturing(self.handle))) != 0
 
+    @uninterrupted
     def __del__(self) -> None:
         # A stream that ends gives its cached blocks back in stream order, then the driver retires
         # it.
-        if not (getattr(self, "_owned", False) and self.open):
+        if not getattr(self, "_owned", False) or not self.open:
             return
         try:
             with relaxed():
@@ -286,9 +307,11 @@ class Stream:
             pass
         finally:
             # Who still holds this object must not reach the driver with it. Blocks that come back
-            # later find no list (Buffer.__del__), and those that are left become strays.
+            # later find no list (Buffer.__del__).
             del self.handle
-            self.free = {}
+            lists, self.free = self.free, {}
+            for size, blocks in lists.items():
+                self.pool.strays += [(address, size) for address in blocks]
 
     def __repr__(self) -> str:
         return f"<Stream {self.ptr:#x} on cuda:{self.device}>"
@@ -444,8 +467,7 @@ def make_current(stream: Stream) -> None:
     stream_of(stream.device)
     local = runtime.local
     assert local.by_device is not None
-    local.by_device[stream.device] = stream
-    local.stream = stream
+    local.by_device[stream.device] = local.stream = stream
 
 
 def refuse_capture(name: str, why: str = "its result would be the same at every replay") -> None:
@@ -484,20 +506,30 @@ class on_device:
         self.restore = restore
 
     def __enter__(self) -> on_device:
-        self.previous = runtime.local.stream
-        if self.previous is None or self.previous.device != self.index:
+        self.previous = previous = runtime.local.stream
+        if previous is None or previous.device != self.index:
             refuse_capture(
                 "graph", f"it is captured on one device and the function uses cuda:{self.index} too"
             )
-            make_current(stream_of(self.index))
+            try:
+                devices.activate(self.index)
+                stream = stream_of(self.index)
+            except BaseException:  # an interrupt (Ctrl-C) too
+                if previous is not None:
+                    devices.activate(previous.device)
+                raise
+            runtime.local.stream = stream
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        if self.previous is None:
+        previous, local = self.previous, runtime.local
+        if previous is None:
             if self.restore:
-                runtime.local.stream = None
-        elif runtime.local.stream is not self.previous:
-            make_current(self.previous)
+                local.stream = None
+        elif local.stream is not previous:
+            local.stream = local.by_device[previous.device] = previous
+            devices.activate(previous.device)
 
 
 def take_back(index: int) -> bool:
@@ -537,9 +569,18 @@ class in_context:
         stream = runtime.local.stream
         self.switched = stream is None or stream.device != self.index
         if self.switched:
-            check(devices.driver().cuCtxPushCurrent(devices.context(self.index)))
+            cu, context = devices.driver(), devices.context(self.index)
+            pushed: list[tuple] = []
+            try:
+                call_at_once(pushed, cu.cuCtxPushCurrent, context)
+                check(pushed[0])
+            except BaseException:  # an interrupt (Ctrl-C) too
+                if pushed and not pushed[0][0]:
+                    cu.cuCtxPopCurrent()
+                raise
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         if self.switched:
             devices.driver().cuCtxPopCurrent()

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from typing import Any, NamedTuple
 
+from ...runtime import fork
+from ...runtime.interrupts import uninterrupted
 from ..array import ndarray
 from ..devices import TRACED
 from .tape import _order
 
-#: Holders of recorded nodes (by id) and the order of their oldest node: functions that are being
-#: recorded, and the results of `vjp`. Changes in place are noted while there are any, in whatever
-#: thread, because threads share memory.
-holders: dict[int, int] = {}
+
+class _Held(NamedTuple):
+    """What is known of a holder of recorded nodes."""
+
+    order: int  # of its oldest node
+    #: An interrupt may prevent that the holder is removed; without it the entry has no meaning.
+    holder: weakref.ref[Any]
+    thread: int | None  # the one in which the function runs that is being recorded
+
+
+#: Holders of recorded nodes, by id: functions that are being recorded, and the results of `vjp`.
+#: Changes in place are noted while there are any, in whatever thread, because threads share memory.
+holders: dict[int, _Held] = {}
 
 
 class Kept:
@@ -19,17 +32,33 @@ class Kept:
     can still be taken."""
 
     def __init__(self, holder: object):
-        holders[id(self)] = holders[id(holder)]
+        holders[id(self)] = _Held(holders[id(holder)].order, weakref.ref(self), None)
 
+    @uninterrupted
     def __del__(self) -> None:
         holders.pop(id(self), None)
+
+
+def _forget_dead_holders() -> None:
+    for key, held in list(holders.items()):
+        if held.holder() is None:
+            holders.pop(key, None)
+
+
+@fork.in_child
+def _forget_other_threads() -> None:
+    """A forked process records no function that another thread was running."""
+    here = threading.get_ident()
+    for key, held in list(holders.items()):
+        if held.thread not in (None, here):
+            holders.pop(key, None)
 
 
 class _Changes:
     """Changes in place of all threads: place and time, the latest last."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = fork.new_reentrant_lock()
         self.writes: dict[tuple, int] = {}  # replaced, not cleared: a reader keeps the old dict
         self.newest = -1
         self.most = _FEW
@@ -39,7 +68,8 @@ class _Changes:
         with self.lock:
             if not holders:
                 self.writes = {}
-            holders[id(holder)] = next(_order)
+            held = _Held(next(_order), weakref.ref(holder), threading.get_ident())
+            holders[id(holder)] = held
 
     def note(self, place: tuple) -> None:
         """Note a change of this place, now. Changes older than all nodes of the holders are dropped
@@ -49,7 +79,8 @@ class _Changes:
             self.writes.pop(place, None)
             self.writes[place] = self.newest
             if len(self.writes) > self.most:
-                oldest = min(holders.values(), default=self.newest)
+                _forget_dead_holders()
+                oldest = min([held.order for held in holders.values()], default=self.newest)
                 self.writes = {place: when for place, when in self.writes.items() if when >= oldest}
                 self.most = 2 * len(self.writes) + _FEW
 

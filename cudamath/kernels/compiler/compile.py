@@ -9,7 +9,6 @@ refers to.
 from __future__ import annotations
 
 import functools
-import threading
 import types as python_types
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...core.layout import Layout
-from ...runtime import cubin_cache
+from ...runtime import cubin_cache, fork
 from ...runtime.state import runtime
 from .cache_key import _toolchain, fingerprint
 from .lazy_numba import cuda
@@ -28,7 +27,7 @@ from .target import _under_way, target
 
 # -------------------- compiling
 
-_lock = threading.RLock()
+_lock = fork.new_reentrant_lock()
 _capability: list[tuple] = []  # the target of the compilation under way, or of the last one
 
 

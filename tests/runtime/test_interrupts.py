@@ -1,0 +1,252 @@
+"""Ctrl-C at random moments: whatever it interrupts, the state of the thread is as before, and no
+memory is lost."""
+
+import itertools
+import random
+import signal
+import sys
+import threading
+import time
+
+import fake_driver
+import numpy as np
+import pytest
+from fake_driver import bind, gpu
+
+import cudamath as cm
+from cudamath.core import recording
+from cudamath.core.autograd import mutation
+from cudamath.core.dispatch import call_record
+from cudamath.core.dispatch.arguments import Input, Output
+from cudamath.runtime.interrupts import context_manager, uninterrupted
+from cudamath.runtime.state import runtime
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
+SECONDS = 1.5  # of each scenario
+
+
+class Interrupted(BaseException):
+    """What the handler raises: nobody expects it, as nobody expects KeyboardInterrupt."""
+
+
+@pytest.fixture
+def interrupts(monkeypatch):
+    """A function that runs another one again and again and interrupts it; how often it did."""
+    chance = random.Random(0)
+
+    def handler(_number, frame):
+        """The driver is C code, which no signal interrupts: neither is the fake one."""
+        while frame is not None:
+            if frame.f_code.co_filename == fake_driver.__file__ or frame.f_code is check.__code__:
+                signal.setitimer(signal.ITIMER_REAL, 2e-5)
+                return
+            frame = frame.f_back
+        raise Interrupted
+
+    def check():
+        local, state = runtime.local, recording.state
+        assert local.entered == local.device_stack == ()
+        assert local.stream is outside
+        assert (state.depth, state.paused, state.draws) == (0, False, None)
+        assert not call_record.open_records and call_record.current() is None
+        assert [held for held in mutation.holders.values() if held.holder() is not None] == []
+        assert not runtime.captures and runtime.profile is None
+        if runtime.driver is not None:
+            assert len(runtime.driver.contexts) <= 1
+
+    def run(work, seconds=SECONDS):
+        nonlocal outside
+        for _ in range(3):
+            work()
+        outside = runtime.local.stream
+        start = time.perf_counter()
+        work()
+        length = time.perf_counter() - start
+        count, end = 0, time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(5e-6, 1.2 * length + 2e-5))
+                work()
+                time.sleep(0.001)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupted:
+                count += 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            check()
+        return count
+
+    outside = None
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # one inside of a finaliser
+    before = signal.signal(signal.SIGALRM, handler)
+    yield run
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def twice(x):
+    def kernel(x, y):
+        y[:] = 2 * x
+
+    return bind(kernel, [x], [(x.shape, "f4")], [Input(0).flat, Output(0).flat])
+
+
+def test_streams_and_blocks(fake, interrupts):
+    x, stream = gpu(np.ones(300, "f4")), cm.cuda.Stream()
+    double = twice(x)
+    double(x)
+
+    def work():
+        with stream:
+            y = double(double(x))
+        with stream, cm.cuda.Stream():
+            z = double(y)
+        double(z)
+
+    assert interrupts(work) > 100
+    cm.cuda.synchronize()
+    assert double(x).to_numpy()[0] == 2
+
+
+def test_new_blocks(fake, interrupts):
+    """Blocks on their way from the driver and back to it."""
+    x = gpu(np.ones(300, "f4"))
+    double, sizes = twice(x), itertools.cycle(range(1, 40))
+
+    def work():
+        double(double(x))
+        cm.cuda.memory.Buffer(next(sizes) << 10, cm.cuda.current_stream())
+        cm.cuda.empty_cache()
+
+    assert interrupts(work) > 100
+
+
+def test_devices(fake, interrupts):
+    here, there = gpu(np.ones(5, "f4")), gpu(np.ones(5, "f4"), 1)
+    on_here, on_there = twice(here), twice(there)
+
+    def work():
+        with cm.device("cuda:1"), cm.device("cpu"):
+            on_there(there)
+        with cm.cuda.device(1):
+            on_here(here)
+        cm.cuda.memory_stats(1)
+
+    assert interrupts(work) > 100
+
+
+def test_gradients(interrupts):
+    """On the CPU: recording, the record of a new call, changes in place, repeated draws."""
+    w = cm.asarray(np.ones(5), device="cpu")
+    sizes = itertools.cycle(range(1, 2000))
+    rng = cm.random.default_rng(0)
+    layer = cm.checkpoint(lambda w: cm.ml.dropout(cm.exp(w), 0.5, rng=rng))
+
+    def loss(w):
+        again = cm.grad(lambda v: (v * v).sum())(w)
+        cm.linalg.vector_norm(cm.zeros(next(sizes), device="cpu"))
+        return (again * layer(w)).sum()
+
+    def work():
+        cm.grad(loss)(w)
+        _, pull = cm.vjp(lambda w: w * w, w)
+        w[0] = 1.0
+        pull(cm.zeros(5, device="cpu"))
+
+    assert interrupts(work) > 100
+    assert not any(held.thread == threading.get_ident() for held in mutation.holders.values())
+    assert cm.grad(lambda w: (w * w).sum())(w).tolist() == [2.0] * 5
+
+
+def test_captures(fake, interrupts):
+    x = gpu(np.ones(300, "f4"))
+    double = twice(x)
+
+    def work():
+        with cm.cuda.capture() as recorded:
+            double(double(x))
+        recorded.replay()
+
+    assert interrupts(work) > 50
+    cm.cuda.synchronize()
+
+
+def test_profiles(fake, interrupts):
+    x = gpu(np.ones(300, "f4"))
+    double = twice(x)
+
+    def work():
+        with cm.cuda.profile(), cm.cuda.annotate("part"), cm.cuda.launch_lines():
+            double(x)
+        with cm.cuda.memory_debugging():
+            double(x)
+        cm.explain(lambda: x[:2])
+
+    assert interrupts(work) > 50
+    assert not runtime.launch_lines
+    double(x)
+    assert runtime.launcher["launch"] == fake.cuLaunchKernel or True
+
+
+def test_an_uninterrupted_function_begins_whatever_happens():
+    """Without the decorator, the signal that came during a call before is handled first."""
+    done = []
+
+    def handler(*_):
+        raise Interrupted
+
+    def function():
+        done.append(1)
+
+    @uninterrupted
+    def protected():
+        done.append(2)
+
+    class Pending:
+        """A context that is left with a signal pending, raised by C code just before."""
+
+        def __enter__(self):
+            pass
+
+        @uninterrupted
+        def __exit__(self, *_):
+            done.append(3)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for call in (function, protected):
+            with pytest.raises(Interrupted):
+                list(map(_after_a_signal, [call]))
+        with pytest.raises(Interrupted), Pending():
+            signal.raise_signal(signal.SIGALRM)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert done[-1] == 3
+
+
+def _after_a_signal(call):
+    signal.setitimer(signal.ITIMER_REAL, 1e-6)
+    time.sleep(0.01)
+    call()
+
+
+def test_contexts_of_generators_are_left():
+    left = []
+
+    @context_manager
+    def context(value):
+        try:
+            yield value
+        finally:
+            left.append(value)
+
+    with context(1) as value:
+        assert value == 1
+    with pytest.raises(KeyError), context(2):
+        raise KeyError
+    assert left == [1, 2]
+
+    @context(3)
+    def decorated():
+        return 4
+
+    assert decorated() == 4 and left == [1, 2, 3]

@@ -21,6 +21,7 @@ from ..core.layout import Layout
 from ..runtime import graph as runtime
 from ..runtime import fork, memory, stream
 from ..runtime.errors import DeviceError
+from ..runtime.interrupts import uninterrupted
 from .devices import index_of
 
 __all__ = ["Capture", "Graphed", "capture", "graph"]
@@ -346,6 +347,7 @@ class Capture:
         self._recording.__enter__()
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: Any) -> None:
         self._recording.__exit__(*exc)
 

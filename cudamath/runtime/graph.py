@@ -76,6 +76,7 @@ class Graph:
                     )
                 )
 
+    @uninterrupted
     def __del__(self) -> None:
         try:
             with streams.relaxed():  # this thread may be capturing another graph
@@ -140,50 +141,51 @@ class Capture:
         self.stream.capturing = True
         return self
 
+    @uninterrupted
     def _leave(self) -> None:
         """End everything that `__enter__` began, but for the capture in the driver."""
-        library_handles.capture_ends(self)
-        memory.return_blocks(self.stream)
-        self.stream.__exit__()
+        self.stream.capturing = False
+        try:
+            self.stream.__exit__()
+        finally:
+            try:
+                library_handles.capture_ends(self)
+            finally:
+                memory.return_blocks(self.stream)
 
     @uninterrupted
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         ended: list[tuple] = []
         try:
-            cu = devices.driver()
-            call_at_once(ended, cu.cuStreamEndCapture, self.stream.handle)
-        except BaseException:  # an interrupt (Ctrl-C)
-            kind = kind or KeyboardInterrupt
-            raise
+            try:
+                end = devices.driver().cuStreamEndCapture
+                call_at_once(ended, end, self.stream.handle)
+            finally:
+                try:
+                    if not ended:  # an interrupt (Ctrl-C) came first
+                        ended.append(devices.driver().cuStreamEndCapture(self.stream.handle))
+                finally:
+                    self._leave()
+            if kind is None:
+                self._instantiate(*ended[0])
         finally:
-            if not ended:
-                ended.append(devices.driver().cuStreamEndCapture(self.stream.handle))
-            self.stream.capturing = False
-            self._leave()
-            status, recorded = ended[0]
-            if kind is not None:
-                self._discard(recorded)
-        if kind is not None:
-            return
-        try:
-            if status:
-                name = getattr(status, "name", status)
-                raise CudaError(
-                    f"graph: the capture was broken ({name}): the function called something that "
-                    "waits for the "
-                    "device or uses another stream",
-                    status,
-                )
-            with streams.in_context(self.device):
-                nodes = int(check(cu.cuGraphGetNodes(recorded, 0))[-1])
-                self.graph = Graph(check(cu.cuGraphInstantiate(recorded, 0)), nodes, self.stream)
-            kernel_errors.keep(self.first)
-        finally:
-            self._discard(recorded)
+            recorded = ended[0][1]
+            if recorded is not None and int(recorded):
+                check(devices.driver().cuGraphDestroy(recorded))
+            if not hasattr(self, "graph"):
+                _release(self.stream)
 
-    def _discard(self, recorded: Any) -> None:
-        """Drop the driver's recording, and the memory too where no graph was made of it."""
-        if recorded is not None and int(recorded):
-            check(devices.driver().cuGraphDestroy(recorded))
-        if not hasattr(self, "graph"):
-            _release(self.stream)
+    def _instantiate(self, status: Any, recorded: Any) -> None:
+        """Make a graph of the driver's recording."""
+        if status:
+            name = getattr(status, "name", status)
+            raise CudaError(
+                f"graph: the capture was broken ({name}): the function called something that "
+                "waits for the device or uses another stream",
+                status,
+            )
+        cu = devices.driver()
+        with streams.in_context(self.device):
+            nodes = int(check(cu.cuGraphGetNodes(recorded, 0))[-1])
+            self.graph = Graph(check(cu.cuGraphInstantiate(recorded, 0)), nodes, self.stream)
+        kernel_errors.keep(self.first)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from . import fork
+from .interrupts import uninterrupted
 from .state import runtime
 from .stream import Stream
 
@@ -24,13 +25,14 @@ _lock = fork.new_reentrant_lock()
 def capture_begins(capture: object) -> None:
     """Defer all closing until `capture_ends`."""
     with _lock:
-        runtime.captures.add(id(capture))
+        runtime.captures.add(capture)
 
 
+@uninterrupted
 def capture_ends(capture: object) -> None:
     """Close the deferred handles if no other capture is in progress."""
     with _lock:
-        runtime.captures.discard(id(capture))
+        runtime.captures.discard(capture)
         ready = [] if runtime.captures else runtime.deferred_closes[:]
         del runtime.deferred_closes[: len(ready)]
     for close in ready:

@@ -243,13 +243,16 @@ class Pool:
         outcome: list[tuple] = []
         try:
             call_at_once(outcome, devices.driver().cuMemAllocAsync, size, handle)
-        finally:  # also where an interrupt follows
+            address = int(check(outcome[0]))
+        except BaseException:  # an interrupt (Ctrl-C) too
             if outcome and not outcome[0][0]:
                 self.reserved += size
-                self.allocations += 1
-                blocks.append(int(outcome[0][1]))
-                self.reserved_peak = max(self.reserved_peak, self.reserved)
-        check(outcome[0])
+                self.strays.append((int(outcome[0][1]), size))
+            raise
+        self.reserved += size
+        blocks.append(address)  # the first call since the block is ours
+        self.allocations += 1
+        self.reserved_peak = max(self.reserved_peak, self.reserved)
 
     def insist(self, work: Callable[[], T]) -> T:
         """`work()`; where memory runs out once more, with all cached blocks given back: they may be
@@ -495,18 +498,23 @@ def borrow_blocks(stream: streams.Stream, lender: streams.Stream) -> None:
         addresses = stream.borrowed[size] = []
         while True:
             try:
-                addresses.append(blocks.pop())
+                address = blocks[-1]; del blocks[-1]; addresses.append(address)  # fmt: skip # noqa: E702
             except IndexError:  # not tested beforehand: other threads take blocks meanwhile
                 break
 
 
+@uninterrupted
 def return_blocks(stream: streams.Stream) -> None:
     """Return the blocks that a stream borrowed and did not use."""
-    lender, stream.lender = stream.lender, None
-    borrowed, stream.borrowed = stream.borrowed, {}
-    for size, blocks in borrowed.items():
-        if lender is not None and blocks:
-            lender.free.setdefault(size, []).extend(blocks)
+    try:
+        lender = stream.lender
+        for size, blocks in stream.borrowed.items():
+            if lender is not None and blocks:
+                free = lender.free.setdefault(size, [])
+                free += blocks
+                del blocks[:]
+    finally:
+        stream.lender = None
 
 
 def biggest_holders(index: int, most: int = 3) -> list[tuple[int, int, int]]:

@@ -60,8 +60,8 @@ class Runtime:
     default_streams: dict[int, Any] = dataclasses.field(default_factory=dict)  # stream.py
     external_streams: dict[tuple[int, int, int], Any] = dataclasses.field(default_factory=dict)
     graph_streams: dict[int, Any] = dataclasses.field(default_factory=dict)  # graph.py
-    #: graph captures under way, by id (library_handles.py)
-    captures: set[int] = dataclasses.field(default_factory=set)
+    #: graph captures under way (library_handles.py)
+    captures: set[Any] = dataclasses.field(default_factory=set)
     deferred_closes: list[Callable[[], None]] = dataclasses.field(default_factory=list)
 
     # memory (memory.py)

@@ -41,14 +41,15 @@ class relaxed:
     """Context: this thread may call what a capture under way would forbid (memory of its own, other
     streams, what ends)."""
 
-    __slots__ = ("mode",)
+    __slots__ = ("exchange", "mode")
 
     def __enter__(self) -> None:
         cu = devices.driver()
         mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         before: list[tuple] = []
         try:
-            call_at_once(before, cu.cuThreadExchangeStreamCaptureMode, mode)
+            self.exchange = cu.cuThreadExchangeStreamCaptureMode
+            call_at_once(before, self.exchange, mode)
             self.mode = check(before[0])
         except BaseException:  # an interrupt (Ctrl-C) too
             if before and not before[0][0]:
@@ -57,7 +58,7 @@ class relaxed:
 
     @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        check(devices.driver().cuThreadExchangeStreamCaptureMode(self.mode))
+        check(self.exchange(self.mode))
 
 
 @devices.finalised
@@ -117,6 +118,7 @@ class Stream:
         self.within = 0
         self.settled: Event | None = None
         self._owned = _handle is None
+        self.pool.attach(self)
         if _handle is None:
             cu = devices.driver()
             with in_context(self.device):
@@ -126,7 +128,6 @@ class Stream:
                     )
                 )
         self.handle = _handle
-        self.pool.attach(self)
 
     @property
     def ptr(self) -> int:
@@ -297,21 +298,27 @@ class Stream:
     def __del__(self) -> None:
         # A stream that ends gives its cached blocks back in stream order, then the driver retires
         # it.
-        if not getattr(self, "_owned", False) or not self.open:
-            return
         try:
+            if not getattr(self, "_owned", False) or not self.open:
+                return
             with relaxed():
                 self.pool.release_stream(self)
                 devices.driver().cuStreamDestroy(self.handle)
         except Exception:  # the interpreter may be shutting down: nothing is left to release to
             pass
         finally:
-            # Who still holds this object must not reach the driver with it. Blocks that come back
-            # later find no list (Buffer.__del__).
-            del self.handle
-            lists, self.free = self.free, {}
-            for size, blocks in lists.items():
-                self.pool.strays += [(address, size) for address in blocks]
+            self._end()
+
+    def _end(self) -> None:
+        """Without a handle, whoever still has this object cannot reach the driver with it. Blocks
+        that come back later find no list (Buffer.__del__)."""
+        if not getattr(self, "_owned", False) or not self.open:
+            return
+        del self.handle
+        lists = [*self.free.items(), *self.borrowed.items()]
+        self.free, self.borrowed = {}, {}
+        for size, blocks in lists:
+            self.pool.strays += [(address, size) for address in blocks]
 
     def __repr__(self) -> str:
         return f"<Stream {self.ptr:#x} on cuda:{self.device}>"
@@ -560,20 +567,21 @@ class in_context:
     """Context: the driver's calls inside go to a device; this thread's active device and stream
     stay what they are."""
 
-    __slots__ = ("index", "switched")
+    __slots__ = ("index", "leave")
 
     def __init__(self, index: int):
         self.index = index
+        self.leave: Any = None  # what `__exit__` calls, if anything
 
     def __enter__(self) -> in_context:
         stream = runtime.local.stream
-        self.switched = stream is None or stream.device != self.index
-        if self.switched:
+        if stream is None or stream.device != self.index:
             cu, context = devices.driver(), devices.context(self.index)
             pushed: list[tuple] = []
             try:
                 call_at_once(pushed, cu.cuCtxPushCurrent, context)
                 check(pushed[0])
+                self.leave = cu.cuCtxPopCurrent
             except BaseException:  # an interrupt (Ctrl-C) too
                 if pushed and not pushed[0][0]:
                     cu.cuCtxPopCurrent()
@@ -582,8 +590,9 @@ class in_context:
 
     @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        if self.switched:
-            devices.driver().cuCtxPopCurrent()
+        leave = self.leave
+        if leave is not None:
+            leave()
 
 
 def external_stream(ptr: int, device: int | None = None) -> Stream:

@@ -126,10 +126,11 @@ class FakeDriver:
         def call(*args):
             with self.lock:
                 self.calls[name] += 1
+                values = 1 if name in ("cuLaunchKernel", "cuLaunchKernelEx") else 2
                 if self.lost is not None:
-                    return (self.lost, 0)[: 1 if name in ("cuLaunchKernel",) else 2]
+                    return (self.lost, 0)[:values]
                 if name in self.fail:
-                    return (self.fail.pop(name), None)
+                    return (self.fail.pop(name), None)[:values]
                 result = found(*args)
                 return (
                     result

@@ -111,6 +111,29 @@ def call({signature}):
     return first({everything})
 """
 
+#: The same for a function that draws random numbers: where it fails, the generator is put back.
+_DRAWING_WRAPPER = """
+def call({signature}):
+    start = None
+    try:
+        start = {source}._offset
+        {written}if records:
+            return first({everything})
+        try:
+            if {unrecorded}:
+                replay = replays[{key}]
+            else:
+                replay = recorded[{key}, {nodes}]
+            return replay({values})
+        except mistakes:
+            {source}.return_to(start)
+        return first({everything})
+    except BaseException:
+        if start is not None:
+            {source}.return_to(start)
+        raise
+"""
+
 
 #: Classes of options that cannot stand in a key as they are: (1,) equals (1.0,) and (True,), 0.0
 #: equals -0.0, and a list has no hash.
@@ -230,8 +253,10 @@ class _Parameters:
         if self.placeless:
             key.append("default_index()")
         # a call with out= runs the function: a replay does not write into arguments
-        written = f"if out is not None: return function({self.passed()})\n    "
-        return _WRAPPER.format(
+        indent = "    " * (2 if self.source else 1)
+        written = f"if out is not None: return function({self.passed()})\n{indent}"
+        return (_DRAWING_WRAPPER if self.source else _WRAPPER).format(
+            source=self.source,
             signature=", ".join(signature),
             written=written if "out" in self.options else "",
             everything=", ".join(self.names),

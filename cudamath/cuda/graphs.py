@@ -18,8 +18,8 @@ from ..core.asarray import asarray, same_device
 from ..core.devices import CPU, device_of
 from ..core.dispatch.checks import require_function
 from ..core.layout import Layout
-from ..runtime import graph as runtime
 from ..runtime import fork, memory, stream
+from ..runtime import graph as runtime
 from ..runtime.errors import DeviceError
 from ..runtime.interrupts import uninterrupted
 from .devices import index_of

@@ -79,9 +79,11 @@ class Buffer:
     def __del__(self) -> None:
         # Hot: every result array dies here. Everything unusual is in Pool.release.
         try:
-            address, size, stream, users = self.address, self.size, self.stream, self.users
+            address = self.address
+            size = self.size
+            stream = self.stream
             pool = stream.pool
-            if users is None and pool.cache_limit is None:
+            if self.users is None and pool.cache_limit is None:
                 blocks = stream.free[size]
                 pool.used -= size
                 blocks.append(address)
@@ -91,7 +93,7 @@ class Buffer:
         except KeyError:  # the stream has ended
             pass
         pool.used -= size
-        pool.release(address, size, stream, users or [])
+        pool.release(address, size, stream, self.users or [])
 
 
 def live_buffers(index: int) -> list[Buffer]:
@@ -447,16 +449,14 @@ def allocate(size: int, stream: streams.Stream) -> int:
     """Address of a block of exactly `size` (a rounded size), from the stream's free list or the
     driver."""
     pool = stream.pool
-    blocks = stream.free.get(size)
-    if blocks is None:
-        blocks = stream.free[size] = []
     while True:
         try:
+            blocks = stream.free[size]
             # One line without a call: Python neither switches threads nor runs signal handlers
             # there. The caller too stores the block before it calls anything.
             address = blocks[-1]; del blocks[-1]; pool.used += size  # fmt: skip # noqa: E702
-        except IndexError:
-            pool.refill(size, stream, blocks)
+        except LookupError:
+            pool.refill(size, stream, stream.free.setdefault(size, []))
         else:
             if pool.used > pool.peak:
                 pool.peak = pool.used

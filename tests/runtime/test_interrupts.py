@@ -2,8 +2,8 @@
 memory is lost."""
 
 import ctypes
-import gc
 import functools
+import gc
 import itertools
 import operator
 import os
@@ -53,7 +53,7 @@ def interrupts(monkeypatch):
         assert local.stream is outside
         assert (state.depth, state.paused, state.draws) == (0, False, None)
         assert not call_record.open_records and call_record.current() is None
-        assert [held for held in mutation.holders.values() if held.holder() is not None] == []
+        assert all(holder() is None for _, holder, _ in mutation.holders.values())
         assert not runtime.captures and runtime.profile is None
         if isinstance(runtime.driver, fake_driver.FakeDriver):
             assert len(runtime.driver.contexts) <= 1
@@ -163,7 +163,7 @@ def test_gradients(interrupts):
     with cm.device("cpu"):  # entries of holders that an interrupt left behind go in the end
         for i in range(5000):
             cm.zeros(i % 50 + 1)[0] = 1.0
-    assert all(held.holder() is not None for held in mutation.holders.values())
+    assert all(holder() is not None for _, holder, _ in mutation.holders.values())
     assert cm.grad(lambda w: (w * w).sum())(w).tolist() == [2.0] * 5
 
 
@@ -205,6 +205,8 @@ def test_an_uninterrupted_function_begins_whatever_happens():
     def handler(*_):
         raise Interrupted
 
+    kill = ctypes.CDLL(None).kill
+
     def function():
         done.append("plain")
 
@@ -215,7 +217,10 @@ def test_an_uninterrupted_function_begins_whatever_happens():
     before = signal.signal(signal.SIGALRM, handler)
     try:
         for call in (function, protected):
-            calls = [functools.partial(ctypes.CDLL(None).kill, os.getpid(), signal.SIGALRM.value), call]
+            calls = [
+                functools.partial(ctypes.CDLL(None).kill, os.getpid(), signal.SIGALRM.value),
+                call,
+            ]
             with pytest.raises(Interrupted):
                 list(map(operator.call, calls))
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...runtime import fork
 from ...runtime.interrupts import uninterrupted
@@ -12,19 +12,11 @@ from ..array import ndarray
 from ..devices import TRACED
 from .tape import _order
 
-
-class _Held(NamedTuple):
-    """What is known of a holder of recorded nodes."""
-
-    order: int  # of its oldest node
-    #: An interrupt may prevent that the holder is removed; without it the entry has no meaning.
-    holder: weakref.ref[Any]
-    thread: int | None  # the one in which the function runs that is being recorded
-
-
 #: Holders of recorded nodes, by id: functions that are being recorded, and the results of `vjp`.
 #: Changes in place are noted while there are any, in whatever thread, because threads share memory.
-holders: dict[int, _Held] = {}
+#: Of each: the order of its oldest node; a reference, without which the entry has no meaning, since
+#: an interrupt may prevent its removal; the thread of a function that is being recorded.
+holders: dict[int, tuple[int, weakref.ref[Any], int | None]] = {}
 
 
 class Kept:
@@ -32,7 +24,7 @@ class Kept:
     can still be taken."""
 
     def __init__(self, holder: object):
-        holders[id(self)] = _Held(holders[id(holder)].order, weakref.ref(self), None)
+        holders[id(self)] = holders[id(holder)][0], weakref.ref(self), None
 
     @uninterrupted
     def __del__(self) -> None:
@@ -40,8 +32,8 @@ class Kept:
 
 
 def _forget_dead_holders() -> None:
-    for key, held in list(holders.items()):
-        if held.holder() is None:
+    for key, (_, holder, _) in list(holders.items()):
+        if holder() is None:
             holders.pop(key, None)
 
 
@@ -49,8 +41,8 @@ def _forget_dead_holders() -> None:
 def _forget_other_threads() -> None:
     """A forked process records no function that another thread was running."""
     here = threading.get_ident()
-    for key, held in list(holders.items()):
-        if held.thread not in (None, here):
+    for key, (_, _, thread) in list(holders.items()):
+        if thread not in (None, here):
             holders.pop(key, None)
 
 
@@ -68,8 +60,7 @@ class _Changes:
         with self.lock:
             if not holders:
                 self.writes = {}
-            held = _Held(next(_order), weakref.ref(holder), threading.get_ident())
-            holders[id(holder)] = held
+            holders[id(holder)] = next(_order), weakref.ref(holder), threading.get_ident()
 
     def note(self, place: tuple) -> None:
         """Note a change of this place, now. Changes older than all nodes of the holders are dropped
@@ -80,7 +71,7 @@ class _Changes:
             self.writes[place] = self.newest
             if len(self.writes) > self.most:
                 _forget_dead_holders()
-                oldest = min([held.order for held in holders.values()], default=self.newest)
+                oldest = min([order for order, *_ in holders.values()], default=self.newest)
                 self.writes = {place: when for place, when in self.writes.items() if when >= oldest}
                 self.most = 2 * len(self.writes) + _FEW
 

@@ -255,16 +255,20 @@ class _Parameters:
         # a call with out= runs the function: a replay does not write into arguments
         indent = "    " * (2 if self.source else 1)
         written = f"if out is not None: return function({self.passed()})\n{indent}"
-        return (_DRAWING_WRAPPER if self.source else _WRAPPER).format(
-            source=self.source,
-            signature=", ".join(signature),
-            written=written if "out" in self.options else "",
-            everything=", ".join(self.names),
-            unrecorded=" and ".join(unrecorded) or "True",
-            key=", ".join(key) + ",",
-            nodes=", ".join(nodes) or "()",
-            values=", ".join(values),
-        ).replace(",,", ",")
+        return (
+            (_DRAWING_WRAPPER if self.source else _WRAPPER)
+            .format(
+                source=self.source,
+                signature=", ".join(signature),
+                written=written if "out" in self.options else "",
+                everything=", ".join(self.names),
+                unrecorded=" and ".join(unrecorded) or "True",
+                key=", ".join(key) + ",",
+                nodes=", ".join(nodes) or "()",
+                values=", ".join(values),
+            )
+            .replace(",,", ",")
+        )
 
     def passed(self) -> str:
         """The arguments of a call of the function itself."""

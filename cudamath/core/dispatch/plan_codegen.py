@@ -26,6 +26,10 @@ def array_words(layout: Layout) -> list[int]:
     return [0, 0, layout.size, layout.itemsize, 0, *shape, *strides]
 
 
+#: This number and the following ones stand in the source for numbers that depend on the sizes of
+#: the arrays. So plans of other sizes share the source, and the compiled code gets its own numbers.
+_PLACE = 1 << 100
+
 _HIGH, _MASK = 1 << 63, (1 << 64) - 1
 
 
@@ -46,6 +50,7 @@ class _Writer:
             "on_device": stream.on_device,
         }
         self.lines: list[str] = []
+        self.sizes: list[int] = []
 
     def function(self) -> Callable:
         arrays = [f"x{i}" for i in range(len(self.inputs))]
@@ -94,16 +99,22 @@ class _Writer:
             f"def make({', '.join(names)}):\n    def run({', '.join(parameters)}):\n        "
             f"{body}\n    return run\n"
         )
-        return _factory(source)(**self.constants)
+        run = _factory(source)(**self.constants)
+        if self.sizes:
+            constants = [
+                self.sizes[c - _PLACE] if type(c) is int and c >= _PLACE else c
+                for c in run.__code__.co_consts
+            ]
+            run.__code__ = run.__code__.replace(co_consts=tuple(constants))
+        return run
 
     def emit(self, line: str) -> None:
         self.lines.append(line)
 
-    def constant(self, name: str, value: Any) -> str:
-        """Pass a value to the function, and return its name there. What depends on the sizes of the
-        arrays is passed so, because the source is compiled and kept."""
-        self.constants[name] = value
-        return name
+    def size(self, value: int) -> str:
+        """What stands in the source for a number that depends on the sizes of the arrays."""
+        self.sizes.append(value)
+        return str(_PLACE + len(self.sizes) - 1)
 
     def take_all(self, arrays: dict[str, Layout]) -> dict[str, str]:
         """Memory for outputs and scratch arrays; returns the name of each one's buffer. Those that
@@ -122,7 +133,7 @@ class _Writer:
             )
             self.take("joint", total)
             for place, target in zip(places, joint, strict=True):
-                further = f" + {self.constant(f'place_{target}', place)}" if place else ""
+                further = f" + {self.size(place)}" if place else ""
                 self.emit(f"{target}_address = joint_address{further}")
         for target, layout in arrays.items():
             if target not in joint:
@@ -136,9 +147,7 @@ class _Writer:
 
     def address(self, arg: ArrayArg) -> str:
         at = f"x{arg.index}._data" if arg.kind == "x" else f"{arg.kind}{arg.index}_address"
-        if not arg.offset:
-            return at
-        return f"{at} + {self.constant(f'offset{len(self.constants)}', arg.offset)}"
+        return f"{at} + {self.size(arg.offset)}" if arg.offset else at
 
     def launch(self, number: int, step: Launch, work: Work) -> None:
         signature = self.plan.signature(step, self.inputs)
@@ -198,15 +207,10 @@ class _Writer:
             self.emit("u = block.u")
         for line in writes:
             self.emit(line)
-        grid = [
-            "1" if n == 1 else self.constant(f"grid{number}_{axis}", n)
-            for axis, n in enumerate(step.grid)
-        ]
-        shared = self.constant(f"shared{number}", step.shared) if step.shared else "0"
-        launch = (
-            f"status, = launch(handle{number}, {', '.join([*grid, *map(str, step.block), shared])}, "
-            "stream.handle, block.pointer, 0)"
-        )
+        grid = ["1" if n == 1 else self.size(n) for n in step.grid]
+        shared = self.size(step.shared) if step.shared else "0"
+        numbers = ", ".join([*grid, *map(str, step.block), shared])
+        launch = f"status, = launch(handle{number}, {numbers}, stream.handle, block.pointer, 0)"
         if step.early:
             self.emit(f"if in_order: {launch}")
             self.emit("else:")

@@ -19,6 +19,7 @@ from ..core.devices import CPU, TRACED
 from ..core.dispatch.checks import require_function
 from ..core.dtypes import FLOATING, INEXACT
 from ..core.typing import Tree
+from ..runtime.errors import shown_as
 from ..runtime.interrupts import uninterrupted
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
@@ -273,7 +274,7 @@ def _differentiated(
         value = value if inner else value._alias()
         return ((value, aux) if has_aux else value), gradient
 
-    return functools.update_wrapper(wrapped, fn)
+    return functools.update_wrapper(shown_as(name, wrapped), fn)
 
 
 def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable:

@@ -22,6 +22,7 @@ from ..core.dtypes import COMPLEX
 from ..core.interop import methods as interop_methods
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike, File
+from ..runtime.errors import shown_as
 from ..runtime.memory import Buffer
 from . import (
     elementwise,
@@ -110,7 +111,7 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
                 record(card, (y, x), out, {})
             return out
 
-    return forward, reflected
+    return shown_as(function.__name__, forward), shown_as(function.__name__, reflected)
 
 
 def _inplace(function: Callable, symbol: str) -> Callable:
@@ -148,7 +149,7 @@ def _inplace(function: Callable, symbol: str) -> Callable:
 
     plans, holders = function.card.plans if hasattr(function, "card") else None, mutation.holders
 
-    return assign
+    return shown_as(function.__name__, assign)
 
 
 _ARITHMETIC = {
@@ -381,6 +382,7 @@ def install(package: ModuleType) -> None:
             "_"
         ):  # of this file: Python's own errors tell which method was called
             method.__name__, method.__qualname__ = name, f"ndarray.{name}"
+            shown_as(name, method)
         setattr(ndarray, name, method)
     views = {"T": shape.turned, "mT": shape.matrix_transpose}
     for name, getter in views.items():

@@ -29,6 +29,7 @@ from ..core.dtypes import bfloat16, float16
 from ..core.fp_errors import quiet
 from ..core.layout import Layout
 from ..core.typing import ArrayLike, DTypeLike  # noqa: F401
+from ..runtime.errors import shown_as
 from ..runtime.memory import Buffer
 from .out_argument import can_write
 
@@ -747,6 +748,7 @@ def _finish(
     example: str,
 ) -> Callable:
     function.__name__ = function.__qualname__ = card.name
+    shown_as(card.name, function)
     function.__module__ = card.namespace["__name__"]
     function.card = card  # type: ignore[attr-defined]
     gradient = (

@@ -21,7 +21,7 @@ import numpy as np
 from . import device as devices
 from . import fork, library_paths
 from . import stream as streams
-from .errors import CudaError, DeviceError, check, library_error
+from .errors import CudaError, DeviceError, check, library_error, named
 from .library_handles import Handles
 from .memory import pool_of, relaxed
 from .state import device_cache
@@ -347,7 +347,7 @@ def _light(
         )
         lt.matmul_preference_destroy(preference)
         if not count.value:
-            raise CudaError(f"{what}: cuBLASLt has no algorithm for this")
+            raise CudaError(named(f"{what}: cuBLASLt has no algorithm for this"))
         algorithm = result.ctypes.data
 
     def product(stream: Any, x: int, y: int, z: int, *addresses: int) -> None:

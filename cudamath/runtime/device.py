@@ -96,8 +96,13 @@ def _probe() -> tuple[int, str]:
         return (
             0,
             "the NVIDIA driver (libcuda.so.1 / nvcuda.dll): "
-            f"{' '.join(str(error).split())[:200].rstrip('.')}",
+            f"{' '.join(_said_by_driver(error).split())[:200].rstrip('.')}",
         )
+
+
+def _said_by_driver(error: Exception) -> str:
+    """The text of an error, of one of ours the driver's status."""
+    return getattr(getattr(error, "status", None), "name", str(error))
 
 
 def device_count() -> int:

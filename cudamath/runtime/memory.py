@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 from . import device as devices
 from . import stream as streams
-from .errors import OutOfMemoryError, check, out_of_memory
+from .errors import OutOfMemoryError, check, named, out_of_memory, public_function
 from .interrupts import call_at_once, uninterrupted
 from .state import runtime
 
@@ -410,10 +410,12 @@ class Pool:
             or "none"
         )
         return OutOfMemoryError(
-            f"cuda:{self.device}: cannot allocate {human(size)}: {why}. In use {human(self.used)}, "
-            f"reserved {human(self.reserved)}, largest cached block {human(largest)}, free on the "
-            "device "
-            f"{human(free)} of {human(total)}. Biggest holders: {holders}"
+            named(
+                f"cuda:{self.device}: cannot allocate {human(size)}: {why}. In use "
+                f"{human(self.used)}, reserved {human(self.reserved)}, largest cached block "
+                f"{human(largest)}, free on the device {human(free)} of {human(total)}. Biggest "
+                f"holders: {holders}"
+            )
         )
 
 
@@ -814,8 +816,9 @@ class HostBuffer:
         try:
             self.address = int(check(result))
         except OutOfMemoryError:
+            name = public_function() or kind
             raise OutOfMemoryError(
-                f"{kind}: the system has no {human(size)} of {kind} memory left"
+                f"{name}: the system has no {human(size)} of {kind} memory left"
             ) from None
 
     def bytes(self) -> Any:

@@ -32,7 +32,7 @@ from cudamath.core.dispatch import plan
 from cudamath.core.dispatch import steps as dispatch_steps
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler.storage_types import storage
-from cudamath.runtime.memory import Buffer, Pool
+from cudamath.runtime.memory import Pool, live_buffers
 from cudamath.runtime.state import runtime
 
 
@@ -665,7 +665,7 @@ def check_memory(fake):
 
 def _held_by(pool):
     """Bytes in the buffers of a pool, and in its free lists."""
-    buffers = [b for b in gc.get_objects() if type(b) is Buffer and b.stream.pool is pool]
+    buffers = [b for b in live_buffers(pool.device) if b.stream.pool is pool]
     cached = sum(size * count for size, count in pool.free_blocks().items())
     return sum(buffer.size for buffer in buffers), cached
 

@@ -16,7 +16,7 @@ from ..core.typing import DTypeLike
 from ..runtime import device as devices
 from ..runtime import memory
 from ..runtime.errors import user_line
-from ..runtime.interrupts import context_manager
+from ..runtime.interrupts import context_manager, uninterrupted
 from ..runtime.memory import Buffer, Pool, human, live_buffers, parse_size, pool_of
 from ..runtime.state import runtime
 from .devices import index_of
@@ -443,7 +443,7 @@ def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
 #: `memory_debugging`
 _lines: dict[tuple[int, int], tuple[int, str]] = {}
 _numbers = itertools.count(1)
-_reports: set[int] = set()  # the open contexts of `memory_debugging`, by id
+_reports: set[MemoryReport] = set()  # of the open contexts of `memory_debugging`
 
 
 def _noting(size: int, stream: Any) -> int:
@@ -519,18 +519,28 @@ def memory_debugging() -> Iterator[MemoryReport]:
     report = MemoryReport()
     first = next(_numbers)
     try:
-        _reports.add(id(report))
+        _reports.add(report)
         memory.replace_allocate(_noting)
         yield report
     finally:
-        gc.collect()
-        report.leaks = [
-            row
-            for index in list(runtime.pools)
-            for row in memory_snapshot(index)
-            if _lines.get((index, row["address"]), (0, ""))[0] > first
-        ]
-        _reports.discard(id(report))
+        try:
+            gc.collect()
+            report.leaks = [
+                row
+                for index in list(runtime.pools)
+                for row in memory_snapshot(index)
+                if _lines.get((index, row["address"]), (0, ""))[0] > first
+            ]
+        finally:
+            _end(report)
+
+
+@uninterrupted
+def _end(report: MemoryReport) -> None:
+    """Take down no more lines, unless another report is open."""
+    try:
+        _reports.discard(report)
+    finally:
         if not _reports:
             memory.replace_allocate(_allocate)
             _lines.clear()

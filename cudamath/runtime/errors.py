@@ -50,6 +50,8 @@ def public_function() -> str:
     """Name of the public function that the user called, "" if there is none: of the frames of this
     package above the user's, the first without an underscore; `__add__` is "add"."""
     name, frame = "", sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back  # type: ignore[assignment]
     while frame is not None and is_ours(frame.f_code):
         caller = frame.f_code.co_name
         if caller.startswith("__") or not caller.startswith(("_", "<")):

@@ -484,6 +484,7 @@ if not getattr(sys, "_is_gil_enabled", lambda: True)():
     allocate = _allocate_without_gil
 
 
+@uninterrupted
 def replace_allocate(function: Callable[[int, streams.Stream], int]) -> None:
     """Let `function` take the place of `allocate`, in `Buffer` and in generated code."""
     global allocate
@@ -515,7 +516,8 @@ def return_blocks(stream: streams.Stream) -> None:
                 free = lender.free.setdefault(size, [])
                 free += blocks
                 del blocks[:]
-    finally:
+        stream.borrowed = {}
+    finally:  # an interrupt (Ctrl-C) leaves the rest where `trim` and the stream's end find it
         stream.lender = None
 
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from . import device as devices
 from . import fork, kernel_launch
 from . import stream as streams
-from .interrupts import context_manager
+from .interrupts import context_manager, uninterrupted
 from .roofline import UNKNOWN, Work, peak
 from .state import runtime
 
@@ -104,12 +104,13 @@ class Profile:
         launcher.update(launch=self._timed_launch, observe_call=self._timed_call, in_order=True)
         runtime.observe_copy = self._timed_copy
 
+    @uninterrupted
     def stop(self) -> None:
         """End measuring."""
         if runtime.profile is not self:
             raise RuntimeError("profile: this profile is not being taken")
-        runtime.launcher.update(self._before)
         runtime.observe_copy = runtime.profile = None
+        runtime.launcher.update(self._before)
 
     def _timed(
         self,

@@ -58,6 +58,8 @@ class _Changes:
     def hold(self, holder: object) -> None:
         """Register a holder of nodes."""
         with self.lock:
+            if holders:
+                _forget_dead_holders()
             if not holders:
                 self.writes = {}
             holders[id(holder)] = next(_order), weakref.ref(holder), threading.get_ident()

@@ -13,9 +13,9 @@ product. 16-bit numbers are widened to float32. A row that sees nothing has lse 
 from collections.abc import Iterator
 
 import numpy as np
-from numba import njit
 
 from .lib.float32_sums import widen
+from .lib.numba_cache import njit
 from .random import keyed, word
 
 LIMIT = 1 << 20  # scores held at a time: 4 MiB of float32

@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from .lib.numba_cache import njit
 from .lib.numba_calls import parallel
 
 

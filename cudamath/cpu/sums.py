@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from .lib.numba_cache import njit
 
 PIECE = 512  # numbers of a vector that are added in lanes
 RUN = 64  # rows that are added one after the other, by eights

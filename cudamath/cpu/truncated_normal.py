@@ -5,8 +5,8 @@ kernels/random/truncated_normal.py.
 import math
 
 import numpy as np
-from numba import njit
 
+from .lib.numba_cache import njit
 from .random import split
 from .reproducible_math import fma, log64
 

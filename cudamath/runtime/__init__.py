@@ -6,12 +6,13 @@ no import cycles (tests/meta/test_imports.py). Where a lower module needs an upp
 one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
 `stream.after_synchronize`.
 
-    1  state, cubin_cache, library_paths, mpi
-    2  errors, background_init
-    3  device
-    4  stream, roofline
-    5  memory, library_handles
-    6  kernel_errors, tensormap, kernel_launch
-    7  graph, profiler, cublas, cudnn, cufft
-    8  cusolver
+    1  fork, interrupts, state, cubin_cache, mpi
+    2  errors, library_paths
+    3  background_init
+    4  device
+    5  stream, roofline
+    6  memory, library_handles
+    7  kernel_errors, tensormap, kernel_launch
+    8  graph, profiler, cublas, cudnn, cufft
+    9  cusolver
 """

@@ -69,7 +69,7 @@ def named(message: str) -> str:
 def shown_as(name: str, function: F) -> F:
     """Let a function that shares its text with others appear under its own name in tracebacks, and
     in the messages of errors."""
-    function.__code__ = function.__code__.replace(co_name=name)  # type: ignore[attr-defined]
+    function.__code__ = function.__code__.replace(co_name=name)
     return function
 
 

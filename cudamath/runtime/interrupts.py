@@ -74,6 +74,6 @@ def context_manager(function: Callable[..., Iterator[Any]]) -> Callable[..., _Co
 
     @functools.wraps(function)
     def context(*args: Any, **kwargs: Any) -> _Context:
-        return _Context(function, args, kwargs)
+        return _Context(function, args, kwargs)  # type: ignore[arg-type]
 
     return context

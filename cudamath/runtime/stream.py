@@ -535,7 +535,8 @@ class on_device:
             if self.restore:
                 local.stream = None
         elif local.stream is not previous:
-            local.stream = local.by_device[previous.device] = previous
+            local.stream = previous
+            local.by_device[previous.device] = previous  # type: ignore[index]
             devices.activate(previous.device)
 
 

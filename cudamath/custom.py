@@ -75,7 +75,7 @@ class _Elementwise:
             )
         return tuple(
             [
-                g * slope(*inputs) if type(x) is ndarray else None
+                g * slope(*inputs) if isinstance(x, ndarray) else None
                 for slope, x in zip(self.gradients, inputs, strict=True)
             ]
         )
@@ -110,7 +110,7 @@ class _Elementwise:
             run = self.plan(operands, scalars)
             store(self.plans, key, run)
         out = run(*operands)
-        if any([type(x) is ndarray and x._node is not None for x in operands]):
+        if any([isinstance(x, ndarray) and x._node is not None for x in operands]):
             tape.record(self, operands, out, {})
         if open_records:
             report(self, operands, (), {}, run, out)
@@ -518,10 +518,11 @@ class vectorize:  # noqa: N801  NumPy's name
                 f"vectorize: {self.__name__} has no gradient; make it by elementwise(gradients=...)"
             )
         if any([isinstance(x, str) for x in operands]):
-            device = next((x.device for x in operands if type(x) is ndarray), None)
+            device = next((x.device for x in operands if isinstance(x, ndarray)), None)
             each = np.vectorize(self.pyfunc, None if self._dtype is None else [self._dtype])
             return asarray(
-                each(*[x.to_numpy() if type(x) is ndarray else x for x in operands]), device=device
+                each(*[x.to_numpy() if isinstance(x, ndarray) else x for x in operands]),
+                device=device,
             )
         key = self._dtype or tuple(
             [type(x) if type(x) in _SCALARS else getattr(x, "dtype", None) for x in operands]
@@ -537,7 +538,7 @@ class vectorize:  # noqa: N801  NumPy's name
         """The dtype of pyfunc's result for the first elements."""
         first = []
         for x in operands:
-            x = x if type(x) is ndarray else np.asarray(x)
+            x = x if isinstance(x, ndarray) else np.asarray(x)
             if not x.size:
                 raise ValueError(
                     f"vectorize: {self.__name__} wants otypes for arrays without elements"

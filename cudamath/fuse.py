@@ -625,16 +625,16 @@ def fuse(function: Callable) -> Callable:
     def fused(*args: Any, **kwargs: Any) -> Any:
         tree: Any = (args, kwargs)
         leaves, structure = optree.tree_flatten(tree)
-        arrays = [x for x in leaves if type(x) is ndarray]
+        arrays = [x for x in leaves if isinstance(x, ndarray)]
         if len(arrays) != len(leaves) and any([isinstance(x, np.ndarray) for x in leaves]):
             leaves = [asarray(x, name=name) if isinstance(x, np.ndarray) else x for x in leaves]
             tree = structure.unflatten(leaves)
             args, kwargs = tree
-            arrays = [x for x in leaves if type(x) is ndarray]
+            arrays = [x for x in leaves if isinstance(x, ndarray)]
         if not arrays or arrays[0]._layout.device in (CPU, tracing.TRACED):
             return function(*args, **kwargs)
         same_device(name, arrays)
-        rest = tuple([None if type(x) is ndarray else _known_by(x) for x in leaves])
+        rest = tuple([None if isinstance(x, ndarray) else _known_by(x) for x in leaves])
         entry = cards.get((structure, rest))
         if entry is None:
             entry = cards[structure, rest] = _card(function, name, leaves, structure)
@@ -657,8 +657,8 @@ def _card(function: Callable, name: str, leaves: list, structure: Any) -> tuple[
     """The fused function of the arrays among `leaves`, and where the structure of its results will
     stand."""
     returned: list = [None]
-    constants = [None if type(x) is ndarray else x for x in leaves]
-    places = [i for i, x in enumerate(leaves) if type(x) is ndarray]
+    constants = [None if isinstance(x, ndarray) else x for x in leaves]
+    places = [i for i, x in enumerate(leaves) if isinstance(x, ndarray)]
 
     def flat(*arrays: ndarray) -> list[ndarray]:
         full = list(constants)
@@ -667,7 +667,7 @@ def _card(function: Callable, name: str, leaves: list, structure: Any) -> tuple[
         args, kwargs = structure.unflatten(full)
         results, returned[0] = optree.tree_flatten(function(*args, **kwargs))
         for y in results:
-            if type(y) is not ndarray:
+            if not isinstance(y, ndarray):
                 raise TypeError(
                     f"fuse: the function must return arrays, {name} returned {type(y).__name__}"
                 )

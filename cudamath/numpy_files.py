@@ -25,7 +25,7 @@ def on_host(name: str, x: Any) -> np.ndarray:
     """What NumPy is to write: an array on the host. TypeError for bfloat16 and float8, which its
     files would keep as bytes, and for Python objects, which `load` does not read."""
     try:
-        host = x.to_numpy() if type(x) is ndarray else np.asanyarray(x)
+        host = x.to_numpy() if isinstance(x, ndarray) else np.asanyarray(x)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {type(x).__name__} cannot become an array: {error}") from None
     if isinstance(host, np.ma.MaskedArray):

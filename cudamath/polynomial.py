@@ -26,7 +26,7 @@ Series = TypeVar("Series", bound="_Series")
 
 def _host(x: Any) -> Any:
     """Points and weights of a fit as NumPy sees them."""
-    return x.to_numpy() if type(x) is ndarray else x
+    return x.to_numpy() if isinstance(x, ndarray) else x
 
 
 class _Series:

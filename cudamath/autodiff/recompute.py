@@ -180,7 +180,7 @@ class _Checkpoint:
         for place, each in zip(segment.places, g, strict=True):
             if each is not None:
                 y = leaves[place] if place < len(leaves) else None
-                if type(y) is not ndarray or y._node is None or y.shape != each.shape:
+                if not isinstance(y, ndarray) or y._node is None or y.shape != each.shape:
                     raise RuntimeError(
                         f"checkpoint: {name} returned something else when it was computed again; "
                         "it must do the "
@@ -255,7 +255,7 @@ def checkpoint(fn: Callable) -> Callable:
         places = [
             i
             for i, y in enumerate(leaves)
-            if type(y) is ndarray and y._node is not None and tape.owner(y._node).order >= start
+            if isinstance(y, ndarray) and y._node is not None and tape.owner(y._node).order >= start
         ]
         outside = _outside([leaves[i]._node for i in places], start)
         segment = _Segment(again, args, kwargs, noting.taken, places, outside)

@@ -95,7 +95,7 @@ class _Custom:
         gradients = []
         for place, layout in zip(call.places, call.layouts, strict=True):
             each = leaves[place]
-            if each is not None and type(each) is not ndarray:
+            if each is not None and not isinstance(each, ndarray):
                 each = asarray(each, layout.dtype, name="custom_vjp")
             if each is not None and each.shape != layout.shape:
                 raise ValueError(
@@ -183,11 +183,11 @@ class custom_vjp:
 
     def __call__(self, *args: Any) -> Any:
         leaves, _ = optree.tree_flatten(cast(Any, args))
-        places = [i for i, x in enumerate(leaves) if type(x) is ndarray and x._node is not None]
+        places = [i for i, x in enumerate(leaves) if isinstance(x, ndarray) and x._node is not None]
         if recording.state.paused or not (places or self.forward):
             return self.fn(*args)
         for x in optree.tree_leaves(cast(Any, closed_over(self.fn) + closed_over(self.forward))):
-            if type(x) is ndarray and x._node is not None:
+            if isinstance(x, ndarray) and x._node is not None:
                 raise TypeError(
                     f"custom_vjp: {self.name} closes over {x.dtype} of shape {x.shape}, whose "
                     "gradient is being "
@@ -225,7 +225,7 @@ class custom_vjp:
         result, residuals = pair
         outputs, form = optree.tree_flatten(cast(Any, result))
         for y in outputs:
-            if type(y) is not ndarray:
+            if not isinstance(y, ndarray):
                 raise TypeError(
                     f"custom_vjp: {self.name} must return arrays, got {type(y).__name__}"
                 )

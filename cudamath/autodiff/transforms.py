@@ -227,7 +227,9 @@ def _differentiated(
             if position % count in flattened:
                 raise ValueError(f"{name}: argnums {argnums} name an argument of {count} twice")
             x = args[position]
-            alone = type(x) is ndarray and x._layout.dtype in INEXACT  # the common case: no tree
+            alone = (
+                isinstance(x, ndarray) and x._layout.dtype in INEXACT
+            )  # the common case: no tree
             flattened[position % count] = ([x], None) if alone else _leaves(name, x)
         marked, new = [], list(args)
         with Level() as level:
@@ -567,6 +569,6 @@ def stop_gradient(x: Tree) -> Any:
     >>> cm.grad(lambda x: x * cm.stop_gradient(x))(3.0).item()
     3.0
     """
-    if type(x) is ndarray:
+    if isinstance(x, ndarray):
         return x._alias()
-    return optree.tree_map(lambda a: a._alias() if type(a) is ndarray else a, x)
+    return optree.tree_map(lambda a: a._alias() if isinstance(a, ndarray) else a, x)

@@ -111,7 +111,7 @@ def cast(tree: Tree, dtype: DTypeLike, *, keep: Callable[[ndarray], bool] | None
 
     def one(x: Any) -> Any:
         if (
-            type(x) is not ndarray
+            not isinstance(x, ndarray)
             or x.dtype not in FLOATING
             or x.dtype == wanted
             or (keep is not None and keep(x))
@@ -299,8 +299,8 @@ def unscale(
         )
     for key, dtype in wanted.items():
         x = state[key]
-        if type(x) is not ndarray or x.shape != () or x.dtype != dtype:
-            seen = f"{x.dtype} of shape {x.shape}" if type(x) is ndarray else type(x).__name__
+        if not isinstance(x, ndarray) or x.shape != () or x.dtype != dtype:
+            seen = f"{x.dtype} of shape {x.shape}" if isinstance(x, ndarray) else type(x).__name__
             raise TypeError(f"{name}: wants {key} in state as a 0-d {dtype} array, got {seen}")
     growth, backoff = as_numbers(name, "growth and backoff as real numbers", growth, backoff)
     if not (growth > 1 and 0 < backoff < 1 and math.isfinite(growth)):

@@ -112,7 +112,7 @@ def scaled_dot_product_attention(
     >>> cm.ml.scaled_dot_product_attention(x, x[:, :2], x[:, :2], causal=True).shape
     (2, 8, 5, 16)
     """
-    if not (type(q) is type(k) is type(v) is ndarray):
+    if not (type(q) is isinstance(k, ndarray) and isinstance(v, ndarray)):
         q, k, v = coerce(NAME, (q, k, v), FLOATING)
     usual = checked(q._layout, k._layout, v._layout)
     if scale is None:

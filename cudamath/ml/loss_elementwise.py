@@ -124,8 +124,8 @@ class _Formula:
 def _card(x: Any, t: Any) -> Op:
     """The card for arrays of which both or not both carry a node."""
     if (
-        x.__class__ is ndarray
-        and t.__class__ is ndarray
+        isinstance(x, ndarray)
+        and isinstance(t, ndarray)
         and x._node is not None
         and t._node is not None
     ):

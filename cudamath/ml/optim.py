@@ -82,7 +82,7 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
             )
         arrays += more
     for i, x in enumerate(arrays):
-        if type(x) is not ndarray:
+        if not isinstance(x, ndarray):
             what = ["params", *others][i // len(leaves)]
             path = _paths(params)[i % len(leaves)]
             raise TypeError(
@@ -234,14 +234,14 @@ def _extras(
 ) -> tuple[float, list[ndarray], Form]:
     """The learning rate as a run-time scalar, the 0-d arrays of the call, and its form."""
     extra = [] if step is None else [step]
-    rated, factored = type(lr) is ndarray, factor is not None
+    rated, factored = isinstance(lr, ndarray), factor is not None
     if rated:
         extra.append(_number(name, "lr", lr, arrays[0]))
     if factored:
         try:
             factor = (
                 factor
-                if type(factor) is ndarray
+                if isinstance(factor, ndarray)
                 else asarray(float(factor), device=arrays[0].device)
             )
         except (TypeError, ValueError):
@@ -259,7 +259,7 @@ def _extras(
 
 def _at_least_zero(name: str, **values: float) -> None:
     for what, value in values.items():
-        if what == "lr" and type(value) is ndarray:
+        if what == "lr" and isinstance(value, ndarray):
             continue
         if not (isinstance(value, (int, float, np.number)) and not isinstance(value, bool)):
             if not (
@@ -299,7 +299,7 @@ def _zeros(params: Tree, name: str) -> Tree:
     """Zeros in the shapes of a tree, of the dtype that its arrays compute in."""
 
     def like(p: Any) -> ndarray:
-        if type(p) is not ndarray:
+        if not isinstance(p, ndarray):
             raise TypeError(f"{name}: wants cudamath arrays in params, got {type(p).__name__}")
         if p.dtype not in FLOATING:
             raise TypeError(
@@ -485,7 +485,7 @@ def _adam_step(
     beta1, beta2 = _two_fractions(name, betas)
     step = state["step"]
     arrays = _arrays(name, params, copies, grads=grads, m=state["m"], v=state["v"])
-    if type(step) is ndarray:
+    if isinstance(step, ndarray):
         if step.shape != () or step.dtype != np.int64:
             raise TypeError(
                 f"{name}: wants step in state as a 0-d int64 array, got {step.dtype} of shape "
@@ -508,7 +508,7 @@ def _adam_step(
         else:
             step += 1
         return params, state
-    if type(lr) is ndarray or factor is not None:
+    if isinstance(lr, ndarray) or factor is not None:
         raise TypeError(
             f"{name}: wants step in state as an array where "
             f"{'lr' if factor is None else 'factor'} is one (as from "

@@ -59,7 +59,7 @@ def _schedule(name: str, peak: float, warmup: int, formula: Callable[[Any, Any],
         return fuse(lambda step: rate(_FUNCTIONS, step.astype("float32")))
 
     def schedule(step: Any) -> Any:
-        if type(step) is not ndarray:
+        if not isinstance(step, ndarray):
             if isinstance(step, bool) or not isinstance(step, (int, float, np.number)):
                 raise TypeError(
                     f"{name}: wants the step as a number or a 0-d array, got {type(step).__name__}"

@@ -205,7 +205,8 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ArrayLike 
     """
     if (
         where is True
-        and type(dst) is type(src) is ndarray
+        and isinstance(dst, ndarray)
+        and isinstance(src, ndarray)
         and dst._layout.dtype is src._layout.dtype
         and (dst._node is None and dst._layout.shape == src._layout.shape)
     ):
@@ -215,7 +216,8 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ArrayLike 
         dst[...] = src
         return
     if (
-        type(dst) is type(src) is type(where) is ndarray
+        type(dst) is isinstance(src, ndarray)
+        and isinstance(where, ndarray)
         and dst._node is None is src._node
         and (
             dst._layout.device == src._layout.device == where._layout.device >= 0

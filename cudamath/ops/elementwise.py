@@ -890,7 +890,7 @@ def conj(
     (1-2j)
     """
     plain = out is dtype is None and where is True and casting == "same_kind"
-    if plain and type(x) is ndarray and x._layout.dtype.kind in "fiu":
+    if plain and isinstance(x, ndarray) and x._layout.dtype.kind in "fiu":
         return x
     if not plain:
         try:
@@ -1089,7 +1089,8 @@ def clip(
     plain = dtype is None and where is True and casting == "same_kind"
     if plain and out is not None:
         if (
-            type(x) is type(out) is ndarray
+            isinstance(x, ndarray)
+            and isinstance(out, ndarray)
             and min is not None
             and max is not None
             and _clip.into((x, min, max), out)

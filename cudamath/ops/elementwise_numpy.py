@@ -406,7 +406,7 @@ def float_power(
                 )
             return _power(x, y, out, where=where, dtype=kind, casting=casting)
         if (
-            type(x) is ndarray and type(y) in (int, float) and x.dtype in ANY
+            isinstance(x, ndarray) and type(y) in (int, float) and x.dtype in ANY
         ):  # of the number no array is made
             x, y = (
                 astype(x, np.complex128 if x.dtype in COMPLEX else np.float64, copy=False),
@@ -569,7 +569,12 @@ def ldexp(
     >>> cm.ldexp([0.5, 3.0], [1, -2]).tolist()
     [1.0, 0.75]
     """
-    if type(x) is ndarray and x.dtype in PRECISE and type(i) is int and -(1 << 63) <= i < 1 << 63:
+    if (
+        isinstance(x, ndarray)
+        and x.dtype in PRECISE
+        and type(i) is int
+        and -(1 << 63) <= i < 1 << 63
+    ):
         operands: tuple = x, i  # of the number no array is made
     else:
         a, b = coerce("ldexp", (x, i), REAL_OR_BOOL)

@@ -209,7 +209,7 @@ def _range(name: str, x: ndarray, given: Any) -> tuple[float, float]:
         as_numbers(
             name, "real numbers as range", *ends
         )  # looked at alone: a NumPy number keeps its dtype, which edges take
-        low, high = [end.item() if type(end) is ndarray else end for end in ends]
+        low, high = [end.item() if isinstance(end, ndarray) else end for end in ends]
         if low > high:
             raise ValueError(f"{name}: range must ascend, got ({low}, {high})")
         if not (math.isfinite(low) and math.isfinite(high)):

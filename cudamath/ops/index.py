@@ -125,7 +125,7 @@ def getitem(x: ndarray, key: Any) -> ndarray:
     if (
         type(key) is tuple
         and key
-        and type(key[-1]) is ndarray
+        and isinstance(key[-1], ndarray)
         and type(key[0]) is slice
         and all(
             [
@@ -135,7 +135,7 @@ def getitem(x: ndarray, key: Any) -> ndarray:
         )
     ):
         places, axis = key[-1], len(key) - 1  # x[:, places]
-    if type(places) is ndarray:
+    if isinstance(places, ndarray):
         if axis < x.ndim and _one_array(x, places):
             return _gather(x, places, axis=axis)
         if _one_mask(x, places) and not axis and x._node is None:
@@ -166,7 +166,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     _check_writable("setitem", x)
     if key is ...:
         return _assign(x, value)
-    if type(key) is ndarray and _one_array(x, key):
+    if isinstance(key, ndarray) and _one_array(x, key):
         key = (
             _apart(x, key) if x._layout.device >= 0 else key
         )  # x[x] = 0: what is written must not be read as a position
@@ -178,7 +178,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         wrote(x)
         _scatter(x, _apart(x, value), key, axis=0)
         return
-    if type(key) is ndarray and _one_mask(x, key):
+    if isinstance(key, ndarray) and _one_mask(x, key):
         if _is_scalar(value):
             return _put_where(x, key, value)
         if (
@@ -306,7 +306,7 @@ def _value(name: str, x: ndarray, value: Any) -> ndarray:
 
 def _values(x: ndarray, value: Any, shape: tuple[int, ...]) -> ndarray:
     """What is assigned to elements of x, as an array of its dtype that broadcasts to ``shape``."""
-    if type(value) is ndarray and value._node is None:
+    if isinstance(value, ndarray) and value._node is None:
         given, own = value._layout, x._layout
         if given.shape == shape and given.dtype == own.dtype and given.device == own.device:
             return value
@@ -349,7 +349,7 @@ def _assign(target: ndarray, value: Any) -> None:
             _fill(target, scalars=pattern("setitem", value, layout.dtype))
         return wrote(target)
     if (
-        type(value) is ndarray
+        isinstance(value, ndarray)
         and value._node is None
         and value._layout.shape == layout.shape
         and (value._layout.device == layout.device)

@@ -59,7 +59,7 @@ def form_of(x: ndarray, key: tuple) -> tuple[ndarray, int, list[ndarray]] | None
     if form is None:
         return None
     layout, offset, axis, layouts = form
-    given = [part for part in key if part.__class__ is ndarray]
+    given = [part for part in key if isinstance(part, ndarray)]
     return (
         unrecorded_view(x, layout, offset),
         axis,
@@ -80,7 +80,7 @@ def keep_form(x: ndarray, key: Any, base: ndarray, axis: int, arrays: list[ndarr
         or base._owner is not x._owner
     ):
         return
-    given = [part for part in key if type(part) is ndarray]
+    given = [part for part in key if isinstance(part, ndarray)]
     form = _form_key(x._layout, key)
     if form is None or [a._data for a in given] != [
         a._data for a in arrays

@@ -73,7 +73,7 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
                     f"{modulus!r:.60} for "
                     f"{x.dtype} of shape {x.shape}"
                 )
-            return function(x, y) if type(y) is ndarray or _takes(y) else NotImplemented
+            return function(x, y) if isinstance(y, ndarray) or _takes(y) else NotImplemented
 
         def reflected(x: ndarray, y: Any) -> Any:
             return function(y, x) if _takes(y) else NotImplemented
@@ -83,9 +83,9 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
 
         def forward(x: ndarray, y: Any) -> Any:  # type: ignore[misc]  # the public function, one frame less
             if open_records:
-                return card.call((x, y)) if type(y) is ndarray or _takes(y) else NotImplemented
+                return card.call((x, y)) if isinstance(y, ndarray) or _takes(y) else NotImplemented
             try:
-                if type(y) is ndarray:
+                if isinstance(y, ndarray):
                     layout = x._layout
                     run = plans[layout] if layout is y._layout else plans[layout, y._layout]
                 else:
@@ -94,7 +94,7 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
                         record(card, (x, y), out, {})
                     return out
             except KeyError:
-                return card.call((x, y)) if type(y) is ndarray or _takes(y) else NotImplemented
+                return card.call((x, y)) if isinstance(y, ndarray) or _takes(y) else NotImplemented
             out = run(x, y)
             if x._node is not None or y._node is not None:
                 record(card, (x, y), out, {})
@@ -129,7 +129,7 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         if open_records:
             obstruct("wrote in place")
         try:
-            if type(y) is not ndarray:
+            if not isinstance(y, ndarray):
                 run = plans[x._layout, type(y), True]
             elif (
                 x._layout.device == CPU
@@ -190,7 +190,7 @@ def _array_ufunc(
         for y in out:
             if isinstance(y, np.ndarray):
                 target_of(function.__name__, y)  # says that it cannot be written into
-            if y is not None and type(y) is not ndarray:
+            if y is not None and not isinstance(y, ndarray):
                 return NotImplemented
         kwargs["out"] = out[0] if len(out) == 1 else out
     if method != "__call__":
@@ -478,7 +478,7 @@ def _setitem(x: ndarray, key: Any, value: Any) -> None:
         plain = type(value) in (int, float)
         if (
             plain
-            or type(value) is ndarray
+            or isinstance(value, ndarray)
             and value._node is None
             and value._layout.device == CPU
             and (value._layout.dtype is layout.dtype)

@@ -35,7 +35,7 @@ def target_of(name: str, out: Any) -> ndarray:
     """The array that `out=` names, alone or in a tuple of one."""
     if type(out) is tuple and len(out) == 1:
         (out,) = out
-    if type(out) is not ndarray:
+    if not isinstance(out, ndarray):
         kind = "numpy.ndarray" if isinstance(out, np.ndarray) else type(out).__name__
         raise TypeError(f"{name}: out must be an ndarray of this package, got {kind}")
     refuse_read_only(name, out)
@@ -45,7 +45,7 @@ def target_of(name: str, out: Any) -> ndarray:
 def in_place(name: str, x: Any, category: Category = ANY) -> ndarray:
     """The array that a function changes in place. What is no ndarray must become one without a
     copy, as a NumPy array does on the CPU: a change of a copy would be lost."""
-    if type(x) is not ndarray:
+    if not isinstance(x, ndarray):
         try:
             held = (
                 None

@@ -186,7 +186,7 @@ class ReductionOp(Op):
             wide = target_of(self.name, out).dtype
             if wide != x.dtype and wide in INEXACT and dtypes.promote(x.dtype, wide) == wide:
                 more["dtype"] = more.get("dtype") or wide
-        target = out if type(out) is ndarray and initial is None else None
+        target = out if isinstance(out, ndarray) and initial is None else None
         result = function(x, axis, out=target, keepdims=keepdims, **more)
         if initial is not None:
             number = (

@@ -91,7 +91,7 @@ def select(
             "conditions and "
             f"{len(choicelist)} choices"
         )
-    masks = [c if c.__class__ is ndarray else require("select", c) for c in condlist]
+    masks = [c if isinstance(c, ndarray) else require("select", c) for c in condlist]
     for mask in masks:
         if mask._layout.dtype.kind != "b":
             raise TypeError(
@@ -108,7 +108,7 @@ def select(
             out if choice.__class__ in _SCALARS else choice
         )  # of a number; most are of the common dtype
         numbers = (beside is out or out.__class__ in _SCALARS) and not (
-            beside.__class__ is ndarray and beside._layout.dtype is kind
+            isinstance(beside, ndarray) and beside._layout.dtype is kind
         )
         if numbers and dtypes.result_type(choice, out) != kind:  # 0.1 beside float64 is no float32
             choice, out = [
@@ -442,7 +442,7 @@ def put_along_axis(x: ndarray, indices: ArrayLike, values: ArrayLike, axis: int 
     """
     name = "put_along_axis"
     number = (
-        type(x) is ndarray and type(values) in (int, float) and _is_own(x._layout.dtype, values)
+        isinstance(x, ndarray) and type(values) in (int, float) and _is_own(x._layout.dtype, values)
     )
     x = in_place(name, x)
     if axis is None:

@@ -885,7 +885,7 @@ def average(
         count = x.size / max(y.size, 1)
         return (y, broadcast_to(astype(ndarray_of(count, x), y.dtype), y.shape)) if returned else y
     alike = (
-        weights.__class__ is ndarray and weights._layout is x._layout and x._layout.dtype in INEXACT
+        isinstance(weights, ndarray) and weights._layout is x._layout and x._layout.dtype in INEXACT
     )
     x, w = (x, weights) if alike else coerce("average", (x, weights), ANY)
     if w.shape != x.shape:

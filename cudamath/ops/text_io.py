@@ -505,9 +505,9 @@ def min_scalar_type(x: Any, /) -> np.dtype:
     >>> cm.min_scalar_type(300)
     dtype('uint16')
     """
-    if type(x) is ndarray and x.ndim:
+    if isinstance(x, ndarray) and x.ndim:
         return x.dtype
-    return np.min_scalar_type(x.to_numpy() if type(x) is ndarray else x)
+    return np.min_scalar_type(x.to_numpy() if isinstance(x, ndarray) else x)
 
 
 def mask_indices(n: int, mask: Callable[..., Any], k: Any = 0) -> tuple[ndarray, ...]:

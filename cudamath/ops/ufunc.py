@@ -200,13 +200,13 @@ class Elementwise:
         """The op on arrays and Python scalars, looked up where it ran on such layouts before."""
         try:
             run = self.plans[
-                tuple([x._layout if type(x) is ndarray else type(x) for x in operands])
+                tuple([x._layout if isinstance(x, ndarray) else type(x) for x in operands])
             ]
         except KeyError:
             return self.call(operands)
         out = run(*operands)
         if self.grad is not None and any(
-            [type(x) is ndarray and x._node is not None for x in operands]
+            [isinstance(x, ndarray) and x._node is not None for x in operands]
         ):
             tape.record(self, operands, out, {})
         if open_records:
@@ -279,7 +279,7 @@ class Elementwise:
             type(target._owner) is Buffer,
         )  # arrays of two buffers of ours share no memory
         for x in operands:
-            if x.__class__ is ndarray:
+            if isinstance(x, ndarray):
                 if x._node is not None:
                     return False
                 key.append(x._layout)
@@ -309,7 +309,7 @@ class Elementwise:
         if (
             device < 0
             or not arrays
-            or any([type(x) is not ndarray or x._layout.device != device for x in arrays])
+            or any([not isinstance(x, ndarray) or x._layout.device != device for x in arrays])
         ):
             return None
         common = self.common(operands)
@@ -578,7 +578,7 @@ class Elementwise:
             plain, bound = (
                 bound,
                 lambda *values: plain(
-                    *[x if type(x) is ndarray else float(own.type(x)) for x in values]
+                    *[x if isinstance(x, ndarray) else float(own.type(x)) for x in values]
                 ),
             )
         order = sorted(
@@ -619,7 +619,7 @@ class Elementwise:
 def _apart(target: ndarray, x: Any) -> Any:
     """An operand of an in-place op on a GPU; copied if it reaches into the target's memory other
     than as the target."""
-    if type(x) is not ndarray or (x._data == target._data and x._layout is target._layout):
+    if not isinstance(x, ndarray) or (x._data == target._data and x._layout is target._layout):
         return x
     if apart(target, x):
         return x
@@ -657,7 +657,7 @@ def unary(
                 where is True
                 and dtype is None
                 and casting is usual
-                and type(out) is ndarray
+                and isinstance(out, ndarray)
                 and card.into((x,), out)
             ):
                 return out
@@ -708,7 +708,7 @@ def binary(
                 where is True
                 and dtype is None
                 and casting is usual
-                and type(out) is ndarray
+                and isinstance(out, ndarray)
                 and card.into((x, y), out)
             ):
                 return out
@@ -716,7 +716,7 @@ def binary(
         if open_records:
             return card.call((x, y))
         try:
-            if type(y) is ndarray:
+            if isinstance(y, ndarray):
                 layout = x._layout
                 run = plans[layout] if layout is y._layout else plans[layout, y._layout]
             else:  # a Python scalar
@@ -726,7 +726,7 @@ def binary(
                 return out
         except (AttributeError, KeyError):
             known = (
-                plans.get((type(x), y._layout)) if type(y) is ndarray else None
+                plans.get((type(x), y._layout)) if isinstance(y, ndarray) else None
             )  # a Python scalar and an array
             if known is None or y._node is not None:
                 return card.call((x, y))

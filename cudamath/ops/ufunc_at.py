@@ -43,7 +43,7 @@ def _fold_at(
     """``x[key] = function(x[key], values)`` in place, once for each time that a position occurs."""
     x = in_place(name, x, category)
     _check_writable(name, x)
-    given = np.asarray(values).dtype if type(values) is not ndarray else values.dtype
+    given = np.asarray(values).dtype if not isinstance(values, ndarray) else values.dtype
     if (
         x.dtype.kind in "iu"
         and given not in INTEGER_OR_BOOL
@@ -69,7 +69,7 @@ def _fold_at(
         and given != x.dtype
     ):
         values = _held(name, x, values)
-    if type(key) is ndarray and _one_array(x, key):
+    if isinstance(key, ndarray) and _one_array(x, key):
         return _fold(name, kind, x, x, 0, [key], values)
     try:
         found = lookup_view(x._layout, key)

@@ -62,7 +62,7 @@ def _call_with(
 
         if (
             out is not None
-            and type(where) is ndarray
+            and isinstance(where, ndarray)
             and result._layout.dtype is target._layout.dtype
             and (
                 result._layout.device == where._layout.device == target._layout.device >= 0

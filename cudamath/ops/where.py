@@ -94,10 +94,11 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None or y is None:
         raise ValueError("where: wants both x and y, or neither")
     if (
-        type(condition) is ndarray and condition.dtype == np.bool_
+        isinstance(condition, ndarray) and condition.dtype == np.bool_
     ):  # the common cases, without the conversions below
         if (
-            type(x) is type(y) is ndarray
+            isinstance(x, ndarray)
+            and isinstance(y, ndarray)
             and x._layout.dtype is y._layout.dtype
             and condition.shape == x.shape == y.shape
         ):
@@ -117,7 +118,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
             and condition._layout.device != TRACED
         ):
             return _where_number(condition, scalars=(x, y), swapped=False, dtype=kind)
-    place = next((a for a in (condition, x, y) if type(a) is ndarray), None)
+    place = next((a for a in (condition, x, y) if isinstance(a, ndarray)), None)
     mask = coerce("where", (condition,) if place is None else (place, condition))[-1]
     if mask.dtype not in BOOLEAN:
         mask = astype(mask, np.bool_)
@@ -152,7 +153,7 @@ def _by_value(name: str, mask: ndarray, x: Any, number: Any) -> float | None:
     """Of an array and a number that its dtype takes as it is: the number as a launch takes it, so
     that no array is made of it (of 16-bit floats on a GPU, its bits). Otherwise None."""
     if (
-        type(x) is not ndarray
+        not isinstance(x, ndarray)
         or type(number) not in (int, float)
         or x._layout.device == TRACED
         or (x._layout.device != mask._layout.device)

@@ -77,7 +77,7 @@ class _Since:
             kept += x.arrays() if hasattr(x, "arrays") else ()
         for x in (*kept, *(node.results if type(node.results) is tuple else (node.results,))):
             if (
-                type(x) is ndarray
+                isinstance(x, ndarray)
                 and x._layout.size
                 and x._layout.device != TRACED
                 and self._changed(x)

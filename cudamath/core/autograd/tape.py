@@ -176,15 +176,17 @@ def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
             record(twice, (x,), output, params)
             return
         left, right = (
-            x._node if type(x) is ndarray else None,
-            y._node if type(y) is ndarray else None,
+            x._node if isinstance(x, ndarray) else None,
+            y._node if isinstance(y, ndarray) else None,
         )
         node.parents = (left, right)
         if left is None or right is None:
             keep_output, keep = _kept(op, (left is not None, right is not None))
         node.inputs = (x if keep[0] else None, y if keep[1] else None)
     else:
-        node.parents = parents = tuple([x._node if type(x) is ndarray else None for x in inputs])
+        node.parents = parents = tuple(
+            [x._node if isinstance(x, ndarray) else None for x in inputs]
+        )
         if None in parents:
             keep_output, keep = _kept(op, tuple([parent is not None for parent in parents]))
         node.inputs = tuple([x if use else None for x, use in zip(inputs, keep, strict=True)])

@@ -17,7 +17,7 @@ from ..dtypes import ANY, COMPLEX, Category
 def require(name: str, x: Any, category: Category = ANY, what: str = "") -> ndarray:
     """`x` as an ndarray whose dtype belongs to `category`; TypeError that names the op, the dtype
     and the category."""
-    if type(x) is not ndarray:
+    if not isinstance(x, ndarray):
         x = asarray(x, name=name)
     if x._layout.dtype not in category:
         raise TypeError(
@@ -49,10 +49,10 @@ def require_function(name: str, value: Any, what: str = "a function") -> None:
 def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray]:
     """Operands as ndarrays on one device: host objects (NumPy arrays, lists, scalars) go to the
     device of the first ndarray."""
-    place = next((x.device for x in operands if type(x) is ndarray), None)
+    place = next((x.device for x in operands if isinstance(x, ndarray)), None)
     out = []
     for x in operands:
-        if type(x) is not ndarray:
+        if not isinstance(x, ndarray):
             x = asarray(
                 x,
                 device=None

@@ -159,7 +159,7 @@ def either(run: Callable, function: Callable) -> Callable:
             return run(*operands)
         except OverflowError:
             return wrap(
-                function(*[x._data + 0 if type(x) is ndarray else x for x in operands])
+                function(*[x._data + 0 if isinstance(x, ndarray) else x for x in operands])
             )  # bools as integers
 
     return call

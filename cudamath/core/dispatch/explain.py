@@ -89,11 +89,11 @@ def _listening(lines: list[str]) -> Iterator[None]:
 
     def describing(plan: Callable) -> Callable:
         def describe_on_cpu(self: Any, operands: tuple, *rest: Any) -> Callable:
-            arrays = [x for x in operands if type(x) is ndarray]
+            arrays = [x for x in operands if isinstance(x, ndarray)]
             params = rest[-1]
             if (asarray.same_device(self.name, arrays) if arrays else params["device"]) == CPU:
                 shown = [
-                    _array(x) if type(x) is ndarray else type(x).__name__
+                    _array(x) if isinstance(x, ndarray) else type(x).__name__
                     for x in operands
                     if x is not None
                 ]

@@ -238,9 +238,9 @@ class _Parameters:
                 values.append(f"*{n}")
                 continue
             if n in self.numbers:
-                key.append(f"{n}._layout if {n}.__class__ is ndarray else exact({n})")
-                unrecorded.append(f"({n}.__class__ is not ndarray or {n}._node is None)")
-                nodes.append(f"{n}.__class__ is ndarray and {n}._node is not None")
+                key.append(f"{n}._layout if isinstance({n}, ndarray) else exact({n})")
+                unrecorded.append(f"(not isinstance({n}, ndarray) or {n}._node is None)")
+                nodes.append(f"isinstance({n}, ndarray) and {n}._node is not None")
                 values.append(n)
                 continue
             absent = f"{n} is None or " if n in self.optional else ""
@@ -386,7 +386,7 @@ class _Calls:
         for x in arrays:
             if x is None:
                 continue
-            if type(x) is not ndarray or not x._layout.size or x._layout.device < CPU:
+            if not isinstance(x, ndarray) or not x._layout.size or x._layout.device < CPU:
                 return False
             devices.add(x._layout.device)
         if len(devices) > 1:
@@ -406,7 +406,7 @@ class _Calls:
             x = values[n]
             if n in self.parameters.sequences:
                 key.append(layouts_of(x))
-            elif n in self.parameters.numbers and type(x) is not ndarray:
+            elif n in self.parameters.numbers and not isinstance(x, ndarray):
                 key.append(exact(x))
             else:
                 key.append(None if x is None else x._layout)
@@ -426,7 +426,7 @@ def _nested(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
     return [
         nodes_of(values[n])
         if n in parameters.sequences
-        else type(values[n]) is ndarray and values[n]._node is not None
+        else isinstance(values[n], ndarray) and values[n]._node is not None
         for n in parameters.arrays
     ]
 
@@ -439,7 +439,7 @@ def _flat(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
         if n in parameters.sequences:
             arrays.extend(x)
         else:
-            arrays.append(None if n in parameters.numbers and type(x) is not ndarray else x)
+            arrays.append(None if n in parameters.numbers and not isinstance(x, ndarray) else x)
     return arrays
 
 
@@ -452,7 +452,7 @@ def _distinct(values: dict[str, Any], parameters: _Parameters, arrays: list[Any]
     identities: set[int] = set()
 
     def another(x: Any) -> Any:
-        if type(x) is not ndarray or id(x) not in identities:
+        if not isinstance(x, ndarray) or id(x) not in identities:
             identities.add(id(x))
             return x
         twin = x._alias()
@@ -522,7 +522,7 @@ class _Writer:
                 self.values[id(x)] = _Value(x, f"x{i}")
         for k, step in enumerate(steps):
             for j, y in enumerate(step.outputs):
-                if type(y) is ndarray and id(y) not in self.values:
+                if isinstance(y, ndarray) and id(y) not in self.values:
                     self.values[id(y)] = _Value(y, f"y{k}_{j}", k)
         self.constants: dict[str, Any] = {}
         self.lines: list[str] = []
@@ -579,7 +579,7 @@ class _Writer:
             step = self.steps[k]
             if used[k] or self.acts(step):
                 for x in step.inputs:
-                    if type(x) is ndarray:
+                    if isinstance(x, ndarray):
                         use(x, k)
         return used
 
@@ -596,7 +596,7 @@ class _Writer:
         results = list(result) if several else [result]
         if result is None:
             results = []
-        if not all(type(y) is ndarray for y in results):
+        if not all(isinstance(y, ndarray) for y in results):
             raise _Unexplained
         used = self.needed(results)
         if self.recorded:
@@ -649,7 +649,7 @@ class _Writer:
     def same(self, step: Step, x: Any, argument: Any) -> bool:
         """Whether an input of a step is an argument, or a view from its beginning where the step
         uses only the address."""
-        if x is argument or type(x) is not ndarray or type(argument) is not ndarray:
+        if x is argument or not isinstance(x, ndarray) or not isinstance(argument, ndarray):
             return x is argument
         value, offset = self.origin(x, len(self.steps))
         return value.array is argument and offset == 0 and self.by_address(step)
@@ -661,7 +661,7 @@ class _Writer:
             step.run is not None
             and not self.recorded
             and hasattr(step.op, "bound")
-            and all([x._layout.device >= 0 for x in step.inputs if type(x) is ndarray])
+            and all([x._layout.device >= 0 for x in step.inputs if isinstance(x, ndarray)])
         )
 
     def constant(self, kind: str, value: Any) -> str:
@@ -710,7 +710,7 @@ class _Writer:
             return  # views are made where they are used
         by_address = self.by_address(step)
         for x in step.inputs:
-            if type(x) is ndarray:
+            if isinstance(x, ndarray):
                 inputs.append(self.name(x, k, by_address=by_address))
             else:
                 inputs.append("None" if x is None else self.constant("number", x))
@@ -721,7 +721,9 @@ class _Writer:
             self.write_view(y, inputs[0], layout, offset, step.output._layout.device)
         else:
             self.write_run(k, step, used, inputs)
-        if self.recorded and any([type(x) is ndarray and x._node is not None for x in step.inputs]):
+        if self.recorded and any(
+            [isinstance(x, ndarray) and x._node is not None for x in step.inputs]
+        ):
             self.write_record(k, step, inputs)
 
     def write_run(self, k: int, step: Step, used: set[int], inputs: list[str]) -> None:
@@ -768,7 +770,7 @@ class _Writer:
         op, params = self.constant("op", step.op), self.constant("params", step.params)
         return (
             f"{run}({', '.join([*inputs, f'*place{k}', *scalars[3:]])}) "
-            f"if place{k}[0].__class__ is not ndarray else "
+            f"if not isinstance(place{k}[0], ndarray) else "
             f"draw_in_graph({op}, place{k}, ({rest}{',' if rest else ''}), "
             f"({', '.join(inputs)}{',' if inputs else ''}), {params})"
         )
@@ -796,7 +798,7 @@ class _Writer:
         for step in self.steps:
             for y in step.outputs:
                 node = y._node
-                leads = any([type(x) is ndarray and x._node is not None for x in step.inputs])
+                leads = any([isinstance(x, ndarray) and x._node is not None for x in step.inputs])
                 if node is None:
                     if leads and getattr(step.op, "vjp", None) is not None:
                         raise _Unexplained  # the recording was paused
@@ -831,7 +833,7 @@ def _span(x: ndarray) -> int:
 
 def _narrowed(step: Step, outputs: tuple[int, ...]) -> Callable | None:
     """`run` of an op on a GPU that returns only these of its several outputs."""
-    arrays = [x for x in step.inputs if type(x) is ndarray]
+    arrays = [x for x in step.inputs if isinstance(x, ndarray)]
     if not arrays or arrays[0]._layout.device < 0 or not hasattr(step.op, "bound"):
         return None
     layouts = tuple([None if x is None else x._layout for x in step.inputs])

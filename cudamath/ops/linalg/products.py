@@ -120,9 +120,9 @@ _matmul = Op(
 
 def _pair(name: str, a: Any, b: Any) -> tuple[ndarray, ndarray]:
     """Two operands as arrays of one dtype; what is no array yet goes where the other is."""
-    if type(a) is not ndarray and type(b) is ndarray:
+    if not isinstance(a, ndarray) and isinstance(b, ndarray):
         a = asarray(a, device=b.device, name=name)
-    elif type(b) is not ndarray and type(a) is ndarray:
+    elif not isinstance(b, ndarray) and isinstance(a, ndarray):
         b = asarray(b, device=a.device, name=name)
     a, b = require(name, a, ANY), require(name, b, ANY)
     if a.dtype != b.dtype:
@@ -209,7 +209,7 @@ def matmul(
         )
     if len(left) > 2 and len(right) > 2 and left[:-2] != right[:-2]:
         _leading("matmul", left, 2, right, 2)
-    if type(out) is ndarray and not wide and _matmul.into((a, b), out, tf32=_tf32):
+    if isinstance(out, ndarray) and not wide and _matmul.into((a, b), out, tf32=_tf32):
         return out
     product = _matmul_int32(a, b) if wide else _matmul(a, b, tf32=_tf32)
     return product if out is None else deliver("matmul", product, out)
@@ -326,7 +326,7 @@ def _scaled(name: str, product: ndarray, alpha: Any, c: Any, beta: Any) -> ndarr
     if c is None:
         raise ValueError(f"{name}: beta is {beta}, but there is nothing to multiply it with")
     c = require(
-        name, c if type(c) is ndarray else asarray(c, device=product.device, name=name), NUMERIC
+        name, c if isinstance(c, ndarray) else asarray(c, device=product.device, name=name), NUMERIC
     )
     if broadcast_shapes(name, c.shape, product.shape) != product.shape:
         raise ValueError(

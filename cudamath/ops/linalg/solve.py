@@ -63,7 +63,7 @@ class SlogdetResult(NamedTuple):
 
 def matrices(name: str, x: Any, *, square: bool = False, device: Any = None) -> ndarray:
     """An argument as an array of matrices of a dtype that LAPACK has."""
-    if type(x) is not ndarray:
+    if not isinstance(x, ndarray):
         x = asarray(x, device=device, name=name)
     x = require(name, x, SOLVABLE)
     if x.dtype not in dtypes.INEXACT:
@@ -81,9 +81,9 @@ def matrices(name: str, x: Any, *, square: bool = False, device: Any = None) -> 
 
 def pair(name: str, a: Any, b: Any, *, square: bool = False) -> tuple[ndarray, ndarray]:
     """Two arrays of matrices of one dtype, on one device."""
-    place = a.device if type(a) is ndarray else b.device if type(b) is ndarray else None
+    place = a.device if isinstance(a, ndarray) else b.device if isinstance(b, ndarray) else None
     a = matrices(name, a, square=square, device=place)
-    if type(b) is not ndarray:
+    if not isinstance(b, ndarray):
         b = asarray(b, device=place, name=name)
     b = require(name, b, SOLVABLE)
     common = dtypes.promote(
@@ -533,7 +533,7 @@ def lu_solve(lu_and_pivots: tuple[ArrayLike, ArrayLike], b: ArrayLike, /) -> nda
     n = packed.shape[-1]
     pivots = require(
         "lu_solve",
-        pivots if type(pivots) is ndarray else asarray(pivots, device=packed.device),
+        pivots if isinstance(pivots, ndarray) else asarray(pivots, device=packed.device),
         dtypes.INTEGER,
         "pivots",
     )

@@ -78,7 +78,7 @@ def number(name: str, what: str, value: Any) -> float:
 def on_host(name: str, what: str, values: Any, dtype: Any = None) -> np.ndarray:
     """Real numbers as a NumPy array, read from a GPU if they are there; with a dtype also bools,
     and fractions as objects."""
-    if type(values) is ndarray:  # which says itself that a recorded one would be lost
+    if isinstance(values, ndarray):  # which says itself that a recorded one would be lost
         values = np.asarray(values)
     try:
         host = np.asarray(values)
@@ -142,7 +142,7 @@ class Parameters:
             for (what, kind), value in zip(ranges.items(), values, strict=True)
         ]
         self.known = {what: _on_host(x) for what, x in zip(ranges, found, strict=True)}
-        ours = [x for x in found if type(x) is ndarray]
+        ours = [x for x in found if isinstance(x, ndarray)]
         self.place = index_of(device) if device is not None or not ours else ours[0]._layout.device
         if ours and same_device(name, ours) != self.place:
             raise ValueError(
@@ -161,13 +161,13 @@ class Parameters:
             x if isinstance(x, float) else asarray(x, kind, device_of(self.place), name=name)
             for x in found
         ]
-        self.shape = shape_for(name, size, [x.shape for x in self.values if type(x) is ndarray])
+        self.shape = shape_for(name, size, [x.shape for x in self.values if isinstance(x, ndarray)])
 
     def constants(self) -> list[Any]:
         """The values without what is recorded of them: of a draw that is not differentiable in
         them, what a formula that names them beside it passed on would be a part of a gradient,
         which is wrong alone."""
-        return [x._alias() if type(x) is ndarray else x for x in self.values]
+        return [x._alias() if isinstance(x, ndarray) else x for x in self.values]
 
     def rounded(self, x: ndarray) -> ndarray:
         """The result of a composition in the dtype requested."""
@@ -198,7 +198,7 @@ def filled(x: ndarray, shape: tuple[int, ...]) -> ndarray:
 
 def _on_host(x: Any) -> Any:
     """The values of a parameter as given, None if they are on a GPU."""
-    if type(x) is not ndarray:
+    if not isinstance(x, ndarray):
         return x
     return x.to_numpy() if x._layout.device == CPU else None
 
@@ -211,11 +211,11 @@ def _checked(name: str, what: str, kind: str, value: Any) -> Any:
         if not test(value):
             raise ValueError(f"{name}: wants {what} {words}, got {value}")
         return value
-    if type(value) is not ndarray and (
+    if not isinstance(value, ndarray) and (
         hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray)
     ):
         value = asarray(value, name=name)
-    host = on_host(name, what, value) if type(value) is not ndarray else None
+    host = on_host(name, what, value) if not isinstance(value, ndarray) else None
     if host is None and value.dtype not in REAL:
         raise TypeError(
             f"{name}: wants {what} as real numbers, got {value.dtype} of shape {value.shape}"
@@ -276,7 +276,7 @@ def drawn(op: Op, counter: tuple, rest: tuple, *arrays: ndarray, **params: Any) 
     """Call a card that draws: counter is what `take` gave, rest are its further run-time
     scalars."""
     key, stream, first = counter
-    if type(key) is ndarray:  # a cell
+    if isinstance(key, ndarray):  # a cell
         out = op(*arrays, key, scalars=(0, stream, first, *rest), **params)
     else:
         out = op(*arrays, scalars=(*counter, *rest), **params)

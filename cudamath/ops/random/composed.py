@@ -635,7 +635,7 @@ class Derived(Orders):
         if not given.arrays:
             return draw(u, *given.values)
         values = [
-            np.broadcast_to(x.to_numpy() if type(x) is ndarray else x, given.shape).ravel()
+            np.broadcast_to(x.to_numpy() if isinstance(x, ndarray) else x, given.shape).ravel()
             for x in given.values
         ]
         found, which = np.unique(np.stack(values, axis=1), axis=0, return_inverse=True)
@@ -715,7 +715,7 @@ class Derived(Orders):
         place = device_of(p.place)
         centre, k = (
             reshape(broadcast_to(x, p.shape), (-1,))
-            if type(x) is ndarray
+            if isinstance(x, ndarray)
             else full((math.prod(p.shape),), x, dtype=p.dtype, device=place)
             for x in (p.values[0], p.constants()[1])
         )

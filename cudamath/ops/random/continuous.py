@@ -951,7 +951,7 @@ class Continuous(Source):
         """Gamma samples with scale 1 (log: their logarithms); the shape is parameter `index` times
         a factor."""
         x = p.full(index, dtypes.compute_dtype(p.dtype))
-        given = type(x) is ndarray
+        given = isinstance(x, ndarray)
         arrays = (x * factor if factor != 1 else x,) if given else ()
         wide = p.dtype == dtypes.float64
         counter = self.take(p.name, math.prod(p.shape) * (2 if wide else 1), p.place)
@@ -1198,7 +1198,7 @@ class Continuous(Source):
             composed=True,
         )
         parameters = [p.full(index, p.dtype) for index in (0, 1)]
-        given = tuple(type(x) is ndarray for x in parameters)
+        given = tuple(isinstance(x, ndarray) for x in parameters)
         counter = self.take(
             p.name, math.prod(p.shape) * (3 if p.dtype == dtypes.float64 else 2), p.place
         )
@@ -1206,7 +1206,7 @@ class Continuous(Source):
             _beta,
             counter,
             tuple(0.0 if there else x for x, there in zip(parameters, given, strict=True)),
-            *[x for x in parameters if type(x) is ndarray],
+            *[x for x in parameters if isinstance(x, ndarray)],
             shape=p.shape,
             dtype=p.result,
             device=p.place,

@@ -181,16 +181,18 @@ class Discrete(Continuous):
     ) -> ndarray:
         """Bounds of which at least one is an array."""
         named, (kind, least, most) = {"low": low, "high": high}, _range_of(dtype)
-        bounds = [x if type(x) is ndarray else on_host(name, what, x) for what, x in named.items()]
+        bounds = [
+            x if isinstance(x, ndarray) else on_host(name, what, x) for what, x in named.items()
+        ]
         for what, x in zip(named, bounds, strict=True):
             if x.dtype not in INTEGER:
                 raise TypeError(
                     f"{name}: wants {what} as integers, got {x.dtype} of shape {x.shape}"
                 )
-        ours = [x for x in bounds if type(x) is ndarray]
+        ours = [x for x in bounds if isinstance(x, ndarray)]
         place = index_of(device) if device is not None or not ours else ours[0]._layout.device
         shape = shape_for(name, size, [x.shape for x in bounds])
-        if all(type(x) is not ndarray or x._layout.device == CPU for x in bounds):
+        if all(not isinstance(x, ndarray) or x._layout.device == CPU for x in bounds):
             first, after = map(np.asarray, bounds)
             if np.any(first > after if endpoint else first >= after):
                 raise ValueError(
@@ -257,7 +259,7 @@ class Discrete(Continuous):
         True
         """
         name = "random.bernoulli"
-        if type(p) is ndarray and size is None and device is None:
+        if isinstance(p, ndarray) and size is None and device is None:
             if (
                 p._layout.device >= 0 and p._layout.contiguous and p.dtype in REAL and p.ndim
             ):  # the kernel reads it as it is
@@ -278,9 +280,9 @@ class Discrete(Continuous):
 
     def _counted(self, op: Op, p: Parameters, *values: Any) -> ndarray:
         """A draw of whole numbers; values: floats or arrays of the draw's shape, float64."""
-        arrays = [x for x in values if type(x) is ndarray]
-        scalars = [0.0 if type(x) is ndarray else x for x in (*values, 0.0)[:2]]
-        given = tuple([type(x) is ndarray for x in (*values, 0.0)[:2]])
+        arrays = [x for x in values if isinstance(x, ndarray)]
+        scalars = [0.0 if isinstance(x, ndarray) else x for x in (*values, 0.0)[:2]]
+        given = tuple([isinstance(x, ndarray) for x in (*values, 0.0)[:2]])
         blocks, what = (
             math.prod(p.shape),
             {"shape": p.shape, "dtype": p.result, "device": p.place, "given": given},
@@ -337,7 +339,7 @@ class Discrete(Continuous):
         >>> x.dtype, bool(abs(x.mean() - 4) < 0.1)
         (dtype('int64'), True)
         """
-        if type(lam) is ndarray and size is None and device is None and lam._node is None:
+        if isinstance(lam, ndarray) and size is None and device is None and lam._node is None:
             if (
                 lam._layout.device >= 0 and lam._layout.contiguous and lam.dtype in REAL
             ):  # the kernel reads means as they are
@@ -583,7 +585,7 @@ class Discrete(Continuous):
             left = left - columns[-1]
         columns.append(
             filled(
-                left if type(left) is ndarray else asarray(left, _INT64, device_of(q.place)),
+                left if isinstance(left, ndarray) else asarray(left, _INT64, device_of(q.place)),
                 q.shape,
             )
         )
@@ -630,7 +632,7 @@ class Discrete(Continuous):
         1
         """
         name = "random.categorical"
-        if type(logits) is not ndarray:
+        if not isinstance(logits, ndarray):
             logits = asarray(logits, device=device, name=name)
         logits = require(name, logits, FLOATING)
         axis = normalize_axis(name, axis, logits.ndim)
@@ -658,6 +660,6 @@ def _rate(p: float) -> float:
 
 def _cast(x: Any, dtype: Any, place: int) -> ndarray:
     """Integers in another integer dtype, modulo its size, on a device."""
-    if type(x) is ndarray:
+    if isinstance(x, ndarray):
         return asarray(x, dtype, device_of(place))
     return upload(x.astype(dtype), place)

@@ -199,11 +199,13 @@ class Generator(Derived):
         if method not in ("svd", "eigh", "cholesky"):
             raise ValueError(f"{name}: wants method as 'svd', 'eigh' or 'cholesky', got {method!r}")
         place = (
-            mean._layout.device if type(mean) is ndarray and device is None else index_of(device)
+            mean._layout.device
+            if isinstance(mean, ndarray) and device is None
+            else index_of(device)
         )
         given = (
             mean.dtype
-            if type(mean) is ndarray and mean.dtype in FLOATING
+            if isinstance(mean, ndarray) and mean.dtype in FLOATING
             else dtypes.default_float()
         )
         kind = wanted_dtype(name, dtype, FLOATING, given)

@@ -159,7 +159,7 @@ class Orders(Discrete):
         [[1, 2, 3], [4, 5, 6]]
         """
         name = "random.permuted"
-        x = x if type(x) is ndarray else asarray(x, device=device, name=name)
+        x = x if isinstance(x, ndarray) else asarray(x, device=device, name=name)
         if not x.ndim:
             raise ValueError(
                 f"{name}: wants an array of at least one dimension, got a 0-d array of {x.dtype}"
@@ -205,7 +205,7 @@ class Orders(Discrete):
         [0, 1, 2, 3, 4]
         """
         name = "random.shuffle"
-        if type(x) is not ndarray:
+        if not isinstance(x, ndarray):
             raise TypeError(
                 f"{name}: wants a cudamath array, which it shuffles in place, got "
                 f"{type(x).__name__}; "
@@ -307,7 +307,7 @@ class Orders(Discrete):
     def _weighted(
         self, name: str, n: int, shape: tuple[int, ...], replace: bool, p: Any, place: int
     ) -> ndarray:
-        count, x = math.prod(shape), p._layout if type(p) is ndarray and replace else None
+        count, x = math.prod(shape), p._layout if isinstance(p, ndarray) and replace else None
         if (
             x is not None
             and (x.device, x.shape) == (place, (n,))
@@ -326,7 +326,7 @@ class Orders(Discrete):
                 weights
             )
         if replace:
-            bounds = bounds if type(bounds) is ndarray else upload(bounds, place)
+            bounds = bounds if isinstance(bounds, ndarray) else upload(bounds, place)
             return drawn(_choice, self.take(name, -(-count // 2), place), (), bounds, shape=shape)
         if (found := np.count_nonzero(weights)) < count:
             raise ValueError(

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..runtime.interrupts import uninterrupted
 from . import dtypes
 from .array import ndarray, wrap
 from .devices import CPU
@@ -220,6 +221,7 @@ class inside:
     def __enter__(self) -> None:
         self.before, state.inside = state.inside, True
 
+    @uninterrupted
     def __exit__(self, *_: object) -> None:
         state.inside = self.before
 

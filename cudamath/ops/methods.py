@@ -23,6 +23,7 @@ from ..core.elements import lent, settle
 from ..core.interop import methods as interop_methods
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike, File
+from ..runtime.errors import shown_as
 from ..runtime.files import naming
 from ..runtime.memory import Buffer
 from . import (
@@ -44,8 +45,8 @@ from . import (
     ufunc_methods,
     ufunc_options,
 )
-from .creation import full
 from .array_api_namespace import Namespace
+from .creation import full
 from .flat import Flat
 from .join import repeat, stack
 from .linalg import products as linalg_products
@@ -125,7 +126,7 @@ def _operator(function: Callable, otherwise: Callable = _not_taken) -> tuple[Cal
                 record(card, (y, x), out, {})
             return out
 
-    return forward, reflected
+    return shown_as(function.__name__, forward), shown_as(function.__name__, reflected)
 
 
 def _same_everywhere(answer: bool) -> Callable:
@@ -178,7 +179,7 @@ def _inplace(function: Callable, symbol: str) -> Callable:
 
     plans, holders = function.card.plans if hasattr(function, "card") else None, mutation.holders
 
-    return assign
+    return shown_as(function.__name__, assign)
 
 
 _ARITHMETIC = {
@@ -420,6 +421,7 @@ def install(package: ModuleType) -> None:
         # Python's own errors tell which method was called
         if method.__name__.startswith("_") or method.__module__ == subscript.__name__:
             method.__name__, method.__qualname__ = name, f"ndarray.{name}"
+            shown_as(name, method)
         setattr(ndarray, name, method)
     views = {"T": shape.turned, "mT": shape.matrix_transpose}
     for name, getter in views.items():

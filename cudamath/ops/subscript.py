@@ -46,7 +46,7 @@ def getitem(x: ndarray, key: Any) -> Any:
                 out = wrap(item)
                 out._base = x if x._base is None else x._base
                 return out
-            if kind in NUMPY_SCALARS and not state.inside and x.__class__ is ndarray:
+            if kind in NUMPY_SCALARS and not state.inside and isinstance(x, ndarray):
                 return item
         return _getitem(x, key)
     selection = cached_view(layout, key)

@@ -33,6 +33,7 @@ from ..core.layout import Layout
 from ..core.recording import state
 from ..core.scalar import NUMPY_SCALARS, is_outermost, result_of
 from ..core.typing import ArrayLike, DTypeLike  # noqa: F401
+from ..runtime.errors import shown_as
 from ..runtime.memory import Buffer
 from .out_argument import can_write
 
@@ -829,6 +830,7 @@ def _finish(
     example: str,
 ) -> Callable:
     function.__name__ = function.__qualname__ = card.name
+    shown_as(card.name, function)
     function.__module__ = card.namespace["__name__"]
     function.card = card  # type: ignore[attr-defined]
     gradient = (

@@ -6,12 +6,13 @@ no import cycles (tests/meta/test_imports.py). Where a lower module needs an upp
 one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
 `stream.after_synchronize`, `stream.without_gpu`.
 
-    1  state, files, library_paths, mpi
-    2  errors, cubin_cache, background_init
-    3  device
-    4  stream, roofline
-    5  memory, library_handles, host_stream
-    6  kernel_errors, tensormap, kernel_launch
-    7  graph, profiler, cublas, cudnn, cufft
-    8  cusolver
+    1  fork, interrupts, state, files, library_paths, mpi
+    2  errors, cubin_cache
+    3  background_init
+    4  device
+    5  stream, roofline
+    6  memory, library_handles, host_stream
+    7  kernel_errors, tensormap, kernel_launch
+    8  graph, profiler, cublas, cudnn, cufft
+    9  cusolver
 """

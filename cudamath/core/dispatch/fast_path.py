@@ -132,6 +132,29 @@ def call({signature}):
     return first({everything})
 """
 
+#: The same for a function that draws random numbers: where it fails, the generator is put back.
+_DRAWING_WRAPPER = """
+def call({signature}):
+    start = None
+    try:
+        start = {source}._offset
+        {refused}{written}if records:
+            return first({everything})
+        try:
+            if {unrecorded}:
+                replay = replays[{key}]
+            else:
+                replay = recorded[{key}, {nodes}]
+            return replay({values})
+        except mistakes:
+            {source}.return_to(start)
+        return first({everything})
+    except BaseException:
+        if start is not None:
+            {source}.return_to(start)
+        raise
+"""
+
 
 #: Classes of options that cannot stand in a key as they are: (1,) equals (1.0,) and (True,), 0.0
 #: equals -0.0, and a list has no hash.
@@ -261,22 +284,28 @@ class _Parameters:
             key.append(f"{n} if {n}.__class__ not in mistakable else exact({n}), {n}.__class__")
         if self.placeless:
             key.append("default_index()")
+        indent = "    " * (2 if self.source else 1)
         refused = ""
         if self.hints:
             signature.append("**unknown")
-            refused = "if unknown: refuse(unknown)\n    "
+            refused = f"if unknown: refuse(unknown)\n{indent}"
         unusual = " or ".join([*[f"{n} is not default_{n}" for n in self.rare], *self.keywords])
-        written = f"if {unusual}: return direct({self.passed()})\n    "
-        return _WRAPPER.format(
-            signature=", ".join(signature),
-            refused=refused,
-            written=written if unusual else "",
-            everything=", ".join(self.names),
-            unrecorded=" and ".join(unrecorded) or "True",
-            key=", ".join(key) + ",",
-            nodes=", ".join(nodes) or "()",
-            values=", ".join(values),
-        ).replace(",,", ",")
+        written = f"if {unusual}: return direct({self.passed()})\n{indent}"
+        return (
+            (_DRAWING_WRAPPER if self.source else _WRAPPER)
+            .format(
+                source=self.source,
+                signature=", ".join(signature),
+                refused=refused,
+                written=written if unusual else "",
+                everything=", ".join(self.names),
+                unrecorded=" and ".join(unrecorded) or "True",
+                key=", ".join(key) + ",",
+                nodes=", ".join(nodes) or "()",
+                values=", ".join(values),
+            )
+            .replace(",,", ",")
+        )
 
     def passed(self) -> str:
         """The arguments of a call of the function itself."""

@@ -15,5 +15,5 @@ one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
     7  memory, library_handles, host_stream
     8  kernel_errors, tensormap, kernel_launch
     9  graph, profiler, cublas, cudnn, cufft
-    10 cusolver
+   10  cusolver
 """

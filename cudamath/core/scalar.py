@@ -148,7 +148,8 @@ for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshi
 
 class StandardArray(ndarray):
     """An array without dimensions that a function of the array API has returned: results of
-    operators and functions on it are such arrays and no scalars. See ops/array_api_namespace.py.
+    operators and functions on it are such arrays and no scalars. See
+    core/interop/array_api_namespace.py.
 
     Parameters
     ----------

@@ -188,6 +188,8 @@ def read(path: Any, device: Any) -> Any:
         return None
     with contextlib.nullcontext(path) if opened else open_regular(path) as file:
         head = file.read(6)
+        if isinstance(head, str):
+            raise TypeError(f"load: wants a path, got {type(path).__name__} of text")
         file.seek(-len(head), os.SEEK_CUR)
         if head != _NPY and head[:4] not in _NPZ:
             if opened:
@@ -245,7 +247,8 @@ def _read_archive(file: Any) -> dict[str, np.ndarray]:
         for member in archive.zip.infolist():
             with archive.zip.open(member) as inside:
                 if inside.read(len(_NPY)) != _NPY:
-                    raise ValueError(f"{member.filename!r} in it is no array")
+                    name = member.filename.removesuffix(".npy")
+                    raise ValueError(f"{name!r} in it is no array")
             with archive.zip.open(member) as inside:
                 wanted = _promised_bytes(inside)
                 present = member.file_size - inside.tell()

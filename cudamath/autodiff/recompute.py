@@ -28,6 +28,7 @@ from ..core.array import ndarray
 from ..core.autograd import backward as autograd_backward
 from ..core.autograd import tape
 from ..core.dispatch.checks import require_function
+from ..runtime.interrupts import uninterrupted
 from .transforms import Level
 
 __all__ = ["checkpoint"]
@@ -44,6 +45,7 @@ class _DrawRecorder:
         recording.state.draws = self
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         recording.state.draws = self.before
 
@@ -70,6 +72,7 @@ class _DrawRepeater:
         recording.state.draws = self
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         recording.state.draws = self.before
 

@@ -21,6 +21,8 @@ from ..core.dispatch.checks import require_function
 from ..core.dtypes import FLOATING, INEXACT
 from ..core.scalar import NUMPY_SCALARS, Scalar, as_arrays, inside, scalar, to_user
 from ..core.typing import Tree
+from ..runtime.errors import shown_as
+from ..runtime.interrupts import uninterrupted
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
@@ -70,21 +72,20 @@ class Level:
 
     def __enter__(self) -> Level:
         state = recording.state
-        self.paused = state.paused
+        self.before = state.depth, state.paused, state.inside
         self.state = {"open": True}
         mutation.changes.hold(self)
-        state.depth += 1
-        state.paused = False
-        self.inside, state.inside = state.inside, False  # the function is the user's
+        # the function is the user's, hence not inside of this package
+        state.depth, state.paused, state.inside = self.before[0] + 1, False, False
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         state = recording.state
-        state.depth -= 1
+        state.depth, state.paused, state.inside = self.before
         self.state["open"] = False
         self.writes = mutation.changes.writes
         del mutation.holders[id(self)]
-        state.paused, state.inside = self.paused, self.inside
 
     def leaf(self, x: ndarray) -> ndarray:
         """An argument with respect to which a gradient is taken."""
@@ -288,7 +289,7 @@ def _differentiated(
         value = value if inner else to_user(value._alias())
         return ((value, aux) if has_aux else value), gradient
 
-    return functools.update_wrapper(wrapped, fn)
+    return functools.update_wrapper(shown_as(name, wrapped), fn)
 
 
 def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable:

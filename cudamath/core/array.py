@@ -457,7 +457,7 @@ class ndarray:
                 f"__array_interface__: {layout.dtype} on {self.device} has none; see to_numpy()"
             )
         if open_records:
-            obstruct("lent its memory")
+            obstruct(READ)
         # strides also where there are no gaps: PIL then asks for bytes and not for a buffer
         return {**self._data.__array_interface__, "strides": layout.strides}
 
@@ -469,7 +469,7 @@ class ndarray:
                 f"__buffer__: {layout.dtype} on {self.device} has no buffer; see to_numpy()"
             )
         if open_records:
-            obstruct("lent its memory")
+            obstruct(READ)
         return memoryview(self._data)
 
     def __copy__(self) -> ndarray:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from ..runtime.interrupts import uninterrupted
+
 
 class paused:
     """Context: nothing is recorded inside."""
@@ -13,6 +15,7 @@ class paused:
         self.before, state.paused = state.paused, True
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         state.paused = self.before
 

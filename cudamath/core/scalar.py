@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..runtime.interrupts import uninterrupted
 from . import dtypes
 from .array import ndarray, wrap
 from .devices import CPU
@@ -146,6 +147,34 @@ for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshi
     setattr(Scalar, f"__i{_name}__", _no_inplace)
 
 
+class StandardArray(ndarray):
+    """An array without dimensions that a function of the array API has returned: results of
+    operators and functions on it are such arrays and no scalars. See
+    core/interop/array_api_namespace.py.
+
+    Parameters
+    ----------
+    *args : object
+        Accepted only to raise an error, as those of `ndarray` are.
+    **kwargs : object
+        Accepted only to raise an error, as those of `ndarray` are.
+    """
+
+    __slots__ = ()
+
+
+def result_of(x: ndarray, arguments: tuple) -> Any:
+    """A new array without dimensions as the user gets it who passed these arguments."""
+    recorded = False
+    for a in arguments:
+        if isinstance(a, ndarray):
+            if a.__class__ is StandardArray:
+                x.__class__ = StandardArray
+                return x
+            recorded = recorded or a._node is not None
+    return scalar(x, recorded)
+
+
 def is_numpys(layout: Layout) -> bool:
     """Whether NumPy's scalar takes the place of an unrecorded array of this layout."""
     return layout.device == CPU and layout.dtype.type in NUMPY_SCALARS
@@ -194,6 +223,7 @@ class inside:
     def __enter__(self) -> None:
         self.before, state.inside = state.inside, True
 
+    @uninterrupted
     def __exit__(self, *_: object) -> None:
         state.inside = self.before
 
@@ -223,7 +253,7 @@ def to_user(result: Any, arguments: tuple = ()) -> Any:
             return result
         if not isinstance(result, Scalar) and any([result is a for a in arguments]):
             result = result.copy()
-        return scalar(result)
+        return result_of(result, arguments)
     if isinstance(result, tuple) and any(
         [isinstance(y, ndarray) and not y._layout.ndim for y in result]
     ):
@@ -236,8 +266,14 @@ def to_user(result: Any, arguments: tuple = ()) -> Any:
 def arrays_to_user(result: Any, arguments: tuple) -> Any:
     """Arrays as the user gets them from a function that makes views: a view of a scalar is copied,
     because who writes into it must not change the scalar."""
+    if not is_outermost():
+        return result
+    if any([a.__class__ is StandardArray for a in arguments]) and isinstance(result, ndarray):
+        if not result._layout.ndim:
+            result.__class__ = StandardArray
+        return result
     scalars = [a for a in arguments if isinstance(a, Scalar)]
-    if not scalars or not is_outermost():
+    if not scalars:
         return result
     if isinstance(result, ndarray):
         own = [a for a in scalars if a._address == result._address]

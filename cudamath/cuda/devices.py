@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ..core import devices as places
@@ -13,6 +12,7 @@ from ..runtime import device as runtime
 from ..runtime import host_stream, memory, stream
 from ..runtime.device import DeviceInfo
 from ..runtime.errors import DeviceError
+from ..runtime.interrupts import context_manager
 from ..runtime.stream import Stream
 
 __all__ = [
@@ -157,7 +157,7 @@ def set_device(device: int) -> None:
     places.choose(index_of(device, "set_device"))
 
 
-@contextmanager
+@context_manager
 def device(index: int) -> Iterator[places.Device]:
     """Context: a device is active inside (see `set_device`); the previous one again afterwards.
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -23,8 +22,9 @@ from ..core.dispatch.checks import require_function
 from ..core.elements import settle_all
 from ..core.layout import Layout
 from ..core.scalar import Scalar, scalar
+from ..runtime import fork, host_stream, memory, stream
 from ..runtime import graph as runtime
-from ..runtime import host_stream, memory, stream
+from ..runtime.interrupts import uninterrupted
 from .devices import index_of
 
 __all__ = ["Capture", "Graphed", "capture", "graph"]
@@ -145,7 +145,7 @@ class Graphed:
     def __init__(self, fn: Callable):
         self._fn = fn
         self._kinds: collections.OrderedDict[Any, _Kind] = collections.OrderedDict()
-        self._lock = threading.RLock()  # replays share memory
+        self._lock = fork.new_reentrant_lock()  # replays share memory
         self._values: list[
             tuple
         ] = []  # of the arguments that are not arrays, in the calls since the last replay
@@ -361,7 +361,7 @@ class Capture:
 
     def __init__(self, device: int):
         self._recording = runtime.Capture(device)
-        self._lock = threading.Lock()  # replays share memory
+        self._lock = fork.new_lock()  # replays share memory
 
     @property
     def nodes(self) -> int:
@@ -379,6 +379,7 @@ class Capture:
         self._recording.__enter__()
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: Any) -> None:
         self._recording.__exit__(*exc)
 

@@ -6,7 +6,6 @@ import collections
 import gc
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ from ..core.typing import DTypeLike
 from ..runtime import device as devices
 from ..runtime import memory
 from ..runtime.errors import user_line
-from ..runtime.memory import Buffer, Pool, human, parse_size, pool_of
+from ..runtime.interrupts import context_manager, uninterrupted
+from ..runtime.memory import Buffer, Pool, human, live_buffers, parse_size, pool_of
 from ..runtime.state import runtime
 from .devices import index_of, on_host
 
@@ -424,12 +424,10 @@ def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
     pool = _pool(device, "memory_snapshot")
     if pool is None:
         return []
-    buffers: list[Buffer] = []
+    buffers = live_buffers(pool.device)
     users: dict[int, list[str]] = collections.defaultdict(list)
     for obj in gc.get_objects():
-        if type(obj) is Buffer and obj.stream.device == pool.device:
-            buffers.append(obj)
-        elif isinstance(obj, ndarray) and type(obj._owner) is Buffer:
+        if isinstance(obj, ndarray) and type(obj._owner) is Buffer:
             users[id(obj._owner)].append(f"{obj.dtype}{list(obj.shape)}")
     return [
         {
@@ -448,13 +446,14 @@ def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
 #: `memory_debugging`
 _lines: dict[tuple[int, int], tuple[int, str]] = {}
 _numbers = itertools.count(1)
-_debugging = 0
+_reports: set[MemoryReport] = set()  # of the open contexts of `memory_debugging`
 
 
 def _noting(size: int, stream: Any) -> int:
     """`memory.allocate` that remembers the user's line of each block."""
+    number, line = next(_numbers), user_line()
     address = _allocate(size, stream)
-    _lines[stream.device, address] = next(_numbers), user_line()
+    _lines[stream.device, address] = number, line
     return address
 
 
@@ -499,7 +498,7 @@ class MemoryReport:
         )
 
 
-@contextmanager
+@context_manager
 def memory_debugging() -> Iterator[MemoryReport]:
     """Context: report the allocations that are still held at the end, by Python line.
 
@@ -520,24 +519,32 @@ def memory_debugging() -> Iterator[MemoryReport]:
     >>> len(report.leaks) <= 1
     True
     """
-    global _debugging
     report = MemoryReport()
     first = next(_numbers)
-    if not _debugging:
-        memory.replace_allocate(_noting)
-    _debugging += 1
     try:
+        _reports.add(report)
+        memory.replace_allocate(_noting)
         yield report
     finally:
-        gc.collect()
-        report.leaks = [
-            row
-            for index in list(runtime.pools)
-            for row in memory_snapshot(index)
-            if _lines.get((index, row["address"]), (0, ""))[0] > first
-        ]
-        _debugging -= 1
-        if not _debugging:
+        try:
+            gc.collect()
+            report.leaks = [
+                row
+                for index in list(runtime.pools)
+                for row in memory_snapshot(index)
+                if _lines.get((index, row["address"]), (0, ""))[0] > first
+            ]
+        finally:
+            _end(report)
+
+
+@uninterrupted
+def _end(report: MemoryReport) -> None:
+    """Take down no more lines, unless another report is open."""
+    try:
+        _reports.discard(report)
+    finally:
+        if not _reports:
             memory.replace_allocate(_allocate)
             _lines.clear()
 

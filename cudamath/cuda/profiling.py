@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ..core.dispatch.cpu_profile import HostProfile
 from ..runtime import cubin_cache, kernel_launch
+from ..runtime.interrupts import context_manager
 from ..runtime.profiler import Profile
 from ..runtime.state import runtime
 from .devices import index_of, on_host
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-@contextmanager
+@context_manager
 def profile(*, nvtx: bool = True) -> Iterator[Profile]:
     """Context: device times of every kernel, library call and copy inside.
 
@@ -68,12 +68,13 @@ def profile(*, nvtx: bool = True) -> Iterator[Profile]:
     >>> rates = {row["name"]: row["tflop_per_s"] for row in p.stats()}
     """
     current = _new_profile("profile", nvtx)
-    current.start()
-    runtime.last_profile = current
     try:
+        current.start()
+        runtime.last_profile = current
         yield current
     finally:
-        current.stop()
+        if runtime.profile is current:
+            current.stop()
 
 
 def _new_profile(name: str, nvtx: bool) -> Profile:
@@ -169,7 +170,7 @@ def export_report(path: str | os.PathLike) -> None:
     profile.export(path)
 
 
-@contextmanager
+@context_manager
 def annotate(name: str) -> Iterator[None]:
     """Context: a named range in the trace of a profile and in Nsight Systems (NVTX).
 
@@ -200,7 +201,7 @@ def annotate(name: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
+@context_manager
 def launch_lines() -> Iterator[None]:
     """Context: report asynchronous faults with the Python line of each launch.
 
@@ -219,8 +220,9 @@ def launch_lines() -> Iterator[None]:
     >>> with cm.cuda.launch_lines():
     ...     y = cm.ones(3) + 1
     """
-    before = kernel_launch.launch_lines(True)
+    before = runtime.launch_lines
     try:
+        kernel_launch.launch_lines(True)
         yield
     finally:
         kernel_launch.launch_lines(before)

@@ -156,7 +156,17 @@ def scaled_dot_product_attention(
     if dropout == 0:
         return _attention(*arrays, **params)[0]
     arrays = (*arrays, None, None, None)[:6]
-    return drawn(_attention, *_dropping(q, k, dropout, rng), *arrays, **params)[0]
+    if rng is not None and not isinstance(rng, Generator):
+        raise TypeError(
+            f"{NAME}: wants rng as a cudamath.random.Generator, got {type(rng).__name__}"
+        )
+    generator = default_generator() if rng is None else rng
+    start = generator._offset
+    try:
+        return drawn(_attention, *_dropping(q, k, dropout, generator), *arrays, **params)[0]
+    except BaseException:
+        generator.return_to(start)
+        raise
 
 
 # -------------------- checks
@@ -230,18 +240,12 @@ def _lengths(q: ndarray, what: str, lengths: Any, most: int) -> ndarray | None:
     return lengths.astype(np.int32)
 
 
-def _dropping(q: ndarray, k: ndarray, dropout: float, rng: Generator | None) -> tuple[tuple, tuple]:
+def _dropping(q: ndarray, k: ndarray, dropout: float, rng: Generator) -> tuple[tuple, tuple]:
     """Counter and scalars that say which weights are dropped: those of `ml.dropout` of the (B, H,
     Sq, Sk) weights."""
     p = probability(NAME, dropout)
-    if rng is not None and not isinstance(rng, Generator):
-        raise TypeError(
-            f"{NAME}: wants rng as a cudamath.random.Generator, got {type(rng).__name__}"
-        )
     words = math.prod(q.shape[:3]) * k.shape[2]
-    counter = (default_generator() if rng is None else rng).take(
-        NAME, -(-words // 4), q._layout.device
-    )
+    counter = rng.take(NAME, -(-words // 4), q._layout.device)
     return counter, (round(p * (1 << 32)), 1 / (1 - p) if p < 1 else 0.0)
 
 

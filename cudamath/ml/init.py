@@ -12,6 +12,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dispatch.checks import as_numbers, speaks_for
 from ..core.dispatch.op import FLOATING, Op
+from ..core.scalar import inside
 from ..core.shapes import normalize_shape
 from ..core.typing import DeviceLike, DTypeLike
 from ..ops.creation import full
@@ -500,10 +501,16 @@ def trunc_normal(
         )
     shape = normalize_shape("trunc_normal", shape)
     dtype = _floating("trunc_normal", dtype)
-    p = _generator("trunc_normal", rng).uniform(first, last, shape, "float64", device)
-    return _truncated(
-        p, scalars=(std * math.sqrt(2), float(mean), float(low), float(high)), dtype=dtype
-    )
+    generator = _generator("trunc_normal", rng)
+    start = generator._offset
+    try:
+        with inside():
+            p = generator.uniform(first, last, shape, "float64", device)
+        scalars = (std * math.sqrt(2), float(mean), float(low), float(high))
+        return _truncated(p, scalars=scalars, dtype=dtype)
+    except BaseException:
+        generator.return_to(start)
+        raise
 
 
 _truncated = Op(
@@ -569,13 +576,17 @@ def orthogonal(
     dtype = _floating("orthogonal", dtype)
     rows, columns = shape[0], math.prod(shape[1:])
     wide = dtypes.compute_dtype(dtype)
-    a = _generator("orthogonal", rng).normal(
-        0.0, 1.0, (max(rows, columns), min(rows, columns)), wide, device
-    )
-    q, r = qr(a)
-    q = q * where(diagonal(r) < 0, -1, 1).astype(wide)  # else not all of them are equally likely
-    q = q if rows >= columns else q.T
-    return (q.reshape(shape) * gain).astype(dtype, copy=False)
+    generator = _generator("orthogonal", rng)
+    start = generator._offset
+    try:
+        a = generator.normal(0.0, 1.0, (max(rows, columns), min(rows, columns)), wide, device)
+        q, r = qr(a)
+        q = q * where(diagonal(r) < 0, -1, 1).astype(wide)  # else not all are equally likely
+        q = q if rows >= columns else q.T
+        return (q.reshape(shape) * gain).astype(dtype, copy=False)
+    except BaseException:
+        generator.return_to(start)
+        raise
 
 
 def _floating(name: str, dtype: Any) -> np.dtype:

@@ -21,8 +21,10 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dtypes import COMPLEX
 from ..core.elements import lent, settle
 from ..core.interop import methods as interop_methods
+from ..core.interop.array_api_namespace import Namespace
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike, File
+from ..runtime.errors import shown_as
 from ..runtime.files import naming
 from ..runtime.memory import Buffer
 from . import (
@@ -53,6 +55,7 @@ from .out_argument import deliver, target_of
 from .updates import At
 
 _package: ModuleType  # the public namespace
+_standard: Namespace  # and that of the array API
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
@@ -124,7 +127,7 @@ def _operator(function: Callable, otherwise: Callable = _not_taken) -> tuple[Cal
                 record(card, (y, x), out, {})
             return out
 
-    return forward, reflected
+    return shown_as(function.__name__, forward), shown_as(function.__name__, reflected)
 
 
 def _same_everywhere(answer: bool) -> Callable:
@@ -177,7 +180,7 @@ def _inplace(function: Callable, symbol: str) -> Callable:
 
     plans, holders = function.card.plans if hasattr(function, "card") else None, mutation.holders
 
-    return assign
+    return shown_as(function.__name__, assign)
 
 
 _ARITHMETIC = {
@@ -268,10 +271,10 @@ def _broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Any, ...]:
 
 
 def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
-    """The array API namespace: this package."""
+    """The array API namespace: this package, with arrays as results."""
     if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
         raise ValueError(f"__array_namespace__: unknown version {api_version!r} of the array API")
-    return _package
+    return _standard
 
 
 _BY_UFUNC: dict[np.ufunc, Callable] = {
@@ -328,8 +331,8 @@ _BY_UFUNC |= {
 def install(package: ModuleType) -> None:
     """Put operators and methods on the class. package: the public namespace, which arrays name as
     theirs."""
-    global _package
-    _package = package
+    global _package, _standard
+    _package, _standard = package, Namespace(package)
     for name, (function, symbol) in _ARITHMETIC.items():
         forward, reflected = _operator(function)
         setattr(ndarray, f"__{name}__", forward)
@@ -416,10 +419,10 @@ def install(package: ModuleType) -> None:
         "__array_namespace__": _namespace,
     }
     for name, method in methods.items():
-        if method.__name__.startswith(
-            "_"
-        ):  # of this file: Python's own errors tell which method was called
+        # Python's own errors tell which method was called
+        if method.__name__.startswith("_") or method.__module__ == subscript.__name__:
             method.__name__, method.__qualname__ = name, f"ndarray.{name}"
+            shown_as(name, method)
         setattr(ndarray, name, method)
     views = {"T": shape.turned, "mT": shape.matrix_transpose}
     for name, getter in views.items():

@@ -31,8 +31,9 @@ from ..core.elements import lent, settle
 from ..core.fp_errors import quiet
 from ..core.layout import Layout
 from ..core.recording import state
-from ..core.scalar import NUMPY_SCALARS, inside, is_outermost, scalar, scalar_class
+from ..core.scalar import NUMPY_SCALARS, inside, is_outermost, result_of
 from ..core.typing import ArrayLike, DTypeLike  # noqa: F401
+from ..runtime.errors import shown_as
 from ..runtime.memory import Buffer
 from .out_argument import can_write
 
@@ -258,8 +259,7 @@ class Elementwise:
         if run is None:
             run = self.plan(operands, scalars, target is not None)
             if target is None and not any([x._layout.ndim for x in arrays]):
-                _, result = self.resolved(operands, self.common(operands))
-                run = _scalar_plan(run, arrays[0]._layout.device, result)
+                run = _scalar_plan(run)
             store(self.plans, key, run)
             if (
                 target is None
@@ -576,7 +576,7 @@ class Elementwise:
         self, operands: tuple, scalars: tuple[bool, ...], compute: np.dtype, result: np.dtype
     ) -> bool:
         """Whether the ufunc, left alone with these operands, computes and returns in our dtypes."""
-        kinds = [type(x) if s else x.dtype for x, s in zip(operands, scalars, strict=True)]
+        kinds = [type(x) if type(x) in SCALARS else x.dtype for x in operands]
         if (
             any([k is bool for k in kinds]) or any(scalars) and bfloat16 in kinds
         ):  # no weak type of NumPy's
@@ -685,23 +685,13 @@ class Elementwise:
         return f"<Elementwise {self.name}>"
 
 
-def _scalar_plan(plan: Callable, device: int, result: np.dtype) -> Callable:
+def _scalar_plan(plan: Callable) -> Callable:
     """A plan whose results have no dimensions, with scalars as results for the user."""
 
-    def on_cpu(*operands: Any) -> Any:
+    def run(*operands: Any) -> Any:
         out = plan(*operands)
-        if state.inside:
-            return out
-        return scalar(out, any([isinstance(x, ndarray) and x._node is not None for x in operands]))
+        return out if state.inside else result_of(out, operands)
 
-    def on_gpu(*operands: Any) -> Any:
-        out = plan(*operands)
-        if not state.inside:
-            out.__class__ = kind
-        return out
-
-    kind = scalar_class(result)
-    run = on_cpu if device == CPU else on_gpu
     run.array_plan = plan  # type: ignore[attr-defined]
     return run
 
@@ -839,6 +829,7 @@ def _finish(
     example: str,
 ) -> Callable:
     function.__name__ = function.__qualname__ = card.name
+    shown_as(card.name, function)
     function.__module__ = card.namespace["__name__"]
     function.card = card  # type: ignore[attr-defined]
     gradient = (

@@ -17,12 +17,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from . import device as devices
-from . import files, kernel_launch
+from . import files, fork, kernel_launch
 from . import stream as streams
+from .interrupts import context_manager, uninterrupted
 from .roofline import UNKNOWN, Work, peak
 from .state import runtime
 
@@ -87,7 +87,7 @@ class Profile:
         self._origins: dict[int, tuple[streams.Event, float]] = {}
         self._totals: dict[tuple[str, int | str], _Total] = {}  # by name and device
         self._traced: list[Traced] = []
-        self._lock = threading.RLock()
+        self._lock = fork.new_reentrant_lock()
         self._ranges = _nvtx() if nvtx else None
         self.untraced = 0
         self.began = time.perf_counter()
@@ -101,16 +101,17 @@ class Profile:
         launcher = kernel_launch.prepare_launcher()
         self._before = {name: launcher[name] for name in ("launch", "observe_call", "in_order")}
         self._launch = launcher["launch"]
+        runtime.profile = self  # first: whoever sees it there stops it
         launcher.update(launch=self._timed_launch, observe_call=self._timed_call, in_order=True)
         runtime.observe_copy = self._timed_copy
-        runtime.profile = self
 
+    @uninterrupted
     def stop(self) -> None:
         """End measuring."""
         if runtime.profile is not self:
             raise RuntimeError("profile: this profile is not being taken")
-        runtime.launcher.update(self._before)
         runtime.observe_copy = runtime.profile = None
+        runtime.launcher.update(self._before)
 
     def _timed(
         self,
@@ -171,7 +172,7 @@ class Profile:
         except IndexError:
             return streams.Event(device=stream.device)
 
-    @contextmanager
+    @context_manager
     def annotate(self, name: str) -> Iterator[None]:
         """Context: a named range of host time in the trace."""
         if self._ranges is not None:

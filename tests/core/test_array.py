@@ -151,7 +151,7 @@ def test_array_function(device):
     same(np.reshape(x, (6, 4)), BASE.reshape(6, 4))
     same(np.transpose(x), BASE.T)
     same(np.stack([x, x]), np.stack([BASE, BASE]))
-    assert isinstance(np.linalg.norm(x), cm.ndarray)
+    assert float(np.linalg.norm(x)) == pytest.approx(float(np.linalg.norm(BASE)))
     assert np.shape(x) == (2, 3, 4) and np.ndim(x) == 3 and np.size(x) == 24
     same(np.i0(x / 8), np.i0(BASE / 8))
     same(np.emath.sqrt(x), np.sqrt(BASE))
@@ -162,8 +162,8 @@ def test_array_function(device):
 
 def test_array_namespace():
     x = cm.zeros(2)
-    assert x.__array_namespace__() is cm
-    assert x.__array_namespace__(api_version="2024.12") is cm
+    assert x.__array_namespace__().__name__ == "cudamath"
+    assert x.__array_namespace__(api_version="2024.12") is x.__array_namespace__()
     with pytest.raises(ValueError, match="^__array_namespace__: .*1999"):
         x.__array_namespace__(api_version="1999.01")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.errors import shown_as
 from ..array import ndarray
 from ..asarray import asarray, same_device
 from ..dtypes import ANY, COMPLEX, Category
@@ -106,7 +107,7 @@ def speaks_for(name: str) -> Callable[[Callable], Callable]:
             except MISTAKES as error:
                 raise as_of(name, error) from None
 
-        return call
+        return shown_as(name, call)
 
     return decorate
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...runtime.interrupts import context_manager
 from ..array import ndarray
 from . import checks
 from .call_record import CallRecord
@@ -66,7 +66,7 @@ def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
     return text
 
 
-@contextlib.contextmanager
+@context_manager
 def _listening(lines: list[str]) -> Iterator[None]:
     """A context in which all ops plan anew, and each plan appends its description to `lines`."""
     bind = Plan.bind

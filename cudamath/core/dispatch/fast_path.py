@@ -47,6 +47,7 @@ from ..scalar import (
     inside,
     is_numpys,
     is_outermost,
+    result_of,
     scalar_class,
     to_user,
 )
@@ -130,6 +131,29 @@ def call({signature}):
     except mistakes:  # no replay; or an error of a step, which the function raises in its own words
         pass
     return first({everything})
+"""
+
+#: The same for a function that draws random numbers: where it fails, the generator is put back.
+_DRAWING_WRAPPER = """
+def call({signature}):
+    start = None
+    try:
+        start = {source}._offset
+        {refused}{written}if records:
+            return first({everything})
+        try:
+            if {unrecorded}:
+                replay = replays[{key}]
+            else:
+                replay = recorded[{key}, {nodes}]
+            return replay({values})
+        except mistakes:
+            {source}.return_to(start)
+        return first({everything})
+    except BaseException:
+        if start is not None:
+            {source}.return_to(start)
+        raise
 """
 
 
@@ -261,22 +285,28 @@ class _Parameters:
             key.append(f"{n} if {n}.__class__ not in mistakable else exact({n}), {n}.__class__")
         if self.placeless:
             key.append("default_index()")
+        indent = "    " * (2 if self.source else 1)
         refused = ""
         if self.hints:
             signature.append("**unknown")
-            refused = "if unknown: refuse(unknown)\n    "
+            refused = f"if unknown: refuse(unknown)\n{indent}"
         unusual = " or ".join([*[f"{n} is not default_{n}" for n in self.rare], *self.keywords])
-        written = f"if {unusual}: return direct({self.passed()})\n    "
-        return _WRAPPER.format(
-            signature=", ".join(signature),
-            refused=refused,
-            written=written if unusual else "",
-            everything=", ".join(self.names),
-            unrecorded=" and ".join(unrecorded) or "True",
-            key=", ".join(key) + ",",
-            nodes=", ".join(nodes) or "()",
-            values=", ".join(values),
-        ).replace(",,", ",")
+        written = f"if {unusual}: return direct({self.passed()})\n{indent}"
+        return (
+            (_DRAWING_WRAPPER if self.source else _WRAPPER)
+            .format(
+                source=self.source,
+                signature=", ".join(signature),
+                refused=refused,
+                written=written if unusual else "",
+                everything=", ".join(self.names),
+                unrecorded=" and ".join(unrecorded) or "True",
+                key=", ".join(key) + ",",
+                nodes=", ".join(nodes) or "()",
+                values=", ".join(values),
+            )
+            .replace(",,", ",")
+        )
 
     def passed(self) -> str:
         """The arguments of a call of the function itself."""
@@ -749,6 +779,10 @@ class _Writer:
         if not self.scalars:
             return name
         self.constants["state"] = state
+        if any([x is not None and not x._layout.ndim for x in self.arrays]):
+            self.constants["result_of"] = result_of  # one may be an array of the standard
+            arguments = "".join([f"{n}, " for n in self.arguments])
+            return f"{name} if state.inside else result_of({name}, ({arguments}))"
         if is_numpys(y._layout) and y._node is None:
             return f"{name} if state.inside else {name}._data[()]"
         self.constants[f"class_{name}"] = scalar_class(y._layout.dtype)

@@ -17,7 +17,7 @@ from ..elementwise import exp
 from ..linalg.products import matmul
 from ..reduce import max as largest
 from ..reduce import sum as total
-from .bit_stream import Parameters, Size, on_host, shape_of, wanted_dtype
+from .bit_stream import Parameters, Size, on_host, shape_of, wanted_dtype, whole_draw
 from .bit_stream import drawn as drawn
 from .bit_stream import probability as probability
 from .composed import Derived
@@ -121,6 +121,7 @@ class Generator(Derived):
         e = exp(x - largest(x, axis=-1, keepdims=True)) if shape[-1] else x
         return p.rounded(e / total(e, axis=-1, keepdims=True))
 
+    @whole_draw
     def multivariate_normal(
         self,
         mean: ArrayLike,

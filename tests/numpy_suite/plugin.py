@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     hypothesis.settings.load_profile("numpy")
     cm.set_default_device(config.option.device)
-    if config.option.device == "cpu":  # a test that wants all memory fails, and takes no other along
+    if config.option.device == "cpu":  # what wants all memory fails, and takes no other along
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.RLIM_INFINITY))
     if config.option.record:
         config.pluginmanager.register(Recorder(config), "recorder")

@@ -681,9 +681,11 @@ def diag_indices_from(x: ArrayLike, /) -> tuple[ndarray, ...]:
     [[0, 1], [0, 1]]
     """
     x = require("diag_indices_from", x)
-    if x.ndim < 2 or len(set(x.shape)) > 1:
+    if x.ndim < 2:
+        raise ValueError(f"diag_indices_from: input array must be at least 2-d, got {x.shape}")
+    if len(set(x.shape)) > 1:
         raise ValueError(
-            f"diag_indices_from: wants at least 2 axes of one length, got shape {x.shape}"
+            f"diag_indices_from: all dimensions must be of equal length, got shape {x.shape}"
         )
     return diag_indices(x.shape[0], x.ndim, device=x.device)
 

@@ -53,6 +53,49 @@ class FloatInfo(NamedTuple):
         return self.smallest_normal
 
     @property
+    def epsneg(self) -> float:
+        """The distance from 1 to the next smaller number."""
+        return self._detail("epsneg", float)
+
+    @property
+    def nmant(self) -> int:
+        """Bits of the mantissa."""
+        return self._detail("nmant")
+
+    @property
+    def nexp(self) -> int:
+        """Bits of the exponent."""
+        return self._detail("nexp")
+
+    @property
+    def iexp(self) -> int:
+        """NumPy's other name of `nexp`."""
+        return self._detail("iexp")
+
+    @property
+    def machep(self) -> int:
+        """The exponent of `eps`."""
+        return self._detail("machep")
+
+    @property
+    def negep(self) -> int:
+        """The exponent of `epsneg`."""
+        return self._detail("negep")
+
+    @property
+    def minexp(self) -> int:
+        """The exponent of `smallest_normal`."""
+        return self._detail("minexp")
+
+    @property
+    def maxexp(self) -> int:
+        """The smallest exponent of 2 that overflows."""
+        return self._detail("maxexp")
+
+    def _detail(self, name: str, kind: type = int) -> Any:
+        return kind(getattr(ml_dtypes.finfo(self.dtype), name))
+
+    @property
     def resolution(self) -> float:
         """10 ** -precision."""
         return float(10.0**-self.precision)
@@ -68,6 +111,8 @@ class IntInfo(NamedTuple):
 
 
 def _dtype_of(name: str, obj: Any, category: dtypes.Category) -> np.dtype:
+    if isinstance(obj, (int, float, complex)) and not isinstance(obj, bool | np.generic):
+        obj = type(obj)  # of a number, as NumPy reads it
     found = (
         obj.dtype
         if hasattr(obj, "dtype") and not isinstance(obj, type)

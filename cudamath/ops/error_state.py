@@ -34,8 +34,15 @@ _QUOTIENTS = {"divide", "floor_divide", "remainder", "reciprocal"}
 _POLES = {"log", "log2", "log10", "log1p", "atanh"}
 
 
-#: What errors of this thread's ops are said to be in, if not in the op: "reduce".
-_said = threading.local()
+class _Thread(threading.local):
+    """What holds in a thread: how errors of each kind are met, of those that are not ignored, and
+    what they are said to be in, if not in the op."""
+
+    modes: dict[str, str] = {}
+    method: str | None = None
+
+
+_thread = _Thread()
 
 
 class naming:
@@ -45,11 +52,10 @@ class naming:
         self.method = method
 
     def __enter__(self) -> None:
-        self.before = getattr(_said, "method", None)
-        _said.method = self.method
+        self.before, _thread.method = _thread.method, self.method
 
     def __exit__(self, *_: object) -> None:
-        _said.method = self.before
+        _thread.method = self.before
 
 
 class errstate(np.errstate):
@@ -86,17 +92,21 @@ class errstate(np.errstate):
         super().__init__(**kwargs)
         every = kwargs.get("all")
         modes = {kind: kwargs.get(kind) or every for kind in _MESSAGES}
-        self._modes = {kind: mode for kind, mode in modes.items() if mode in ("warn", "raise")}
+        self._changes = {kind: mode for kind, mode in modes.items() if mode is not None}
         self._watch: CallRecord | None = None
 
     def __enter__(self) -> Any:
         super().__enter__()
-        if self._modes:
+        self._before = _thread.modes
+        modes = {**self._before, **self._changes}
+        _thread.modes = {kind: mode for kind, mode in modes.items() if mode in ("warn", "raise")}
+        if _thread.modes and not self._before:  # one record looks for all contexts inside
             self._watch = CallRecord()
-            self._watch.steps = _Watched(self._modes)
+            self._watch.steps = _Watched()
             self._watch.__enter__()
 
     def __exit__(self, *error: Any) -> Any:
+        _thread.modes = self._before
         if self._watch is not None:
             self._watch.steps = []
             self._watch.__exit__(*error)
@@ -107,17 +117,15 @@ class errstate(np.errstate):
 class _Watched(list):
     """The steps of a record: looked at and not kept."""
 
-    def __init__(self, modes: dict[str, str]):
-        super().__init__()
-        self.modes = modes
-
     def append(self, step: Step) -> None:
+        modes = _thread.modes
+        if not modes:
+            return
         with unrecorded():
             kinds = _errors(step)
         for kind in kinds:
-            if kind in self.modes:
-                name = getattr(_said, "method", None) or step.op.name
-                _tell(f"{_MESSAGES[kind]} {name}", self.modes[kind])
+            if kind in modes:
+                _tell(f"{_MESSAGES[kind]} {_thread.method or step.op.name}", modes[kind])
 
     def __iadd__(self, steps: Iterable[Step]) -> _Watched:  # type: ignore[misc,override]
         for step in steps:

@@ -466,9 +466,11 @@ def fill_diagonal(x: ndarray, /, val: ArrayLike, wrap: bool = False) -> None:
     [[5.0, 0.0, 0.0], [0.0, 5.0, 0.0]]
     """
     x = in_place("fill_diagonal", x)
-    if x.ndim < 2 or x.ndim > 2 and len(set(x.shape)) > 1:
+    if x.ndim < 2:
+        raise ValueError(f"fill_diagonal: array must be at least 2-d, got shape {x.shape}")
+    if x.ndim > 2 and len(set(x.shape)) > 1:
         raise ValueError(
-            f"fill_diagonal: wants a matrix, or more axes of equal lengths, got shape {x.shape}"
+            f"fill_diagonal: all dimensions must be of equal length, got shape {x.shape}"
         )
     _check_writable("fill_diagonal", x)
     wrapped = wrap and x.ndim == 2 and x.shape[0] > x.shape[1]

@@ -7,6 +7,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..core import tracing
 from ..core.array import allocate, borrowed, ndarray, over, wrap
 from ..core.asarray import asarray, upload
@@ -20,6 +22,7 @@ from ..core.dispatch.op import ViewOp, registry
 from ..core.dtypes import COMPLEX, real_dtype
 from ..core.export_guard import refuse_to_leave
 from ..core.layout import Layout
+from ..core.scalar import to_user
 from ..core.typing import ArrayLike
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
@@ -199,7 +202,7 @@ def real(x: ArrayLike, /) -> ndarray:
     Returns
     -------
     ndarray
-        A view of a complex array, or a real array itself.
+        A view of a complex array, or a real array itself. Of a number, a scalar.
 
     Notes
     -----
@@ -211,6 +214,8 @@ def real(x: ArrayLike, /) -> ndarray:
     >>> cm.real(cm.array([1 + 2j])).tolist()
     [1.0]
     """
+    if not isinstance(x, ndarray) and np.isscalar(x):
+        return to_user(asarray(np.real(x), name="real"))
     x = require("real", x)
     layout = x._layout
     if layout.dtype.kind != "c":
@@ -235,6 +240,7 @@ def imag(x: ArrayLike, /) -> ndarray:
     -------
     ndarray
         A view of a complex array. For a real array zeros, which as in NumPy cannot be written to.
+        Of a number, a scalar.
 
     Notes
     -----
@@ -246,6 +252,8 @@ def imag(x: ArrayLike, /) -> ndarray:
     >>> cm.imag(cm.array([1 + 2j])).tolist()
     [2.0]
     """
+    if not isinstance(x, ndarray) and np.isscalar(x):
+        return to_user(asarray(np.imag(x), name="imag"))
     x = require("imag", x)
     layout = x._layout
     if layout.dtype in COMPLEX:

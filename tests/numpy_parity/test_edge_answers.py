@@ -177,6 +177,16 @@ REFUSALS: dict[str, tuple[Call, str]] = {
         )
         for count in (64, 80)
     },
+    **{
+        f"{name} of shape {shape}": (
+            lambda xp, a, name=name, more=more, shape=shape: (
+                getattr(xp, name)(a(np.zeros(shape)), *more)
+            ),
+            words,
+        )
+        for name, more in (("fill_diagonal", [1]), ("diag_indices_from", []))
+        for shape, words in ((3, "at least 2-d"), ((2, 3, 4), "of equal length"))
+    },
     "pad by None": (lambda xp, a: xp.pad(a(LINE), 1, None), "mode 'None' is not supported"),
     **{
         f"weights {weights} of {method}": (

@@ -316,6 +316,21 @@ def test_characters_of_dtypes():
     assert cm.mintypecode(["f", "D"]) == "D" and cm.typename("f") == "single precision"
 
 
+def test_details_of_floating_point_dtypes():
+    names = "epsneg nmant nexp iexp machep negep minexp maxexp tiny".split()
+    for dtype in ("float16", "float32", "float64"):
+        ours, theirs = cm.finfo(dtype), np.finfo(dtype)
+        assert [getattr(ours, n) for n in names] == [float(getattr(theirs, n)) for n in names]
+    assert cm.finfo("bfloat16").nmant == 7 and cm.finfo(1.0).bits == 64 and cm.iinfo(3).bits == 64
+
+
+@pytest.mark.parametrize("value", [2.5, 3, 1j, np.float32(1.5), np.complex64(1 + 2j), True])
+def test_parts_of_numbers_are_numbers(device, value):
+    for name in ("real", "imag"):
+        ours, theirs = getattr(cm, name)(value), np.asarray(getattr(np, name)(value))
+        assert isinstance(ours, cm.generic) and ours.dtype == theirs.dtype and ours == theirs
+
+
 def test_functions_say_what_numpys_ufuncs_say(device):
     held = set(cm.typecodes["All"]) | set("->")
     for name, theirs in vars(np).items():

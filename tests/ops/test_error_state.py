@@ -90,6 +90,20 @@ def test_only_what_is_asked_for():
     cm.asarray(ONE) / 0
 
 
+def test_the_inner_context_decides(device):
+    x = cm.asarray([-1.0, 0.0])
+    with cm.errstate(all="raise"):
+        with cm.errstate(invalid="ignore"):
+            assert cm.isnan(cm.sqrt(x)).tolist() == [True, False]
+            with pytest.raises(FloatingPointError, match="divide by zero"):
+                1.0 / x
+            with cm.errstate(all="ignore"):
+                assert cm.isinf(1.0 / x).tolist() == [False, True]
+        with pytest.raises(FloatingPointError, match="invalid value"):
+            cm.sqrt(x)
+    assert cm.isnan(cm.sqrt(x)).any()
+
+
 def test_inside_of_functions_that_were_called_before():
     """A call that is replayed reports as well."""
     x = cm.asarray([0.0, 1.0])

@@ -82,6 +82,7 @@ from numpy import (
 
 from . import cuda, data, distributed, emath, fft, lib, linalg, math, ml, random, testing
 from . import einops_backend as _einops_backend
+from . import ufunc_facts as _ufunc_facts
 from .autodiff import *  # noqa: F403
 from .checkpoints import *  # noqa: F403
 from .core.array import ndarray
@@ -132,8 +133,8 @@ from .ops.stride_tricks import *  # noqa: F403
 from .ops.text_io import *  # noqa: F403
 from .ops.transfer import *  # noqa: F403
 from .ops.ufunc_at import *  # noqa: F403
-from .ops.ufunc_facts import *  # noqa: F403
 from .ops.where import *  # noqa: F403
+from .ufunc_facts import *  # noqa: F403
 
 from ml_dtypes import bfloat16, float8_e4m3fn as float8_e4m3, float8_e5m2  # isort: skip
 
@@ -151,5 +152,6 @@ def __getattr__(name: str) -> object:
 
 
 _methods.install(_sys.modules[__name__])
+_ufunc_facts.install(_sys.modules[__name__])
 _numpy_names.install(_sys.modules[__name__])
 _einops_backend.install()

@@ -43,7 +43,6 @@ from . import (
     sort,
     subscript,
     transfer,
-    ufunc_facts,
     ufunc_methods,
     ufunc_options,
 )
@@ -448,7 +447,6 @@ def install(package: ModuleType) -> None:
     )
     ndarray.data = property(array_methods.data, doc=array_methods.data.__doc__)  # type: ignore[attr-defined]
     ufunc_methods.install()
-    ufunc_facts.install(package)
     ufunc_options.install()
     interop_methods.install()
     core_asarray.install()

@@ -190,9 +190,7 @@ def pad(
         return _padded_by(mode, x, widths, options)
     strange = options.keys() - {_MODES.get(mode)}
     if strange and mode in _MODES:
-        raise ValueError(
-            f"pad: unsupported keyword arguments for mode {mode!r}: {sorted(strange)}"
-        )
+        raise ValueError(f"pad: unsupported keyword arguments for mode {mode!r}: {sorted(strange)}")
     constant_values, end_values = (0 if v is None else v for v in (constant_values, end_values))
     reflect_type = "even" if reflect_type is None else reflect_type
     if reflect_type not in ("even", "odd"):
@@ -220,10 +218,10 @@ def pad(
     if mode in ("constant", "linear_ramp"):
         as_numbers("pad", "numbers", *[value for pair in values for value in pair])
     lengths = _pairs("stat_length", stat_length, x)
-    given = [length for pair in lengths for length in pair if length is not None]
-    if any(length < 0 for length in given):
+    counts = [length for pair in lengths for length in pair if length is not None]
+    if any(length < 0 for length in counts):
         raise ValueError(f"pad: index can't contain negative values, got stat_length {stat_length}")
-    if mode in ("maximum", "minimum") and 0 in given:
+    if mode in ("maximum", "minimum") and 0 in counts:
         raise ValueError(f"pad: stat_length of 0 yields no value for padding by the {mode}")
     out = x
     for axis, (before, after) in enumerate(widths):

@@ -22,7 +22,7 @@ from ..core.dispatch.op import ViewOp, registry
 from ..core.dtypes import COMPLEX, real_dtype
 from ..core.export_guard import refuse_to_leave
 from ..core.layout import Layout
-from ..core.scalar import to_user
+from ..core.scalar import scalar
 from ..core.typing import ArrayLike
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
@@ -215,7 +215,7 @@ def real(x: ArrayLike, /) -> ndarray:
     [1.0]
     """
     if not isinstance(x, ndarray) and np.isscalar(x):
-        return to_user(asarray(np.real(x), name="real"))
+        return scalar(asarray(np.real(x), name="real"))
     x = require("real", x)
     layout = x._layout
     if layout.dtype.kind != "c":
@@ -253,7 +253,7 @@ def imag(x: ArrayLike, /) -> ndarray:
     [2.0]
     """
     if not isinstance(x, ndarray) and np.isscalar(x):
-        return to_user(asarray(np.imag(x), name="imag"))
+        return scalar(asarray(np.imag(x), name="imag"))
     x = require("imag", x)
     layout = x._layout
     if layout.dtype in COMPLEX:

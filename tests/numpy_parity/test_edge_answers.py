@@ -179,8 +179,8 @@ REFUSALS: dict[str, tuple[Call, str]] = {
     },
     **{
         f"{name} of shape {shape}": (
-            lambda xp, a, name=name, more=more, shape=shape: (
-                getattr(xp, name)(a(np.zeros(shape)), *more)
+            lambda xp, a, name=name, more=more, shape=shape: getattr(xp, name)(
+                a(np.zeros(shape)), *more
             ),
             words,
         )

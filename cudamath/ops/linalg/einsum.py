@@ -90,10 +90,10 @@ def _parsed(name: str, arguments: tuple) -> tuple[list[str], str, list[ndarray]]
         raise ValueError(f"{name}: wants at least one array")
     equation, shapes = arguments[0], tuple([x.shape for x in arrays])
     if not named:
-        numbers = [_numbers(name, given) for given in arguments[1::2]]
+        numbers = [_numbers(name, indices) for indices in arguments[1::2]]
         given = [item for pair in zip(arrays, numbers, strict=True) for item in pair]
-        result = [_numbers(name, given) for given in arguments[len(given) :]]
-        equation = "->".join(_parse(name, (*given, *result), shapes))
+        last = [_numbers(name, indices) for indices in arguments[len(given) :]]
+        equation = "->".join(_parse(name, (*given, *last), shapes))
     terms, result = _letters(name, equation, shapes)
     return list(terms), result, arrays
 

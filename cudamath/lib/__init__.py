@@ -1,6 +1,7 @@
 """`cudamath.lib`: what NumPy keeps in `numpy.lib`."""
 
-from . import emath as scimath
-from .ops import array_utils, stride_tricks
+from .. import emath as scimath
+from ..ops import stride_tricks
+from . import array_utils
 
 __all__ = ["array_utils", "scimath", "stride_tricks"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .dtype_info import typecodes
+from .ops.dtype_info import typecodes
 
 __all__ = ["ufunc"]
 

@@ -8,11 +8,13 @@ from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import ANY, REAL_OR_BOOL
+from ..core.dtypes import INEXACT, result_type
 from ..core.scalar import scalar_results
 from ..core.shapes import broadcast_shapes
 from ..core.typing import ArrayLike
 from .elementwise import PRECISE, abs, equal, isfinite, isnan
 from .reduce import all
+from .shape import astype
 from .ufunc import Elementwise
 
 __all__ = ["allclose", "array_equal", "isclose"]
@@ -60,6 +62,10 @@ def isclose(
     [True, False]
     """  # noqa: E501
     x, y = coerce("isclose", (a, b), ANY)
+    if type(b) in (int, float, complex) and x.dtype in INEXACT:  # a number widens no array
+        y = astype(y, result_type(x, b), copy=False)
+    elif type(a) in (int, float, complex) and y.dtype in INEXACT:
+        x = astype(x, result_type(y, a), copy=False)
     if (
         x.dtype == y.dtype
         and x.dtype in PRECISE

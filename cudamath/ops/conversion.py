@@ -326,15 +326,15 @@ def shape(x: Any, /) -> tuple[int, ...]:
     return x.shape if isinstance(x, ndarray) else tuple(np.shape(x))
 
 
-def size(x: ArrayLike, /, axis: int | None = None) -> int:
-    """Number of elements, or the length along an axis.
+def size(x: ArrayLike, /, axis: int | tuple[int, ...] | None = None) -> int:
+    """Number of elements, or the length along axes.
 
     Parameters
     ----------
     x : array_like
         Array, or an object that converts to one.
-    axis : int, optional
-        Axis whose length is returned. None counts all elements.
+    axis : int or tuple of int, optional
+        Axes the product of whose lengths is returned. None counts all elements.
 
     Returns
     -------
@@ -355,11 +355,10 @@ def size(x: ArrayLike, /, axis: int | None = None) -> int:
     (2, 1)
     """
     lengths = shape(x)
-    return (
-        shapes.prod(lengths)
-        if axis is None
-        else lengths[shapes.normalize_axis("size", axis, len(lengths))]
-    )
+    if axis is None:
+        return shapes.prod(lengths)
+    axes = shapes.normalize_axes("size", axis, len(lengths))
+    return shapes.prod(tuple([lengths[i] for i in axes]))
 
 
 def isscalar(x: Any, /) -> bool:

@@ -92,6 +92,9 @@ class FloatInfo(NamedTuple):
         """The smallest exponent of 2 that overflows."""
         return self._detail("maxexp")
 
+    def __repr__(self) -> str:
+        return repr(ml_dtypes.finfo(self.dtype))
+
     def _detail(self, name: str, kind: type = int) -> Any:
         return kind(getattr(ml_dtypes.finfo(self.dtype), name))
 
@@ -109,6 +112,9 @@ class IntInfo(NamedTuple):
     min: int
     dtype: np.dtype
 
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
 
 def _dtype_of(name: str, obj: Any, category: dtypes.Category) -> np.dtype:
     if isinstance(obj, (int, float, complex)) and not isinstance(obj, bool | np.generic):
@@ -119,7 +125,7 @@ def _dtype_of(name: str, obj: Any, category: dtypes.Category) -> np.dtype:
         else dtypes.as_dtype(obj, name)
     )
     if found not in category:
-        raise TypeError(f"{name}: wants a {category.name} dtype, got {found}")
+        raise ValueError(f"{name}: wants a {category.name} dtype, got {found}")
     return found
 
 
@@ -141,7 +147,7 @@ def finfo(dtype: Any, /) -> FloatInfo:
 
     Raises
     ------
-    TypeError
+    ValueError
         The dtype is not of that kind.
 
     Examples
@@ -193,7 +199,7 @@ def iinfo(dtype: DTypeLike | ArrayLike, /) -> IntInfo:
 
     Raises
     ------
-    TypeError
+    ValueError
         The dtype is not of that kind.
 
     Examples

@@ -522,7 +522,8 @@ def unravel_index(
     TypeError
         The dtype is not supported.
     ValueError
-        An index is out of range (the host checks them), or the order is unknown.
+        An index is out of range (the host checks them), the shape has more elements than int64
+        counts, or the order is unknown.
 
     Examples
     --------
@@ -533,10 +534,13 @@ def unravel_index(
     at = astype(require("unravel_index", indices, INTEGER), np.int64, copy=False)
     sizes = normalize_shape("unravel_index", shape)
     order = order_letter("unravel_index", order, "C", "CF")
-    many, numbers = (
-        min(math.prod(sizes), 1 << 63),
-        view(at, np.uint64),
-    )  # among which negative ones are the largest
+    many = math.prod(sizes)
+    if many >= 1 << 63:
+        raise ValueError(
+            f"unravel_index: dimensions are too large: an array of shape {sizes} has no int64 "
+            "indices for its elements"
+        )
+    numbers = view(at, np.uint64)  # among which negative ones are the largest
     few = at._layout.nbytes <= FETCHED
     if at.size and bool(numbers.to_numpy().max() >= many if few else any_of(numbers >= many)):
         raise ValueError(f"unravel_index: an index is out of bounds for an array of shape {sizes}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -180,6 +180,11 @@ def concatenate(
 
 
 def _inputs(name: str, arrays: Any) -> list[ndarray]:
+    if isinstance(arrays, Iterator):
+        raise TypeError(
+            f'{name}: arrays to stack must be passed as a "sequence" type such as list or tuple, '
+            f"got {type(arrays).__name__}"
+        )
     arrays = members(name, arrays)
     if not arrays:
         raise ValueError(f"{name}: need at least one array")

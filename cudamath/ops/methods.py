@@ -400,7 +400,7 @@ def install(package: ModuleType) -> None:
         "put": index.put,
         "repeat": repeat,
         "compress": _compress,
-        "choose": select.choose,
+        "choose": _choose,
         "diagonal": shape.diagonal,
         "trace": join_numpy.trace,
         "conjugate": array_methods.conjugated,
@@ -493,7 +493,7 @@ def _transpose(x: ndarray, *axes: Any) -> ndarray:
     ndarray
         View of the elements.
     """
-    if len(axes) == 1 and not hasattr(axes[0], "__index__"):
+    if len(axes) == 1 and (np.ndim(axes[0]) or not hasattr(axes[0], "__index__")):
         (given,) = axes
         axes = (
             given
@@ -507,6 +507,30 @@ def _transpose(x: ndarray, *axes: Any) -> ndarray:
         if axes
         else shape.transpose(x)
     )
+
+
+def _choose(
+    x: ndarray, /, *choices: Any, out: ndarray | None = None, mode: str = "raise"
+) -> ndarray:
+    """Return elements of the choice that each element numbers: `cm.choose`.
+
+    Parameters
+    ----------
+    x : ndarray
+        Integers from 0 to the number of choices less one.
+    *choices : object
+        The choices, each an argument or all in one sequence.
+    out : ndarray, optional
+        Array that receives the result.
+    mode : str, default "raise"
+        What a number without a choice means: "raise", "wrap" or "clip".
+
+    Returns
+    -------
+    ndarray
+        The elements.
+    """
+    return select.choose(x, choices[0] if len(choices) == 1 else choices, out, mode)
 
 
 def _sort(

@@ -60,7 +60,9 @@ def arange(
     Raises
     ------
     ValueError
-        `step` is 0, or the length is not finite.
+        The length is not finite.
+    ZeroDivisionError
+        `step` is 0.
     TypeError
         The dtype is bool and there are more than two numbers, or complex numbers have a real dtype.
     OverflowError
@@ -87,7 +89,7 @@ def arange(
     if kind in STORAGE:
         raise TypeError(f"arange: wants a numeric dtype, got {kind}")
     if step == 0:
-        raise ValueError("arange: step must not be 0")
+        raise ZeroDivisionError("arange: step must not be 0")
     span = (last - first) / step
     if not cmath.isfinite(span):
         raise ValueError(f"arange: from {first} to {last} by {step} is no finite number of steps")

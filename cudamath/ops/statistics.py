@@ -1074,7 +1074,7 @@ def _observed(
             continue
         w = coerce("cov", (x, given))[1]
         if w.shape != (count,):
-            raise ValueError(f"cov: {name} of shape {w.shape} do not fit {count} observations")
+            raise RuntimeError(f"cov: {name} of shape {w.shape} do not fit {count} observations")
         if name == "fweights" and w.dtype.kind not in "iu":
             raise TypeError(f"cov: fweights must be integers, got {w.dtype}")
         if bool(reduce.any(w < 0)):

@@ -100,6 +100,25 @@ ANSWERS: dict[str, Call] = {
         for method in ("reduce", "accumulate")
         for dtype in ("i1", "f4")
     },
+    "choices as arguments": lambda xp, a: a(np.array([1, 0, 2])).choose(
+        a(LINE[:3]), a(LINE[1:4]), a(LINE[2:5])
+    ),
+    "lengths of several axes": lambda xp, a: xp.asarray(
+        [xp.size(a(CUBE), axis) for axis in (None, 1, (0, 2), (), (-1,))]
+    ),
+    "transposed by an array": lambda xp, a: a(CUBE).transpose(np.array([2, 0, 1])),
+    **{
+        f"close to a number, {dtype}": lambda xp, a, dtype=dtype: [
+            xp.isclose(*pair, atol=0, rtol=0)
+            for pair in (
+                (a(np.ones(2, dtype)), 1 - 1e-12),
+                (1 - 1e-12, a(np.ones(2, dtype))),
+                (a(np.ones(2, dtype)), 1j),
+                (a(np.ones(2, dtype)), 1000),
+            )
+        ]
+        for dtype in ("f4", "f8", "i1", "c8")
+    },
     "vecdot of bools": lambda xp, a: xp.vecdot(a(WHOLE > 1), a(WHOLE > 0)),
     "matvec of bools": lambda xp, a: xp.matvec(a(WHOLE > 1), a(WHOLE[0] > 0)),
 }
@@ -224,6 +243,27 @@ REFUSALS: dict[str, tuple[Call, str]] = {
             ),
         )
     },
+    **{
+        f"{name} of an iterator": (
+            lambda xp, a, name=name: getattr(xp, name)(a(LINE) for _ in range(2)),
+            "sequence",
+        )
+        for name in "hstack vstack dstack column_stack stack concatenate concat".split()
+    },
+    **{
+        f"{name} of {dtype}": (lambda xp, a, name=name, dtype=dtype: getattr(xp, name)(dtype), "")
+        for name, dtype in (("iinfo", "f4"), ("iinfo", "?"), ("finfo", "i4"), ("finfo", "?"))
+    },
+    **{
+        f"arange by {step!r}": (lambda xp, a, step=step: xp.arange(0, 4, step), "")
+        for step in (0, 0.0)
+    },
+    "weights of two dimensions": (lambda xp, a: xp.cov(a(LINE), fweights=np.ones((2, 3), int)), ""),
+    "too few weights": (lambda xp, a: xp.cov(a(LINE), aweights=np.ones(3)), ""),
+    "a shape of too many elements": (
+        lambda xp, a: xp.unravel_index(1, (2**32 - 1, 2**31 + 1)),
+        "dimensions are too large",
+    ),
     "stack nothing": (lambda xp, a: xp.stack([]), "need at least one array"),
     "concatenate nothing": (lambda xp, a: xp.concatenate([]), "need at least one array"),
 }
@@ -241,6 +281,12 @@ def test_lengths_without_axes_warn(device, name, options, words):
     for _ in range(2):  # no replay keeps silent
         with pytest.warns(DeprecationWarning, match=words):
             getattr(cm.fft, name)(cm.asarray(MATRIX), **options)
+
+
+@pytest.mark.parametrize("name", ["f2", "f4", "f8", "c8", "c16", "i1", "u2", "i4", "i8", "u8"])
+def test_texts_of_limits(name):
+    limits = "iinfo" if np.dtype(name).kind in "iu" else "finfo"
+    assert repr(getattr(cm, limits)(name)) == repr(getattr(np, limits)(name))
 
 
 def test_seeds_from_a_range():

@@ -1,8 +1,12 @@
 """NumPy's own tests with their imports changed: `python tests/numpy_suite/numpy_suite.py`.
 
 Takes the test files from the installed NumPy and runs each in a process of its own (plugin.py).
-Prints the score of each file, and with --record writes it to results/<device>.json, which
-test_numpy_suite.py and the README hold a run to.
+Prints the score of each file and which tests fail that did not before. --record writes to results/:
+
+- <device>.json, the score by file;
+- <device>_failed.json, the tests that fail, by file and class of reason (reasons.toml), to which
+  test_numpy_suite.py holds a few cases of each test;
+- <device>_names.json, what passes and fails by public name of NumPy's.
 
     numpy_suite.py [--device cuda] [--workers 2] [--record] [--causes] [file ...]
 
@@ -24,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -116,17 +120,23 @@ def reason(test: str, outcome: dict[str, Any]) -> str:
     return "defect"
 
 
-def outcomes(file: str, device: str = "cpu") -> dict[str, dict[str, Any]]:
-    """Run a test file of NumPy's; the outcome of each of its tests."""
-    path = NUMPY / f"{file}.py"
+def outcomes(
+    files: Sequence[str], device: str = "cpu", cases: int | None = None
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Run test files of NumPy's in one process; the outcome of each test, by file.
+
+    cases: how many cases of a test run at most.
+    """
+    paths = {str(NUMPY / f"{file}.py"): file for file in files}
     with tempfile.TemporaryDirectory() as folder:
         record = pathlib.Path(folder) / "outcomes.json"
         options = ["--noconftest", "-c", os.devnull, "--rootdir", NUMPY, "-m", "not slow"]
         plain = ["-q", "--tb=no", "--no-header", "--disable-warnings", "--timeout", "60"]
+        dose = ["--cases", str(cases)] if cases else []
         run = subprocess.run(
             [
                 *(sys.executable, "-m", "pytest", "-p", "plugin", "-p", "no:cacheprovider"),
-                *(*options, *plain, "--device", device, "--record", record, path),
+                *(*options, *plain, *dose, "--device", device, "--record", record, *paths),
             ],
             env={
                 **os.environ,
@@ -139,8 +149,8 @@ def outcomes(file: str, device: str = "cpu") -> dict[str, dict[str, Any]]:
             text=True,
         )
         if not record.is_file():
-            raise RuntimeError(f"{file}: no test ran\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
-        return json.loads(record.read_text())
+            raise RuntimeError(f"{files}: no test ran\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+        return {paths[path]: tests for path, tests in json.loads(record.read_text()).items()}
 
 
 def score(file: str, results: dict[str, dict[str, Any]]) -> Score:
@@ -220,6 +230,35 @@ def causes(results: Iterable[tuple[str, dict[str, dict[str, Any]]]]) -> list[str
     return [f"{len(tests):>5} {' | '.join(what)} || {tests[0]}" for what, tests in ordered]
 
 
+def failures(results: Iterable[tuple[str, dict[str, dict[str, Any]]]]) -> dict[str, Any]:
+    """The tests that fail, by file and class of reason."""
+    table: dict[str, dict[str, list[str]]] = {}
+    for file, tests in results:
+        for test, outcome in sorted(tests.items()):
+            if outcome["outcome"] == "failed":
+                kind = reason(f"{file}::{test}", outcome)
+                table.setdefault(file, {}).setdefault(kind, []).append(test)
+    return table
+
+
+def recorded_failures(device: str) -> dict[str, dict[str, list[str]]]:
+    """The committed list of the tests that fail on a device, by file and class of reason."""
+    return json.loads((RESULTS / f"{device}_failed.json").read_text())
+
+
+def news(device: str, results: Iterable[tuple[str, dict[str, dict[str, Any]]]]) -> list[str]:
+    """The failures that the record lacks, or has in another class, each in a line."""
+    before = recorded_failures(device)
+    lines = []
+    for file, tests in results:
+        for kind, failed in failures([(file, tests)]).get(file, {}).items():
+            for test in sorted(set(failed) - set(before.get(file, {}).get(kind, []))):
+                outcome = tests[test]
+                said = f"{outcome['error']}: {outcome['text'][:200]}"
+                lines.append(f"{file}::{test} ({kind}) {said} | {outcome.get('line', '')}")
+    return lines
+
+
 def recorded(device: str) -> dict[str, Any] | None:
     """The committed record of a device, or None."""
     file = RESULTS / f"{device}.json"
@@ -230,7 +269,9 @@ def recorded(device: str) -> dict[str, Any] | None:
     return record
 
 
-def write(device: str, scores: dict[str, Score], names: dict[str, dict[str, Any]]) -> None:
+def write(
+    device: str, scores: dict[str, Score], results: dict[str, dict[str, dict[str, Any]]]
+) -> None:
     import cudamath as cm
 
     name = cm.cuda.get_device_name() if device == "cuda" else "CPU"
@@ -241,8 +282,10 @@ def write(device: str, scores: dict[str, Score], names: dict[str, dict[str, Any]
         "files": {file: dataclasses.asdict(scores[file]) for file in sorted(scores)},
     }
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{device}.json").write_text(json.dumps(record, indent=1) + "\n")
-    (RESULTS / f"{device}_names.json").write_text(json.dumps(names, indent=1) + "\n")
+    in_order = sorted(results.items())
+    parts = {"": record, "_failed": failures(in_order), "_names": by_name(in_order)}
+    for part, table in parts.items():
+        (RESULTS / f"{device}{part}.json").write_text(json.dumps(table, indent=1) + "\n")
 
 
 def main() -> None:
@@ -258,10 +301,10 @@ def main() -> None:
         parser.error("a record is of all files")
     scores, results = {}, {}
     with concurrent.futures.ThreadPoolExecutor(options.workers) as pool:
-        runs = {pool.submit(outcomes, file, options.device): file for file in files}
+        runs = {pool.submit(outcomes, [file], options.device): file for file in files}
         for run in concurrent.futures.as_completed(runs):
             file = runs[run]
-            results[file] = run.result()
+            results[file] = run.result()[file]
             made = scores[file] = score(file, results[file])
             parts = {**made.failed, **{f"({name})": n for name, n in made.excluded.items()}}
             print(
@@ -276,7 +319,9 @@ def main() -> None:
     if options.causes:
         print(*causes(results.items()), sep="\n")
     if options.record:
-        write(options.device, scores, by_name(sorted(results.items())))
+        write(options.device, scores, results)
+    elif (RESULTS / f"{options.device}_failed.json").is_file():
+        print(*news(options.device, sorted(results.items())), sep="\n")
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ MARKERS = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default="cpu", help="the default device in the tests")
     parser.addoption("--record", help="file to which the outcomes are written")
+    parser.addoption("--cases", type=int, help="the most cases of a test that run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,19 +70,27 @@ def is_length(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
+def spread(items: list[pytest.Item], count: int) -> list[pytest.Item]:
+    """At most `count` of these, evenly."""
+    if len(items) <= count:
+        return items
+    step = (len(items) - 1) / max(count - 1, 1)
+    return [items[round(i * step)] for i in range(count)]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the cases of a test that differ in a number alone, LENGTHS run, spread evenly: sorting by
-    each method is tested at all lengths up to 512."""
-    groups: dict[Any, list[pytest.Item]] = collections.defaultdict(list)
+    """Of the cases of a test that differ in a number alone, LENGTHS run: sorting by each method is
+    tested at all lengths up to 512. With --cases, so many of all its cases run."""
+    lengths: dict[Any, list[pytest.Item]] = collections.defaultdict(list)
     for item in items:
         parameters = item.callspec.params.items() if hasattr(item, "callspec") else ()
         others = [(key, repr(value)) for key, value in parameters if not is_length(value)]
-        groups[item.parent, getattr(item, "originalname", item.name), *others].append(item)
-    kept: set[pytest.Item] = set()
-    for group in groups.values():
-        step = max(len(group) - 1, 1) / (LENGTHS - 1)
-        few = len(group) <= LENGTHS
-        kept.update(group if few else (group[round(i * step)] for i in range(LENGTHS)))
+        lengths[item.parent, getattr(item, "originalname", item.name), *others].append(item)
+    cases: dict[Any, list[pytest.Item]] = collections.defaultdict(list)
+    for (parent, name, *_), group in lengths.items():
+        cases[parent, name] += spread(group, LENGTHS)
+    most = config.option.cases or len(items)
+    kept = {item for group in cases.values() for item in spread(group, most)}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 
@@ -147,16 +156,17 @@ def names_in(code: types.CodeType, module: types.ModuleType) -> set[str]:
 
 
 class Recorder:
-    """Collects the outcomes."""
+    """Collects the outcomes, by the path of the file and the name of the test."""
 
     def __init__(self, config: pytest.Config):
         self.file = pathlib.Path(config.option.record)
-        self.outcomes: dict[str, dict[str, Any]] = {}
+        self.outcomes: dict[str, dict[str, dict[str, Any]]] = collections.defaultdict(dict)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Iterator[Any]:
         report = yield
-        entry = self.outcomes.setdefault(item.nodeid.partition("::")[2], {"outcome": "passed"})
+        tests = self.outcomes[str(item.path)]
+        entry = tests.setdefault(item.nodeid.partition("::")[2], {"outcome": "passed"})
         entry["seconds"] = round(entry.get("seconds", 0) + call.duration, 3)
         if hasattr(report, "wasxfail"):
             entry["outcome"] = "skipped"  # NumPy itself is expected to fail
@@ -172,7 +182,8 @@ class Recorder:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
             text = str(report.longrepr).splitlines()[-1]
-            self.outcomes[report.nodeid] = {"outcome": "failed", "error": "load", "text": text}
+            failure = {"outcome": "failed", "error": "load", "text": text}
+            self.outcomes[str(report.fspath)][report.nodeid] = failure
 
     def pytest_sessionfinish(self) -> None:
         self.file.write_text(json.dumps(self.outcomes, indent=1))

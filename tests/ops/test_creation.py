@@ -112,7 +112,7 @@ def test_arange_of_large_integers(device):
 
 
 def test_arange_errors(device):
-    with pytest.raises(ValueError, match="^arange: step must not be 0"):
+    with pytest.raises(ZeroDivisionError, match="^arange: step must not be 0"):
         cm.arange(0, 3, 0)
     with pytest.raises(ValueError, match="^arange: .*no finite number"):
         cm.arange(0, np.inf)

@@ -182,7 +182,7 @@ MISTAKES: list[tuple[Any, type[Exception], str, str]] = [
     # values
     (lambda: cm.zeros(-1), ValueError, "zeros", "-1"),
     (lambda: cm.zeros((2, 2.5)), TypeError, "zeros", "2.5"),
-    (lambda: cm.arange(0, 1, 0), ValueError, "arange", "step"),
+    (lambda: cm.arange(0, 1, 0), ZeroDivisionError, "arange", "step"),
     (lambda: cm.arange(0, float("inf")), ValueError, "arange", "inf"),
     (lambda: cm.linspace(0, 1, -2), ValueError, "linspace", "-2"),
     (lambda: cm.logspace(0, 1, -2), ValueError, "logspace", "-2"),

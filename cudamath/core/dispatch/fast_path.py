@@ -182,9 +182,7 @@ def exact(value: Any) -> Any:
 
 
 def layouts_of(arrays: Any) -> tuple:
-    """The layouts of a list or tuple of arrays; AttributeError for anything else."""
-    if arrays.__class__ is not list and arrays.__class__ is not tuple:
-        raise AttributeError
+    """The layouts of a list or tuple of arrays."""
     return tuple([x._layout for x in arrays])
 
 
@@ -194,7 +192,10 @@ def nodes_of(arrays: Any) -> tuple:
 
 
 def unrecorded_all(arrays: Any) -> bool:
-    """Whether no array of a sequence carries a node."""
+    """Whether no array of a list or tuple carries a node; AttributeError for anything else, of
+    which an iterator would be used up. A wrapper asks this first."""
+    if arrays.__class__ is not list and arrays.__class__ is not tuple:
+        raise AttributeError
     return all([x._node is None for x in arrays])
 
 
@@ -300,7 +301,9 @@ class _Parameters:
                 refused=refused,
                 written=written if unusual else "",
                 everything=", ".join(self.names),
-                unrecorded=" and ".join(unrecorded) or "True",
+                # of several sequences each is asked
+                unrecorded=(" & " if len(self.sequences) > 1 else " and ").join(unrecorded)
+                or "True",
                 key=", ".join(key) + ",",
                 nodes=", ".join(nodes) or "()",
                 values=", ".join(values),

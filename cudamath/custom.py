@@ -444,14 +444,14 @@ class vectorize:  # noqa: N801  NumPy's name
     Raises
     ------
     TypeError
-        Operands that are not numeric; several results without `otypes`.
+        Operands that are not numeric; a list as the result.
     ValueError
         Shapes that do not broadcast; arrays without elements, unless `otypes` is given.
 
     Notes
     -----
     Not differentiable: see `elementwise` for that. With `excluded`, `signature` or several
-    `otypes`, in calls with keywords or strings, and where it is a method or a partial function,
+    results, in calls with keywords or strings, and where it is a method or a partial function,
     pyfunc is called for each element on the host, as NumPy does it: no kernel takes these.
 
     Examples
@@ -508,7 +508,7 @@ class vectorize:  # noqa: N801  NumPy's name
         if self.pyfunc is None:  # @vectorize(otypes=...)
             return self._take(*operands, **keywords)
         if not operands and not keywords:
-            raise TypeError(f"vectorize: {self.__name__} wants at least one operand")
+            return self.pyfunc()
         if any([getattr(x, "_node", None) is not None for x in (*operands, *keywords.values())]):
             raise TypeError(
                 f"vectorize: {self.__name__} has no gradient; make it by elementwise(gradients=...)"
@@ -520,9 +520,11 @@ class vectorize:  # noqa: N801  NumPy's name
         )
         function = self._functions.get(key)
         if function is None or (isinstance(key, tuple) and None in key):
-            function = self._functions[key] = _Elementwise(
-                self.pyfunc, self._dtype or self._result(operands), None
-            )
+            dtype = self._dtype or self._result(operands)
+            if dtype is None:
+                self._loops = True
+                return self._in_a_loop(operands, keywords)
+            function = self._functions[key] = _Elementwise(self.pyfunc, dtype, None)
         return function(*operands)
 
     def _in_a_loop(self, operands: tuple, keywords: dict[str, Any]) -> Any:
@@ -539,8 +541,8 @@ class vectorize:  # noqa: N801  NumPy's name
             return tuple([asarray(y, device=device) for y in results])
         return asarray(results, device=device)
 
-    def _result(self, operands: tuple) -> np.dtype:
-        """The dtype of pyfunc's result for the first elements."""
+    def _result(self, operands: tuple) -> np.dtype | None:
+        """The dtype of pyfunc's result for the first elements; None where there are several."""
         first = []
         for x in operands:
             x = x if isinstance(x, ndarray) else np.asarray(x)
@@ -551,6 +553,8 @@ class vectorize:  # noqa: N801  NumPy's name
             first.append(np.asarray(x[(0,) * x.ndim])[()])
         assert self.pyfunc is not None
         result = self.pyfunc(*first)
-        if isinstance(result, (tuple, list)):
-            raise TypeError(f"vectorize: wants one result of {self.__name__}, got {len(result)}")
+        if isinstance(result, tuple):
+            return None
+        if isinstance(result, list):
+            raise TypeError(f"vectorize: {self.__name__} gives a list; several results are a tuple")
         return np.asarray(result).dtype

@@ -130,11 +130,11 @@ def resize(x: ndarray, *new_shape: Any, refcheck: bool = True) -> None:
     x : ndarray
         Array that owns its memory.
     *new_shape : int or sequence of int
-        The shape.
+        The shape. Without one nothing changes.
     refcheck : bool, default True
         Accepted for compatibility with NumPy. Views of the array keep the old memory.
     """
-    wanted = new_shape[0] if len(new_shape) == 1 else new_shape
+    wanted = new_shape[0] if len(new_shape) == 1 else new_shape or None
     sizes = x.shape if wanted is None else shapes.normalize_shape("resize", wanted)
     _check_writable("resize", x)
     if not x.flags.owndata:

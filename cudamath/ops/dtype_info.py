@@ -30,8 +30,8 @@ __all__ = [
 
 #: NumPy's characters of dtypes by kind, of the dtypes that arrays hold.
 typecodes: dict[str, str] = {
-    kind: "".join(code for code in codes if np.dtype(code) in dtypes.ANY)
-    for kind, codes in dict[str, str](np.typecodes).items()
+    kind: "".join([code for code in str(codes) if np.dtype(code) in dtypes.ANY])
+    for kind, codes in np.typecodes.items()
 }
 
 

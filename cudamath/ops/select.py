@@ -532,11 +532,14 @@ def piecewise(
     [2.0, 1.0, 0.0]
     """
     x = require("piecewise", x)
-    masks = (
-        [conditions]
-        if isinstance(conditions, ndarray | np.ndarray) and np.ndim(conditions) == x.ndim
-        else (members("piecewise", conditions, "conditions"))
-    )
+    if isinstance(conditions, ndarray | np.ndarray):
+        single = conditions.ndim == x.ndim
+    elif np.isscalar(conditions):
+        single = True
+    else:  # truths are one condition beside an array
+        conditions = members("piecewise", conditions, "conditions")
+        single = x.ndim > 0 and {*map(np.isscalar, conditions)} == {True}
+    masks = (conditions,) if single else tuple(conditions)
     if len(functions) not in (len(masks), len(masks) + 1):
         raise ValueError(
             f"piecewise: {len(masks)} conditions want {len(masks)} or {len(masks) + 1} functions, "

@@ -77,7 +77,9 @@ def _call_with(
             result = self.call(operands, target=target)
             mutation.wrote(target)
             return result
-        result = asarray(self(*operands), device=target.device)  # a number is NumPy's on the CPU
+        result = self(*operands)
+        if not isinstance(result, ndarray):  # of numbers alone: NumPy's number
+            result = asarray(result, device=target.device)
         if result.ndim <= target.ndim and result.shape != target.shape:
             from .shape import _broadcast_as
 

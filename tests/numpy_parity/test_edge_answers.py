@@ -82,6 +82,7 @@ ANSWERS: dict[str, Call] = {
         for x in (a(MATRIX), a(np.asfortranarray(MATRIX)), a(MATRIX)[:, ::2])
         for key in "C F W A X B CA FNC FORC FORTRAN BEHAVED CARRAY".split()
     ],
+    "resized without a shape": after(lambda xp, x: x.resize()),
     "put nothing": after(lambda xp, x: xp.put(x, [0, 1], [])),
     "put nothing where a mask is": after(lambda xp, x: xp.put(x, [True, False], [])),
     **{
@@ -103,6 +104,20 @@ ANSWERS: dict[str, Call] = {
     "choices as arguments": lambda xp, a: a(np.array([1, 0, 2])).choose(
         a(LINE[:3]), a(LINE[1:4]), a(LINE[2:5])
     ),
+    **{
+        f"piecewise of {x} where {conditions}": lambda xp, a, x=x, conditions=conditions: (
+            xp.piecewise(a(np.array(x)), conditions, [1, 2][: np.size(conditions)])
+        )
+        for x, conditions in (
+            ([3.0, 4.0], [[True, False]]),
+            ([3.0, 4.0], [True, False]),
+            ([3.0, 4.0], (False, True)),
+            ([3.0, 4.0], True),
+            (3.0, True),
+            (3.0, [True]),
+            (3.0, [False, True]),
+        )
+    },
     "lengths of several axes": lambda xp, a: xp.asarray(
         [xp.size(a(CUBE), axis) for axis in (None, 1, (0, 2), (), (-1,))]
     ),

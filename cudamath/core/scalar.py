@@ -307,6 +307,8 @@ def scalar_results(function: Function) -> Function:
             return function(*args, **kwargs)
         with inside():
             result = function(*args, **kwargs)
+        if result.__class__ is ndarray and result._layout.ndim:
+            return result
         out = args[place] if len(args) > place else kwargs.get("out")
         if out is not None and (result is out or type(out) is tuple and result is out[0]):
             return result

@@ -510,7 +510,12 @@ def _transpose(x: ndarray, *axes: Any) -> ndarray:
 
 
 def _choose(
-    x: ndarray, /, *choices: Any, out: ndarray | None = None, mode: str = "raise"
+    x: ndarray,
+    /,
+    *arguments: Any,
+    choices: Any = None,
+    out: ndarray | None = None,
+    mode: str = "raise",
 ) -> ndarray:
     """Return elements of the choice that each element numbers: `cm.choose`.
 
@@ -518,8 +523,10 @@ def _choose(
     ----------
     x : ndarray
         Integers from 0 to the number of choices less one.
-    *choices : object
+    *arguments : object
         The choices, each an argument or all in one sequence.
+    choices : sequence of array_like, optional
+        The same by keyword.
     out : ndarray, optional
         Array that receives the result.
     mode : str, default "raise"
@@ -530,7 +537,9 @@ def _choose(
     ndarray
         The elements.
     """
-    return select.choose(x, choices[0] if len(choices) == 1 else choices, out, mode)
+    if choices is None:
+        choices = arguments[0] if len(arguments) == 1 else arguments
+    return select.choose(x, choices, out, mode)
 
 
 def _sort(

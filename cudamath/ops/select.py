@@ -534,12 +534,13 @@ def piecewise(
     x = require("piecewise", x)
     if isinstance(conditions, ndarray | np.ndarray):
         single = conditions.ndim == x.ndim
-    elif np.isscalar(conditions):
-        single = True
-    else:  # truths are one condition beside an array
-        conditions = members("piecewise", conditions, "conditions")
-        single = x.ndim > 0 and {*map(np.isscalar, conditions)} == {True}
-    masks = (conditions,) if single else tuple(conditions)
+    else:
+        single = np.isscalar(conditions)
+    masks: tuple[Any, ...] = (conditions,)
+    if not single:
+        masks = members("piecewise", conditions, "conditions")
+        if x.ndim and {*map(np.isscalar, masks)} == {True}:  # a list of truths is one condition
+            masks = (conditions,)
     if len(functions) not in (len(masks), len(masks) + 1):
         raise ValueError(
             f"piecewise: {len(masks)} conditions want {len(masks)} or {len(masks) + 1} functions, "

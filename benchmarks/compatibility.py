@@ -90,7 +90,8 @@ def takes(function: Any, keyword: str, required: Iterable[str], receiver: Sequen
     """Whether a function takes a keyword. It is called with nonsense, which it may refuse; NumPy's
     names of arrays are taken without being in the signature (core/dispatch/keyword_names.py)."""
     try:
-        function(*receiver, **{name: object() for name in {*required, keyword}})
+        with np.printoptions(), np.errstate():  # some functions set them, to nonsense
+            function(*receiver, **{name: object() for name in {*required, keyword}})
     except Exception as error:
         return not BINDING.search(str(error))
     return True

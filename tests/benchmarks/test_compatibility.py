@@ -77,6 +77,12 @@ def test_parameters_are_compared() -> None:
     assert inspect.signature(cm.cumsum)  # of functions on the fast path too
 
 
+def test_calls_with_nonsense_leave_the_settings_alone() -> None:
+    settings = np.get_printoptions(), np.geterr()
+    compatibility.measure({})
+    assert (np.get_printoptions(), np.geterr()) == settings
+
+
 def test_failures_of_numpys_tests_make_a_difference() -> None:
     suite = {
         "numpy.sum": {

@@ -115,6 +115,7 @@ def lacks(theirs: Any, ours: Any, receiver: Sequence[Any] = ()) -> list[str]:
         for parameter in wanted.values()
         if parameter.default is p.empty and parameter.kind is p.POSITIONAL_OR_KEYWORD
     ]
+    required = [name for name in required if takes(ours, name, [], receiver)]
     by_position, by_keyword, missing = [], [], []
     for place, parameter in enumerate(wanted.values()):
         name, has_place = parameter.name, parameter.kind in positional

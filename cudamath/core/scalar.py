@@ -298,7 +298,8 @@ def scalar_results(function: Function) -> Function:
         The function.
     """
 
-    names = list(inspect.signature(function).parameters)
+    code = inspect.unwrap(function).__code__
+    names = code.co_varnames[: code.co_argcount]  # those of a signature would cost the import
     place = names.index("out") if "out" in names else len(names)
 
     @functools.wraps(function)

@@ -30,6 +30,11 @@ ELSEWHERE = {
         "max_header_size": "of pickles",
     },
     "save": {"allow_pickle": "a keyword"},
+    "ndarray.choose": {
+        "choices": "the arguments are the choices, each or all in one",
+        "out": "a keyword",
+        "mode": "a keyword",
+    },
 }
 BINDING = re.compile(
     r"unexpected keyword argument|positional-only arguments? passed as keyword|"

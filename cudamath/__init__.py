@@ -22,7 +22,6 @@ from numpy import (
     cdouble,
     complex64,
     complex128,
-    complexfloating,
     csingle,
     double,
     dtype,
@@ -33,14 +32,11 @@ from numpy import (
     float16,
     float32,
     float64,
-    floating,
     format_float_positional,
     format_float_scientific,
-    generic,
     geterr,
     half,
     index_exp,
-    inexact,
     inf,
     int8,
     int16,
@@ -48,7 +44,6 @@ from numpy import (
     int64,
     int_,
     intc,
-    integer,
     intp,
     iterable,
     long,
@@ -56,12 +51,10 @@ from numpy import (
     nan,
     ndindex,
     newaxis,
-    number,
     pi,
     s_,
     seterr,
     short,
-    signedinteger,
     single,
     ubyte,
     uint,
@@ -73,7 +66,6 @@ from numpy import (
     uintp,
     ulong,
     ulonglong,
-    unsignedinteger,
     ushort,
 )
 
@@ -85,6 +77,7 @@ from .core.array import ndarray
 from .core.devices import default_device, device, set_default_device
 from .core.dispatch.explain import *  # noqa: F403
 from .core.dtypes import result_type, set_default_dtype
+from .core.number_classes import *  # noqa: F403
 from .custom import *  # noqa: F403
 from .fuse import *  # noqa: F403
 from .numpy_files import *  # noqa: F403

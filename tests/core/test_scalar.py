@@ -183,6 +183,23 @@ def test_result_dtypes_of_scalars(device, dtype):
         np.testing.assert_allclose(value(f(ours)), f(theirs), rtol=1e-6)
 
 
+CLASSES = "generic number integer signedinteger unsignedinteger inexact floating complexfloating"
+
+
+@pytest.mark.parametrize("name", CLASSES.split())
+def test_scalars_belong_to_numpys_classes(device, name):
+    ours, theirs = getattr(cm, name), getattr(np, name)
+    for dtype in KINDS:
+        data = np.ones(1, dtype)
+        assert isinstance(cm.array(data)[0], ours) == isinstance(data[0], theirs), dtype
+        assert isinstance(data[0], ours) == isinstance(data[0], theirs)
+        assert issubclass(data.dtype.type, ours) == issubclass(data.dtype.type, theirs)
+        assert np.issubdtype(data.dtype, ours) == cm.issubdtype(data.dtype, ours)
+        assert cm.issubdtype(data.dtype, ours) == np.issubdtype(data.dtype, theirs)
+    assert not isinstance(1.0, ours) and not isinstance(cm.ones(()), ours)
+    assert isinstance(cm.ones(2, dtype="bfloat16").sum(), ours) == issubclass(np.floating, theirs)
+
+
 # -------------------- gradients
 
 

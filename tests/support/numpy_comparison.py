@@ -30,7 +30,7 @@ def agree(ours: Any, theirs: Any, error: float = 64.0) -> None:
     if isinstance(theirs, bool):
         assert ours is theirs
         return
-    if isinstance(theirs, np.generic):
+    if isinstance(theirs, np.generic | float | int | complex):
         assert isinstance(ours, np.generic | Scalar), f"{type(ours)} is no scalar"
     else:
         assert type(ours) is cm.ndarray, f"{type(ours)} is no array of this package"

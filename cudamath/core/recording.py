@@ -27,3 +27,5 @@ class _State(threading.local):
 
 
 state = _State()
+#: Contexts of all threads in which `state.inside` is set. While it is empty nobody needs to ask.
+insiders: list[Any] = []

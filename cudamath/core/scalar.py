@@ -27,7 +27,7 @@ from .array import ndarray, wrap
 from .devices import CPU
 from .dispatch.call_record import current
 from .layout import Layout
-from .recording import state
+from .recording import insiders, state
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -186,8 +186,10 @@ class inside:
 
     def __enter__(self) -> None:
         self.before, state.inside = state.inside, True
+        insiders.append(self)
 
     def __exit__(self, *_: object) -> None:
+        insiders.pop()
         state.inside = self.before
 
 

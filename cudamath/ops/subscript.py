@@ -1,7 +1,7 @@
 """`x[key]` and `x[key] = value` as methods of ndarray, without detours for the commonest keys.
 
-On the CPU NumPy makes views and reads elements. On a GPU the layouts of views are cached. All else
-goes to index.py.
+On the CPU NumPy makes views, reads elements, gathers and assigns. On a GPU the layouts of views are
+cached. All else goes to index.py, and so does what NumPy refuses, for an error in our words.
 
 An element, which a key of integers alone selects, is a scalar: a copy, because later writes to the
 array must not change it.
@@ -9,24 +9,31 @@ array must not change it.
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from ..core.array import ndarray, wrap
+from ..core.array import ndarray, wrap, wrap_plainly, wrap_with
 from ..core.autograd import mutation
 from ..core.devices import CPU
 from ..core.dispatch.call_record import open_records
+from ..core.dispatch.lazy_import import lazy
 from ..core.elements import lend
 from ..core.layout import Layout
-from ..core.recording import state
+from ..core.recording import insiders, state
 from ..core.scalar import NUMPY_SCALARS, inside, is_outermost, scalar
 from ..core.view_cache import BASIC, cached_view
 from . import index
 from .shape import _copy
 
 _new = object.__new__
+#: Subscripts of arrays on the CPU after which the functions of this file are compiled, in a thread
+#: of its own: that takes a tenth of a second.
+OFTEN = 5000
+_left = OFTEN
 
 
 def getitem(x: ndarray, key: Any) -> Any:
@@ -37,6 +44,7 @@ def getitem(x: ndarray, key: Any) -> Any:
     if layout.device == CPU:
         kind = key.__class__
         if kind in BASIC or kind is tuple and BASIC.issuperset(map(type, key)):
+            _count()
             try:
                 item = x._data[key]
             except (IndexError, TypeError, ValueError):  # to be told in our words
@@ -46,6 +54,12 @@ def getitem(x: ndarray, key: Any) -> Any:
                 return wrap(item)
             if kind in NUMPY_SCALARS and not state.inside:
                 return item
+        elif layout.size and (numpys := _numpys_key(layout, key)) is not None:
+            try:
+                item = x._data[numpys]
+            except IndexError:
+                return _getitem(x, key)
+            return wrap(item if item.flags.c_contiguous else np.ascontiguousarray(item))
         return _getitem(x, key)
     selection = cached_view(layout, key)
     if selection is None:
@@ -58,6 +72,35 @@ def getitem(x: ndarray, key: Any) -> Any:
     out._layout = layout
     out._data, out._owner, out._node = x._data + offset, x._owner, None
     return out
+
+
+def _count() -> None:
+    """Count a subscript, and compile at the right time."""
+    global _left
+    _left -= 1
+    if not _left:
+        threading.Thread(target=compile_subscripts, name="cudamath subscripts", daemon=True).start()
+
+
+def compile_subscripts() -> None:
+    """Put `x[key]`, `x[key] = value` and `wrap` in machine code in the place of Python's, where
+    that is possible."""
+    native = lazy("cpu", "lib.llvm_subscript.subscripts")(
+        ndarray,
+        Layout,
+        scalars=sorted(NUMPY_SCALARS, key=lambda kind: kind not in (np.float64, np.int64)),
+        numbers=sorted(_OWN, key=lambda kind: kind not in (float, int, np.float64)),
+        open_records=open_records,
+        holders=mutation.holders,
+        insiders=insiders,
+        wrap=wrap_plainly,
+        getitem=getitem,
+        setitem=setitem,
+    )
+    if native is not None:
+        wrap, subscript, assign = native
+        wrap_with(wrap)
+        ndarray.__getitem__, ndarray.__setitem__ = subscript, assign  # type: ignore[method-assign]
 
 
 def _copied_element(x: ndarray, layout: Layout, offset: int) -> Any:
@@ -100,29 +143,20 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     layout = x._layout
     if (
         layout.device == CPU
-        and layout.contiguous
         and x._node is None
-        and (type(key) is int or type(key) is slice)
+        and layout.separate
         and not mutation.holders
         and not open_records  # which see what ops do
     ):
-        plain = type(value) in _OWN
-        if (
-            plain
-            or isinstance(value, ndarray)
-            and value._node is None
-            and value._layout.device == CPU
-            and (value._layout.dtype is layout.dtype)
-            and (
-                # between vectors of different steps NumPy does not look for an overlap
-                layout.ndim > 1
-                or value._layout.contiguous
-                and (type(key) is not slice or key.step is None)
-                or not np.may_share_memory(x._data, value._data)
-            )
+        kind = key.__class__
+        basic = kind in BASIC or kind is tuple and BASIC.issuperset(map(type, key))
+        numpys = key if basic else _numpys_key(layout, key) if layout.size else None
+        plain = value.__class__ in _OWN
+        if (plain or _assignable(x, key, value)) and (
+            basic or numpys is not None and not _reads(x, key)
         ):
             try:
-                x._data[key] = value if plain else value._data
+                x._data[numpys] = value if plain else value._data
                 return
             except (IndexError, OverflowError, TypeError, ValueError):  # to be told in our words
                 pass
@@ -130,4 +164,63 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
 
 
 #: Classes of numbers that NumPy assigns to any array as this package does.
-_OWN = frozenset([int, float, np.float64, np.float32, np.int64])
+_OWN = frozenset([bool, int, float, np.bool_, np.float64, np.float32, np.int64])
+
+
+def _assignable(x: ndarray, key: Any, value: Any) -> bool:
+    """Whether NumPy assigns an array to parts of an array on the CPU as this package does: one that
+    fits into the dtype and shares no memory, for which NumPy does not always look."""
+    if not isinstance(value, ndarray) or value._node is not None:
+        return False
+    layout, own = value._layout, x._layout
+    if layout.device != CPU or not (
+        layout.dtype is own.dtype or _fits(layout.dtype, own.dtype)
+    ):
+        return False
+    if own.ndim == 1 and own.contiguous and layout.contiguous:
+        if key.__class__ is int or key.__class__ is slice and key.step is None:
+            return True  # between vectors of one step NumPy moves the numbers in the right order
+    return not np.may_share_memory(x._data, value._data)
+
+
+@functools.cache
+def _fits(source: np.dtype, target: np.dtype) -> bool:
+    """Whether every number of a dtype of NumPy's is one of another."""
+    return "V" not in source.kind + target.kind and np.can_cast(source, target)
+
+
+def _numpys_key(layout: Layout, key: Any) -> Any:
+    """A key with index arrays for an array on the CPU as NumPy reads it; None if it is another."""
+    if key.__class__ is not tuple:
+        return _numpys_part(layout, key)
+    parts = []
+    for part in key:
+        if part.__class__ not in BASIC:
+            part = _numpys_part(None, part)
+            if part is None:
+                return None
+        parts.append(part)
+    return tuple(parts)
+
+
+def _numpys_part(layout: Layout | None, part: Any) -> Any:
+    """An index array, a mask of the layout's shape, or a list of integers, as NumPy's array."""
+    kind = part.__class__
+    if kind is ndarray:
+        own = part._layout
+        if own.device == CPU and own.ndim and part._node is None:
+            if own.dtype.kind in "iu" or (
+                layout is not None and own.dtype.kind == "b" and own.shape == layout.shape
+            ):
+                return part._data
+    elif kind is list and part and {int}.issuperset(map(type, part)):
+        return part
+    return None
+
+
+def _reads(x: ndarray, key: Any) -> bool:
+    """Whether an index array in a key may share the memory of x, which is about to be written."""
+    parts = key if key.__class__ is tuple else (key,)
+    return x._layout.dtype.kind in "iub" and any(
+        [isinstance(p, ndarray) and np.may_share_memory(p._data, x._data) for p in parts]
+    )

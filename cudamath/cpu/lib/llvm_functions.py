@@ -114,9 +114,8 @@ def _machine() -> llvm.TargetMachine:
     )
 
 
-def native(module: ir.Module, name: str) -> Callable[..., None]:
-    """The function of this name and SIGNATURE, optimised and compiled; called from Python, it
-    returns None."""
+def compiled(module: ir.Module) -> Callable[[str], int]:
+    """A module, optimised and compiled: name of a function -> its address."""
     module.triple = llvm.get_default_triple()
     parsed = llvm.parse_assembly(str(module))
     parsed.verify()
@@ -126,11 +125,35 @@ def native(module: ir.Module, name: str) -> Callable[..., None]:
     passes.getModulePassManager().run(parsed, passes)
     engine = llvm.create_mcjit_compiler(parsed, _machine())
     engine.finalize_object()
-    method = _MethodDef(name.encode(), engine.get_function_address(name), _FASTCALL, None)
-    _kept.append((engine, method))
-    return _new_function(ctypes.addressof(method), None, None)
+    _kept.append(engine)
+    return engine.get_function_address
+
+
+def native(module: ir.Module, name: str) -> Callable[..., None]:
+    """The function of this name and SIGNATURE, optimised and compiled; called from Python, it
+    returns None."""
+    return new_function(name, compiled(module)(name), _FASTCALL)
+
+
+def new_function(name: str, address: int, flags: int) -> Callable[..., Any]:
+    """Machine code as a function of Python. flags: of PyMethodDef."""
+    return _new_function(_definition(name, address, flags), None, None)
+
+
+def method_of(kind: type, name: str, address: int, flags: int) -> Any:
+    """Machine code as a method for a class."""
+    return _new_method(kind, _definition(name, address, flags))
+
+
+def _definition(name: str, address: int, flags: int) -> int:
+    method = _MethodDef(name.encode(), address, flags, None)
+    _kept.append(method)
+    return ctypes.addressof(method)
 
 
 _new_function = ctypes.PYFUNCTYPE(
     ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
 )(("PyCFunction_NewEx", ctypes.pythonapi))
+_new_method = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
+    ("PyDescr_NewMethod", ctypes.pythonapi)
+)

@@ -14,6 +14,12 @@ from .devices import CPU, TRACED, default_index, device_of, index_of
 from .transfer.host_to_device import add_writer, copy_to
 
 
+#: Classes of numbers in lists that NumPy reads as this package does.
+_NUMBERS = frozenset([bool, int, float, complex, np.bool_, np.int64, np.float64])
+#: What NumPy makes of such lists, where the default dtype does not matter.
+_OF_LISTS = frozenset([np.dtype(np.bool_), np.dtype(np.int64)])
+
+
 def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
     """A NumPy array copied to a device number; on the CPU the same memory. ours: NumPy made it, so
     it is pageable memory."""
@@ -58,6 +64,20 @@ def asarray(
         out = copy_to(obj, index_of(device))
         if out is not None:
             return out
+    if (
+        dtype is None
+        and (obj.__class__ is list or obj.__class__ is tuple)
+        and _NUMBERS.issuperset(map(type, obj))
+        and copy is not False
+        and (default_index() if device is None else index_of(device)) == CPU
+    ):  # most lists: nobody but NumPy looks at its numbers
+        try:
+            host = np.array(obj)
+        except OverflowError:  # to be told in our words
+            pass
+        else:
+            if host.dtype in _OF_LISTS or host.dtype == np.float64 == dtypes.default_float():
+                return wrap(host)
     target = None if dtype is None else dtypes.as_dtype(dtype, name)
     if isinstance(obj, ndarray):
         out = obj

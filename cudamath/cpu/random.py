@@ -36,6 +36,7 @@ LOW32 = np.uint64(0xFFFFFFFF)
 SHIFT32 = np.uint64(32)
 RETRY = np.uint64(1 << 56)  # one attempt further, in the upper byte of the block number
 
+CORES = os.cpu_count() or 1
 SPLIT = 1 << 18  # elements a thread must have to be worth starting (~0.1 ms of work each)
 # Bits of a uniform number, so that every value is exact and below one.
 UNIFORM_BITS = {"float32": 24, "float16": 11, "bfloat16": 8}
@@ -297,7 +298,7 @@ def fill_bijection(out, start, count, round_keys, left_bits, right_bits):
 def split(fill, out, per_block, first, *args):
     """Run fill(out, first, *args) on a few threads: a counter-based draw can be cut between any two
     blocks."""
-    parts = min(os.cpu_count() or 1, out.size // SPLIT)
+    parts = min(CORES, out.size // SPLIT)
     if parts <= 1:
         fill(out, first, *args)
         return

@@ -18,6 +18,8 @@ def copy(x, *, dtype=None):
     dtype = x.dtype if dtype is None else dtype
     if x.dtype in COMPLEX and dtype not in COMPLEX and dtype != np.bool_:
         x = x.real
+    if dtype == x.dtype:
+        return x.copy()
     with np.errstate(
         invalid="ignore", over="ignore"
     ):  # out of range is the caller's affair, as in NumPy on a GPU

@@ -10,13 +10,19 @@ array must not change it.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from ..core.array import ndarray, wrap, wrap_plainly, wrap_with
+from ..core.array import (
+    count_small,
+    ndarray,
+    when_often,
+    wrap,
+    wrap_plainly,
+    wrap_with,
+)
 from ..core.autograd import mutation
 from ..core.devices import CPU
 from ..core.dispatch.call_record import open_records
@@ -30,11 +36,6 @@ from . import index
 from .shape import _copy
 
 _new = object.__new__
-#: Subscripts of arrays on the CPU after which the functions of this file are compiled, in a thread
-#: of its own: that takes a tenth of a second.
-OFTEN = 5000
-_left = OFTEN
-
 
 def getitem(x: ndarray, key: Any) -> Any:
     """``x[key]``: a scalar for integers alone, a view for other basic keys, a copy otherwise."""
@@ -44,7 +45,6 @@ def getitem(x: ndarray, key: Any) -> Any:
     if layout.device == CPU:
         kind = key.__class__
         if kind in BASIC or kind is tuple and BASIC.issuperset(map(type, key)):
-            _count()
             try:
                 item = x._data[key]
             except (IndexError, TypeError, ValueError):  # to be told in our words
@@ -53,6 +53,7 @@ def getitem(x: ndarray, key: Any) -> Any:
             if kind is np.ndarray:
                 return wrap(item)
             if kind in NUMPY_SCALARS and not state.inside:
+                count_small()
                 return item
         elif layout.size and (numpys := _numpys_key(layout, key)) is not None:
             try:
@@ -74,14 +75,6 @@ def getitem(x: ndarray, key: Any) -> Any:
     return out
 
 
-def _count() -> None:
-    """Count a subscript, and compile at the right time."""
-    global _left
-    _left -= 1
-    if not _left:
-        threading.Thread(target=compile_subscripts, name="cudamath subscripts", daemon=True).start()
-
-
 def compile_subscripts() -> None:
     """Put `x[key]`, `x[key] = value` and `wrap` in machine code in the place of Python's, where
     that is possible."""
@@ -101,6 +94,9 @@ def compile_subscripts() -> None:
         wrap, subscript, assign = native
         wrap_with(wrap)
         ndarray.__getitem__, ndarray.__setitem__ = subscript, assign  # type: ignore[method-assign]
+
+
+when_often.append(compile_subscripts)
 
 
 def _copied_element(x: ndarray, layout: Layout, offset: int) -> Any:
@@ -152,6 +148,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         basic = kind in BASIC or kind is tuple and BASIC.issuperset(map(type, key))
         numpys = key if basic else _numpys_key(layout, key) if layout.size else None
         plain = value.__class__ in _OWN
+        count_small()
         if (plain or _assignable(x, key, value)) and (
             basic or numpys is not None and not _reads(x, key)
         ):

@@ -16,10 +16,10 @@ import numpy as np
 
 from ..core import cpu_pool, dtypes, shapes
 from ..core.array import ReadOnly, ndarray, wrap
-from ..core.asarray import same_device
+from ..core.asarray import asarray, same_device
 from ..core.autograd import mutation, tape
 from ..core.bounded_cache import store
-from ..core.devices import CPU, TRACED
+from ..core.devices import CPU, TRACED, default_index
 from ..core.dispatch.call_record import obstruct, open_records, report
 from ..core.dispatch.checks import coerce
 from ..core.dispatch.cpu_codegen import either, straight, straight_inplace
@@ -229,6 +229,8 @@ class Elementwise:
         if all(scalars):
             if not NUMPY_SCALARS.isdisjoint(map(type, operands)):
                 return self._of_numbers(operands)
+            if default_index() == CPU and not open_records:
+                return self._of_python_numbers(operands)
             operands, scalars = tuple(coerce(self.name, operands)), (False,) * len(operands)
         arrays = coerce(
             self.name, tuple([x for x, s in zip(operands, scalars, strict=True) if not s])
@@ -281,6 +283,22 @@ class Elementwise:
         out = run(*operands)
         return wrap(np.asarray(out)) if not is_outermost() else out
 
+    def _of_python_numbers(self, operands: tuple) -> Any:
+        """The op on Python's numbers alone, where the CPU is the default device: on the numbers of
+        NumPy of which it would make arrays."""
+        numbers = tuple([asarray(x, name=self.name)._data[()] for x in operands])
+        out = self._of_numbers(numbers)
+        if len(numbers) == 1 and operands[0].__class__ is float:
+            plan, kind = self.plans[type(numbers[0])], type(numbers[0])
+
+            def run(x: float) -> Any:
+                if default_index() == CPU and not state.inside:
+                    return plan(kind(x))
+                return self.call((x,))
+
+            self.plans[float] = run
+        return out
+
     def _plan_numbers(self, operands: tuple) -> Callable:
         """`run(*operands)` for numbers of these classes."""
         weak = tuple([type(x) in SCALARS for x in operands])
@@ -291,8 +309,7 @@ class Elementwise:
             if int not in map(type, operands) and self._native(
                 tuple(arrays), weak, compute, result
             ):
-                ufunc = self.ufunc
-                return lambda *numbers: quiet().run(ufunc, *numbers)
+                return _on_numbers(self.ufunc)
         plan = self.plan(tuple(arrays), weak, False)
 
         def run(*numbers: Any) -> Any:
@@ -671,6 +688,19 @@ class Elementwise:
 
     def __repr__(self) -> str:
         return f"<Elementwise {self.name}>"
+
+
+def _on_numbers(ufunc: np.ufunc) -> Callable:
+    """A ufunc on NumPy's scalars, without warnings."""
+    enter = quiet().run
+
+    def run(*numbers: Any) -> Any:
+        try:
+            return enter(ufunc, *numbers)
+        except RuntimeError:  # another thread is in this context
+            return quiet().run(ufunc, *numbers)
+
+    return run
 
 
 def _scalar_plan(plan: Callable, device: int, result: np.dtype) -> Callable:

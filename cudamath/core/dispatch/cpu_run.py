@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -35,16 +36,32 @@ def cpu_runner(
     if ready is not None:
         return known_result(ready, len(layouts))
 
+    bound = functools.partial(function, **params) if params else function
+
     def run(*operands: Any) -> Any:
         count = len(operands) - scalars
         data = [None if x is None else x._data for x in operands[:count]]
         extra = {"scalars": operands[count:]} if scalars else {}
-        result = quiet().run(function, *data, **extra, **params)
-        if isinstance(result, tuple):
-            return tuple([wrap(r if isinstance(r, np.ndarray) else np.asarray(r)) for r in result])
-        return wrap(result if isinstance(result, np.ndarray) else np.asarray(result))
+        return wrapped(quiet().run(bound, *data, **extra))
 
-    return run
+    def of_one(x: ndarray) -> Any:
+        result = quiet().run(bound, x._data)
+        return wrap(result) if result.__class__ is np.ndarray else wrapped(result)
+
+    def of_two(x: ndarray, y: ndarray) -> Any:
+        result = quiet().run(bound, x._data, y._data)
+        return wrap(result) if result.__class__ is np.ndarray else wrapped(result)
+
+    if scalars or None in layouts or not 0 < len(layouts) < 3:
+        return run
+    return of_one if len(layouts) == 1 else of_two
+
+
+def wrapped(result: Any) -> Any:
+    """What a CPU function returned, as arrays."""
+    if isinstance(result, tuple):
+        return tuple([wrap(r if isinstance(r, np.ndarray) else np.asarray(r)) for r in result])
+    return wrap(result if isinstance(result, np.ndarray) else np.asarray(result))
 
 
 def known_result(function: Callable, count: int) -> Callable:

@@ -36,6 +36,7 @@ from . import (
     search,
     select,
     shape,
+    small_arrays,
     sort,
     subscript,
     transfer,
@@ -186,6 +187,8 @@ def _array_ufunc(
     """np.sin(x), np.add(x, y), np.add.reduce(x) on our arrays: our function of that name, on the
     device."""
     function = _BY_UFUNC.get(ufunc)
+    if function is not None and method == "__call__" and out is None and not kwargs:
+        return function(*inputs)
     if function is None or kwargs.pop("order", "K") not in ("K", "C"):
         return NotImplemented
     kwargs.pop("subok", None)
@@ -307,15 +310,15 @@ def install(package: ModuleType) -> None:
     _package = package
     for name, (function, symbol) in _ARITHMETIC.items():
         forward, reflected = _operator(function)
-        setattr(ndarray, f"__{name}__", forward)
-        setattr(ndarray, f"__r{name}__", reflected)
-        setattr(ndarray, f"__i{name}__", _inplace(function, symbol))
+        _install_operator(f"__{name}__", "forward", function, forward)
+        _install_operator(f"__r{name}__", "reflected", function, reflected)
+        _install_operator(f"__i{name}__", "inplace", function, _inplace(function, symbol))
     for name, method in zip(
         ("__divmod__", "__rdivmod__"), _operator(elementwise_numpy.divmod), strict=True
     ):
         setattr(ndarray, name, method)
     for name, function in _COMPARISONS.items():
-        setattr(ndarray, f"__{name}__", _operator(function)[0])
+        _install_operator(f"__{name}__", "forward", function, _operator(function)[0])
     unary = {
         "neg": elementwise.negative,
         "pos": elementwise.positive,
@@ -323,7 +326,7 @@ def install(package: ModuleType) -> None:
         "invert": elementwise.bitwise_invert,
     }
     for name, one in unary.items():
-        setattr(ndarray, f"__{name}__", one)
+        _install_operator(f"__{name}__", "unary", one, one)
     methods = {
         **{
             name: getattr(reduce, name)
@@ -408,6 +411,12 @@ def install(package: ModuleType) -> None:
     ufunc_options.install()
     interop_methods.install()
     core_asarray.install()
+
+
+def _install_operator(name: str, form: str, function: Callable, method: Callable) -> None:
+    """Put an operator on the class; small_arrays.py may put machine code in its place."""
+    setattr(ndarray, name, method)
+    small_arrays.add(name, form, function, method)
 
 
 def _set_part(part: Callable, x: ndarray, value: Any) -> None:

@@ -15,21 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import (
-    count_small,
-    ndarray,
-    when_often,
-    wrap,
-    wrap_plainly,
-    wrap_with,
-)
+from ..core.array import count_small, ndarray, wrap
 from ..core.autograd import mutation
 from ..core.devices import CPU
 from ..core.dispatch.call_record import open_records
-from ..core.dispatch.lazy_import import lazy
 from ..core.elements import lend
 from ..core.layout import Layout
-from ..core.recording import insiders, state
+from ..core.recording import state
 from ..core.scalar import NUMPY_SCALARS, inside, is_outermost, scalar
 from ..core.view_cache import BASIC, cached_view
 from . import index
@@ -73,30 +65,6 @@ def getitem(x: ndarray, key: Any) -> Any:
     out._layout = layout
     out._data, out._owner, out._node = x._data + offset, x._owner, None
     return out
-
-
-def compile_subscripts() -> None:
-    """Put `x[key]`, `x[key] = value` and `wrap` in machine code in the place of Python's, where
-    that is possible."""
-    native = lazy("cpu", "lib.llvm_subscript.subscripts")(
-        ndarray,
-        Layout,
-        scalars=sorted(NUMPY_SCALARS, key=lambda kind: kind not in (np.float64, np.int64)),
-        numbers=sorted(_OWN, key=lambda kind: kind not in (float, int, np.float64)),
-        open_records=open_records,
-        holders=mutation.holders,
-        insiders=insiders,
-        wrap=wrap_plainly,
-        getitem=getitem,
-        setitem=setitem,
-    )
-    if native is not None:
-        wrap, subscript, assign = native
-        wrap_with(wrap)
-        ndarray.__getitem__, ndarray.__setitem__ = subscript, assign  # type: ignore[method-assign]
-
-
-when_often.append(compile_subscripts)
 
 
 def _copied_element(x: ndarray, layout: Layout, offset: int) -> Any:
@@ -147,7 +115,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         kind = key.__class__
         basic = kind in BASIC or kind is tuple and BASIC.issuperset(map(type, key))
         numpys = key if basic else _numpys_key(layout, key) if layout.size else None
-        plain = value.__class__ in _OWN
+        plain = value.__class__ in ASSIGNED
         count_small()
         if (plain or _assignable(x, key, value)) and (
             basic or numpys is not None and not _reads(x, key)
@@ -161,7 +129,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
 
 
 #: Classes of numbers that NumPy assigns to any array as this package does.
-_OWN = frozenset([bool, int, float, np.bool_, np.float64, np.float32, np.int64])
+ASSIGNED = frozenset([bool, int, float, np.bool_, np.float64, np.float32, np.int64])
 
 
 def _assignable(x: ndarray, key: Any, value: Any) -> bool:

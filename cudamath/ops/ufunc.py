@@ -173,7 +173,9 @@ class Elementwise:
         self.namespace = namespace
         self.compares = ufunc in _COMPARISONS
         self.plans: dict[Any, Callable] = {}
-        dtypes.forget.append(self.plans.clear)
+        # keys of the plans that are NumPy's ufunc alone: see small_arrays.py
+        self.direct: dict[Any, bool] = {}
+        dtypes.forget += [self.plans.clear, self.direct.clear]
         registry[name] = self  # type: ignore[assignment]
 
     @functools.cached_property
@@ -256,6 +258,11 @@ class Elementwise:
                 self.plans[key[:-1] if self.nin > 1 else key[0]] = run
                 if self.nin == 2 and key[0] is key[1]:
                     self.plans[key[0]] = run
+            if hasattr(run, "direct"):
+                short = key if target is not None else key[:-1] if self.nin > 1 else key[0]
+                store(self.direct, short, True)
+                if target is None and self.nin == 2 and key[0] is key[1]:
+                    self.direct[key[0]] = True
         if target is not None and lent:
             settle(target)
         if open_records:
@@ -502,7 +509,10 @@ class Elementwise:
             and not (may_raise or any_number)
             and scalars in ((False, False), (False, True))
         ):
-            return straight_inplace(self.name, function, scalars[1], compute)
+            run_inplace = straight_inplace(self.name, function, scalars[1], compute)
+            if isinstance(function, np.ufunc) and self.nin == 2:
+                run_inplace.direct = True  # type: ignore[attr-defined]
+            return run_inplace
         if (
             native
             and not (inplace or may_raise)
@@ -529,7 +539,10 @@ class Elementwise:
                 out if ours else None,
                 functools.partial(self._loop, compute, scalars) if loops else None,
             )
-            return either(run_straight, function) if any_number else run_straight
+            run = either(run_straight, function) if any_number else run_straight
+            if not ours and isinstance(function, np.ufunc):
+                run.direct = True  # type: ignore[attr-defined]
+            return run
         wide = compute if path is None else dtypes.compute_dtype(compute)
         # NumPy 2.4's negative reads other elements where its result goes to every fourth or eighth
         # place
@@ -581,7 +594,10 @@ class Elementwise:
         self, operands: tuple, scalars: tuple[bool, ...], compute: np.dtype, result: np.dtype
     ) -> bool:
         """Whether the ufunc, left alone with these operands, computes and returns in our dtypes."""
-        kinds = [type(x) if s else x.dtype for x, s in zip(operands, scalars, strict=True)]
+        kinds = [
+            (type(x) if type(x) in SCALARS else np.dtype(type(x))) if s else x.dtype
+            for x, s in zip(operands, scalars, strict=True)
+        ]
         if (
             any([k is bool for k in kinds]) or any(scalars) and bfloat16 in kinds
         ):  # no weak type of NumPy's

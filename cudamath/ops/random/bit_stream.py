@@ -288,12 +288,13 @@ def drawn(op: Op, counter: tuple, rest: tuple, *arrays: ndarray, **params: Any) 
 class Source:
     """Key, stream, offset and number of children; see `Generator`."""
 
-    __slots__ = ("_key", "_stream", "_offset", "_children", "_lock", "_within")
+    __slots__ = ("_key", "_stream", "_offset", "_children", "_lock", "_within", "_ahead")
 
     def __init__(self, key: int, stream: int = 0):
         self._key, self._stream = key, stream
         self._offset = self._children = 0
         self._lock = threading.Lock()
+        self._ahead: dict[tuple, Any] = {}  # see ahead.py
         # What is made inside a graph begins anew at each run of the function, and so at each
         # replay.
         now = runtime.local.stream
@@ -347,7 +348,7 @@ class Source:
         if self._captured():
             refuse_capture("Generator.state", _HOST)
         with self._lock:
-            self._key, self._stream = values["key"], values["stream"]
+            self._key, self._stream, self._ahead = values["key"], values["stream"], {}
             self._offset, self._children = values["offset"], values["children"]
 
     def take(self, name: str, blocks: int, device: int | None = None) -> tuple:

@@ -1,0 +1,383 @@
+"""Methods of arrays on the CPU as machine code: `x[key]`, `x[key] = value`, `x + y`, and `wrap`.
+
+A program that works on single elements and small arrays spends all of its time between Python and
+NumPy. Of the quarter of a microsecond that `x[i]` takes in Python, NumPy needs a sixth. So these
+methods are written in LLVM IR, as functions that Python calls as its own. They do what
+ops/subscript.py and ops/methods.py do in the commonest cases, and call those for all others: for
+arrays on a GPU, while a gradient or the steps of a call are being recorded, for results whose memory
+is pooled, and where NumPy raises an error, which is told in our words then.
+
+    wrap(data)        the array over NumPy's; its layout comes from a table of shapes and strides
+    x[key]            integers, slices, None, ..., and tuples of these: NumPy's element, or wrap
+    x[key] = number   the same keys
+    x + y, x += y     operands for which the op's plan is NumPy's ufunc (`direct` of its card)
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from types import EllipsisType, NoneType
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+
+from .llvm_functions import BYTES, INT, WORD, compiled, method_of, new_function
+from .llvm_objects import (
+    AXES,
+    DESCR,
+    NULL,
+    SHAPE,
+    SIZE,
+    STRIDES,
+    TYPE,
+    Writer,
+    keep,
+    offset_of,
+    supported,
+)
+
+_FASTCALL, _ONE, _NONE = 0x80, 0x08, 0x04  # METH_FASTCALL, METH_O, METH_NOARGS
+_MOST_AXES = 4  # of the layouts in the table of `wrap`
+_ENTRIES = 1 << 10  # of that table
+_ENTRY = 16 + 16 * _MOST_AXES  # bytes: dtype and axes, layout, shape, strides
+
+#: Classes of basic indices, the commonest first.
+_BASIC = [int, slice, np.int64, NoneType, EllipsisType]
+
+
+def _write_wrap(module: ir.Module, array: type, slots: dict[str, int], wrap: Callable) -> Any:
+    """wrap(self, data): the layout comes from a table with one place for each hash."""
+    w = Writer(module, "wrap", 2)
+    b, data = w.b, w.function.args[1]
+    table = keep(ctypes.create_string_buffer(_ENTRIES * _ENTRY))
+    w.require(w.same(w.field(data, TYPE), w.object(np.ndarray)))
+    axes = b.zext(w.field(data, AXES, INT), WORD)
+    w.require(b.icmp_unsigned("<=", axes, WORD(_MOST_AXES)))
+    descr = w.field(data, DESCR)
+    shape = w.field(data, SHAPE, WORD.as_pointer())
+    strides = w.field(data, STRIDES, WORD.as_pointer())
+
+    def each_axis(first: Any, step: Callable[[Any, Any], Any]) -> Any:
+        """A value carried over the axes."""
+        before = b.block
+        loop, inside, after = [w.function.append_basic_block() for _ in range(3)]
+        b.branch(loop)
+        b.position_at_end(loop)
+        k, value = b.phi(WORD), b.phi(first.type)
+        b.cbranch(b.icmp_unsigned("<", k, axes), inside, after)
+        b.position_at_end(inside)
+        following = step(k, value)
+        k.add_incoming(WORD(0), before)
+        k.add_incoming(b.add(k, WORD(1)), b.block)
+        value.add_incoming(first, before)
+        value.add_incoming(following, b.block)
+        b.branch(loop)
+        b.position_at_end(after)
+        return value
+
+    factor = WORD(0x9E3779B97F4A7C15 - (1 << 64))
+    mixed = each_axis(
+        b.xor(b.ptrtoint(descr, WORD), axes),
+        lambda k, h: b.add(
+            b.mul(b.xor(h, b.load(b.gep(shape, [k]))), factor),
+            b.add(b.load(b.gep(strides, [k])), b.lshr(h, WORD(29))),
+        ),
+    )
+    mixed = b.mul(mixed, factor)
+    place = b.mul(b.lshr(mixed, WORD(64 - (_ENTRIES.bit_length() - 1))), WORD(_ENTRY))
+    entry = b.gep(b.inttoptr(WORD(ctypes.addressof(table)), BYTES), [place])
+    sizes = b.bitcast(b.gep(entry, [WORD(16)]), WORD.as_pointer())
+    steps = b.bitcast(b.gep(entry, [WORD(16 + 8 * _MOST_AXES)]), WORD.as_pointer())
+    # the number of axes is in the lowest bits of the address of the dtype, which is aligned
+    tag = b.add(b.ptrtoint(descr, WORD), axes)
+    miss = w.function.append_basic_block()
+    w.require(w.same(w.field(entry, 0, WORD), tag), miss)
+    equal = each_axis(
+        ir.IntType(1)(1),
+        lambda k, same: b.and_(
+            same,
+            b.and_(
+                w.same(b.load(b.gep(shape, [k])), b.load(b.gep(sizes, [k]))),
+                w.same(b.load(b.gep(strides, [k])), b.load(b.gep(steps, [k]))),
+            ),
+        ),
+    )
+    w.require(equal, miss)
+    layout = w.field(entry, 8)
+    out = w.call("PyType_GenericAlloc", w.object(array), WORD(0))
+    w.require(b.icmp_unsigned("!=", out, NULL))
+    none = w.object(None)
+    for name, value in {"_layout": layout, "_data": data, "_owner": none, "_node": none}.items():
+        w.retain(value)
+        b.store(value, w.place(out, slots[name]))
+    b.ret(out)
+
+    b.position_at_end(miss)
+    made = w.ask(wrap, data)
+    w.require(b.icmp_unsigned("!=", made, NULL))
+    old = w.field(entry, 8)
+    layout = w.field(made, slots["_layout"])
+    for thing in (layout, descr):  # neither leaves the table's address to another
+        w.retain(thing)
+    b.store(tag, w.place(entry, 0, WORD))
+    b.store(layout, w.place(entry, 8))
+
+    def remember(k: Any, value: Any) -> Any:
+        b.store(b.load(b.gep(shape, [k])), b.gep(sizes, [k]))
+        b.store(b.load(b.gep(strides, [k])), b.gep(steps, [k]))
+        return value
+
+    each_axis(WORD(0), remember)
+    with b.if_then(b.icmp_unsigned("!=", old, NULL)):
+        w.release(old)
+    b.ret(made)
+    b.position_at_end(w.slow)
+    b.ret(w.ask(wrap, data))
+    return w.function
+
+
+def _write_getitem(
+    module: ir.Module,
+    slots: dict[str, int],
+    wrap: Any,
+    scalars: list[type],
+    open_records: list,
+    insiders: list,
+    getitem: Callable,
+) -> None:
+    """getitem(self, key)."""
+    w = Writer(module, "getitem", 2)
+    b, (x, key) = w.b, w.function.args
+    data = w.require_plain(x, slots, open_records)
+    w.require_basic(key, _BASIC)
+    item = w.call("PyObject_GetItem", data, key)
+    w.require_result(w.same(item, NULL))
+    kind = w.field(item, TYPE)
+    element = w.function.append_basic_block()
+    w.require(w.same(kind, w.object(np.ndarray)), element)
+    view = b.call(wrap, (NULL, item))
+    w.release(item)
+    b.ret(view)
+
+    b.position_at_end(element)
+    not_ours = w.function.append_basic_block()
+    w.require(w.is_one_of(kind, scalars), not_ours)
+    w.require(w.same(w.field(w.object(insiders), SIZE, WORD), WORD(0)), not_ours)
+    b.ret(item)
+    b.position_at_end(not_ours)
+    w.release(item)
+    b.branch(w.slow)
+    b.position_at_end(w.slow)
+    b.ret(w.ask(getitem, x, key))
+
+
+def _write_setitem(
+    module: ir.Module,
+    array: type,
+    slots: dict[str, int],
+    separate: int,
+    numbers: list[type],
+    open_records: list,
+    holders: dict,
+    setitem: Callable,
+) -> None:
+    """setitem(self, arguments, how many)."""
+    w = Writer(module, "setitem", 3)
+    b, (x, arguments, count) = w.b, w.function.args
+    few = w.function.append_basic_block()
+    w.require(w.same(b.ptrtoint(count, WORD), WORD(2)), few)
+    key, value = w.field(arguments, 0), w.field(arguments, 8)
+    w.require(w.same(w.field(x, TYPE), w.object(array)))
+    data = w.require_plain(x, slots, open_records)
+    # PyDictObject has the number of its items where a list has its size
+    w.require(w.same(w.field(w.object(holders), SIZE, WORD), WORD(0)))
+    w.require(w.same(w.field(w.field(x, slots["_layout"]), separate), w.object(True)))
+    w.require(w.is_one_of(w.field(value, TYPE), numbers))
+    w.require_basic(key, _BASIC)
+    failed = w.call("PyObject_SetItem", data, key, value, result=INT)
+    w.require_result(b.icmp_signed("<", failed, INT(0)))
+    none = w.object(None)
+    w.retain(none)
+    b.ret(none)
+    b.position_at_end(few)
+    b.ret(w.ask(setitem, x))  # Python says what is missing
+    b.position_at_end(w.slow)
+    b.ret(w.ask(setitem, x, key, value))
+
+
+class Operator(NamedTuple):
+    """A method of arrays that is a ufunc."""
+
+    name: str  # of the method: "__add__"
+    form: str  # "forward", "reflected", "inplace" or "unary"
+    ufunc: np.ufunc
+    direct: dict  # the operands for which the ufunc does what the op does: see `key` below
+    function: Callable  # for all others
+
+
+def _write_operator(
+    module: ir.Module,
+    form: str,
+    array: type,
+    slots: dict[str, int],
+    wrap: Any,
+    open_records: list,
+    holders: dict,
+    context: Any,
+) -> Any:
+    """operator(x, y, ufunc, direct, function) of one form.
+
+    The key of `direct` is as that of a card's plans: the layout of both, or a tuple of layouts and
+    classes of numbers, with True at its end for an operation in place.
+    """
+    w = Writer(module, form, 5)
+    w.function.attributes.add("noinline")
+    w.function.linkage = "internal"
+    b, (x, y, ufunc, direct, function) = w.b, w.function.args
+    inplace = form == "inplace"
+    w.require(w.same(w.field(x, TYPE), w.object(array)))
+    if inplace:
+        w.require(w.same(w.field(w.object(holders), SIZE, WORD), WORD(0)))
+    left = w.require_plain(x, slots, open_records)
+    layout = w.field(x, slots["_layout"])
+    ready = w.function.append_basic_block("ready")
+    if form == "unary":
+        before = b.block
+        b.branch(ready)
+        b.position_at_end(ready)
+        allowed = w.call("PyDict_GetItemWithError", direct, layout)
+        right = NULL
+    else:
+        ours, theirs = w.function.append_basic_block("array"), w.function.append_basic_block("number")
+        kind = w.field(y, TYPE)
+        b.cbranch(w.same(kind, w.object(array)), ours, theirs)
+
+        def looked_up(other: Any) -> Any:
+            parts = [other, layout] if form == "reflected" else [layout, other]
+            parts += [w.object(True)] * inplace
+            key = w.call("PyTuple_Pack", WORD(len(parts)), *parts)
+            w.require(b.icmp_unsigned("!=", key, NULL))
+            hit = w.call("PyDict_GetItemWithError", direct, key)
+            w.release(key)
+            b.branch(ready)
+            return hit, b.block
+
+        b.position_at_end(theirs)
+        of_number, after_number = looked_up(kind)
+        b.position_at_end(ours)
+        data = w.require_plain(y, slots, open_records)
+        other = w.field(y, slots["_layout"])
+        pairs = [(of_number, y, after_number)]
+        if not inplace:
+            alike, unlike = w.function.append_basic_block(), w.function.append_basic_block()
+            b.cbranch(w.same(layout, other), alike, unlike)
+            b.position_at_end(alike)
+            pairs.append((w.call("PyDict_GetItemWithError", direct, layout), data, b.block))
+            b.branch(ready)
+            b.position_at_end(unlike)
+        of_array, after_array = looked_up(other)
+        pairs.append((of_array, data, after_array))
+        b.position_at_end(ready)
+        allowed, right = b.phi(BYTES), b.phi(BYTES)
+        for hit, operand, block in pairs:
+            allowed.add_incoming(hit, block)
+            right.add_incoming(operand, block)
+    w.require(b.icmp_unsigned("!=", allowed, NULL))
+    entered = w.call("PyContext_Enter", w.object(context), result=INT)
+    w.require_result(b.icmp_signed("<", entered, INT(0)))  # another thread is in this context
+    operands = {"unary": [left], "forward": [left, right], "reflected": [right, left]}.get(
+        form, [left, right, left]
+    )
+    result = w.ask(ufunc, *operands)
+    w.call("PyContext_Exit", w.object(context), result=INT)
+    w.require_result(w.same(result, NULL))
+    if inplace:
+        w.release(result)
+        w.retain(x)
+        b.ret(x)
+    else:
+        element = w.function.append_basic_block()
+        w.require(w.same(w.field(result, TYPE), w.object(np.ndarray)), element)
+        out = b.call(wrap, (NULL, result))
+        w.release(result)
+        b.ret(out)
+        b.position_at_end(element)
+        w.release(result)
+        b.branch(w.slow)
+    b.position_at_end(w.slow)
+    b.ret(w.ask(function, x) if form == "unary" else w.ask(function, x, y))
+    return w.function
+
+
+def _write_method(module: ir.Module, operator: Operator, generic: Any) -> None:
+    """The function of one operator."""
+    w = Writer(module, operator.name, 2)
+    constants = [w.object(o) for o in (operator.ufunc, operator.direct, operator.function)]
+    w.b.ret(w.b.call(generic, (*w.function.args, *constants)))
+    w.b.position_at_end(w.slow)
+    w.b.unreachable()
+
+
+def methods(
+    array: type,
+    layout: type,
+    scalars: list[type],
+    numbers: list[type],
+    open_records: list,
+    holders: dict,
+    insiders: list,
+    wrap: Callable,
+    getitem: Callable,
+    setitem: Callable,
+    operators: list[Operator],
+    context: Any,
+) -> tuple[Callable, dict[str, Any]] | None:
+    """`wrap` and the methods by their names, in machine code; None where objects lie otherwise.
+
+    Parameters
+    ----------
+    array, layout : type
+        The classes ndarray and Layout.
+    scalars : list of type
+        Classes of elements that NumPy returns and we do.
+    numbers : list of type
+        Classes of numbers that NumPy assigns as we do.
+    open_records : list
+        Empty while the steps of no call are recorded.
+    holders : dict
+        Empty while no change in place needs to be noted.
+    insiders : list
+        Empty while elements are scalars in every thread.
+    wrap, getitem, setitem : callable
+        The functions for all other cases.
+    operators : list of Operator
+        The operators.
+    context : contextvars.Context
+        A context of their own in which NumPy's floating-point errors pass in silence.
+    """
+    if not supported():
+        return None
+    slots = {name: offset_of(getattr(array, name)) for name in ("_layout", "_data", "_owner", "_node")}
+    module = ir.Module()
+    inner = _write_wrap(module, array, slots, wrap)
+    _write_getitem(module, slots, inner, scalars, open_records, insiders, getitem)
+    separate = offset_of(layout.separate)  # type: ignore[attr-defined]
+    _write_setitem(module, array, slots, separate, numbers, open_records, holders, setitem)
+    generic = {
+        form: _write_operator(
+            module, form, array, slots, inner, open_records, holders, context
+        )
+        for form in ("forward", "reflected", "inplace", "unary")
+    }
+    for operator in operators:
+        _write_method(module, operator, generic[operator.form])
+    address = compiled(module)
+    made = {
+        "__getitem__": method_of(array, "__getitem__", address("getitem"), _ONE),
+        "__setitem__": method_of(array, "__setitem__", address("setitem"), _FASTCALL),
+    }
+    for name, form, *_ in operators:
+        made[name] = method_of(array, name, address(name), _NONE if form == "unary" else _ONE)
+    return new_function("wrap", address("wrap"), _ONE), made

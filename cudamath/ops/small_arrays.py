@@ -1,0 +1,65 @@
+"""Methods of ndarray in machine code, for programs that work on single elements and small arrays on
+the CPU. They are compiled in a thread of its own, which takes a tenth of a second, when a process
+has made some thousand small operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.array import ndarray, when_often, wrap_plainly, wrap_with
+from ..core.autograd import mutation
+from ..core.dispatch.call_record import open_records
+from ..core.dispatch.lazy_import import lazy
+from ..core.fp_errors import quiet
+from ..core.layout import Layout
+from ..core.recording import insiders
+from ..core.scalar import NUMPY_SCALARS
+from . import subscript
+
+#: Operators, as `add` gets them: name of the method, form, the card's public function, the method
+#: in Python.
+_operators: list[tuple[str, str, Callable, Callable]] = []
+
+
+def add(name: str, form: str, function: Callable, method: Callable) -> None:
+    """Register an operator. form: "forward", "reflected", "inplace" or "unary"."""
+    if hasattr(function, "card") and function.card.cpu is None:
+        _operators.append((name, form, function, method))
+
+
+def compile_methods() -> None:
+    """Put the methods in machine code in the place of Python's, where that is possible."""
+    kind = lazy("cpu", "lib.llvm_methods.Operator")
+    native = lazy("cpu", "lib.llvm_methods.methods")(
+        ndarray,
+        Layout,
+        scalars=_first(NUMPY_SCALARS, np.float64, np.int64),
+        numbers=_first(subscript.ASSIGNED, float, int, np.float64),
+        open_records=open_records,
+        holders=mutation.holders,
+        insiders=insiders,
+        wrap=wrap_plainly,
+        getitem=subscript.getitem,
+        setitem=subscript.setitem,
+        operators=[
+            kind(name, form, function.card.ufunc, function.card.direct, method)
+            for name, form, function, method in _operators
+        ],
+        context=quiet(),
+    )
+    if native is not None:
+        wrap, methods = native
+        wrap_with(wrap)
+        for name, method in methods.items():
+            setattr(ndarray, name, method)
+
+
+def _first(kinds: Any, *common: type) -> list[type]:
+    """Classes, the commonest first."""
+    return [*common, *[kind for kind in kinds if kind not in common]]
+
+
+when_often.append(compile_methods)

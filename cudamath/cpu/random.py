@@ -298,8 +298,7 @@ def fill_bijection(out, start, count, round_keys, left_bits, right_bits):
 def split(fill, out, per_block, first, *args):
     """Run fill(out, first, *args) on a few threads: a counter-based draw can be cut between any two
     blocks."""
-    parts = min(CORES, out.size // SPLIT)
-    if parts <= 1:
+    if out.size < SPLIT or (parts := min(CORES, out.size // SPLIT)) <= 1:
         fill(out, first, *args)
         return
     size = -(-out.size // (parts * per_block)) * per_block

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.dtypes import bfloat16, compute_dtype
 from ..core.fp_errors import quiet
 from ..core.layout import Layout
-from ..core.specs.pairwise_sum import total
+from ..core.specs.pairwise_sum import ROWS, total
 from ..core.specs.reduction import Reduction
 from ..core.specs.reductions import REDUCTIONS, absolute
 
@@ -40,11 +40,10 @@ def reduce(
     reduction = REDUCTIONS[kind]
     if reduction.quiet:
         result = reduction.numpy(x, axis, keepdims, dtype, 0)
-    else:
-        with np.errstate(
-            divide="ignore", invalid="ignore", over="ignore"
-        ):  # 0 / 0 is NaN, as on a GPU
-            result = reduction.numpy(x, axis, keepdims, compute_dtype(dtype), correction)
+    else:  # 0 / 0 is NaN, as on a GPU
+        result = quiet().run(
+            reduction.numpy, x, axis, keepdims, compute_dtype(dtype), correction
+        )
     return (
         result
         if type(result) is np.ndarray and result.dtype is dtype
@@ -101,13 +100,25 @@ def _prepare(
         and (axis and axis == tuple(range(layout.ndim - len(axis), layout.ndim)))
     ):  # the innermost: NumPy's sum is pairwise
         return _small_sum(layout, reduction, axis, keepdims)
+    if (
+        reduction.sums
+        and not reduction.sums.squares
+        and dtype == layout.dtype
+        and dtype.char in "fd"
+        and 0 < len(axis) < layout.ndim
+        and max([layout.shape[i] for i in axis]) <= ROWS
+    ):  # so few rows are added one after the other
+        return _small_sum(layout, reduction, axis, keepdims)
     return None
 
 
 def _small_sum(layout: Layout, reduction: Reduction, axis: Axes, keepdims: bool) -> Callable:
-    """A sum or mean over the innermost axes, in NumPy's own pairwise order, without warnings."""
+    """A sum or mean in NumPy's own order, which is pairwise along the innermost axes, without
+    warnings."""
     count = layout.dtype.type(prod([layout.shape[i] for i in axis]))
-    shape = (*layout.shape[: axis[0]], *((1,) * len(axis) if keepdims else ()))
+    shape = tuple(
+        [1 if i in axis else n for i, n in enumerate(layout.shape) if keepdims or i not in axis]
+    )
     new, dtype = np.empty, layout.dtype
 
     def total(x: np.ndarray) -> np.ndarray:

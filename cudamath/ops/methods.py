@@ -21,6 +21,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dtypes import COMPLEX
 from ..core.elements import lent, settle
 from ..core.interop import methods as interop_methods
+from ..core.scalar import NUMPY_SCALARS
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike, File
 from ..runtime.memory import Buffer
@@ -75,6 +76,9 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
                     f"{modulus!r:.60} for "
                     f"{x.dtype} of shape {x.shape}"
                 )
+            if function is elementwise.pow and y.__class__ is int and y == 2:
+                if x._layout.dtype.kind in "fiuc":
+                    return elementwise.square(x)
             return function(x, y) if isinstance(y, ndarray) or _takes(y) else NotImplemented
 
         def reflected(x: ndarray, y: Any) -> Any:
@@ -188,6 +192,11 @@ def _array_ufunc(
     device."""
     function = _BY_UFUNC.get(ufunc)
     if function is not None and method == "__call__" and out is None and not kwargs:
+        if len(inputs) == 2 and inputs[1] is self and inputs[0].__class__ in NUMPY_SCALARS:
+            plans = function.card.plans if hasattr(function, "card") else {}
+            run = plans.get((inputs[0].__class__, self._layout))
+            if run is not None and self._node is None and not open_records:
+                return run(*inputs)  # an element times an array
         return function(*inputs)
     if function is None or kwargs.pop("order", "K") not in ("K", "C"):
         return NotImplemented

@@ -316,7 +316,7 @@ class Elementwise:
             if int not in map(type, operands) and self._native(
                 tuple(arrays), weak, compute, result
             ):
-                return _on_numbers(self.ufunc)
+                return _on_numbers(self.ufunc, len(operands))
         plan = self.plan(tuple(arrays), weak, False)
 
         def run(*numbers: Any) -> Any:
@@ -706,17 +706,23 @@ class Elementwise:
         return f"<Elementwise {self.name}>"
 
 
-def _on_numbers(ufunc: np.ufunc) -> Callable:
+def _on_numbers(ufunc: np.ufunc, count: int) -> Callable:
     """A ufunc on NumPy's scalars, without warnings."""
     enter = quiet().run
 
-    def run(*numbers: Any) -> Any:
+    def of_one(x: Any) -> Any:
+        try:
+            return enter(ufunc, x)
+        except RuntimeError:  # another thread is in this context
+            return quiet().run(ufunc, x)
+
+    def of_several(*numbers: Any) -> Any:
         try:
             return enter(ufunc, *numbers)
-        except RuntimeError:  # another thread is in this context
+        except RuntimeError:
             return quiet().run(ufunc, *numbers)
 
-    return run
+    return of_one if count == 1 else of_several
 
 
 def _scalar_plan(plan: Callable, device: int, result: np.dtype) -> Callable:
@@ -771,7 +777,10 @@ def unary(
     card = Elementwise(
         name, ufunc, expression, None if grad is None else (grad,), category, cpu, namespace
     )
-    plans, record, usual = card.plans, tape.record, _SAME_KIND
+    plans, record, usual, float64 = card.plans, tape.record, _SAME_KIND, np.float64
+
+    def call_one(x: Any) -> Any:
+        return card.call((x,))
 
     def function(
         x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = usual
@@ -788,13 +797,15 @@ def unary(
             return card.call_with((x,), out, where, dtype, casting)
         if open_records:
             return card.call((x,))
+        kind = x.__class__
+        if kind is float64 or kind is float:  # whose plans lie under their class
+            return plans.get(kind, call_one)(x)
         try:
             run = plans[x._layout]
         except KeyError:
             return card.call((x,))
         except AttributeError:
-            run = plans.get(type(x), card)  # of NumPy's scalars, whose plans lie under their class
-            return card.call((x,)) if run is card else run(x)
+            return plans.get(kind, call_one)(x)
         out = run(x)
         if x._node is not None:
             record(card, (x,), out, {})

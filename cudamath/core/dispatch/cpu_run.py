@@ -52,6 +52,12 @@ def cpu_runner(
         result = quiet().run(bound, x._data, y._data)
         return wrap(result) if result.__class__ is np.ndarray else wrapped(result)
 
+    def of_none(*numbers: Any) -> Any:
+        result = quiet().run(bound, scalars=numbers)
+        return wrap(result) if result.__class__ is np.ndarray else wrapped(result)
+
+    if scalars and not layouts:
+        return of_none
     if scalars or None in layouts or not 0 < len(layouts) < 3:
         return run
     return of_one if len(layouts) == 1 else of_two
@@ -59,6 +65,8 @@ def cpu_runner(
 
 def wrapped(result: Any) -> Any:
     """What a CPU function returned, as arrays."""
+    if result.__class__ is np.ndarray:
+        return wrap(result)
     if isinstance(result, tuple):
         return tuple([wrap(r if isinstance(r, np.ndarray) else np.asarray(r)) for r in result])
     return wrap(result if isinstance(result, np.ndarray) else np.asarray(result))

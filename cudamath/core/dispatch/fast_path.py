@@ -37,12 +37,12 @@ import numpy as np
 
 from ...runtime.state import register_tables
 from .. import dtypes
-from ..array import ndarray
+from ..array import ndarray, wrap
 from ..autograd import tape
 from ..bounded_cache import store
 from ..devices import CPU, default_index
 from ..recording import state
-from ..scalar import arrays_to_user, inside, is_numpys, scalar_class, to_user
+from ..scalar import NUMPY_SCALARS, arrays_to_user, inside, is_numpys, scalar_class, to_user
 from .call_record import CallRecord, Step, current, open_records
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -259,7 +259,7 @@ def _bind(
 ) -> Callable:
     """Give a wrapper its code, and return it."""
     parameters = _Parameters(function, arrays, source)
-    calls = _Calls(function, parameters, scalars)
+    calls = _Calls(wrapper, function, parameters, scalars)
     namespace = wrapper.__globals__
     namespace.update(
         replays=calls.replays,
@@ -302,7 +302,11 @@ class _Calls:
         Key -> how often no replay could be made.
     """
 
-    def __init__(self, function: Callable, parameters: _Parameters, scalars: bool):
+    def __init__(
+        self, wrapper: Callable, function: Callable, parameters: _Parameters, scalars: bool
+    ):
+        self.wrapper = wrapper
+        self.takes_scalars = bool({*parameters.arrays} - parameters.sequences)
         self.function, self.parameters, self.scalars = function, parameters, scalars
         self.replays: dict[tuple, Callable] = {}
         self.recorded: dict[tuple, Callable] = {}
@@ -331,9 +335,29 @@ class _Calls:
         """A call for which there is no replay: run the function, and make a replay if possible."""
         if state.inside or current() is not None:
             return self.run(arguments)
+        if self.takes_scalars and not NUMPY_SCALARS.isdisjoint(map(type, arguments)):
+            arrays = self.scalars_as_arrays(arguments)
+            if arrays is not None:
+                return self.wrapper(*arrays[0], **arrays[1])
         with inside():
             result = self.run(arguments)
         return (to_user if self.scalars else arrays_to_user)(result, arguments)
+
+    def scalars_as_arrays(self, arguments: tuple) -> tuple[list, dict] | None:
+        """The arguments of a call, with NumPy's scalars as arrays on the CPU, where an element of
+        an array there would be the same; None where no argument is one, or they are elsewhere."""
+        values = dict(zip(self.parameters.names, arguments, strict=True))
+        names = [n for n in self.parameters.arrays if values[n].__class__ in NUMPY_SCALARS]
+        if not names or self.starred or any(
+            [isinstance(v, ndarray) and v._layout.device != CPU for v in arguments]
+        ):
+            return None
+        if default_index() != CPU and not any([isinstance(v, ndarray) for v in arguments]):
+            return None
+        for n in names:
+            values[n] = wrap(np.asarray(values[n]))
+        keywords = {n: values.pop(n) for n in self.keywords}
+        return list(values.values()), keywords
 
     def run(self, arguments: tuple) -> Any:
         """Run the function, and make a replay if possible."""

@@ -182,6 +182,8 @@ where.prepare = _prepare_where  # type: ignore[attr-defined]
 
 def _in_dtype(dtype, scalars):
     """The call's number as NumPy has it in a dtype; what is too large for it is infinite."""
+    if dtype.char in "dl?":  # which round nothing
+        return dtype.type(scalars[0])
     with np.errstate(over="ignore"):
         return dtype.type(scalars[0])
 

@@ -9,6 +9,7 @@ from numpy.lib.stride_tricks import as_strided
 from ..core import cpu_pool
 from ..core.devices import CPU
 from ..core.dtypes import COMPLEX, FLOATING, compute_dtype
+from ..core.fp_errors import quiet
 from ..core.layout import Layout
 
 
@@ -20,6 +21,8 @@ def copy(x, *, dtype=None):
         x = x.real
     if dtype == x.dtype:
         return x.copy()
+    if dtype.kind == "f" and dtype.itemsize >= x.dtype.itemsize:
+        return x.astype(dtype, order="C")
     with np.errstate(
         invalid="ignore", over="ignore"
     ):  # out of range is the caller's affair, as in NumPy on a GPU
@@ -72,16 +75,25 @@ def full(*, layout, device, scalars):
     return np.full(layout.shape, np.array(scalars, np.uint64).view(layout.dtype)[0])
 
 
+def _float_ramp(size, dtype, start, step):
+    """start + i * step."""
+    values = np.arange(size).astype(dtype)
+    values *= dtype.type(step)
+    values += dtype.type(start)
+    return values
+
+
 def ramp(*, layout, device, count, scalars):
     """y[i] = start + i * step for i < count, stop from there on."""
     start, step, stop = scalars
     if layout.dtype in FLOATING:
         T = compute_dtype(layout.dtype)
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = np.arange(layout.size).astype(T)
-            values *= T.type(step)
-            values += T.type(start)
+        values = quiet().run(_float_ramp, layout.size, T, start, step)
         values[count:] = stop
+        if T == layout.dtype:
+            return values
+    elif layout.dtype == np.int64 and abs(start) + abs(step) * layout.size < 1 << 62:
+        return np.arange(start, start + step * layout.size, step)
     else:  # modulo 2**64, which is right for signed and unsigned numbers of any width
         start, step = (np.uint64(v & 0xFFFFFFFFFFFFFFFF) for v in (start, step))
         values = start + np.arange(layout.size).astype(np.uint64) * step

@@ -41,6 +41,7 @@ from ..array import ndarray, wrap
 from ..autograd import tape
 from ..bounded_cache import store
 from ..devices import CPU, default_index
+from ..layout import Layout
 from ..recording import state
 from ..scalar import NUMPY_SCALARS, arrays_to_user, inside, is_numpys, scalar_class, to_user
 from .call_record import CallRecord, Step, current, open_records
@@ -732,16 +733,28 @@ class _Writer:
             return value.name
         name = f"v{len(self.views)}"
         self.views[id(x)] = name
-        self.write_view(name, value.name, layout, offset, x._layout.device)
+        self.write_view(
+            name, value.name, layout, offset, x._layout.device, value.array._layout
+        )
         return name
 
-    def write_view(self, name: str, base: str, layout: str, offset: int, device: int) -> None:
-        if device == CPU:
-            start = self.constant("offset", offset)
-            self.lines.append(f"{name} = {base}._view({layout}, {start})")
-            return
+    def write_view(
+        self, name: str, base: str, layout: str, offset: int, device: int, source: Layout | None
+    ) -> None:
         self.constants.setdefault("new", object.__new__)
         self.constants.setdefault("ndarray", ndarray)
+        if device == CPU:
+            view = "" if source is None else _numpys_view(source, self.constants[layout], offset)
+            if not view:
+                start = self.constant("offset", offset)
+                self.lines.append(f"{name} = {base}._view({layout}, {start})")
+                return
+            self.lines += [
+                f"{name} = new(ndarray)",
+                f"{name}._layout, {name}._owner, {name}._node = {layout}, None, None",
+                f"{name}._data = {base}._data{view}",
+            ]
+            return
         further = f" + {self.constant('offset', offset)}" if offset else ""
         self.lines += [
             f"{name} = new(ndarray)",
@@ -764,7 +777,8 @@ class _Writer:
             y = self.values[id(step.output)].name
             layout = self.constant("layout", step.output._layout)
             offset = step.output._address - step.inputs[0]._address
-            self.write_view(y, inputs[0], layout, offset, step.output._layout.device)
+            base = step.inputs[0]._layout
+            self.write_view(y, inputs[0], layout, offset, step.output._layout.device, base)
         else:
             self.write_run(k, step, used, inputs)
         if self.recorded and any(
@@ -858,6 +872,18 @@ class _Writer:
         for y in results:
             if y._node is not None and id(_owner(y._node)) not in step_nodes | argument_nodes:
                 raise _Unexplained
+
+
+def _numpys_view(base: Layout, view: Layout, offset: int) -> str:
+    """The end of an expression that makes a view of an array of NumPy, if there is one that takes
+    less time than to describe the view."""
+    if offset or not base.size or base.dtype != view.dtype:
+        return ""
+    if base.shape[::-1] == view.shape and base.strides[::-1] == view.strides:
+        return ".T"
+    if base.contiguous and view.contiguous and base.size == view.size:
+        return f".reshape({view.shape})"
+    return ""
 
 
 def draw_in_graph(op: Any, place: tuple, rest: tuple, inputs: tuple, params: dict) -> Any:

@@ -9,7 +9,7 @@ is pooled, and where NumPy raises an error, which is told in our words then.
 
     wrap(data)        the array over NumPy's; its layout comes from a table of shapes and strides
     x[key]            integers, slices, None, ..., and tuples of these: NumPy's element, or wrap
-    x[key] = number   the same keys
+    x[key] = value    the same keys; numbers, and arrays of the same dtype in other memory
     x + y, x += y     operands for which the op's plan is NumPy's ufunc (`direct` of its card)
 """
 
@@ -26,7 +26,9 @@ from llvmlite import ir
 from .llvm_functions import BYTES, INT, WORD, compiled, method_of, new_function
 from .llvm_objects import (
     AXES,
+    BASE,
     DESCR,
+    FLAGS,
     NULL,
     SHAPE,
     SIZE,
@@ -39,6 +41,7 @@ from .llvm_objects import (
 )
 
 _FASTCALL, _ONE, _NONE = 0x80, 0x08, 0x04  # METH_FASTCALL, METH_O, METH_NOARGS
+_OWNED = 0x4  # NPY_ARRAY_OWNDATA
 _MOST_AXES = 4  # of the layouts in the table of `wrap`
 _ENTRIES = 1 << 10  # of that table
 _ENTRY = 16 + 16 * _MOST_AXES  # bytes: dtype and axes, layout, shape, strides
@@ -194,9 +197,26 @@ def _write_setitem(
     # PyDictObject has the number of its items where a list has its size
     w.require(w.same(w.field(w.object(holders), SIZE, WORD), WORD(0)))
     w.require(w.same(w.field(w.field(x, slots["_layout"]), separate), w.object(True)))
-    w.require(w.is_one_of(w.field(value, TYPE), numbers))
+    number, other = w.function.append_basic_block(), w.function.append_basic_block()
+    assign = w.function.append_basic_block("assign")
+    kind = w.field(value, TYPE)
+    b.cbranch(w.is_one_of(kind, numbers), number, other)
+    b.position_at_end(number)
+    b.branch(assign)
+    b.position_at_end(other)  # an array of the same dtype in memory of its own
+    w.require(w.same(kind, w.object(array)))
+    source = w.require_plain(value, slots, open_records)
+    w.require(w.same(w.field(source, DESCR), w.field(data, DESCR)))
+    mine, theirs = [_owner(w, a) for a in (data, source)]
+    w.require(b.icmp_unsigned("!=", mine, theirs))
+    after = b.block
+    b.branch(assign)
+    b.position_at_end(assign)
+    given = b.phi(BYTES)
+    given.add_incoming(value, number)
+    given.add_incoming(source, after)
     w.require_basic(key, _BASIC)
-    failed = w.call("PyObject_SetItem", data, key, value, result=INT)
+    failed = w.call("PyObject_SetItem", data, key, given, result=INT)
     w.require_result(b.icmp_signed("<", failed, INT(0)))
     none = w.object(None)
     w.retain(none)
@@ -205,6 +225,17 @@ def _write_setitem(
     b.ret(w.ask(setitem, x))  # Python says what is missing
     b.position_at_end(w.slow)
     b.ret(w.ask(setitem, x, key, value))
+
+
+def _owner(w: Writer, data: Any) -> Any:
+    """The array of NumPy that owns the memory of `data`, or go the slow way."""
+    b = w.b
+    base = w.field(data, BASE)
+    owner = b.select(w.same(base, NULL), data, base)
+    w.require(w.same(w.field(owner, TYPE), w.object(np.ndarray)))
+    owned = b.and_(w.field(owner, FLAGS, INT), INT(_OWNED))
+    w.require(b.icmp_unsigned("!=", owned, INT(0)))
+    return owner
 
 
 class Operator(NamedTuple):

@@ -4,6 +4,7 @@ expect."""
 from __future__ import annotations
 
 import functools
+from math import prod
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,8 @@ import optree
 from ..core import asarray as core_asarray
 from ..core.array import ReadOnly, ndarray, refuse_read_only
 from ..core.autograd import mutation
+from ..core.bounded_cache import store
+from ..core.cpu_pool import SMALLEST
 from ..core.devices import CPU
 from ..core.dispatch.call_record import obstruct, open_records
 from ..core.dispatch.checks import members
@@ -79,7 +82,12 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
             if function is elementwise.pow and y.__class__ is int and y == 2:
                 if x._layout.dtype.kind in "fiuc":
                     return elementwise.square(x)
-            return function(x, y) if isinstance(y, ndarray) or _takes(y) else NotImplemented
+            if isinstance(y, ndarray):
+                out = function(x, y)
+                if function is linalg_products.matmul:
+                    _Product.learn(x, y)
+                return out
+            return function(x, y) if _takes(y) else NotImplemented
 
         def reflected(x: ndarray, y: Any) -> Any:
             return function(y, x) if _takes(y) else NotImplemented
@@ -422,10 +430,34 @@ def install(package: ModuleType) -> None:
     core_asarray.install()
 
 
+class _Product:
+    """Small products of matrices, as small_arrays.py wants to know them."""
+
+    ufunc = np.matmul
+    direct: dict[Any, bool] = {}
+
+    @classmethod
+    def learn(cls, x: ndarray, y: ndarray) -> None:
+        """Note layouts of which NumPy's product is the one of this package."""
+        one, other = x._layout, y._layout
+        if (
+            one.device == other.device == CPU
+            and one.dtype is other.dtype
+            and one.dtype.char in "fdlFD"
+            and 0 < one.nbytes < SMALLEST
+            and 0 < other.nbytes < SMALLEST
+            and prod(one.shape[:-1]) * prod(other.shape) * one.itemsize < SMALLEST
+        ):
+            store(cls.direct, one if one is other else (one, other), True)
+
+
 def _install_operator(name: str, form: str, function: Callable, method: Callable) -> None:
     """Put an operator on the class; small_arrays.py may put machine code in its place."""
     setattr(ndarray, name, method)
-    small_arrays.add(name, form, function, method)
+    if hasattr(function, "card") and function.card.cpu is None:
+        small_arrays.add(name, form, function.card, method)
+    elif function is linalg_products.matmul and form == "forward":
+        small_arrays.add(name, form, _Product, method)
 
 
 def _set_part(part: Callable, x: ndarray, value: Any) -> None:

@@ -21,13 +21,13 @@ from . import subscript
 
 #: Operators, as `add` gets them: name of the method, form, the card's public function, the method
 #: in Python.
-_operators: list[tuple[str, str, Callable, Callable]] = []
+_operators: list[tuple[str, str, Any, Callable]] = []
 
 
-def add(name: str, form: str, function: Callable, method: Callable) -> None:
-    """Register an operator. form: "forward", "reflected", "inplace" or "unary"."""
-    if hasattr(function, "card") and function.card.cpu is None:
-        _operators.append((name, form, function, method))
+def add(name: str, form: str, card: Any, method: Callable) -> None:
+    """Register an operator. form: "forward", "reflected", "inplace" or "unary"; card: an object
+    with a `ufunc` and the operands for which the method is that ufunc, in `direct`."""
+    _operators.append((name, form, card, method))
 
 
 def compile_methods() -> None:
@@ -45,9 +45,11 @@ def compile_methods() -> None:
         getitem=subscript.getitem,
         setitem=subscript.setitem,
         operators=[
-            kind(name, form, function.card.ufunc, function.card.direct, method)
-            for name, form, function, method in _operators
+            kind(name, form, card.ufunc, card.direct, method)
+            for name, form, card, method in _operators
         ],
+        directs={card.ufunc: card.direct for _, form, card, _ in _operators if form == "reflected"},
+        array_ufunc=ndarray.__array_ufunc__,
         context=quiet(),
     )
     if native is not None:

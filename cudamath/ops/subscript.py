@@ -47,7 +47,7 @@ def getitem(x: ndarray, key: Any) -> Any:
             if kind in NUMPY_SCALARS and not state.inside:
                 count_small()
                 return item
-        elif layout.size and (numpys := _numpys_key(layout, key)) is not None:
+        elif layout.size and (numpys := _numpys_key(key)) is not None:
             try:
                 item = x._data[numpys]
             except IndexError:
@@ -114,14 +114,12 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     ):
         kind = key.__class__
         basic = kind in BASIC or kind is tuple and BASIC.issuperset(map(type, key))
-        numpys = key if basic else _numpys_key(layout, key) if layout.size else None
-        plain = value.__class__ in ASSIGNED
+        numpys = key if basic else _numpys_key(key) if layout.size else None
+        source = value if value.__class__ in ASSIGNED else _assignable(x, key, value)
         count_small()
-        if (plain or _assignable(x, key, value)) and (
-            basic or numpys is not None and not _reads(x, key)
-        ):
+        if source is not None and (basic or numpys is not None and not _reads(x, key)):
             try:
-                x._data[numpys] = value if plain else value._data
+                x._data[numpys] = source
                 return
             except (IndexError, OverflowError, TypeError, ValueError):  # to be told in our words
                 pass
@@ -132,20 +130,19 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
 ASSIGNED = frozenset([bool, int, float, np.bool_, np.float64, np.float32, np.int64])
 
 
-def _assignable(x: ndarray, key: Any, value: Any) -> bool:
-    """Whether NumPy assigns an array to parts of an array on the CPU as this package does: one that
-    fits into the dtype and shares no memory, for which NumPy does not always look."""
+def _assignable(x: ndarray, key: Any, value: Any) -> np.ndarray | None:
+    """An array as NumPy assigns it to parts of an array on the CPU; None for what does not fit into
+    the dtype. It is copied where it may share memory, for which NumPy does not always look."""
     if not isinstance(value, ndarray) or value._node is not None:
-        return False
+        return None
     layout, own = value._layout, x._layout
-    if layout.device != CPU or not (
-        layout.dtype is own.dtype or _fits(layout.dtype, own.dtype)
-    ):
-        return False
+    if layout.device != CPU or not (layout.dtype is own.dtype or _fits(layout.dtype, own.dtype)):
+        return None
+    data = value._data
     if own.ndim == 1 and own.contiguous and layout.contiguous:
         if key.__class__ is int or key.__class__ is slice and key.step is None:
-            return True  # between vectors of one step NumPy moves the numbers in the right order
-    return not np.may_share_memory(x._data, value._data)
+            return data  # between vectors of one step NumPy moves the numbers in the right order
+    return data.copy() if np.may_share_memory(x._data, data) else data
 
 
 @functools.cache
@@ -154,29 +151,27 @@ def _fits(source: np.dtype, target: np.dtype) -> bool:
     return "V" not in source.kind + target.kind and np.can_cast(source, target)
 
 
-def _numpys_key(layout: Layout, key: Any) -> Any:
+def _numpys_key(key: Any) -> Any:
     """A key with index arrays for an array on the CPU as NumPy reads it; None if it is another."""
     if key.__class__ is not tuple:
-        return _numpys_part(layout, key)
+        return _numpys_part(key)
     parts = []
     for part in key:
         if part.__class__ not in BASIC:
-            part = _numpys_part(None, part)
+            part = _numpys_part(part)
             if part is None:
                 return None
         parts.append(part)
     return tuple(parts)
 
 
-def _numpys_part(layout: Layout | None, part: Any) -> Any:
-    """An index array, a mask of the layout's shape, or a list of integers, as NumPy's array."""
+def _numpys_part(part: Any) -> Any:
+    """An index array, a mask, or a list of integers, as NumPy's array."""
     kind = part.__class__
     if kind is ndarray:
         own = part._layout
         if own.device == CPU and own.ndim and part._node is None:
-            if own.dtype.kind in "iu" or (
-                layout is not None and own.dtype.kind == "b" and own.shape == layout.shape
-            ):
+            if own.dtype.kind in "iub":
                 return part._data
     elif kind is list and part and {int}.issuperset(map(type, part)):
         return part

@@ -585,6 +585,8 @@ class Elementwise:
             ) as error:  # a Python integer too large; a read-only target
                 raise type(error)(f"{self.name}: {error}") from None
 
+        if direct and not inplace and isinstance(function, np.ufunc) and not may_raise:
+            silent.ufunc = function  # type: ignore[attr-defined]
         return silent
 
     def _loop(self, dtype: np.dtype, scalars: tuple[bool, ...]) -> Callable:
@@ -728,6 +730,19 @@ def _on_numbers(ufunc: np.ufunc, count: int) -> Callable:
 def _scalar_plan(plan: Callable, device: int, result: np.dtype) -> Callable:
     """A plan whose results have no dimensions, with scalars as results for the user."""
 
+    def direct(x: Any, y: Any) -> Any:
+        if not state.inside:
+            if isinstance(x, ndarray):
+                if x._node is not None:
+                    return on_cpu(x, y)
+                x = x._data
+            if isinstance(y, ndarray):
+                if y._node is not None:
+                    return on_cpu(x if x.__class__ is not np.ndarray else wrap(x), y)
+                y = y._data
+            return numbers(x, y)
+        return on_cpu(x, y)
+
     def on_cpu(*operands: Any) -> Any:
         out = plan(*operands)
         if state.inside:
@@ -741,7 +756,10 @@ def _scalar_plan(plan: Callable, device: int, result: np.dtype) -> Callable:
         return out
 
     kind = scalar_class(result)
-    run = on_cpu if device == CPU else on_gpu
+    run: Any = on_cpu if device == CPU else on_gpu
+    if device == CPU and hasattr(plan, "ufunc") and plan.ufunc.nin == 2:
+        if result.type in NUMPY_SCALARS:
+            numbers, run = _on_numbers(plan.ufunc, 2), direct
     run.array_plan = plan  # type: ignore[attr-defined]
     return run
 

@@ -307,7 +307,6 @@ class _Calls:
         self, wrapper: Callable, function: Callable, parameters: _Parameters, scalars: bool
     ):
         self.wrapper = wrapper
-        self.takes_scalars = bool({*parameters.arrays} - parameters.sequences)
         self.function, self.parameters, self.scalars = function, parameters, scalars
         self.replays: dict[tuple, Callable] = {}
         self.recorded: dict[tuple, Callable] = {}
@@ -317,6 +316,11 @@ class _Calls:
         kind = inspect.Parameter
         self.keywords = [p.name for p in order if p.kind is kind.KEYWORD_ONLY]
         self.starred = next((p.name for p in order if p.kind is kind.VAR_POSITIONAL), None)
+        self.places = [  # of arrays that may be scalars
+            i
+            for i, n in enumerate(parameters.names)
+            if n in parameters.arrays and n not in parameters.sequences and not self.starred
+        ]
 
     def call(self, values: dict[str, Any]) -> Any:
         """Run the function itself."""
@@ -336,29 +340,37 @@ class _Calls:
         """A call for which there is no replay: run the function, and make a replay if possible."""
         if state.inside or current() is not None:
             return self.run(arguments)
-        if self.takes_scalars and not NUMPY_SCALARS.isdisjoint(map(type, arguments)):
+        if self.places and not NUMPY_SCALARS.isdisjoint(map(type, arguments)):
             arrays = self.scalars_as_arrays(arguments)
             if arrays is not None:
-                return self.wrapper(*arrays[0], **arrays[1])
+                return self.call_wrapper(arrays)
         with inside():
             result = self.run(arguments)
         return (to_user if self.scalars else arrays_to_user)(result, arguments)
 
-    def scalars_as_arrays(self, arguments: tuple) -> tuple[list, dict] | None:
+    def scalars_as_arrays(self, arguments: tuple) -> list | None:
         """The arguments of a call, with NumPy's scalars as arrays on the CPU, where an element of
         an array there would be the same; None where no argument is one, or they are elsewhere."""
-        values = dict(zip(self.parameters.names, arguments, strict=True))
-        names = [n for n in self.parameters.arrays if values[n].__class__ in NUMPY_SCALARS]
-        if not names or self.starred or any(
-            [isinstance(v, ndarray) and v._layout.device != CPU for v in arguments]
-        ):
-            return None
-        if default_index() != CPU and not any([isinstance(v, ndarray) for v in arguments]):
-            return None
-        for n in names:
-            values[n] = wrap(np.asarray(values[n]))
-        keywords = {n: values.pop(n) for n in self.keywords}
-        return list(values.values()), keywords
+        values = list(arguments)
+        scalars = elsewhere = 0
+        here = default_index() == CPU
+        for i in self.places:
+            value = values[i]
+            if value.__class__ in NUMPY_SCALARS:
+                values[i] = wrap(np.asarray(value))
+                scalars += 1
+            elif isinstance(value, ndarray):
+                here = True
+                elsewhere += value._layout.device != CPU
+        return values if scalars and here and not elsewhere else None
+
+    def call_wrapper(self, values: list) -> Any:
+        """Call the wrapper with values in the order of the parameters."""
+        if not self.keywords:
+            return self.wrapper(*values)
+        named = dict(zip(self.parameters.names, values, strict=True))
+        keywords = {n: named.pop(n) for n in self.keywords}
+        return self.wrapper(*named.values(), **keywords)
 
     def run(self, arguments: tuple) -> Any:
         """Run the function, and make a replay if possible."""

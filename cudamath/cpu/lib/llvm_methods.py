@@ -40,7 +40,8 @@ from .llvm_objects import (
     supported,
 )
 
-_FASTCALL, _ONE, _NONE = 0x80, 0x08, 0x04  # METH_FASTCALL, METH_O, METH_NOARGS
+_FASTCALL, _KEYWORDS = 0x80, 0x02  # METH_FASTCALL, METH_KEYWORDS
+_ONE, _NONE = 0x08, 0x04  # METH_O, METH_NOARGS
 _OWNED = 0x4  # NPY_ARRAY_OWNDATA
 _MOST_AXES = 4  # of the layouts in the table of `wrap`
 _ENTRIES = 1 << 10  # of that table
@@ -254,7 +255,9 @@ def _write_operator(
     array: type,
     slots: dict[str, int],
     wrap: Any,
+    scalars: list[type],
     open_records: list,
+    insiders: list,
     holders: dict,
     context: Any,
 ) -> Any:
@@ -286,7 +289,7 @@ def _write_operator(
         b.cbranch(w.same(kind, w.object(array)), ours, theirs)
 
         def looked_up(other: Any) -> Any:
-            parts = [other, layout] if form == "reflected" else [layout, other]
+            parts = [other, layout] if form.startswith("reflected") else [layout, other]
             parts += [w.object(True)] * inplace
             key = w.call("PyTuple_Pack", WORD(len(parts)), *parts)
             w.require(b.icmp_unsigned("!=", key, NULL))
@@ -318,9 +321,13 @@ def _write_operator(
     w.require(b.icmp_unsigned("!=", allowed, NULL))
     entered = w.call("PyContext_Enter", w.object(context), result=INT)
     w.require_result(b.icmp_signed("<", entered, INT(0)))  # another thread is in this context
-    operands = {"unary": [left], "forward": [left, right], "reflected": [right, left]}.get(
-        form, [left, right, left]
-    )
+    operands = {
+        "unary": [left],
+        "forward": [left, right],
+        "reflected": [right, left],
+        "reflected_ufunc": [right, left],
+        "inplace": [left, right, left],
+    }[form]
     result = w.ask(ufunc, *operands)
     w.call("PyContext_Exit", w.object(context), result=INT)
     w.require_result(w.same(result, NULL))
@@ -334,12 +341,65 @@ def _write_operator(
         out = b.call(wrap, (NULL, result))
         w.release(result)
         b.ret(out)
-        b.position_at_end(element)
+        b.position_at_end(element)  # a product of vectors
+        inside = w.function.append_basic_block()
+        w.require(w.is_one_of(w.field(result, TYPE), scalars), inside)
+        w.require(w.same(w.field(w.object(insiders), SIZE, WORD), WORD(0)), inside)
+        b.ret(result)
+        b.position_at_end(inside)
         w.release(result)
         b.branch(w.slow)
     b.position_at_end(w.slow)
+    if form == "reflected_ufunc":
+        b.ret(NULL)
+        return w.function
     b.ret(w.ask(function, x) if form == "unary" else w.ask(function, x, y))
     return w.function
+
+
+def _write_array_ufunc(
+    module: ir.Module, reflected: Any, directs: dict, array_ufunc: Callable
+) -> None:
+    """array_ufunc(self, arguments, how many, names): `ufunc("__call__", number, self)`, with which
+    NumPy's scalars ask for their product with an array."""
+    w = Writer(module, "array_ufunc", 4)
+    b, (x, arguments, count, names) = w.b, w.function.args
+    more = b.ptrtoint(count, WORD)
+    w.require(w.same(names, NULL))
+    w.require(w.same(more, WORD(4)))
+    ufunc, method, y, second = [w.field(arguments, 8 * k) for k in range(4)]
+    w.require(w.same(second, x))
+    w.require(b.icmp_unsigned("!=", y, x))
+    called = w.call("PyUnicode_CompareWithASCIIString", method, w.bytes(b"__call__"), result=INT)
+    w.require(w.same(called, INT(0)))
+    direct = w.call("PyDict_GetItemWithError", w.object(directs), ufunc)
+    w.require(b.icmp_unsigned("!=", direct, NULL))
+    result = b.call(reflected, (x, y, ufunc, direct, NULL))
+    w.require(b.icmp_unsigned("!=", result, NULL))
+    b.ret(result)
+    b.position_at_end(w.slow)
+    w.call("PyErr_Clear", result=ir.VoidType())
+    keywords = w.function.append_basic_block()
+    ready = w.function.append_basic_block()
+    before = b.block
+    b.cbranch(w.same(names, NULL), ready, keywords)
+    b.position_at_end(keywords)
+    named = w.field(names, SIZE, WORD)
+    b.branch(ready)
+    b.position_at_end(ready)
+    extra = b.phi(WORD)
+    extra.add_incoming(WORD(0), before)
+    extra.add_incoming(named, keywords)
+    total = b.add(more, extra)
+    stack = b.alloca(BYTES, size=b.add(total, WORD(1)))
+    b.store(x, stack)
+    copied = b.mul(total, WORD(8))
+    place = b.bitcast(b.gep(stack, [WORD(1)]), BYTES)
+    move = module.declare_intrinsic("llvm.memcpy", [BYTES, BYTES, WORD])
+    b.call(move, (place, arguments, copied, ir.IntType(1)(0)))
+    function = w.object(array_ufunc)
+    start = b.bitcast(stack, BYTES)
+    b.ret(w.call("PyObject_Vectorcall", function, start, b.add(more, WORD(1)), names))
 
 
 def _write_method(module: ir.Module, operator: Operator, generic: Any) -> None:
@@ -363,6 +423,8 @@ def methods(
     getitem: Callable,
     setitem: Callable,
     operators: list[Operator],
+    directs: dict[np.ufunc, dict],
+    array_ufunc: Callable,
     context: Any,
 ) -> tuple[Callable, dict[str, Any]] | None:
     """`wrap` and the methods by their names, in machine code; None where objects lie otherwise.
@@ -385,6 +447,10 @@ def methods(
         The functions for all other cases.
     operators : list of Operator
         The operators.
+    directs : dict
+        Ufunc -> `direct` of its operator.
+    array_ufunc : callable
+        `__array_ufunc__` for all other cases.
     context : contextvars.Context
         A context of their own in which NumPy's floating-point errors pass in silence.
     """
@@ -398,16 +464,20 @@ def methods(
     _write_setitem(module, array, slots, separate, numbers, open_records, holders, setitem)
     generic = {
         form: _write_operator(
-            module, form, array, slots, inner, open_records, holders, context
+            module, form, array, slots, inner, scalars, open_records, insiders, holders, context
         )
-        for form in ("forward", "reflected", "inplace", "unary")
+        for form in ("forward", "reflected", "reflected_ufunc", "inplace", "unary")
     }
+    _write_array_ufunc(module, generic["reflected_ufunc"], directs, array_ufunc)
     for operator in operators:
         _write_method(module, operator, generic[operator.form])
     address = compiled(module)
     made = {
         "__getitem__": method_of(array, "__getitem__", address("getitem"), _ONE),
         "__setitem__": method_of(array, "__setitem__", address("setitem"), _FASTCALL),
+        "__array_ufunc__": method_of(
+            array, "__array_ufunc__", address("array_ufunc"), _FASTCALL | _KEYWORDS
+        ),
     }
     for name, form, *_ in operators:
         made[name] = method_of(array, name, address(name), _NONE if form == "unary" else _ONE)

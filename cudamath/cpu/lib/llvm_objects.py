@@ -68,6 +68,11 @@ class Writer:
         """An object of Python as a constant."""
         return self.b.inttoptr(WORD(id(keep(thing))), BYTES)
 
+    def bytes(self, text: bytes) -> Any:
+        """A text of C as a constant."""
+        place = keep(ctypes.create_string_buffer(text))
+        return self.b.inttoptr(WORD(ctypes.addressof(place)), BYTES)
+
     def field(self, thing: Any, offset: Any, kind: ir.Type = BYTES) -> Any:
         return self.b.load(self.place(thing, offset, kind))
 

@@ -13,7 +13,6 @@ from .array import empty, ndarray, over, wrap
 from .devices import CPU, TRACED, default_index, device_of, index_of
 from .transfer.host_to_device import add_writer, copy_to
 
-
 #: Classes of numbers in lists that NumPy reads as this package does.
 _NUMBERS = frozenset([bool, int, float, complex, np.bool_, np.int64, np.float64])
 #: What NumPy makes of such lists, where the default dtype does not matter.
@@ -23,8 +22,10 @@ _OF_LISTS = frozenset([np.dtype(np.bool_), np.dtype(np.int64)])
 def _of_numbers(obj: Any) -> bool:
     """Whether there are only numbers in a list and in the lists in it."""
     kinds = {*map(type, obj)}
-    return _NUMBERS.issuperset(kinds) or (kinds == {list} or kinds == {tuple}) and all(
-        map(_of_numbers, obj)
+    return (
+        _NUMBERS.issuperset(kinds)
+        or (kinds == {list} or kinds == {tuple})
+        and all(map(_of_numbers, obj))
     )
 
 

@@ -41,9 +41,7 @@ def reduce(
     if reduction.quiet:
         result = reduction.numpy(x, axis, keepdims, dtype, 0)
     else:  # 0 / 0 is NaN, as on a GPU
-        result = quiet().run(
-            reduction.numpy, x, axis, keepdims, compute_dtype(dtype), correction
-        )
+        result = quiet().run(reduction.numpy, x, axis, keepdims, compute_dtype(dtype), correction)
     return (
         result
         if type(result) is np.ndarray and result.dtype is dtype

@@ -4,8 +4,8 @@ expect."""
 from __future__ import annotations
 
 import functools
-from math import prod
 from collections.abc import Callable, Sequence
+from math import prod
 from types import ModuleType
 from typing import Any
 

@@ -29,6 +29,7 @@ from .shape import _copy
 
 _new = object.__new__
 
+
 def getitem(x: ndarray, key: Any) -> Any:
     """``x[key]``: a scalar for integers alone, a view for other basic keys, a copy otherwise."""
     layout = x._layout

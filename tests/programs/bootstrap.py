@@ -4,7 +4,8 @@ Origin: Efron and Tibshirani, *An Introduction to the Bootstrap*, chapters 2, 13
 data); VanderPlas, "Statistics for Hackers".
 """
 
-STATISTICS = {"interval": 9.0, "standard error": 3.0, "p": 0.06, "correlation": 0.06}
+#: Tolerances of results that depend on the generator: five standard deviations over seeds.
+STATISTICS = {"interval": 9.0, "standard error": 2.8, "p": 0.066, "correlation": 0.071}
 
 
 def main(np):
@@ -12,7 +13,9 @@ def main(np):
     treated = np.array([94.0, 197, 16, 38, 99, 141, 23])
     control = np.array([52.0, 104, 146, 10, 51, 30, 40, 27, 46])
     lsat = np.array([576.0, 635, 558, 578, 666, 580, 555, 661, 651, 605, 653, 575, 545, 572, 594])
-    gpa = np.array([3.39, 3.30, 2.81, 3.03, 3.44, 3.07, 3.00, 3.43, 3.36, 3.13, 3.12, 2.74, 2.76, 2.88, 2.96])
+    gpa = np.array(
+        [3.39, 3.30, 2.81, 3.03, 3.44, 3.07, 3.00, 3.43, 3.36, 3.13, 3.12, 2.74, 2.76, 2.88, 2.96]
+    )
     rng = np.random.default_rng(3)
     n = 1500
     difference = treated.mean() - control.mean()

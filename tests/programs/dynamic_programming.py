@@ -40,7 +40,7 @@ def main(np):
 
     def knapsack(weights, values, capacity):
         best = np.zeros(capacity + 1)
-        for w, v in zip(weights, values):
+        for w, v in zip(weights, values, strict=True):
             new = best.copy()
             new[w:] = np.maximum(best[w:], best[:-w] + v)
             best = new

@@ -4,7 +4,8 @@ Origin: Downey, *Think Complexity*, 2nd edition, chapter 9 (Schelling); Kermack 
 1927, as an agent model in many tutorials.
 """
 
-STATISTICS = {"peak": 0.15, "removed": 0.15, "segregation": 0.12}
+#: Tolerances of results that depend on the generator: five standard deviations over seeds.
+STATISTICS = {"peak": 0.58, "removed": 0.02, "segregation": 0.12}
 
 
 def main(np):

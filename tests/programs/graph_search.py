@@ -65,4 +65,11 @@ def main(np):
             if level[v] < 0:
                 level[v] = level[u] + 1
                 queue.append(v)
-    return {"distance": distance, "small": small, "dijkstra": dist, "path": np.array(path), "bellman": bellman, "level": level}
+    return {
+        "distance": distance,
+        "small": small,
+        "dijkstra": dist,
+        "path": np.array(path),
+        "bellman": bellman,
+        "level": level,
+    }

@@ -15,7 +15,9 @@ def main(np):
 
     centres = points[[3, 20, 70, 200]].copy()
     for iteration in range(50):
-        distances = np.sqrt(((points[:, np.newaxis, :] - centres[np.newaxis, :, :]) ** 2).sum(axis=2))
+        distances = np.sqrt(
+            ((points[:, np.newaxis, :] - centres[np.newaxis, :, :]) ** 2).sum(axis=2)
+        )
         labels = np.argmin(distances, axis=1)
         new = np.zeros_like(centres)
         for j in range(k):
@@ -44,4 +46,11 @@ def main(np):
             if d < best:
                 best = d
         total += best
-    return {"centres": centres, "labels": labels, "iterations": iteration, "inertia": inertia, "answers": answers, "total": total}
+    return {
+        "centres": centres,
+        "labels": labels,
+        "iterations": iteration,
+        "inertia": inertia,
+        "answers": answers,
+        "total": total,
+    }

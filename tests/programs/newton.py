@@ -27,7 +27,9 @@ def main(np):
                 ei, ej = np.zeros(n), np.zeros(n)
                 ei[i] = h
                 ej[j] = h
-                H[i, j] = (f(x + ei + ej) - f(x + ei - ej) - f(x - ei + ej) + f(x - ei - ej)) / (4 * h * h)
+                H[i, j] = (f(x + ei + ej) - f(x + ei - ej) - f(x - ei + ej) + f(x - ei - ej)) / (
+                    4 * h * h
+                )
         return H
 
     x = np.array([-1.2, 1.0, 0.8])
@@ -71,7 +73,13 @@ def main(np):
             low = middle
         else:
             high = middle
-    return {"minimum": x, "value": values[-1], "root": v, "residual": np.abs(equations(v)).max(), "bisection": low}
+    return {
+        "minimum": x,
+        "value": values[-1],
+        "root": v,
+        "residual": np.abs(equations(v)).max(),
+        "bisection": low,
+    }
 
 
 #: Results near zero, compared by their absolute difference.

@@ -4,7 +4,8 @@ Origin: Gordon, Salmond, Smith, "Novel approach to nonlinear/non-Gaussian Bayesi
 estimation", 1993 (its growth model); Labbe, *Kalman and Bayesian Filters in Python*, chapter 12.
 """
 
-STATISTICS = {"error": 0.5, "effective": 0.15}
+#: Tolerances of results that depend on the generator: five standard deviations over seeds.
+STATISTICS = {"error": 0.75, "effective": 0.05}
 
 
 def main(np):

@@ -18,7 +18,7 @@ def main(np):
     errors = []
     for _ in range(15):
         wrong = 0
-        for xi, target in zip(X, y):
+        for xi, target in zip(X, y, strict=True):
             prediction = np.where(np.dot(xi, w[1:]) + w[0] >= 0.0, 1, -1)
             update = 0.1 * (target - prediction)
             w[1:] += update * xi

@@ -26,10 +26,19 @@ def main(np):
                 t + h / 2,
                 y - 8 * k1 / 27 + 2 * k2 - 3544 * k3 / 2565 + 1859 * k4 / 4104 - 11 * k5 / 40,
             )
-            error = np.max(np.abs(k1 / 360 - 128 * k3 / 4275 - 2197 * k4 / 75240 + k5 / 50 + 2 * k6 / 55))
+            error = np.max(
+                np.abs(k1 / 360 - 128 * k3 / 4275 - 2197 * k4 / 75240 + k5 / 50 + 2 * k6 / 55)
+            )
             if error <= tolerance:
                 t = t + h
-                y = y + 16 * k1 / 135 + 6656 * k3 / 12825 + 28561 * k4 / 56430 - 9 * k5 / 50 + 2 * k6 / 55
+                y = (
+                    y
+                    + 16 * k1 / 135
+                    + 6656 * k3 / 12825
+                    + 28561 * k4 / 56430
+                    - 9 * k5 / 50
+                    + 2 * k6 / 55
+                )
                 times.append(t)
                 states.append(y)
             h = h * min(4.0, max(0.1, 0.9 * (tolerance / error) ** 0.2))

@@ -284,7 +284,10 @@ def _write_operator(
         allowed = w.call("PyDict_GetItemWithError", direct, layout)
         right = NULL
     else:
-        ours, theirs = w.function.append_basic_block("array"), w.function.append_basic_block("number")
+        ours, theirs = (
+            w.function.append_basic_block("array"),
+            w.function.append_basic_block("number"),
+        )
         kind = w.field(y, TYPE)
         b.cbranch(w.same(kind, w.object(array)), ours, theirs)
 
@@ -456,7 +459,9 @@ def methods(
     """
     if not supported():
         return None
-    slots = {name: offset_of(getattr(array, name)) for name in ("_layout", "_data", "_owner", "_node")}
+    slots = {
+        name: offset_of(getattr(array, name)) for name in ("_layout", "_data", "_owner", "_node")
+    }
     module = ir.Module()
     inner = _write_wrap(module, array, slots, wrap)
     _write_getitem(module, slots, inner, scalars, open_records, insiders, getitem)

@@ -18,7 +18,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks import beside_numpy, charts, headers, headlines, latency, limits, models, rows_grid
+from benchmarks import beside_numpy, charts, headers, headlines, latency, limits, models
+from benchmarks import numpy_programs, rows_grid
 from benchmarks import families as beside_cupy
 from benchmarks.rows import AGAIN
 
@@ -309,6 +310,7 @@ def page(folder: pathlib.Path) -> str:
         *headlines.section(folder, duration),
         *beside_cupy.section(folder),
         *beside_numpy.section(rows),
+        *numpy_programs.section(folder, duration),
         *tests_and_demo(folder),
     ]
     return "\n".join(lines).replace(f"benchmarks/results/{folder.name}/", "") + "\n"

@@ -17,7 +17,7 @@ from ..core.fp_errors import quiet
 from ..core.layout import Layout
 from ..core.recording import insiders
 from ..core.scalar import NUMPY_SCALARS
-from . import subscript
+from . import subscript, ufunc
 
 #: Operators, as `add` gets them: name of the method, form, the card's public function, the method
 #: in Python.
@@ -53,8 +53,9 @@ def compile_methods() -> None:
         context=quiet(),
     )
     if native is not None:
-        wrap, methods = native
+        wrap, runs, methods = native
         wrap_with(wrap)
+        ufunc.use_runs(runs)
         for name, method in methods.items():
             setattr(ndarray, name, method)
 

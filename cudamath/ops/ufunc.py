@@ -79,6 +79,8 @@ _LOOPS = {
         "f",
     ),
 }
+#: Makers of plans in machine code, by the number of operands: see small_arrays.py.
+_runs: dict[int, Callable] = {}
 LOGICAL = (np.logical_and, np.logical_or, np.logical_xor)
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
@@ -261,6 +263,8 @@ class Elementwise:
             if hasattr(run, "direct"):
                 short = key if target is not None else key[:-1] if self.nin > 1 else key[0]
                 store(self.direct, short, True)
+                if target is None:
+                    self._compile(key[:-1], short)
                 if target is None and self.nin == 2 and key[0] is key[1]:
                     self.direct[key[0]] = True
         if target is not None and lent:
@@ -277,6 +281,13 @@ class Elementwise:
         if open_records:
             report(self, operands, (), {}, run, out)
         return out
+
+    def _compile(self, *keys: Any) -> None:
+        """Put machine code in the place of a plan that is a ufunc alone."""
+        for key in keys:
+            run: Any = self.plans.get(key)
+            if hasattr(run, "direct") and self.nin in _runs:
+                self.plans[key] = _runs[self.nin]((run.direct, run))
 
     def _of_numbers(self, operands: tuple) -> Any:
         """The op on numbers alone, of which at least one is NumPy's: NumPy's scalar. They are on
@@ -511,7 +522,7 @@ class Elementwise:
         ):
             run_inplace = straight_inplace(self.name, function, scalars[1], compute)
             if isinstance(function, np.ufunc) and self.nin == 2:
-                run_inplace.direct = True  # type: ignore[attr-defined]
+                run_inplace.direct = function  # type: ignore[attr-defined]
             return run_inplace
         if (
             native
@@ -541,7 +552,7 @@ class Elementwise:
             )
             run = either(run_straight, function) if any_number else run_straight
             if not ours and isinstance(function, np.ufunc):
-                run.direct = True  # type: ignore[attr-defined]
+                run.direct = function  # type: ignore[attr-defined]
             return run
         wide = compute if path is None else dtypes.compute_dtype(compute)
         # NumPy 2.4's negative reads other elements where its result goes to every fourth or eighth
@@ -706,6 +717,19 @@ class Elementwise:
 
     def __repr__(self) -> str:
         return f"<Elementwise {self.name}>"
+
+
+def use_runs(runs: dict[int, Callable]) -> None:
+    """Use machine code for plans that are a ufunc alone, those in use included."""
+    _runs.update(runs)
+    for card in list(registry.values()):
+        if isinstance(card, Elementwise):
+            card._compile(*[key for key in card.plans if not _in_place(key)])
+
+
+def _in_place(key: Any) -> bool:
+    """Whether a key of plans belongs to an operation in place."""
+    return type(key) is tuple and key[-1] is True
 
 
 def _on_numbers(ufunc: np.ufunc, count: int) -> Callable:

@@ -30,6 +30,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
+from math import copysign
 from numbers import Number
 from typing import Any, TypeVar
 
@@ -141,6 +142,8 @@ def exact(value: Any) -> Any:
         return slice, exact(value.start), exact(value.stop), exact(value.step)
     if kind not in MISTAKABLE or kind is list or value and kind is float:
         return value, kind
+    if kind is float:
+        return value, kind, copysign(1.0, value)
     return value, kind, repr(value)
 
 

@@ -114,13 +114,14 @@ def _machine() -> llvm.TargetMachine:
     )
 
 
-def compiled(module: ir.Module) -> Callable[[str], int]:
-    """A module, optimised and compiled: name of a function -> its address."""
+def compiled(module: ir.Module, speed: int = 3) -> Callable[[str], int]:
+    """A module, optimised and compiled: name of a function -> its address. speed: the level of
+    optimisation."""
     module.triple = llvm.get_default_triple()
     parsed = llvm.parse_assembly(str(module))
     parsed.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.loop_unrolling = True
+    options = llvm.create_pipeline_tuning_options(speed_level=speed)
+    options.loop_vectorization = options.loop_unrolling = speed == 3
     passes = llvm.create_pass_builder(_machine(), options)
     passes.getModulePassManager().run(parsed, passes)
     engine = llvm.create_mcjit_compiler(parsed, _machine())
@@ -140,6 +141,13 @@ def new_function(name: str, address: int, flags: int) -> Callable[..., Any]:
     return _new_function(_definition(name, address, flags), None, None)
 
 
+def new_functions(name: str, address: int, flags: int) -> Callable[[Any], Callable[..., Any]]:
+    """A maker of functions of one machine code, which gets as its first argument the object that
+    the maker gets."""
+    definition = _definition(name, address, flags)
+    return lambda bound: _new_function(definition, bound, None)
+
+
 def method_of(kind: type, name: str, address: int, flags: int) -> Any:
     """Machine code as a method for a class."""
     return _new_method(kind, _definition(name, address, flags))
@@ -152,7 +160,7 @@ def _definition(name: str, address: int, flags: int) -> int:
 
 
 _new_function = ctypes.PYFUNCTYPE(
-    ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+    ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
 )(("PyCFunction_NewEx", ctypes.pythonapi))
 _new_method = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
     ("PyDescr_NewMethod", ctypes.pythonapi)

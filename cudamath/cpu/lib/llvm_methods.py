@@ -4,8 +4,8 @@ A program that works on single elements and small arrays spends all of its time 
 NumPy. Of the quarter of a microsecond that `x[i]` takes in Python, NumPy needs a sixth. So these
 methods are written in LLVM IR, as functions that Python calls as its own. They do what
 ops/subscript.py and ops/methods.py do in the commonest cases, and call those for all others: for
-arrays on a GPU, while a gradient or the steps of a call are being recorded, for results whose memory
-is pooled, and where NumPy raises an error, which is told in our words then.
+arrays on a GPU, while a gradient or the steps of a call are being recorded, for results whose
+memory is pooled, and where NumPy raises an error, which is told in our words then.
 
     wrap(data)        the array over NumPy's; its layout comes from a table of shapes and strides
     x[key]            integers, slices, None, ..., and tuples of these: NumPy's element, or wrap
@@ -23,12 +23,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 
-from .llvm_functions import BYTES, INT, WORD, compiled, method_of, new_function
+from .llvm_functions import (
+    BYTES,
+    INT,
+    WORD,
+    compiled,
+    method_of,
+    new_function,
+    new_functions,
+)
 from .llvm_objects import (
     AXES,
     BASE,
     DESCR,
     FLAGS,
+    ITEMS,
     NULL,
     SHAPE,
     SIZE,
@@ -278,7 +287,6 @@ def _write_operator(
     layout = w.field(x, slots["_layout"])
     ready = w.function.append_basic_block("ready")
     if form == "unary":
-        before = b.block
         b.branch(ready)
         b.position_at_end(ready)
         allowed = w.call("PyDict_GetItemWithError", direct, layout)
@@ -360,6 +368,41 @@ def _write_operator(
     return w.function
 
 
+def _write_run(
+    module: ir.Module, count: int, array: type, slots: dict[str, int], wrap: Any, context: Any
+) -> None:
+    """run(bound, x) or run(bound, arguments, how many): a plan that is a ufunc alone. bound: the
+    tuple of the ufunc and of the plan in Python, for errors."""
+    w = Writer(module, f"run_of_{count}", count + 1)
+    b, (bound, first, *_) = w.b, w.function.args
+    operands = [first] if count == 1 else [w.field(first, 0), w.field(first, 8)]
+    ufunc, plan = w.field(bound, ITEMS), w.field(bound, ITEMS + 8)
+    if count == 2:
+        w.require(w.same(b.ptrtoint(w.function.args[2], WORD), WORD(2)))
+    entered = w.call("PyContext_Enter", w.object(context), result=INT)
+    w.require_result(b.icmp_signed("<", entered, INT(0)))  # another thread is in this context
+    data = []
+    for x in operands:
+        before, ours, after = b.block, *[w.function.append_basic_block() for _ in range(2)]
+        b.cbranch(w.same(w.field(x, TYPE), w.object(array)), ours, after)
+        b.position_at_end(ours)
+        own = w.field(x, slots["_data"])
+        b.branch(after)
+        b.position_at_end(after)
+        value = b.phi(BYTES)
+        value.add_incoming(x, before)
+        value.add_incoming(own, ours)
+        data.append(value)
+    result = w.ask(ufunc, *data)
+    w.call("PyContext_Exit", w.object(context), result=INT)
+    w.require_result(w.same(result, NULL))
+    out = b.call(wrap, (NULL, result))
+    w.release(result)
+    b.ret(out)
+    b.position_at_end(w.slow)
+    b.ret(w.ask(plan, *operands))
+
+
 def _write_array_ufunc(
     module: ir.Module, reflected: Any, directs: dict, array_ufunc: Callable
 ) -> None:
@@ -429,8 +472,9 @@ def methods(
     directs: dict[np.ufunc, dict],
     array_ufunc: Callable,
     context: Any,
-) -> tuple[Callable, dict[str, Any]] | None:
-    """`wrap` and the methods by their names, in machine code; None where objects lie otherwise.
+) -> tuple[Callable, dict[int, Callable], dict[str, Any]] | None:
+    """In machine code `wrap`, makers of plans that are a ufunc of one or two operands, from (ufunc,
+    plan in Python), and the methods by their names; None where objects lie otherwise.
 
     Parameters
     ----------
@@ -476,7 +520,9 @@ def methods(
     _write_array_ufunc(module, generic["reflected_ufunc"], directs, array_ufunc)
     for operator in operators:
         _write_method(module, operator, generic[operator.form])
-    address = compiled(module)
+    for count in (1, 2):
+        _write_run(module, count, array, slots, inner, context)
+    address = compiled(module, speed=1)
     made = {
         "__getitem__": method_of(array, "__getitem__", address("getitem"), _ONE),
         "__setitem__": method_of(array, "__setitem__", address("setitem"), _FASTCALL),
@@ -486,4 +532,8 @@ def methods(
     }
     for name, form, *_ in operators:
         made[name] = method_of(array, name, address(name), _NONE if form == "unary" else _ONE)
-    return new_function("wrap", address("wrap"), _ONE), made
+    runs = {
+        1: new_functions("run", address("run_of_1"), _ONE),
+        2: new_functions("run", address("run_of_2"), _FASTCALL),
+    }
+    return new_function("wrap", address("wrap"), _ONE), runs, made

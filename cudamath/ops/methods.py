@@ -69,19 +69,20 @@ def _takes(other: Any) -> bool:
 def _operator(function: Callable) -> tuple[Callable, Callable]:
     """(x op y, y op x) from a two-input function whose first operand is an ndarray."""
     if not hasattr(function, "card"):
+        squares = function is elementwise.pow
 
         def forward(
             x: ndarray, y: Any, modulus: Any = None
         ) -> Any:  # the third argument is of Python's pow
+            if y.__class__ is int and y == 2 and squares and modulus is None:
+                if x._layout.dtype.kind in "fiuc":
+                    return elementwise.square(x)
             if modulus is not None:
                 raise TypeError(
                     f"{function.__name__}: no power of arrays is taken modulo a number, got "
                     f"{modulus!r:.60} for "
                     f"{x.dtype} of shape {x.shape}"
                 )
-            if function is elementwise.pow and y.__class__ is int and y == 2:
-                if x._layout.dtype.kind in "fiuc":
-                    return elementwise.square(x)
             if isinstance(y, ndarray):
                 out = function(x, y)
                 if function is linalg_products.matmul:

@@ -1,11 +1,11 @@
-"""Single random numbers on the CPU, drawn ahead in blocks.
+"""Few random numbers on the CPU, drawn ahead in blocks.
 
 `rng.random()` in a loop spends its time in the preparation of a draw, which yields one number. But a
-number depends only on key, stream and block, not on the draws before it, and a draw of many numbers
-consists of what as many draws of one would give, `per` of them in each block. So the numbers of the
-next blocks are computed at once and kept with the block of the first. The generator stands where it
-would stand without this: a draw of a kept number takes its block of the sequence, and one at another
-place (after a jump, another distribution, an array) does not find its block among the kept ones.
+number depends only on key, stream and its place in the blocks, not on the draws before it: a draw of
+many numbers consists of the numbers that draws of a few would give. So the numbers of the next
+blocks are computed at once and kept with the number of the first block. The generator stands where
+it would stand without this: a draw of kept numbers takes its blocks of the sequence, and one at
+another place (after a jump, another distribution, a long array) does not find them among the kept.
 """
 
 from __future__ import annotations
@@ -17,33 +17,47 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...core import dtypes, recording
+from ...core.array import wrap
 from ...core.devices import CPU, default_index
 from ...core.dispatch.call_record import open_records
 from ...core.recording import insiders
-from ...core.scalar import NUMPY_SCALARS, inside
+from ...core.scalar import inside
 from ...runtime.state import runtime
 from .bit_stream import Source
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FEW, MANY = 8, 512  # blocks of the first and of later refills
+FEW, MANY = 8, 2048  # blocks of the first and of later refills
+LONGEST = 256  # numbers of an array that is drawn ahead
 _KINDS = 16  # distributions whose numbers are kept
 _NUMBERS = frozenset([int, float, np.int64, np.float64])  # classes of parameters
 
 
 class _Kept:
-    """The numbers of one distribution for consecutive blocks."""
+    """The numbers of one distribution for consecutive blocks.
 
-    __slots__ = ("first", "numbers", "size", "default")
+    Attributes
+    ----------
+    first : int
+        The first block.
+    numbers : numpy.ndarray
+        The numbers, `per` of each block.
+    blocks : int
+        Number of blocks of the next refill.
+    default : numpy.dtype
+        The default dtype with which they were drawn.
+    """
+
+    __slots__ = ("first", "numbers", "per", "blocks", "default")
 
     def __init__(self) -> None:
-        self.first, self.size = 0, FEW
-        self.numbers: list[Any] = []
+        self.first, self.per, self.blocks = 0, 1, FEW
+        self.numbers = np.empty(0)
         self.default = dtypes.default_float()
 
 
 def drawn_ahead(most: int) -> Callable[[Function], Function]:
-    """Decorate a distribution whose arrays hold in each block what single draws would give.
+    """Decorate a distribution whose arrays hold in each block what draws of a few would give.
 
     Parameters
     ----------
@@ -59,57 +73,77 @@ def drawn_ahead(most: int) -> Callable[[Function], Function]:
     def decorate(draw: Function) -> Function:
         @functools.wraps(draw)
         def call(self: Source, *args: Any, **kwargs: Any) -> Any:
+            parameters, size = args, None
+            if kwargs:
+                size = kwargs.get("size")
+                if size is None or len(kwargs) > 1:
+                    return draw(self, *args, **kwargs)
+            elif len(args) == most + 1:
+                parameters, size = args[:most], args[most]
             if (
-                kwargs
-                or len(args) > most
+                len(parameters) > most
+                or size is not None
+                and (size.__class__ is not int or not 0 < size <= LONGEST)
                 or open_records
                 or insiders
                 or recording.state.draws is not None
                 or default_index() != CPU
             ):
                 return draw(self, *args, **kwargs)
-            kinds = tuple(map(type, args))
-            if not _NUMBERS.issuperset(kinds):
-                return draw(self, *args)
+            key: Any = draw
+            if parameters:
+                kinds = tuple(map(type, parameters))
+                if not _NUMBERS.issuperset(kinds):
+                    return draw(self, *args, **kwargs)
+                key = draw, parameters, kinds
             with self._lock:
-                kept = self._ahead.get((draw, args, kinds))
+                kept = self._ahead.get(key)
                 if kept is not None:
-                    i = self._offset - kept.first
-                    if 0 <= i < len(kept.numbers) and kept.default is dtypes.default_float():
-                        self._offset += 1
-                        return kept.numbers[i]
+                    per = kept.per
+                    start = (self._offset - kept.first) * per
+                    end = start + (size or 1)
+                    if (
+                        0 <= start
+                        and end <= len(kept.numbers)
+                        and kept.default is dtypes.default_float()
+                    ):
+                        if size is None:
+                            self._offset += 1
+                            return kept.numbers[start]
+                        self._offset += -(-size // per)
+                        return wrap(kept.numbers[start:end].copy())
             if kept is None:
-                _remember(self, (draw, args, kinds))
-                return draw(self, *args)
-            return _refilled(self, draw, args, kept)
+                _remember(self, key)
+                return draw(self, *args, **kwargs)
+            return _refilled(self, draw, parameters, size, kept)
 
         return call  # type: ignore[return-value]
 
     return decorate
 
 
-def _remember(source: Source, key: tuple) -> None:
-    """Note a distribution: its next single number is drawn ahead."""
+def _remember(source: Source, key: Any) -> None:
+    """Note a distribution: its next few numbers are drawn ahead."""
     if len(source._ahead) >= _KINDS:  # parameters that change from draw to draw
         source._ahead = {}
     source._ahead[key] = _Kept()
 
 
-def _refilled(source: Source, draw: Callable, args: tuple, kept: _Kept) -> Any:
-    """Draw a single number, and keep those that follow."""
+def _refilled(
+    source: Source, draw: Callable, parameters: tuple, size: int | None, kept: _Kept
+) -> Any:
+    """Draw a few numbers, and keep those that follow."""
+    result = draw(source, *parameters, size=size)
     stream = runtime.local.stream
-    before = source._offset
-    first = draw(source, *args)
-    if stream is not None and stream.capturing or first.__class__ not in NUMPY_SCALARS:
-        return first
+    if stream is not None and stream.capturing:
+        return result
     twin = type(source)(0)
-    twin.state = {**source.state, "offset": before + 1}
-    count = kept.size * 4
+    twin.state = state = source.state
+    count = 4 * kept.blocks
     with inside():
-        numbers = draw(twin, *args, size=count)._data
-    blocks = twin._offset - before - 1
+        numbers = draw(twin, *parameters, size=count)._data
     with source._lock:
-        kept.first, kept.default = before + 1, dtypes.default_float()
-        kept.numbers = list(numbers[:: count // blocks])
-        kept.size = min(4 * kept.size, MANY)
-    return first
+        kept.first, kept.default = state["offset"], dtypes.default_float()
+        kept.numbers, kept.per = numbers, count // (twin._offset - state["offset"])
+        kept.blocks = min(4 * kept.blocks, MANY)
+    return result

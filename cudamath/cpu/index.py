@@ -193,7 +193,7 @@ def where_number(mask, a=None, *, swapped, scalars, dtype=None):
     this dtype."""
     if a is None:
         if dtype.char in "dl":  # which NumPy makes of these numbers
-            return np.where(mask, *[dtype.type(number) for number in scalars])
+            return np.asarray(np.where(mask, *scalars), dtype)
         x, y = [_in_dtype(dtype, (number,)) for number in scalars]
         return np.asarray(np.where(mask, x, y))
     number = _in_dtype(a.dtype, scalars)

@@ -91,27 +91,24 @@ def _prepare(
             return lambda x: place(x, *axis)
     if (
         reduction.sums
-        and not reduction.sums.squares
+        and not reduction.sums.centred
+        and dtype == layout.dtype
+        and dtype.char in "fd"
+        and axis
         and layout.size < LARGE
-        and dtype == layout.dtype
-        and dtype.char in "fd"
-        and (axis and axis == tuple(range(layout.ndim - len(axis), layout.ndim)))
-    ):  # the innermost: NumPy's sum is pairwise
-        return _small_sum(layout, reduction, axis, keepdims)
-    if (
-        reduction.sums
-        and not reduction.sums.squares
-        and dtype == layout.dtype
-        and dtype.char in "fd"
-        and 0 < len(axis) < layout.ndim
-        and max([layout.shape[i] for i in axis]) <= ROWS
-    ):  # so few rows are added one after the other
+        and (
+            # the innermost: NumPy's sum is pairwise
+            axis == tuple(range(layout.ndim - len(axis), layout.ndim))
+            # so few rows are added one after the other
+            or max([layout.shape[i] for i in axis]) <= ROWS
+        )
+    ):
         return _small_sum(layout, reduction, axis, keepdims)
     return None
 
 
 def _small_sum(layout: Layout, reduction: Reduction, axis: Axes, keepdims: bool) -> Callable:
-    """A sum or mean in NumPy's own order, which is pairwise along the innermost axes, without
+    """A sum, mean or norm in NumPy's own order, which is pairwise along the innermost axes, without
     warnings."""
     count = layout.dtype.type(prod([layout.shape[i] for i in axis]))
     shape = tuple(
@@ -126,6 +123,16 @@ def _small_sum(layout: Layout, reduction: Reduction, axis: Axes, keepdims: bool)
         out = total(x)
         return np.true_divide(out, count, out)
 
+    def norm(x: np.ndarray) -> np.ndarray:
+        return quiet().run(root, x)
+
+    def root(x: np.ndarray) -> np.ndarray:
+        out = _add(np.multiply(x, x), axis, None, new(shape, dtype), keepdims)
+        return np.sqrt(out, out)
+
+    assert reduction.sums is not None
+    if reduction.sums.squares:
+        return norm
     return mean if reduction.divides else total
 
 

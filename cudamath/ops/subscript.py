@@ -143,7 +143,7 @@ def _assignable(x: ndarray, key: Any, value: Any) -> np.ndarray | None:
     if own.ndim == 1 and own.contiguous and layout.contiguous:
         if key.__class__ is int or key.__class__ is slice and key.step is None:
             return data  # between vectors of one step NumPy moves the numbers in the right order
-    return data.copy() if np.may_share_memory(x._data, data) else data
+    return data.copy() if _may_share(x._data, data) else data
 
 
 @functools.cache
@@ -183,5 +183,12 @@ def _reads(x: ndarray, key: Any) -> bool:
     """Whether an index array in a key may share the memory of x, which is about to be written."""
     parts = key if key.__class__ is tuple else (key,)
     return x._layout.dtype.kind in "iub" and any(
-        [isinstance(p, ndarray) and np.may_share_memory(p._data, x._data) for p in parts]
+        [isinstance(p, ndarray) and _may_share(p._data, x._data) for p in parts]
     )
+
+
+def _may_share(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether two arrays may share memory. Different ones that own theirs do not."""
+    if x.base is None and y.base is None and x is not y and x.flags.owndata and y.flags.owndata:
+        return False
+    return np.may_share_memory(x, y)

@@ -35,6 +35,7 @@ from .llvm_functions import (
 from .llvm_objects import (
     AXES,
     BASE,
+    DATA,
     DESCR,
     FLAGS,
     ITEMS,
@@ -218,7 +219,8 @@ def _write_setitem(
     source = w.require_plain(value, slots, open_records)
     w.require(w.same(w.field(source, DESCR), w.field(data, DESCR)))
     mine, theirs = [_owner(w, a) for a in (data, source)]
-    w.require(b.icmp_unsigned("!=", mine, theirs))
+    overlapping = w.function.append_basic_block("overlapping")
+    w.require(b.icmp_unsigned("!=", mine, theirs), overlapping)
     after = b.block
     b.branch(assign)
     b.position_at_end(assign)
@@ -228,13 +230,58 @@ def _write_setitem(
     w.require_basic(key, _BASIC)
     failed = w.call("PyObject_SetItem", data, key, given, result=INT)
     w.require_result(b.icmp_signed("<", failed, INT(0)))
+    done = w.function.append_basic_block("done")
+    b.branch(done)
+    b.position_at_end(done)
     none = w.object(None)
     w.retain(none)
     b.ret(none)
+    b.position_at_end(overlapping)  # x[key] += value has written it already
+    w.require_basic(key, _BASIC)
+    item = w.call("PyObject_GetItem", data, key)
+    w.require_result(w.same(item, NULL))
+    view, other_place = [w.function.append_basic_block() for _ in range(2)]
+    b.cbranch(w.same(w.field(item, TYPE), w.object(np.ndarray)), view, other_place)
+    b.position_at_end(view)
+    equal = _same_place(w, item, source)
+    w.release(item)
+    w.require(equal)
+    b.branch(done)
+    b.position_at_end(other_place)
+    w.release(item)
+    b.branch(w.slow)
     b.position_at_end(few)
     b.ret(w.ask(setitem, x))  # Python says what is missing
     b.position_at_end(w.slow)
     b.ret(w.ask(setitem, x, key, value))
+
+
+def _same_place(w: Writer, one: Any, other: Any) -> Any:
+    """Whether two arrays of NumPy of one dtype are the same elements, as a bit; only of one or two
+    axes, as most are."""
+    b = w.b
+    axes = w.field(one, AXES, INT)
+    equal = b.and_(
+        w.same(w.field(one, DATA), w.field(other, DATA)), w.same(axes, w.field(other, AXES, INT))
+    )
+    last = b.sub(axes, INT(1))
+    few = b.icmp_unsigned("<=", last, INT(1))  # one or two
+    last = b.select(few, last, INT(0))
+    for offset in (SHAPE, STRIDES):
+        mine, theirs = [w.field(a, offset, WORD.as_pointer()) for a in (one, other)]
+        any_axes = b.and_(equal, few)
+        before, look, after = b.block, *[w.function.append_basic_block() for _ in range(2)]
+        b.cbranch(any_axes, look, after)
+        b.position_at_end(look)
+        same = ir.IntType(1)(1)
+        for k in (INT(0), last):
+            same = b.and_(same, w.same(b.load(b.gep(mine, [k])), b.load(b.gep(theirs, [k]))))
+        b.branch(after)
+        b.position_at_end(after)
+        equal = b.phi(ir.IntType(1))
+        equal.add_incoming(ir.IntType(1)(0), before)
+        equal.add_incoming(same, look)
+    return equal
 
 
 def _owner(w: Writer, data: Any) -> Any:

@@ -18,7 +18,8 @@ from llvmlite import ir
 from .llvm_functions import BYTES, INT, WORD
 
 TYPE, SIZE, ITEMS = 8, 16, 24  # offsets in objects: type; size of a tuple, list or dict; items
-AXES, SHAPE, STRIDES, BASE, DESCR, FLAGS = 24, 32, 40, 48, 56, 64  # offsets in PyArrayObject
+# offsets in PyArrayObject
+DATA, AXES, SHAPE, STRIDES, BASE, DESCR, FLAGS = 16, 24, 32, 40, 48, 56, 64
 NULL = ir.Constant(BYTES, None)
 _kept: list[Any] = []  # objects whose addresses are in the code
 

@@ -84,10 +84,9 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
                     f"{x.dtype} of shape {x.shape}"
                 )
             if isinstance(y, ndarray):
-                out = function(x, y)
-                if function is linalg_products.matmul:
+                if x._layout.device == CPU and function is linalg_products.matmul:
                     _Product.learn(x, y)
-                return out
+                return function(x, y)
             return function(x, y) if _takes(y) else NotImplemented
 
         def reflected(x: ndarray, y: Any) -> Any:
@@ -445,9 +444,11 @@ class _Product:
             one.device == other.device == CPU
             and one.dtype is other.dtype
             and one.dtype.char in "fdlFD"
-            and 0 < one.nbytes < SMALLEST
-            and 0 < other.nbytes < SMALLEST
-            and prod(one.shape[:-1]) * prod(other.shape) * one.itemsize < SMALLEST
+            and 0 < one.ndim < 3
+            and 0 < other.ndim < 3
+            and one.size
+            and other.size
+            and prod(one.shape[:-1] + other.shape[1:]) * one.itemsize < SMALLEST
         ):
             store(cls.direct, one if one is other else (one, other), True)
 

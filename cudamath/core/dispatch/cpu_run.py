@@ -56,8 +56,14 @@ def cpu_runner(
         result = quiet().run(bound, scalars=numbers)
         return wrap(result) if result.__class__ is np.ndarray else wrapped(result)
 
+    def of_one_and_numbers(x: ndarray, *numbers: Any) -> Any:
+        result = quiet().run(bound, x._data, scalars=numbers)
+        return wrap(result) if result.__class__ is np.ndarray else wrapped(result)
+
     if scalars and not layouts:
         return of_none
+    if scalars and len(layouts) == 1 and layouts[0] is not None:
+        return of_one_and_numbers
     if scalars or None in layouts or not 0 < len(layouts) < 3:
         return run
     return of_one if len(layouts) == 1 else of_two

@@ -355,17 +355,17 @@ class _Calls:
         """The arguments of a call, with NumPy's scalars as arrays on the CPU, where an element of
         an array there would be the same; None where no argument is one, or they are elsewhere."""
         values = list(arguments)
-        scalars = elsewhere = 0
-        here = default_index() == CPU
+        converted = beside = False
         for i in self.places:
             value = values[i]
             if value.__class__ in NUMPY_SCALARS:
                 values[i] = wrap(np.asarray(value))
-                scalars += 1
+                converted = True
             elif isinstance(value, ndarray):
-                here = True
-                elsewhere += value._layout.device != CPU
-        return values if scalars and here and not elsewhere else None
+                if value._layout.device != CPU:
+                    return None
+                beside = True
+        return values if converted and (beside or default_index() == CPU) else None
 
     def call_wrapper(self, values: list) -> Any:
         """Call the wrapper with values in the order of the parameters."""

@@ -430,14 +430,18 @@ def _write_run(
     w.require_result(b.icmp_signed("<", entered, INT(0)))  # another thread is in this context
     data = []
     for x in operands:
-        before, ours, after = b.block, *[w.function.append_basic_block() for _ in range(2)]
-        b.cbranch(w.same(w.field(x, TYPE), w.object(array)), ours, after)
+        ours, other, after = [w.function.append_basic_block() for _ in range(3)]
+        kind, base = w.field(x, TYPE), w.object(array)
+        b.cbranch(w.same(kind, base), ours, other)
+        b.position_at_end(other)  # a number, or an array of a subclass: a scalar
+        derived = w.call("PyType_IsSubtype", kind, base, result=INT)
+        b.cbranch(b.icmp_unsigned("!=", derived, INT(0)), ours, after)
         b.position_at_end(ours)
         own = w.field(x, slots["_data"])
         b.branch(after)
         b.position_at_end(after)
         value = b.phi(BYTES)
-        value.add_incoming(x, before)
+        value.add_incoming(x, other)
         value.add_incoming(own, ours)
         data.append(value)
     result = w.ask(ufunc, *data)

@@ -76,8 +76,8 @@ def section(results: pathlib.Path, duration: Callable[[float], str]) -> list[str
         "",
         "**Programs written for NumPy, on the CPU**",
         "",
-        f"{len(measured)} programs of tutorials and textbooks (`tests/programs`): geometric mean of "
-        f"time over NumPy's {statistics.geometric_mean(ratios(measured)):.2f}. Commit "
+        f"{len(measured)} programs of tutorials and textbooks (`tests/programs`): geometric mean "
+        f"of time over NumPy's {statistics.geometric_mean(ratios(measured)):.2f}. Commit "
         f"`{record['commit']}`, {record['date']}.",
         "",
         "| program | cudamath | NumPy | time / NumPy's |",

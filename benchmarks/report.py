@@ -18,8 +18,17 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks import beside_numpy, charts, headers, headlines, latency, limits, models
-from benchmarks import numpy_programs, rows_grid
+from benchmarks import (
+    beside_numpy,
+    charts,
+    headers,
+    headlines,
+    latency,
+    limits,
+    models,
+    numpy_programs,
+    rows_grid,
+)
 from benchmarks import families as beside_cupy
 from benchmarks.rows import AGAIN
 

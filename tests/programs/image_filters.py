@@ -1,6 +1,6 @@
 """Image filters: convolution by loops and by slices, Sobel edges, median, histogram equalisation.
 
-Origin: Gonzalez and Woods, *Digital Image Processing*, 4th edition, chapters 3 and 10; the tutorials
+Origin: Gonzalez and Woods, *Digital Image Processing*, 4th edition, chapters 3 and 10; tutorials
 "image convolution from scratch with NumPy".
 """
 

@@ -14,7 +14,9 @@ def main(np):
     points = (offsets[:, None, :] + disc[None, :, :]).reshape(-1, 2)
 
     centres = points[[3, 20, 70, 200]].copy()
-    for iteration in range(50):
+    iterations = 0
+    for _ in range(50):
+        iterations += 1
         distances = np.sqrt(
             ((points[:, np.newaxis, :] - centres[np.newaxis, :, :]) ** 2).sum(axis=2)
         )
@@ -49,7 +51,7 @@ def main(np):
     return {
         "centres": centres,
         "labels": labels,
-        "iterations": iteration,
+        "iterations": iterations,
         "inertia": inertia,
         "answers": answers,
         "total": total,

@@ -748,9 +748,7 @@ class _Writer:
             return value.name
         name = f"v{len(self.views)}"
         self.views[id(x)] = name
-        self.write_view(
-            name, value.name, layout, offset, x._layout.device, value.array._layout
-        )
+        self.write_view(name, value.name, layout, offset, x._layout.device, value.array._layout)
         return name
 
     def write_view(

@@ -1,8 +1,8 @@
 """Few random numbers on the CPU, drawn ahead in blocks.
 
-`rng.random()` in a loop spends its time in the preparation of a draw, which yields one number. But a
-number depends only on key, stream and its place in the blocks, not on the draws before it: a draw of
-many numbers consists of the numbers that draws of a few would give. So the numbers of the next
+`rng.random()` in a loop spends its time in the preparation of a draw, which yields one number. But
+a number depends only on key, stream and its place in the blocks, not on the draws before it: a draw
+of many numbers consists of the numbers that draws of a few would give. So the numbers of the next
 blocks are computed at once and kept with the number of the first block. The generator stands where
 it would stand without this: a draw of kept numbers takes its blocks of the sequence, and one at
 another place (after a jump, another distribution, a long array) does not find them among the kept.

@@ -4,6 +4,7 @@ has made some thousand small operations."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -30,8 +31,9 @@ def add(name: str, form: str, card: Any, method: Callable) -> None:
     _operators.append((name, form, card, method))
 
 
+@functools.cache
 def compile_methods() -> None:
-    """Put the methods in machine code in the place of Python's, where that is possible."""
+    """Put the methods in machine code in the place of Python's, where that is possible: once."""
     kind = lazy("cpu", "lib.llvm_methods.Operator")
     native = lazy("cpu", "lib.llvm_methods.methods")(
         ndarray,
@@ -49,7 +51,7 @@ def compile_methods() -> None:
             for name, form, card, method in _operators
         ],
         directs={card.ufunc: card.direct for _, form, card, _ in _operators if form == "reflected"},
-        array_ufunc=ndarray.__array_ufunc__,
+        array_ufunc=vars(ndarray)["__array_ufunc__"],
         context=quiet(),
     )
     if native is not None:

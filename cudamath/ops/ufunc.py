@@ -550,10 +550,10 @@ class Elementwise:
                 out if ours else None,
                 functools.partial(self._loop, compute, scalars) if loops else None,
             )
-            run = either(run_straight, function) if any_number else run_straight
+            direct_run: Any = either(run_straight, function) if any_number else run_straight
             if not ours and isinstance(function, np.ufunc):
-                run.direct = function  # type: ignore[attr-defined]
-            return run
+                direct_run.direct = function
+            return direct_run
         wide = compute if path is None else dtypes.compute_dtype(compute)
         # NumPy 2.4's negative reads other elements where its result goes to every fourth or eighth
         # place
@@ -784,7 +784,7 @@ def _scalar_plan(plan: Callable, device: int, result: np.dtype) -> Callable:
     if device == CPU and hasattr(plan, "ufunc") and plan.ufunc.nin == 2:
         if result.type in NUMPY_SCALARS:
             numbers, run = _on_numbers(plan.ufunc, 2), direct
-    run.array_plan = plan  # type: ignore[attr-defined]
+    run.array_plan = plan
     return run
 
 

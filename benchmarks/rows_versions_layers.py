@@ -42,7 +42,7 @@ def many(make: Callable[..., Any], kinds: int, scalars: Sequence[Any]) -> Bind:
 
 
 elementwise, scan, normal = (
-    planner("elementwise.generator.elementwise"),
+    planner("elementwise.dispatch.elementwise"),
     planner("scan.dispatch.scan"),
     planner("random.distributions.normal"),
 )

@@ -37,7 +37,7 @@ def planner(path: str) -> Callable[..., Any]:
     return call
 
 
-elementwise, reduce = planner("elementwise.generator.elementwise"), planner("reduce.dispatch.plan")
+elementwise, reduce = planner("elementwise.dispatch.elementwise"), planner("reduce.dispatch.plan")
 softmax, norm, slope = (
     planner("softmax.dispatch.plan"),
     planner("norm.dispatch.forward"),

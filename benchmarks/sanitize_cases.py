@@ -364,9 +364,9 @@ def packed() -> Calls:
 def versions() -> Calls:
     """Versions of running sums, sorting, scaled products, turned matrices; planners want more for
     them, or another machine."""
-    from cudamath.kernels.elementwise import generator as elementwise_generator
+    from cudamath.kernels.elementwise import dispatch as elementwise_dispatch
     from cudamath.kernels.loss import dispatch as loss_dispatch
-    from cudamath.kernels.quantize import scaled_matmul
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
     from cudamath.kernels.scan import dispatch as scan_dispatch
     from cudamath.kernels.shape import dispatch as shape_dispatch
     from cudamath.kernels.sort import dispatch as sort_dispatch
@@ -414,7 +414,7 @@ def versions() -> Calls:
         ),
         "tiled, pairs": functools.partial(
             planned,
-            elementwise_generator.elementwise,
+            elementwise_dispatch.elementwise,
             array(136, 264, dtype="float16"),
             array(264, 136, dtype="float16").T,
             expression="x + y",
@@ -424,7 +424,7 @@ def versions() -> Calls:
         ),
         "vector, ahead": functools.partial(
             planned,
-            elementwise_generator.elementwise,
+            elementwise_dispatch.elementwise,
             array(9_001, dtype="float16"),
             expression="exp(x)",
             compute=np.dtype("f4"),
@@ -442,7 +442,7 @@ def versions() -> Calls:
         ),
         "scaled_matmul, steps": functools.partial(
             planned,
-            scaled_matmul.scaled_matmul,
+            quantize_dispatch.scaled_matmul,
             a,
             b,
             one,
@@ -452,7 +452,7 @@ def versions() -> Calls:
         ),
         "scaled_matmul, odd": functools.partial(
             planned,
-            scaled_matmul.scaled_matmul,
+            quantize_dispatch.scaled_matmul,
             a[:, :127].astype("float8_e4m3"),
             array(71, 127).astype("float8_e4m3").mT,
             one,
@@ -461,7 +461,7 @@ def versions() -> Calls:
         ),
         "scaled_matmul, sums": functools.partial(
             planned,
-            scaled_matmul.scaled_matmul,
+            quantize_dispatch.scaled_matmul,
             a.astype("float8_e4m3"),
             b[:, :71].astype("float8_e4m3"),
             one,
@@ -490,7 +490,10 @@ def families() -> Calls:
             cm.cumulative_sum(array(40_000), axis=0),
         ),
         "sort": lambda: (cm.sort(x, axis=1), cm.argsort(x.reshape(-1))),
-        "search": lambda: cm.searchsorted(cm.sort(x[0]), x[1]),
+        "search": lambda: (
+            cm.searchsorted(cm.sort(x[0]), x[1]),
+            cm.searchsorted(cm.sort(x[0] + 1j), x[1] + 1j),
+        ),
         "index": lambda: (
             x[i],
             cm.take(x, i, axis=0),

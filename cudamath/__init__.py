@@ -26,7 +26,6 @@ from numpy import (
     double,
     dtype,
     e,
-    errstate,
     euler_gamma,
     exceptions,
     float16,
@@ -69,12 +68,13 @@ from numpy import (
     ushort,
 )
 
-from . import cuda, data, distributed, fft, lib, linalg, math, ml, random, testing
+from . import cuda, data, distributed, emath, fft, lib, linalg, math, ml, random, testing
 from . import einops_backend as _einops_backend
 from .autodiff import *  # noqa: F403
 from .checkpoints import *  # noqa: F403
 from .core.array import ndarray
 from .core.devices import default_device, device, set_default_device
+from .core.dispatch import numpy_names as _numpy_names
 from .core.dispatch.explain import *  # noqa: F403
 from .core.dtypes import result_type, set_default_dtype
 from .core.number_classes import *  # noqa: F403
@@ -82,6 +82,8 @@ from .custom import *  # noqa: F403
 from .fuse import *  # noqa: F403
 from .numpy_files import *  # noqa: F403
 from .ops import methods as _methods
+from .ops.bessel import *  # noqa: F403
+from .ops.broadcast import *  # noqa: F403
 from .ops.compare import *  # noqa: F403
 from .ops.conversion import *  # noqa: F403
 from .ops.creation import *  # noqa: F403
@@ -89,6 +91,7 @@ from .ops.differences import *  # noqa: F403
 from .ops.dtype_info import *  # noqa: F403
 from .ops.elementwise import *  # noqa: F403
 from .ops.elementwise_numpy import *  # noqa: F403
+from .ops.error_state import *  # noqa: F403
 from .ops.histogram import *  # noqa: F403
 from .ops.index import *  # noqa: F403
 from .ops.index_grids import *  # noqa: F403
@@ -100,6 +103,7 @@ from .ops.linalg.einsum import *  # noqa: F403
 from .ops.linalg.norms import *  # noqa: F403
 from .ops.linalg.products import *  # noqa: F403
 from .ops.masks import *  # noqa: F403
+from .ops.memory_map import *  # noqa: F403
 from .ops.nan_reductions import *  # noqa: F403
 from .ops.padding import *  # noqa: F403
 from .ops.polynomials import *  # noqa: F403
@@ -134,4 +138,5 @@ def __getattr__(name: str) -> object:
 
 
 _methods.install(_sys.modules[__name__])
+_numpy_names.install(_sys.modules[__name__])
 _einops_backend.install()

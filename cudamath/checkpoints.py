@@ -9,12 +9,12 @@ its Python scalars, is written into the metadata, so that `load` gives back what
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import mmap
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,17 @@ from .core.array import ndarray
 from .core.asarray import asarray, upload
 from .core.devices import CPU, index_of
 from .core.typing import DeviceLike, Tree
-from .numpy_files import on_host, path_of, read, whole, without_objects
+from .ml.quantize import Quantized, complaint
+from .numpy_files import on_host, open_regular, path_of, read, without_objects
+from .runtime.files import naming, whole_file
+from .tree_description import Description, Header, is_scalar
 
 __all__ = ["load", "load_metadata", "save"]
 
 Path = str | os.PathLike[str]
 
 _OURS = "cudamath"  # the entry of the metadata that describes the tree
+_MOST_AXES, _MOST_NUMBERS = 64, 1 << 59  # of an array: NumPy's; and 2^63 bytes of 16 each
 _SHOWN = 8  # complaints listed in one message
 _SCALARS = (bool, int, float, complex, str)
 _DTYPES = {
@@ -66,11 +70,7 @@ def _library() -> Any:
 
 # -------------------- trees
 
-# A tree is described by nested lists, which JSON can hold: ["dict", [[key, node], ...]], ["list",
-# [node, ...]], ["tuple", [node, ...]], ["none"], ["quantized", [dtype, axis, group, shape], [[key,
-# node], ...]], and for other registered classes and named tuples ["other", class, [[key, node],
-# ...]]; ["array", name] and ["numpy", name] for arrays in the file, ["complex128", ...] around one
-# of them whose numbers lie there as pairs; ["value", x] and ["complex", re, im] for scalars.
+# The forms of a description are those of tree_description.py.
 
 
 def _describe(node: Any, path: str, found: dict[str, np.ndarray]) -> list:
@@ -109,8 +109,6 @@ def _describe(node: Any, path: str, found: dict[str, np.ndarray]) -> list:
         list(pair)
         for pair in zip(entries, inside(zip(entries, children, strict=True)), strict=True)
     ]
-    from .ml.quantize import Quantized
-
     if type(node) is Quantized:
         return ["quantized", [node.dtype, node.axis, node.group, node.shape], described]
     return ["other", type(node).__name__, described]
@@ -129,7 +127,7 @@ def _describe_array(x: Any, path: str, found: dict[str, np.ndarray]) -> list:
             f"save: a mask would be lost of {x.dtype} of shape {x.shape} at {name}: give "
             "x.filled(value)"
         )
-    host = np.asarray(x.to_numpy() if isinstance(x, ndarray) else x, order="C")
+    host = np.asarray(x._alias().to_numpy() if isinstance(x, ndarray) else x, order="C")
     if not host.dtype.isnative:
         host = host.astype(host.dtype.newbyteorder("="))
     described: list = ["array" if isinstance(x, ndarray) else "numpy", name]
@@ -145,7 +143,7 @@ def _describe_array(x: Any, path: str, found: dict[str, np.ndarray]) -> list:
 
 
 def _rebuild(node: list, take: Callable[[str, str], Any], path: str = "the top") -> Any:
-    """The tree that was described; `take(kind, name)` gives its arrays."""
+    """The tree of a description that was checked; `take(kind, name)` gives its arrays."""
     kind, *rest = node
     if kind == "dict":
         return {key: _rebuild(child, take, f"{path} {key}") for key, child in rest[0]}
@@ -153,8 +151,6 @@ def _rebuild(node: list, take: Callable[[str, str], Any], path: str = "the top")
         children = [_rebuild(child, take, f"{path} {i}") for i, child in enumerate(rest[0])]
         return children if kind == "list" else tuple(children)
     if kind == "quantized":
-        from .ml.quantize import Quantized
-
         values, scale, zero_point = [
             _rebuild(child, take, f"{path} {key}") for key, child in rest[1]
         ]
@@ -169,8 +165,6 @@ def _rebuild(node: list, take: Callable[[str, str], Any], path: str = "the top")
         return _paired(take(*rest[0]))
     if kind in ("value", "complex"):
         return _value(node)
-    if kind not in ("none", "array", "numpy"):
-        raise ValueError(f"{kind!r} at {path} is nothing that a tree holds")
     return None if kind == "none" else take(kind, rest[0])
 
 
@@ -184,20 +178,6 @@ def _paired(x: Any) -> Any:
         return x.view(np.complex128)[..., 0]
     layout = x._layout
     return x._view(layout.view(layout.shape[:-1], layout.strides[:-1], 0, np.dtype(np.complex128)))
-
-
-def _leaves(node: list, path: str = "") -> Iterator[tuple[str, list]]:
-    """Names and descriptions of the leaves of a description."""
-    kind, *rest = node
-    if kind in ("dict", "list", "tuple", "quantized", "other"):
-        for key, child in enumerate(rest[0]) if kind in ("list", "tuple") else rest[-1]:
-            yield from _leaves(child, f"{path}.{key}" if path else str(key))
-    elif kind != "none":
-        yield path or "array", node
-
-
-def _is_scalar(leaf: list) -> bool:
-    return leaf[0] in ("value", "complex")
 
 
 # -------------------- save
@@ -273,9 +253,10 @@ def save(
             )
         host = on_host("save", tree)
         if opened:
-            np.save(path, host, allow_pickle=False)
+            with naming("save", path):
+                np.save(path, host, allow_pickle=False)
             return
-        with whole("save", target) as beside, open(beside, "wb") as file:
+        with whole_file("save", target) as beside, open(beside, "wb") as file:
             np.save(file, host, allow_pickle=False)
         return
     library = _library()
@@ -302,7 +283,7 @@ def save(
         for name, host in found.items()
     }
     try:
-        with whole("save", target) as beside:
+        with whole_file("save", target) as beside:
             library.serialize_file(specs, beside, metadata=entries)
     except UnicodeEncodeError as error:
         raise ValueError(f"save: wants names and metadata that UTF-8 can hold: {error}") from None
@@ -319,39 +300,63 @@ class _File:
     def __init__(self, path: Path):
         library = _library()
         name = path_of("load", path)
-        if os.path.isdir(name):
-            raise IsADirectoryError(f"load: {name} is a folder")
-        try:
-            with library.safe_open(
-                name, framework="np"
-            ):  # checks the header and that the arrays cover the file
-                pass
-        except library.SafetensorError as error:
-            raise ValueError(f"load: {name} is not a whole safetensors file: {error}") from error
-        with open(name, "rb") as file:
+        with open_regular(name) as file:
+            try:
+                with library.safe_open(
+                    name, framework="np"
+                ):  # checks the header and that the arrays cover the file
+                    pass
+            except library.SafetensorError as error:
+                raise ValueError(
+                    f"load: {name} is not a whole safetensors file: {error}"
+                ) from error
             self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         begin = 8 + int.from_bytes(self.bytes[:8], "little")
         header = json.loads(self.bytes[8:begin])
         self.metadata: dict[str, str] = header.pop("__metadata__", {})
         self.entries: dict[str, dict[str, Any]] = header
         self.begin = begin
+        for entry in header:
+            self._check_entry(name, entry)
         described = self.metadata.pop(_OURS, None)
-        with _described(name):
-            self.tree: list | None = None if described is None else json.loads(described)
-            self.leaves = list(_leaves(self.tree or ["none"]))
-        for entry, about in header.items():
-            if about["dtype"] not in _DTYPES:
-                raise TypeError(
-                    f"load: {name} holds {entry!r} of {about['dtype']}, shape "
-                    f"{tuple(about['shape'])}; that is "
-                    f"no dtype of arrays here ({', '.join(_DTYPES)})"
-                )
+        try:
+            self.description = Description(
+                ["none"] if described is None else json.loads(described), self.header
+            )
+        except RecursionError:
+            raise ValueError(
+                f"load: {name} describes its tree by lists nested too deeply"
+            ) from None
+        except ValueError as error:
+            raise ValueError(
+                f"load: {name} is damaged where it describes its tree: {error}"
+            ) from error
+        self.described = described is not None
+
+    def _check_entry(self, name: str, entry: str) -> None:
+        about = self.entries[entry]
+        shape = tuple(about["shape"])
+        if about["dtype"] not in _DTYPES:
+            raise TypeError(
+                f"load: {name} holds {entry!r} of {about['dtype']}, shape {shape}; that is "
+                f"no dtype of arrays here ({', '.join(_DTYPES)})"
+            )
+        # an array of no numbers may have long axes besides the empty one
+        if len(shape) > _MOST_AXES or math.prod(filter(None, shape)) >= _MOST_NUMBERS:
+            raise ValueError(
+                f"load: {name} holds {entry!r} of {about['dtype']}, which no array can be: shape "
+                f"{shape!s:.100}"
+            )
 
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(self.entries[name]["shape"])
 
     def dtype(self, name: str) -> np.dtype:
         return _DTYPES[self.entries[name]["dtype"]]
+
+    def header(self, name: str) -> Header | None:
+        """What the header says of an array, None where it has none of that name."""
+        return Header(self.shape(name), self.dtype(name)) if name in self.entries else None
 
     def read(self, name: str, index: int | None) -> Any:
         """An array of the file on a device number; None: a NumPy array."""
@@ -363,20 +368,6 @@ class _File:
         return upload(
             seen.copy() if index == CPU else seen, index
         )  # the copy is writeable, and not the file's
-
-
-@contextlib.contextmanager
-def _described(name: str) -> Iterator[None]:
-    """What goes wrong while the description of a file's tree is followed is damage, unless an error
-    of `load`'s says more."""
-    try:
-        yield
-    except (LookupError, TypeError, ValueError) as error:
-        if str(error).startswith("load: "):
-            raise
-        raise ValueError(
-            f"load: {name} is damaged where it describes its tree: {error!r}"
-        ) from error
 
 
 def load(
@@ -422,13 +413,18 @@ def load(
         Safetensors is missing (`pip install 'cudamath[io]'`).
     FileNotFoundError
         There is no such file.
+    OSError
+        It is a folder, a pipe or a device, or cannot be read.
     ValueError
-        The file is damaged or cut off; it does not hold what `like` asks for (every array that is
-        missing, superfluous or of another shape is named); or it holds a named tuple or a
-        registered class other than `Quantized`, and there is no `like`; mmap_mode that writes into
-        the file; allow_pickle that is True.
+        The file is damaged or cut off, or it says of itself what cannot be; it does not hold what
+        `like` asks for (every array that is missing, superfluous, of another shape or quantized by
+        other rules is named); or it holds a named tuple or a registered class other than
+        `Quantized`, and there is no `like`; mmap_mode that writes into the file; allow_pickle that
+        is True.
     TypeError
         Arrays of dtypes other than those of `like`, or of dtypes that are not supported.
+    MemoryError
+        Not enough memory. An .npz archive is read whole, and may hold much more than its own size.
     DeviceError, OutOfMemoryError
         There is no such device, or not enough memory on it.
 
@@ -459,31 +455,37 @@ def load(
     if like is not None:
         return _load_like(path, file, like, device)
     index = index_of(device)
-    if file.tree is None:
+    if not file.described:
         return {name: file.read(name, index) for name in file.entries}
-    unlike = set(file.entries) ^ {name for name, leaf in file.leaves if not _is_scalar(leaf)}
+    leaves = file.description.leaves
+    unlike = set(file.entries) ^ {name for name, leaf in leaves if not is_scalar(leaf)}
     if unlike:
         raise ValueError(
             f"load: {os.fspath(path)} does not hold the arrays that it describes: "
             f"{_listed(sorted(unlike))}"
         )
-    with _described(os.fspath(path)):
-        return _rebuild(
-            file.tree, lambda kind, name: file.read(name, index if kind == "array" else None)
-        )
+    return _rebuild(
+        file.description.tree,
+        lambda kind, name: file.read(name, index if kind == "array" else None),
+    )
 
 
 def _load_like(path: Path, file: _File, like: Any, device: Any) -> Any:
-    leaves, structure = optree.tree_flatten(like)
-    names = [".".join(map(str, entries)) or "array" for entries in optree.tree_paths(like)]
-    for what, held in (("like", names), (os.fspath(path), [name for name, _ in file.leaves])):
-        if len(set(held)) < len(held):
-            twice = next(name for name in held if held.count(name) > 1)
+    try:
+        leaves, structure = optree.tree_flatten(like)
+        names = [".".join(map(str, entries)) or "array" for entries in optree.tree_paths(like)]
+    except RecursionError:
+        raise ValueError("load: like is nested too deeply, or holds itself") from None
+    described = file.description.leaves
+    for what, held in (("like", names), (os.fspath(path), [name for name, _ in described])):
+        twice = next((name for name, count in Counter(held).items() if count > 1), None)
+        if twice is not None:
             raise ValueError(
                 f"load: two leaves of {what} have the same name {twice!r} (a key with a dot in it?)"
             )
-    scalars = {name: _value(leaf) for name, leaf in file.leaves if _is_scalar(leaf)}
+    scalars = {name: _value(leaf) for name, leaf in described if is_scalar(leaf)}
     problems, types = _misfits(file, names, leaves, scalars)
+    problems += _quantized_otherwise(file, like)
     if problems or types:
         error = ValueError if problems else TypeError
         raise error(f"load: {os.fspath(path)} does not fit: {_listed(problems + types)}")
@@ -544,6 +546,32 @@ def _misfits(
     known = set(names)
     problems += [f"{name} is not wanted" for name in [*file.entries, *scalars] if name not in known]
     return problems, types
+
+
+def _quantized_otherwise(file: _File, like: Any) -> list[str]:
+    """Quantized arrays of `like` that the file has by other rules, or that are none: their parts do
+    not fit each other."""
+    problems = []
+    paths, nodes, _ = optree.tree_flatten_with_path(
+        like, is_leaf=lambda node: type(node) is Quantized
+    )
+    for entries, q in zip(paths, nodes, strict=True):
+        if type(q) is not Quantized:
+            continue
+        name = ".".join(map(str, entries))
+        wanted = [q.dtype, q.axis, q.group, list(q.shape)]
+        present = file.description.quantized.get(name, wanted)
+        problem = complaint(
+            q.values, q.scale, q.zero_point, q.dtype, q.axis, q.group, tuple(q.shape)
+        )
+        if present != wanted:
+            problems.append(
+                f"{name or 'the array'} is quantized by (dtype, axis, group, shape) = {present}, "
+                f"wanted {wanted}"
+            )
+        elif problem:
+            problems.append(f"{name or 'the array'} is wanted as a quantized array, but {problem}")
+    return problems
 
 
 def _listed(problems: list[str]) -> str:

@@ -1,7 +1,7 @@
 """User-defined elementwise functions and reductions, from scalar Python functions.
 
 Numba compiles the scalar function. For a GPU it becomes part of the kernels of
-kernels/elementwise/generator.py and kernels/reduce/dispatch.py, in all their versions; for the CPU
+kernels/elementwise/dispatch.py and kernels/reduce/dispatch.py, in all their versions; for the CPU
 it becomes a NumPy ufunc or a compiled loop.
 """
 
@@ -26,7 +26,7 @@ from .core.devices import CPU, TRACED
 from .core.dispatch.call_record import open_records, report
 from .core.dispatch.checks import as_numbers, coerce, members, require, require_function
 from .core.dispatch.lazy_import import lazy
-from .core.dispatch.op import NUMERIC
+from .core.dispatch.op import ANY
 from .core.layout import Layout
 from .core.scalar import to_user
 from .core.typing import DTypeLike, Scalar
@@ -101,7 +101,7 @@ class _Elementwise:
             coerce(
                 self.name,
                 tuple([x for x, s in zip(operands, scalars, strict=True) if not s]),
-                NUMERIC,
+                ANY,
             )
         )
         operands = tuple([x if s else next(arrays) for x, s in zip(operands, scalars, strict=True)])
@@ -277,7 +277,7 @@ def elementwise(
     ...     return math.sin(x * y) if x > 0.0 else 0.0
     >>> wave(cm.array([-1.0, 1.0]), 2.0).round(4).tolist()
     [0.0, 0.9093]
-    """  # noqa: E501
+    """
     if function is None:
         return functools.partial(elementwise, dtype=dtype, gradients=gradients)
     _require_scalar("elementwise", function, "a function of scalars")

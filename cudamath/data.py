@@ -22,9 +22,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import optree
 
-from .core import dtypes
+from .core import dtypes, trees
 from .core.array import allocate, ndarray, wrap
 from .core.devices import CPU, device_of, index_of
 from .core.layout import Layout
@@ -402,18 +401,35 @@ class _Maker:
             self.slots = [None] * len(self.slots)
 
 
+class _Stop:
+    """Tells a worker's thread to end when it is called. That waits for nothing: a collection of
+    garbage calls it in the midst of anything, also while its thread has a lock that the other one
+    is waiting for.
+
+    It is all that the finaliser of a `Batches` refers to. The worker itself may hold an error,
+    whose traceback leads to the `Batches`, which then would never be garbage.
+    """
+
+    def __init__(self) -> None:
+        self.room: queue.SimpleQueue = (
+            queue.SimpleQueue()
+        )  # something for each batch that there is room for
+        self.stopped = False
+
+    def __call__(self) -> None:
+        self.stopped = True
+        self.room.put(None)
+
+
 class _Worker:
     """A thread that makes batches ahead, and the way they come back. Knows nothing of the `Batches`
     it works for, so that one that nobody holds any more can end it."""
 
     def __init__(self, maker: _Maker, jobs: Iterator[tuple[Rows, int]], size: int, ahead: int):
-        self.room: queue.SimpleQueue = (
-            queue.SimpleQueue()
-        )  # something for each batch that there is room for
+        self.stop = _Stop()
         for _ in range(ahead):
-            self.room.put(None)
+            self.stop.room.put(None)
         self.ready: queue.SimpleQueue = queue.SimpleQueue()
-        self.stopped = False
         self.process = os.getpid()
         self.thread = threading.Thread(
             target=self._run, args=(maker, jobs, size), name="cudamath.data", daemon=True
@@ -424,8 +440,8 @@ class _Worker:
     def _run(self, maker: _Maker, jobs: Iterator[tuple[Rows, int]], size: int) -> None:
         try:
             for rows, count in jobs:
-                self.room.get()
-                if self.stopped:
+                self.stop.room.get()
+                if self.stop.stopped:
                     break
                 self.ready.put((maker.make(rows, count, size), None))
         except BaseException as error:  # raised where the batch is wanted
@@ -439,14 +455,8 @@ class _Worker:
         if error is not None:
             self.ready.put((None, error))  # for whoever asks again
             raise error
-        self.room.put(None)
+        self.stop.room.put(None)
         return made
-
-    def end(self) -> None:
-        """Tell the thread to end. This waits for nothing: a collection of garbage calls it in the
-        midst of anything, also while its thread has a lock that the other one is waiting for."""
-        self.stopped = True
-        self.room.put(None)
 
     def join(self) -> None:
         """Wait until the thread has ended, and drop what it made."""
@@ -464,7 +474,7 @@ def _end_all() -> None:
     """No thread may be using a device when the interpreter is taken apart, also none whose
     `Batches` is gone."""
     for worker in list(_running):
-        worker.end()
+        worker.stop()
         worker.join()
 
 
@@ -508,7 +518,7 @@ class Batches:
         prefetch: int,
     ):
         leaves: list[Any]
-        leaves, self._structure = optree.tree_flatten(arrays)
+        leaves, self._structure = trees.flatten("batches", arrays)
         if not leaves:
             raise ValueError("batches: wants at least one array")
         leaves = [leaf.to_numpy() if isinstance(leaf, ndarray) else leaf for leaf in leaves]
@@ -656,7 +666,7 @@ class Batches:
             if self._prefetch:
                 self._worker = _Worker(self._maker, self._jobs, self._size, self._prefetch)
             self._ending = weakref.finalize(
-                self, self._worker.end if self._worker else self._maker.release
+                self, self._worker.stop if self._worker else self._maker.release
             )
         if self._worker is None:
             arrays, ready = self._maker.make(*next(self._jobs), self._size)

@@ -35,7 +35,8 @@ from .ops.fft import c2c, c2r, frequencies, r2c
 from .ops.join import roll
 from .ops.out_argument import deliver
 from .ops.padding import pad
-from .ops.shape import astype, copy, flip, reshape, span
+from .ops.shape import astype, flip, reshape, span
+from .ops.shape import copied as copy
 
 __all__ = [
     "fft",
@@ -72,6 +73,12 @@ def _input(name: str, x: Any, category: Category = _ANY) -> ndarray:
         return x
     narrow = x.dtype in (dtypes.float16, dtypes.bfloat16, dtypes.float32)
     return astype(x, dtypes.float32 if narrow else dtypes.float64, copy=False)
+
+
+def _as_narrow(y: ndarray, x: ndarray) -> ndarray:
+    """A real result in x's dtype, where that has 16 bits."""
+    narrow = x.dtype in (dtypes.float16, dtypes.bfloat16)
+    return astype(y, x.dtype) if narrow else y
 
 
 def _complex(x: ndarray) -> ndarray:
@@ -392,7 +399,7 @@ def irfft(
     Returns
     -------
     ndarray
-        Real array with n elements along `axis`.
+        Real array with n elements along `axis`, of 16 bits where `x` has floats of 16 bits.
 
     Raises
     ------
@@ -411,7 +418,9 @@ def irfft(
     >>> cm.fft.irfft([0.0, 2.0, 0.0]).tolist()
     [1.0, 0.0, -1.0, 0.0]
     """
+    x = require("irfft", x, _ANY)
     y = _from_half("irfft", x, _one("irfft", n), (axis,), norm)
+    y = _as_narrow(y, x)
     return y if out is None else deliver("irfft", y, out)
 
 
@@ -444,7 +453,7 @@ def hfft(
     Returns
     -------
     ndarray
-        Real array with n elements along `axis`.
+        Real array with n elements along `axis`, of 16 bits where `x` has floats of 16 bits.
 
     Raises
     ------
@@ -463,9 +472,11 @@ def hfft(
     >>> cm.fft.hfft([1.0, 2.0, 1.0]).tolist()
     [6.0, 0.0, -2.0, 0.0]
     """
+    x = require("hfft", x, _ANY)
     y = _from_half(
         "hfft", conj(_complex(_input("hfft", x))), _one("hfft", n), (axis,), norm, inverse=False
     )
+    y = _as_narrow(y, x)
     return y if out is None else deliver("hfft", y, out)
 
 
@@ -957,7 +968,7 @@ def irfft2(
 
 @fast_path()
 def fftfreq(
-    n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+    n: int, d: float = 1.0, device: DeviceLike | None = None, *, dtype: DTypeLike | None = None
 ) -> ndarray:
     """Return the frequencies of the elements of `fft`.
 
@@ -969,10 +980,10 @@ def fftfreq(
         Length of the transform.
     d : float, default 1.0
         Time between two samples.
-    dtype : dtype_like, optional
-        Floating-point dtype of the result. The default is the dtype of Python floats.
     device : device_like, optional
         Device of the result. The default is the default device.
+    dtype : dtype_like, optional
+        Floating-point dtype of the result. The default is the dtype of Python floats.
 
     Returns
     -------
@@ -997,7 +1008,7 @@ def fftfreq(
 
 @fast_path()
 def rfftfreq(
-    n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+    n: int, d: float = 1.0, device: DeviceLike | None = None, *, dtype: DTypeLike | None = None
 ) -> ndarray:
     """Return the frequencies of the elements of `rfft`: [0, 1, ..., n // 2] / (d n).
 
@@ -1007,10 +1018,10 @@ def rfftfreq(
         Length of the real signal.
     d : float, default 1.0
         Time between two samples.
-    dtype : dtype_like, optional
-        Floating-point dtype of the result. The default is the dtype of Python floats.
     device : device_like, optional
         Device of the result. The default is the default device.
+    dtype : dtype_like, optional
+        Floating-point dtype of the result. The default is the dtype of Python floats.
 
     Returns
     -------

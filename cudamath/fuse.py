@@ -18,7 +18,7 @@ import numpy as np
 import optree
 
 from .autodiff import vjp
-from .core import recording, tracing
+from .core import recording, tracing, trees
 from .core.array import ndarray
 from .core.asarray import asarray, same_device
 from .core.autograd import tape
@@ -30,12 +30,13 @@ from .core.dispatch.lazy_import import lazy
 from .core.dispatch.op import registry
 from .core.dtypes import FLOATING, INEXACT, compute_dtype, planned
 from .core.layout import Layout
-from .core.scalar import to_user
+from .core.scalar import as_arrays, to_user
 from .core.specs.reductions import REDUCTIONS
 from .core.tracing import Symbol
 from .ops import reduce as reductions
 from .ops.creation import full
-from .ops.shape import astype, copy, permute_dims, reshape
+from .ops.shape import astype, permute_dims, reshape
+from .ops.shape import copied as copy
 
 __all__ = ["fuse"]
 
@@ -451,7 +452,8 @@ def _staged(
 
 
 def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[..., list[ndarray]]:
-    """`run(*arrays)` for traced results: the stages, and the views of their results."""
+    """`run(*arrays)` for traced results: the stages, and the views of their results. TypeError
+    where there is no such kernel."""
     apart: frozenset[Symbol] = frozenset()
     # A reduction that one kernel refuses gets a stage of its own for all: computed by a stage here
     # and inside a kernel there, the two could differ in the last bit, and the gradient of a maximum
@@ -497,7 +499,8 @@ class _Fused:
 
     def __init__(self, function: Callable[..., list[ndarray]], name: str):
         self.function, self.name = function, name
-        self.plans: dict[tuple, Callable[..., list[ndarray]]] = {}
+        #: of a GPU's layouts what `plan` returns, of the CPU's what `views` does
+        self.plans: dict[tuple, Any] = {}
         planned.add(self)
         self._gradients: dict[tuple[bool, ...], _Fused] = {}
 
@@ -510,7 +513,7 @@ class _Fused:
         run = self.plans.get(key)
         if run is None:
             with unrecorded():
-                run = self.plan(arrays)
+                run = self.plan(key)
             store(self.plans, key, run)
         out = tuple(run(*arrays))
         if any([x._node is not None for x in arrays]):
@@ -519,35 +522,59 @@ class _Fused:
             report(self, arrays, (), {}, run, out)
         return out
 
-    def plan(self, arrays: Sequence[ndarray]) -> Callable[..., list[ndarray]]:
-        """Trace the function for these layouts."""
-        traced = [tracing.argument(x.shape, x.dtype, i) for i, x in enumerate(arrays)]
+    def plan(self, layouts: Sequence[Layout]) -> Callable[..., list[ndarray]]:
+        """`run(*arrays)` for arrays of a GPU of these layouts."""
+        return _symbols(self.traced(layouts), layouts)
+
+    def traced(self, layouts: Sequence[Layout]) -> list[ndarray]:
+        """The results of the function of traced arrays like these."""
+        arguments = [tracing.argument(x.shape, x.dtype, i) for i, x in enumerate(layouts)]
         paused = recording.state.paused
         recording.state.paused = False
         try:
             with device_of(
                 tracing.TRACED
             ):  # what is made of numbers alone, cm.sqrt(2.0), belongs to the kernel too
-                outputs = self.function(*traced)
+                outputs = self.function(*arguments)
         finally:
             recording.state.paused = paused
-        return _symbols(
-            [
-                y if y._layout.device == tracing.TRACED else tracing.constant(y.to_numpy())
-                for y in outputs
-            ],
-            [x._layout for x in traced],
-        )
+        return [
+            y if y._layout.device == tracing.TRACED else tracing.constant(y.to_numpy())
+            for y in outputs
+        ]
+
+    def views(self, layouts: tuple[Layout, ...]) -> tuple[int, ...]:
+        """For the CPU: which of the results of the function as it is are its arguments or views,
+        where a GPU would return arrays of their own. TypeError for a function that could not be
+        fused on a GPU."""
+        views: Any = self.plans.get(layouts)
+        if views is None:
+            with unrecorded():
+                outputs = self.traced(layouts)
+                _symbols(outputs, layouts)
+            views = tuple(
+                [
+                    i
+                    for i, y in enumerate(outputs)
+                    if y._data.kind == "argument" or y._layout is not y._data.layout
+                ]
+            )
+            store(self.plans, layouts, views)
+        return views
+
+    def gradient(self, present: tuple[bool, ...]) -> _Fused:
+        """The fused function of the gradients of the results, those that are present, and of the
+        inputs: the gradients of the inputs."""
+        if present not in self._gradients:
+            self._gradients[present] = _Fused(
+                functools.partial(self._pull, present), f"{self.name} (gradient)"
+            )
+        return self._gradients[present]
 
     def vjp(self, g: tuple, _y: Any, *inputs: ndarray) -> tuple:
         """Gradients of all inputs, by one fused function of the gradients of the results and the
         inputs."""
-        present = tuple([each is not None for each in g])
-        gradient = self._gradients.get(present)
-        if gradient is None:
-            gradient = self._gradients[present] = _Fused(
-                functools.partial(self._pull, present), f"{self.name} (gradient)"
-            )
+        gradient = self.gradient(tuple([each is not None for each in g]))
         which = [i for i, x in enumerate(inputs) if x.dtype in INEXACT]
         gradients = gradient(*[each for each in g if each is not None], *inputs)
         out: list[ndarray | None] = [None] * len(inputs)
@@ -570,6 +597,34 @@ class _Fused:
         return list(pull(list(g)))
 
 
+class _Unfused:
+    """The card of the results of a fused function on the CPU, whose operations are recorded one by
+    one: it passes their gradients on, where a GPU could compute the gradient in a kernel."""
+
+    several = True
+    broadcasts = False
+
+    def __init__(self, card: _Fused):
+        self.card, self.name = card, card.name
+
+    def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
+        """No values are needed."""
+        return False, (False,) * count
+
+    def __call__(self, inputs: tuple[Layout, ...], results: list[ndarray]) -> list[ndarray]:
+        out = [y._alias() for y in results]
+        params = {"inputs": inputs, "results": tuple([y._layout for y in results])}
+        tape.record(self, results, tuple(out), params)
+        return out
+
+    def vjp(self, g: tuple, _y: Any, *_: Any, inputs: tuple, results: tuple) -> tuple:
+        """The gradients as they are; TypeError where they could not be fused on a GPU."""
+        present = tuple([each is not None for each in g])
+        used = [y for y, each in zip(results, present, strict=True) if each]
+        self.card.gradient(present).views((*used, *inputs))
+        return g
+
+
 def fuse(function: Callable) -> Callable:
     """Fuse the elementwise operations and reductions of a function into one kernel on a GPU.
 
@@ -586,19 +641,20 @@ def fuse(function: Callable) -> Callable:
         of the kernel. Returns an array or a tree of arrays. It may use everything elementwise
         (operators, `cm.exp`, `cm.where`, `cm.ml.gelu`, ...), reductions, and views that add, remove
         or repeat axes. It must not depend on values (`if x > 0`), change arrays in place, or use
-        arrays that are not arguments. Its body runs once for each combination of shapes and dtypes.
+        arrays that are not arguments. Its body runs once for each combination of shapes and dtypes,
+        on the CPU also at each call.
 
     Returns
     -------
     callable
         The same function, fused. May be used as a decorator. On the CPU it calls `function` as it
-        is.
+        is, once it is known that a GPU could fuse it.
 
     Raises
     ------
     TypeError
-        `function` is not callable. At the first call on a GPU: it does something that cannot be
-        part of such a kernel.
+        `function` is not callable. At the first call with arguments of these shapes and dtypes, on
+        the CPU as on a GPU: it does something that cannot be part of such a kernel.
 
     Notes
     -----
@@ -625,23 +681,47 @@ def fuse(function: Callable) -> Callable:
     @functools.wraps(function)
     def fused(*args: Any, **kwargs: Any) -> Any:
         tree: Any = (args, kwargs)
-        leaves, structure = optree.tree_flatten(tree)
+        try:
+            leaves, structure = optree.tree_flatten(tree)
+        except RecursionError:
+            raise trees.too_deep(name) from None
         arrays = [x for x in leaves if isinstance(x, ndarray)]
         if len(arrays) != len(leaves) and any([isinstance(x, np.ndarray) for x in leaves]):
             leaves = [asarray(x, name=name) if isinstance(x, np.ndarray) else x for x in leaves]
             tree = structure.unflatten(leaves)
             args, kwargs = tree
             arrays = [x for x in leaves if isinstance(x, ndarray)]
-        if not arrays or arrays[0]._layout.device in (CPU, tracing.TRACED):
+        if not arrays or arrays[0]._layout.device == tracing.TRACED:
             return function(*args, **kwargs)
         same_device(name, arrays)
         rest = tuple([None if isinstance(x, ndarray) else _known_by(x) for x in leaves])
-        entry = cards.get((structure, rest))
+        try:
+            entry = cards.get((structure, rest))
+        except TypeError:
+            kinds = sorted({type(x).__name__ for x in leaves if not isinstance(x, ndarray)})
+            raise TypeError(
+                f"fuse: arguments must be arrays or hashable constants of {name}, got {kinds}"
+            ) from None
         if entry is None:
             entry = cards[structure, rest] = _card(function, name, leaves, structure)
         card, returned = entry
-        results = [to_user(y) for y in card(*arrays)]
-        return optree.tree_unflatten(returned[0], results)
+        if arrays[0]._layout.device != CPU:
+            # the first call traces, and fills `returned`
+            on_gpu = [to_user(y) for y in card(*arrays)]
+            return optree.tree_unflatten(returned[0], on_gpu)
+        layouts = tuple([x._layout for x in arrays])
+        views, result = card.views(layouts), function(*args, **kwargs)
+        results, shape = optree.tree_flatten(result)
+        results = as_arrays(f"fuse: {name}", results)
+        # of a scalar a view is none in the trace, where it is copied
+        shared = [i for i, y in enumerate(results) if 0 in y.strides and y.size > 1]
+        if not views and not shared and all([y._node is None for y in results]):
+            return result
+        for i in {*views, *shared}:
+            results[i] = copy(results[i])
+        if any([y._node is not None for y in results]):
+            results = _Unfused(card)(layouts, results)
+        return optree.tree_unflatten(shape, [to_user(y) for y in results])
 
     return fused
 

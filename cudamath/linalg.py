@@ -14,13 +14,14 @@ from .ops.linalg.matrix_functions import (
     matrix_power,
     matrix_rank,
     multi_dot,
+    outer,
     pinv,
     tensorinv,
     tensorsolve,
     trace,
 )
 from .ops.linalg.norms import matrix_norm, norm, vector_norm
-from .ops.linalg.products import dot, gemm, gemv, inner, matmul, outer, tensordot, vdot, vecdot
+from .ops.linalg.products import dot, gemm, gemv, inner, matmul, tensordot, vdot, vecdot
 from .ops.linalg.solve import (
     cholesky,
     det,

@@ -3,7 +3,7 @@
 %gpu_timeit a @ b        # how long a call takes until the device has finished, and how long the
                          host
 %%roofline               # what the cell ran on the GPU: times, GB/s, TFLOP/s, share of the
-                         roofline, what limits each
+                         roofline, what limits each; without a GPU the times on the CPU
 
 """
 
@@ -31,7 +31,7 @@ def load_ipython_extension(shell: Any) -> None:
 
     def roofline(line: str, cell: str) -> None:
         """%%roofline: run the cell, then a row for each kernel, library call and copy, the longest
-        first."""
+        first; without a GPU for each operation on the CPU."""
         with cuda.profile() as taken:
             shell.run_cell(cell)
         print(taken)

@@ -4,9 +4,9 @@ through NumPy."""
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from .core.array import ndarray
 from .core.asarray import upload
 from .core.devices import index_of
 from .core.typing import File
+from .runtime.files import naming, require_regular, whole_file
 
 __all__ = ["savez", "savez_compressed"]
 
@@ -25,7 +26,7 @@ def on_host(name: str, x: Any) -> np.ndarray:
     """What NumPy is to write: an array on the host. TypeError for bfloat16 and float8, which its
     files would keep as bytes, and for Python objects, which `load` does not read."""
     try:
-        host = x.to_numpy() if isinstance(x, ndarray) else np.asanyarray(x)
+        host = x._alias().to_numpy() if isinstance(x, ndarray) else np.asanyarray(x)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {type(x).__name__} cannot become an array: {error}") from None
     if isinstance(host, np.ma.MaskedArray):
@@ -55,23 +56,6 @@ def path_of(name: str, path: Any) -> str:
         raise TypeError(f"{name}: wants a path, got {type(path).__name__} {path!r:.60}") from None
 
 
-@contextlib.contextmanager
-def whole(name: str, path: str) -> Iterator[str]:
-    """Another name to write under, which becomes `path` when all is written, or goes."""
-    target = os.path.realpath(path)  # through links: they stay
-    if os.path.isdir(target):
-        raise IsADirectoryError(f"{name}: {path} is a folder")
-    beside = f"{target}.{os.getpid()}-{threading.get_ident()}.tmp"
-    try:
-        yield beside
-        with open(beside, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(beside, target)
-    finally:
-        if os.path.exists(beside):
-            os.unlink(beside)
-
-
 def without_objects(name: str, allow_pickle: Any) -> None:
     """ValueError where NumPy's `allow_pickle` is True: no file of ours holds Python objects."""
     if allow_pickle:
@@ -92,11 +76,12 @@ def _write(name: str, writer: Callable, file: Any, args: tuple, kwargs: dict[str
             f"{name}: {taken} is the name of an array without a keyword, and a keyword too"
         )
     if hasattr(file, "write"):
-        writer(file, *arrays, **named)
+        with naming(name, file):
+            writer(file, *arrays, **named)
         return
     path = path_of(name, file)
     with (
-        whole(name, path if path.endswith(".npz") else f"{path}.npz") as beside,
+        whole_file(name, path if path.endswith(".npz") else f"{path}.npz") as beside,
         open(beside, "wb") as target,
     ):
         writer(target, *arrays, **named)
@@ -199,43 +184,94 @@ def read(path: Any, device: Any) -> Any:
     """What an .npy or .npz file holds, on a device: an array or an `Archive`; None if the file is
     neither."""
     opened = hasattr(path, "read")
-    try:
-        with contextlib.nullcontext(path) if opened else open(path, "rb") as file:
-            head = file.read(6)
+    if not opened and not os.path.exists(path):  # for `load` to say
+        return None
+    with contextlib.nullcontext(path) if opened else open_regular(path) as file:
+        head = file.read(6)
+        if isinstance(head, str):
+            raise TypeError(f"load: wants a path, got {type(path).__name__} of text")
+        file.seek(-len(head), os.SEEK_CUR)
+        if head != _NPY and head[:4] not in _NPZ:
             if opened:
-                file.seek(-len(head), os.SEEK_CUR)
-    except OSError:  # for `load` to say
-        return None
-    if head != _NPY and head[:4] not in _NPZ:
-        if opened:
-            raise ValueError(
-                "load: an open file must be one of NumPy's, .npy or .npz; give the path of others"
-            )
-        return None
-    index = index_of(device)
+                raise ValueError(
+                    "load: an open file must be one of NumPy's, .npy or .npz; give the path of "
+                    "others"
+                )
+            return None
+        index = index_of(device)
+        try:
+            if head == _NPY:
+                return _placed(_read_array(file), index)
+            arrays = _read_archive(file)
+        except MemoryError as error:
+            raise MemoryError(f"load: {path}: {error}") from None
+        # Python objects inside, cut off or damaged: zlib, tokenize, zipfile have errors of their
+        # own
+        except Exception as error:
+            raise ValueError(f"load: {path}: {error}") from None
+    return Archive({name: _placed(array, index) for name, array in arrays.items()})
 
-    def placed(host: np.ndarray) -> Any:  # strings and dates stay what they are
-        return (
-            upload(host.astype(host.dtype.newbyteorder("="), copy=False), index)
-            if host.dtype.kind in "biufc"
-            else host
-        )
 
-    try:
-        found = np.load(path, allow_pickle=False)
-        if not isinstance(found, np.ndarray):
-            with found:
-                found = {name: found[name] for name in found.files}
-    except MemoryError:
-        raise
-    # Python objects inside, cut off or damaged: zlib, tokenize, zipfile have errors of their own
-    except Exception as error:
-        raise ValueError(f"load: {path}: {error}") from None
-    if isinstance(found, np.ndarray):
-        return placed(found)
-    for name, held in found.items():
-        if not isinstance(
-            held, np.ndarray
-        ):  # NumPy gives the bytes of what does not begin as its files do
-            raise ValueError(f"load: {path}: {name!r} in it is no array")
-    return Archive({name: placed(held) for name, held in found.items()})
+def _placed(host: np.ndarray, index: int) -> Any:
+    """An array on a device number; strings and dates stay what they are."""
+    if host.dtype.kind not in "biufc":
+        return host
+    return upload(host.astype(host.dtype.newbyteorder("="), copy=False), index)
+
+
+def open_regular(path: Any) -> Any:
+    """A file open for reading. OSError for what is none: a pipe might wait for ever."""
+    name = path_of("load", path)
+    with naming("load", name, "read"):
+        require_regular(os.stat(name).st_mode)
+        return open(name, "rb")
+
+
+def _read_array(file: Any) -> np.ndarray:
+    """The array of an .npy file. Its header is compared with the bytes that follow, before memory
+    is asked for."""
+    begin = file.tell()
+    wanted = _promised_bytes(file)
+    here = file.tell()
+    present = file.seek(0, os.SEEK_END) - here
+    file.seek(begin)
+    if wanted > present:
+        raise ValueError(f"the header promises {wanted:,} bytes, {present:,} follow")
+    return np.load(file, allow_pickle=False)
+
+
+def _read_archive(file: Any) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file by name; all headers are compared with the sizes of the members
+    before the first array is made."""
+    with np.load(file, allow_pickle=False) as archive:
+        for member in archive.zip.infolist():
+            with archive.zip.open(member) as inside:
+                if inside.read(len(_NPY)) != _NPY:
+                    name = member.filename.removesuffix(".npy")
+                    raise ValueError(f"{name!r} in it is no array")
+            with archive.zip.open(member) as inside:
+                wanted = _promised_bytes(inside)
+                present = member.file_size - inside.tell()
+            if wanted != present:
+                raise ValueError(
+                    f"the header of {member.filename!r} promises {wanted:,} bytes, {present:,} "
+                    "follow"
+                )
+        return {name: archive[name] for name in archive.files}
+
+
+def _promised_bytes(file: Any) -> int:
+    """Bytes of the array that the header of an .npy file announces; reads the header."""
+    version = np.lib.format.read_magic(file)
+    # versions 2.0 and 3.0 differ in how names of fields are encoded, which does not matter here
+    header = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
+    shape, _, dtype = header(file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which are not read")
+    if min(shape, default=0) < 0:
+        raise ValueError(f"no array has the shape {shape}")
+    return math.prod(shape) * dtype.itemsize

@@ -217,8 +217,11 @@ def assert_close(
     --------
     >>> import cudamath as cm
     >>> cm.testing.assert_close(cm.array([1.0, 2.0]), [1.0, 2.0], rtol=0)
-    """  # noqa: E501
-    a, e = (x.to_numpy() if isinstance(x, ndarray) else np.asarray(x) for x in (actual, expected))
+    """
+    a, e = (
+        x._alias().to_numpy() if isinstance(x, ndarray) else np.asarray(x)
+        for x in (actual, expected)
+    )
     if a.shape != e.shape:
         raise AssertionError(f"{what}: shape {a.shape}, expected {e.shape}")
     kind = np.complex128 if "c" in (a.dtype.kind, e.dtype.kind) else np.float64

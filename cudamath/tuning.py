@@ -125,8 +125,7 @@ def products(
     Returns: how many were measured.
     Raises: DeviceError without a GPU.
     """
-    end = time.monotonic() + seconds
-    count = 0
+    end, count, target = time.monotonic() + seconds, 0, pathlib.Path(file) if file else None
     with place(device) as where:
         for dtype in dtypes:
             for layout in layouts:
@@ -136,14 +135,7 @@ def products(
                     if time.monotonic() > end:
                         return count
                     op, kind, key, times = product(size, dtype, layout)
-                    autotune.save(
-                        devices.name(where.index),
-                        op,
-                        kind,
-                        key,
-                        times,
-                        pathlib.Path(file) if file else None,
-                    )
+                    autotune.save(devices.name(where.index), op, kind, key, times, target)
                     best = min(times, key=times.__getitem__)
                     others = [
                         f", {c} {times[c]:.4g}"
@@ -165,7 +157,7 @@ def product(
     digits) on the current device."""
     from .kernels.matmul import dispatch as matmul_dispatch
     from .kernels.matmul import measured
-    from .kernels.quantize import scaled_matmul
+    from .kernels.quantize import dispatch as quantize_dispatch
 
     a, b = operands(size, DTYPES[dtype], layout)
     given = [a, b]
@@ -174,10 +166,12 @@ def product(
         given += [zeros((n,), np.float32) for n in (size[1], size[3])]
         out = Layout.new((size[1], size[3]), np.dtype(bfloat16), a._layout.device)
         op, kind, key = "scaled_matmul", a.dtype.name, size[1:]
-        versions = scaled_matmul.contenders(
+        versions = quantize_dispatch.contenders(
             a._layout, b._layout, given[2]._layout, given[3]._layout, None, out
         )
-        plan: Callable[..., Any] = functools.partial(scaled_matmul.scaled_matmul, dtype=out.dtype)
+        plan: Callable[..., Any] = functools.partial(
+            quantize_dispatch.scaled_matmul, dtype=out.dtype
+        )
     else:
         tf32 = dtype == "tf32"
         op, kind = "matmul", measured.kind(a._layout, b._layout, tf32)
@@ -206,8 +200,7 @@ def convolutions(
     Args and Returns: see `products`.
     Raises: DeviceError without a GPU.
     """
-    end = time.monotonic() + seconds
-    count = 0
+    end, count, target = time.monotonic() + seconds, 0, pathlib.Path(file) if file else None
     with place(device) as where:
         for layer in layers:
             for dtype, kind in itertools.product(
@@ -218,14 +211,7 @@ def convolutions(
                 if time.monotonic() > end:
                     return count
                 what, sizes, times = convolution(layer, kind, dtype)
-                autotune.save(
-                    devices.name(where.index),
-                    "conv2d",
-                    what,
-                    sizes,
-                    times,
-                    pathlib.Path(file) if file else None,
-                )
+                autotune.save(devices.name(where.index), "conv2d", what, sizes, times, target)
                 best = sorted(times, key=times.__getitem__)
                 say(
                     f"{what} {'x'.join(map(str, sizes))}: "

@@ -28,92 +28,90 @@ from ..core.array import ndarray
 from ..core.autograd import backward as autograd_backward
 from ..core.autograd import tape
 from ..core.dispatch.checks import require_function
+from ..runtime.interrupts import uninterrupted
 from .transforms import Level
 
 __all__ = ["checkpoint"]
 
 
-class _Noting:
-    """Context: hands random draws through and notes them down."""
+class _DrawRecorder:
+    """Context that passes random draws on and records them."""
 
     def __init__(self) -> None:
-        self.taken: list[tuple[str, int, tuple]] = []
+        self.draws: list[tuple[str, int, tuple]] = []
 
-    def __enter__(self) -> _Noting:
+    def __enter__(self) -> _DrawRecorder:
         self.before = recording.state.draws
         recording.state.draws = self
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         recording.state.draws = self.before
 
     def take(self, generator: Any, name: str, blocks: int, device: Any) -> tuple:
-        """The next stretch of the generator's sequence, or of what is being repeated around
-        this."""
+        """The next part of the generator's sequence, or of the draws that an outer context
+        repeats."""
         place = (
             generator.take_next
             if self.before is None
             else functools.partial(self.before.take, generator)
         )(name, blocks, device)
-        self.taken.append((name, blocks, place))
+        self.draws.append((name, blocks, place))
         return place
 
 
-class _Repeating:
-    """Context: hands out the draws that were noted down."""
+class _DrawRepeater:
+    """Context that repeats recorded draws."""
 
-    def __init__(self, taken: list[tuple[str, int, tuple]], function: str):
-        self.taken, self.function, self.next = taken, function, 0
+    def __init__(self, draws: list[tuple[str, int, tuple]], function: str):
+        self.draws, self.function, self.next = draws, function, 0
 
-    def __enter__(self) -> _Repeating:
+    def __enter__(self) -> _DrawRepeater:
         self.before = recording.state.draws
         recording.state.draws = self
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         recording.state.draws = self.before
 
     def take(self, _generator: Any, name: str, blocks: int, _device: Any) -> tuple:
-        """What the same draw was given before."""
-        if self.next == len(self.taken) or self.taken[self.next][:2] != (name, blocks):
+        """The position in the sequence that this draw had in the first run."""
+        if self.next == len(self.draws) or self.draws[self.next][:2] != (name, blocks):
             raise RuntimeError(
                 f"checkpoint: {self.function} drew other random numbers when it was computed again "
                 f"({name}, {blocks} blocks); it must do the same each time"
             )
         self.next += 1
-        return self.taken[self.next - 1][2]
+        return self.draws[self.next - 1][2]
 
 
 class _Segment:
-    """What a checkpointed call needs to run again; one for each call."""
+    """One checkpointed call, with everything that its second run needs."""
 
-    __slots__ = ("fn", "args", "kwargs", "taken", "places", "outside")
+    __slots__ = ("fn", "args", "kwargs", "draws", "places", "outside")
 
     def __init__(
         self,
         fn: Callable,
         args: tuple,
         kwargs: dict,
-        taken: list,
+        draws: list,
         places: list[int],
         outside: tuple,
     ):
-        self.fn, self.args, self.kwargs, self.taken, self.places, self.outside = (
-            fn,
-            args,
-            kwargs,
-            taken,
-            places,
-            outside,
-        )
+        self.fn, self.args, self.kwargs = fn, args, kwargs
+        self.draws, self.places, self.outside = draws, places, outside
 
     def arrays(self) -> list[Any]:
-        """The arguments and what the function names, which must be the same for the second run."""
+        """The arguments and the variables that the function reads: they must not change before the
+        second run."""
         return optree.tree_leaves(cast(Any, (self.args, self.kwargs, list(_named(self.fn)))))
 
 
 def _as_now(fn: Callable) -> Callable:
-    """`fn` with the variables around it as they are now."""
+    """A copy of `fn` whose outer variables keep their present values."""
     if type(fn) is not types.FunctionType:
         return fn
     cells = [types.CellType(value) for value in closed_over(fn)]
@@ -127,8 +125,8 @@ def _as_now(fn: Callable) -> Callable:
 
 
 def closed_over(fn: Any) -> list[Any]:
-    """The values of the variables that `fn`, if it is a plain function, closes over, as far as they
-    have one."""
+    """The values of the variables that a plain function closes over. Variables without a value are
+    left out; so is everything that is no plain function."""
     values = []
     for cell in getattr(fn, "__closure__", None) or ():
         with contextlib.suppress(ValueError):
@@ -137,8 +135,8 @@ def closed_over(fn: Any) -> list[Any]:
 
 
 def _named(fn: Any) -> Iterator[Any]:
-    """What `fn` reads besides its arguments: variables around it, what a partial function was
-    given."""
+    """What `fn` reads besides its arguments: outer variables, and the arguments that a
+    `functools.partial` holds."""
     while isinstance(fn, functools.partial):
         yield fn.args, fn.keywords
         fn = fn.func
@@ -149,19 +147,18 @@ def _named(fn: Any) -> Iterator[Any]:
         ]
 
 
-@functools.lru_cache(
-    1024
-)  # what a name means may change from call to call; which are read depends on the code alone
+@functools.lru_cache(1024)
 def _globals_of(code: types.CodeType) -> frozenset[str]:
-    """The names of the global variables that this code reads itself."""
+    """The names of the global variables that this code reads itself. They depend on the code alone,
+    so they can be cached; their values cannot."""
     return frozenset(
         each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"
     )
 
 
 class _Checkpoint:
-    """The op of such a call: its only input is the segment, its parents are what the function took
-    from outside."""
+    """The op of these calls. Its only input is the segment; its parents are the older nodes on
+    which the results depend."""
 
     name = "checkpoint"
     several = True
@@ -171,7 +168,7 @@ class _Checkpoint:
     def vjp(g: list[ndarray | None], _y: Any, segment: _Segment) -> list[ndarray | None]:
         """Gradients at the parents, through a second run."""
         name = getattr(segment.fn, "__name__", "the function")
-        with Level() as level, _Repeating(segment.taken, name):
+        with Level() as level, _DrawRepeater(segment.draws, name):
             leaves = optree.tree_leaves(segment.fn(*segment.args, **segment.kwargs))
         roots = []
         for place, each in zip(segment.places, g, strict=True):
@@ -180,8 +177,7 @@ class _Checkpoint:
                 if not isinstance(y, ndarray) or y._node is None or y.shape != each.shape:
                     raise RuntimeError(
                         f"checkpoint: {name} returned something else when it was computed again; "
-                        "it must do the "
-                        "same each time"
+                        "it must do the same each time"
                     )
                 roots.append((y._node, each))
         leaves = []
@@ -193,9 +189,9 @@ class _Checkpoint:
 def checkpoint(fn: Callable) -> Callable:
     """Make a function whose intermediate results are computed again for the gradient.
 
-    They are not kept. The memory of a deep model then grows with the number of checkpointed parts
-    and the size of one of them, instead of with everything computed; the price is a second forward
-    pass.
+    They are not stored. The memory of a deep model then grows with the number of its checkpointed
+    parts and the size of one of them, instead of with all intermediate results. The cost is a
+    second forward pass.
 
     Parameters
     ----------
@@ -246,7 +242,7 @@ def checkpoint(fn: Callable) -> Callable:
         if recording.state.paused:
             return fn(*args, **kwargs)
         start, again = tape.now(), _as_now(fn)
-        with _Noting() as noting:
+        with _DrawRecorder() as recorder:
             result = fn(*args, **kwargs)
         leaves, structure = optree.tree_flatten(cast(Any, result))
         places = [
@@ -255,7 +251,7 @@ def checkpoint(fn: Callable) -> Callable:
             if isinstance(y, ndarray) and y._node is not None and tape.owner(y._node).order >= start
         ]
         outside = _outside([leaves[i]._node for i in places], start)
-        segment = _Segment(again, args, kwargs, noting.taken, places, outside)
+        segment = _Segment(again, args, kwargs, recorder.draws, places, outside)
         node = tape.node_of(
             _Checkpoint, outside, (segment,), None, {}, tuple([leaves[i]._layout for i in places])
         )

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import optree
 
-from ..core import recording
+from ..core import recording, trees
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.autograd import constants, tape
@@ -23,8 +23,8 @@ __all__ = ["custom_vjp"]
 
 
 class _Call:
-    """What the rule of one call needs: the residuals, the arguments' structures and which of their
-    leaves are arrays."""
+    """One call of a function with a rule: the residuals, the structures of the arguments, and which
+    of their leaves are differentiated (`places`)."""
 
     __slots__ = ("rule", "residuals", "structures", "layouts", "places", "form", "outputs")
 
@@ -38,13 +38,9 @@ class _Call:
         form: Any,
         outputs: list,
     ):
-        self.rule, self.residuals, self.structures, self.layouts = (
-            rule,
-            residuals,
-            structures,
-            layouts,
-        )
-        self.places, self.form, self.outputs = places, form, outputs
+        self.rule, self.residuals, self.outputs = rule, residuals, outputs
+        self.structures, self.layouts = structures, layouts
+        self.places, self.form = places, form
 
     def arrays(self) -> list[Any]:
         """The residuals, which the rule will read."""
@@ -52,8 +48,8 @@ class _Call:
 
 
 class _Custom:
-    """The op of such calls: its only input is the call, its parents are the arrays among the
-    arguments."""
+    """The op of these calls. Its only input is the call; its parents are the nodes of the
+    arguments' arrays."""
 
     name = "custom_vjp"
     several = True
@@ -71,15 +67,11 @@ class _Custom:
         ]
         returned = call.rule.backward(call.residuals, call.form.unflatten(full))  # type: ignore[misc]
         if not isinstance(returned, (tuple, list)) or len(returned) != len(call.structures):
-            shown = (
-                f"{len(returned)}"
-                if isinstance(returned, (tuple, list))
-                else type(returned).__name__
-            )
+            several = isinstance(returned, (tuple, list))
+            result = f"{len(returned)}" if several else type(returned).__name__
             raise TypeError(
                 f"custom_vjp: {name}: the backward function must return a tuple of "
-                f"{len(call.structures)} "
-                f"gradients, one an argument, got {shown}"
+                f"{len(call.structures)} gradients, one an argument, got {result}"
             )
         leaves: list[Any] = []
         for number, (structure, each) in enumerate(zip(call.structures, returned, strict=True)):
@@ -101,8 +93,7 @@ class _Custom:
             if each is not None and each.shape != layout.shape:
                 raise ValueError(
                     f"custom_vjp: {name}: a gradient must be {layout.dtype} of shape "
-                    f"{layout.shape} like its "
-                    f"argument, got {each.dtype} of shape {each.shape}"
+                    f"{layout.shape} like its argument, got {each.dtype} of shape {each.shape}"
                 )
             gradients.append(each)
         return gradients
@@ -168,8 +159,6 @@ class custom_vjp:
     def defvjp(self, forward: Callable, backward: Callable) -> None:
         """Set the rule of the gradient.
 
-        Result, residuals)`, `backward(residuals, g) -> gradients`, one an argument.
-
         Parameters
         ----------
         forward : callable
@@ -183,7 +172,7 @@ class custom_vjp:
         self.forward, self.backward = forward, backward
 
     def __call__(self, *args: Any) -> Any:
-        leaves, _ = optree.tree_flatten(cast(Any, args))
+        leaves, _ = trees.flatten("custom_vjp", args)
         places = [i for i, x in enumerate(leaves) if isinstance(x, ndarray) and x._node is not None]
         if recording.state.paused or not (places or self.forward):
             return self.fn(*args)
@@ -191,10 +180,8 @@ class custom_vjp:
             if isinstance(x, ndarray) and x._node is not None:
                 raise TypeError(
                     f"custom_vjp: {self.name} closes over {x.dtype} of shape {x.shape}, whose "
-                    "gradient is being "
-                    "recorded and would be lost; make it an argument, or give stop_gradient(x) if "
-                    "it is meant as a "
-                    "constant"
+                    "gradient is being recorded and would be lost; make it an argument, or give "
+                    "stop_gradient(x) if it is meant as a constant"
                 )
         if not places:
             return self.fn(*args)
@@ -204,12 +191,10 @@ class custom_vjp:
                 f"{self.name}.defvjp(forward, backward)"
             )
         within = getattr(self.local, "within", 0)
-        if (
-            recording.state.depth - within > 1
-        ):  # the rule may be differentiated: how residuals depend on the arguments is recorded
-            self.local.within = (
-                within + 1
-            )  # `forward` may call the function itself: that is for one order less
+        if recording.state.depth - within > 1:
+            # The rule may be differentiated, so `forward` is recorded: the residuals depend on the
+            # arguments. `forward` may call the function itself; that call is of one order less.
+            self.local.within = within + 1
             try:
                 pair = self.forward(*args)
             finally:
@@ -220,8 +205,7 @@ class custom_vjp:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(
                 f"custom_vjp: {self.name}: the forward function must return a pair (result, "
-                "residuals), got "
-                f"{type(pair).__name__}"
+                f"residuals), got {type(pair).__name__}"
             )
         result, residuals = pair
         outputs, form = optree.tree_flatten(cast(Any, result))

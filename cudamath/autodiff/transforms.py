@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core import recording
+from ..core import recording, trees
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.autograd import backward as autograd_backward
@@ -21,6 +21,8 @@ from ..core.dispatch.checks import require_function
 from ..core.dtypes import FLOATING, INEXACT
 from ..core.scalar import NUMPY_SCALARS, Scalar, as_arrays, inside, scalar, to_user
 from ..core.typing import Tree
+from ..runtime.errors import shown_as
+from ..runtime.interrupts import uninterrupted
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
@@ -28,15 +30,14 @@ __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 def _leaves(name: str, tree: Any) -> tuple[list[Any], Any]:
     """Array leaves of an argument, and its structure. NumPy arrays become ndarrays, and numbers
     scalars."""
-    leaves, structure = optree.tree_flatten(tree)
+    leaves, structure = trees.flatten(name, tree)
     arrays = []
     for leaf in leaves:
         x = leaf if isinstance(leaf, ndarray) else _as_array(leaf, name)
         if x.dtype not in INEXACT:
             raise TypeError(
                 f"{name}: gradients are taken with respect to floating-point or complex arrays, "
-                f"got {x.dtype} "
-                f"of shape {x.shape}"
+                f"got {x.dtype} of shape {x.shape}"
             )
         arrays.append(x)
     return arrays, structure
@@ -54,7 +55,7 @@ def _for_user(g: ndarray, x: ndarray) -> Any:
 
 
 def _with_aux(name: str, result: Any) -> tuple[Any, Any]:
-    """What a function with has_aux returned, taken apart."""
+    """The value and the rest of what a function with has_aux returned."""
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         raise TypeError(
             f"{name}: with has_aux the function must return a pair (value, aux), got "
@@ -65,34 +66,34 @@ def _with_aux(name: str, result: Any) -> tuple[Any, Any]:
 
 
 class Level:
-    """Everything inside is recorded; nested levels are counted so that only the outermost gradient
-    runs unrecorded. `leaf`: an argument. `writes`: what was changed in place up to the end."""
+    """Context in which all ops are recorded. Levels are counted, because only the outermost
+    gradient runs without being recorded. `writes`: the in-place changes up to the end of the
+    context."""
 
     def __enter__(self) -> Level:
         state = recording.state
-        self.paused = state.paused
+        self.before = state.depth, state.paused, state.inside
         self.state = {"open": True}
         mutation.changes.hold(self)
-        state.depth += 1
-        state.paused = False
-        self.inside, state.inside = state.inside, False  # the function is the user's
+        # the function is the user's, hence not inside of this package
+        state.depth, state.paused, state.inside = self.before[0] + 1, False, False
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         state = recording.state
-        state.depth -= 1
+        state.depth, state.paused, state.inside = self.before
         self.state["open"] = False
         self.writes = mutation.changes.writes
         del mutation.holders[id(self)]
-        state.paused, state.inside = self.paused, self.inside
 
     def leaf(self, x: ndarray) -> ndarray:
+        """An argument with respect to which a gradient is taken."""
         return tape.leaf(x, self.state)
 
 
 def _pull(roots: list, leaves: list, writes: dict, *, release: bool) -> list:
-    """Gradients at the wanted leaves; recorded themselves if a gradient around this one is being
-    taken."""
+    """The gradients at the leaves. They are recorded too if an outer gradient is being taken."""
     state = recording.state
     if state.depth:
         with inside():
@@ -106,22 +107,18 @@ def _pull(roots: list, leaves: list, writes: dict, *, release: bool) -> list:
 
 
 def _seed(y: ndarray) -> ndarray:
-    """The gradient of a number by itself: one. On a GPU it lies there already, for all gradients:
-    see `owned`."""
+    """The gradient of a number with respect to itself: 1. On a GPU it is a constant that all
+    gradients share; see `owned`."""
     layout = y._layout
-    one = (
-        None
-        if layout.device < 0
-        else constants.number(
-            1.0, layout if layout.contiguous and layout.aligned else layout.like()
-        )
-    )
+    if layout.device < 0:
+        return constants.full_like(y._alias(), 1)
+    one = constants.number(1.0, layout if layout.contiguous and layout.aligned else layout.like())
     return constants.full_like(y._alias(), 1) if one is None else one
 
 
 def owned(g: ndarray) -> ndarray:
-    """A gradient that may be handed out: where it is a view of a number that lasts, one of a number
-    of its own, since who changes a gradient in place must change nothing else."""
+    """A gradient that the caller may change in place. If it is a view of a shared constant, the
+    result is a view of a number of its own."""
     if type(g._owner) is not constants.Lasting:
         return g
     own = constants.full_like(g._owner.whole, g._owner.value)
@@ -131,9 +128,9 @@ def owned(g: ndarray) -> ndarray:
 
 
 def _apart(gradients: list, inputs: Sequence[ndarray] = ()) -> list:
-    """Gradients of which no two lie in one memory, nor in that of what was given: who adds to one
-    in place means that one alone. Broadcast views may stay, since they cannot be changed in place.
-    """
+    """The gradients, of which no two share memory with each other or with an input, so that the
+    caller can change each in place. Broadcast views may share memory: they cannot be changed in
+    place."""
     if len(gradients) + len(inputs) == 1:
         return gradients
     owners: dict[int, list[ndarray]] = {}
@@ -158,8 +155,8 @@ def _apart(gradients: list, inputs: Sequence[ndarray] = ()) -> list:
 
 
 def _memory(x: ndarray) -> int:
-    """Arrays that begin at one address have the same: the address, or on the CPU, where that takes
-    long, whose memory it is."""
+    """A number that is equal for arrays at one address: the address, or on the CPU, where the
+    address takes long to compute, the id of the object that owns the memory."""
     if x._layout.device != CPU:
         return x._data
     return id(x._data if x._data.base is None else x._data.base)
@@ -203,13 +200,13 @@ def value_and_grad(
     >>> value, gradient = cm.value_and_grad(lambda w: (w["a"] ** 2).sum())(w)
     >>> float(value), gradient["a"].tolist()
     (5.0, [2.0, 4.0])
-    """  # noqa: E501
+    """
     require_function("value_and_grad", fn)
     return _differentiated("value_and_grad", fn, argnums, has_aux)
 
 
 def _positions(name: str, argnums: Any) -> tuple[tuple[int, ...], bool]:
-    """Which arguments are meant, and whether they are given as several."""
+    """The positions of the arguments, and whether `argnums` was a sequence."""
     if type(argnums) is int:
         return (argnums,), False
     several = (
@@ -262,13 +259,9 @@ def _differentiated(
             or value._layout.size != 1
             or value._layout.dtype not in FLOATING
         ):
-            shown = (
-                f"{value.dtype} of shape {value.shape}"
-                if isinstance(value, ndarray)
-                else type(value).__name__
-            )
             raise TypeError(
-                f"{name}: the function must return one real floating-point number, got {shown}"
+                f"{name}: the function must return one real floating-point number, got "
+                f"{_described(value)}"
             )
         nodes = [leaf._node for leaf in marked]
         gradients: list = [None] * len(nodes)
@@ -296,7 +289,7 @@ def _differentiated(
         value = value if inner else to_user(value._alias())
         return ((value, aux) if has_aux else value), gradient
 
-    return functools.update_wrapper(wrapped, fn)
+    return functools.update_wrapper(shown_as(name, wrapped), fn)
 
 
 def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable:
@@ -379,13 +372,13 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         result = fn(
             *[s.unflatten(leaves) for (_, s), leaves in zip(flattened, marked, strict=True)]
         )
-        kept = mutation.Kept(level)
+        watch = mutation.Kept(level)
     result, aux = _with_aux("vjp", result) if has_aux else (result, None)
-    outputs, structure = optree.tree_flatten(result)
+    outputs, structure = trees.flatten("vjp", result)
     outputs = as_arrays("vjp: the function", outputs)
 
     def pull(g: Any) -> tuple:
-        cotangents, shape_of_g = optree.tree_flatten(g)
+        cotangents, shape_of_g = trees.flatten("vjp", g)
         if shape_of_g != structure:
             raise ValueError(
                 f"vjp: the gradient has structure {shape_of_g}, the result {structure}"
@@ -400,8 +393,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
             if each.shape != y.shape or each.dtype != y.dtype:
                 raise ValueError(
                     f"vjp: the gradient must be {y.dtype} of shape {y.shape} like the result, got "
-                    f"{each.dtype} "
-                    f"of shape {each.shape}"
+                    f"{_described(each)}"
                 )
             if y._node is not None and y.dtype in INEXACT:
                 roots.append((y._node, each))
@@ -425,7 +417,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
             at += len(arrays)
         return tuple(out)
 
-    pull.kept = kept  # type: ignore[attr-defined]
+    pull.kept = watch  # type: ignore[attr-defined]
     if recording.state.depth == 0:
         aux = stop_gradient(aux)
     values = structure.unflatten(
@@ -436,8 +428,6 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 
 def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """Return `(fn(*primals), derivative)`, the derivative in the direction of the tangents.
-
-    The derivative of `fn` at the primals, in the direction of the tangents.
 
     The result changes by `derivative` eps, to first order, where the primals change by tangents
     eps. A Hessian times a vector is `jvp(grad(f), (x,), (v,))[1]`.
@@ -487,7 +477,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     >>> f = lambda x: (x ** 3).sum()
     >>> cm.jvp(cm.grad(f), (cm.array([1.0, 2.0]),), (cm.array([1.0, 0.5]),))[1].tolist()
     [6.0, 6.0]
-    """  # noqa: E501
+    """
     require_function("jvp", fn)
     for what, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, (tuple, list)):
@@ -495,8 +485,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
                 f"jvp: wants {what} as a tuple or list, one an argument of the function, got "
                 f"{type(value).__name__}"
             )
-    tree: Any = tuple(primals)
-    leaves, structure = optree.tree_flatten(tree)
+    leaves, structure = trees.flatten("jvp", tuple(primals))
     towards: Any = tuple(tangents)
     try:
         directions: list[Any] = structure.flatten_up_to(towards)
@@ -510,9 +499,9 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         x = leaf if isinstance(leaf, ndarray) else _array_or_none(leaf)
         if x is None or x.dtype not in INEXACT:
             if v is not None:
-                shown = type(leaf).__name__ if x is None else f"{x.dtype} of shape {x.shape}"
+                constant = _described(leaf if x is None else x)
                 raise TypeError(
-                    f"jvp: wants None as the tangent of a constant ({shown}), "
+                    f"jvp: wants None as the tangent of a constant ({constant}), "
                     f"got {type(v).__name__}"
                 )
             continue
@@ -520,8 +509,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         if v.shape != x.shape or v.dtype != x.dtype:
             raise ValueError(
                 f"jvp: the tangent must be {x.dtype} of shape {x.shape} like the primal, got "
-                f"{v.dtype} of shape "
-                f"{v.shape}"
+                f"{_described(v)}"
             )
         places.append(i)
         xs.append(x)
@@ -532,7 +520,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         full = list(leaves)
         for i, x in zip(places, arrays, strict=True):
             full[i] = x
-        outputs, shape = optree.tree_flatten(fn(*structure.unflatten(full)))
+        outputs, shape = trees.flatten("jvp", fn(*structure.unflatten(full)))
         results[:] = [shape]
         return as_arrays("jvp: the function", outputs)
 
@@ -552,6 +540,13 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     for i, d in zip(smooth, push(tuple(vs)), strict=True):
         derivative[i] = d
     return results[0].unflatten(outputs), results[0].unflatten(derivative)
+
+
+def _described(value: Any) -> str:
+    """For error messages: dtype and shape of an array, the type of anything else."""
+    if isinstance(value, ndarray):
+        return f"{value.dtype} of shape {value.shape}"
+    return type(value).__name__
 
 
 def _array_or_none(leaf: Any) -> ndarray | None:
@@ -587,7 +582,9 @@ def stop_gradient(x: Tree) -> Any:
     """
     if isinstance(x, ndarray):
         return _constant(x)
-    return optree.tree_map(lambda a: _constant(a) if isinstance(a, ndarray) else a, x)
+    return trees.map_leaves(
+        "stop_gradient", lambda a: _constant(a) if isinstance(a, ndarray) else a, x
+    )
 
 
 def _constant(x: ndarray) -> Any:

@@ -167,7 +167,7 @@ def _axes_taken(item: Any) -> int:
 
 def _check_mask(mask: Any, axis: int, shape: Shape) -> None:
     for i, size in enumerate(mask.shape):
-        if size != shape[axis + i]:
+        if size and size != shape[axis + i]:  # NumPy lets no elements fit any axis
             raise IndexError(
                 f"index: boolean index did not match indexed array along axis {axis + i}; size of "
                 "axis is "

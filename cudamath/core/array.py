@@ -8,8 +8,8 @@ objects, transfer, views and protocols.
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from . import dtypes, shapes
 from .array_flags import Flags
 from .cpu_pool import owns
 from .devices import CPU, TRACED, Device, device_of, index_of
-from .dispatch.call_record import obstruct, open_records
-from .export_guard import refuse_as_number, refuse_to_leave
+from .dispatch.call_record import READ, obstruct, open_records
+from .export_guard import refuse_as_number
 from .layout import Layout
 from .transfer.device_to_host import array_reader, array_readers, number_of, number_readers
 
@@ -28,14 +28,26 @@ from .transfer.device_to_host import array_reader, array_readers, number_of, num
 class ndarray:
     """An n-dimensional array on the CPU or on a GPU.
 
-    Make one with `cm.array`, `cm.zeros`, ..., or any other function.
+    Make one with `cm.array`, `cm.zeros`, ..., or any other function. The class itself makes a new
+    array with undefined elements, or one over the memory of a buffer, as NumPy's does.
 
     Parameters
     ----------
-    *args : object
-        Accepted only to raise an error: use the functions above.
-    **kwargs : object
-        Accepted only to raise an error: use the functions above.
+    shape : int or sequence of int
+        Shape of the array.
+    dtype : dtype_like, default float
+        Dtype of the elements.
+    buffer : ndarray or buffer, optional
+        Memory of the array: an array without gaps on any device, or an object with the buffer
+        protocol on the CPU.
+    offset : int, default 0
+        Bytes from the beginning of the buffer to the first element.
+    strides : sequence of int, optional
+        Bytes from one element to the next along each dimension.
+    order : str, optional
+        "C" or "F": order in memory where there are no strides.
+    device : device_like, optional
+        Device of the array where there is no buffer.
 
     Examples
     --------
@@ -45,19 +57,23 @@ class ndarray:
     ((2, 2), dtype('float64'))
     """
 
-    __slots__ = ("_layout", "_data", "_owner", "_node", "__weakref__")
+    __slots__ = ("_layout", "_data", "_owner", "_node", "_base", "__weakref__")
     __array_priority__ = 1000
+    _is_scalar = False  # True for those of scalar.py, which nothing changes
 
     _layout: Layout
     _data: Any
     _owner: Any
     _node: Any
+    _base: ndarray | None  # of a view: the array that it is a view of, which is none itself
 
     if TYPE_CHECKING:  # installed by ops/methods.py
         _stack: Callable[..., ndarray]
+        _construct: Callable[..., ndarray]
 
         def __getattr__(self, name: str) -> Any: ...
-        def __getitem__(self, key: Any) -> Any: ...
+        def __getitem__(self, key: Any) -> ndarray: ...
+        def __iter__(self) -> Iterator[ndarray]: ...
         def __add__(self, other: Any) -> ndarray: ...
         def __radd__(self, other: Any) -> ndarray: ...
         def __sub__(self, other: Any) -> ndarray: ...
@@ -82,8 +98,22 @@ class ndarray:
         def __gt__(self, other: Any) -> ndarray: ...
         def __ge__(self, other: Any) -> ndarray: ...
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> ndarray:
-        raise TypeError("ndarray: make arrays with cm.array, cm.zeros, cm.empty, ... or cm.asarray")
+    def __new__(
+        cls,
+        shape: Any,
+        dtype: Any = float,
+        buffer: Any = None,
+        offset: int = 0,
+        strides: Any = None,
+        order: str | None = None,
+        *,
+        device: Any = None,
+    ) -> ndarray:
+        return cls._construct(shape, dtype, buffer, offset, strides, order, device=device)
+
+    def __class_getitem__(cls, item: Any) -> types.GenericAlias:
+        """`ndarray[Any, dtype[float64]]` in annotations, as NumPy's."""
+        return types.GenericAlias(cls, item)
 
     # -------------------- attributes
 
@@ -141,7 +171,7 @@ class ndarray:
         if layout.device == CPU:
             own = owns(self._data)
         else:
-            own = getattr(self._owner, "address", None) == self._data
+            own = self._base is None and getattr(self._owner, "address", None) == self._data
         aligned = layout.device == TRACED or self._address % layout.itemsize == 0
         return Flags(layout.contiguous, fortran, own, alone and not read_only(self), aligned)
 
@@ -162,16 +192,33 @@ class ndarray:
         """Another array object over the same elements, not recorded."""
         out = object.__new__(self.__class__)
         out._layout, out._data, out._owner, out._node = self._layout, self._data, self._owner, None
+        out._base = self._base  # not this array, whose node would keep the values of its gradient
         return out
 
     def _view(self, layout: Layout, offset: int = 0) -> ndarray:
         """A view in another layout, `offset` bytes further; not recorded (ops record it)."""
         out = object.__new__(ndarray)
         out._layout, out._owner, out._node = layout, self._owner, None
+        out._base = self._root()
         out._data = (
             _numpy_view(self._data, layout, offset) if layout.device == CPU else self._data + offset
         )
         return out
+
+    def _root(self) -> ndarray | None:
+        """What a view of this array has as its base. None where a gradient is being recorded: the
+        view would keep all that the gradient needs."""
+        if self._base is not None:
+            return self._base
+        return self if self._node is None else None
+
+    @property
+    def base(self) -> ndarray | None:
+        """The array whose memory this view shows; None of an array that is no view.
+
+        Views of an array whose gradient is being recorded have None too.
+        """
+        return self._base
 
     @property
     def _address(self) -> int:
@@ -184,20 +231,30 @@ class ndarray:
         """Return the elements as a NumPy array.
 
         On the CPU it shares memory. From a GPU it is a copy, and the call waits for the device.
+        Nobody notices what is written into shared memory through NumPy: an array whose gradient
+        can still be taken (by the function that `vjp` returned) must not be changed that way.
 
-        Where a gradient is being recorded the elements are constants, as are the results of
-        `tolist`, `item` and `float`. `np.asarray(x)`, DLPack and `__cuda_array_interface__` do not
-        express that a constant is meant, and raise TypeError there.
+        Where a gradient is being recorded it would be lost. There `to_numpy`, `tolist`, `tobytes`,
+        `item`, `float(x)`, `int(x)`, `bool(x)`, `round(x)`, `np.asarray(x)`, DLPack and
+        `__cuda_array_interface__` raise TypeError: `cm.stop_gradient(x)` expresses that a constant
+        is meant. Printing is allowed.
 
         Returns
         -------
         numpy.ndarray
             The elements.
+
+        Raises
+        ------
+        TypeError
+            The gradient of the array is being recorded.
         """
+        if self._node is not None:
+            refuse_as_number(self)
         layout = self._layout
         if layout.device == CPU:
             if open_records:
-                obstruct("read values")
+                obstruct(READ)
             return self._data.view()  # a new view: the caller may change its shape
         read = array_readers.get(layout)
         if read is not None:
@@ -377,7 +434,6 @@ class ndarray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self._node is not None:
             refuse_as_number(self)
-            refuse_to_leave(self, "__array__")
         host = self.to_numpy()
         if dtype is not None and np.dtype(dtype) != host.dtype:
             if copy is False:
@@ -391,6 +447,31 @@ class ndarray:
             )
         return host.copy() if copy and self._layout.device == CPU else host
 
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's description of memory on the CPU (PIL, scikit-image, Cython, ...). Arrays that it
+        cannot describe do not have it; `__array__` then says why."""
+        layout = self._layout
+        if layout.device != CPU or self._node is not None or layout.dtype.kind == "V":
+            raise AttributeError(
+                f"__array_interface__: {layout.dtype} on {self.device} has none; see to_numpy()"
+            )
+        if open_records:
+            obstruct(READ)
+        # strides also where there are no gaps: PIL then asks for bytes and not for a buffer
+        return {**self._data.__array_interface__, "strides": layout.strides}
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The buffer protocol on the CPU, from Python 3.12 on: `memoryview(x)`, `file.write(x)`."""
+        layout = self._layout
+        if layout.device != CPU or self._node is not None or layout.dtype.kind == "V":
+            raise BufferError(
+                f"__buffer__: {layout.dtype} on {self.device} has no buffer; see to_numpy()"
+            )
+        if open_records:
+            obstruct(READ)
+        return memoryview(self._data)
+
     def __copy__(self) -> ndarray:
         return self.copy()
 
@@ -398,7 +479,7 @@ class ndarray:
         return self.copy()
 
     def __repr__(self) -> str:
-        body = np.array2string(self.to_numpy(), separator=", ", prefix="array(")
+        body = np.array2string(self._alias().to_numpy(), separator=", ", prefix="array(")
         extra = (
             ""
             if self.dtype in (np.float64, np.int64, np.bool_, np.complex128) and self.size
@@ -412,10 +493,10 @@ class ndarray:
         return f"array({body}{extra}{place})"
 
     def __str__(self) -> str:
-        return str(self.to_numpy())
+        return str(self._alias().to_numpy())
 
     def __format__(self, spec: str) -> str:
-        return format(self.item() if self.ndim == 0 and spec else self.to_numpy(), spec)
+        return format(self.item() if self.ndim == 0 and spec else self._alias().to_numpy(), spec)
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -473,12 +554,12 @@ def wrap(data: np.ndarray) -> ndarray:
 
 
 def wrap_with(function: Callable[[np.ndarray], ndarray]) -> None:
-    """Let another function do what `wrap` does: machine code (cpu/lib/llvm_subscript.py)."""
+    """Let another function do what `wrap` does: machine code (cpu/lib/llvm_methods.py)."""
     global _wrap
     _wrap = function
 
 
-#: Small operations on the CPU after which `when_often` is called, in a thread of its own.
+#: Small operations on the CPU after which the functions in `when_often` are called, once.
 OFTEN = 5000
 when_often: list[Callable[[], None]] = []
 _left = OFTEN
@@ -488,9 +569,8 @@ def count_small() -> None:
     """Count an operation that takes less time in NumPy than in Python."""
     global _left
     _left -= 1
-    if not _left:
-        for function in when_often:
-            threading.Thread(target=function, name="cudamath subscripts", daemon=True).start()
+    while _left < 0 and when_often:
+        when_often.pop()()
 
 
 def wrap_plainly(data: np.ndarray) -> ndarray:
@@ -498,7 +578,7 @@ def wrap_plainly(data: np.ndarray) -> ndarray:
     count_small()
     out = object.__new__(ndarray)
     out._layout = Layout.of(data.shape, data.strides, data.dtype, CPU)
-    out._data, out._owner, out._node = data, None, None
+    out._data, out._owner, out._node, out._base = data, None, None, None
     return out
 
 
@@ -521,6 +601,7 @@ def over(layout: Layout, address: Any, owner: Any) -> ndarray:
     place of the address."""
     out = object.__new__(ndarray)
     out._layout, out._data, out._owner, out._node = layout, address, owner, None
+    out._base = None
     return out
 
 
@@ -533,8 +614,8 @@ class ReadOnly(memory.Borrowed):
 
 def read_only(x: ndarray) -> bool:
     """Whether the memory of an array must not be changed."""
-    if type(x) is not ndarray:
-        return True  # a scalar
+    if x._is_scalar:
+        return True
     return (
         not x._data.flags.writeable if x._layout.device == CPU else x._owner.__class__ is ReadOnly
     )

@@ -87,12 +87,12 @@ def asarray(
         else:
             if host.dtype in _OF_LISTS or host.dtype == np.float64 == dtypes.default_float():
                 return wrap(host)
-    target = None if dtype is None else dtypes.as_dtype(dtype, name)
+    target = None if dtype is None else dtypes.own_order(dtype, name)
     if isinstance(obj, ndarray):
         out = obj
     elif isinstance(obj, (bool, int, float, complex)) and not isinstance(obj, np.generic):
         return upload(_host_scalar(obj, target, name), index_of(device), ours=True)
-    elif (inside := _arrays_in(obj) if isinstance(obj, (list, tuple)) else []) and any(
+    elif (inside := _arrays_in_list(obj, name) if isinstance(obj, (list, tuple)) else []) and any(
         [x._node for x in inside]
     ):
         out = _stacked(
@@ -164,6 +164,11 @@ def _host_array(obj: Any, name: str, dtype: np.dtype | None = None) -> np.ndarra
     except (OverflowError, TypeError, ValueError) as error:
         raise type(error)(f"{name}: {type(obj).__name__} cannot become an array: {error}") from None
     host = host if host.dtype.isnative else host.astype(host.dtype.newbyteorder("="))
+    if host.dtype.kind in "OUST" and host.size and isinstance(host.flat[0], str | bytes):
+        raise TypeError(
+            f"{name}: wants numbers, got texts: {type(obj).__name__} of dtype {host.dtype} begins "
+            f"with {host.flat[0]!r:.40}; numpy.unique(texts, return_inverse=True) numbers them"
+        )
     masked = hasattr(obj, "filled") and np.any(obj.mask)  # of numpy.ma
     if masked or (host.dtype not in dtypes.ANY and host.dtype not in dtypes.STORAGE):
         raise TypeError(
@@ -180,6 +185,17 @@ def _host_array(obj: Any, name: str, dtype: np.dtype | None = None) -> np.ndarra
             dtypes.scalar_dtype(float if host.dtype == np.float64 else complex), copy=False
         )
     return host
+
+
+def _arrays_in_list(obj: Any, name: str) -> list[ndarray]:
+    """The ndarrays in a list, and in the lists in it; ValueError where they are nested too
+    deeply."""
+    try:
+        return _arrays_in(obj)
+    except RecursionError:
+        raise ValueError(
+            f"{name}: a list is nested too deeply, or holds itself: an array has at most 64 axes"
+        ) from None
 
 
 def _arrays_in(obj: Any) -> list[ndarray]:
@@ -249,7 +265,7 @@ def same_device(name: str, arrays: Any) -> int:
 
 
 def _reduce(self: ndarray) -> tuple:
-    return _unpickle, (self.to_numpy(), self._layout.device)
+    return _unpickle, (self._alias().to_numpy(), self._layout.device)
 
 
 def install() -> None:

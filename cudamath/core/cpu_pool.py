@@ -20,12 +20,13 @@ operands.
 from __future__ import annotations
 
 import sys
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from math import prod
 
 import numpy as np
+
+from ..runtime import fork
 
 SMALLEST = 1 << 16  # bytes; the C library keeps smaller blocks itself
 LIMIT = 1 << 28  # bytes of all arrays of the pool, those in use included
@@ -36,11 +37,16 @@ SHAPES = 1024  # shapes and dtypes
 _kept: OrderedDict[tuple[tuple[int, ...], np.dtype], list[np.ndarray]] = (
     OrderedDict()
 )  # least recently grown first
-_lock = (
-    threading.RLock()
-)  # a collection of garbage may run a finaliser that computes while this thread has it
+# reentrant: a collection of garbage may run a finaliser that computes while this thread has it
+_lock = fork.new_reentrant_lock()
 _adding = False  # whether that has happened inside `_add`
 references = sys.getrefcount
+
+
+@fork.in_child
+def _not_adding() -> None:
+    global _adding
+    _adding = False
 
 
 def _counted(arrays: list[np.ndarray]) -> int:

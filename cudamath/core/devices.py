@@ -9,6 +9,7 @@ from typing import Any
 from ..runtime import device as cuda
 from ..runtime import stream
 from ..runtime.errors import DeviceError
+from ..runtime.interrupts import uninterrupted
 from ..runtime.state import runtime
 
 CPU = -1  # a layout's `device` for host arrays; GPUs are numbered from 0
@@ -62,19 +63,20 @@ class Device:
         return f"Device({self.name!r})"
 
     def __enter__(self) -> Device:
-        active = (
-            None
-            if self.index in (CPU, TRACED)
-            else stream.on_device(self.index, restore=True).__enter__()
-        )
-        local = runtime.local
-        local.device_stack = (*local.device_stack, (self.index, active))
+        local, active = runtime.local, None
+        if self.index not in (CPU, TRACED):
+            active = stream.on_device(self.index, restore=True)
+        stack = (*local.device_stack, (self.index, active))
+        if active is not None:
+            active.__enter__()
+        local.device_stack = stack
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         local = runtime.local
-        *rest, (_, active) = local.device_stack
-        local.device_stack = tuple(rest)
+        _, active = local.device_stack[-1]
+        local.device_stack = local.device_stack[:-1]
         if active is not None:
             active.__exit__()
 

@@ -119,6 +119,17 @@ def as_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
     return converted
 
 
+def own_order(dtype: Any, name: str) -> np.dtype:
+    """`as_dtype` of a dtype that a result is to have. TypeError for the other byte order, in which
+    the result would not be."""
+    if is_swapped(dtype):
+        raise TypeError(
+            f"{name}: arrays are in the machine's byte order, got {dtype!r}; byteswap() gives the "
+            "bytes of the other one"
+        )
+    return as_dtype(dtype, name)
+
+
 def is_swapped(dtype: Any) -> bool:
     """Whether a dtype as it was given, a name or NumPy's, has the other byte order than the
     machine's, which `as_dtype` gives. (Machines with GPUs are little-endian.)"""

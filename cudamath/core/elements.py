@@ -12,22 +12,24 @@ anywhere: a replay, a kernel of the user, a collective.
 from __future__ import annotations
 
 import weakref
+from typing import Any
 
 from ..runtime import memory
 from ..runtime.memory import Buffer
-from ..runtime.state import runtime
+from ..runtime.state import device_table, runtime
+from ..runtime.stream import stream_of
 from .array import ndarray
 from .layout import Layout
 from .scalar import Scalar, scalar_class
 
 #: Elements that lie in the memory of an array: id of the memory's owner -> a weak reference to each
-#: and the stream on which it was read. Hot paths test whether it is empty. Elements that have died
+#: and to the stream on which it was read. Hot paths test whether it is empty. Dead elements
 #: leave the table when their array is written, or when it has grown.
-lent: dict[int, list[tuple[weakref.ref, Any]]] = {}
+lent: dict[int, list[tuple[weakref.ref, Any]]] = device_table()
 _MOST_OWNERS, _MOST_ELEMENTS = 256, 64
-#: Addresses of blocks that other libraries may write to. A block that is reused stays in the set,
-#: where it costs a launch and no more.
-_exposed: set[int] = set()
+#: Addresses of blocks that other libraries may write to. A block that is reused stays here, where
+#: it costs a launch and no more.
+_exposed: dict[int, bool] = device_table()
 
 _new = object.__new__
 _reference = weakref.ref
@@ -38,18 +40,18 @@ def lend(x: ndarray, layout: Layout, offset: int) -> Scalar | None:
     None where it must be copied at once."""
     owner = x._owner
     stream = runtime.local.stream
+    if stream is None or stream.device != layout.device:
+        stream = stream_of(layout.device)
     if (
         owner.__class__ is not Buffer
-        or stream is None
         or stream.capturing
-        or stream.device != layout.device
         or (_exposed and owner.address in _exposed)
     ):
         return None
     element = _new(scalar_class(layout.dtype))
     element._layout, element._data, element._owner = layout, x._data + offset, owner
-    element._node = None
-    entry = _reference(element), stream
+    element._node = element._base = None
+    entry = _reference(element), _reference(stream)
     elements = lent.get(id(owner))
     if elements is None:
         if len(lent) >= _MOST_OWNERS:
@@ -89,15 +91,16 @@ def expose(x: ndarray) -> None:
     if lent:
         settle(x)
     if type(x._owner) is Buffer:
-        _exposed.add(x._owner.address)
+        _exposed[x._owner.address] = True
 
 
 def _copy(elements: list[tuple[weakref.ref, Any]]) -> None:
     current = runtime.local.stream
-    for reference, stream in list(elements):
+    for reference, read_on in list(elements):
         element = reference()
         if element is None:
             continue
+        stream = read_on() or stream_of(element._layout.device)
         nbytes = element._layout.itemsize
         buffer = Buffer(nbytes, stream)
         memory.copy(buffer.address, element._data, nbytes, stream)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from ..runtime import fork
+from ..runtime.interrupts import uninterrupted
+
 
 class paused:
     """Context: nothing is recorded inside."""
@@ -13,6 +16,7 @@ class paused:
         self.before, state.paused = state.paused, True
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         state.paused = self.before
 
@@ -29,3 +33,9 @@ class _State(threading.local):
 state = _State()
 #: Contexts of all threads in which `state.inside` is set. While it is empty nobody needs to ask.
 insiders: list[Any] = []
+
+
+@fork.in_child
+def _forget_other_threads() -> None:
+    if not state.inside:
+        insiders.clear()

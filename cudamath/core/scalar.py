@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..runtime.interrupts import uninterrupted
 from . import dtypes
 from .array import ndarray, wrap
 from .devices import CPU
@@ -61,6 +62,7 @@ class Scalar(ndarray):
     """
 
     __slots__ = ()
+    _is_scalar = True
 
     def own_array(self) -> ndarray:
         """A new array without dimensions that has this value."""
@@ -83,7 +85,7 @@ class Scalar(ndarray):
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError(f"setitem: a scalar of {self.dtype} does not support item assignment")
 
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # type: ignore[override]
         return hash(self.to_numpy()[()])
 
     def __repr__(self) -> str:
@@ -127,7 +129,12 @@ numbers.Integral.register(IntegerScalar)
 numbers.Real.register(RealScalar)
 numbers.Complex.register(ComplexScalar)
 
-_CLASSES: dict[str, type[Scalar]] = {"b": BoolScalar, "i": IntegerScalar, "u": IntegerScalar, "c": ComplexScalar}
+_CLASSES: dict[str, type[Scalar]] = {
+    "b": BoolScalar,
+    "i": IntegerScalar,
+    "u": IntegerScalar,
+    "c": ComplexScalar,
+}
 
 
 def _no_inplace(x: Scalar, other: Any) -> Any:
@@ -137,6 +144,34 @@ def _no_inplace(x: Scalar, other: Any) -> Any:
 
 for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
     setattr(Scalar, f"__i{_name}__", _no_inplace)
+
+
+class StandardArray(ndarray):
+    """An array without dimensions that a function of the array API has returned: results of
+    operators and functions on it are such arrays and no scalars. See
+    core/interop/array_api_namespace.py.
+
+    Parameters
+    ----------
+    *args : object
+        Accepted only to raise an error, as those of `ndarray` are.
+    **kwargs : object
+        Accepted only to raise an error, as those of `ndarray` are.
+    """
+
+    __slots__ = ()
+
+
+def result_of(x: ndarray, arguments: tuple) -> Any:
+    """A new array without dimensions as the user gets it who passed these arguments."""
+    recorded = False
+    for a in arguments:
+        if isinstance(a, ndarray):
+            if a.__class__ is StandardArray:
+                x.__class__ = StandardArray
+                return x
+            recorded = recorded or a._node is not None
+    return scalar(x, recorded)
 
 
 def is_numpys(layout: Layout) -> bool:
@@ -185,12 +220,15 @@ class inside:
     them."""
 
     def __enter__(self) -> None:
-        self.before, state.inside = state.inside, True
-        insiders.append(self)
+        global insiders  # no call changes it, after which an interrupt could come
+        self.before = state.inside
+        insiders += [self]
+        state.inside = True
 
+    @uninterrupted
     def __exit__(self, *_: object) -> None:
-        insiders.pop()
         state.inside = self.before
+        del insiders[-1]
 
 
 def is_outermost() -> bool:
@@ -218,7 +256,7 @@ def to_user(result: Any, arguments: tuple = ()) -> Any:
             return result
         if not isinstance(result, Scalar) and any([result is a for a in arguments]):
             result = result.copy()
-        return scalar(result)
+        return result_of(result, arguments)
     if isinstance(result, tuple) and any(
         [isinstance(y, ndarray) and not y._layout.ndim for y in result]
     ):
@@ -231,8 +269,14 @@ def to_user(result: Any, arguments: tuple = ()) -> Any:
 def arrays_to_user(result: Any, arguments: tuple) -> Any:
     """Arrays as the user gets them from a function that makes views: a view of a scalar is copied,
     because who writes into it must not change the scalar."""
+    if not is_outermost():
+        return result
+    if any([a.__class__ is StandardArray for a in arguments]) and isinstance(result, ndarray):
+        if not result._layout.ndim:
+            result.__class__ = StandardArray
+        return result
     scalars = [a for a in arguments if isinstance(a, Scalar)]
-    if not scalars or not is_outermost():
+    if not scalars:
         return result
     if isinstance(result, ndarray):
         own = [a for a in scalars if a._address == result._address]

@@ -22,6 +22,7 @@ __all__ = [
     "as_integer",
     "axes_as_read",
     "axes_by_stride",
+    "axes_in_copy",
     "broadcast_shapes",
     "broadcast_strides",
     "byte_bounds",
@@ -33,6 +34,7 @@ __all__ = [
     "normalize_axis",
     "normalize_shape",
     "not_beside",
+    "order_letter",
     "overlaps_itself",
     "reshape_strides",
     "resolve_shape",
@@ -74,6 +76,14 @@ def axes_by_stride(strides: Shape) -> Shape:
     """The axes from the widest stride to the narrowest, whatever its sign: the order of the
     elements in memory. Equal strides keep their order."""
     return tuple(sorted(range(len(strides)), key=lambda i: -abs(strides[i])))
+
+
+def axes_in_copy(shape: Shape, strides: Shape) -> Shape:
+    """The axes from the outermost to the innermost in a copy of order "K", as NumPy makes it: by
+    stride, but in C order where the array has it."""
+    return (
+        axes_by_stride(strides) if len(shape) > 1 and 0 not in shape else tuple(range(len(shape)))
+    )
 
 
 def axes_as_read(shape: Shape, strides: Shape) -> Shape:
@@ -199,6 +209,23 @@ def as_integer(name: str, what: str, number: Any, least: int | None = None) -> i
     if least is not None and value < least:
         raise ValueError(f"{name}: {what} must be at least {least}, got {value}")
     return value
+
+
+# -------------------- orders in memory
+
+
+def order_letter(name: str, order: Any, default: str, letters: str = "CFAK") -> str:
+    """An order in memory as a capital letter: "C", "F", "A" or "K" in either case; None is the
+    default."""
+    if order is None:
+        return default
+    letter = order.upper() if isinstance(order, str) and len(order) == 1 else ""
+    if not letter or letter not in letters:
+        wanted = ", ".join(map(repr, letters[:-1])) + f" or {letters[-1]!r}"
+        raise (ValueError if isinstance(order, str) else TypeError)(
+            f"{name}: order must be {wanted}, got {order!r:.60}"
+        )
+    return letter
 
 
 # -------------------- reshape

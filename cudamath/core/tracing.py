@@ -47,6 +47,7 @@ def traced(symbol: Symbol) -> ndarray:
     """The array whose value a symbol is."""
     out = object.__new__(ndarray)
     out._layout, out._data, out._owner, out._node = symbol.layout, symbol, None, None
+    out._base = None
     return out
 
 

@@ -21,9 +21,9 @@ CUBIC, LINEAR = 0.07135481627260025, 1.5957691216057308  # 2 sqrt(2 / pi) (0.044
 
 @functools.cache
 def _erfc() -> np.ufunc:
-    import numba
+    from .lib.numba_cache import vectorize  # Numba is imported when it is needed
 
-    @numba.vectorize(["float32(float32)", "float64(float64)"], cache=True)
+    @vectorize(["float32(float32)", "float64(float64)"])
     def erfc(x):
         return math.erfc(x)
 

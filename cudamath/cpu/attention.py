@@ -13,17 +13,17 @@ product. 16-bit numbers are widened to float32. A row that sees nothing has lse 
 from collections.abc import Iterator
 
 import numpy as np
-from numba import njit
 
 from .lib.float32_sums import widen
+from .lib.numba_cache import njit
 from .random import keyed, word
 
 LIMIT = 1 << 20  # scores held at a time: 4 MiB of float32
 
 
 class _Problem:
-    """q (B, H, Sq, D) as (B, Hkv, R, Sq, D), k (B, Hkv, Sk, D), v (B, Hkv, Sk, Dv), widened, and
-    who sees whom."""
+    """q (B, H, Sq, D) as (B, Hkv, R, Sq, D), k (B, Hkv, Sk, D), v (B, Hkv, Sk, Dv), widened,
+    the mask and the lengths."""
 
     def __init__(self, q, k, v, mask, query_lengths, key_lengths, causal, scale):
         batch, heads, queries, depth = q.shape
@@ -39,8 +39,8 @@ class _Problem:
         self.bounded = query_lengths is not None or key_lengths is not None
 
     def tiles(self) -> Iterator[tuple[slice, slice, int]]:
-        """(batch elements, rows, keys): together they cover every score that counts, and touch
-        nothing beyond a length."""
+        """(batch elements, rows, keys) of each tile. The tiles cover all scores within the
+        lengths, and no others."""
         batch, heads, queries, keys = self.shape
         if 0 in (batch, heads, queries):
             return
@@ -96,17 +96,18 @@ def q_type(x):
 
 
 def _lengths(lengths: np.ndarray | None, batch: int, most: int) -> np.ndarray:
-    """How many are present in each batch element; what is given is held within 0 .. most."""
+    """The length of each batch element: `most` without lengths, else the lengths clipped to
+    0 .. most."""
     return np.full(batch, most) if lengths is None else np.clip(lengths.astype(np.int64), 0, most)
 
 
 @njit(cache=True, nogil=True)
 def drop(p, element, row, rows, keys, first, stream, key, threshold, scale):
-    """p: (b, H, n, m). p[b, h, i, j] *= scale where the word of that probability reaches the
-    threshold, else 0.
+    """p: (b, H, n, m). p[b, h, i, j] *= scale where the random word of this element reaches the
+    threshold; the others become 0.
 
-    Words are numbered as in ml.dropout of the whole (B, H, rows, keys) array: element and row are
-    where p begins.
+    Words are numbered as in ml.dropout of the whole (B, H, rows, keys) array, in which p begins at
+    (element, 0, row, 0).
     """
     for b in range(p.shape[0]):
         for h in range(p.shape[1]):
@@ -198,12 +199,12 @@ def attention_grad(
         matrix = b, shared, repeats * n, keys
         upstream = p.rows(g, part, rows)
         slope = _product(upstream, p.v[part, :, :keys].swapaxes(-1, -2)).reshape(s.shape)
-        kept = s
+        dropped = s
         if dropping:
-            kept = s.copy()
-            _drop(kept, part, rows, p.shape, scalars)
+            dropped = s.copy()
+            _drop(dropped, part, rows, p.shape, scalars)
             _drop(slope, part, rows, p.shape, scalars)
-        dv[part, :, :keys] += kept.reshape(matrix).swapaxes(-1, -2) @ upstream
+        dv[part, :, :keys] += dropped.reshape(matrix).swapaxes(-1, -2) @ upstream
         slope -= mean[part, :, :, rows, None]
         slope *= s
         slope *= q_type(s)(scale)

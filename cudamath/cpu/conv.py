@@ -35,13 +35,14 @@ import itertools
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, prange, types
+from numba import prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..core import cpu_pool
 from . import conv_depthwise
 from .lib.llvm_vectors import COLUMNS, ROWS, VECTOR, Emit
+from .lib.numba_cache import njit
 from .lib.numba_calls import parallel
 
 GRADIENT_ROWS, GRADIENT_COLUMNS = (

@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, prange, types
+from numba import prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .lib.llvm_vectors import VECTOR, Emit
+from .lib.numba_cache import njit
 from .lib.numba_calls import parallel
 
 TILE = 8  # columns whose sums are in registers

@@ -18,7 +18,7 @@ BLOCK = 32  # columns factored one by one
 
 
 def named(name: str) -> Callable[[Callable], Callable]:
-    """NumPy's LinAlgError with the function's name in front."""
+    """Decorator: a LinAlgError of NumPy begins with the name of the function."""
 
     def decorate(function: Callable) -> Callable:
         @functools.wraps(function)
@@ -46,8 +46,8 @@ def inv(a: np.ndarray) -> np.ndarray:
 
 
 def inv_and_sign(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """a: (..., n, n) -> inverses and signs of determinants, (...); of a singular matrix, whose sign
-    is 0, and of one with NaN, whose sign is NaN (LAPACK's may be 0), any numbers."""
+    """a: (..., n, n) -> inverses, and signs of determinants (...). The sign of a singular matrix is
+    0, that of a matrix with NaN is NaN (LAPACK's may be 0). Their inverses are any numbers."""
     sign = np.where(np.isnan(a).any((-2, -1)), np.nan, slogdet(a)[0])
     return inv(
         np.where((np.abs(sign) > 0)[..., None, None], a, np.eye(a.shape[-1], dtype=a.dtype))
@@ -71,6 +71,13 @@ def qr(a: np.ndarray, *, complete: bool) -> tuple[np.ndarray, np.ndarray]:
     """a: (..., m, n) -> q: (..., m, k), r: (..., k, n)."""
     q, r = np.linalg.qr(a, "complete" if complete else "reduced")
     return q, r
+
+
+@named("qr")
+def qr_raw(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """a: (..., m, n) -> h: (..., n, m), LAPACK's reflections, and tau: (..., k)."""
+    h, tau = np.linalg.qr(a, "raw")
+    return h, tau
 
 
 @named("qr")
@@ -122,8 +129,8 @@ def svdvals(a: np.ndarray) -> np.ndarray:
 
 
 def inverted(s: np.ndarray, *, ratio: float) -> tuple[np.ndarray, np.ndarray]:
-    """s: (..., k), descending -> 1 / s, or 0 where s is at most `ratio` times the largest, and how
-    many are above it, int64."""
+    """s: (..., k), descending -> 1 / s, or 0 where s is at most `ratio` times the largest; and the
+    number of the others, int64."""
     large = s > s.dtype.type(ratio) * s[..., :1]
     return np.where(large, 1 / np.where(large, s, 1), 0).astype(s.dtype), np.asarray(
         np.count_nonzero(large, axis=-1), np.int64
@@ -146,11 +153,9 @@ def lu_factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             last = min(first + BLOCK, k)
             for j in range(first, last):
                 column = x[:, j:, j]
-                sizes = (
-                    np.abs(column.real) + np.abs(column.imag)
-                    if x.dtype.kind == "c"
-                    else np.abs(column)
-                )  # as LAPACK's
+                sizes = np.abs(column.real)  # LAPACK's measure of complex numbers
+                if x.dtype.kind == "c":
+                    sizes = sizes + np.abs(column.imag)
                 rows_of_pivots = j + np.argmax(sizes, axis=1)
                 pivots[:, j] = rows_of_pivots
                 rows = x[each, rows_of_pivots]
@@ -181,8 +186,7 @@ def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def exchanged(pivots: np.ndarray, *, m: int) -> np.ndarray:
-    """Which row of A is which row of P A, (..., m), from the row exchanges (..., k), which are
-    replayed."""
+    """pivots: row exchanges (..., k) -> the row of A that each row of P A is, (..., m)."""
     lead = pivots.shape[:-1]
     if not lead:
         rows = list(range(m))
@@ -206,8 +210,7 @@ def lu_solve(packed: np.ndarray, b: np.ndarray, pivots: np.ndarray) -> np.ndarra
     if pivots.size and not 0 <= pivots.min() <= pivots.max() < n:
         raise IndexError(
             f"lu_solve: pivots of shape {pivots.shape} are numbers of rows, 0 .. {n - 1}, got "
-            f"{pivots.min()} to "
-            f"{pivots.max()}"
+            f"{pivots.min()} to {pivots.max()}"
         )
     _check_diagonal(packed)
     rows = np.take_along_axis(b, exchanged(pivots, m=n)[..., None], -2)
@@ -235,8 +238,8 @@ def _substitute(a: np.ndarray, b: np.ndarray, lower: bool, unit: bool) -> np.nda
         first = start if lower else max(n - start - BLOCK, 0)
         last = min(start + BLOCK, n) if lower else n - start
         for i in range(first, last) if lower else range(last - 1, first - 1, -1):
-            done = slice(first, i) if lower else slice(i + 1, last)
-            x[..., i, :] -= (a[..., i : i + 1, done] @ x[..., done, :])[..., 0, :]
+            solved = slice(first, i) if lower else slice(i + 1, last)
+            x[..., i, :] -= (a[..., i : i + 1, solved] @ x[..., solved, :])[..., 0, :]
             if not unit:
                 x[..., i, :] /= a[..., i, i, None]
         rest = slice(last, n) if lower else slice(0, first)

@@ -1,8 +1,8 @@
 """Dropout on the CPU: the mask is regenerated from the counter, as in kernels/random/dropout.py."""
 
 import numpy as np
-from numba import njit
 
+from .lib.numba_cache import njit
 from .random import keyed, philox, split, word
 
 

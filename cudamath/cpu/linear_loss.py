@@ -12,14 +12,13 @@ def linear_loss(x, targets, count, *, classes, ignore_index):
     kernels/loss/linear_cross_entropy.py."""
     counted, picks = _checked("linear_cross_entropy", targets, classes, ignore_index)
     e, picks = widen(x[:, :classes]), picks[:, None]
-    with np.errstate(
-        invalid="ignore", divide="ignore"
-    ):  # a row of -inf gives NaN; no target may count
+    # A row of -inf gives NaN; `count` may be 0.
+    with np.errstate(invalid="ignore", divide="ignore"):
         e = e - e.max(1, keepdims=True, initial=-np.inf)
-        chosen = np.take_along_axis(e, picks, 1)
+        target_scores = np.take_along_axis(e, picks, 1)
         np.exp(e, out=e)
         total = e.sum(1, keepdims=True)
-        losses = np.where(counted, (np.log(total) - chosen)[:, 0], 0).astype(e.dtype)
+        losses = np.where(counted, (np.log(total) - target_scores)[:, 0], 0).astype(e.dtype)
         e /= total
         np.put_along_axis(e, picks, np.take_along_axis(e, picks, 1) - 1, 1)
         e /= count

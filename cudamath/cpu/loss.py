@@ -83,8 +83,9 @@ def _losses(
         log_sum = np.log(np.exp(d).sum(axis=1))
         loss = log_sum - np.take_along_axis(d, picks[:, None, :], axis=1)[:, 0]
         if label_smoothing:
-            spread = log_sum - d.mean(axis=1)
-            loss = loss * x.dtype.type(1 - label_smoothing) + spread * x.dtype.type(label_smoothing)
+            uniform = log_sum - d.mean(axis=1)  # the loss with equal probabilities as targets
+            loss = loss * x.dtype.type(1 - label_smoothing)
+            loss += uniform * x.dtype.type(label_smoothing)
         return loss, np.stack([top, log_sum])
 
 
@@ -99,8 +100,8 @@ def cross_entropy_grad(g, x, targets, stats, divisor, *, ignore_index, label_smo
         d -= wide.dtype.type(label_smoothing / classes)
     hit = picks[:, None, :]
     if x.size:
-        chosen = np.take_along_axis(d, hit, axis=1) - wide.dtype.type(1 - label_smoothing)
-        np.put_along_axis(d, hit, chosen, axis=1)
+        at_targets = np.take_along_axis(d, hit, axis=1) - wide.dtype.type(1 - label_smoothing)
+        np.put_along_axis(d, hit, at_targets, axis=1)
     factor = _coefficient(g, counted, divisor)
     with np.errstate(invalid="ignore"):
         d *= factor

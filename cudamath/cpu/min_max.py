@@ -24,11 +24,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .lib.llvm_vectors import Emit
+from .lib.numba_cache import njit
 
 # numbers that are looked at together, at most 4 vectors of them where the best is looked for
 STEP = 64

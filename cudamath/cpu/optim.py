@@ -8,9 +8,9 @@ parameters are widened to float32, stepped, and rounded back; their moments are 
 import math
 
 import numpy as np
-from numba import njit
 
 from ..core.specs.optimizer import PLAIN
+from .lib.numba_cache import njit
 
 
 @njit(cache=True, nogil=True)

@@ -5,7 +5,7 @@ Windows and planes are (H, W); a plane's gradient is scattered by one thread in 
 the same inputs give the same bits on any number of threads. The floor is memory: read x once, write
 y (and the positions of the maxima).
 
-Sizes arrive complete from the card: kernel, stride, padding (top, left), dilation and the output's
+The op passes complete sizes: kernel, stride, padding (top, left), dilation and the output's
 `size`.
 """
 
@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from .lib.numba_cache import njit
 from .lib.numba_calls import parallel
 
 
@@ -27,7 +28,7 @@ def _plain(a):
 
 @njit(cache=True, nogil=True, inline="always")
 def _clip(start, count, dilation, length):
-    """First and last + 1 of those taps t < count for which 0 <= start + t * dilation < length."""
+    """The range (first, last + 1) of taps t < count with 0 <= start + t * dilation < length."""
     first = 0 if start >= 0 else (-start + dilation - 1) // dilation
     last = min(count, (length - start + dilation - 1) // dilation)
     return first, last
@@ -61,8 +62,8 @@ def _max_pool(x, kernel, stride, padding, dilation, y, index):
 
 @parallel
 def _max_pool_grad(grad, index, dx):
-    """grad, index (planes, P, Q); adds each gradient to its position in dx (planes, H, W), zeros so
-    far."""
+    """grad, index (planes, P, Q). Adds each gradient to its position in dx (planes, H, W), which
+    holds zeros before."""
     width = dx.shape[2]
     for plane in prange(grad.shape[0]):
         for p in range(grad.shape[1]):
@@ -75,8 +76,8 @@ def _max_pool_grad(grad, index, dx):
 
 @njit(cache=True, nogil=True, inline="always")
 def _span(i, size, step, before, length, padded):
-    """Window i of an axis: first and last + 1 position inside it, and how many the window counts
-    (padded: the padding too)."""
+    """Window i of an axis: its first and last + 1 position inside the array, and the number of its
+    positions, padding included if `padded`."""
     start = i * step - before
     first, last = max(start, 0), min(start + size, length)
     count = min(start + size, length + before) - start if padded else last - first
@@ -85,8 +86,8 @@ def _span(i, size, step, before, length, padded):
 
 @parallel
 def _avg_pool(x, kernel, stride, padding, count_include_pad, divisor, y):
-    """x (planes, H, W) -> y (planes, P, Q), the sum over each window by `divisor`, or (0) the
-    number of its positions."""
+    """x (planes, H, W) -> y (planes, P, Q), the sum over each window, divided by `divisor`;
+    if that is 0, by the number of the window's positions."""
     planes, height, width = x.shape
     for plane in prange(planes):
         for p in range(y.shape[1]):
@@ -104,8 +105,8 @@ def _avg_pool(x, kernel, stride, padding, count_include_pad, divisor, y):
 
 @parallel
 def _avg_pool_grad(grad, kernel, stride, padding, count_include_pad, divisor, dx):
-    """grad (planes, P, Q); adds each gradient's share to its window in dx (planes, H, W), zeros so
-    far."""
+    """grad (planes, P, Q). Adds to all elements of a window in dx (planes, H, W) their share of its
+    gradient; dx holds zeros before."""
     planes, height, width = dx.shape
     for plane in prange(planes):
         for p in range(grad.shape[1]):
@@ -137,8 +138,8 @@ def max_pool2d_values(x, **where):
 
 
 def max_pool2d_grad(grad, index, *, size, **_):
-    """grad, index (N, C, P, Q) -> (N, C, H, W): each gradient at its position; size (H, W). (Where
-    the windows lie is for the GPU, whose threads search them.)"""
+    """grad, index (N, C, P, Q) -> (N, C, H, W): each gradient at its position; size (H, W). The
+    windows are parameters for the GPU, whose threads search them."""
     source = _plain(grad)
     dx = np.zeros((len(source), *size), source.dtype)
     _max_pool_grad(source, _plain(index), dx)

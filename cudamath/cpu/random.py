@@ -25,10 +25,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ..core.dtypes import compute_dtype, sum_tolerance
 from ..core.fp_errors import quiet
+from .lib.numba_cache import njit
 from .reproducible_math import TAILS, fma, normal32, normal64, tail32, tail64
 
 # Philox4x32: two multipliers and two Weyl constants (golden ratio, sqrt(3) - 1).

@@ -40,7 +40,7 @@ def reduce(
     reduction = REDUCTIONS[kind]
     if reduction.quiet:
         result = reduction.numpy(x, axis, keepdims, dtype, 0)
-    else:  # 0 / 0 is NaN, as on a GPU
+    else:  # 0 / 0 is NaN without a warning, as on a GPU
         result = quiet().run(reduction.numpy, x, axis, keepdims, compute_dtype(dtype), correction)
     return (
         result
@@ -59,8 +59,8 @@ def _prepare(
     correction: float = 0,
     shape: Axes = (),
 ) -> Callable | None:
-    """The reduction of contiguous arrays of this layout as a function of the array alone; None
-    where it has no such form."""
+    """The reduction of contiguous arrays of this layout, as a function of the array alone. None if
+    there is no faster function than `reduce`."""
     reduction = REDUCTIONS[kind]
     if not layout.contiguous or layout.dtype == bfloat16 or not layout.size:
         return None
@@ -79,7 +79,7 @@ def _prepare(
     new = np.empty
     if reduction.ufunc and layout.ndim:
         find: Any = reduction.ufunc.reduce  # (as above)
-        # into an array of our own: cheaper than an array from the scalar NumPy returns otherwise
+        # NumPy would return a scalar; writing into a new array is faster than converting it.
         if whole:
             return lambda x: find(x, None, None, new((), dtype))
         return lambda x: find(x, axis, None, None, keepdims)
@@ -137,8 +137,8 @@ def _small_sum(layout: Layout, reduction: Reduction, axis: Axes, keepdims: bool)
 
 
 def _lines(full: Axes, axis: Axes, keepdims: bool) -> tuple[Axes, Axes, Axes]:
-    """An array over neighbouring axes as (outer, n, inner) over n: that shape, the result's (outer,
-    inner), and its own."""
+    """Three shapes of a reduction over neighbouring axes: the array as (outer, n, inner), the
+    result as (outer, inner), and the result's own."""
     first, end = axis[0], axis[-1] + 1
     lines = prod(full[:first]), prod(full[first:end]), prod(full[end:])
     return (
@@ -149,8 +149,8 @@ def _lines(full: Axes, axis: Axes, keepdims: bool) -> tuple[Axes, Axes, Axes]:
 
 
 def _places_pay(layout: Layout, axis: Axes) -> bool:
-    """Whether min_max.py finds places faster than NumPy: not in lines shorter than those that it
-    compares together, nor in long ones of integers, where NumPy's single pass does not look for
+    """Whether min_max.py finds positions faster than NumPy. It does not in lines shorter than those
+    that it compares together, nor in long lines of integers, in which NumPy does not look for
     NaN."""
     line = prod([layout.shape[i] for i in axis])
     return axis[-1] < layout.ndim - 1 or line >= LINE and (layout.dtype.kind == "f" or line < LONG)

@@ -7,8 +7,8 @@ multiply-add written as fma, as on the GPU.
 """
 
 import numpy as np
-from numba import njit
 
+from .lib.numba_cache import njit
 from .random import RETRY, join, keyed, philox, split
 from .reproducible_math import exp64, fma, log32, log64, log_rest64, normal32, normal64
 

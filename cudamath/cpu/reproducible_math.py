@@ -9,8 +9,10 @@ Pareto numbers end in a function of libm.
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from .lib.numba_cache import njit
 
 
 @intrinsic

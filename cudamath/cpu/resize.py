@@ -6,22 +6,23 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
 from ..core.specs.resample import MIXED, taps
+from .lib.numba_cache import njit
 from .lib.numba_calls import parallel
 
 
 @njit(cache=True, nogil=True)
 def _between(one, s, first, second):
-    """(1 - s) first + s second. Of a share of 0 nothing is taken: 0 times infinity would be NaN."""
+    """(1 - s) first + s second; `first` if s is 0, since 0 times infinity would be NaN."""
     return first if s == 0 else (one - s) * first + s * second
 
 
 @parallel
 def _resize(x, top, bottom, down, left, right, across, y):
-    """x (planes, H, W) -> y (planes, P, Q); rows top, bottom (P,) with the share `down` of the
-    second; columns alike."""
+    """x (planes, H, W) -> y (planes, P, Q). top, bottom: (P,), the two rows of x that row p mixes;
+    down: (P,), the weight of the second. left, right, across: (Q,), the same of columns."""
     one = x.dtype.type(1)
     for plane in prange(len(x)):
         for p in range(y.shape[1]):
@@ -35,8 +36,7 @@ def _resize(x, top, bottom, down, left, right, across, y):
 
 @parallel
 def _nearest(x, rows, columns, y):
-    """The same where nothing is mixed, every element as it is (an infinity too, which no share of
-    it would be)."""
+    """The same without mixing: elements are copied, infinities included."""
     for plane in prange(len(x)):
         for p in range(y.shape[1]):
             for q in range(y.shape[2]):
@@ -45,8 +45,8 @@ def _nearest(x, rows, columns, y):
 
 @parallel
 def _resize_grad(g, top, bottom, down, left, right, across, dx):
-    """g (planes, P, Q); adds each gradient to the places that it came from in dx (planes, H, W),
-    zeros so far."""
+    """g (planes, P, Q). Adds each gradient to the elements of dx (planes, H, W) that its result was
+    made from; dx holds zeros before."""
     one = g.dtype.type(1)
     for plane in prange(len(g)):
         for p in range(g.shape[1]):
@@ -61,8 +61,8 @@ def _resize_grad(g, top, bottom, down, left, right, across, dx):
 
 
 @parallel
-def _moved_grad(g, rows, columns, dx):
-    """The same where nothing is mixed."""
+def _nearest_grad(g, rows, columns, dx):
+    """The same without mixing."""
     for plane in prange(len(g)):
         for p in range(g.shape[1]):
             for q in range(g.shape[2]):
@@ -107,7 +107,7 @@ def resize_grad(g, *, size, axes, **_):
     """g (N, C, P, Q) -> (N, C, *size), the gradient of images of this size."""
     source = _planes(g)
     dx = np.zeros((len(source), *size), source.dtype)
-    (_resize_grad if _mixed(axes) else _moved_grad)(
+    (_resize_grad if _mixed(axes) else _nearest_grad)(
         source, *_tables(size, g.shape[2:], axes, source.dtype), dx
     )
     return dx.reshape(*g.shape[:2], *size).astype(g.dtype, copy=False)

@@ -4,8 +4,8 @@ from .lib.float32_sums import widen
 
 
 def rotary(x, cos, sin, *, interleaved, inverse):
-    """x (..., D), cos and sin broadcast to (..., R / 2): the first R numbers of each row turned in
-    pairs, in x's dtype."""
+    """x (..., D), cos and sin broadcast to (..., R / 2): the first R numbers of each row are
+    rotated in pairs. The result has x's dtype."""
     half = cos.shape[-1]
     y = widen(x).copy()
     first, second = (

@@ -23,14 +23,12 @@ def copy(x, *, dtype=None):
         return x.copy()
     if dtype.kind == "f" and dtype.itemsize >= x.dtype.itemsize:
         return x.astype(dtype, order="C")
-    with np.errstate(
-        invalid="ignore", over="ignore"
-    ):  # out of range is the caller's affair, as in NumPy on a GPU
+    with np.errstate(invalid="ignore", over="ignore"):  # no check for numbers out of range
         return x.astype(dtype, order="C")
 
 
 def _prepare_copy(layout, *, dtype=None):
-    """Large copies, into memory that is kept."""
+    """Large copies, into memory of the CPU pool."""
     kind = layout.dtype if dtype is None else dtype
     if not cpu_pool.large(layout.shape, kind) or (layout.dtype in COMPLEX and kind not in COMPLEX):
         return None
@@ -39,9 +37,8 @@ def _prepare_copy(layout, *, dtype=None):
         and layout.dtype != np.float16 != kind
         and {layout.dtype.kind, kind.kind} <= set("fiub")
     )
-    plain = (
-        layout.dtype.kind != "f" or kind.kind in "fb"
-    )  # what does not fit an integer is the C compiler's affair
+    # A float that does not fit an integer gives what NumPy's C compiler chose.
+    plain = layout.dtype.kind != "f" or kind.kind in "fb"
     compiled = functools.partial(_converted, layout.dtype, kind) if supported and plain else None
     return operator.setitem, Layout.new(layout.shape, kind, CPU), compiled
 
@@ -68,8 +65,8 @@ def fill(target, *, scalars):
 
 
 def full(*, layout, device, scalars):
-    """A new array whose memory repeats the two 8-byte scalars. Zeros come from the system already
-    cleared, page by page as they are touched."""
+    """A new array whose memory repeats the two 8-byte scalars. For zeros the system supplies
+    cleared pages at their first use."""
     if scalars == (0, 0):
         return np.zeros(layout.shape, layout.dtype)
     return np.full(layout.shape, np.array(scalars, np.uint64).view(layout.dtype)[0])

@@ -3,9 +3,9 @@
 
 NumPy adds a vector at the rate of one core's additions, and rows at the rate of reading and writing
 the total for every row. Here a vector is cut into pieces of PIECE elements, each added in as many
-lanes as the machine has. Rows are added eight at a time (squares four), with the totals of a block
-of columns in the nearest cache. A variance reads the array twice and writes nothing; NumPy writes
-the differences from the mean and reads them again.
+SIMD lanes as the machine has. Rows are added eight at a time (squares four), with the totals of a
+block of columns in the nearest cache. A variance reads the array twice and writes nothing; NumPy
+writes the differences from the mean and reads them again.
 
 The accuracy is that of a pairwise sum: pieces (of a vector) and runs of rows are added like the
 digits of a binary counter, so that an element takes part in about PIECE / lanes + log2(n / PIECE)
@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from .lib.numba_cache import njit
 
 PIECE = 512  # numbers of a vector that are added in lanes
 RUN = 64  # rows that are added one after the other, by eights
@@ -26,9 +27,8 @@ BLOCK = 1024  # columns at a time
 LEVELS = 48  # of the counter: enough for 2^48 pieces
 
 
-@njit(
-    cache=True, nogil=True, fastmath={"reassoc"}
-)  # lanes: the order of the additions is the compiler's
+# "reassoc" lets the compiler add in lanes: it chooses the order of the additions.
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
 def _piece(x):
     """x: (n,). The sum."""
     total = x.dtype.type(0)
@@ -55,9 +55,7 @@ def _vector(x, mean, squares, levels):
         piece = x[first : first + PIECE]
         total = _piece_of_squares(piece, mean) if squares else _piece(piece)
         level, carry = 0, count
-        while (
-            carry & 1
-        ):  # a digit 1: two sums of the same number of pieces become one of twice as many
+        while carry & 1:  # a digit 1: two sums of as many pieces become one of twice as many
             total = levels[level] + total
             carry >>= 1
             level += 1
@@ -79,9 +77,8 @@ def _run_of_rows(x, first, last, left, right, out):
     width = right - left
     out[:width] = 0
     whole = first + (last - first) // 8 * 8
-    for i in range(
-        first, whole, 8
-    ):  # slices: of indices that cannot be negative the compiler makes vector code
+    # Slices, because the compiler vectorises loops over indices that cannot be negative.
+    for i in range(first, whole, 8):
         a, b, c, d = (
             x[i, left:right],
             x[i + 1, left:right],

@@ -5,38 +5,16 @@ kernels/random/truncated_normal.py.
 import math
 
 import numpy as np
-from numba import njit
 
+from ..core.specs.erfinv import FAR, NEAR
+from .lib.numba_cache import njit
 from .random import split
 from .reproducible_math import fma, log64
-
-NEAR = (
-    2.81022636e-08,
-    3.43273939e-07,
-    -3.5233877e-06,
-    -4.39150654e-06,
-    0.00021858087,
-    -0.00125372503,
-    -0.00417768164,
-    0.246640727,
-    1.50140941,
-)
-FAR = (
-    -0.000200214257,
-    0.000100950558,
-    0.00134934322,
-    -0.00367342844,
-    0.00573950773,
-    -0.0076224613,
-    0.00943887047,
-    1.00167406,
-    2.83297682,
-)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fill(out, first, p, scale, mean, low, high):
-    """out: (n,) float64, what elements first ... of p become."""
+    """out: (n,) float64, the numbers from elements first, first + 1, ... of p."""
     for i in range(out.size):
         u = p[np.int64(first) + i]
         w = -log64(max((1.0 - u) * (1.0 + u), 1e-16))

@@ -2,8 +2,12 @@
 of the package.
 
 The import creates no CUDA context and loads no CUDA library. Without a GPU `is_available()` is
-False, `device_count()` is 0, `devices()` is empty, and functions that only report memory report an
-empty device. All other functions raise DeviceError, which lists what is missing.
+False, `device_count()` is 0, `devices()` is empty. What has a meaning there has it: `synchronize`,
+`Stream` and `Event` (the work is done when a call returns, and events are timed with the clock),
+`graph` (the function runs, and must not do what a graph cannot hold), `profile` (times of
+operations on the CPU), `warm_up`, `pinned` and `managed` (memory like any other); functions of the
+memory pool report an empty device and limit nothing. What names a device, launches a kernel or
+captures work raises DeviceError, which lists what is missing.
 """
 
 from __future__ import annotations

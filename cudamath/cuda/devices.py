@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ..core import devices as places
 from ..core.array import ndarray
 from ..core.devices import CPU
 from ..runtime import device as runtime
-from ..runtime import memory, stream
+from ..runtime import host_stream, memory, stream
 from ..runtime.device import DeviceInfo
 from ..runtime.errors import DeviceError
+from ..runtime.interrupts import context_manager
 from ..runtime.stream import Stream
 
 __all__ = [
@@ -101,6 +101,11 @@ def index_of(device: Any, name: str) -> int:
     return runtime.validate(device, name)
 
 
+def on_host(device: Any) -> bool:
+    """Whether a `device=` argument means the CPU: there is no GPU, and none is named."""
+    return device is None and runtime.device_count() == 0
+
+
 def current_device() -> int:
     """Return the ordinal of this thread's active device.
 
@@ -152,7 +157,7 @@ def set_device(device: int) -> None:
     places.choose(index_of(device, "set_device"))
 
 
-@contextmanager
+@context_manager
 def device(index: int) -> Iterator[places.Device]:
     """Context: a device is active inside (see `set_device`); the previous one again afterwards.
 
@@ -185,10 +190,12 @@ def device(index: int) -> Iterator[places.Device]:
 def synchronize(device: int | None = None) -> None:
     """Wait for all work on a device (the active one by default).
 
+    Without a GPU all work is done, and the call returns at once.
+
     Parameters
     ----------
     device : int, optional
-        Device of the result. The default is the default device.
+        Ordinal of the device. The default is the active one.
 
     Raises
     ------
@@ -202,19 +209,23 @@ def synchronize(device: int | None = None) -> None:
     Examples
     --------
     >>> import cudamath as cm
-    >>> if cm.cuda.is_available():
-    ...     cm.cuda.synchronize()
+    >>> cm.cuda.synchronize()
     """
+    host_stream.refuse_capture("synchronize")
+    if on_host(device):
+        return
     stream.synchronize(index_of(device, "synchronize"))
 
 
 def current_stream(device: int | None = None) -> Stream:
     """The stream that new work of this thread goes to: on the active device, or on the one named.
 
+    Without a GPU it is a stream of the CPU, whose work is always done.
+
     Parameters
     ----------
     device : int, optional
-        Device of the result. The default is the default device.
+        Ordinal of the device. The default is the active one.
 
     Returns
     -------
@@ -229,10 +240,12 @@ def current_stream(device: int | None = None) -> Stream:
     Examples
     --------
     >>> import cudamath as cm
-    >>> if cm.cuda.is_available():
-    ...     with cm.cuda.Stream() as s:
-    ...         assert cm.cuda.current_stream() is s
+    >>> with cm.cuda.Stream() as s:
+    ...     cm.cuda.current_stream() is s
+    True
     """
+    if on_host(device):
+        return host_stream.current_stream()
     return stream.current_stream(index_of(device, "current_stream"))
 
 

@@ -6,24 +6,25 @@ from __future__ import annotations
 
 import collections
 import functools
-import threading
 import warnings
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import optree
 
+from ..core import trees
 from ..core.array import allocate, ndarray, over, refuse_read_only
 from ..core.asarray import asarray, same_device
-from ..core.devices import CPU, device_of
+from ..core.devices import CPU, default_index, device_of
+from ..core.dispatch.call_record import CHOSE, READ, CallRecord
 from ..core.dispatch.checks import require_function
 from ..core.elements import settle_all
 from ..core.layout import Layout
 from ..core.scalar import Scalar, scalar
+from ..runtime import fork, host_stream, memory, stream
 from ..runtime import graph as runtime
-from ..runtime import memory, stream
-from ..runtime.errors import DeviceError
+from ..runtime.interrupts import uninterrupted
 from .devices import index_of
 
 __all__ = ["Capture", "Graphed", "capture", "graph"]
@@ -64,6 +65,9 @@ def graph(fn: Callable) -> Graphed:
     the first two calls only. Arrays made inside and kept by `fn` elsewhere are overwritten by each
     replay.
 
+    Arrays on the CPU, and a machine without a GPU: each call runs `fn`, and the second one refuses
+    what a graph cannot hold, as on a GPU.
+
     Parameters
     ----------
     fn : callable
@@ -80,9 +84,10 @@ def graph(fn: Callable) -> Graphed:
     Raises
     ------
     DeviceError
-        There is no GPU, or an argument is a cudamath array on the CPU. (At the call.).
+        Arguments are on different devices. (At the call.).
     RuntimeError
-        `fn` does what a graph cannot hold; the message names it. Nothing was done then.
+        `fn` does what a graph cannot hold; the message names it. Nothing was done then on a GPU,
+        and on the CPU what comes before it.
     TypeError
         An argument is neither an array nor hashable, or a gradient is being recorded through the
         graph.
@@ -94,10 +99,10 @@ def graph(fn: Callable) -> Graphed:
     Examples
     --------
     >>> import cudamath as cm
-    >>> if cm.cuda.is_available():
-    ...     step = cm.cuda.graph(lambda x: cm.exp(x) + 1)
-    ...     x = cm.zeros(4)
-    ...     assert [step(x).tolist() for _ in range(3)] == [[2.0] * 4] * 3
+    >>> step = cm.cuda.graph(lambda x: cm.exp(x) + 1)
+    >>> x = cm.zeros(2)
+    >>> [step(x).tolist() for _ in range(3)]
+    [[2.0, 2.0], [2.0, 2.0], [2.0, 2.0]]
     """
     require_function("graph", fn)
     return Graphed(fn)
@@ -123,6 +128,7 @@ class _Kind:
         self.addresses: list[int | None] | None = None  # of the array arguments at the last call
         self.moving: set[int] = set()  # positions of array arguments whose address has changed
         self.replay: _Replay | None = None
+        self.observed = False  # on the CPU: whether the function does only what a graph can hold
 
 
 class Graphed:
@@ -139,7 +145,7 @@ class Graphed:
     def __init__(self, fn: Callable):
         self._fn = fn
         self._kinds: collections.OrderedDict[Any, _Kind] = collections.OrderedDict()
-        self._lock = threading.RLock()  # replays share memory
+        self._lock = fork.new_reentrant_lock()  # replays share memory
         self._values: list[
             tuple
         ] = []  # of the arguments that are not arrays, in the calls since the last replay
@@ -156,19 +162,25 @@ class Graphed:
             self._kinds.clear()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        index_of(None, "graph")
         stream.refuse_capture("graph", "graphs do not nest")
+        host_stream.refuse_capture("graph", "graphs do not nest")
         leaves: list[Any]
-        leaves, structure = optree.tree_flatten(cast(Any, (args, kwargs)))
+        try:
+            tree: Any = (args, kwargs)
+            leaves, structure = optree.tree_flatten(tree)
+        except RecursionError:
+            raise trees.too_deep("graph") from None
         arrays = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (ndarray, np.ndarray))]
         hosted = {i for i in arrays if isinstance(leaves[i], np.ndarray)}
-        for i in arrays:
-            if i not in hosted:
-                _check(leaves[i])
         ours = [leaves[i] for i in arrays if i not in hosted]
-        device = same_device("graph", ours) if ours else stream.current_device()
+        for x in ours:
+            _check_constant(x)
+        if ours:
+            device = same_device("graph", ours)
+        else:
+            device = CPU if default_index() == CPU else index_of(None, "graph")
         for i in hosted:
-            leaves[i] = asarray(leaves[i], device=device_of(device), name="graph")
+            leaves[i] = asarray(leaves[i], device=device_of(device), copy=True, name="graph")
         key = (
             structure,
             device,
@@ -223,10 +235,17 @@ class Graphed:
         device: int,
     ) -> Any:
         before, now = kind.addresses, [None if i in hosted else leaves[i]._data for i in arrays]
-        if before is None:
+        if before is None or kind.observed:
             args, kwargs = structure.unflatten(leaves)
             result = self._fn(*args, **kwargs)
             kind.addresses = now
+            return result
+        if device == CPU:
+            args, kwargs = structure.unflatten(leaves)
+            with host_stream.capturing(), _Observed():
+                result = self._fn(*args, **kwargs)
+            _check_results(optree.tree_leaves(result))
+            kind.observed = True
             return result
         kind.addresses = now
         changed = {
@@ -254,9 +273,7 @@ class Graphed:
             result = self._fn(*args, **kwargs)
         replay.graph = recording.graph
         replay.outputs, replay.structure = optree.tree_flatten(result)
-        for leaf in replay.outputs:
-            if isinstance(leaf, ndarray):
-                _check_constant(leaf)
+        _check_results(replay.outputs)
         return replay
 
     def _replay(self, replay: _Replay, leaves: list, *, first: bool) -> Any:
@@ -287,13 +304,22 @@ class Graphed:
         return replay.structure.unflatten(out)
 
 
-def _check(x: ndarray) -> None:
-    if x._layout.device == CPU:
-        raise DeviceError(
-            f"graph: an array is on the CPU ({x.dtype}, shape {x.shape}); a CUDA graph holds work "
-            "of a GPU"
-        )
-    _check_constant(x)
+class _Observed(CallRecord):
+    """The record of a call on the CPU that must not read what a graph could not know."""
+
+    def __init__(self) -> None:
+        super().__init__(keep=False)
+
+    def refuse(self, reason: str) -> None:
+        """RuntimeError where a value is read, as a copy to the host raises on a GPU."""
+        if reason in (READ, CHOSE):
+            host_stream.refuse_capture("copy to the host")
+
+
+def _check_results(leaves: list) -> None:
+    for leaf in leaves:
+        if isinstance(leaf, ndarray):
+            _check_constant(leaf)
 
 
 def _check_constant(x: ndarray) -> None:
@@ -335,7 +361,7 @@ class Capture:
 
     def __init__(self, device: int):
         self._recording = runtime.Capture(device)
-        self._lock = threading.Lock()  # replays share memory
+        self._lock = fork.new_lock()  # replays share memory
 
     @property
     def nodes(self) -> int:
@@ -353,6 +379,7 @@ class Capture:
         self._recording.__enter__()
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: Any) -> None:
         self._recording.__exit__(*exc)
 

@@ -49,6 +49,8 @@ def _kernel(name: str, kernel: Any) -> Any:
 def _array(name: str, x: Any) -> ndarray:
     """An array argument: ours, another library's, or pinned and managed NumPy arrays, none of them
     copied."""
+    if not isinstance(x, ndarray) or x._layout.device == CPU:
+        index_of(None, name)  # without a GPU that is what is wrong
     if isinstance(x, np.ndarray):
         address = host_address(x)
         if address is None:

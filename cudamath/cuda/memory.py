@@ -6,7 +6,6 @@ import collections
 import gc
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,10 @@ from ..core.typing import DTypeLike
 from ..runtime import device as devices
 from ..runtime import memory
 from ..runtime.errors import user_line
-from ..runtime.memory import Buffer, Pool, human, parse_size, pool_of
+from ..runtime.interrupts import context_manager, uninterrupted
+from ..runtime.memory import Buffer, Pool, human, live_buffers, parse_size, pool_of
 from ..runtime.state import runtime
-from .devices import index_of
+from .devices import index_of, on_host
 
 __all__ = [
     "MemoryReport",
@@ -43,9 +43,7 @@ __all__ = [
 
 def _pool(device: Any, name: str) -> Pool | None:
     """The pool of a `device=` argument; None without a GPU, where nobody named a device."""
-    if device is None and devices.device_count() == 0:
-        return None
-    return pool_of(index_of(device, name))
+    return None if on_host(device) else pool_of(index_of(device, name))
 
 
 # -------------------- statistics
@@ -279,7 +277,7 @@ def empty_cache(device: int | None = None) -> None:
 def set_memory_fraction(fraction: float, device: int | None = None) -> None:
     """Reserve at most this fraction of a device's memory: beyond it, OutOfMemoryError.
 
-    CUDAMATH_MEMORY_FRACTION does the same from outside.
+    Without a GPU no memory is reserved. CUDAMATH_MEMORY_FRACTION does the same from outside.
 
     Parameters
     ----------
@@ -298,16 +296,19 @@ def set_memory_fraction(fraction: float, device: int | None = None) -> None:
     Examples
     --------
     >>> import cudamath as cm
-    >>> if cm.cuda.is_available():
-    ...     cm.cuda.set_memory_fraction(0.9)
+    >>> cm.cuda.set_memory_fraction(0.9)
     """
-    pool_of(index_of(device, "set_memory_fraction")).set_fraction(fraction)
+    memory.checked_fraction(fraction)
+    pool = _pool(device, "set_memory_fraction")
+    if pool is not None:
+        pool.set_fraction(fraction)
 
 
 def set_cache_size(size: str | int | None, device: int | None = None) -> None:
     """Limit the freed memory that is kept for reuse.
 
-    The size is "2GB", "512 MiB" or a number of bytes (GB means 2^30). None is no limit.
+    The size is "2GB", "512 MiB" or a number of bytes (GB means 2^30). None is no limit. Without a
+    GPU no memory is kept there.
 
     CUDAMATH_CACHE_SIZE does the same from outside.
 
@@ -328,11 +329,12 @@ def set_cache_size(size: str | int | None, device: int | None = None) -> None:
     Examples
     --------
     >>> import cudamath as cm
-    >>> if cm.cuda.is_available():
-    ...     cm.cuda.set_cache_size(None)
+    >>> cm.cuda.set_cache_size(None)
     """
     limit = None if size is None else parse_size(size)
-    pool = pool_of(index_of(device, "set_cache_size"))
+    pool = _pool(device, "set_cache_size")
+    if pool is None:
+        return
     pool.cache_limit = limit
     if limit is not None and pool.cached > limit:
         pool.trim()
@@ -345,7 +347,7 @@ def configure_pool(
     cache: str | int | None = None,
     device: int | None = None,
 ) -> None:
-    """Set up the memory pool of a device.
+    """Set up the memory pool of a device. Without a GPU there is none.
 
     Parameters
     ----------
@@ -370,8 +372,7 @@ def configure_pool(
     Examples
     --------
     >>> import cudamath as cm
-    >>> if cm.cuda.is_available():
-    ...     cm.cuda.configure_pool(initial="16MB")
+    >>> cm.cuda.configure_pool(initial="16MB")
     """
     first, most = (
         None if size is None else parse_size(size, "configure_pool") for size in (initial, max)
@@ -381,7 +382,9 @@ def configure_pool(
         raise ValueError(
             f"configure_pool: initial ({human(first)}) is more than max ({human(most)})"
         )
-    pool = pool_of(index_of(device, "configure_pool"))
+    pool = _pool(device, "configure_pool")
+    if pool is None:
+        return
     if most is not None:
         pool.limit = most
     if kept is not None:
@@ -421,12 +424,10 @@ def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
     pool = _pool(device, "memory_snapshot")
     if pool is None:
         return []
-    buffers: list[Buffer] = []
+    buffers = live_buffers(pool.device)
     users: dict[int, list[str]] = collections.defaultdict(list)
     for obj in gc.get_objects():
-        if type(obj) is Buffer and obj.stream.device == pool.device:
-            buffers.append(obj)
-        elif isinstance(obj, ndarray) and type(obj._owner) is Buffer:
+        if isinstance(obj, ndarray) and type(obj._owner) is Buffer:
             users[id(obj._owner)].append(f"{obj.dtype}{list(obj.shape)}")
     return [
         {
@@ -445,13 +446,14 @@ def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
 #: `memory_debugging`
 _lines: dict[tuple[int, int], tuple[int, str]] = {}
 _numbers = itertools.count(1)
-_debugging = 0
+_reports: set[MemoryReport] = set()  # of the open contexts of `memory_debugging`
 
 
 def _noting(size: int, stream: Any) -> int:
     """`memory.allocate` that remembers the user's line of each block."""
+    number, line = next(_numbers), user_line()
     address = _allocate(size, stream)
-    _lines[stream.device, address] = next(_numbers), user_line()
+    _lines[stream.device, address] = number, line
     return address
 
 
@@ -496,7 +498,7 @@ class MemoryReport:
         )
 
 
-@contextmanager
+@context_manager
 def memory_debugging() -> Iterator[MemoryReport]:
     """Context: report the allocations that are still held at the end, by Python line.
 
@@ -517,24 +519,32 @@ def memory_debugging() -> Iterator[MemoryReport]:
     >>> len(report.leaks) <= 1
     True
     """
-    global _debugging
     report = MemoryReport()
     first = next(_numbers)
-    if not _debugging:
-        memory.replace_allocate(_noting)
-    _debugging += 1
     try:
+        _reports.add(report)
+        memory.replace_allocate(_noting)
         yield report
     finally:
-        gc.collect()
-        report.leaks = [
-            row
-            for index in list(runtime.pools)
-            for row in memory_snapshot(index)
-            if _lines.get((index, row["address"]), (0, ""))[0] > first
-        ]
-        _debugging -= 1
-        if not _debugging:
+        try:
+            gc.collect()
+            report.leaks = [
+                row
+                for index in list(runtime.pools)
+                for row in memory_snapshot(index)
+                if _lines.get((index, row["address"]), (0, ""))[0] > first
+            ]
+        finally:
+            _end(report)
+
+
+@uninterrupted
+def _end(report: MemoryReport) -> None:
+    """Take down no more lines, unless another report is open."""
+    try:
+        _reports.discard(report)
+    finally:
+        if not _reports:
             memory.replace_allocate(_allocate)
             _lines.clear()
 
@@ -545,7 +555,7 @@ def set_memory_callback(
     threshold: float = 0.9,
     device: int | None = None,
 ) -> None:
-    """Register a function that is called when memory runs short.
+    """Register a function that is called when memory runs short. Without a GPU it never does.
 
     Parameters
     ----------
@@ -570,13 +580,14 @@ def set_memory_callback(
     Examples
     --------
     >>> import cudamath as cm
-    >>> if cm.cuda.is_available():
-    ...     cm.cuda.set_memory_callback(lambda stats: print(stats["event"]))
-    ...     cm.cuda.set_memory_callback(None)
+    >>> cm.cuda.set_memory_callback(lambda stats: print(stats["event"]))
+    >>> cm.cuda.set_memory_callback(None)
     """
     if not 0 < threshold <= 1:
         raise ValueError(f"set_memory_callback: threshold must be in (0, 1], got {threshold}")
-    pool = pool_of(index_of(device, "set_memory_callback"))
+    pool = _pool(device, "set_memory_callback")
+    if pool is None:
+        return
     if fn is None:
         pool.watch = None
         return
@@ -599,9 +610,11 @@ def set_memory_callback(
 
 
 def _host_array(name: str, shape: int | Sequence[int], dtype: Any) -> np.ndarray:
-    index_of(None, name)
     lengths = normalize_shape(name, shape)
     kind = dtypes.as_dtype(dtype, name)
+    if on_host(None):
+        return np.empty(lengths, kind)
+    index_of(None, name)
     buffer = memory.HostBuffer(int(np.prod(lengths, dtype=object)) * kind.itemsize, name)
     return np.ndarray(lengths, kind, buffer=buffer.bytes())
 
@@ -613,7 +626,7 @@ def pinned(shape: int | Sequence[int], dtype: DTypeLike = np.float32) -> np.ndar
 
     `x.copy_to(host, stream=s)` and `cm.asarray(host).copy_to(x, stream=s)` return at once; wait for
     `s` before touching the array. Page-locked memory is taken from all programs: use it for
-    staging, not for storage.
+    staging, not for storage. Without a GPU it is memory like any other.
 
     Parameters
     ----------
@@ -629,17 +642,14 @@ def pinned(shape: int | Sequence[int], dtype: DTypeLike = np.float32) -> np.ndar
 
     Raises
     ------
-    DeviceError
-        There is no GPU.
     OutOfMemoryError
         The system has not that much to lock.
 
     Examples
     --------
     >>> import cudamath as cm
-    >>> if cm.cuda.is_available():
-    ...     host = cm.cuda.pinned((2, 3), cm.float32)
-    ...     host[...] = 1
+    >>> host = cm.cuda.pinned((2, 3), cm.float32)
+    >>> host[...] = 1
     """
     return _host_array("pinned", shape, dtype)
 
@@ -648,7 +658,8 @@ def managed(shape: int | Sequence[int], dtype: DTypeLike = np.float32) -> np.nda
     """Make a NumPy array in managed (unified) memory, which kernels can access too.
 
     `cm.cuda.launch` takes it as it is. Pages move to the device that accesses them. The elements
-    are undefined. Call `synchronize` before the host reads what a kernel writes.
+    are undefined. Call `synchronize` before the host reads what a kernel writes. Without a GPU it
+    is memory like any other.
 
     Parameters
     ----------
@@ -664,16 +675,13 @@ def managed(shape: int | Sequence[int], dtype: DTypeLike = np.float32) -> np.nda
 
     Raises
     ------
-    DeviceError
-        There is no GPU.
     OutOfMemoryError
         The system has not that much to lock.
 
     Examples
     --------
     >>> import cudamath as cm
-    >>> if cm.cuda.is_available():
-    ...     shared = cm.cuda.managed(1000, cm.float32)
+    >>> shared = cm.cuda.managed(1000, cm.float32)
     """
     return _host_array("managed", shape, dtype)
 

@@ -1,17 +1,18 @@
-"""Profiling of kernels on the GPU; the kernel cache; warming up."""
+"""Profiling of kernels on the GPU, or of operations on the CPU; the kernel cache; warming up."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
+from ..core.dispatch.cpu_profile import HostProfile
 from ..runtime import cubin_cache, kernel_launch
+from ..runtime.interrupts import context_manager
 from ..runtime.profiler import Profile
 from ..runtime.state import runtime
-from .devices import index_of
+from .devices import index_of, on_host
 
 __all__ = [
     "annotate",
@@ -27,11 +28,11 @@ __all__ = [
 ]
 
 
-@contextmanager
+@context_manager
 def profile(*, nvtx: bool = True) -> Iterator[Profile]:
     """Context: device times of every kernel, library call and copy inside.
 
-    `print(p)` shows them as a table.
+    `print(p)` shows them as a table. Without a GPU it shows the times of the operations on the CPU.
 
     Parameters
     ----------
@@ -49,33 +50,39 @@ def profile(*, nvtx: bool = True) -> Iterator[Profile]:
         roofline) and hint (what limits it, as far as these show); None where something is not
         known. `p.export(path)`: the same as JSON with a trace for chrome://tracing. Measuring costs
         about 2 us of host time a launch; the device times are those of the kernels alone. What a
-        CUDA graph replays is one row.
+        CUDA graph replays is one row. On the CPU kind and device are "cpu", a row is an operation,
+        its time is that of its loops (of the first call with the compilation of these), and how
+        near the roofline it is is not known.
 
     Raises
     ------
-    DeviceError
-        There is no GPU.
     RuntimeError
         Another profile is being taken.
 
     Examples
     --------
     >>> import cudamath as cm
-    >>> if cm.cuda.is_available():
-    ...     a = cm.ones((1024, 1024))
-    ...     with cm.cuda.profile() as p:
-    ...         y = a @ a + 1
-    ...     print(p)
-    ...     rates = {row["name"]: row["tflop_per_s"] for row in p.stats()}
+    >>> a = cm.ones((64, 64))
+    >>> with cm.cuda.profile() as p:
+    ...     y = a @ a + 1
+    >>> rates = {row["name"]: row["tflop_per_s"] for row in p.stats()}
     """
-    index_of(None, "profile")
-    current = Profile(nvtx)
-    current.start()
-    runtime.last_profile = current
+    current = _new_profile("profile", nvtx)
     try:
+        current.start()
+        runtime.last_profile = current
         yield current
     finally:
-        current.stop()
+        if runtime.profile is current:
+            current.stop()
+
+
+def _new_profile(name: str, nvtx: bool) -> Profile:
+    """A profile of the GPUs, or of the CPU where there are none."""
+    if on_host(None):
+        return HostProfile(nvtx)
+    index_of(None, name)
+    return Profile(nvtx)
 
 
 def enable_profiling(enabled: bool = True, *, nvtx: bool = True) -> None:
@@ -92,23 +99,19 @@ def enable_profiling(enabled: bool = True, *, nvtx: bool = True) -> None:
 
     Raises
     ------
-    DeviceError
-        There is no GPU.
     RuntimeError
         It is switched on while a `profile()` context is open.
 
     Examples
     --------
     >>> import cudamath as cm
-    >>> if cm.cuda.is_available():
-    ...     cm.cuda.enable_profiling()
-    ...     y = cm.ones(1000) + 1
-    ...     cm.cuda.enable_profiling(False)
+    >>> cm.cuda.enable_profiling()
+    >>> y = cm.ones(1000) + 1
+    >>> cm.cuda.enable_profiling(False)
     """
-    index_of(None, "enable_profiling")
     switched = runtime.switched_profile
     if enabled and (switched is None or runtime.profile is not switched):
-        profile = Profile(nvtx)
+        profile = _new_profile("enable_profiling", nvtx)
         profile.start()
         runtime.last_profile = runtime.switched_profile = profile
     elif not enabled and switched is not None:
@@ -153,9 +156,11 @@ def export_report(path: str | os.PathLike) -> None:
 
     Examples
     --------
-    >>> import cudamath as cm
-    >>> if cm.cuda.performance_stats():
-    ...     cm.cuda.export_report("profile.json")
+    >>> import os, tempfile, cudamath as cm
+    >>> with cm.cuda.profile():
+    ...     y = cm.ones(1000) + 1
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cm.cuda.export_report(os.path.join(folder, "profile.json"))
     """
     profile = runtime.last_profile
     if profile is None:
@@ -165,7 +170,7 @@ def export_report(path: str | os.PathLike) -> None:
     profile.export(path)
 
 
-@contextmanager
+@context_manager
 def annotate(name: str) -> Iterator[None]:
     """Context: a named range in the trace of a profile and in Nsight Systems (NVTX).
 
@@ -196,7 +201,7 @@ def annotate(name: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
+@context_manager
 def launch_lines() -> Iterator[None]:
     """Context: report asynchronous faults with the Python line of each launch.
 
@@ -215,8 +220,9 @@ def launch_lines() -> Iterator[None]:
     >>> with cm.cuda.launch_lines():
     ...     y = cm.ones(3) + 1
     """
-    before = kernel_launch.launch_lines(True)
+    before = runtime.launch_lines
     try:
+        kernel_launch.launch_lines(True)
         yield
     finally:
         kernel_launch.launch_lines(before)
@@ -274,7 +280,8 @@ def clear_kernel_cache() -> int:
 def warm_up(fn: Callable | None = None, *args: Any, device: int | None = None) -> float:
     """Pay the costs of a first use now.
 
-    These are the context, the compiler, cuBLAS, and the kernels of `fn(*args)` if it is given.
+    These are the context, the compiler, cuBLAS, and the kernels of `fn(*args)` if it is given;
+    without a GPU what `fn(*args)` compiles for the CPU.
 
     Parameters
     ----------
@@ -298,14 +305,17 @@ def warm_up(fn: Callable | None = None, *args: Any, device: int | None = None) -
     Examples
     --------
     >>> import cudamath as cm
-    >>> if cm.cuda.is_available():
-    ...     seconds = cm.cuda.warm_up(cm.exp, cm.zeros(10))
+    >>> seconds = cm.cuda.warm_up(cm.exp, cm.zeros(10))
     """
+    start = time.perf_counter()
+    if on_host(device):
+        if fn is not None:
+            fn(*args)
+        return time.perf_counter() - start
     from ..core.devices import device_of
     from ..kernels.compiler import compile as compiler  # noqa: F401  the compiler
     from ..runtime import cublas, stream
 
-    start = time.perf_counter()
     index = index_of(device, "warm_up")
     with device_of(index):
         if cublas.available():

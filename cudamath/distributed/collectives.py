@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import optree
 
+from ..core import trees
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.devices import set_default_device
@@ -157,7 +157,7 @@ def barrier() -> None:
 def arrays_of(name: str, tree: Any, category: Category | None = None) -> tuple[list[ndarray], Any]:
     """The leaves of a tree as arrays, and its structure; TypeError for dtypes, and for what carries
     a gradient."""
-    leaves, structure = optree.tree_flatten(tree)
+    leaves, structure = trees.flatten(name, tree)
     arrays = [
         asarray(leaf, name=name) if category is None else require(name, leaf, category)
         for leaf in leaves
@@ -477,7 +477,7 @@ def share(tree: Tree) -> Any:
     [0, 1, 2, 3]
     """
     here = world()
-    return optree.tree_map(lambda x: part("share", x, here.rank, here.size), tree)
+    return trees.map_leaves("share", lambda x: part("share", x, here.rank, here.size), tree)
 
 
 def part(name: str, x: Any, number: int, count: int) -> Any:

@@ -7,9 +7,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import optree
 
 from ..autodiff import value_and_grad as alone
+from ..core import trees
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.devices import device as place
@@ -74,11 +76,12 @@ def value_and_grad(
     Examples
     --------
     >>> import cudamath as cm
-    >>> step = cm.distributed.value_and_grad(lambda w, x: ((x * w) ** 2).mean(), devices=["cpu", "cpu"])
+    >>> loss = lambda w, x: ((x * w) ** 2).mean()
+    >>> step = cm.distributed.value_and_grad(loss, devices=["cpu", "cpu"])
     >>> value, gradient = step(cm.array(2.0), cm.array([1.0, 3.0]))
     >>> float(value), float(gradient)
     (20.0, 20.0)
-    """  # noqa: E501
+    """
     require_function("distributed.value_and_grad", fn)
     inner = alone(fn, has_aux=has_aux)
     if devices is None:
@@ -128,11 +131,11 @@ def _placed(tree: Any, where: Any, number: int | None, count: int) -> Any:
             return x.to(where)
         return asarray(x, device=where) if hasattr(x, "__array__") else x
 
-    return optree.tree_map(moved, tree)
+    return trees.map_leaves("distributed.value_and_grad", moved, tree)
 
 
 def _averaged(leaf: Any) -> bool:
-    return isinstance(leaf, ndarray) and leaf.dtype in INEXACT
+    return isinstance(leaf, ndarray | np.inexact) and leaf.dtype in INEXACT
 
 
 def _mean(found: list[Any]) -> Any:
@@ -141,6 +144,9 @@ def _mean(found: list[Any]) -> Any:
     def mean(first: Any, *others: Any) -> Any:
         if not _averaged(first):
             return first
+        if not isinstance(first, ndarray):  # scalars of NumPy
+            wide = compute_dtype(first.dtype)
+            return first.dtype.type(np.mean([first, *others], dtype=wide))
         total = first.astype(compute_dtype(first.dtype))
         for other in others:
             total = total + other.to(first.device).astype(total.dtype)

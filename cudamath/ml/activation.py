@@ -8,6 +8,7 @@ the result `out`. The gradient of a gradient card is what second order needs.
 from __future__ import annotations
 
 import functools
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -70,6 +71,67 @@ def _ternary(
     """The same for three inputs: gradients of functions that have a parameter, z."""
     card = ufunc.Elementwise(name, np.multiply, expression, gradient, FLOATING, cpu, globals())
     return lambda *operands: card.call(operands)
+
+
+def _document(
+    function: Callable,
+    summary: str,
+    example: str,
+    value: str,
+    *,
+    x: str = "Floating-point",
+    result: str = "",
+    gradient: str,
+    smooth: bool = True,
+    more: str = "",
+    reference: str = "",
+) -> None:
+    """Give a function of one array its docstring. `example` is a call whose result is `value`;
+    smooth: gradients of any order exist."""
+    order = "differentiable to any order and deterministic" if smooth else "deterministic"
+    notes = textwrap.fill(f"Gradient: {gradient}. The function is {order}.", 100)
+    summary += f"\n\n{more}" * bool(more)
+    text = f"""{summary}
+
+Parameters
+----------
+x : array_like
+    {x} array of any shape.
+out : ndarray, optional
+    Array that receives the result.
+where : array_like, default True
+    Bool array that broadcasts and selects the elements to compute. The others keep the values of
+    `out`, or are 0 without `out`.
+dtype : dtype_like, optional
+    Dtype of the computation.
+casting : str, default "same_kind"
+    NumPy's rule for the conversions between the operands, the computation and the result.
+order : str, default "K"
+    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
+    Otherwise C order.
+subok : bool, default True
+    Accepted for compatibility with NumPy. There are no subclasses.
+signature : str or tuple of dtype_like, optional
+    Dtypes of the operands and the result, such as "dd->d".
+
+Returns
+-------
+ndarray
+    Array in the dtype of `x`. {result}
+
+Raises
+------
+TypeError
+    The dtype is not supported.
+
+Notes
+-----
+{notes}
+"""
+    if reference:
+        text += f"\nReferences\n----------\n.. [1] {reference}\n"
+    text += f"\nExamples\n--------\n>>> import cudamath as cm\n>>> {example}\n{value}\n"
+    function.__doc__ = text.replace(" \n", "\n")
 
 
 # -------------------- cards
@@ -730,392 +792,6 @@ def glu(x: ArrayLike, axis: int = -1) -> ndarray:
     return _glu(*parts)
 
 
-relu.__doc__ = """Rectified linear unit: max(x, 0).
-
-Parameters
-----------
-x : array_like
-    Real numeric array of any shape.
-out : ndarray, optional
-    Array that receives the result.
-where : array_like, default True
-    Bool array that broadcasts and selects the elements to compute. The others keep the values of
-    `out`, or are 0 without `out`.
-dtype : dtype_like, optional
-    Dtype of the computation.
-casting : str, default "same_kind"
-    NumPy's rule for the conversions between the operands, the computation and the result.
-
-Returns
--------
-ndarray
-    Array in the dtype of `x`. NaN stays NaN.
-
-Raises
-------
-TypeError
-    The dtype is not supported.
-
-Notes
------
-Gradient: g where x > 0, else 0. The function is deterministic.
-
-Examples
---------
->>> import cudamath as cm
->>> cm.ml.relu(cm.array([-2.0, 0.0, 3.0])).tolist()
-[0.0, 0.0, 3.0]
-"""
-
-sigmoid.__doc__ = """Logistic function: 1 / (1 + exp(-x)).
-
-Parameters
-----------
-x : array_like
-    Floating-point array of any shape.
-out : ndarray, optional
-    Array that receives the result.
-where : array_like, default True
-    Bool array that broadcasts and selects the elements to compute. The others keep the values of
-    `out`, or are 0 without `out`.
-dtype : dtype_like, optional
-    Dtype of the computation.
-casting : str, default "same_kind"
-    NumPy's rule for the conversions between the operands, the computation and the result.
-
-Returns
--------
-ndarray
-    Array in the dtype of `x`.
-
-Raises
-------
-TypeError
-    The dtype is not supported.
-
-Notes
------
-Gradient: g y (1 - y). The function is differentiable to any order and deterministic.
-
-Examples
---------
->>> import cudamath as cm
->>> cm.ml.sigmoid(cm.array([-1000.0, 0.0, 1000.0])).tolist()
-[0.0, 0.5, 1.0]
-"""
-
-silu.__doc__ = """Sigmoid linear unit (swish): x / (1 + exp(-x)).
-
-Parameters
-----------
-x : array_like
-    Floating-point array of any shape.
-out : ndarray, optional
-    Array that receives the result.
-where : array_like, default True
-    Bool array that broadcasts and selects the elements to compute. The others keep the values of
-    `out`, or are 0 without `out`.
-dtype : dtype_like, optional
-    Dtype of the computation.
-casting : str, default "same_kind"
-    NumPy's rule for the conversions between the operands, the computation and the result.
-
-Returns
--------
-ndarray
-    Array in the dtype of `x`.
-
-Raises
-------
-TypeError
-    The dtype is not supported.
-
-Notes
------
-Gradient: g s (1 + x (1 - s)), s = sigmoid(x). The function is differentiable to any order and
-deterministic.
-
-References
-----------
-.. [1] Elfwing, Uchibe & Doya (2018).
-
-Examples
---------
->>> import cudamath as cm
->>> cm.ml.silu(cm.array([-1.0, 0.0, 2.0])).round(4).tolist()
-[-0.2689, 0.0, 1.7616]
-"""
-
-relu6.__doc__ = """Rectified linear unit limited to 6: min(max(x, 0), 6).
-
-Parameters
-----------
-x : array_like
-    Floating-point array of any shape.
-out : ndarray, optional
-    Array that receives the result.
-where : array_like, default True
-    Bool array that broadcasts and selects the elements to compute. The others keep the values of
-    `out`, or are 0 without `out`.
-dtype : dtype_like, optional
-    Dtype of the computation.
-casting : str, default "same_kind"
-    NumPy's rule for the conversions between the operands, the computation and the result.
-
-Returns
--------
-ndarray
-    Array in the dtype of `x`. NaN stays NaN.
-
-Raises
-------
-TypeError
-    The dtype is not supported.
-
-Notes
------
-Gradient: g where 0 < x < 6, else 0. The function is deterministic.
-
-Examples
---------
->>> import cudamath as cm
->>> cm.ml.relu6(cm.array([-2.0, 3.0, 8.0])).tolist()
-[0.0, 3.0, 6.0]
-"""
-
-selu.__doc__ = """Self-normalising exponential linear unit.
-
-S x if x > 0 else s a (exp(x) - 1), with s = 1.0507... and a = 1.6733...
-
-Parameters
-----------
-x : array_like
-    Floating-point array of any shape.
-out : ndarray, optional
-    Array that receives the result.
-where : array_like, default True
-    Bool array that broadcasts and selects the elements to compute. The others keep the values of
-    `out`, or are 0 without `out`.
-dtype : dtype_like, optional
-    Dtype of the computation.
-casting : str, default "same_kind"
-    NumPy's rule for the conversions between the operands, the computation and the result.
-
-Returns
--------
-ndarray
-    Array in the dtype of `x`.
-
-Raises
-------
-TypeError
-    The dtype is not supported.
-
-References
-----------
-.. [1] Klambauer et al. (2017).
-
-Examples
---------
-    >>> import cudamath as cm
-    >>> cm.ml.selu(cm.array([-1.0, 2.0])).round(4).tolist()
-    [-1.1113, 2.1014]
-"""
-
-mish.__doc__ = """Mish: x tanh(log(1 + exp(x))).
-
-Parameters
-----------
-x : array_like
-    Floating-point array of any shape.
-out : ndarray, optional
-    Array that receives the result.
-where : array_like, default True
-    Bool array that broadcasts and selects the elements to compute. The others keep the values of
-    `out`, or are 0 without `out`.
-dtype : dtype_like, optional
-    Dtype of the computation.
-casting : str, default "same_kind"
-    NumPy's rule for the conversions between the operands, the computation and the result.
-
-Returns
--------
-ndarray
-    Array in the dtype of `x`. It is computed so that the tail keeps its digits.
-
-Raises
-------
-TypeError
-    The dtype is not supported.
-
-Notes
------
-Gradient: one kernel. The function is differentiable to any order and deterministic.
-
-References
-----------
-.. [1] Misra (2019).
-
-Examples
---------
->>> import cudamath as cm
->>> cm.ml.mish(cm.array([-1.0, 0.0, 2.0])).round(4).tolist()
-[-0.3034, 0.0, 1.944]
-"""
-
-softsign.__doc__ = """Softsign: x / (1 + |x|).
-
-Parameters
-----------
-x : array_like
-    Floating-point array of any shape.
-out : ndarray, optional
-    Array that receives the result.
-where : array_like, default True
-    Bool array that broadcasts and selects the elements to compute. The others keep the values of
-    `out`, or are 0 without `out`.
-dtype : dtype_like, optional
-    Dtype of the computation.
-casting : str, default "same_kind"
-    NumPy's rule for the conversions between the operands, the computation and the result.
-
-Returns
--------
-ndarray
-    Array in the dtype of `x`.
-
-Raises
-------
-TypeError
-    The dtype is not supported.
-
-Notes
------
-Gradient: g / (1 + |x|)^2. The function is differentiable to any order and deterministic.
-
-Examples
---------
->>> import cudamath as cm
->>> cm.ml.softsign(cm.array([-1.0, 3.0])).tolist()
-[-0.5, 0.75]
-"""
-
-hardsigmoid.__doc__ = """The logistic function in three straight lines: min(max(x + 3, 0), 6) / 6.
-
-Parameters
-----------
-x : array_like
-    Floating-point array of any shape.
-out : ndarray, optional
-    Array that receives the result.
-where : array_like, default True
-    Bool array that broadcasts and selects the elements to compute. The others keep the values of
-    `out`, or are 0 without `out`.
-dtype : dtype_like, optional
-    Dtype of the computation.
-casting : str, default "same_kind"
-    NumPy's rule for the conversions between the operands, the computation and the result.
-
-Returns
--------
-ndarray
-    Array in the dtype of `x`. NaN stays NaN.
-
-Raises
-------
-TypeError
-    The dtype is not supported.
-
-Notes
------
-Gradient: g / 6 where -3 < x < 3, else 0. The function is deterministic.
-
-Examples
---------
->>> import cudamath as cm
->>> cm.ml.hardsigmoid(cm.array([-4.0, 0.0, 1.5])).tolist()
-[0.0, 0.5, 0.75]
-"""
-
-hardswish.__doc__ = """Hard swish: x min(max(x + 3, 0), 6) / 6.
-
-It is `silu` with `hardsigmoid` for the sigmoid.
-
-Parameters
-----------
-x : array_like
-    Floating-point array of any shape.
-out : ndarray, optional
-    Array that receives the result.
-where : array_like, default True
-    Bool array that broadcasts and selects the elements to compute. The others keep the values of
-    `out`, or are 0 without `out`.
-dtype : dtype_like, optional
-    Dtype of the computation.
-casting : str, default "same_kind"
-    NumPy's rule for the conversions between the operands, the computation and the result.
-
-Returns
--------
-ndarray
-    Array in the dtype of `x`. NaN stays NaN.
-
-Raises
-------
-TypeError
-    The dtype is not supported.
-
-Notes
------
-Gradient: g (x / 3 + 1/2) where -3 < x < 3, else 0 or g. The function is differentiable to any order
-and deterministic.
-
-References
-----------
-.. [1] Howard et al. (2019).
-
-Examples
---------
->>> import cudamath as cm
->>> cm.ml.hardswish(cm.array([-1.5, 0.0, 6.0])).tolist()
-[-0.375, 0.0, 6.0]
-"""
-
-log_sigmoid.__doc__ = """Logarithm of the logistic function: -log(1 + exp(-x)).
-
-It is computed so that nothing overflows.
-
-Parameters
-----------
-x : array_like
-    Floating-point array of any shape.
-out : ndarray, optional
-    Array that receives the result.
-where : array_like, default True
-    Bool array that broadcasts and selects the elements to compute. The others keep the values of
-    `out`, or are 0 without `out`.
-dtype : dtype_like, optional
-    Dtype of the computation.
-casting : str, default "same_kind"
-    NumPy's rule for the conversions between the operands, the computation and the result.
-
-Returns
--------
-ndarray
-    Array in the dtype of `x`.
-
-Raises
-------
-TypeError
-    The dtype is not supported.
-
-Examples
---------
-    >>> import cudamath as cm
-    >>> cm.ml.log_sigmoid(cm.array([-1000.0, 0.0])).round(4).tolist()
-    [-1000.0, -0.6931]
-"""
-
 _KINDS: dict[str, Callable[[Any], ndarray]] = {
     "relu": relu,
     "leaky_relu": leaky_relu,
@@ -1174,3 +850,91 @@ def activation(x: ArrayLike, kind: str) -> ndarray:
     except (KeyError, TypeError):
         raise ValueError(f"activation: kind is one of {', '.join(_KINDS)}, got {kind!r}") from None
     return function(x)
+
+
+_document(
+    relu,
+    "Rectified linear unit: max(x, 0).",
+    x="Real numeric",
+    result="NaN stays NaN.",
+    gradient="g where x > 0, else 0",
+    smooth=False,
+    example="cm.ml.relu(cm.array([-2.0, 0.0, 3.0])).tolist()",
+    value="[0.0, 0.0, 3.0]",
+)
+_document(
+    sigmoid,
+    "Logistic function: 1 / (1 + exp(-x)).",
+    gradient="g y (1 - y)",
+    example="cm.ml.sigmoid(cm.array([-1000.0, 0.0, 1000.0])).tolist()",
+    value="[0.0, 0.5, 1.0]",
+)
+_document(
+    silu,
+    "Sigmoid linear unit (swish): x / (1 + exp(-x)).",
+    gradient="g s (1 + x (1 - s)), s = sigmoid(x)",
+    reference="Elfwing, Uchibe & Doya (2018).",
+    example="cm.ml.silu(cm.array([-1.0, 0.0, 2.0])).round(4).tolist()",
+    value="[-0.2689, 0.0, 1.7616]",
+)
+_document(
+    relu6,
+    "Rectified linear unit limited to 6: min(max(x, 0), 6).",
+    result="NaN stays NaN.",
+    gradient="g where 0 < x < 6, else 0",
+    smooth=False,
+    example="cm.ml.relu6(cm.array([-2.0, 3.0, 8.0])).tolist()",
+    value="[0.0, 3.0, 6.0]",
+)
+_document(
+    selu,
+    "Self-normalising exponential linear unit.",
+    more="s x if x > 0 else s a (exp(x) - 1), with s = 1.0507... and a = 1.6733...",
+    gradient="s g where x > 0, else g s a exp(x)",
+    reference="Klambauer et al. (2017).",
+    example="cm.ml.selu(cm.array([-1.0, 2.0])).round(4).tolist()",
+    value="[-1.1113, 2.1014]",
+)
+_document(
+    mish,
+    "Mish: x tanh(log(1 + exp(x))).",
+    result="It is computed so that the tail keeps its digits.",
+    gradient="one kernel",
+    reference="Misra (2019).",
+    example="cm.ml.mish(cm.array([-1.0, 0.0, 2.0])).round(4).tolist()",
+    value="[-0.3034, 0.0, 1.944]",
+)
+_document(
+    softsign,
+    "Softsign: x / (1 + |x|).",
+    gradient="g / (1 + |x|)^2",
+    example="cm.ml.softsign(cm.array([-1.0, 3.0])).tolist()",
+    value="[-0.5, 0.75]",
+)
+_document(
+    hardsigmoid,
+    "The logistic function in three straight lines: min(max(x + 3, 0), 6) / 6.",
+    result="NaN stays NaN.",
+    gradient="g / 6 where -3 < x < 3, else 0",
+    smooth=False,
+    example="cm.ml.hardsigmoid(cm.array([-4.0, 0.0, 1.5])).tolist()",
+    value="[0.0, 0.5, 0.75]",
+)
+_document(
+    hardswish,
+    "Hard swish: x min(max(x + 3, 0), 6) / 6.",
+    more="It is `silu` with `hardsigmoid` for the sigmoid.",
+    result="NaN stays NaN.",
+    gradient="g (x / 3 + 1/2) where -3 < x < 3, else 0 or g",
+    reference="Howard et al. (2019).",
+    example="cm.ml.hardswish(cm.array([-1.5, 0.0, 6.0])).tolist()",
+    value="[-0.375, 0.0, 6.0]",
+)
+_document(
+    log_sigmoid,
+    "Logarithm of the logistic function: -log(1 + exp(-x)).",
+    more="It is computed so that nothing overflows.",
+    gradient="g sigmoid(-x)",
+    example="cm.ml.log_sigmoid(cm.array([-1000.0, 0.0])).round(4).tolist()",
+    value="[-1000.0, -0.6931]",
+)

@@ -40,8 +40,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import optree
 
+from ..core import trees
 from ..core.array import ndarray
 from ..core.asarray import upload
 from ..core.devices import default_index, index_of
@@ -95,14 +95,15 @@ def cast(tree: Tree, dtype: DTypeLike, *, keep: Callable[[ndarray], bool] | None
     >>> copies = cm.ml.amp.cast({"w": cm.ones((2, 2), dtype="float32"), "steps": 3}, "bfloat16")
     >>> copies["w"].dtype, copies["steps"]
     (dtype(bfloat16), 3)
-    >>> params = {"w": cm.ones((2, 2), "float32"), "b": cm.ones(2, "float32"), "norm": cm.ones(2, "float32")}
-    >>> copies = {name: p if "norm" in name else cm.ml.amp.cast(p, "bfloat16") for name, p in params.items()}
-    >>> y = cm.ml.rms_norm(cm.ml.linear(cm.ones((1, 2), "bfloat16"), copies["w"], copies["b"]), 2, copies["norm"])
-    >>> y.dtype, copies["norm"] is params["norm"]
-    (dtype(bfloat16), True)
+    >>> shapes = {"w": (2, 2), "b": 2, "norm": 2}
+    >>> params = {name: cm.ones(shape, "float32") for name, shape in shapes.items()}
+    >>> copies = {name: cm.ml.amp.cast(params[name], "bfloat16") for name in ("w", "b")}
+    >>> y = cm.ml.linear(cm.ones((1, 2), "bfloat16"), copies["w"], copies["b"])
+    >>> cm.ml.rms_norm(y, 2, params["norm"]).dtype
+    dtype(bfloat16)
     >>> cm.grad(lambda w: cm.ml.amp.cast(w, "float16").sum())(cm.ones(2, dtype="float32")).dtype
     dtype('float32')
-    """  # noqa: E501
+    """
     wanted = as_dtype(dtype, "cast")
     if wanted not in FLOATING:
         raise TypeError(f"cast: wants a floating-point dtype, got {wanted}")
@@ -119,7 +120,7 @@ def cast(tree: Tree, dtype: DTypeLike, *, keep: Callable[[ndarray], bool] | None
             return x
         return x.astype(wanted)
 
-    return optree.tree_map(one, tree)
+    return trees.map_leaves("cast", one, tree)
 
 
 def computing_in(

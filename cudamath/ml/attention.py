@@ -6,9 +6,12 @@ import functools
 import math
 from typing import Any
 
+import numpy as np
+
 from ..autodiff.transforms import stop_gradient, vjp
 from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, require
+from ..core.dispatch.keyword_hints import with_hints
 from ..core.dispatch.op import Op
 from ..core.dtypes import BOOLEAN, FLOATING, INTEGER, compute_dtype
 from ..core.layout import Layout
@@ -29,6 +32,7 @@ NAME = "scaled_dot_product_attention"
 MOST_DEPTH = 256  # numbers a head has
 
 
+@with_hints
 def scaled_dot_product_attention(
     q: ArrayLike,
     k: ArrayLike,
@@ -112,7 +116,7 @@ def scaled_dot_product_attention(
     >>> cm.ml.scaled_dot_product_attention(x, x[:, :2], x[:, :2], causal=True).shape
     (2, 8, 5, 16)
     """
-    if not all([isinstance(x, ndarray) for x in (q, k, v)]):
+    if not (isinstance(q, ndarray) and isinstance(k, ndarray) and isinstance(v, ndarray)):
         q, k, v = coerce(NAME, (q, k, v), FLOATING)
     usual = checked(q._layout, k._layout, v._layout)
     if scale is None:
@@ -146,13 +150,23 @@ def scaled_dot_product_attention(
             k,
             v,
             None if mask is None else _mask(q, k, mask),
-            _lengths(q, "query_lengths", query_lengths),
-            _lengths(q, "key_lengths", key_lengths),
+            _lengths(q, "query_lengths", query_lengths, q.shape[2]),
+            _lengths(q, "key_lengths", key_lengths, k.shape[2]),
         )
     if dropout == 0:
         return _attention(*arrays, **params)[0]
     arrays = (*arrays, None, None, None)[:6]
-    return drawn(_attention, *_dropping(q, k, dropout, rng), *arrays, **params)[0]
+    if rng is not None and not isinstance(rng, Generator):
+        raise TypeError(
+            f"{NAME}: wants rng as a cudamath.random.Generator, got {type(rng).__name__}"
+        )
+    generator = default_generator() if rng is None else rng
+    start = generator._offset
+    try:
+        return drawn(_attention, *_dropping(q, k, dropout, generator), *arrays, **params)[0]
+    except BaseException:
+        generator.return_to(start)
+        raise
 
 
 # -------------------- checks
@@ -209,8 +223,9 @@ def _mask(q: ndarray, k: ndarray, mask: Any) -> ndarray:
     return mask if mask.ndim == 4 else mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
 
 
-def _lengths(q: ndarray, what: str, lengths: Any) -> ndarray | None:
-    """Lengths as int32 (B,)."""
+def _lengths(q: ndarray, what: str, lengths: Any, most: int) -> ndarray | None:
+    """Lengths as int32 (B,). Those of wider dtypes are held within 0 .. most first: int32 could not
+    tell 2^32 from 0."""
     if lengths is None:
         return None
     lengths = require(NAME, coerce(NAME, (q, lengths))[1], INTEGER, what)
@@ -218,21 +233,19 @@ def _lengths(q: ndarray, what: str, lengths: Any) -> ndarray | None:
         raise ValueError(
             f"{NAME}: wants {what} of shape {q.shape[:1]} for q {q.shape}, got {lengths.shape}"
         )
-    return lengths if lengths.dtype == "int32" else lengths.astype("int32")
+    if lengths.dtype == np.int32:
+        return lengths
+    if not np.can_cast(lengths.dtype, np.int32):
+        lengths = clip(lengths, 0, most)
+    return lengths.astype(np.int32)
 
 
-def _dropping(q: ndarray, k: ndarray, dropout: float, rng: Generator | None) -> tuple[tuple, tuple]:
+def _dropping(q: ndarray, k: ndarray, dropout: float, rng: Generator) -> tuple[tuple, tuple]:
     """Counter and scalars that say which weights are dropped: those of `ml.dropout` of the (B, H,
     Sq, Sk) weights."""
     p = probability(NAME, dropout)
-    if rng is not None and not isinstance(rng, Generator):
-        raise TypeError(
-            f"{NAME}: wants rng as a cudamath.random.Generator, got {type(rng).__name__}"
-        )
     words = math.prod(q.shape[:3]) * k.shape[2]
-    counter = (default_generator() if rng is None else rng).take(
-        NAME, -(-words // 4), q._layout.device
-    )
+    counter = rng.take(NAME, -(-words // 4), q._layout.device)
     return counter, (round(p * (1 << 32)), 1 / (1 - p) if p < 1 else 0.0)
 
 

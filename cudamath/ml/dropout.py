@@ -75,10 +75,14 @@ def dropout(
         )
     if not training or p == 0:
         return x
-    counter = (default_generator() if rng is None else rng).take(
-        "dropout", -(-x.size // 4), x._layout.device
-    )
-    return masked(x, (*counter, max(round(p * (1 << 32)), 1), 1 / (1 - p) if p < 1 else 0.0))
+    generator = default_generator() if rng is None else rng
+    start = generator._offset
+    try:
+        counter = generator.take("dropout", -(-x.size // 4), x._layout.device)
+        return masked(x, (*counter, max(round(p * (1 << 32)), 1), 1 / (1 - p) if p < 1 else 0.0))
+    except BaseException:
+        generator.return_to(start)
+        raise
 
 
 def masked(x: ndarray, scalars: tuple) -> ndarray:

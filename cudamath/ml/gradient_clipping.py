@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from ..core import trees
 from ..core.array import ndarray
 from ..core.asarray import same_device
 from ..core.autograd import mutation
@@ -35,7 +36,7 @@ def _leaves(name: str, grads: Tree, max_norm: float) -> tuple[list[ndarray], Any
         raise TypeError(f"{name}: wants max_norm as a number, got {type(max_norm).__name__}")
     if not max_norm >= 0:
         raise ValueError(f"{name}: wants a max_norm >= 0, got {max_norm}")
-    leaves, structure = optree.tree_flatten(grads)
+    leaves, structure = trees.flatten(name, grads)
     if not leaves:
         raise ValueError(f"{name}: wants a tree of arrays, got one without any")
     return [require(name, g, FLOATING) for g in leaves], structure

@@ -57,10 +57,11 @@ def grouped_matmul(x: ArrayLike, weight: ArrayLike, ends: ArrayLike) -> ndarray:
     Examples
     --------
     >>> import cudamath as cm
-    >>> x, weight = cm.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), cm.array([[[1.0], [1.0]], [[10.0], [0.0]]])
+    >>> x = cm.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> weight = cm.array([[[1.0], [1.0]], [[10.0], [0.0]]])
     >>> cm.ml.grouped_matmul(x, weight, cm.array([1, 3])).tolist()
     [[3.0], [30.0], [50.0]]
-    """  # noqa: E501
+    """
     x, weight, ends = coerce("grouped_matmul", (x, weight, ends))
     (
         require("grouped_matmul", x, FLOATING, "x"),

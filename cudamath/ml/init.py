@@ -12,6 +12,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dispatch.checks import as_numbers, speaks_for
 from ..core.dispatch.op import FLOATING, Op
+from ..core.scalar import inside
 from ..core.shapes import normalize_shape
 from ..core.typing import DeviceLike, DTypeLike
 from ..ops.creation import full
@@ -101,9 +102,6 @@ def kaiming_normal(
     """Draw normal values of standard deviation gain / sqrt(fan).
 
     This keeps the variance through layers with that nonlinearity.
-
-    Fan_in = shape[1] prod(shape[2:]), fan_out = shape[0] prod(shape[2:]); gain = sqrt(2 / (1 +
-    a^2)) for leaky_relu of slope `a`, and so sqrt(2) by default, as for relu.
 
     fan_in = shape[1] prod(shape[2:]), fan_out = shape[0] prod(shape[2:]); gain = sqrt(2 / (1 +
     a^2)) for leaky_relu of slope `a`, and so sqrt(2) by default, as for relu.
@@ -486,10 +484,11 @@ def trunc_normal(
     Examples
     --------
     >>> import cudamath as cm
-    >>> w = cm.ml.init.trunc_normal((1000,), std=0.02, low=-0.04, high=0.04, rng=cm.random.default_rng(0))
+    >>> rng = cm.random.default_rng(0)
+    >>> w = cm.ml.init.trunc_normal((1000,), std=0.02, low=-0.04, high=0.04, rng=rng)
     >>> float(abs(w).max()) <= 0.04, 0.016 < float(w.std()) < 0.019
     (True, True)
-    """  # noqa: E501
+    """
     if not low < high or not std > 0:
         raise ValueError(
             f"trunc_normal: wants low < high and std > 0, got low={low}, high={high}, std={std}"
@@ -502,10 +501,16 @@ def trunc_normal(
         )
     shape = normalize_shape("trunc_normal", shape)
     dtype = _floating("trunc_normal", dtype)
-    p = _generator("trunc_normal", rng).uniform(first, last, shape, "float64", device)
-    return _truncated(
-        p, scalars=(std * math.sqrt(2), float(mean), float(low), float(high)), dtype=dtype
-    )
+    generator = _generator("trunc_normal", rng)
+    start = generator._offset
+    try:
+        with inside():
+            p = generator.uniform(first, last, shape, "float64", device)
+        scalars = (std * math.sqrt(2), float(mean), float(low), float(high))
+        return _truncated(p, scalars=scalars, dtype=dtype)
+    except BaseException:
+        generator.return_to(start)
+        raise
 
 
 _truncated = Op(
@@ -571,13 +576,17 @@ def orthogonal(
     dtype = _floating("orthogonal", dtype)
     rows, columns = shape[0], math.prod(shape[1:])
     wide = dtypes.compute_dtype(dtype)
-    a = _generator("orthogonal", rng).normal(
-        0.0, 1.0, (max(rows, columns), min(rows, columns)), wide, device
-    )
-    q, r = qr(a)
-    q = q * where(diagonal(r) < 0, -1, 1).astype(wide)  # else not all of them are equally likely
-    q = q if rows >= columns else q.T
-    return (q.reshape(shape) * gain).astype(dtype, copy=False)
+    generator = _generator("orthogonal", rng)
+    start = generator._offset
+    try:
+        a = generator.normal(0.0, 1.0, (max(rows, columns), min(rows, columns)), wide, device)
+        q, r = qr(a)
+        q = q * where(diagonal(r) < 0, -1, 1).astype(wide)  # else not all are equally likely
+        q = q if rows >= columns else q.T
+        return (q.reshape(shape) * gain).astype(dtype, copy=False)
+    except BaseException:
+        generator.return_to(start)
+        raise
 
 
 def _floating(name: str, dtype: Any) -> np.dtype:

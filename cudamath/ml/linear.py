@@ -103,12 +103,13 @@ def linear(
     Examples
     --------
     >>> import cudamath as cm
-    >>> x, weight, bias = cm.array([[1.0, 2.0]]), cm.array([[3.0, 4.0], [5.0, 6.0]]), cm.array([0.5, -20])
+    >>> x, bias = cm.array([[1.0, 2.0]]), cm.array([0.5, -20])
+    >>> weight = cm.array([[3.0, 4.0], [5.0, 6.0]])
     >>> cm.ml.linear(x, weight, bias, activation="relu").tolist()
     [[11.5, 0.0]]
-    """  # noqa: E501
+    """
     if isinstance(weight, Quantized):
-        how = weight.dtype, weight.axis, weight.group, activation
+        how = weight.dtype, weight.axis, weight.group, weight.shape, activation
         parts = weight.values, weight.scale, weight.zero_point
         return _of_parts(*how, x, *parts, bias, residual)
     return _of_arrays(activation, x, weight, bias, residual)
@@ -126,6 +127,7 @@ def _of_parts(
     dtype: str,
     axis: int | None,
     group: int | None,
+    shape: tuple[int, ...],
     activation: str | None,
     x: Any,
     values: ndarray,
@@ -135,7 +137,7 @@ def _of_parts(
     residual: Any = None,
 ) -> ndarray:
     """`linear` with the quantized weight of these parts."""
-    weight = Quantized.of_parts(values, scale, zero_point, dtype, axis, group)
+    weight = Quantized(values, scale, zero_point, dtype, axis, group, shape)
     return _linear_of(x, weight, bias, residual, activation)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..autodiff.transforms import vjp
 from ..core import recording
 from ..core.array import ndarray
@@ -19,7 +17,7 @@ from ..core.typing import ArrayLike
 from ..ops.elementwise import not_equal
 from ..ops.join import concat
 from .linear import linear
-from .loss import cross_entropy
+from .loss import cross_entropy, signed
 from .softmax import in_order
 
 __all__ = ["linear_cross_entropy"]
@@ -137,10 +135,8 @@ def linear_cross_entropy(
     )
     x, picks = (
         x.reshape((targets.size, weight.shape[1])),
-        in_order(targets).reshape((targets.size,)),
+        in_order(signed(targets)).reshape((targets.size,)),
     )
-    if picks.dtype not in (np.int32, np.int64):
-        picks = picks.astype(np.int64)
     if (
         x.dtype == float16
         and (x._node is not None or weight._node is not None)

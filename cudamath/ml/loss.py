@@ -16,7 +16,7 @@ from ..core.dtypes import compute_dtype
 from ..core.shapes import as_integer
 from ..core.typing import ArrayLike
 from ..ops.creation import ones
-from ..ops.elementwise import not_equal
+from ..ops.elementwise import clip, not_equal
 from ..ops.index import take
 from ..ops.where import where
 from .loss_soft_targets import soft_cross_entropy
@@ -65,11 +65,19 @@ def _class_targets(name: str, logits: ndarray, targets: ndarray) -> ndarray:
             f"{name}: logits of shape {logits.shape} want class indices of shape {wanted}, got "
             f"{targets.shape}"
         )
-    if targets.dtype not in (np.int32, np.int64):
-        targets = targets.astype(np.int64)
-    return in_order(targets).reshape(
+    return in_order(signed(targets)).reshape(
         (1 if logits.ndim == 1 else logits.shape[0], math.prod(logits.shape[2:]))
     )
+
+
+def signed(targets: ndarray) -> ndarray:
+    """Class indices as int32 or int64. Those that int64 does not hold become its largest number,
+    which is no class either; they would wrap to negative ones, of which `ignore_index` is one."""
+    if targets.dtype in (np.int32, np.int64):
+        return targets
+    if targets.dtype == np.uint64:
+        targets = clip(targets, None, np.iinfo(np.int64).max)
+    return targets.astype(np.int64)
 
 
 def _class_weights(name: str, logits: ndarray, weight: Any) -> ndarray:

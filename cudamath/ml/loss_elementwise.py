@@ -285,9 +285,10 @@ def huber_loss(
     Examples
     --------
     >>> import cudamath as cm
-    >>> cm.ml.huber_loss(cm.array([1.0, 5.0]), cm.array([0.0, 0.0]), delta=2.0, reduction="none").tolist()
+    >>> x, target = cm.array([1.0, 5.0]), cm.array([0.0, 0.0])
+    >>> cm.ml.huber_loss(x, target, delta=2.0, reduction="none").tolist()
     [0.5, 8.0]
-    """  # noqa: E501
+    """
     if type(delta) not in (int, float):
         delta = number("huber_loss", "delta", delta)
     if not 0 < delta < math.inf:
@@ -338,9 +339,10 @@ def smooth_l1_loss(
     Examples
     --------
     >>> import cudamath as cm
-    >>> cm.ml.smooth_l1_loss(cm.array([1.0, 5.0]), cm.array([0.0, 0.0]), beta=2.0, reduction="none").tolist()
+    >>> x, target = cm.array([1.0, 5.0]), cm.array([0.0, 0.0])
+    >>> cm.ml.smooth_l1_loss(x, target, beta=2.0, reduction="none").tolist()
     [0.25, 4.0]
-    """  # noqa: E501
+    """
     if type(beta) not in (int, float):
         beta = number("smooth_l1_loss", "beta", beta)
     if not 0 <= beta < math.inf:
@@ -398,9 +400,10 @@ def bce_with_logits(
     Examples
     --------
     >>> import cudamath as cm
-    >>> cm.ml.bce_with_logits(cm.array([0.0, 1000.0]), cm.array([1.0, 1.0]), reduction="none").round(4).tolist()
+    >>> x, target = cm.array([0.0, 1000.0]), cm.array([1.0, 1.0])
+    >>> cm.ml.bce_with_logits(x, target, reduction="none").round(4).tolist()
     [0.6931, 0.0]
-    """  # noqa: E501
+    """
     name = "bce_with_logits"
     if weight is None and (
         pos_weight is None or isinstance(pos_weight, (int, float, np.integer, np.floating))
@@ -461,9 +464,10 @@ def binary_cross_entropy(
     Examples
     --------
     >>> import cudamath as cm
-    >>> cm.ml.binary_cross_entropy(cm.array([0.5, 0.0]), cm.array([1.0, 1.0]), reduction="none").round(4).tolist()
+    >>> x, target = cm.array([0.5, 0.0]), cm.array([1.0, 1.0])
+    >>> cm.ml.binary_cross_entropy(x, target, reduction="none").round(4).tolist()
     [0.6931, 100.0]
-    """  # noqa: E501
+    """
     name = "binary_cross_entropy"
     if weight is None:
         return _simple(name, x, target, reduction)

@@ -22,7 +22,8 @@ from ..core.typing import ArrayLike
 from ..ops.creation import ones, ones_like, zeros
 from ..ops.elementwise import sqrt, where
 from ..ops.random.bit_stream import number
-from ..ops.shape import copy, moveaxis
+from ..ops.shape import copied as copy
+from ..ops.shape import moveaxis
 from .norm_second_order import second_order, through_statistics
 from .softmax import in_order
 
@@ -175,9 +176,10 @@ def batch_norm(
     ([0.2, 2.0], [1.1, 20.9])
     >>> cm.ml.batch_norm(x, cm.array([2.0, 20.0]), cm.ones(2)).round(3).tolist()
     [[-1.0, -10.0], [1.0, 10.0]]
-    >>> cm.ml.batch_norm(x, cm.array([2.0, 20.0]), cm.ones(2), activation="relu", residual=x).round(3).tolist()
+    >>> mean, var = cm.array([2.0, 20.0]), cm.ones(2)
+    >>> cm.ml.batch_norm(x, mean, var, activation="relu", residual=x).round(3).tolist()
     [[0.0, 0.0], [4.0, 40.0]]
-    """  # noqa: E501
+    """
     name = "batch_norm"
     x, parameters = _operands(
         name,
@@ -793,9 +795,10 @@ def instance_norm(
     Examples
     --------
     >>> import cudamath as cm
-    >>> cm.ml.instance_norm(cm.array([[[1.0, 3.0], [10.0, 30.0]]]), cm.array([1.0, 2.0])).round(3).tolist()
+    >>> x = cm.array([[[1.0, 3.0], [10.0, 30.0]]])
+    >>> cm.ml.instance_norm(x, cm.array([1.0, 2.0])).round(3).tolist()
     [[[-1.0, 1.0], [-2.0, 2.0]]]
-    """  # noqa: E501
+    """
     return _grouped("instance_norm", x, None, weight, bias, eps)
 
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from ..core import trees
 from ..core.array import ndarray, read_only, refuse_read_only
 from ..core.asarray import asarray, upload
 from ..core.autograd import mutation, tape
@@ -71,12 +72,12 @@ def _paths(tree: Tree) -> list[str]:
 def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> list[ndarray]:
     """All parameters, then the leaves of each other tree (gradients, states, copies), checked
     against them."""
-    leaves, structure = optree.tree_flatten(params)
+    leaves, structure = trees.flatten(name, params)
     arrays = list(leaves)
     if copies is not None:
         others["copies"] = copies
     for what, tree in others.items():
-        more, other = optree.tree_flatten(tree)
+        more, other = trees.flatten(name, tree)
         if other != structure:
             raise ValueError(
                 f"{name}: wants {what} of the structure of params, {structure}, got {other}"
@@ -209,7 +210,7 @@ def _decays(name: str, params: Tree, decay: Any) -> tuple[bool, ...] | None:
     if callable(decay):
         chosen = [bool(decay(p)) for p in optree.tree_leaves(params)]
     else:
-        chosen, structure = optree.tree_flatten(decay)
+        chosen, structure = trees.flatten(name, decay)
         wanted = optree.tree_structure(params)
         if structure != wanted:
             raise ValueError(
@@ -308,7 +309,7 @@ def _zeros(params: Tree, name: str) -> Tree:
             )
         return upload(np.zeros(p.shape, compute_dtype(p.dtype)), p._layout.device)
 
-    return optree.tree_map(like, params)
+    return trees.map_leaves(name, like, params)
 
 
 # -------------------- stochastic gradient descent
@@ -715,10 +716,11 @@ def adamw_update(
     --------
     >>> import cudamath as cm
     >>> params = [cm.array([1.0])]
-    >>> params, state = cm.ml.adamw_update(params, [cm.array([0.0])], cm.ml.adam_init(params), lr=0.1, weight_decay=0.5)
+    >>> grads, state = [cm.array([0.0])], cm.ml.adam_init(params)
+    >>> params, state = cm.ml.adamw_update(params, grads, state, lr=0.1, weight_decay=0.5)
     >>> params
     [array([0.95])]
-    """  # noqa: E501
+    """
     _at_least_zero("adamw_update", lr=lr, eps=eps, weight_decay=weight_decay)
     return _adam_step(
         "adamw_update",

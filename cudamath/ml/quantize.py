@@ -34,12 +34,12 @@ _NAMES = {form: name for name, (form, _) in _FORMS.items()}
 #: lowest and highest stored integer
 _RANGES = {"int8": (-128, 127), "int4": (0, 15)}
 
-_quantize = Op("quantize", cpu="quantize.quantize", cuda="quantize.quantize.quantize")
+_quantize = Op("quantize", cpu="quantize.quantize", cuda="quantize.dispatch.quantize")
 _quantize_rows = Op(
-    "quantize (rows)", cpu="quantize.quantize_row", cuda="quantize.quantize_rows.quantize_row"
+    "quantize (rows)", cpu="quantize.quantize_row", cuda="quantize.dispatch.quantize_row"
 )
 _ROW = 1 << 15  # numbers of a row that one block of threads holds in registers
-_dequantize = Op("dequantize", cpu="quantize.dequantize", cuda="quantize.quantize.dequantize")
+_dequantize = Op("dequantize", cpu="quantize.dequantize", cuda="quantize.dispatch.dequantize")
 
 
 class Quantized:
@@ -113,43 +113,6 @@ class Quantized:
         self.values, self.scale, self.zero_point = values, scale, zero_point
         self.dtype, self.axis, self.group, self.shape = dtype, axis, group, shape
 
-    @classmethod
-    def of_parts(
-        cls,
-        values: ndarray,
-        scale: ndarray,
-        zero_point: ndarray | None,
-        dtype: str,
-        axis: int | None,
-        group: int | None,
-    ) -> Quantized:
-        """The quantized array of these numbers and scales.
-
-        Parameters
-        ----------
-        values : ndarray
-            Stored numbers.
-        scale : ndarray
-            Scales.
-        zero_point : ndarray or None
-            Zero points. None if the quantization is symmetric.
-        dtype : str
-            Dtype of the result.
-        axis : int or None
-            Axis of the operation.
-        group : int or None
-            Size of the groups of the last axis that have scales of their own.
-
-        Returns
-        -------
-        Quantized
-            The quantized array.
-        """
-        shape = values.shape
-        if dtype == "int4":
-            shape = (*shape[:-1], 2 * shape[-1])
-        return cls(values, scale, zero_point, dtype, axis, group, shape)
-
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
@@ -203,6 +166,61 @@ class Quantized:
         ]
         more += ["with zero points"] * (self.zero_point is not None)
         return f"Quantized({', '.join([str(self.shape), self.dtype, *more])})"
+
+
+def complaint(
+    values: Any, scale: Any, zero_point: Any, dtype: Any, axis: Any, group: Any, shape: Any
+) -> str:
+    """What is wrong with the parts of a quantized array, "" if they fit: kernels find a number's
+    scale by the shapes alone. values, scale, zero_point: anything with `shape` and `dtype`."""
+    if not isinstance(dtype, str) or dtype not in _FORMS:
+        return f"its dtype is one of {', '.join(_FORMS)}, got {dtype!r:.60}"
+    if type(shape) is not tuple or not all(type(n) is int and n > 0 for n in shape):
+        return f"its shape has lengths above 0, got {shape!r:.60}"
+    if group is not None and not (
+        type(group) is int and group > 0 and shape and shape[-1] % group == 0
+    ):
+        return f"group={group!r:.60} does not divide the last axis of shape {shape}"
+    if axis is not None and not (type(axis) is int and 0 <= axis < len(shape) and group is None):
+        return f"axis={axis!r:.60}, group={group} is no way to share the scales of shape {shape}"
+    if dtype == "int4" and not (shape and shape[-1] % 2 == 0):
+        return f"int4 wants an even number along the last axis, got shape {shape}"
+    form = _FORMS[dtype][0]
+    stored = {"int4": np.dtype(np.uint8), "int8": np.dtype(np.int8)}.get(form)
+    scales = _scales_shape(shape, axis, group)
+    if zero_point is not None and stored is None:
+        return f"{dtype} has no zero points"
+    for what, part, wanted, wanted_shape in (
+        (
+            "values",
+            values,
+            stored or np.dtype(getattr(dtypes, dtype)),
+            (*shape[:-1], shape[-1] // 2) if form == "int4" else shape,
+        ),
+        ("a scale", scale, np.dtype(np.float32), scales),
+        ("zero points", zero_point, stored, scales),
+    ):
+        if part is None and what == "zero points":
+            continue
+        kind, lengths = getattr(part, "dtype", None), getattr(part, "shape", None)
+        if kind != wanted or lengths != wanted_shape:
+            return (
+                f"{dtype} of shape {shape} with axis={axis}, group={group} wants {what} of "
+                f"{wanted}, shape {wanted_shape}, got {kind} of shape {lengths}"
+            )
+    return ""
+
+
+def _require_fit(name: str, q: Quantized) -> None:
+    problem = complaint(q.values, q.scale, q.zero_point, q.dtype, q.axis, q.group, q.shape)
+    if problem:
+        raise ValueError(f"{name}: the quantized array is none: {problem}")
+
+
+def _scales_shape(shape: tuple[int, ...], axis: int | None, group: int | None) -> tuple[int, ...]:
+    if group is not None:
+        return (*shape[:-1], shape[-1] // group)
+    return () if axis is None else (shape[axis],)
 
 
 def _opened(q: Any) -> tuple[tuple, tuple, tuple[str, ...]]:
@@ -353,7 +371,7 @@ def _sharing(x: ndarray, axis: int | None, group: int | None) -> tuple[int | Non
     if axis is not None:
         axis = normalize_axis("quantize", axis, x.ndim)
     if group is None:
-        return axis, () if axis is None else (x.shape[axis],)
+        return axis, _scales_shape(x.shape, axis, None)
     if x.ndim == 0 or group < 1 or x.shape[-1] % group:
         raise ValueError(
             f"quantize: group={group} does not divide the last axis of shape {x.shape}"
@@ -363,7 +381,7 @@ def _sharing(x: ndarray, axis: int | None, group: int | None) -> tuple[int | Non
             f"quantize: group={group} takes no axis but 0 of a matrix, got axis={axis} of shape "
             f"{x.shape}"
         )
-    return None, (*x.shape[:-1], x.shape[-1] // group)
+    return None, _scales_shape(x.shape, None, group)
 
 
 def _given(
@@ -455,15 +473,27 @@ def dequantize(q: Quantized, dtype: DTypeLike = "float32") -> ndarray:
     wanted = dtypes.as_dtype(dtype, "dequantize")
     if wanted not in FLOATING:
         raise TypeError(f"dequantize: wants a floating-point dtype, got {wanted}")
-    zero = None if q.zero_point is None else _flat(q.zero_point)
-    return _dequantize(
-        q.values,
-        _flat(q.scale),
-        zero,
-        form=_FORMS[q.dtype][0],
-        inner=_inner(q.shape, q.axis, q.group),
-        dtype=wanted,
-    )
+    how = wanted, q.dtype, q.axis, q.group, q.shape
+    return _dequantized(*how, q.values, q.scale, q.zero_point)
+
+
+@fast_path("values", "scale", "zero_point")
+def _dequantized(
+    wanted: np.dtype,
+    dtype: str,
+    axis: int | None,
+    group: int | None,
+    shape: tuple[int, ...],
+    values: ndarray,
+    scale: ndarray,
+    zero_point: ndarray | None = None,
+) -> ndarray:
+    """`dequantize` of the quantized array of these parts."""
+    _require_fit("dequantize", Quantized(values, scale, zero_point, dtype, axis, group, shape))
+    zero = None if zero_point is None else _flat(zero_point)
+    inner = _inner(shape, axis, group)
+    form = _FORMS[dtype][0]
+    return _dequantize(values, _flat(scale), zero, form=form, inner=inner, dtype=wanted)
 
 
 # -------------------- products
@@ -567,24 +597,23 @@ def _8_bits_none(
 _linear_quantized = Op(
     "linear (quantized weight)",
     cpu="quantize.linear_quantized",
-    cuda="quantize.linear.linear_quantized",
+    cuda="quantize.dispatch.linear_quantized",
     vjp=(_packed_x, _packed_none, _packed_none, _packed_none, _packed_bias, _packed_residual),
 )
 _linear_8_bits = Op(
     "linear_quantized",
     cpu="quantize.linear_8_bits",
-    cuda="quantize.scaled_matmul.linear_8_bits",
+    cuda="quantize.dispatch.linear_8_bits",
     vjp=(_8_bits_x, _8_bits_none, _8_bits_none, _8_bits_none, _8_bits_bias),
 )
-_scaled = Op(
-    "scaled_matmul", cpu="quantize.scaled_matmul", cuda="quantize.scaled_matmul.scaled_matmul"
-)
+_scaled = Op("scaled_matmul", cpu="quantize.scaled_matmul", cuda="quantize.dispatch.scaled_matmul")
 
 
 def packed_linear(
     x: ndarray, weight: Quantized, bias: ndarray | None, residual: ndarray | None, activation: str
 ) -> ndarray:
     """What `linear` does with a quantized weight; operands of one dtype and of shapes that fit."""
+    _require_fit("linear", weight)
     if weight.axis not in (None, 0):
         raise ValueError(
             f"linear: a quantized weight (out, in) wants axis=0 or groups, got axis={weight.axis}"
@@ -678,15 +707,25 @@ def linear_quantized(
             "linear_quantized: wants a symmetric weight (out, in) with axis=0 or one scale, got "
             f"{weight}"
         )
-    return _of_8_bits(weight.dtype, x, weight.values, weight.scale, bias, scale)
+    how = weight.dtype, weight.axis, weight.shape
+    return _of_8_bits(*how, x, weight.values, weight.scale, bias, scale)
 
 
 @fast_path("x", "values", "weight_scale", "bias", "scale")
 def _of_8_bits(
-    dtype: str, x: Any, values: ndarray, weight_scale: ndarray, bias: Any = None, scale: Any = None
+    dtype: str,
+    axis: int | None,
+    shape: tuple[int, ...],
+    x: Any,
+    values: ndarray,
+    weight_scale: ndarray,
+    bias: Any = None,
+    scale: Any = None,
 ) -> ndarray:
     """`linear_quantized` with the weight of these parts."""
-    shape = values.shape
+    _require_fit(
+        "linear_quantized", Quantized(values, weight_scale, None, dtype, axis, None, shape)
+    )
     x, *rest = coerce("linear_quantized", (x, bias) if bias is not None else (x,), FLOATING)
     if any(a.dtype != x.dtype for a in rest):
         raise TypeError(
@@ -770,9 +809,10 @@ def scaled_matmul(
     --------
     >>> import cudamath as cm
     >>> a, b = cm.full((1, 3), 100, "int8"), cm.full((3, 1), 100, "int8")
-    >>> cm.ml.scaled_matmul(a, b, cm.asarray(0.01, "float32"), cm.asarray(0.5, "float32"), dtype="float32").tolist()
+    >>> scales = cm.asarray(0.01, "float32"), cm.asarray(0.5, "float32")
+    >>> cm.ml.scaled_matmul(a, b, *scales, dtype="float32").tolist()
     [[150.0]]
-    """  # noqa: E501
+    """
     wanted = dtypes.as_dtype(dtype, "scaled_matmul")
     if wanted not in FLOATING:
         raise TypeError(f"scaled_matmul: the result is floating-point, got {wanted}")

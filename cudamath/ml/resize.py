@@ -233,7 +233,7 @@ def pad(
             )
     if mode == "constant" or x.dtype not in FLOATING:
         return numpy_pad(
-            x, widths, _PADDED[mode], constant_values=value if mode == "constant" else 0
+            x, widths, _PADDED[mode], constant_values=value if mode == "constant" else None
         )
     return padded(x, widths, mode)
 

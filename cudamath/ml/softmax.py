@@ -11,7 +11,7 @@ from ..core.dispatch.op import FLOATING, Op
 from ..core.shapes import normalize_axis
 from ..core.typing import ArrayLike
 from ..ops.elementwise import exp
-from ..ops.shape import copy
+from ..ops.shape import copied as copy
 
 __all__ = ["log_softmax", "softmax"]
 

@@ -42,9 +42,10 @@ def choose(
 
     >>> import cudamath as cm
     >>> from cudamath.models import sampling
-    >>> sampling.choose(cm.array([[1.0, 3.0, 2.0]]), cm.random.default_rng(0), temperature=0).tolist()
+    >>> logits, rng = cm.array([[1.0, 3.0, 2.0]]), cm.random.default_rng(0)
+    >>> sampling.choose(logits, rng, temperature=0).tolist()
     [1]
-    """  # noqa: E501
+    """
     top_k = None if top_k is None else as_integer("choose", "top_k", top_k, 1)
     if not temperature >= 0 or (top_p is not None and not 0 < top_p <= 1):
         raise ValueError(

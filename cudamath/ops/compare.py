@@ -20,7 +20,7 @@ __all__ = ["allclose", "array_equal", "isclose"]
 
 @fast_path("a?", "b?")
 def isclose(
-    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> ndarray:
     """Return whether elements are close: |a - b| <= atol + rtol |b|.
 
@@ -105,7 +105,7 @@ _within = Elementwise(
 @scalar_results
 @speaks_for("allclose")
 def allclose(
-    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
     """Whether all elements are close (see `isclose`).
 

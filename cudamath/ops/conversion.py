@@ -50,7 +50,14 @@ __all__ = [
 
 
 def asanyarray(
-    obj: ArrayLike, /, dtype: DTypeLike | None = None, order: str | None = None
+    obj: ArrayLike,
+    /,
+    dtype: DTypeLike | None = None,
+    order: str | None = None,
+    *,
+    device: DeviceLike | None = None,
+    copy: bool | None = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """Make an array from any object, as ``asarray``: there are no subclasses.
 
@@ -62,7 +69,13 @@ def asanyarray(
     dtype : dtype_like, optional
         Dtype of the result. The default is the object's own dtype.
     order : str, optional
-        Memory layout of the result, "C" or "F". The data are copied if they have another one.
+        Memory layout of the result, as for `asarray`.
+    device : device_like, optional
+        Device of the result, as for `asarray`.
+    copy : bool, optional
+        Whether the data are copied, as for `asarray`.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -84,19 +97,21 @@ def asanyarray(
     >>> cm.asanyarray([1, 2]).tolist()
     [1, 2]
     """
-    return _made("asanyarray", obj, dtype, order)
+    return _made("asanyarray", obj, dtype, order, device=device, copy=copy, like=like)
 
 
-def _made(name: str, *args: Any) -> ndarray:
+def _made(name: str, *args: Any, **options: Any) -> ndarray:
     """``asarray`` under another name, with which its errors begin."""
     try:
-        return asarray(*args)
+        return asarray(*args, **options)
     except MISTAKES as error:
         raise as_of(name, error) from None
 
 
-@fast_path("obj", scalars=False)
-def ascontiguousarray(obj: ArrayLike, /, dtype: DTypeLike | None = None) -> ndarray:
+@fast_path("obj", rare=("like",), scalars=False)
+def ascontiguousarray(
+    obj: ArrayLike, /, dtype: DTypeLike | None = None, *, like: ndarray | None = None
+) -> ndarray:
     """Return an array in C order with at least one dimension.
 
     It is copied only if it is not in that order.
@@ -108,6 +123,8 @@ def ascontiguousarray(obj: ArrayLike, /, dtype: DTypeLike | None = None) -> ndar
         sequences of numbers.
     dtype : dtype_like, optional
         Dtype of the result. The default is the object's own dtype.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -129,12 +146,14 @@ def ascontiguousarray(obj: ArrayLike, /, dtype: DTypeLike | None = None) -> ndar
     >>> cm.ascontiguousarray(cm.zeros((2, 3)).T).flags.c_contiguous
     True
     """
-    x = _made("ascontiguousarray", obj, dtype)
+    x = _made("ascontiguousarray", obj, dtype, like=like)
     return in_order("ascontiguousarray", x if x.ndim else ravel(x), "C")
 
 
-@fast_path("obj", scalars=False)
-def asfortranarray(obj: ArrayLike, /, dtype: DTypeLike | None = None) -> ndarray:
+@fast_path("obj", rare=("like",), scalars=False)
+def asfortranarray(
+    obj: ArrayLike, /, dtype: DTypeLike | None = None, *, like: ndarray | None = None
+) -> ndarray:
     """Return an array in Fortran's order, copied only if it is not in that order.
 
     Parameters
@@ -144,6 +163,8 @@ def asfortranarray(obj: ArrayLike, /, dtype: DTypeLike | None = None) -> ndarray
         sequences of numbers.
     dtype : dtype_like, optional
         Dtype of the result. The default is the object's own dtype.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -165,7 +186,7 @@ def asfortranarray(obj: ArrayLike, /, dtype: DTypeLike | None = None) -> ndarray
     >>> cm.asfortranarray(cm.zeros((2, 3))).flags.f_contiguous
     True
     """
-    return in_order("asfortranarray", _made("asfortranarray", obj, dtype), "F")
+    return in_order("asfortranarray", _made("asfortranarray", obj, dtype, like=like), "F")
 
 
 def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ArrayLike = True) -> None:
@@ -254,7 +275,10 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ArrayLike 
         dst[...] = src if number else _fitted("copyto", src, dst.shape)
         return
     src = src if isinstance(src, ndarray) else asarray(src, dst.dtype, device=dst.device)
-    mask = _fitted("copyto", coerce("copyto", (dst, where))[1], dst.shape)
+    mask = coerce("copyto", (dst, where))[1]
+    if mask.dtype != np.bool_ and not isinstance(where, list | tuple):
+        raise TypeError(f"copyto: where must be bool, got {mask.dtype} of shape {mask.shape}")
+    mask = _fitted("copyto", mask, dst.shape)
     dst[...] = choose(mask, astype(_fitted("copyto", src, dst.shape), dst.dtype, copy=False), dst)
 
 
@@ -384,7 +408,7 @@ def isfortran(x: ArrayLike, /) -> bool:
     return require("isfortran", x).flags.fnc
 
 
-def may_share_memory(a: ArrayLike, b: ArrayLike, /) -> bool:
+def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: int | None = None) -> bool:
     """Return whether the memory ranges of two arrays overlap.
 
     It is True if the arrays share an element, and may be True if they do not.
@@ -393,11 +417,13 @@ def may_share_memory(a: ArrayLike, b: ArrayLike, /) -> bool:
     ----------
     a, b : array_like
         Arrays of any shape and dtype.
+    max_work : int, optional
+        How much to try for an exact answer, as for `shares_memory`. None and 0 try nothing.
 
     Returns
     -------
     bool
-        The answer, from the bounds of the memory alone.
+        The answer, by default from the bounds of the memory alone.
 
     Examples
     --------
@@ -410,6 +436,8 @@ def may_share_memory(a: ArrayLike, b: ArrayLike, /) -> bool:
     if x.device != y.device or not x.size or not y.size:
         return False
     described = [(v._address, v.shape, v.strides, v.itemsize) for v in (x, y)]
+    if max_work:
+        return shapes.share_memory(*described, max_work=max_work)
     return shapes.may_overlap(*described)
 
 
@@ -464,6 +492,7 @@ def frombuffer(
     offset: int = 0,
     *,
     device: DeviceLike | None = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """A vector from the bytes of a buffer; on the CPU over the same memory.
 
@@ -479,6 +508,8 @@ def frombuffer(
         Number of bytes to skip.
     device : device_like, optional
         Device of the result. The default is the default device.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -503,13 +534,19 @@ def frombuffer(
     wanted = dtypes.as_dtype(dtype, "frombuffer")
     wanted = wanted.newbyteorder() if dtypes.is_swapped(dtype) else wanted
     try:
-        return asarray(np.frombuffer(buffer, wanted, count, offset), device=device)
+        return asarray(np.frombuffer(buffer, wanted, count, offset), device=device, like=like)
     except (TypeError, ValueError) as error:
         raise type(error)(f"frombuffer: {error}") from None
 
 
 def fromiter(
-    iterable: Iterable, /, dtype: DTypeLike, count: int = -1, *, device: DeviceLike | None = None
+    iterable: Iterable,
+    /,
+    dtype: DTypeLike,
+    count: int = -1,
+    *,
+    device: DeviceLike | None = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """A vector from the numbers that an iterator gives.
 
@@ -523,6 +560,8 @@ def fromiter(
         Number of elements to take. -1 takes all of them.
     device : device_like, optional
         Device of the result.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -542,7 +581,7 @@ def fromiter(
     """
     wanted = dtypes.as_dtype(dtype, "fromiter")
     try:
-        return asarray(np.fromiter(iterable, wanted, count), device=device)
+        return asarray(np.fromiter(iterable, wanted, count), device=device, like=like)
     except (TypeError, ValueError) as error:
         raise type(error)(f"fromiter: {error}") from error
 
@@ -725,14 +764,14 @@ def triu_indices_from(x: ArrayLike, /, k: int = 0) -> tuple[ndarray, ...]:
 # Arrays print themselves as NumPy's do, and by its settings.
 
 
-def set_printoptions(**options: Any) -> None:
+def set_printoptions(*args: Any, **options: Any) -> None:
     """Change how arrays are printed.
 
     The settings are NumPy's and hold for arrays of both libraries.
 
     Parameters
     ----------
-    **options : object
+    *args, **options : object
         Options of NumPy's `set_printoptions`.
 
     Examples
@@ -743,7 +782,7 @@ def set_printoptions(**options: Any) -> None:
     array([0.667])
     >>> cm.set_printoptions(precision=8)
     """
-    np.set_printoptions(**options)
+    np.set_printoptions(*args, **options)
 
 
 def get_printoptions() -> dict[str, Any]:
@@ -763,12 +802,12 @@ def get_printoptions() -> dict[str, Any]:
     return dict(np.get_printoptions())
 
 
-def printoptions(**options: Any) -> AbstractContextManager:
+def printoptions(*args: Any, **options: Any) -> AbstractContextManager:
     """Change how arrays are printed inside a ``with`` block.
 
     Parameters
     ----------
-    **options : object
+    *args, **options : object
         Options of NumPy's `set_printoptions`.
 
     Returns
@@ -783,4 +822,4 @@ def printoptions(**options: Any) -> AbstractContextManager:
     ...     print(cm.asarray([2 / 3]))
     [0.67]
     """
-    return np.printoptions(**options)
+    return np.printoptions(*args, **options)

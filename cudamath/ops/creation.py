@@ -19,20 +19,22 @@ from ..core.array import ndarray
 from ..core.autograd import constants
 from ..core.devices import TRACED, default_index, index_of
 from ..core.dispatch.call_record import open_records, report
-from ..core.dispatch.checks import require
+from ..core.dispatch.checks import refuse_text, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.layout import Layout
-from ..core.shapes import as_integer, normalize_shape
+from ..core.shapes import as_integer, axes_in_copy, normalize_shape, order_letter
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike, SupportsDLPack
 from .shape import (
     _broadcast_as,
     _copy,
     _fill,
+    _inverse,
     astype,
     broadcast_to,
     in_order,
     pattern,
+    permute_dims,
     reshape,
     transpose,
 )
@@ -84,6 +86,7 @@ def asarray(
     *,
     device: DeviceLike | None = None,
     copy: bool | None = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """Make an array from any object.
 
@@ -98,13 +101,17 @@ def asarray(
     dtype : dtype_like, optional
         Dtype of the result. The default is the object's own dtype.
     order : str, optional
-        Memory layout of the result, "C" or "F". The data are copied if they have another one.
+        Memory layout of the result: "C", "F", "A" (Fortran's order where the object has it,
+        otherwise C order), or "K" and None (as it is). The data are copied if they have another
+        one.
     device : device_like, optional
         Device of the result: "cpu", "cuda:1", .... By default an array on a GPU stays there, and
         other data go to the default device.
     copy : bool, optional
         True always copies. None copies only if `dtype`, `order` or `device` requires it. False
         raises ValueError instead of copying.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -127,19 +134,35 @@ def asarray(
     array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
+    if like is not None:
+        device = _beside("asarray", like, device)
     if (
         type(obj) in (bool, float) and dtype is order is None and copy is not False
     ):  # one launch; to copy it there takes longer
         index = default_index() if device is None else index_of(device)
         if index >= 0:
             return full((), obj, device=device)
-    out = core_asarray.asarray(obj, dtype, device, copy)
-    if order is None:
-        return out
-    fitting = in_order("asarray", out, order)
+    return _made("asarray", obj, dtype, order, device, copy)
+
+
+def _made(
+    name: str, obj: Any, dtype: Any, order: str | None, device: Any, copy: bool | None
+) -> ndarray:
+    """An array from any object, in an order of NumPy's."""
+    refuse_text(name, copy)
+    if order is None or order_letter(name, order, "K") == "K":
+        if type(obj) is np.ndarray and not obj.flags.c_contiguous and copy is not False:
+            axes = axes_in_copy(obj.shape, obj.strides)
+            made = core_asarray.asarray(obj.transpose(axes), dtype, device, copy, name)
+            return permute_dims(made, _inverse(axes))
+        copies = copy and isinstance(obj, ndarray) and not obj._layout.contiguous
+        out = core_asarray.asarray(obj, dtype, device, None if copies else copy, name)
+        return in_order(name, out, "K", copy=True) if copies and out is obj else out
+    out = core_asarray.asarray(obj, dtype, device, copy, name)
+    fitting = in_order(name, out, order)
     if copy is False and fitting is not out:
         raise ValueError(
-            f"asarray: an array with strides {out.strides} cannot be brought into order {order!r} "
+            f"{name}: an array with strides {out.strides} cannot be brought into order {order!r} "
             "without a copy"
         )
     return fitting
@@ -152,8 +175,11 @@ def array(
     *,
     device: DeviceLike | None = None,
     copy: bool | None = True,
-    order: str | None = None,
+    order: str | None = "K",
+    subok: bool = False,
     ndmin: int = 0,
+    ndmax: int = 0,
+    like: ndarray | None = None,
 ) -> ndarray:
     """Make a new array from any object: ``asarray`` with a copy.
 
@@ -172,10 +198,18 @@ def array(
     copy : bool or None, default True
         Whether the data are copied: True always copies, None copies only if it is necessary, and
         False raises ValueError if a copy is necessary.
-    order : str, optional
-        Memory layout of the result, "C" or "F". The data are copied if they have another one.
+    order : str or None, default "K"
+        Memory layout of the result: "C", "F", "A" (Fortran's order where the object has it,
+        otherwise C order), or "K" and None (as it is). The data are copied if they have another
+        one.
+    subok : bool, default False
+        Accepted for compatibility with NumPy. There are no subclasses.
     ndmin : int, default 0
         Smallest number of axes of the result.
+    ndmax : int, default 0
+        Largest number of axes of the result. 0 is no limit.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -197,10 +231,14 @@ def array(
     >>> cm.array((1.5, 2.5))
     array([1.5, 2.5])
     """
-    out = core_asarray.asarray(obj, dtype, device, copy, name="array")
+    if like is not None:
+        device = _beside("array", like, device)
+    out = _made("array", obj, dtype, order, device, copy)
+    if ndmax and out.ndim > ndmax:
+        raise ValueError(f"array: wants at most {ndmax} axes, got shape {out.shape}")
     if ndmin and (least := as_integer("array", "ndmin", ndmin)) > out.ndim:
         out = reshape(out, (1,) * (least - out.ndim) + out.shape)
-    return out if order is None else in_order("array", out, order)
+    return out
 
 
 def from_dlpack(
@@ -251,7 +289,7 @@ def from_dlpack(
 def _layout(name: str, shape: Any, dtype: Any, device: Any) -> Layout:
     """The layout of a new array in C order."""
     sizes = normalize_shape(name, shape)
-    kind = dtypes.default_float() if dtype is None else dtypes.as_dtype(dtype, name)
+    kind = dtypes.default_float() if dtype is None else dtypes.own_order(dtype, name)
     try:
         return Layout.new(sizes, kind, index_of(device))
     except ValueError as error:  # too large
@@ -280,28 +318,39 @@ def _patterned(layout: Layout, halves: tuple[int, int]) -> ndarray:
     return _full(scalars=halves, layout=layout, device=layout.device)
 
 
-def _checked_order(name: str, order: str) -> None:
-    if order not in ("C", "F"):
-        raise ValueError(f"{name}: order must be 'C' or 'F', got {order!r}")
-
-
 def _new(
-    name: str, shape: Any, dtype: Any, order: str, device: Any, make: Callable[[Layout], ndarray]
+    name: str,
+    shape: Any,
+    dtype: Any,
+    order: str | None,
+    device: Any,
+    make: Callable[[Layout], ndarray],
 ) -> ndarray:
     """What `make(layout)` makes, with its elements in memory in C or Fortran's order."""
-    if order == "C":
+    if order == "C" or order_letter(name, order, "C", "CF") == "C":
         return make(_layout(name, shape, dtype, device))
-    _checked_order(name, order)
     return transpose(make(_layout(name, normalize_shape(name, shape)[::-1], dtype, device)))
 
 
-@fast_path(scalars=False)
+def _beside(name: str, like: Any, device: Any) -> Any:
+    """The device that is meant by `like`, unless another one is named."""
+    if like is None:
+        return device
+    if not isinstance(like, ndarray):
+        raise TypeError(
+            f"{name}: like must be an ndarray of this package, got {type(like).__name__}"
+        )
+    return like.device if device is None else device
+
+
+@fast_path(rare=("like",), scalars=False)
 def empty(
     shape: Shape,
     dtype: DTypeLike | None = None,
-    order: str = "C",
+    order: str | None = "C",
     *,
     device: DeviceLike | None = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """A new array whose elements are undefined.
 
@@ -312,10 +361,12 @@ def empty(
     dtype : dtype_like, optional
         Dtype of the result. The default is the default float (float64, unless ``set_default_dtype``
         has changed it).
-    order : str, default "C"
+    order : str or None, default "C"
         Memory layout of the result: "C" (last axis fastest) or "F" (first axis fastest).
     device : device_like, optional
         Device of the result. The default is the default device.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -341,16 +392,17 @@ def empty(
     >>> cm.empty((2, 3), "float16").shape
     (2, 3)
     """
-    return _new("empty", shape, dtype, order, device, _allocated)
+    return _new("empty", shape, dtype, order, _beside("empty", like, device), _allocated)
 
 
-@fast_path(scalars=False)
+@fast_path(rare=("like",), scalars=False)
 def zeros(
     shape: Shape,
     dtype: DTypeLike | None = None,
-    order: str = "C",
+    order: str | None = "C",
     *,
     device: DeviceLike | None = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """Make a new array of zeros.
 
@@ -361,10 +413,12 @@ def zeros(
     dtype : dtype_like, optional
         Dtype of the result. The default is the default float (float64, unless ``set_default_dtype``
         has changed it).
-    order : str, default "C"
+    order : str or None, default "C"
         Memory layout of the result: "C" (last axis fastest) or "F" (first axis fastest).
     device : device_like, optional
         Device of the result. The default is the default device.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -386,16 +440,17 @@ def zeros(
     >>> cm.zeros(3)
     array([0., 0., 0.])
     """
-    return _new("zeros", shape, dtype, order, device, _zeros)
+    return _new("zeros", shape, dtype, order, _beside("zeros", like, device), _zeros)
 
 
-@fast_path(scalars=False)
+@fast_path(rare=("like",), scalars=False)
 def ones(
     shape: Shape,
     dtype: DTypeLike | None = None,
-    order: str = "C",
+    order: str | None = "C",
     *,
     device: DeviceLike | None = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """Make a new array of ones.
 
@@ -406,10 +461,12 @@ def ones(
     dtype : dtype_like, optional
         Dtype of the result. The default is the default float (float64, unless ``set_default_dtype``
         has changed it).
-    order : str, default "C"
+    order : str or None, default "C"
         Memory layout of the result: "C" (last axis fastest) or "F" (first axis fastest).
     device : device_like, optional
         Device of the result. The default is the default device.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -431,7 +488,7 @@ def ones(
     >>> cm.ones((1, 2), "int32")
     array([[1, 1]], dtype=int32)
     """
-    return _new("ones", shape, dtype, order, device, _ones)
+    return _new("ones", shape, dtype, order, _beside("ones", like, device), _ones)
 
 
 def _zeros(layout: Layout) -> ndarray:
@@ -442,14 +499,15 @@ def _ones(layout: Layout) -> ndarray:
     return _patterned(layout, pattern("ones", 1, layout.dtype))
 
 
-@fast_path(scalars=False)
+@fast_path(rare=("like",), scalars=False)
 def full(
     shape: Shape,
     fill_value: ArrayLike,
     dtype: DTypeLike | None = None,
-    order: str = "C",
+    order: str | None = "C",
     *,
     device: DeviceLike | None = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """A new array that holds one value everywhere.
 
@@ -461,10 +519,12 @@ def full(
         A scalar, or an array that broadcasts to ``shape``.
     dtype : dtype_like, optional
         Dtype of the result. The default is the dtype of the value.
-    order : str, default "C"
+    order : str or None, default "C"
         Memory layout of the result: "C" (last axis fastest) or "F" (first axis fastest).
     device : device_like, optional
         Device of the result. The default is the default device.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -489,6 +549,7 @@ def full(
     >>> cm.full(2, 7)
     array([7, 7])
     """
+    device = _beside("full", like, device)
     if type(fill_value) in (bool, int, float, complex):
         if dtype is None:
             dtype = dtypes.scalar_dtype(type(fill_value))
@@ -497,7 +558,10 @@ def full(
         )
     value = core_asarray.asarray(fill_value, dtype, device, name="full")
     return in_order(
-        "full", _broadcast_as("full", value, normalize_shape("full", shape)), order, copy=True
+        "full",
+        _broadcast_as("full", value, normalize_shape("full", shape)),
+        order_letter("full", order, "C", "CF"),
+        copy=True,
     )
 
 
@@ -505,7 +569,7 @@ def _like(
     name: str,
     x: Any,
     dtype: Any,
-    order: str,
+    order: str | None,
     device: Any,
     shape: Any,
     make: Callable[[Layout], ndarray],
@@ -513,38 +577,39 @@ def _like(
     """An array like another."""
     x = require(name, x)
     layout = x._layout
-    if device is None and shape is None and order in ("K", "C") and layout.contiguous:
+    if device is None and shape is None and order in ("K", "C", None) and layout.contiguous:
         if dtype is None or dtype is layout.dtype:
             return make(layout if layout.aligned else layout.like())
         return make(layout.like(dtype=dtypes.as_dtype(dtype, name)))
-    if order in ("A", "K"):
+    dtype, device = layout.dtype if dtype is None else dtype, x.device if device is None else device
+    sizes = layout.shape if shape is None else normalize_shape(name, shape)
+    order = order_letter(name, order, "K")
+    if order == "K" and len(sizes) == layout.ndim:
+        axes = axes_in_copy(layout.shape, layout.strides)
+        made = make(_layout(name, tuple([sizes[i] for i in axes]), dtype, device))
+        return permute_dims(made, _inverse(axes))
+    if order == "A":
         order = "F" if x.flags.fnc else "C"
-    return _new(
-        name,
-        layout.shape if shape is None else shape,
-        layout.dtype if dtype is None else dtype,
-        order,
-        x.device if device is None else device,
-        make,
-    )
+    return _new(name, sizes, dtype, "C" if order == "K" else order, device, make)
 
 
 def _number_like(
-    name: str, x: Any, value: Any, dtype: Any, order: str, device: Any, shape: Any
+    name: str, x: Any, value: Any, dtype: Any, order: str | None, device: Any, shape: Any
 ) -> ndarray:
     """An array like another that holds a Python number everywhere."""
     return _like(name, x, dtype, order, device, shape, lambda layout: _filled(name, layout, value))
 
 
-@fast_path("x", scalars=False)
+@fast_path("x", rare=("subok",), scalars=False)
 def empty_like(
     x: ArrayLike,
     /,
     dtype: DTypeLike | None = None,
-    order: str = "K",
+    order: str | None = "K",
+    subok: bool = True,
+    shape: Shape | None = None,
     *,
     device: DeviceLike | None = None,
-    shape: Shape | None = None,
 ) -> ndarray:
     """Make a new array with the shape, dtype and device of another one.
 
@@ -556,12 +621,14 @@ def empty_like(
         Array of any shape and dtype.
     dtype : dtype_like, optional
         Replaces that of `x`.
-    order : str, default "K"
-        Memory layout of the result: "C", "F", or "K" and "A" (Fortran's order where ``x`` has it,
-        otherwise C order).
-    device : device_like, optional
-        Replaces that of `x`.
+    order : str or None, default "K"
+        Memory layout of the result: "C", "F", "A" (Fortran's order where ``x`` has it, otherwise C
+        order), or "K" and None (the axes in the order in which they lie in ``x``).
+    subok : bool, default True
+        Accepted for compatibility with NumPy. There are no subclasses.
     shape : int or sequence of int, optional
+        Replaces that of `x`.
+    device : device_like, optional
         Replaces that of `x`.
 
     Returns
@@ -591,15 +658,16 @@ def empty_like(
     return _like("empty_like", x, dtype, order, device, shape, _allocated)
 
 
-@fast_path("x", scalars=False)
+@fast_path("x", rare=("subok",), scalars=False)
 def zeros_like(
     x: ArrayLike,
     /,
     dtype: DTypeLike | None = None,
-    order: str = "K",
+    order: str | None = "K",
+    subok: bool = True,
+    shape: Shape | None = None,
     *,
     device: DeviceLike | None = None,
-    shape: Shape | None = None,
 ) -> ndarray:
     """Make an array of zeros with the shape, dtype and device of another one.
 
@@ -611,12 +679,14 @@ def zeros_like(
         Array of any shape and dtype.
     dtype : dtype_like, optional
         Replaces that of `x`.
-    order : str, default "K"
-        Memory layout of the result: "C", "F", or "K" and "A" (Fortran's order where ``x`` has it,
-        otherwise C order).
-    device : device_like, optional
-        Replaces that of `x`.
+    order : str or None, default "K"
+        Memory layout of the result: "C", "F", "A" (Fortran's order where ``x`` has it, otherwise C
+        order), or "K" and None (the axes in the order in which they lie in ``x``).
+    subok : bool, default True
+        Accepted for compatibility with NumPy. There are no subclasses.
     shape : int or sequence of int, optional
+        Replaces that of `x`.
+    device : device_like, optional
         Replaces that of `x`.
 
     Returns
@@ -642,15 +712,16 @@ def zeros_like(
     return _number_like("zeros_like", x, 0, dtype, order, device, shape)
 
 
-@fast_path("x", scalars=False)
+@fast_path("x", rare=("subok",), scalars=False)
 def ones_like(
     x: ArrayLike,
     /,
     dtype: DTypeLike | None = None,
-    order: str = "K",
+    order: str | None = "K",
+    subok: bool = True,
+    shape: Shape | None = None,
     *,
     device: DeviceLike | None = None,
-    shape: Shape | None = None,
 ) -> ndarray:
     """Make an array of ones with the shape, dtype and device of another one.
 
@@ -662,12 +733,14 @@ def ones_like(
         Array of any shape and dtype.
     dtype : dtype_like, optional
         Replaces that of `x`.
-    order : str, default "K"
-        Memory layout of the result: "C", "F", or "K" and "A" (Fortran's order where ``x`` has it,
-        otherwise C order).
-    device : device_like, optional
-        Replaces that of `x`.
+    order : str or None, default "K"
+        Memory layout of the result: "C", "F", "A" (Fortran's order where ``x`` has it, otherwise C
+        order), or "K" and None (the axes in the order in which they lie in ``x``).
+    subok : bool, default True
+        Accepted for compatibility with NumPy. There are no subclasses.
     shape : int or sequence of int, optional
+        Replaces that of `x`.
+    device : device_like, optional
         Replaces that of `x`.
 
     Returns
@@ -693,16 +766,17 @@ def ones_like(
     return _number_like("ones_like", x, 1, dtype, order, device, shape)
 
 
-@fast_path("x", scalars=False)
+@fast_path("x", rare=("subok",), scalars=False)
 def full_like(
     x: ArrayLike,
     /,
     fill_value: ArrayLike,
     dtype: DTypeLike | None = None,
-    order: str = "K",
+    order: str | None = "K",
+    subok: bool = True,
+    shape: Shape | None = None,
     *,
     device: DeviceLike | None = None,
-    shape: Shape | None = None,
 ) -> ndarray:
     """Make an array of one value with the shape, dtype and device of another one.
 
@@ -716,12 +790,14 @@ def full_like(
         A scalar, or an array that broadcasts to ``shape``.
     dtype : dtype_like, optional
         Replaces that of `x`.
-    order : str, default "K"
-        Memory layout of the result: "C", "F", or "K" and "A" (Fortran's order where ``x`` has it,
-        otherwise C order).
-    device : device_like, optional
-        Replaces that of `x`.
+    order : str or None, default "K"
+        Memory layout of the result: "C", "F", "A" (Fortran's order where ``x`` has it, otherwise C
+        order), or "K" and None (the axes in the order in which they lie in ``x``).
+    subok : bool, default True
+        Accepted for compatibility with NumPy. There are no subclasses.
     shape : int or sequence of int, optional
+        Replaces that of `x`.
+    device : device_like, optional
         Replaces that of `x`.
 
     Returns
@@ -746,7 +822,7 @@ def full_like(
     """
     if type(fill_value) in (bool, int, float, complex):
         return _number_like("full_like", x, fill_value, dtype, order, device, shape)
-    if order == "C":
+    if order in ("C", "c"):
         return _like(
             "full_like",
             x,
@@ -765,12 +841,9 @@ def full_like(
         made.shape,
     )
     if value._node is not None:  # a gradient goes through a copy, not through an assignment
-        return in_order(
-            "full_like",
-            astype(value, made.dtype, copy=False),
-            "F" if made.flags.fnc else "C",
-            copy=True,
-        )
+        axes = axes_in_copy(made.shape, made.strides)
+        value = permute_dims(astype(value, made.dtype, copy=False), axes)
+        return permute_dims(_copy(value), _inverse(axes))
     made[...] = value
     return made
 
@@ -778,15 +851,16 @@ def full_like(
 # -------------------- diagonals and triangles
 
 
-@fast_path(scalars=False)
+@fast_path(rare=("like",), scalars=False)
 def eye(
     N: int,
     M: int | None = None,
     k: int = 0,
     dtype: DTypeLike | None = None,
-    order: str = "C",
+    order: str | None = "C",
     *,
     device: DeviceLike | None = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """Return zeros with ones on a diagonal.
 
@@ -801,10 +875,12 @@ def eye(
     dtype : dtype_like, optional
         Dtype of the result. The default is the default float (float64, unless ``set_default_dtype``
         has changed it).
-    order : str, default "C"
+    order : str or None, default "C"
         Memory layout of the result: "C" (last axis fastest) or "F" (first axis fastest).
     device : device_like, optional
         Device of the result. The default is the default device.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -829,16 +905,20 @@ def eye(
     array([[0., 1., 0.],
            [0., 0., 1.]])
     """
-    if order == "C":
+    device = _beside("eye", like, device)
+    if order_letter("eye", order, "C", "CF") == "C":
         return _band_of_ones("eye", N, M, dtype, device, k, k)
-    _checked_order("eye", order)
     below = -as_integer("eye", "k", k)  # of the transposed matrix
     return transpose(_band_of_ones("eye", N if M is None else M, N, dtype, device, below, below))
 
 
-@fast_path(scalars=False)
+@fast_path(rare=("like",), scalars=False)
 def identity(
-    n: int, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None
+    n: int,
+    dtype: DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """Make the n x n identity matrix: ``eye(n)``.
 
@@ -851,6 +931,8 @@ def identity(
         has changed it).
     device : device_like, optional
         Device of the result. The default is the default device.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -871,10 +953,10 @@ def identity(
     array([[1., 0.],
            [0., 1.]])
     """
-    return _band_of_ones("identity", n, None, dtype, device, 0, 0)
+    return _band_of_ones("identity", n, None, dtype, _beside("identity", like, device), 0, 0)
 
 
-@fast_path(scalars=False)
+@fast_path(rare=("like",), scalars=False)
 def tri(
     N: int,
     M: int | None = None,
@@ -882,6 +964,7 @@ def tri(
     dtype: DTypeLike | None = None,
     *,
     device: DeviceLike | None = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """Return ones on and below a diagonal, zeros above.
 
@@ -898,6 +981,8 @@ def tri(
         has changed it).
     device : device_like, optional
         Device of the result. The default is the default device.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -922,7 +1007,7 @@ def tri(
     array([[1., 0., 0.],
            [1., 1., 0.]])
     """
-    return _band_of_ones("tri", N, M, dtype, device, -_FAR, k)
+    return _band_of_ones("tri", N, M, dtype, _beside("tri", like, device), -_FAR, k)
 
 
 def _band_of_ones(

@@ -24,7 +24,7 @@ from .join import _joined
 from .linalg.products import matmul
 from .padding import pad
 from .ranges import recorded
-from .shape import Axes, _broadcast_as, astype, atleast_1d, flip, ravel, reshape, span
+from .shape import Axes, _broadcast_as, _copy, astype, atleast_1d, flip, ravel, reshape, span
 from .stride_tricks import sliding_window_view
 
 __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid"]
@@ -408,7 +408,7 @@ def _slid(name: str, a: ndarray, v: ndarray, mode: str) -> ndarray:
     ]
     y = _slide(a, v, before, after, turned)
     return (
-        flip(y) if swapped and not turned else y
+        _copy(flip(y)) if swapped and not turned else y
     )  # NumPy correlates the other way round there, and reverses the answer
 
 
@@ -489,5 +489,8 @@ def correlate(a: ArrayLike, v: ArrayLike, /, mode: str = "valid") -> ndarray:
     >>> cm.correlate([1, 2, 3], [0, 1, 2], mode="full").tolist()
     [2, 5, 8, 3, 0]
     """
+    a, v = coerce("correlate", (a, v))
+    if not (a.ndim and v.ndim):
+        raise ValueError(f"correlate: wants vectors, got shapes {a.shape} and {v.shape}")
     a, v = _vectors("correlate", a, v)
     return _slid("correlate", a, _conjugate(v), mode)

@@ -268,7 +268,7 @@ def can_cast(from_: DTypeLike | ArrayLike, to: DTypeLike, casting: str = "safe")
     """
     source = (
         from_.dtype
-        if isinstance(from_, ndarray | np.ndarray)
+        if isinstance(from_, ndarray | np.ndarray | np.generic)
         else dtypes.as_dtype(from_, "can_cast")
     )
     target = dtypes.as_dtype(to, "can_cast")

@@ -300,8 +300,9 @@ class _AsFirst(ufunc.Elementwise):
     """The result has the dtype of the first operand: a mean of 16-bit numbers in float32 does not
     widen a gradient by them."""
 
-    def resolved(self, arrays: list[ndarray], common: np.dtype) -> tuple[np.dtype, np.dtype]:
-        return super().resolved(arrays, common)[0], arrays[0].dtype
+    def resolved(self, operands: tuple, common: np.dtype) -> tuple[np.dtype, np.dtype]:
+        first = next(x for x in operands if type(x) not in ufunc.SCALARS)
+        return super().resolved(operands, common)[0], first.dtype
 
 
 spread_grad = _AsFirst(
@@ -376,9 +377,9 @@ expm1 = unary(
 exp2 = unary(
     "exp2",
     np.exp2,
-    "2 ** x",
+    {"": "2 ** x", "c": "exp2(x)"},
     "g * out * LN2",
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return a power of two.",
     formula="2 ** x",
 )
@@ -609,32 +610,32 @@ not_equal = binary(
 less = binary(
     "less",
     np.less,
-    "x < y",
-    category=REAL_OR_BOOL,
+    {"": "x < y", "c": "less(x, y)"},
+    category=ANY,
     doc="Return whether x is less than y.",
     formula="x < y",
 )
 less_equal = binary(
     "less_equal",
     np.less_equal,
-    "x <= y",
-    category=REAL_OR_BOOL,
+    {"": "x <= y", "c": "less_equal(x, y)"},
+    category=ANY,
     doc="Return whether x is at most y.",
     formula="x <= y",
 )
 greater = binary(
     "greater",
     np.greater,
-    "x > y",
-    category=REAL_OR_BOOL,
+    {"": "x > y", "c": "less(y, x)"},
+    category=ANY,
     doc="Return whether x is greater than y.",
     formula="x > y",
 )
 greater_equal = binary(
     "greater_equal",
     np.greater_equal,
-    "x >= y",
-    category=REAL_OR_BOOL,
+    {"": "x >= y", "c": "less_equal(y, x)"},
+    category=ANY,
     doc="Return whether x is at least y.",
     formula="x >= y",
 )
@@ -643,7 +644,7 @@ maximum = binary(
     np.maximum,
     "maximum(x, y)",
     ("_share(g, x, y)", "_share(g, y, x)"),
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return the larger of two elements; NaN if either is NaN.",
 )
 minimum = binary(
@@ -651,7 +652,7 @@ minimum = binary(
     np.minimum,
     "minimum(x, y)",
     ("_share(g, y, x)", "_share(g, x, y)"),
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return the smaller of two elements; NaN if either is NaN.",
 )
 isfinite = unary(
@@ -687,9 +688,12 @@ signbit = unary(
 _share = ufunc.Elementwise(
     "larger_share",
     np.multiply,
-    "x if y > z else x * 0.5 if y == z else 0",
+    {
+        "": "x if y > z else x * 0.5 if y == z else 0",
+        "c": "x if less(z, y) else x * 0.5 if y == z else 0",
+    },
     ("_share(g, y, z)", "None", "None"),
-    FLOATING,
+    INEXACT,
     "elementwise.larger_share",
     globals(),
 )
@@ -850,13 +854,14 @@ _conj = unary(
 
 @scalar_results
 def conj(
-    x: ArrayLike,
+    x: Any,
     /,
     out: ndarray | None = None,
     *,
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
+    **options: Any,
 ) -> ndarray:
     """Return the complex conjugate.
 
@@ -875,6 +880,8 @@ def conj(
         Dtype of the result.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -891,17 +898,19 @@ def conj(
     >>> cm.conj(1 + 2j).item()
     (1-2j)
     """
-    plain = out is dtype is None and where is True and casting == "same_kind"
+    plain = out is dtype is None and where is True and casting == "same_kind" and not options
     if plain and isinstance(x, ndarray) and x._layout.dtype.kind in "fiu":
         return x
+    x = require("conj", x)
+    if x.dtype == np.bool_:  # NumPy's ufunc has no loop of bool
+        x = x.astype(np.int8)
     if not plain:
         try:
-            return (_conj if require("conj", x, NUMERIC).dtype in COMPLEX else positive)(
-                x, out, where=where, dtype=dtype, casting=casting
+            return (_conj if x.dtype in COMPLEX else positive)(
+                x, out, where=where, dtype=dtype, casting=casting, **options
             )
         except MISTAKES as error:
             raise as_of("conj", error) from None
-    x = require("conj", x, NUMERIC)
     return _conj(x) if x._layout.dtype.kind == "c" else x
 
 
@@ -914,6 +923,7 @@ def pow(
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
+    **options: Any,
 ) -> ndarray:
     """Raise to a power: x ** y.
 
@@ -934,6 +944,8 @@ def pow(
         Dtype of the computation.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -956,8 +968,8 @@ def pow(
     >>> cm.pow([2.0, 3.0], 2).tolist()
     [4.0, 9.0]
     """
-    if where is not True or dtype is not None or casting != "same_kind":
-        return _power(x, y, out, where=where, dtype=dtype, casting=casting)
+    if where is not True or dtype is not None or casting != "same_kind" or options:
+        return _power(x, y, out, where=where, dtype=dtype, casting=casting, **options)
     if type(y) in (int, float) and not isinstance(x, (bool, int, float, complex)):
         x = require("pow", x)
         if y == 2 and x.dtype in (NUMERIC if type(y) is int else INEXACT):
@@ -1003,7 +1015,7 @@ def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> nda
     """
     if out is not None:
         return deliver("round", round(x, decimals), out)
-    x = require("round", x, NUMERIC)
+    x = require("round", x)
     try:
         decimals = operator.index(decimals)
     except TypeError:
@@ -1015,6 +1027,10 @@ def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> nda
         return positive(x)
     if decimals == 0:
         return _rint(x)
+    if x.dtype == np.bool_:
+        raise TypeError(
+            f"round: bool of shape {x.shape} has no {decimals} decimals; convert it to numbers"
+        )
     if x.dtype in FLOATING and x.dtype not in PRECISE:
         return round(x.astype(np.float32), decimals).astype(x.dtype)
     step = 10.0 ** min(-decimals, 308)
@@ -1034,12 +1050,12 @@ def round(x: ArrayLike, /, decimals: int = 0, out: ndarray | None = None) -> nda
 def clip(
     x: ArrayLike,
     /,
-    min: ArrayLike | None = None,
-    max: ArrayLike | None = None,
+    a_min: ArrayLike | None = np._NoValue,  # type: ignore[assignment]
+    a_max: ArrayLike | None = np._NoValue,  # type: ignore[assignment]
     out: ndarray | None = None,
     *,
-    a_min: ArrayLike | None = None,
-    a_max: ArrayLike | None = None,
+    min: ArrayLike | None = np._NoValue,  # type: ignore[assignment]
+    max: ArrayLike | None = np._NoValue,  # type: ignore[assignment]
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
@@ -1051,13 +1067,14 @@ def clip(
     Parameters
     ----------
     x : array_like
-        Real array of any shape.
-    min, max : array_like, optional
-        Lower and upper bound, scalars or arrays that broadcast. None is no bound.
+        Array of any shape.
+    a_min, a_max : array_like, optional
+        Lower and upper bound, scalars or arrays that broadcast. None is no bound. By position both
+        must be there.
     out : ndarray, optional
         Array that receives the result.
-    a_min, a_max : array_like, optional
-        NumPy's older names of `min` and `max`.
+    min, max : array_like, optional
+        The bounds as keywords, of which one is enough.
     where : array_like, default True
         Bool array that broadcasts and selects the elements to compute. The others keep the values
         of `out`, or are 0 without `out`.
@@ -1074,7 +1091,7 @@ def clip(
     Raises
     ------
     TypeError
-        An operand is complex or not numeric.
+        An operand is not numeric.
     ValueError
         The shapes do not broadcast.
 
@@ -1089,7 +1106,16 @@ def clip(
     >>> cm.clip([1.0, 5.0, 9.0], 2.0, 6.0).tolist()
     [2.0, 5.0, 6.0]
     """
-    min, max = a_min if min is None else min, a_max if max is None else max
+    absent = np._NoValue
+    if a_min is not absent and a_max is not absent:
+        if min is not absent or max is not absent:
+            raise ValueError("clip: a_min, a_max and min, max are the same; got both")
+        min, max = a_min, a_max
+    elif a_min is not a_max:  # one is there
+        missing = "a_max" if a_max is absent else "a_min"
+        raise TypeError(f"clip() missing 1 required positional argument: {missing!r}")
+    else:
+        min, max = None if min is absent else min, None if max is absent else max
     plain = dtype is None and where is True and casting == "same_kind"
     if plain and out is not None:
         if (
@@ -1101,7 +1127,7 @@ def clip(
         ):
             return out
         return deliver("clip", clip(x, min, max), out)
-    x = require("clip", x, REAL_OR_BOOL)
+    x = require("clip", x)
     own = x.dtype if dtype is None else dtypes.as_dtype(dtype, "clip")
     if own in INTEGER:  # a bound that no element can pass is none
         limits = np.iinfo(own)
@@ -1109,7 +1135,7 @@ def clip(
         max = None if type(max) is int and max > limits.max else max
     if plain and min is not None and max is not None:
         return _clip(x, min, max)
-    options = {"dtype": dtype, "casting": casting}
+    options = {} if plain else {"dtype": dtype, "casting": casting}
     try:
         if max is None:
             return (
@@ -1133,16 +1159,20 @@ _clip = ufunc.Elementwise(
         "_share(_share(g, z, maximum(x, y)), y, x)",
         "_share(g, maximum(x, y), z)",
     ),
-    REAL_OR_BOOL,
+    ANY,
     "elementwise.clip",
     globals(),
 )
 _clip_grad = ufunc.Elementwise(
     "clip_grad",
     np.multiply,
-    "x * ((1 if y > z else 0.5) * (1 if y < x3 else 0.5)) if y >= z and y <= x3 else 0",
+    {
+        "": "x * ((1 if y > z else 0.5) * (1 if y < x3 else 0.5)) if y >= z and y <= x3 else 0",
+        "c": "x * ((1 if less(z, y) else 0.5) * (1 if less(y, x3) else 0.5))"
+        " if less_equal(z, y) and less_equal(y, x3) else 0",
+    },
     ("_clip_grad(g, y, z, x3)", "None", "None", "None"),
-    FLOATING,
+    INEXACT,
     "elementwise.clip_grad",
     globals(),
     nin=4,

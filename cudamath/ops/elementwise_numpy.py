@@ -54,6 +54,7 @@ from .join import concat
 from .out_argument import casting_rule, receiver, target_of
 from .shape import _broadcast_as, astype, span
 from .transfer import imag, real
+from .ufunc_keywords import ufunc_keywords
 from .where import where
 
 __all__ = [
@@ -93,17 +94,25 @@ binary = functools.partial(ufunc.binary, namespace=globals())
 fmax = binary(
     "fmax",
     np.fmax,
-    {"": "maximum(x, y)", "f": "y if x != x else (x if y != y or x >= y else y)"},
+    {
+        "": "maximum(x, y)",
+        "f": "y if x != x else (x if y != y or x >= y else y)",
+        "c": "x if less_equal(y, x) or y != y else y",
+    },
     ("where(equal(out, x), g, 0)", "where(equal(out, x), 0, g)"),
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return the larger of two elements; of a number and NaN the number.",
 )
 fmin = binary(
     "fmin",
     np.fmin,
-    {"": "minimum(x, y)", "f": "y if x != x else (x if y != y or x <= y else y)"},
+    {
+        "": "minimum(x, y)",
+        "f": "y if x != x else (x if y != y or x <= y else y)",
+        "c": "x if less_equal(x, y) or y != y else y",
+    },
     ("where(equal(out, x), g, 0)", "where(equal(out, x), 0, g)"),
-    category=REAL_OR_BOOL,
+    category=ANY,
     doc="Return the smaller of two elements; of a number and NaN the number.",
 )
 fmod = binary(
@@ -236,6 +245,11 @@ def _floats_in(name: str, x: ndarray, dtype: Any, casting: str) -> ndarray:
     return speaks_for(name)(positive)(x, dtype=kind, casting=casting)
 
 
+def _pair_of(out: Any, first: Any, second: Any) -> Any:
+    """`out` of two results, or the arrays that were given one after the other."""
+    return out if first is None and second is None else (first, second)
+
+
 def _handed(
     name: str, results: tuple[ndarray, ndarray], out: Any, where: Any, casting: str = "same_kind"
 ) -> tuple:
@@ -268,6 +282,7 @@ def _handed(
 
 
 @fast_path("x")
+@ufunc_keywords
 def fabs(
     x: ArrayLike,
     /,
@@ -292,6 +307,8 @@ def fabs(
         Dtype of the result.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -353,6 +370,7 @@ def fix(x: ArrayLike, /, out: ndarray | None = None) -> ndarray:
 
 
 @fast_path("x?", "y?")
+@ufunc_keywords
 def float_power(
     x: Any,
     y: Any,
@@ -378,6 +396,8 @@ def float_power(
         Dtype of the computation, float64 or complex128.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -422,13 +442,16 @@ def float_power(
         raise as_of("float_power", error) from None
 
 
-@fast_path("x?", "y?")
+@fast_path("x?", "y?", rare=("out1", "out2"))
+@ufunc_keywords
 def divmod(
     x: ArrayLike,
     y: ArrayLike,
+    out1: ndarray | None = None,
+    out2: ndarray | None = None,
     /,
-    out: tuple[ndarray | None, ndarray | None] | None = None,
     *,
+    out: tuple[ndarray | None, ndarray | None] | None = None,
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
@@ -441,6 +464,8 @@ def divmod(
     ----------
     x, y : array_like
         Real arrays that broadcast.
+    out1, out2 : ndarray, optional
+        Arrays that receive the results.
     out : tuple of ndarray or None, optional
         Tuple of two arrays (or None) that receive the results.
     where : array_like, default True
@@ -450,6 +475,8 @@ def divmod(
         Dtype of the result.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -467,6 +494,7 @@ def divmod(
     [[2, -3], [1, 2]]
     """
     try:
+        out = _pair_of(out, out1, out2)
         if out is dtype is None and where is True and casting == "same_kind":
             return floor_divide(x, y), remainder(x, y)
         results = (
@@ -478,12 +506,15 @@ def divmod(
         raise as_of("divmod", error) from None
 
 
-@fast_path("x")
+@fast_path("x", rare=("out1", "out2"))
+@ufunc_keywords
 def modf(
     x: ArrayLike,
+    out1: ndarray | None = None,
+    out2: ndarray | None = None,
     /,
-    out: tuple[ndarray | None, ndarray | None] | None = None,
     *,
+    out: tuple[ndarray | None, ndarray | None] | None = None,
     where: ArrayLike = True,
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
@@ -494,6 +525,8 @@ def modf(
     ----------
     x : array_like
         Real array.
+    out1, out2 : ndarray, optional
+        Arrays that receive the results.
     out : tuple of ndarray or None, optional
         Tuple of two arrays (or None) that receive the results.
     where : array_like, default True
@@ -503,6 +536,8 @@ def modf(
         Dtype of the result.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -525,10 +560,11 @@ def modf(
     [[0.5, -0.25], [1.0, -2.0]]
     """
     x = _floats_in("modf", require("modf", x, REAL_OR_BOOL), dtype, casting)
-    return _handed("modf", (_fraction(x), trunc(x)), out, where, casting)
+    return _handed("modf", (_fraction(x), trunc(x)), _pair_of(out, out1, out2), where, casting)
 
 
 @fast_path("x", "i?")
+@ufunc_keywords
 def ldexp(
     x: ArrayLike, i: ArrayLike, /, out: ndarray | None = None, *, where: ArrayLike = True
 ) -> ndarray:
@@ -547,6 +583,8 @@ def ldexp(
     where : array_like, default True
         Bool array that broadcasts and selects the elements to compute. The others keep the values
         of `out`, or are 0 without `out`. There is no `dtype`, as in NumPy.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -587,12 +625,15 @@ def ldexp(
     return _ldexp.call_with(operands, out, where, None, "same_kind")
 
 
-@fast_path("x")
+@fast_path("x", rare=("out1", "out2"))
+@ufunc_keywords
 def frexp(
     x: ArrayLike,
+    out1: ndarray | None = None,
+    out2: ndarray | None = None,
     /,
-    out: tuple[ndarray | None, ndarray | None] | None = None,
     *,
+    out: tuple[ndarray | None, ndarray | None] | None = None,
     where: ArrayLike = True,
 ) -> tuple[ndarray, ndarray]:
     """Return mantissas and exponents: (m, e) with x = m 2^e and 0.5 <= |m| < 1.
@@ -603,11 +644,15 @@ def frexp(
     ----------
     x : array_like
         Real array.
+    out1, out2 : ndarray, optional
+        Arrays that receive the results.
     out : tuple of ndarray or None, optional
         Tuple of two arrays (or None) that receive the results.
     where : array_like, default True
         Bool array that broadcasts and selects the elements to compute. The others keep the values
         of `out`, or are 0 without `out`. There is no `dtype`, as in NumPy.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------
@@ -631,7 +676,8 @@ def frexp(
     """
     x, narrow = _precise(require("frexp", x, REAL_OR_BOOL))
     m, e = _frexp(x)
-    return _handed("frexp", (m if narrow is None else astype(m, narrow), e), out, where)
+    results = m if narrow is None else astype(m, narrow), e
+    return _handed("frexp", results, _pair_of(out, out1, out2), where)
 
 
 def _precise(x: ndarray) -> tuple[ndarray, np.dtype | None]:
@@ -641,6 +687,7 @@ def _precise(x: ndarray) -> tuple[ndarray, np.dtype | None]:
 
 
 @fast_path("x")
+@ufunc_keywords
 @speaks_for("spacing")
 def spacing(
     x: ArrayLike,
@@ -668,6 +715,8 @@ def spacing(
         Dtype of the result.
     casting : str, default "same_kind"
         NumPy's rule for the conversions between the operands, the computation and the result.
+    **options : object
+        NumPy's `order`, `subok` and `signature`.
 
     Returns
     -------

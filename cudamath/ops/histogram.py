@@ -22,7 +22,7 @@ from ..core.dispatch.call_record import obstruct
 from ..core.dispatch.checks import as_numbers, coerce, members, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
-from ..core.dtypes import COMPLEX, FLOATING, INTEGER, INTEGER_OR_BOOL, REAL_OR_BOOL
+from ..core.dtypes import COMPLEX, FLOATING, INTEGER_OR_BOOL, REAL_OR_BOOL
 from ..core.shapes import as_integer
 from ..core.typing import ArrayLike
 from .creation import zeros
@@ -35,6 +35,7 @@ from .reduce import min as min_
 from .search import _places
 from .shape import astype, ravel, reshape
 from .sort import sort
+from .transfer import imag, real
 from .where import where
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
@@ -66,11 +67,12 @@ _NO_DATA = asarray(
 
 
 def _ends(x: ndarray) -> tuple[Any, Any]:
-    """The smallest and the largest element, on the host: one wait."""
+    """The smallest and the largest element, on the host: one wait. They are constants, as counts
+    are."""
     if 0 < x._layout.nbytes <= FETCHED:
-        host = x.to_numpy()
+        host = x._alias().to_numpy()
         return host.min(), host.max()
-    low, high = stack([min_(x), max_(x)]).to_numpy()
+    low, high = stack([min_(x._alias()), max_(x._alias())]).to_numpy()
     return low, high
 
 
@@ -89,8 +91,8 @@ def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int =
     Returns
     -------
     ndarray
-        Array of int64 of length max(x) + 1 (or `minlength`), or of the weights' dtype (float64 for
-        integers).
+        Array of length max(x) + 1 (or `minlength`): of int64, or with weights of the default
+        floating-point dtype, if theirs is not wider.
 
     Raises
     ------
@@ -112,27 +114,35 @@ def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int =
     >>> cm.bincount([0, 1, 1], weights=[0.5, 1.0, 2.0]).tolist()
     [0.5, 3.0]
     """
+    x = require("bincount", x)
+    if not x.size and x.ndim == 1:  # of any dtype, and whatever the weights: NumPy's rule
+        size = as_integer("bincount", "minlength", minlength, 0)
+        return zeros(size, np.int64, device=x.device)
     x = require("bincount", x, INTEGER_OR_BOOL)
     if x.ndim != 1:
         raise ValueError(f"bincount: wants 1 dimension, got shape {x.shape}")
     bins = as_integer("bincount", "minlength", minlength, 0)
-    if x.size and x._layout.device == CPU:
+    if x._layout.device == CPU:
         obstruct("read values")
         low, high = int(x._data.min()), int(x._data.max())
         if low < 0:
             raise ValueError(f"bincount: elements must not be negative, got {low}")
-        bins = max(bins, high + 1)
-    elif x.size:
+    else:
         signed = x.dtype.kind == "i"
-        high = int(
-            max_(x.view(f"u{x.itemsize}") if signed else x)
-        )  # unsigned, negative numbers are the largest of all
+        # unsigned, negative numbers are the largest of all
+        high = int(max_(x.view(f"u{x.itemsize}") if signed else x))
         if signed and high >> 8 * x.itemsize - 1:
             raise ValueError(f"bincount: elements must not be negative, got {int(min_(x))}")
-        bins = max(bins, high + 1)
+    bins = max(bins, high + 1)
     if weights is None:
         return _bincount(x, bins=bins)
-    return _bin_sums(_weights("bincount", x, weights), x, bins=bins)
+    weights = _weights("bincount", x, weights)
+    if weights.dtype in COMPLEX:
+        raise TypeError(
+            f"bincount: wants real weights, got {weights.dtype} of shape {weights.shape}"
+        )
+    wide = dtypes.promote(weights.dtype, dtypes.default_float())
+    return _bin_sums(astype(weights, wide, copy=False), x, bins=bins)
 
 
 def _weights(name: str, x: ndarray, weights: Any) -> ndarray:
@@ -142,8 +152,6 @@ def _weights(name: str, x: ndarray, weights: Any) -> ndarray:
         raise ValueError(
             f"{name}: weights of shape {given.shape} must have the shape of x, {x.shape}"
         )
-    if given.dtype in COMPLEX:
-        raise TypeError(f"{name}: wants real weights, got {given.dtype} of shape {given.shape}")
     return astype(given, dtypes.default_float()) if given.dtype in INTEGER_OR_BOOL else given
 
 
@@ -151,8 +159,8 @@ def _weights(name: str, x: ndarray, weights: Any) -> ndarray:
 
 
 def _spread(x: ndarray) -> float:
-    """The distance of the quartiles."""
-    ordered = sort(x)
+    """The distance of the quartiles, a constant."""
+    ordered = sort(x._alias())
     at = np.array([0.25, 0.75]) * (x.size - 1)
     low = np.floor(at).astype(np.int64)
     high = np.minimum(low + 1, x.size - 1)
@@ -380,7 +388,7 @@ def histogram(
     Returns
     -------
     tuple of ndarray
-        The counts (int64, or the weights' dtype, of bool float64, or float64 with `density`) and
+        The counts (int64, or the weights' dtype, or float64 with `density`) and
         the edges.
 
     Raises
@@ -427,7 +435,7 @@ def histogram(
         counts, edges = _between(x, scalars=ends, bins=bins, edge=kind)
     else:
         counts, edges = _by_host(x, bins, range, given)
-        if weights is not None and weights.dtype in INTEGER and not density:
+        if weights is not None and weights.dtype in INTEGER_OR_BOOL and not density:
             counts = astype(counts, weights.dtype)
     if density:
         widths = astype(edges[1:] - edges[:-1], np.float64)
@@ -471,8 +479,16 @@ def _weighted(
     if weights is None:
         counts = _bincount(flat, bins=size + 1)
     else:
-        counts = _bin_sums(weights, flat, bins=size + 1)
+        counts = _sums(weights, flat, size + 1)
     return reshape(counts[:size], shape)
+
+
+def _sums(weights: ndarray, places: ndarray, bins: int) -> ndarray:
+    """Sums of real or complex weights by their places."""
+    if weights.dtype not in COMPLEX:
+        return _bin_sums(weights, places, bins=bins)
+    parts = [_bin_sums(part(weights), places, bins=bins) for part in (real, imag)]
+    return parts[0] + parts[1] * 1j
 
 
 # -------------------- several dimensions
@@ -558,6 +574,10 @@ def histogramdd(
             f"histogramdd: got ranges for {len(ranges)} dimensions, the sample has {dimensions}"
         )
     given = None if weights is None else _weights("histogramdd", columns[0], weights)
+    if given is not None and given.dtype in COMPLEX:
+        raise TypeError(
+            f"histogramdd: wants real weights, got {given.dtype} of shape {given.shape}"
+        )
     places, edges, hosts = [], [], []
     for x, chosen, limits in zip(columns, each, ranges, strict=True):
         # Here, in contrast to one dimension, NumPy's edges between given numbers are not of the

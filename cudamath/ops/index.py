@@ -29,6 +29,7 @@ from ..core.shapes import normalize_axis
 from ..core.transfer import host_to_device
 from ..core.typing import ArrayLike
 from ..core.view_cache import lookup_view
+from ..runtime.stream import stream_of
 from . import elementwise
 from .creation import full
 from .index_key_cache import form_of, keep_form, uploaded
@@ -203,6 +204,8 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     base = unrecorded_view(x, layout, form.offset)
     if len(form.arrays) == 1 and form.arrays[0].dtype == np.bool_ and _is_scalar(value):
         mask = asarray(form.arrays[0], device=x.device)
+        if not mask.size:  # it fits axes of any length, and selects nothing
+            return
         before, after = form.axes[0], base.ndim - form.axes[0] - mask.ndim
         return _put_where(
             base,
@@ -386,7 +389,7 @@ def _index_arrays(
             axes.append(axis)
             arrays.append(array)
             continue
-        if array.ndim > 1 and array._layout.contiguous:
+        if array.ndim > 1 and array.size and array._layout.contiguous:
             # A mask over axes that merge into one needs one position an element instead of one for
             # each axis.
             shape = (*base.shape[:axis], array.size, *base.shape[axis + array.ndim :])
@@ -433,13 +436,20 @@ def _neighbours(base: ndarray, axes: list[int], position: int) -> tuple[ndarray,
 # -------------------- gather, scatter
 
 
-def _integers(name: str, indices: Any, device: Any) -> ndarray:
+def _integers(name: str, indices: Any, device: Any, *, truths: bool = False) -> ndarray:
+    """Indices as an array of integers. truths: False and True are 0 and 1."""
     if not isinstance(indices, ndarray):
         host = asarray(indices, device=device, name=name)
         indices = (
             host.astype(np.int64)
             if not host.size and host.dtype == dtypes.default_float()
             else host
+        )
+    if truths and indices.dtype == np.bool_:
+        return astype(indices, np.int64)
+    if name == "take_along_axis" and indices.dtype not in INTEGER:
+        raise IndexError(
+            f"{name}: wants integer indices, got {indices.dtype} of shape {indices.shape}"
         )
     return require(name, indices, INTEGER, "indices")
 
@@ -496,7 +506,7 @@ def take(
     array([30, 10, 30])
     """
     x = require("take", x)
-    positions = _integers("take", indices, x.device)
+    positions = _integers("take", indices, x.device, truths=True)
     if axis is None or not x.ndim and axis in (0, -1):  # NumPy lets a number be a vector here
         x, axis = ravel(x), 0
     axis = normalize_axis("take", axis, x.ndim)
@@ -507,7 +517,7 @@ def take(
     if mode != "raise":
         positions = _in_range("take", positions, x.shape[axis], mode)
     y = _take(x, positions, axis=axis)
-    return y if out is None else deliver("take", y, out)
+    return y if out is None else deliver("take", y, out, "held")
 
 
 def _in_range(name: str, positions: ndarray, n: int, mode: str) -> ndarray:
@@ -665,8 +675,6 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     ------
     IndexError
         An index is out of range.
-    ValueError
-        There are no values.
 
     Notes
     -----
@@ -683,14 +691,22 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     """
     x = in_place("put", x)
     _check_writable("put", x)
-    positions = ravel(_integers("put", ind, x.device))
+    positions = ravel(_integers("put", ind, x.device, truths=True))
     if not positions.size:
         return
     given = ravel(_value("put", x, v))
     if not given.size:
-        raise ValueError(f"put: there are no values for {positions.size} positions")
+        return
     if not x.size:
         raise IndexError(f"put: an array of shape {x.shape} has no elements to assign to")
+    on_gpu = mode == "raise" and x._layout.device >= 0
+    if on_gpu and not isinstance(ind, ndarray):  # on the host as well
+        places = np.asarray(ind).ravel()
+        bad = places[(places < -x.size) | (places >= x.size)]
+        if bad.size:
+            raise IndexError(
+                f"put: index {bad[0]} is out of bounds for an array of {x.size} elements"
+            )
     positions = _in_range("put", positions, x.size, mode)
     if given.size not in (1, positions.size):
         given = take(given, asarray(np.arange(positions.size) % given.size, device=x.device))
@@ -703,3 +719,9 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     _put_flat(line, _apart(x, given), positions, axis=0)
     if flat is not x:
         _copy_into(x, flat)
+    if on_gpu and isinstance(
+        ind, ndarray
+    ):  # NumPy raises at the call: wait for what the kernel found
+        current = stream_of(x._layout.device)
+        if not current.capturing:
+            current.synchronize()

@@ -16,7 +16,7 @@ from ..core.dispatch.op import INTEGER, INTEGER_OR_BOOL, REAL, Op
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_type, scalar_dtype
 from ..core.layout import Layout
 from ..core.scalar import scalar_results
-from ..core.shapes import as_integer, contiguous_strides, normalize_shape
+from ..core.shapes import as_integer, contiguous_strides, normalize_shape, order_letter
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike
 from .creation import asarray, zeros, zeros_like
 from .elementwise import abs as absolute
@@ -34,7 +34,6 @@ from .shape import (
     astype,
     diagonal,
     expand_dims,
-    flip,
     pattern,
     ravel,
     reshape,
@@ -239,12 +238,12 @@ class _Grid:
         slices = key if isinstance(key, tuple) else (key,)
         lines = []
         for s in slices:
-            if not isinstance(s, slice) or s.stop is None:
+            if not isinstance(s, slice) or s.stop is None and (s.start is None or len(slices) > 1):
                 raise TypeError(f"grid: wants slices with an end, got {s!r}")
             start, step = 0 if s.start is None else s.start, 1 if s.step is None else s.step
             if isinstance(step, complex):
                 lines.append(linspace(start, s.stop, int(abs(step))))
-            else:
+            else:  # without an end up to the start, as `arange(start, None)`
                 lines.append(arange(start, s.stop, step))
         lines = list(coerce("grid", tuple(lines)))
         if any(line.dtype.kind == "f" for line in lines):
@@ -498,7 +497,7 @@ def fill_diagonal(x: ndarray, /, val: ArrayLike, wrap: bool = False) -> None:
 
 @scalar_results
 def unravel_index(
-    indices: ArrayLike, shape: Sequence[int], order: str = "C"
+    indices: ArrayLike, shape: Sequence[int], order: str | None = "C"
 ) -> tuple[ndarray, ...]:
     """Convert positions in the flattened array to an index along each axis.
 
@@ -531,8 +530,7 @@ def unravel_index(
     """
     at = astype(require("unravel_index", indices, INTEGER), np.int64, copy=False)
     sizes = normalize_shape("unravel_index", shape)
-    if order not in ("C", "F"):
-        raise ValueError(f"unravel_index: order must be 'C' or 'F', got {order!r}")
+    order = order_letter("unravel_index", order, "C", "CF")
     many, numbers = (
         min(math.prod(sizes), 1 << 63),
         view(at, np.uint64),
@@ -554,7 +552,7 @@ def ravel_multi_index(
     multi_index: Sequence[ArrayLike],
     dims: Sequence[int],
     mode: str | Sequence[str] = "raise",
-    order: str = "C",
+    order: str | None = "C",
 ) -> ndarray:
     """Convert an index along each axis to positions in the flattened array.
 
@@ -601,15 +599,11 @@ def ravel_multi_index(
         if isinstance(mode, str)
         else members("ravel_multi_index", mode, "modes")
     )
-    if (
-        order not in ("C", "F")
-        or len(modes) != len(sizes)
-        or any([m not in ("raise", "wrap", "clip") for m in modes])
-    ):
+    order = order_letter("ravel_multi_index", order, "C", "CF")
+    if len(modes) != len(sizes) or any([m not in ("raise", "wrap", "clip") for m in modes]):
         raise ValueError(
-            "ravel_multi_index: order must be 'C' or 'F', mode 'raise', 'wrap' or 'clip', or one "
-            "of these for "
-            f"each axis of shape {sizes}; got {order!r}, {mode!r}"
+            "ravel_multi_index: mode must be 'raise', 'wrap' or 'clip', or one of these for each "
+            f"axis of shape {sizes}; got {mode!r}"
         )
     steps = (
         contiguous_strides(sizes, 1) if order == "C" else contiguous_strides(sizes[::-1], 1)[::-1]
@@ -803,7 +797,7 @@ def vander(x: ArrayLike, /, N: int | None = None, increasing: bool = False) -> n
     Returns
     -------
     ndarray
-        Matrix of the powers.
+        Matrix of the powers, of 64 bits: of float32 it is float64.
 
     Raises
     ------
@@ -824,9 +818,12 @@ def vander(x: ArrayLike, /, N: int | None = None, increasing: bool = False) -> n
     if x.ndim != 1:
         raise ValueError(f"vander: wants a vector, got shape {x.shape}")
     columns = x.size if N is None else as_integer("vander", "N", N, 0)
-    base = astype(x, promote(x.dtype, np.dtype(np.int64))) if x.dtype in INTEGER_OR_BOOL else x
-    powers = arange(
-        columns, dtype=base.dtype if base.dtype.kind != "c" else np.float64, device=x.device
-    )
-    out = pow(expand_dims(base, axis=1), powers)
-    return out if increasing else flip(out, axis=1)
+    base = astype(x, _power_dtype(x.dtype), copy=False)
+    first, last, step = (0, columns, 1) if increasing else (columns - 1, -1, -1)
+    kind = base.dtype if base.dtype.kind != "c" else np.float64
+    return pow(expand_dims(base, axis=1), arange(first, last, step, kind, device=x.device))
+
+
+def _power_dtype(own: np.dtype) -> np.dtype:
+    """The dtype in which numbers of this one meet int64, with floats of the default width."""
+    return promote(own, np.dtype(np.int64) if own in INTEGER_OR_BOOL else default_float())

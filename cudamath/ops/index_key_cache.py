@@ -118,5 +118,5 @@ def uploaded(x: ndarray, key: Any) -> Any:
     out = object.__new__(ndarray)
     out._layout = Layout.new((len(places),), np.dtype(np.int64), x._layout.device)
     out._owner = table(struct.pack(f"<{len(places)}q", *places), stream_of(x._layout.device))
-    out._data, out._node = out._owner.address, None
+    out._data, out._node, out._base = out._owner.address, None, None
     return out if places is key else (*key[:-1], out)

@@ -61,8 +61,8 @@ def interp(
     Returns
     -------
     ndarray
-        Array of x's shape, in the promoted dtype of x and fp, at least the default floating-point
-        dtype for integers.
+        Array of x's shape, of the default floating-point dtype or a wider one; complex where fp
+        is.
 
     Raises
     ------
@@ -89,8 +89,8 @@ def interp(
             f"{places.shape} and "
             f"{values.shape}"
         )
-    kind = dtypes.result_type(x, places, values)
-    kind = kind if kind in INEXACT else dtypes.default_float()
+    kind, wide = dtypes.result_type(x, places, values), dtypes.default_float()
+    kind = dtypes.promote(kind, wide) if kind in INEXACT else wide
     real = dtypes.real_dtype(kind)
     x, places, values = (
         astype(x, real, copy=False),

@@ -23,7 +23,6 @@ from .shape import (
     _broadcast,
     _cast,
     _copy,
-    _reshape,
     atleast_1d,
     atleast_2d,
     expand_dims,
@@ -634,14 +633,13 @@ def tile(x: ArrayLike, /, reps: int | Sequence[int]) -> ndarray:
            [1, 2, 1, 2]])
     """
     x = require("tile", x)
-    counts = shapes.normalize_shape("tile", reps)
+    counts = shapes.normalize_shape("tile", int(reps) if type(reps) is bool else reps)
     ndim = max(len(counts), x.ndim)
     counts = (1,) * (ndim - len(counts)) + counts
     sizes = (1,) * (ndim - x.ndim) + x.shape
-    apart = reshape(x, tuple(itertools.chain.from_iterable((1, n) for n in sizes)))
-    together = tuple(itertools.chain.from_iterable(zip(counts, sizes, strict=True)))
-    spread = _broadcast(apart, shape=together, old=apart.shape)
-    return reshape(_copy(spread), tuple([c * n for c, n in zip(counts, sizes, strict=True)]))
+    pairs = list(zip(counts, sizes, strict=True))
+    spread = _spread(x, [axis for c, n in pairs for axis in ((1, c), (n, n))])
+    return reshape(spread, tuple([c * n for c, n in pairs]))
 
 
 @fast_path("x", scalars=False)
@@ -686,8 +684,9 @@ def repeat(x: ArrayLike, /, repeats: ArrayLike, axis: int | None = None) -> ndar
     if type(repeats) is int and repeats >= 0:
         return _each(x, repeats, axis)
     counts = repeats.to_numpy() if isinstance(repeats, ndarray) else np.asarray(repeats)
-    if counts.dtype.kind not in "iu":
+    if counts.dtype.kind not in "iub":
         raise TypeError(f"repeat: repeats must be integers, got {counts.dtype}")
+    counts = counts.astype(np.int64) if counts.dtype.kind == "b" else counts
     if counts.size and counts.min() < 0:
         raise ValueError(f"repeat: repeats cannot be negative, got {counts.min()}")
     if counts.size == 1:
@@ -703,7 +702,16 @@ def repeat(x: ArrayLike, /, repeats: ArrayLike, axis: int | None = None) -> ndar
 
 def _each(x: ndarray, count: int, axis: int) -> ndarray:
     """Every slice along an axis so many times in a row."""
-    first, rest = x.shape[: axis + 1], x.shape[axis + 1 :]
-    apart = _reshape(x, shape=(*first, 1, *rest), old=x.shape)
-    copied = _copy(_broadcast(apart, shape=(*first, count, *rest), old=apart.shape))
-    return _reshape(copied, shape=(*first[:-1], first[-1] * count, *rest), old=copied.shape)
+    axes = [(n, n) for n in x.shape]
+    axes.insert(axis + 1, (1, count))
+    first, rest = x.shape[:axis], x.shape[axis + 1 :]
+    return reshape(_spread(x, axes), (*first, x.shape[axis] * count, *rest))
+
+
+def _spread(x: ndarray, axes: Sequence[tuple[int, int]]) -> ndarray:
+    """A copy of x as an array of these axes: (length in x, length after broadcasting). Without axes
+    of length 1: twice as many as x has may be more than an array can have."""
+    axes = [axis for axis in axes if axis != (1, 1)]
+    apart = reshape(x, tuple([n for n, _ in axes]))
+    together = tuple([n for _, n in axes])
+    return _copy(_broadcast(apart, shape=together, old=apart.shape))

@@ -16,6 +16,7 @@ from ..core.dispatch.checks import MISTAKES, as_of, coerce, members, require, sp
 from ..core.dispatch.fast_path import fast_path
 from ..core.shapes import normalize_axes, normalize_axis, normalize_shape
 from ..core.typing import ArrayLike, DTypeLike, Index
+from ..core.user_warnings import warn
 from . import reduce
 from .creation import asarray, ones, zeros
 from .index import take
@@ -58,14 +59,16 @@ __all__ = [
 ]
 
 
-@fast_path("*arrays", scalars=False)
-def broadcast_arrays(*arrays: ArrayLike) -> tuple[ndarray, ...]:
+@fast_path("*arrays", rare=("subok",), scalars=False)
+def broadcast_arrays(*arrays: ArrayLike, subok: bool = False) -> tuple[ndarray, ...]:
     """Return views of the arrays, all repeated to their common shape.
 
     Parameters
     ----------
     *arrays : array_like
         Arrays of any shapes and dtypes.
+    subok : bool, default False
+        Accepted for compatibility with NumPy. There are no subclasses.
 
     Returns
     -------
@@ -508,7 +511,7 @@ def delete(x: ArrayLike, /, obj: Index, axis: int | None = None) -> ndarray:
         which = obj.to_numpy() if isinstance(obj, ndarray) else np.asarray(obj)
         if which.dtype == np.bool_:
             if which.shape != (n,):
-                raise IndexError(
+                raise ValueError(
                     f"delete: boolean index of shape {which.shape} does not fit axis {axis} of "
                     f"shape {x.shape}"
                 )
@@ -900,6 +903,9 @@ def cross(
 ) -> ndarray:
     """Cross product of vectors of three elements.
 
+    A vector of two lies in a plane: its third element is 0. Of two such vectors the result is the
+    third element alone. As in NumPy this is deprecated.
+
     ``cm.linalg.cross`` is the array API's, with one axis for all.
 
     Parameters
@@ -940,5 +946,21 @@ def cross(
     a, b = coerce("cross", (a, b))
     x = moveaxis(a, normalize_axis("cross", axisa, a.ndim), -1)
     y = moveaxis(b, normalize_axis("cross", axisb, b.ndim), -1)
+    sizes = {x.shape[-1], y.shape[-1]}
+    if 2 in sizes and sizes <= {2, 3}:
+        warn(
+            "cross: vectors of 2 elements are deprecated; give them a third one, 0",
+            DeprecationWarning,
+        )
+        if sizes == {2}:
+            return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
+        x, y = (_in_space(v) for v in (x, y))
     out = along_last(x, y)
     return moveaxis(out, -1, normalize_axis("cross", axisc, out.ndim))
+
+
+def _in_space(v: ndarray) -> ndarray:
+    """Vectors along the last axis, those of two elements with a third one, 0."""
+    if v.shape[-1] == 3:
+        return v
+    return concat([v, zeros((*v.shape[:-1], 1), v.dtype, device=v.device)], axis=-1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.array import ndarray
-from ..core.dispatch.call_record import obstruct
+from ..core.dispatch.call_record import CHOSE, obstruct
 from ..core.dispatch.checks import require
 from ..core.dispatch.op import Op
 from ..core.layout import Layout
@@ -69,7 +69,7 @@ def beginning(found: ndarray, shape: tuple[int, ...]) -> ndarray:
 def elements(x: ndarray, mask: ndarray) -> ndarray:
     """``x[mask]`` for a mask of x's shape, on its device, where no gradient is recorded."""
     if x._layout.device < 0:
-        obstruct("chose elements by their values")
+        obstruct(CHOSE)
         return _chosen(mask, x, capacity=0)
     found, count = written(_chosen, (mask, x), _count_true, x._layout.itemsize)
     return beginning(found, (count,))
@@ -110,7 +110,7 @@ def nonzero(x: ArrayLike, /) -> tuple[ndarray, ...]:
     if not x.ndim:
         raise ValueError("nonzero: wants at least 1 dimension, got a 0-d array")
     if x._layout.device < 0:
-        obstruct("chose elements by their values")
+        obstruct(CHOSE)
         return _nonzero(x, capacity=0, rows=False)
     found, count = written(_nonzero, (x,), _count_true, 8, rows=False)
     if x._layout.ndim == 1:
@@ -176,7 +176,7 @@ def argwhere(x: ArrayLike, /) -> ndarray:
     if not x.ndim:
         return argwhere(x[None])[:, :0]
     if x._layout.device < 0:
-        obstruct("chose elements by their values")
+        obstruct(CHOSE)
         return _nonzero(x, capacity=0, rows=True)
     found, count = written(_nonzero, (x,), _count_true, 8, rows=True)
     return beginning(found, (count, x.ndim))

@@ -24,11 +24,15 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dtypes import COMPLEX
 from ..core.elements import lent, settle
 from ..core.interop import methods as interop_methods
+from ..core.interop.array_api_namespace import Namespace
 from ..core.scalar import NUMPY_SCALARS
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike, File
+from ..runtime.errors import shown_as
+from ..runtime.files import naming
 from ..runtime.memory import Buffer
 from . import (
+    array_methods,
     elementwise,
     elementwise_numpy,
     index,
@@ -47,12 +51,15 @@ from . import (
     ufunc_methods,
     ufunc_options,
 )
+from .creation import full
 from .flat import Flat
 from .join import repeat, stack
 from .linalg import products as linalg_products
 from .out_argument import deliver, target_of
+from .updates import At
 
 _package: ModuleType  # the public namespace
+_standard: Namespace  # and that of the array API
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
@@ -63,11 +70,18 @@ def _takes(other: Any) -> bool:
         isinstance(other, _NUMBERS)
         or hasattr(other, "__dlpack__")
         or hasattr(other, "__cuda_array_interface__")
+        or getattr(type(other), "__array_ufunc__", None) is not None  # it computes itself
     )
 
 
-def _operator(function: Callable) -> tuple[Callable, Callable]:
-    """(x op y, y op x) from a two-input function whose first operand is an ndarray."""
+def _not_taken(x: ndarray, y: Any) -> Any:
+    """What an operator returns for an operand that is not its own."""
+    return NotImplemented
+
+
+def _operator(function: Callable, otherwise: Callable = _not_taken) -> tuple[Callable, Callable]:
+    """(x op y, y op x) from a two-input function whose first operand is an ndarray. otherwise: the
+    result of (x, y) for a y that the function does not take."""
     if not hasattr(function, "card"):
         squares = function is elementwise.pow
 
@@ -97,7 +111,7 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
 
         def forward(x: ndarray, y: Any) -> Any:  # type: ignore[misc]  # the public function, one frame less
             if open_records:
-                return card.call((x, y)) if isinstance(y, ndarray) or _takes(y) else NotImplemented
+                return card.call((x, y)) if isinstance(y, ndarray) or _takes(y) else otherwise(x, y)
             try:
                 if isinstance(y, ndarray):
                     layout = x._layout
@@ -108,7 +122,7 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
                         record(card, (x, y), out, {})
                     return out
             except KeyError:
-                return card.call((x, y)) if isinstance(y, ndarray) or _takes(y) else NotImplemented
+                return card.call((x, y)) if isinstance(y, ndarray) or _takes(y) else otherwise(x, y)
             out = run(x, y)
             if x._node is not None or y._node is not None:
                 record(card, (x, y), out, {})
@@ -125,7 +139,20 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
                 record(card, (y, x), out, {})
             return out
 
-    return forward, reflected
+    return shown_as(function.__name__, forward), shown_as(function.__name__, reflected)
+
+
+def _same_everywhere(answer: bool) -> Callable:
+    """`x == y` or `x != y` for a y that equals no number (None, a text, an object without an
+    equality of its own): the answer for each element."""
+
+    def compare(x: ndarray, y: Any) -> Any:
+        kind = type(y)
+        if kind.__module__ != "builtins" and kind.__eq__ is not object.__eq__:
+            return NotImplemented
+        return full(x.shape, answer, np.bool_, device=x.device)
+
+    return compare
 
 
 def _inplace(function: Callable, symbol: str) -> Callable:
@@ -165,7 +192,7 @@ def _inplace(function: Callable, symbol: str) -> Callable:
 
     plans, holders = function.card.plans if hasattr(function, "card") else None, mutation.holders
 
-    return assign
+    return shown_as(function.__name__, assign)
 
 
 _ARITHMETIC = {
@@ -238,7 +265,7 @@ def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs
         return _ABOUT[func](*args, **kwargs)
     if func in _LOOKING:
         args, kwargs = optree.tree_map(
-            lambda a: a.to_numpy() if isinstance(a, ndarray) else a,
+            lambda a: a._alias().to_numpy() if isinstance(a, ndarray) else a,
             (args, kwargs),  # type: ignore
         )
         return func(*args, **kwargs)
@@ -263,10 +290,10 @@ def _broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Any, ...]:
 
 
 def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
-    """The array API namespace: this package."""
+    """The array API namespace: this package, with arrays as results."""
     if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
         raise ValueError(f"__array_namespace__: unknown version {api_version!r} of the array API")
-    return _package
+    return _standard
 
 
 _BY_UFUNC: dict[np.ufunc, Callable] = {
@@ -323,8 +350,8 @@ _BY_UFUNC |= {
 def install(package: ModuleType) -> None:
     """Put operators and methods on the class. package: the public namespace, which arrays name as
     theirs."""
-    global _package
-    _package = package
+    global _package, _standard
+    _package, _standard = package, Namespace(package)
     for name, (function, symbol) in _ARITHMETIC.items():
         forward, reflected = _operator(function)
         _install_operator(f"__{name}__", "forward", function, forward)
@@ -334,8 +361,10 @@ def install(package: ModuleType) -> None:
         ("__divmod__", "__rdivmod__"), _operator(elementwise_numpy.divmod), strict=True
     ):
         setattr(ndarray, name, method)
+    answers = {"eq": _same_everywhere(False), "ne": _same_everywhere(True)}
     for name, function in _COMPARISONS.items():
-        _install_operator(f"__{name}__", "forward", function, _operator(function)[0])
+        operator = _operator(function, answers.get(name, _not_taken))
+        _install_operator(f"__{name}__", "forward", function, operator[0])
     unary = {
         "neg": elementwise.negative,
         "pos": elementwise.positive,
@@ -363,16 +392,23 @@ def install(package: ModuleType) -> None:
         },
         **{
             name: getattr(shape, name)
-            for name in ("ravel", "flatten", "swapaxes", "squeeze", "astype", "copy")
+            for name in ("ravel", "flatten", "swapaxes", "squeeze", "astype")
         },
         "reshape": shape.reshaped,
+        "copy": shape.copied,
+        "byteswap": array_methods.byteswap,
+        "resize": array_methods.resize,
+        "setflags": array_methods.setflags,
+        "dump": array_methods.dump,
+        "dumps": array_methods.dumps,
+        "_construct": staticmethod(array_methods.construct),
         "transpose": _transpose,
         "take": index.take,
         "nonzero": masks.nonzero,
         "fill": transfer.fill,
-        "clip": elementwise.clip,
+        "clip": array_methods.clipped,
         "round": elementwise.round,
-        "conj": elementwise.conj,
+        "conj": array_methods.conjugated,
         "dot": linalg_products.dot,
         "argsort": sort.argsort,
         "argpartition": sort.argpartition,
@@ -387,7 +423,7 @@ def install(package: ModuleType) -> None:
         "choose": select.choose,
         "diagonal": shape.diagonal,
         "trace": join_numpy.trace,
-        "conjugate": elementwise.conj,
+        "conjugate": array_methods.conjugated,
         "view": shape.view,
         "tofile": _tofile,
         "__bytes__": ndarray.tobytes,
@@ -402,10 +438,10 @@ def install(package: ModuleType) -> None:
         "__array_namespace__": _namespace,
     }
     for name, method in methods.items():
-        if method.__name__.startswith(
-            "_"
-        ):  # of this file: Python's own errors tell which method was called
+        # Python's own errors tell which method was called
+        if method.__name__.startswith("_") or method.__module__ == subscript.__name__:
             method.__name__, method.__qualname__ = name, f"ndarray.{name}"
+            shown_as(name, method)
         setattr(ndarray, name, method)
     views = {"T": shape.turned, "mT": shape.matrix_transpose}
     for name, getter in views.items():
@@ -424,6 +460,12 @@ def install(package: ModuleType) -> None:
         lambda x, value: Flat(x).__setitem__(..., value),
         doc="The elements in C order: iterate, index with one number, slice or array, assign.",
     )
+    ndarray.at = property(  # type: ignore[attr-defined]
+        At,
+        doc="Updates that return a new array: `x.at[key].set(values)`, `.add`, `.subtract`, "
+        "`.multiply`, `.divide`, `.power`, `.min`, `.max`; `x.at[key].get()` is `x[key]`.",
+    )
+    ndarray.data = property(array_methods.data, doc=array_methods.data.__doc__)  # type: ignore[attr-defined]
     ufunc_methods.install()
     ufunc_options.install()
     interop_methods.install()
@@ -520,7 +562,12 @@ def _transpose(x: ndarray, *axes: Any) -> ndarray:
 
 
 def _sort(
-    x: ndarray, axis: int = -1, kind: str | None = None, *, stable: bool | None = None
+    x: ndarray,
+    axis: int = -1,
+    kind: str | None = None,
+    order: None = None,
+    *,
+    stable: bool | None = None,
 ) -> None:
     """Sort the elements along an axis in place; `cm.sort` returns a new array.
 
@@ -532,14 +579,20 @@ def _sort(
         Axis of the operation.
     kind : str, optional
         Accepted for compatibility with NumPy.
+    order : None, optional
+        Names of fields in NumPy. Arrays have no fields.
     stable : bool, optional
         Accepted for compatibility with NumPy. The sort is always stable.
     """
-    x[...] = sort.sort(x, normalize_axis("sort", axis, x.ndim), kind, stable=stable)
+    x[...] = sort.sort(x, normalize_axis("sort", axis, x.ndim), kind, order, stable=stable)
 
 
 def _partition(
-    x: ndarray, kth: int | Sequence[int], axis: int = -1, kind: str = "introselect"
+    x: ndarray,
+    kth: int | Sequence[int],
+    axis: int = -1,
+    kind: str = "introselect",
+    order: None = None,
 ) -> None:
     """Rearrange the elements in place as `cm.partition` does.
 
@@ -553,8 +606,10 @@ def _partition(
         Axis of the operation.
     kind : str, default "introselect"
         Accepted for compatibility with NumPy.
+    order : None, optional
+        Names of fields in NumPy. Arrays have no fields.
     """
-    x[...] = sort.partition(x, kth, normalize_axis("partition", axis, x.ndim), kind)
+    x[...] = sort.partition(x, kth, normalize_axis("partition", axis, x.ndim), kind, order)
 
 
 def _compress(
@@ -595,4 +650,5 @@ def _tofile(x: ndarray, file: File, sep: str = "", format: str = "%s") -> None:
     format : str, default "%s"
         Format of an element in a text, as in NumPy.
     """
-    x.to_numpy().tofile(file, sep, format)
+    with naming("tofile", file):
+        x._alias().to_numpy().tofile(file, sep, format)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.dispatch.checks import require, speaks_for
+from ..core.dispatch.checks import coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
 from ..core.dtypes import compute_dtype, default_float, real_dtype
@@ -22,7 +22,7 @@ from .elementwise import abs, add, equal, isfinite, isnan, logical_not, maximum,
 from .elementwise_numpy import fmax, fmin
 from .out_argument import deliver
 from .reduction_op import Axis, ReductionOp
-from .shape import astype, reshape
+from .shape import _broadcast_as, astype, reshape
 from .transfer import imag, real
 from .where import where as choose
 
@@ -150,7 +150,6 @@ def nansum(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Sum over axes of the elements that are not NaN; 0 if there are none.
@@ -212,7 +211,6 @@ def nanprod(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Product over axes of the elements that are not NaN; 1 if there are none.
@@ -274,7 +272,6 @@ def nanmean(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Mean over axes of the elements that are not NaN; NaN if there are none.
@@ -356,9 +353,9 @@ def nanvar(
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
     ddof: float | None = None,
+    keepdims: bool = False,
     *,
     correction: float | None = None,
-    keepdims: bool = False,
     mean: ArrayLike | None = None,
 ) -> ndarray:
     """Variance over axes of the elements that are not NaN.
@@ -378,11 +375,11 @@ def nanvar(
         Array that receives the result.
     ddof : float, optional
         NumPy's name of `correction`.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
     correction : float, optional
         Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
         estimate from a sample. The default is 0.
-    keepdims : bool, default False
-        Whether the reduced axes stay in the result with size 1.
     mean : array_like, optional
         The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
         both.
@@ -451,9 +448,9 @@ def nanstd(
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
     ddof: float | None = None,
+    keepdims: bool = False,
     *,
     correction: float | None = None,
-    keepdims: bool = False,
     mean: ArrayLike | None = None,
 ) -> ndarray:
     """Standard deviation over axes of the elements that are not NaN: the root of ``nanvar``.
@@ -470,11 +467,11 @@ def nanstd(
         Array that receives the result.
     ddof : float, optional
         NumPy's name of `correction`.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
     correction : float, optional
         Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
         estimate from a sample. The default is 0.
-    keepdims : bool, default False
-        Whether the reduced axes stay in the result with size 1.
     mean : array_like, optional
         The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
         both.
@@ -529,14 +526,15 @@ def nanstd(
 @_nanmax.with_numpy_options
 @speaks_for("nanmax")
 def nanmax(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Largest element over axes but NaN; NaN if there is nothing else.
 
     Parameters
     ----------
     x : array_like
-        Real or bool array with at least one element along the axes.
+        Array of any dtype with at least one element along the axes. Complex numbers are
+        ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes that are reduced. None reduces all of them.
     out : ndarray, optional
@@ -571,7 +569,7 @@ def nanmax(
     >>> float(cm.nanmax([1.0, cm.nan, 3.0]))
     3.0
     """
-    x = require("nanmax", x, REAL_OR_BOOL)
+    x = require("nanmax", x)
     return (
         _nanmax.reduce(x, axis, keepdims, x.dtype, out)
         if x.dtype in INEXACT
@@ -583,14 +581,15 @@ def nanmax(
 @_nanmin.with_numpy_options
 @speaks_for("nanmin")
 def nanmin(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Smallest element over axes but NaN; NaN if there is nothing else.
 
     Parameters
     ----------
     x : array_like
-        Real or bool array with at least one element along the axes.
+        Array of any dtype with at least one element along the axes. Complex numbers are
+        ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes that are reduced. None reduces all of them.
     out : ndarray, optional
@@ -625,7 +624,7 @@ def nanmin(
     >>> float(cm.nanmin([1.0, cm.nan, 3.0]))
     1.0
     """
-    x = require("nanmin", x, REAL_OR_BOOL)
+    x = require("nanmin", x)
     return (
         _nanmin.reduce(x, axis, keepdims, x.dtype, out)
         if x.dtype in INEXACT
@@ -634,12 +633,16 @@ def nanmin(
 
 
 def _nan_position(name: str, x: Any, axis: int | None, keepdims: bool, sign: float) -> ndarray:
-    x = require(name, x, REAL_OR_BOOL)
+    x = require(name, x)
     best_of = reduce.argmax if sign > 0 else reduce.argmin
     if x.dtype not in INEXACT:
         return best_of(x, axis, keepdims=keepdims)
     lost = isnan(x)
-    position = best_of(choose(lost, -sign * np.inf, x), axis, keepdims=keepdims)
+    worst: Any = -sign * np.inf
+    if x.dtype in COMPLEX:
+        worst = complex(worst, worst)
+    numbers = choose(lost, worst, x)
+    position = best_of(numbers, axis, keepdims=keepdims)
     if bool(reduce.any(reduce.all(lost, axis))):
         raise ValueError(
             f"{name}: all elements of a line along axis {axis} of an array of shape {x.shape} are "
@@ -648,8 +651,8 @@ def _nan_position(name: str, x: Any, axis: int | None, keepdims: bool, sign: flo
     # among infinities of the wrong sign the first that is no NaN counts: choose again where the
     # choice fell on a NaN
     first = reduce.argmin(lost, axis, keepdims=keepdims)
-    best = reduce.max(choose(lost, -np.inf, x * sign), axis, keepdims=keepdims)
-    return choose(best == -np.inf, first, position)
+    best = (reduce.max if sign > 0 else reduce.min)(numbers, axis, keepdims=keepdims)
+    return choose(best == worst, first, position)
 
 
 @scalar_results
@@ -664,7 +667,7 @@ def nanargmax(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None takes the flattened array.
     out : ndarray, optional
@@ -693,7 +696,7 @@ def nanargmax(
     2
     """
     y = _nan_position("nanargmax", x, axis, keepdims, 1)
-    return y if out is None else deliver("nanargmax", y, out)
+    return y if out is None else deliver("nanargmax", y, out, "held")
 
 
 @scalar_results
@@ -708,7 +711,7 @@ def nanargmin(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None takes the flattened array.
     out : ndarray, optional
@@ -737,7 +740,7 @@ def nanargmin(
     2
     """
     y = _nan_position("nanargmin", x, axis, keepdims, -1)
-    return y if out is None else deliver("nanargmin", y, out)
+    return y if out is None else deliver("nanargmin", y, out, "held")
 
 
 @fast_path("x")
@@ -781,6 +784,10 @@ def nan_to_num(
     [0.0, -9.0, 1.0]
     """
     x = require("nan_to_num", x)
+    replacements: tuple[Any, ...] = nan, posinf, neginf
+    for value in replacements:
+        if np.ndim(value):
+            _broadcast_as("nan_to_num", coerce("nan_to_num", (x, value))[1], x.shape)
     if x.dtype in COMPLEX:
         parts = [nan_to_num(part(x), True, nan, posinf, neginf) for part in (real, imag)]
         y = parts[0] + parts[1] * 1j

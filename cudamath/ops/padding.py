@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -100,12 +101,13 @@ def pad(
     x: ArrayLike,
     /,
     pad_width: ArrayLike | dict[int, Any],
-    mode: str = "constant",
+    mode: str | Callable = "constant",
     *,
-    constant_values: Any = 0,
-    end_values: ArrayLike = 0,
+    constant_values: Any = None,
+    end_values: ArrayLike | None = None,
     stat_length: ArrayLike | dict[int, Any] | None = None,
-    reflect_type: str = "even",
+    reflect_type: str | None = None,
+    **kwargs: Any,
 ) -> ndarray:
     """Put elements before and after ``x`` along each axis.
 
@@ -116,21 +118,25 @@ def pad(
     pad_width : array_like or dict
         Number of elements before and after: one number, a pair (before, after), a pair for each
         axis, or a dict of either by axis.
-    mode : str, default "constant"
+    mode : str or callable, default "constant"
         "constant": `constant_values`. "edge": the nearest element. "reflect": mirrored without the
         edge. "symmetric": mirrored with the edge. "wrap": from the other end. "maximum", "minimum",
         "mean", "median": that of the line, or of its `stat_length` elements at that end.
-        "linear_ramp": evenly down to `end_values`. "empty": undefined elements.
-    constant_values : array_like, default 0
-        Values of the mode "constant": a scalar, a pair, or a pair for each axis.
-    end_values : array_like, default 0
-        Last values of the mode "linear_ramp", in the form of `constant_values`.
+        "linear_ramp": evenly down to `end_values`. "empty": undefined elements. A function
+        f(line, widths, axis, kwargs) is called for each line along each axis, padded with zeros,
+        and changes it in place.
+    constant_values : array_like, optional
+        Values of the mode "constant": a scalar, a pair, or a pair for each axis. The default is 0.
+    end_values : array_like, optional
+        Last values of the mode "linear_ramp", in the form of `constant_values`. The default is 0.
     stat_length : array_like or dict, optional
         Number of elements of which the statistical modes take the maximum, minimum, mean or median,
         in the form of `pad_width`.
-    reflect_type : str, default "even"
-        "even" or "odd". "odd" also mirrors the values in the modes "reflect" and "symmetric": twice
-        the edge minus the mirrored element.
+    reflect_type : str, optional
+        "even" (the default) or "odd". "odd" also mirrors the values in the modes "reflect" and
+        "symmetric": twice the edge minus the mirrored element.
+    **kwargs : object
+        Options of a function as `mode`, which takes them as a dict.
 
     Returns
     -------
@@ -140,7 +146,8 @@ def pad(
     Raises
     ------
     ValueError
-        A width is negative, the mode is unknown, or there is no element to take values from.
+        A width is negative, the mode is unknown or does not take an option, or there is no element
+        to take values from.
 
     Notes
     -----
@@ -172,6 +179,20 @@ def pad(
         raise TypeError(f"pad: pad_width must be integers, got {pad_width!r}")
     if any(n < 0 for pair in widths for n in pair):
         raise ValueError(f"pad: pad_width cannot be negative, got {pad_width!r}")
+    options = {
+        "constant_values": constant_values,
+        "end_values": end_values,
+        "stat_length": stat_length,
+        "reflect_type": reflect_type,
+    }
+    options = {name: value for name, value in options.items() if value is not None} | kwargs
+    if callable(mode):
+        return _padded_by(mode, x, widths, options)
+    strange = options.keys() - {_MODES.get(mode)}
+    if strange and mode in _MODES:
+        raise ValueError(f"pad: mode {mode!r} does not take the options {sorted(strange)}")
+    constant_values, end_values = (0 if v is None else v for v in (constant_values, end_values))
+    reflect_type = "even" if reflect_type is None else reflect_type
     if reflect_type not in ("even", "odd"):
         raise ValueError(f"pad: reflect_type must be 'even' or 'odd', got {reflect_type!r}")
     if (
@@ -181,15 +202,7 @@ def pad(
     ):
         (value,) = as_numbers("pad", "numbers", constant_values)
         return _pad(x, scalars=pattern("pad", value, x.dtype), widths=tuple(map(tuple, widths)))
-    if mode not in (
-        "constant",
-        "edge",
-        "reflect",
-        "symmetric",
-        "wrap",
-        "linear_ramp",
-        *_STATISTICS,
-    ):
+    if mode not in _MODES:
         raise ValueError(
             "pad: mode must be constant, edge, reflect, symmetric, wrap, linear_ramp, maximum, "
             "minimum, mean, "
@@ -253,6 +266,27 @@ def _once(shape: tuple[int, ...], widths: list[list[int]], mode: str) -> bool:
 
 
 _STATISTICS = {"maximum": reduce.max, "minimum": reduce.min, "mean": reduce.mean, "median": median}
+#: The option of each mode.
+_MODES = {
+    "constant": "constant_values",
+    "linear_ramp": "end_values",
+    "reflect": "reflect_type",
+    "symmetric": "reflect_type",
+    **dict.fromkeys(_STATISTICS, "stat_length"),
+    **dict.fromkeys(("edge", "wrap", "empty"), None),
+}
+
+
+def _padded_by(
+    function: Callable, x: ndarray, widths: list[list[int]], options: dict[str, Any]
+) -> ndarray:
+    """x between zeros that a function of the user's changes in place, line by line."""
+    out = pad(x, widths)
+    for axis in range(x.ndim):
+        lines = moveaxis(out, axis, -1)
+        for place in np.ndindex(lines.shape[:-1]):
+            function(lines[(*place, slice(None))], tuple(widths[axis]), axis, options)
+    return out
 
 
 def _end(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-import warnings
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from ..core.array import ndarray
 from ..core.devices import default_index
 from ..core.dispatch.checks import as_numbers, coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import COMPLEX, FLOATING, INEXACT, NUMERIC, Op
+from ..core.dispatch.op import COMPLEX, FLOATING, INEXACT, Op
 from ..core.layout import Layout
-from ..core.shapes import as_integer, normalize_shape
+from ..core.shapes import normalize_shape
 from ..core.typing import ArrayLike
+from ..core.user_warnings import warn
 from . import reduce
 from .creation import eye, ones, zeros
 from .differences import convolve
@@ -55,6 +57,39 @@ __all__ = [
 ]
 
 
+def _of_poly1d(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator of a function of polynomials, its first one or two arguments: for a poly1d among
+    them the results are poly1d, as in NumPy."""
+    names = [n for n in inspect.signature(function).parameters if n in ("p", "a1", "a2", "u", "v")]
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = [*args[: len(names)], *(kwargs[n] for n in names if n in kwargs)]
+        if poly1d not in map(type, given):
+            return function(*args, **kwargs)
+        result = function(
+            *[_array_of(a) for a in args], **{key: _array_of(a) for key, a in kwargs.items()}
+        )
+        return tuple(map(poly1d, result)) if isinstance(result, tuple) else poly1d(result)
+
+    return call
+
+
+def _array_of(p: Any) -> Any:
+    """The coefficients of a poly1d; anything else as it is."""
+    return p.coeffs if isinstance(p, poly1d) else p
+
+
+def _times(name: str, what: str, number: Any, least: int = 0) -> int:
+    """A degree or a number of repetitions: whole, of any class of numbers."""
+    (value,) = as_numbers(name, f"{what} as a whole number", number)
+    if not value == value // 1:
+        raise TypeError(f"{name}: {what} must be an integer, got {value}")
+    if value < least:
+        raise ValueError(f"{name}: {what} must be at least {least}, got {value}")
+    return int(value)
+
+
 @fast_path("p", "x")
 def polyval(p: Any, x: Any) -> ndarray:
     """The polynomial p[0] x^(n-1) + ... + p[n-1], by Horner's rule.
@@ -62,7 +97,8 @@ def polyval(p: Any, x: Any) -> ndarray:
     Parameters
     ----------
     p : array_like
-        Vector of coefficients, the highest power first.
+        Vector of coefficients, the highest power first, or a poly1d. Of an array of more
+        dimensions the first axis numbers the coefficients, which broadcast against `x`.
     x : array_like or object
         Numeric or bool array, or a poly1d. For a poly1d the result is p of that polynomial.
 
@@ -73,8 +109,8 @@ def polyval(p: Any, x: Any) -> ndarray:
 
     Raises
     ------
-    ValueError
-        `p` is not a vector.
+    TypeError
+        `p` is a number.
 
     Notes
     -----
@@ -87,20 +123,23 @@ def polyval(p: Any, x: Any) -> ndarray:
     [1, 4, 76]
     """
     if isinstance(x, poly1d):  # would be taken for its coefficients
-        return functools.reduce(lambda y, each: y * x + each, np.asarray(p), poly1d(0))  # type: ignore[return-value]
-    p, x = coerce("polyval", (p, x))
-    if p.ndim != 1:
-        raise ValueError(f"polyval: wants a vector of coefficients, got shape {p.shape}")
+        return functools.reduce(lambda y, each: y * x + each, np.asarray(_array_of(p)), poly1d(0))  # type: ignore[return-value]
+    p, x = coerce("polyval", (_array_of(p), x))
+    if not p.ndim:
+        raise TypeError(f"polyval: wants a vector of coefficients, got shape {p.shape}")
+    if not p.size:
+        return zeros(x.shape, x.dtype, device=x.device)
     y = zeros(x.shape, dtypes.promote(p.dtype, x.dtype), device=x.device)
     in_one = (
-        x._layout.device >= 0 and p.dtype in FLOATING and x.dtype in FLOATING
+        x._layout.device >= 0 and p.ndim == 1 and p.dtype in FLOATING and x.dtype in FLOATING
     )  # a coefficient, one launch
-    for i in range(p.size):
+    for i in range(p.shape[0]):
         y = weighted_sum(y, p[i], x, 1.0) if in_one else y * x + p[i]
     return y
 
 
 @fast_path("p")
+@_of_poly1d
 def polyder(p: ArrayLike, m: int = 1) -> ndarray:
     """Return coefficients of the m-th derivative.
 
@@ -131,16 +170,17 @@ def polyder(p: ArrayLike, m: int = 1) -> ndarray:
     >>> cm.polyder([1, 1, 1, 1]).tolist()
     [3, 2, 1]
     """
-    p = require("polyder", p, NUMERIC)
+    p = require("polyder", p)
     if p.ndim != 1:
         raise ValueError(f"polyder: wants a vector, got shape {p.shape}")
-    for _ in range(min(as_integer("polyder", "m", m, 0), p.size)):  # then nothing is left
+    for _ in range(min(_times("polyder", "m", m), p.size)):  # then nothing is left
         n = p.size - 1
         p = span(p, 0, 0, max(n, 0)) * arange(max(n, 0), 0, -1, device=p.device)
     return p
 
 
 @fast_path("p")
+@_of_poly1d
 @speaks_for("polyint")
 def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> ndarray:
     """Return coefficients of the m-th antiderivative.
@@ -174,10 +214,10 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> ndarray:
     >>> cm.polyint([6.0, 2.0]).tolist()
     [3.0, 2.0, 0.0]
     """
-    p = require("polyint", p, NUMERIC)
+    p = require("polyint", p)
     if p.ndim != 1:
         raise ValueError(f"polyint: wants a vector, got shape {p.shape}")
-    times = as_integer("polyint", "m", m, 0)
+    times = _times("polyint", "m", m)
     if np.ndim(k) and (np.ndim(k) > 1 or len(k) != 1 and len(k) < times):
         raise ValueError(
             f"polyint: wants one constant k, or one for each of m = {times} integrations, got "
@@ -192,9 +232,9 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> ndarray:
 
 def _coefficients(name: str, *given: Any) -> list[ndarray]:
     """Vectors of coefficients, on one device; numbers are polynomials of degree 0."""
-    arrays = [reshape(a, (1,)) if not a.ndim else a for a in coerce(name, given, NUMERIC)]
+    arrays = [reshape(a, (1,)) if not a.ndim else a for a in coerce(name, given)]
     for a in arrays:
-        if a.ndim != 1 or not a.size:
+        if a.ndim != 1:
             raise ValueError(f"{name}: wants vectors of coefficients, got shape {a.shape}")
     return arrays
 
@@ -205,6 +245,7 @@ def _padded(a: ndarray, n: int) -> ndarray:
 
 
 @fast_path("a1", "a2")
+@_of_poly1d
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> ndarray:
     """The sum of two polynomials.
 
@@ -241,6 +282,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> ndarray:
 
 
 @fast_path("a1", "a2")
+@_of_poly1d
 def polysub(a1: ArrayLike, a2: ArrayLike) -> ndarray:
     """Return the difference of two polynomials.
 
@@ -272,6 +314,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> ndarray:
     return _padded(a, n) - _padded(b, n)
 
 
+@_of_poly1d
 def polymul(a1: ArrayLike, a2: ArrayLike) -> ndarray:
     """Return the product of two polynomials.
 
@@ -302,10 +345,14 @@ def polymul(a1: ArrayLike, a2: ArrayLike) -> ndarray:
     [9, 23, 38, 17, 3]
     """
     a, b = _coefficients("polymul", a1, a2)
-    a, b = (trim_zeros(p, "f") if bool(not_equal(p, 0).any()) else p[:1] for p in (a, b))
+    a, b = (
+        trim_zeros(p, "f") if bool(not_equal(p, 0).any()) else zeros(1, p.dtype, device=p.device)
+        for p in (a, b)
+    )
     return convolve(a, b)
 
 
+@_of_poly1d
 def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[ndarray, ndarray]:
     """Return the quotient and the remainder of two polynomials.
 
@@ -340,6 +387,8 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[ndarray, ndarray]:
     [[1.5, 1.75], [0.25]]
     """
     u, v = _coefficients("polydiv", u, v)
+    if not (u.size and v.size):
+        raise IndexError(f"polydiv: wants coefficients, got shapes {u.shape} and {v.shape}")
     kind = dtypes.result_type(u, v, 1.0)
     rest, v = astype(u, kind, copy=False), astype(v, kind, copy=False)
     places = u.size - v.size
@@ -356,7 +405,7 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[ndarray, ndarray]:
                 span(rest, 0, k + v.size, u.size),
             ]
         )
-    small = np.isclose(rest.to_numpy(), 0, rtol=1e-14)
+    small = np.isclose(rest._alias().to_numpy(), 0, rtol=1e-14)  # decides the length alone
     first = int(np.argmin(small)) if not small.all() else rest.size - 1
     return concat(steps), span(rest, 0, min(first, rest.size - 1), rest.size)
 
@@ -393,13 +442,14 @@ def poly(roots: ArrayLike, /) -> ndarray:
     >>> cm.poly([2.0, -3.0]).tolist()
     [1.0, 1.0, -6.0]
     """
-    z = require("poly", roots, NUMERIC)
+    z = require("poly", roots)
     if z.ndim == 2 and z.shape[0] == z.shape[1] and z.size:
         z = speaks_for("poly")(eigvals)(z)
     if z.ndim > 1:
         raise ValueError(f"poly: wants a vector of roots or a square matrix, got shape {z.shape}")
     z = reshape(z, (-1,))
-    z = z if z.dtype in INEXACT else astype(z, dtypes.default_float())
+    if z.dtype not in INEXACT or z.dtype.itemsize == 2:
+        z = astype(z, dtypes.default_float())
     if not z.size:
         return ones((), z.dtype, device=z.device)
     c = ones(1, z.dtype, device=z.device)
@@ -407,7 +457,7 @@ def poly(roots: ArrayLike, /) -> ndarray:
         one = ones(1, z.dtype, device=z.device)
         c = convolve(c, concat([one, -span(z, 0, i, i + 1)]))
     if z.dtype in COMPLEX:
-        values = z.to_numpy()
+        values = z._alias().to_numpy()  # decides the dtype alone
         if np.array_equal(np.sort(values), np.sort(values.conj())):
             c = real(c)
     return c
@@ -444,18 +494,16 @@ def roots(p: Any) -> ndarray:
     >>> sorted(cm.round(cm.roots([1.0, -3.0, 2.0]), 9).tolist())
     [1.0, 2.0]
     """
-    if np.shape(p) == (0,):
-        return zeros(0)
-    (p,) = _coefficients("roots", p)
+    (p,) = _coefficients("roots", _array_of(p))
     p = p if p.dtype in INEXACT else astype(p, dtypes.default_float())
-    there = np.flatnonzero(p.to_numpy())
+    there = np.flatnonzero(p._alias().to_numpy())  # decides the length alone
     if not there.size:
-        return zeros(0, p.dtype, device=p.device)
+        return zeros(0, device=p.device)
     first, last = int(there[0]), int(there[-1])
     n = last - first
-    behind = zeros(p.size - 1 - last, p.dtype, device=p.device)
     if not n:
-        return behind
+        return zeros(p.size - 1 - last, device=p.device)
+    behind = zeros(p.size - 1 - last, p.dtype, device=p.device)
     top = reshape(-span(p, 0, first + 1, last + 1) / p[first], (1, n))
     z = speaks_for("roots")(eigvals)(concat([top, eye(n - 1, n, dtype=p.dtype, device=p.device)]))
     if z.dtype in COMPLEX and p.dtype not in COMPLEX and not bool(not_equal(imag(z), 0).any()):
@@ -483,7 +531,7 @@ def polyfit(
     y : array_like of shape (n,) or (n, k)
         Values at the points. Each column gives one polynomial.
     deg : int
-        Degree of the polynomial, >= 0.
+        Degree of the polynomial, >= 0. A whole number of any class counts.
     rcond : float, optional
         Singular values up to `rcond` times the largest one count as 0. The default is n eps.
     full : bool, default False
@@ -497,16 +545,17 @@ def polyfit(
     Returns
     -------
     ndarray or tuple
-        Coefficients of shape (deg + 1,) or (deg + 1, k). With `full` the tuple (coefficients,
-        residuals, rank, singular values, rcond) of the scaled matrix, as ``linalg.lstsq`` gives
-        them. With `cov` the pair (coefficients, covariance), the latter of shape (deg + 1, deg +
-        1[, k]).
+        Coefficients of shape (deg + 1,) or (deg + 1, k), at least float64. With `full` the tuple
+        (coefficients, residuals, rank, singular values, rcond) of the scaled matrix, as
+        ``linalg.lstsq`` gives them. With `cov` the pair (coefficients, covariance), the latter of
+        shape (deg + 1, deg + 1[, k]).
 
     Raises
     ------
+    TypeError
+        The shapes do not fit each other.
     ValueError
-        The shapes do not fit each other, the degree is negative, or there are too few points for a
-        covariance.
+        The degree is negative, or there are too few points for a covariance.
 
     Notes
     -----
@@ -521,23 +570,19 @@ def polyfit(
     >>> cm.round(cm.polyfit([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1), 6).tolist()
     [2.0, 1.0]
     """
-    x, y = coerce("polyfit", (x, y), NUMERIC)
-    deg = as_integer("polyfit", "deg", deg)
-    if x.ndim != 1 or y.ndim not in (1, 2) or y.shape[0] != x.size or not x.size or deg < 0:
-        raise ValueError(
-            "polyfit: wants vectors that are equally long and a degree >= 0, got shapes "
-            f"{x.shape} and {y.shape} "
-            f"and degree {deg}"
+    x, y = coerce("polyfit", (x, y))
+    deg = _times("polyfit", "deg", deg)
+    if x.ndim != 1 or y.ndim not in (1, 2) or y.shape[0] != x.size or not x.size:
+        raise TypeError(
+            "polyfit: wants vectors that are equally long, got shapes "
+            f"{x.shape} and {y.shape} and degree {deg}"
         )
-    kind = dtypes.result_type(x, y)
-    kind = kind if kind in INEXACT else dtypes.default_float()
-    left, right = vander(astype(x, kind, copy=False), deg + 1), astype(y, kind, copy=False)
+    x, y = (a if a.dtype in INEXACT else astype(a, dtypes.default_float()) for a in (x, y))
+    left, right = vander(x, deg + 1), y
     if w is not None:
-        weights = astype(coerce("polyfit", (x, w))[1], kind)
+        weights = coerce("polyfit", (x, w))[1]
         if weights.shape != x.shape:
-            raise ValueError(
-                f"polyfit: weights of shape {weights.shape} do not fit {x.size} points"
-            )
+            raise TypeError(f"polyfit: weights of shape {weights.shape} do not fit {x.size} points")
         left = left * reshape(weights, (-1, 1))
         right = right * (reshape(weights, (-1, 1)) if y.ndim == 2 else weights)
     scale = reduce.sum(abs(left) ** 2, axis=0) ** 0.5
@@ -545,18 +590,14 @@ def polyfit(
     (rcond,) = as_numbers(
         "polyfit",
         "rcond as a real number",
-        x.size * float(finfo(kind).eps) if rcond is None else rcond,
+        x.size * float(finfo(x.dtype).eps) if rcond is None else rcond,
     )
     c, residuals, rank, s = lstsq(left, right, rcond)
     c = c / (reshape(scale, (-1, 1)) if y.ndim == 2 else scale)
     if full:
         return c, residuals, rank, s, rcond
     if rank != deg + 1:
-        warnings.warn(
-            "polyfit: the points do not determine the polynomial well",
-            np.exceptions.RankWarning,
-            stacklevel=2,
-        )
+        warn("polyfit: the points do not determine the polynomial well", np.exceptions.RankWarning)
     if not cov:
         return c
     spread = inv(matrix_transpose(left) @ left) / (reshape(scale, (-1, 1)) * scale)

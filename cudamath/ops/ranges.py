@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import Any
 
@@ -18,13 +19,13 @@ from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
 from ..core.layout import Layout
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axis
 from ..core.typing import DeviceLike, DTypeLike
-from .creation import _allocated, _ramp
+from .creation import _allocated, _beside, _ramp
 from .shape import astype, broadcast_to, moveaxis, reshape
 
 __all__ = ["arange", "linspace"]
 
 
-@fast_path()
+@fast_path(rare=("like",))
 def arange(
     start: Any,
     stop: Any = None,
@@ -32,6 +33,7 @@ def arange(
     dtype: DTypeLike | None = None,
     *,
     device: Any = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """Evenly spaced numbers: start, start + step, ... below ``stop``.
 
@@ -47,6 +49,8 @@ def arange(
         Dtype of the result. The default is int64 for integers and the default float otherwise.
     device : device_like, optional
         Device of the result. The default is the default device.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -58,7 +62,7 @@ def arange(
     ValueError
         `step` is 0, or the length is not finite.
     TypeError
-        The dtype is bool.
+        The dtype is bool and there are more than two numbers, or complex numbers have a real dtype.
     OverflowError
         The dtype does not hold one of the first integers (later ones wrap around if a dtype is
         given).
@@ -69,29 +73,43 @@ def arange(
     >>> cm.arange(2, 8, 2)
     array([2, 4, 6])
     """
+    device = _beside("arange", like, device)
     first, last = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
     if not first.__class__ is last.__class__ is step.__class__ is int:
-        first, last, step = as_numbers("arange", "real numbers", first, last, step)
+        first, last, step = as_numbers("arange", "numbers", first, last, step)
     whole = isinstance(first, int) and isinstance(last, int) and isinstance(step, int)
     if dtype is None:
-        kind = np.dtype(np.int64) if whole else dtypes.default_float()
+        kind = dtypes.result_type(first, last, step)
+        kind = np.dtype(np.int64) if whole else kind
     else:
         kind = dtypes.as_dtype(dtype, "arange")
-    if kind in BOOLEAN or kind in COMPLEX or kind in STORAGE:
-        raise TypeError(f"arange: wants a real numeric dtype, got {kind}")
+    if kind in STORAGE:
+        raise TypeError(f"arange: wants a numeric dtype, got {kind}")
     if step == 0:
         raise ValueError("arange: step must not be 0")
     span = (last - first) / step
-    if not math.isfinite(span):
+    if not cmath.isfinite(span):
         raise ValueError(f"arange: from {first} to {last} by {step} is no finite number of steps")
     if whole:
         size = max(0, -((first - last) // step))
+    elif isinstance(span, complex):  # NumPy's rule: as far as both parts go
+        size = max(0, min(math.ceil(span.real), math.ceil(span.imag)))
     else:
         size = max(0, math.ceil(span))
     layout = Layout.new((size,), kind, index_of(device))
     if not size:
         return _allocated(layout)
+    if kind in COMPLEX:
+        part = dtypes.real_dtype(kind)
+        numbers = arange(size, dtype=part, device=device)
+        return astype(numbers, kind) * complex(step) + complex(first)
+    if isinstance(span, complex):
+        raise TypeError(f"arange: complex numbers do not fit into {kind}")
+    if kind in BOOLEAN:
+        if size > 2:
+            raise TypeError(f"arange: bool has no {size} numbers at equal distances")
+        return upload(np.array([bool(first), bool(first + step)][:size]), layout.device)
     if (
         kind in FLOATING
     ):  # the step as it is between the first two elements, rounded as they are: NumPy's rule
@@ -226,7 +244,9 @@ def _rows_between(
     at = reshape(
         arange(num, dtype=dtypes.real_dtype(kind), device=start.device), (num, *[1] * step.ndim)
     )
-    out = start + step * at if steps > 0 else broadcast_to(start, step.shape) + at * 0
+    # a step too small for the dtype is 0: the positions are divided instead, as NumPy does
+    moved = where(step == 0, at / max(steps, 1) * (stop - start), step * at)
+    out = start + moved if steps > 0 else broadcast_to(start, step.shape) + at * 0
     out = moveaxis(where(at == num - 1, stop, out) if endpoint and num > 1 else out, 0, axis)
     wanted = (
         kind if dtype is None else dtypes.as_dtype(dtype, "linspace")
@@ -253,5 +273,8 @@ def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index:
         return _allocated(layout)
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps else 0.0
+    if start != stop and abs(step) < np.finfo(dtypes.compute_dtype(kind)).tiny:
+        # the step has lost digits, or is 0: NumPy divides first, in float64
+        return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index)
     count = num - 1 if endpoint and num > 1 else num
     return made_of(_ramp, layout, (float(start), float(step), float(stop)), count=count)

@@ -17,7 +17,7 @@ from ..core.autograd import constants
 from ..core.devices import CPU
 from ..core.dispatch.checks import coerce, keeps_imaginary, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import ANY, COMPLEX, INEXACT, REAL, REAL_OR_BOOL, Op
+from ..core.dispatch.op import ANY, COMPLEX, INEXACT, REAL, Op
 from ..core.specs import reductions as specs
 from ..core.specs.reduction import floating_dtype
 from ..core.typing import ArrayLike, DTypeLike
@@ -239,7 +239,9 @@ def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any =
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
     count = sum(mask, axis=axis, keepdims=keepdims)
     count = astype(count, x.dtype) if kind in INEXACT else count
-    return astype(sum(x, axis=axis, keepdims=keepdims, where=mask) / count, kind, copy=False)
+    added = None if kind in INEXACT else kind
+    total = sum(x, axis=axis, dtype=added, keepdims=keepdims, where=mask)
+    return astype(total / count, kind, copy=False)
 
 
 def _var_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> ndarray:
@@ -369,7 +371,6 @@ def sum(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Sum of the elements over the given axes: y = Σ x.
@@ -436,7 +437,6 @@ def prod(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Product of the elements over the given axes: y = Π x.
@@ -495,7 +495,6 @@ def mean(
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Arithmetic mean over the given axes: y = Σ x / n.
@@ -549,9 +548,10 @@ def mean(
             and dtypes.promote(x.dtype, wide) == wide
         ):  # converted as it is read
             return _mean.reduce(x, axis, keepdims, wide, out, shape=())
+        if wide not in INEXACT:  # of the sum in that dtype, which wraps, as in NumPy
+            total = sum(x, axis=axis, dtype=wide, keepdims=keepdims)
+            return astype(total / (x.size // builtins.max(total.size, 1)), wide)
         x = astype(x, wide, copy=False)
-        if x.dtype not in INEXACT:  # the mean of whole numbers as a whole number, as in NumPy
-            return astype(mean(x, axis, keepdims=keepdims), x.dtype)
     shape = () if x._node is None else x._layout.shape
     return _mean.reduce(x, axis, keepdims, out=out, shape=shape)
 
@@ -566,9 +566,9 @@ def var(
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
     ddof: float | None = None,
+    keepdims: bool = False,
     *,
     correction: float | None = None,
-    keepdims: bool = False,
     mean: ArrayLike | None = None,
 ) -> ndarray:
     """Variance over the given axes: y = Σ (x - mean)^2 / (n - correction).
@@ -585,11 +585,11 @@ def var(
         Array that receives the result.
     ddof : float, optional
         NumPy's name of `correction`.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
     correction : float, optional
         Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
         estimate from a sample. The default is 0.
-    keepdims : bool, default False
-        Whether the reduced axes stay in the result with size 1.
     mean : array_like, optional
         The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
         both.
@@ -643,9 +643,9 @@ def std(
     dtype: DTypeLike | None = None,
     out: ndarray | None = None,
     ddof: float | None = None,
+    keepdims: bool = False,
     *,
     correction: float | None = None,
-    keepdims: bool = False,
     mean: ArrayLike | None = None,
 ) -> ndarray:
     """Standard deviation over the given axes: the root of `var`.
@@ -662,11 +662,11 @@ def std(
         Array that receives the result.
     ddof : float, optional
         NumPy's name of `correction`.
+    keepdims : bool, default False
+        Whether the reduced axes stay in the result with size 1.
     correction : float, optional
         Degrees of freedom to subtract: 0 gives the variance of a population, 1 the unbiased
         estimate from a sample. The default is 0.
-    keepdims : bool, default False
-        Whether the reduced axes stay in the result with size 1.
     mean : array_like, optional
         The mean with the reduced axes kept, if it is known. It saves no work: one pass computes
         both.
@@ -736,14 +736,15 @@ def vector_length(
 @fast_path("x")
 @_max.with_numpy_options
 def max(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Largest element over the given axes; NaN if there is one.
 
     Parameters
     ----------
     x : array_like
-        Real or bool array with at least one element along the axes.
+        Array of any dtype with at least one element along the axes. Complex numbers are
+        ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes that are reduced. None reduces all of them.
     out : ndarray, optional
@@ -778,21 +779,22 @@ def max(
     >>> cm.max([[1, 5], [7, 3]], axis=0).tolist()
     [7, 5]
     """
-    x = require("max", x, REAL_OR_BOOL)
+    x = require("max", x)
     return _max.reduce(x, axis, keepdims, out=out)
 
 
 @fast_path("x")
 @_min.with_numpy_options
 def min(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Smallest element over the given axes; NaN if there is one.
 
     Parameters
     ----------
     x : array_like
-        Real or bool array with at least one element along the axes.
+        Array of any dtype with at least one element along the axes. Complex numbers are
+        ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes that are reduced. None reduces all of them.
     out : ndarray, optional
@@ -827,13 +829,13 @@ def min(
     >>> cm.min([[1, 5], [7, 3]], axis=1).tolist()
     [1, 3]
     """
-    x = require("min", x, REAL_OR_BOOL)
+    x = require("min", x)
     return _min.reduce(x, axis, keepdims, out=out)
 
 
 def _position(op: ReductionOp, x: Any, axis: int | None, out: Any, keepdims: bool) -> ndarray:
     name = op.name
-    x = require(name, x, REAL_OR_BOOL)
+    x = require(name, x)
     if isinstance(axis, (tuple, list)):
         raise TypeError(f"{name}: axis must be one integer or None, got {axis!r}")
     return op.reduce(x, axis, keepdims, out=out)
@@ -851,7 +853,7 @@ def argmax(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None takes the flattened array.
     out : ndarray, optional
@@ -896,7 +898,7 @@ def argmin(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None takes the flattened array.
     out : ndarray, optional
@@ -935,7 +937,7 @@ def argmin(
 @fast_path("x")
 @_any.with_numpy_options
 def any(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Whether any element is not zero (NaN is not zero), over the given axes.
 
@@ -981,7 +983,7 @@ def any(
 @fast_path("x")
 @_all.with_numpy_options
 def all(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Whether no element is zero (NaN is not zero), over the given axes.
 
@@ -1027,7 +1029,7 @@ def all(
 @fast_path("x")
 @_count_nonzero.with_numpy_options
 def count_nonzero(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Number of elements that are not zero (NaN is not zero), over the given axes.
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,9 @@ from ..core.asarray import asarray
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, require
 from ..core.dispatch.op import BOOLEAN, INEXACT, NUMERIC, Op
 from ..core.shapes import broadcast_shapes, normalize_axes
+from ..core.specs import reductions as specs
 from ..core.specs.reduction import Reduction, total_dtype
+from ..core.user_warnings import warn
 from .index import _value
 from .out_argument import deliver, target_of
 from .shape import astype, broadcast_to
@@ -104,6 +107,12 @@ class ReductionOp(Op):
         further: dict[str, Any] = {"initial": None} if self.combine else {}
         if self.neutral is not None or self.combine or self.masked:
             further["where"] = True
+        # NumPy takes them by position where a reduction has both
+        kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        if self.combine:
+            positions += [*further]
+        else:
+            kind = inspect.Parameter.KEYWORD_ONLY
 
         @functools.wraps(function)
         def call(
@@ -116,6 +125,7 @@ class ReductionOp(Op):
         ) -> ndarray:
             more.update(zip(positions[1:], rest, strict=False))
             out = more.pop("out", None)
+            initial, where = more.pop("initial", initial), more.pop("where", where)
             if out is None and initial is None and where is True:
                 return function(x, axis, **more)
             return self.with_options(function, x, axis, out, initial, where, **more)
@@ -126,7 +136,7 @@ class ReductionOp(Op):
                 *[
                     inspect.Parameter(
                         name,
-                        inspect.Parameter.KEYWORD_ONLY,
+                        kind,
                         default=default,
                         annotation=_ANNOTATIONS.get(name, inspect.Parameter.empty),
                     )
@@ -164,7 +174,11 @@ class ReductionOp(Op):
                     result = self.masked(x, where, axis, keepdims, **more)
                 except MISTAKES as error:
                     raise as_of(self.name, error) from None
-                return result if out is None else deliver(self.name, result, out)
+                return (
+                    result
+                    if out is None
+                    else deliver(self.name, result, out, self._casting(x, out))
+                )
             if self.chooses and initial is None:
                 raise ValueError(
                     f"{self.name}: where= wants an initial value, in case that nothing is chosen "
@@ -201,7 +215,19 @@ class ReductionOp(Op):
                 )  # type: ignore[misc]
             except MISTAKES as error:
                 raise as_of(self.name, error) from None
-        return result if out is None or result is out else deliver(self.name, result, out)
+        if out is None or result is out:
+            return result
+        return deliver(self.name, result, out, self._casting(x, out))
+
+    def _casting(self, x: ndarray, out: Any) -> str:
+        """The rule by which NumPy writes a result of x into `out`: places go into a copy of it,
+        roots are those of a ufunc, and what skips NaN wants floats for floats."""
+        if self.reduction.places:
+            return "held"
+        if self.reduction in (specs.STD, specs.NANSTD):
+            return "same_kind"
+        skips = self.reduction in (specs.NANMEAN, specs.NANVAR) and x.dtype in INEXACT
+        return "same_kind" if skips and target_of(self.name, out).dtype not in INEXACT else "unsafe"
 
     def reduce(
         self,
@@ -226,6 +252,15 @@ class ReductionOp(Op):
                 f"{self.name}: no elements to choose from along axes {axes} of an array of shape "
                 f"{x.shape}"
             )
+        if self.reduction.divides:
+            count, correction = math.prod([x.shape[i] for i in axes]), more.get("correction", 0)
+            if not count or count <= correction:
+                what = (
+                    "Degrees of freedom <= 0 for slice"
+                    if "correction" in more
+                    else ("Mean of empty slice")
+                )
+                warn(f"{self.name}: {what}, got shape {x.shape} along axes {axes}", RuntimeWarning)
         params = {
             "kind": self.reduction.name,
             "axis": axes,

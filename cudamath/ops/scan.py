@@ -14,7 +14,7 @@ from ..core.devices import CPU
 from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
-from ..core.dtypes import INEXACT, NUMERIC, REAL_OR_BOOL
+from ..core.dtypes import INEXACT
 from ..core.shapes import normalize_axis
 from ..core.specs.scans import SCANS, Product
 from ..core.typing import ArrayLike, DTypeLike
@@ -141,7 +141,7 @@ def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any, out: Any 
             and dtypes.promote((x := require(name, x)).dtype, wide) == wide
         ):
             dtype = wide
-        return deliver(name, _total(name, kind, x, axis, dtype), out)
+        return deliver(name, _total(name, kind, x, axis, dtype), out, "unsafe")
     x = require(name, x)
     chosen = _total_dtype(name, x.dtype, dtype)
     if (
@@ -348,8 +348,9 @@ def _standard(
     name: str, kind: str, x: Any, axis: int | None, dtype: Any, include_initial: bool, target: Any
 ) -> ndarray:
     if target is not None:
-        return deliver(name, _standard(name, kind, x, axis, dtype, include_initial, None), target)
-    x = require(name, x, NUMERIC)
+        y = _standard(name, kind, x, axis, dtype, include_initial, None)
+        return deliver(name, y, target, "unsafe")
+    x = require(name, x)
     if axis is None:
         if x.ndim > 1:
             raise ValueError(
@@ -471,7 +472,7 @@ def cumulative_prod(
 
 
 def _extreme(name: str, kind: str, x: Any, axis: int | None) -> ndarray:
-    x = require(name, x, REAL_OR_BOOL)
+    x = require(name, x)
     if axis is None:
         x, axis = ravel(x), 0
     return _scan(x, kind=kind, axis=normalize_axis(name, axis, x.ndim), dtype=x.dtype)
@@ -484,7 +485,7 @@ def cummax(x: ArrayLike, /, axis: int | None = None) -> ndarray:
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None flattens `x` first.
 
@@ -495,8 +496,6 @@ def cummax(x: ArrayLike, /, axis: int | None = None) -> ndarray:
 
     Raises
     ------
-    TypeError
-        The array is complex.
     ValueError
         The axis is out of range.
 
@@ -520,7 +519,7 @@ def cummin(x: ArrayLike, /, axis: int | None = None) -> ndarray:
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None flattens `x` first.
 
@@ -531,8 +530,6 @@ def cummin(x: ArrayLike, /, axis: int | None = None) -> ndarray:
 
     Raises
     ------
-    TypeError
-        The array is complex.
     ValueError
         The axis is out of range.
 
@@ -558,7 +555,7 @@ def nancummax(x: ArrayLike, /, axis: int | None = None) -> ndarray:
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None flattens `x` first.
 
@@ -569,8 +566,6 @@ def nancummax(x: ArrayLike, /, axis: int | None = None) -> ndarray:
 
     Raises
     ------
-    TypeError
-        The array is complex.
     ValueError
         The axis is out of range.
 
@@ -596,7 +591,7 @@ def nancummin(x: ArrayLike, /, axis: int | None = None) -> ndarray:
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int, optional
         Axis of the operation. None flattens `x` first.
 
@@ -607,8 +602,6 @@ def nancummin(x: ArrayLike, /, axis: int | None = None) -> ndarray:
 
     Raises
     ------
-    TypeError
-        The array is complex.
     ValueError
         The axis is out of range.
 

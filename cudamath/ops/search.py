@@ -26,7 +26,7 @@ _digitize = Op("digitize", cpu="search.digitize", cuda="sort.binary_search.digit
 
 def _places(name: str, ordered: Any, numbers: Any, right: bool) -> ndarray:
     """Places of numbers in a sorted vector, both cast to the dtype in which they meet."""
-    ordered, numbers = coerce(name, (ordered, numbers), REAL_OR_BOOL)
+    ordered, numbers = coerce(name, (ordered, numbers))
     if ordered.ndim != 1:
         raise ValueError(
             f"{name}: the sorted array must have 1 dimension, got shape {ordered.shape}"
@@ -47,7 +47,7 @@ def searchsorted(
     Parameters
     ----------
     a : array_like
-        Sorted real or bool array of one dimension (ascending, NaN last).
+        Sorted array of one dimension (ascending, NaN last).
     v : array_like
         Elements to search for, of any shape. Both arrays are compared in their common dtype.
     side : str, default "left"
@@ -64,8 +64,6 @@ def searchsorted(
     ------
     ValueError
         `a` does not have one dimension, the side is unknown, or `sorter` has another length.
-    TypeError
-        An array is complex.
 
     Notes
     -----

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from ..core.autograd.mutation import wrote
 from ..core.devices import CPU
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, members, require, require_function
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import FLOATING, INTEGER, Op
+from ..core.dispatch.op import BOOLEAN, FLOATING, INTEGER, INTEGER_OR_BOOL, Op
 from ..core.scalar import scalar_results
 from ..core.shapes import broadcast_shapes, normalize_axis
 from ..core.typing import ArrayLike
@@ -167,7 +168,8 @@ def choose(
     >>> cm.choose([0, 1, 0], [[1, 2, 3], [10, 20, 30]]).tolist()
     [1, 20, 3]
     """
-    x = require("choose", x, INTEGER)
+    x = require("choose", x, INTEGER_OR_BOOL)
+    x = astype(x, np.int64) if x.dtype in BOOLEAN else x
     options = list(members("choose", choices))
     if not options:
         raise ValueError("choose: wants at least one choice")
@@ -189,11 +191,11 @@ def choose(
     elif mode != "raise":
         raise ValueError(f"choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
     elif bool(any_of((x < 0) | (x >= len(options)))):
-        raise IndexError(f"choose: a number out of range for {len(options)} choices")
+        raise ValueError(f"choose: a number out of range for {len(options)} choices")
     shape = broadcast_shapes("choose", x.shape, *[o.shape for o in options])
     together = stack([broadcast_to(o, shape) for o in options])
     y = take_along_axis(together, expand_dims(broadcast_to(x, shape), axis=0), axis=0)[0]
-    return y if out is None else deliver("choose", y, out)
+    return y if out is None else deliver("choose", y, out, "unsafe")
 
 
 def compress(
@@ -251,7 +253,8 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> ndarray:
     Parameters
     ----------
     condition : array_like
-        Array with as many elements as ``arr``.
+        Array whose elements, in C order, stand beside those of ``arr``. A shorter one leaves out
+        the rest.
     arr : array_like
         Array of any shape and dtype.
 
@@ -262,8 +265,8 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> ndarray:
 
     Raises
     ------
-    ValueError
-        The condition has another number of elements.
+    IndexError
+        The condition holds beyond the elements of ``arr``.
 
     Notes
     -----
@@ -276,11 +279,10 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> ndarray:
     [1, 4]
     """
     x, mask = coerce("extract", (arr, condition))
-    if mask.size != x.size:
-        raise ValueError(
-            f"extract: a condition of shape {mask.shape} does not fit an array of shape {x.shape}"
-        )
-    return take(ravel(x), nonzero(ravel(mask))[0])
+    try:
+        return take(ravel(x), nonzero(ravel(mask))[0])
+    except IndexError as error:
+        raise as_of("extract", error) from None
 
 
 def place(x: ndarray, /, mask: ArrayLike, vals: ArrayLike) -> None:
@@ -610,11 +612,12 @@ def apply_along_axis(
     x = require("apply_along_axis", x)
     axis = normalize_axis("apply_along_axis", axis, x.ndim)
     moved = moveaxis(x, axis, -1)
-    lines = reshape(moved, (-1, x.shape[axis])) if x.size else moved
-    if not x.size:
+    count = math.prod(moved.shape[:-1])
+    if not count:
         raise ValueError(
             f"apply_along_axis: no lines along axis {axis} of an array of shape {x.shape}"
         )
+    lines = reshape(moved, (count, x.shape[axis]))
     results = stack(
         [require("apply_along_axis", function(line, *args, **kwargs)) for line in lines]
     )

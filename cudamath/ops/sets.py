@@ -13,7 +13,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
-from ..core.dispatch.call_record import obstruct
+from ..core.dispatch.call_record import CHOSE, obstruct
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
@@ -21,7 +21,7 @@ from ..core.dtypes import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
 from ..core.shapes import normalize_axis
 from ..core.typing import ArrayLike
 from .creation import empty, full
-from .elementwise import isnan, logical_and, logical_not, not_equal
+from .elementwise import equal, isnan, logical_and, logical_not, minimum, not_equal
 from .index import take
 from .join import concat
 from .masks import _FEW as WRITTEN_FIRST
@@ -32,7 +32,6 @@ from .scan import cumsum
 from .search import searchsorted
 from .shape import astype, moveaxis, ravel, reshape
 from .sort import _sort, argsort, lexsort, sort
-from .transfer import imag, real
 
 __all__ = [
     "intersect1d",
@@ -117,7 +116,7 @@ def _values(x: ndarray, equal_nan: bool) -> ndarray:
 def _values_of(ordered: ndarray, equal_nan: bool) -> ndarray:
     """The distinct elements of a vector in ascending order."""
     if ordered._layout.device < 0:
-        obstruct("chose elements by their values")
+        obstruct(CHOSE)
         return _distinct(ordered, capacity=0, equal_nan=equal_nan)
     found, count = written(
         _distinct, (ordered,), _count_new, ordered._layout.itemsize, told={"equal_nan": equal_nan}
@@ -160,8 +159,6 @@ class _Distinct:
         self.order: ndarray | None = None
         if rows.ndim == 2:
             columns = [rows[:, j] for j in range(rows.shape[1])][::-1]
-            if rows.dtype in COMPLEX:  # ordered by their real parts first
-                columns = [part(column) for column in columns for part in (imag, real)]
             self.order = lexsort(columns) if columns else arange(self.n, device=rows.device)
         elif positions:
             self.order = argsort(rows)
@@ -223,7 +220,7 @@ def unique(
     axis : int, optional
         Axis along which slices are compared (real dtypes). None compares all elements.
     equal_nan : bool, default True
-        Whether all NaNs are one element.
+        Whether all NaNs are one element. Slices with a NaN are never equal.
     sorted : bool, default True
         Accepted for compatibility with NumPy. The result is always sorted.
 
@@ -284,7 +281,7 @@ def unique(
         turned = moveaxis(x, axis, 0)
         rest = turned.shape[1:]
         rows = reshape(turned, (x.shape[axis], -1 if x.size else 0))
-    found = _Distinct(rows, equal_nan, return_index or return_inverse)
+    found = _Distinct(rows, equal_nan and axis is None, return_index or return_inverse)
     values = found.values
     if axis is not None:
         values = moveaxis(reshape(values, (values.shape[0], *rest)), 0, axis)
@@ -428,9 +425,9 @@ def isin(
     Parameters
     ----------
     element : array_like
-        Real or bool array of any shape.
+        Array of any shape and dtype.
     test_elements : array_like
-        Real or bool array of any shape. NaN is equal to no element.
+        Array of any shape and dtype. NaN is equal to no element.
     assume_unique : bool, default False
         Accepted for compatibility with NumPy. They have no effect.
     invert : bool, default False
@@ -442,11 +439,6 @@ def isin(
     -------
     ndarray
         Bool array of element's shape.
-
-    Raises
-    ------
-    TypeError
-        An array is complex.
 
     Notes
     -----
@@ -460,7 +452,7 @@ def isin(
     """
     if kind not in (None, "sort", "table"):
         raise ValueError(f"isin: kind must be None, 'sort' or 'table', got {kind!r}")
-    element, among = coerce("isin", (element, test_elements), REAL_OR_BOOL)
+    element, among = coerce("isin", (element, test_elements))
     if not among.size:
         return full(element.shape, invert, "bool", device=element.device)
     dtype = dtypes.promote(element.dtype, among.dtype)
@@ -473,6 +465,10 @@ def isin(
     element, among = (a if a.dtype == dtype else astype(a, dtype) for a in (element, among))
     among = ravel(among)
     if among.size > _FEW and among._layout.device != CPU:
+        if dtype in COMPLEX:
+            among = sort(among)
+            nearest = take(among, minimum(searchsorted(among, element), among.size - 1))
+            return (not_equal if invert else equal)(nearest, element)
         among = _sort(among, axis=0, descending=False)
     return _isin(element, among, invert=bool(invert))
 
@@ -483,7 +479,7 @@ _FEW = 256  # with so many every element is compared (kernels/sort/binary_search
 
 def _pair(name: str, a: Any, b: Any, assume_unique: bool) -> tuple[ndarray, ndarray]:
     """Two sets in their common dtype."""
-    a, b = map(_constant, coerce(name, (a, b), REAL_OR_BOOL))
+    a, b = map(_constant, coerce(name, (a, b)))
     dtype = dtypes.promote(a.dtype, b.dtype)
     a, b = (ravel(x if x.dtype == dtype else astype(x, dtype)) for x in (a, b))
     return (a, b) if assume_unique else (unique(a), unique(b))
@@ -497,7 +493,7 @@ def intersect1d(
     Parameters
     ----------
     ar1, ar2 : array_like
-        Real or bool arrays of any shape.
+        Arrays of any shape and dtype.
     assume_unique : bool, default False
         Whether the caller guarantees that neither array has an element twice.
     return_indices : bool, default False
@@ -507,11 +503,6 @@ def intersect1d(
     -------
     ndarray or tuple of ndarray
         Array of one dimension. With `return_indices` a tuple of it and the two arrays of positions.
-
-    Raises
-    ------
-    TypeError
-        The array is complex.
 
     Notes
     -----
@@ -525,7 +516,7 @@ def intersect1d(
     """
     a, b = _pair("intersect1d", ar1, ar2, True)
     if not return_indices:
-        first_values, second_values = _values(a, True), _values(b, True)
+        first_values, second_values = unique(a), unique(b)
         return first_values[isin(first_values, second_values)]
     first, second = (_Distinct(x, True, True) for x in (a, b))
     common = isin(first.values, second.values)
@@ -542,17 +533,12 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike) -> ndarray:
     Parameters
     ----------
     ar1, ar2 : array_like
-        Real or bool arrays of any shape.
+        Arrays of any shape and dtype.
 
     Returns
     -------
     ndarray
         Array of one dimension.
-
-    Raises
-    ------
-    TypeError
-        The array is complex.
 
     Notes
     -----
@@ -573,7 +559,7 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> nd
     Parameters
     ----------
     ar1, ar2 : array_like
-        Real or bool arrays of any shape.
+        Arrays of any shape and dtype.
     assume_unique : bool, default False
         Whether the caller guarantees that neither array has an element twice. The order of `ar1` is
         then kept.
@@ -582,11 +568,6 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> nd
     -------
     ndarray
         Array of one dimension, of ar1's dtype, ascending.
-
-    Raises
-    ------
-    TypeError
-        The array is complex.
 
     Notes
     -----
@@ -598,7 +579,7 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> nd
     >>> cm.setdiff1d([4, 1, 3, 4], [3]).tolist()
     [1, 4]
     """
-    a, b = map(_constant, coerce("setdiff1d", (ar1, ar2), REAL_OR_BOOL))
+    a, b = map(_constant, coerce("setdiff1d", (ar1, ar2)))
     a = (
         ravel(a) if assume_unique else unique(a)
     )  # in its own dtype: the common one may not hold all of its numbers
@@ -611,7 +592,7 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> nda
     Parameters
     ----------
     ar1, ar2 : array_like
-        Real or bool arrays of any shape.
+        Arrays of any shape and dtype.
     assume_unique : bool, default False
         Whether the caller guarantees that neither array has an element twice.
 
@@ -619,11 +600,6 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> nda
     -------
     ndarray
         Array of one dimension.
-
-    Raises
-    ------
-    TypeError
-        The array is complex.
 
     Notes
     -----

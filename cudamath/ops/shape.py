@@ -18,12 +18,13 @@ from ..core import dtypes, indexing, shapes
 from ..core.array import ndarray, refuse_misaligned
 from ..core.devices import TRACED
 from ..core.dispatch.call_record import obstruct, open_records, report
-from ..core.dispatch.checks import members, require
+from ..core.dispatch.checks import members, refuse_text, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import HELD, Op, ViewOp
 from ..core.layout import Layout
 from ..core.shapes import normalize_axes, normalize_axis
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike
+from ..core.user_warnings import warn
 from ..core.view_cache import lookup_view
 
 __all__ = [
@@ -48,6 +49,8 @@ __all__ = [
 ]
 
 Axes = int | Sequence[int] | None
+
+_IN_PLACE = tuple([tuple(range(n)) for n in range(65)])  # the axes of an array in their own order
 
 # -------------------- cards
 
@@ -87,7 +90,7 @@ def _sum_to(g: ndarray, shape: tuple) -> ndarray:
 
 def _within(x: ndarray, view: tuple) -> ndarray:
     """A view given as (shape, strides, offset) in elements of a contiguous array."""
-    x = x if x._layout.contiguous else copy(x)
+    x = x if x._layout.contiguous else _copy(x)
     size = x.itemsize
     here = (view[0], tuple([s * size for s in view[1]]), view[2] * size)
     return _window(x, here=here, view=view, shape=x.shape)
@@ -194,27 +197,35 @@ def pattern(name: str, value: Any, dtype: np.dtype) -> tuple[int, int]:
 
 
 def in_order(name: str, x: ndarray, order: str | None, *, copy: bool = False) -> ndarray:
-    """``x`` in NumPy's `order` ("C", "F", "A": F if it is so already, else C; "K", None: as it is);
-    a copy where it must be."""
-    if order not in (None, "C", "F", "A", "K"):
-        raise ValueError(f"{name}: order must be 'C', 'F', 'A' or 'K', got {order!r}")
+    """``x`` in NumPy's `order` ("C", "F", "A": F if it is so already, else C; "K": the axes as they
+    lie); a copy where it must be. None: as it is, and a copy in C order."""
+    letter = shapes.order_letter(name, order, "K")
+    if letter == "K":
+        if not copy:
+            return x
+        axes = _IN_PLACE[x.ndim] if order is None else shapes.axes_in_copy(x.shape, x.strides)
+        if axes == _IN_PLACE[x.ndim]:
+            return _copy(x)
+        return permute_dims(_copy(permute_dims(x, axes)), _inverse(axes))
     turned = shapes.is_contiguous(x.shape[::-1], x.strides[::-1], x.itemsize)
-    if order == "F" or order in ("A", "K") and turned and not x._layout.contiguous:
+    if letter == "F" or letter == "A" and turned and not x._layout.contiguous:
         return x if turned and not copy else transpose(_copy(transpose(x)))
-    return _copy(x) if copy or order not in (None, "K") and not x._layout.contiguous else x
+    return _copy(x) if copy or not x._layout.contiguous else x
 
 
-@fast_path("x", scalars=False)
-def copy(x: ArrayLike, /, order: str = "C") -> ndarray:
+@fast_path("x", rare=("subok",), scalars=False)
+def copy(x: ArrayLike, /, order: str | None = "K", subok: bool = False) -> ndarray:
     """A copy of ``x`` without gaps.
 
     Parameters
     ----------
     x : array_like
         Array of any shape and dtype.
-    order : str, default "C"
-        Memory layout of the copy: "C", "F" (Fortran's order), or "A" and "K" (Fortran's order where
-        ``x`` has it, otherwise C order).
+    order : str or None, default "K"
+        Memory layout of the copy: "C", "F" (Fortran's order), "A" (Fortran's order where ``x`` has
+        it, otherwise C order), or "K" and None (the axes in the order in which they lie in ``x``).
+    subok : bool, default False
+        Accepted for compatibility with NumPy. There are no subclasses.
 
     Returns
     -------
@@ -234,18 +245,41 @@ def copy(x: ArrayLike, /, order: str = "C") -> ndarray:
     >>> x
     array([1, 2, 3])
     """
-    return in_order("copy", require("copy", x, HELD), order, copy=True)
+    return in_order("copy", require("copy", x, HELD), order or "K", copy=True)
 
 
-@fast_path("x", scalars=False)
+def _copied(x: ndarray, order: str | None = "C") -> ndarray:
+    """Return a copy of the array.
+
+    Parameters
+    ----------
+    x : ndarray
+        Array of any shape and dtype.
+    order : str or None, default "C"
+        Memory layout of the copy, as for `cm.copy`. None is "C".
+
+    Returns
+    -------
+    ndarray
+        New array of the same shape, dtype and device.
+    """
+    return in_order("copy", x, order or "C", copy=True)
+
+
+_copied.__name__ = _copied.__qualname__ = "copy"  # the method's, which errors show
+copied = fast_path("x", scalars=False)(_copied)
+
+
+@fast_path("x", rare=("subok",), scalars=False)
 def astype(
     x: ArrayLike,
     /,
     dtype: DTypeLike,
     order: str | None = None,
     casting: str = "unsafe",
-    *,
+    subok: bool = True,
     copy: bool = True,
+    *,
     device: DeviceLike | None = None,
 ) -> ndarray:
     """Convert the elements of ``x`` to ``dtype``.
@@ -265,6 +299,8 @@ def astype(
     casting : str, default "unsafe"
         NumPy's casting rule ("safe", "same_kind", ...). Conversions that the rule does not allow
         raise TypeError.
+    subok : bool, default True
+        Accepted for compatibility with NumPy. There are no subclasses.
     copy : bool, default True
         Whether the result is always a copy. False returns ``x`` itself if it has the dtype already.
     device : device_like, optional
@@ -293,7 +329,7 @@ def astype(
     x = require("astype", x, HELD)
     if device is not None:
         x = x.to(device)
-    wanted = dtypes.as_dtype(dtype, "astype")
+    wanted = dtypes.own_order(dtype, "astype")
     if casting != "unsafe":
         from .dtype_info import can_cast
         from .out_argument import casting_rule
@@ -302,6 +338,11 @@ def astype(
             raise TypeError(f"astype: {x.dtype} cannot become {wanted} by the rule {casting!r}")
     if wanted == x.dtype:
         return in_order("astype", x, order, copy=copy)
+    if x.dtype in dtypes.COMPLEX and wanted in dtypes.REAL:
+        warn(
+            f"astype: {wanted} discards the imaginary part of {x.dtype}",
+            np.exceptions.ComplexWarning,
+        )
     return in_order("astype", _cast(x, dtype=wanted), order)
 
 
@@ -424,6 +465,7 @@ def reshape(
            [3, 4, 5]])
     """
     x = require("reshape", x, HELD)
+    refuse_text("reshape", copy)
     layout = x._layout
     new = shapes.resolve_shape("reshape", layout.size, shapes.sizes_of("reshape", shape))
     if order != "C" and _by_columns("reshape", x, order):
@@ -442,6 +484,7 @@ def reshape(
 
 def _as_read(name: str, x: ndarray, order: str) -> ndarray:
     """``x`` with its axes in the order in which they are read: "K": as they lie in memory."""
+    order = shapes.order_letter(name, order, "C")
     if order == "K":
         return permute_dims(x, shapes.axes_as_read(x.shape, x.strides))
     return transpose(x) if _by_columns(name, x, order) else x
@@ -449,8 +492,7 @@ def _as_read(name: str, x: ndarray, order: str) -> ndarray:
 
 def _by_columns(name: str, x: ndarray, order: str) -> bool:
     """Whether an order reads the first axis fastest."""
-    if order not in ("C", "F", "A", "K"):
-        raise ValueError(f"{name}: order must be 'C', 'F', 'A' or 'K', got {order!r}")
+    order = shapes.order_letter(name, order, "C", "CFA")
     if order == "F":
         return True
     return (
@@ -596,7 +638,7 @@ def squeeze(x: ArrayLike, /, axis: Axes = None) -> ndarray:
     (3, 1)
     """
     x = require("squeeze", x, HELD)
-    if axis is None:
+    if axis is None or not x.ndim and type(axis) is int and axis in (0, -1):  # as in NumPy
         gone = {i for i, n in enumerate(x.shape) if n == 1}
     else:
         gone = set(normalize_axes("squeeze", axis, x.ndim))
@@ -998,8 +1040,8 @@ def broadcast_shapes(*shape: Sequence[int]) -> tuple[int, ...]:
     )
 
 
-@fast_path("x", scalars=False)
-def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int]) -> ndarray:
+@fast_path("x", rare=("subok",), scalars=False)
+def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int], subok: bool = False) -> ndarray:
     """A view of ``x`` repeated to ``shape``; it cannot be written to.
 
     Parameters
@@ -1008,6 +1050,8 @@ def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int]) -> ndarray:
         Array of any shape and dtype.
     shape : int or sequence of int
         Shape of the result, to which ``x.shape`` broadcasts.
+    subok : bool, default False
+        Accepted for compatibility with NumPy. There are no subclasses.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Methods of ndarray in machine code, for programs that work on single elements and small arrays on
-the CPU. They are compiled in a thread of its own, which takes a tenth of a second, when a process
-has made some thousand small operations."""
+the CPU. They are compiled, which takes a tenth of a second, when a process has made some thousand
+small operations."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ on integers and floats as an unstable one, so `kind` and `stable` change nothing
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, members, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
-from ..core.dtypes import COMPLEX, NUMERIC, REAL_OR_BOOL
+from ..core.dtypes import COMPLEX, INTEGER
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike
 from .elementwise import isnan
@@ -57,7 +58,14 @@ def _line(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
     return x, normalize_axis(name, axis, x.ndim)
 
 
-def _checked_kind(name: str, kind: Any) -> None:
+def _places(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
+    """`_line` of a function that returns positions: NumPy takes a number as a vector there."""
+    x = require(name, x)
+    return _line(name, ravel(x) if not x.ndim else x, axis)
+
+
+def _checked_kind(name: str, kind: Any, order: Any) -> None:
+    _without_fields(name, order)
     if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
         raise ValueError(
             f"{name}: kind must be None, 'quicksort', 'heapsort', 'mergesort' or 'stable', got "
@@ -65,12 +73,13 @@ def _checked_kind(name: str, kind: Any) -> None:
         )
 
 
-@fast_path("x")
+@fast_path("x", rare=("order",))
 def sort(
     x: ArrayLike,
     /,
     axis: int | None = -1,
     kind: str | None = None,
+    order: None = None,
     *,
     descending: bool = False,
     stable: bool | None = True,
@@ -86,6 +95,8 @@ def sort(
         Axis along which the elements are sorted. None flattens `x` first.
     kind : str, optional
         Accepted for compatibility with NumPy. The sort is always stable.
+    order : None, optional
+        Names of fields in NumPy. Arrays have no fields.
     descending : bool, default False
         Whether the largest element comes first. Equal elements still keep their order, and NaN
         comes first.
@@ -115,18 +126,19 @@ def sort(
     [[3, 5], [2, 1]]
     """
     x, axis = _line("sort", x, axis)
-    _checked_kind("sort", kind)
+    _checked_kind("sort", kind, order)
     if x.dtype in COMPLEX:
         return take_along_axis(x, argsort(x, axis, descending=descending), axis)
     return _sort(x, axis=axis, descending=bool(descending))
 
 
-@fast_path("x")
+@fast_path("x", rare=("order",))
 def argsort(
     x: ArrayLike,
     /,
     axis: int | None = -1,
     kind: str | None = None,
+    order: None = None,
     *,
     descending: bool = False,
     stable: bool | None = True,
@@ -144,6 +156,8 @@ def argsort(
         Axis along which the elements are sorted. None flattens `x` first.
     kind : str, optional
         Accepted for compatibility with NumPy. The sort is always stable.
+    order : None, optional
+        Names of fields in NumPy. Arrays have no fields.
     descending : bool, default False
         Whether the largest element comes first. Equal elements still keep their order, and NaN
         comes first.
@@ -173,15 +187,11 @@ def argsort(
     >>> cm.argsort([1, 0, 1], descending=True).tolist()
     [0, 2, 1]
     """
-    x, axis = _line("argsort", x, axis)
-    _checked_kind("argsort", kind)
+    x, axis = _places("argsort", x, axis)
+    _checked_kind("argsort", kind, order)
     if x.dtype not in COMPLEX:
         return _argsort(x, axis=axis, descending=bool(descending))
-    re, im = real(x), imag(x)
-    missing = astype(isnan(re), np.uint8) * 2 + astype(
-        isnan(im), np.uint8
-    )  # first of all, NumPy orders by this
-    return _by_keys([im, re, missing], axis, bool(descending))
+    return _by_keys([x], axis, bool(descending))
 
 
 @fast_path("x")
@@ -198,7 +208,7 @@ def sort_complex(x: ArrayLike, /) -> ndarray:
     Returns
     -------
     ndarray
-        Complex array: complex64 for float32 and numbers of up to 16 bits, otherwise complex128.
+        Complex array: complex64 for integers of up to 16 bits, otherwise complex128.
 
     Raises
     ------
@@ -215,17 +225,26 @@ def sort_complex(x: ArrayLike, /) -> ndarray:
     >>> cm.sort_complex([3, 1]).tolist()
     [(1+0j), (3+0j)]
     """
-    x = require("sort_complex", x, NUMERIC)
+    x = require("sort_complex", x)
     x = sort(x, normalize_axis("sort_complex", -1, x.ndim))
-    small = x.dtype.itemsize <= 2 or x.dtype == np.float32
+    small = x.dtype in INTEGER and x.dtype.itemsize <= 2
     return x if x.dtype in COMPLEX else astype(x, np.complex64 if small else np.complex128)
+
+
+def _real_keys(x: ndarray) -> list[ndarray]:
+    """Real keys, the first of which counts last, that order as `x` does."""
+    if x.dtype not in COMPLEX:
+        return [x]
+    re, im = real(x), imag(x)
+    # first of all, NumPy orders by what is NaN
+    return [im, re, astype(isnan(re), np.uint8) * 2 + astype(isnan(im), np.uint8)]
 
 
 def _by_keys(keys: Sequence[ndarray], axis: int, descending: bool = False) -> ndarray:
     """Positions that sort by the last key, then by the one before, ...: stable sorts, the last key
     last."""
     order: ndarray | None = None
-    for key in keys:
+    for key in itertools.chain.from_iterable(map(_real_keys, keys)):
         if order is None:
             order = _argsort(key, axis=axis, descending=descending)
         else:
@@ -244,7 +263,7 @@ def lexsort(keys: ArrayLike, axis: int = -1) -> ndarray:
     Parameters
     ----------
     keys : array_like
-        Sequence of arrays of one shape, real or bool, or an array whose first axis numbers the
+        Sequence of arrays of one shape, or an array whose first axis numbers the
         keys.
     axis : int, default -1
         Axis of the keys along which they are sorted.
@@ -258,8 +277,6 @@ def lexsort(keys: ArrayLike, axis: int = -1) -> ndarray:
     ------
     ValueError
         There are no keys, the shapes differ, or the axis is out of range.
-    TypeError
-        A key is complex.
 
     Notes
     -----
@@ -275,7 +292,7 @@ def lexsort(keys: ArrayLike, axis: int = -1) -> ndarray:
     given = members("lexsort", keys, "keys")
     if not given:
         raise ValueError("lexsort: wants at least one key, got none")
-    arrays = coerce("lexsort", given, REAL_OR_BOOL)
+    arrays = coerce("lexsort", given)
     if any(a.shape != arrays[0].shape for a in arrays):
         raise ValueError(
             f"lexsort: keys must have one shape, got {' '.join(str(a.shape) for a in arrays)}"
@@ -286,7 +303,13 @@ def lexsort(keys: ArrayLike, axis: int = -1) -> ndarray:
 # -------------------- in part
 
 
-def _checked_selection(name: str, kind: Any) -> None:
+def _without_fields(name: str, order: Any) -> None:
+    if order is not None:
+        raise ValueError(f"{name}: order names fields, and arrays have none, got {order!r:.60}")
+
+
+def _checked_selection(name: str, kind: Any, order: Any) -> None:
+    _without_fields(name, order)
     if kind != "introselect":
         raise ValueError(f"{name}: kind must be 'introselect', got {kind!r}")
 
@@ -294,20 +317,26 @@ def _checked_selection(name: str, kind: Any) -> None:
 def _ranks(name: str, kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     n = shape[axis]
     ranks = []
-    kth = kth.tolist() if isinstance(kth, ndarray | np.ndarray) else kth
+    if isinstance(kth, ndarray | np.ndarray):
+        if kth.ndim > 1 or kth.dtype.kind == "b":
+            raise ValueError(f"{name}: wants integers as kth, got {kth.dtype} of shape {kth.shape}")
+        kth = kth.tolist()
     for k in kth if isinstance(kth, (tuple, list)) else (kth,):
         k = as_integer(name, "kth", k)
         if not -n <= k < n:
             raise ValueError(f"{name}: kth {k} is out of bounds for axis {axis} of shape {shape}")
         ranks.append(k % n)
-    if not ranks:
-        raise ValueError(f"{name}: wants at least one kth, got {kth!r}")
-    return tuple(ranks)
+    return tuple(ranks) or (0,)[:n]  # one that nobody asked for does no harm
 
 
-@fast_path("x")
+@fast_path("x", rare=("order",))
 def partition(
-    x: ArrayLike, /, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect"
+    x: ArrayLike,
+    /,
+    kth: int | Sequence[int],
+    axis: int | None = -1,
+    kind: str = "introselect",
+    order: None = None,
 ) -> ndarray:
     """Rearrange the elements so that those of some ranks stand where sorting would put them.
 
@@ -323,6 +352,8 @@ def partition(
         Axis of the operation. None flattens `x` first.
     kind : str, default "introselect"
         Accepted for compatibility with NumPy ("introselect"). It has no effect.
+    order : None, optional
+        Names of fields in NumPy. Arrays have no fields.
 
     Returns
     -------
@@ -348,7 +379,7 @@ def partition(
     >>> int(x[2]), int(x[:2].max()) <= 5 <= int(x[3:].min())
     (5, True)
     """
-    _checked_selection("partition", kind)
+    _checked_selection("partition", kind, order)
     x, axis = _line("partition", x, axis)
     ranks = _ranks("partition", kth, x.shape, axis)
     if x._node is not None or x.dtype in COMPLEX:
@@ -356,9 +387,14 @@ def partition(
     return _partition(x, axis=axis, kth=ranks)
 
 
-@fast_path("x")
+@fast_path("x", rare=("order",))
 def argpartition(
-    x: ArrayLike, /, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect"
+    x: ArrayLike,
+    /,
+    kth: int | Sequence[int],
+    axis: int | None = -1,
+    kind: str = "introselect",
+    order: None = None,
 ) -> ndarray:
     """The positions along an axis that would partition it (see `partition`).
 
@@ -372,6 +408,8 @@ def argpartition(
         Axis of the operation. None flattens `x` first.
     kind : str, default "introselect"
         Accepted for compatibility with NumPy ("introselect"). It has no effect.
+    order : None, optional
+        Names of fields in NumPy. Arrays have no fields.
 
     Returns
     -------
@@ -395,8 +433,8 @@ def argpartition(
     >>> int(cm.argpartition([7, 1, 5, 3, 9], 0)[0])
     1
     """
-    _checked_selection("argpartition", kind)
-    x, axis = _line("argpartition", x, axis)
+    _checked_selection("argpartition", kind, order)
+    x, axis = _places("argpartition", x, axis)
     ranks = _ranks("argpartition", kth, x.shape, axis)
     if x.dtype in COMPLEX:
         return argsort(x, axis)

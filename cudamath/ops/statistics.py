@@ -15,7 +15,17 @@ from ..core.array import ndarray
 from ..core.devices import CPU
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import ANY, FLOATING, INEXACT, INTEGER_OR_BOOL, REAL, REAL_OR_BOOL, Op
+from ..core.dispatch.op import (
+    ANY,
+    COMPLEX,
+    FLOATING,
+    INEXACT,
+    INTEGER_OR_BOOL,
+    NUMERIC,
+    REAL_OR_BOOL,
+    Category,
+    Op,
+)
 from ..core.shapes import normalize_axes
 from ..core.typing import ArrayLike, DTypeLike
 from ..cpu.quantiles import rounded
@@ -80,11 +90,11 @@ _METHODS = (*_CONTINUOUS, *_STEPS, "lower", "higher", "midpoint", "nearest")
 
 
 def _lines(
-    name: str, x: Any, axis: Axis, method: str = ""
+    name: str, x: Any, axis: Axis, method: str = "", category: Category = REAL_OR_BOOL
 ) -> tuple[ndarray, tuple[int, ...], tuple[int, ...]]:
     """The array with the axes as one, the last; the axes; the shape. Integers become floats, except
     where the results of a method are elements."""
-    x = require(name, x, REAL_OR_BOOL)
+    x = require(name, x, category)
     if x.dtype not in INEXACT and method not in _ELEMENTS:
         x = astype(x, dtypes.default_float())
     axes = tuple(range(x.ndim)) if axis is None else normalize_axes(name, axis, x.ndim)
@@ -111,14 +121,32 @@ def _restored(
 def _fractions(name: str, q: Any, scale: float) -> np.ndarray:
     """q as numbers from 0 to 1 on the host."""
     try:
-        host = np.asarray(q, np.float64) / scale
+        given = np.asarray(q)
+        if given.dtype.kind == "c":
+            raise TypeError("complex numbers are no fractions")
+        host = given.astype(np.float64) / scale
     except (TypeError, ValueError) as error:
         if str(error).startswith(f"{name}: "):  # a gradient would be lost
             raise
         raise TypeError(f"{name}: wants numbers from 0 to {scale:g}, got {q!r:.80}") from None
+    if host.ndim > 2:  # NumPy's limit
+        raise ValueError(f"{name}: wants a number, a vector or a matrix, got shape {host.shape}")
     if host.size and not (host.min() >= 0 and host.max() <= 1):
         raise ValueError(f"{name}: wants numbers from 0 to {scale:g}, got {q}")
     return host
+
+
+def _wide_enough(lines: ndarray, q: Any, method: str, percent: bool) -> ndarray:
+    """The lines in the dtype of their quantiles, which one of Python's numbers as q does not widen,
+    but an array or a list does where elements are interpolated."""
+    if type(q) in (int, float) or method in _ELEMENTS or not lines.size:
+        return lines
+    kind = q.dtype if isinstance(q, ndarray) else np.asarray(q).dtype
+    if kind in INTEGER_OR_BOOL:
+        if method == "linear" and not percent:  # quantiles 0 and 1 are elements
+            return lines
+        kind = dtypes.default_float()
+    return astype(lines, dtypes.promote(lines.dtype, kind), copy=False)
 
 
 def _line(q: float, method: str) -> tuple[float, float]:
@@ -152,7 +180,7 @@ _unless_nan = ufunc.Elementwise(
     np.maximum,
     "y if y != y else x",
     ("where(isnan(y), 0, g)", "g * 0"),
-    FLOATING,
+    INEXACT,
     "elementwise.unless_nan",
     globals(),
 )
@@ -167,7 +195,7 @@ _nan_quantiles = Op(
 _average = Op(
     "average",
     cpu="elementwise.average",
-    cuda="elementwise.generator.average",
+    cuda="elementwise.average.average",
     vjp=divide.card.vjp,  # type: ignore[attr-defined]
 )
 _medians = Op("median_lines", cpu="sort.medians", cuda="sort.rank_sort.medians")
@@ -183,6 +211,7 @@ def _in_order(lines: ndarray, ranks: list[int]) -> Callable[[int, int], ndarray]
     n, last = lines.shape[-1], lines.ndim - 1
     if (
         lines._node is None
+        and lines.dtype not in COMPLEX
         and len(ranks) <= _MOST_RANKS
         and (
             lines._layout.device == CPU or (_LONG <= n < _LONGEST and lines.size <= n * _FEW_LINES)
@@ -282,6 +311,7 @@ def _quantile(
         return _weighted(name, x, q, axis, method, keepdims, out, scale, weights)
     lines, axes, shape = _lines(name, x, axis, method)
     fractions = _fractions(name, q, scale)
+    lines = _wide_enough(lines, q, method, scale != 1)
     n = lines.shape[-1]
     if not n:
         raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
@@ -338,7 +368,7 @@ def quantile(
     x : array_like
         Real or bool array.
     q : array_like
-        Fractions from 0 to 1, of any shape. The host reads them.
+        Fractions from 0 to 1, of at most two dimensions. The host reads them.
     axis : int or sequence of int, optional
         Axis or axes of the operation. None takes all of them.
     out : ndarray, optional
@@ -402,7 +432,7 @@ def percentile(
     x : array_like
         Real or bool array.
     q : array_like
-        Numbers from 0 to 100, of any shape. The host reads them.
+        Numbers from 0 to 100, of at most two dimensions. The host reads them.
     axis : int or sequence of int, optional
         Axis or axes of the operation. None takes all of them.
     out : ndarray, optional
@@ -459,7 +489,7 @@ def median(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes of the operation. None takes all of them.
     out : ndarray, optional
@@ -492,9 +522,9 @@ def median(
     >>> cm.median([[4, 1, 3], [2, 9, 7]], axis=1).tolist()
     [3.0, 7.0]
     """
-    lines, axes, shape = _lines("median", x, axis)
+    lines, axes, shape = _lines("median", x, axis, category=ANY)
     n = lines.shape[-1]
-    if 0 < n <= _SHORT and lines._node is None:
+    if 0 < n <= _SHORT and lines._node is None and lines.dtype not in COMPLEX:
         y = _medians(lines, skip=False)
     elif not n:
         y = reduce.mean(lines, axis=-1)
@@ -503,7 +533,7 @@ def median(
         at = _in_order(lines, [*range(low, high + 1), n - 1])
         y = _unless_nan(reduce.mean(at(low, high - low + 1), axis=-1), at(n - 1, 1)[..., 0])
     y = _restored(y, axes, shape, keepdims, 0)
-    return y if out is None else deliver("median", y, out)
+    return y if out is None else deliver("median", y, out, "unsafe")
 
 
 def _nan_quantile(
@@ -526,6 +556,7 @@ def _nan_quantile(
         return _quantile(name, x, q, axis, method, keepdims, out, scale)
     lines, axes, shape = _lines(name, x, axis)
     fractions = _fractions(name, q, scale)
+    lines = _wide_enough(lines, q, method, scale != 1)
     if not lines.shape[-1]:
         found = full(
             (*fractions.shape, *lines.shape[:-1]), np.nan, lines.dtype, device=lines.device
@@ -599,7 +630,7 @@ def nanquantile(
     x : array_like
         Real or bool array.
     q : array_like
-        Fractions from 0 to 1, of any shape. The host reads them.
+        Fractions from 0 to 1, of at most two dimensions. The host reads them.
     axis : int or sequence of int, optional
         Axis or axes of the operation. None takes all of them.
     out : ndarray, optional
@@ -662,7 +693,7 @@ def nanpercentile(
     x : array_like
         Real or bool array.
     q : array_like
-        Numbers from 0 to 100, of any shape. The host reads them.
+        Numbers from 0 to 100, of at most two dimensions. The host reads them.
     axis : int or sequence of int, optional
         Axis or axes of the operation. None takes all of them.
     out : ndarray, optional
@@ -721,7 +752,7 @@ def nanmedian(
     Parameters
     ----------
     x : array_like
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     axis : int or sequence of int, optional
         Axis or axes of the operation. None takes all of them.
     out : ndarray, optional
@@ -754,41 +785,42 @@ def nanmedian(
     >>> float(cm.nanmedian([4.0, cm.nan, 3.0, 2.0]))
     3.0
     """
-    x = require("nanmedian", x, REAL_OR_BOOL)
+    x = require("nanmedian", x)
     if x.dtype not in INEXACT or not x.size:
         try:
             return median(x, axis, out, keepdims=keepdims)
         except MISTAKES as error:
             raise as_of("nanmedian", error) from None
-    lines, axes, shape = _lines("nanmedian", x, axis)
-    if lines._node is None and lines.shape[-1] <= _SHORT:
+    lines, axes, shape = _lines("nanmedian", x, axis, category=ANY)
+    by_kernels = lines._node is None and lines.dtype not in COMPLEX
+    if by_kernels and lines.shape[-1] <= _SHORT:
         y = _restored(_medians(lines, skip=True), axes, shape, keepdims, 0)
-        return y if out is None else deliver("nanmedian", y, out)
+        return y if out is None else deliver("nanmedian", y, out, "unsafe")
     ordered = sort(lines)  # NaN comes last
-    if lines._node is None:
+    if by_kernels:
         how = {"method": "median", "wide": np.dtype(np.float32)}
         y = _restored(
             _nan_quantiles(ordered, scalars=(0.0, 0.0, 0.0), **how), axes, shape, keepdims, 0
         )
-        return y if out is None else deliver("nanmedian", y, out)
+        return y if out is None else deliver("nanmedian", y, out, "unsafe")
     count = reduce.sum(equal(lines, lines), axis=-1, keepdims=True)
     middle = take_along_axis(
         ordered, (count - arange(1, -1, -1, device=x.device)) // 2
     )  # two, or one twice
     y = _restored(reduce.sum(middle * 0.5, axis=-1), axes, shape, keepdims, 0)
-    return y if out is None else deliver("nanmedian", y, out)
+    return y if out is None else deliver("nanmedian", y, out, "unsafe")
 
 
 @fast_path("x")
 def ptp(
-    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, *, keepdims: bool = False
+    x: ArrayLike, /, axis: Axis = None, out: ndarray | None = None, keepdims: bool = False
 ) -> ndarray:
     """Largest minus smallest element, over axes.
 
     Parameters
     ----------
     x : array_like
-        Real array with at least one element along the axes.
+        Numeric array with at least one element along the axes.
     axis : int or sequence of int, optional
         Axis or axes that are reduced. None reduces all of them.
     out : ndarray, optional
@@ -818,7 +850,7 @@ def ptp(
     >>> cm.ptp([[4, 1, 3], [2, 9, 7]], axis=1).tolist()
     [3, 7]
     """
-    x = require("ptp", x, REAL)
+    x = require("ptp", x, NUMERIC)
     try:
         y = reduce.max(x, axis, keepdims=keepdims) - reduce.min(x, axis, keepdims=keepdims)
     except MISTAKES as error:
@@ -960,7 +992,7 @@ def cov(
     aweights : array_like, optional
         Weights of the observations.
     dtype : dtype_like, optional
-        Dtype of the result, at least floating-point.
+        Dtype of the result, floating-point or complex. The default is at least float64.
 
     Returns
     -------
@@ -1027,7 +1059,8 @@ def _spread_dtype(name: str, x: ndarray, y: Any, dtype: Any) -> np.dtype:
             raise TypeError(f"{name}: wants a floating-point or complex dtype, got {found}")
         return found
     found = dtypes.result_type(x, *(() if y is None else (require(name, y),)))
-    return found if found in INEXACT else dtypes.default_float()
+    wide = dtypes.default_float()
+    return dtypes.promote(found, wide) if found in INEXACT else wide
 
 
 def _observed(

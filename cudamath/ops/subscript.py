@@ -22,7 +22,7 @@ from ..core.dispatch.call_record import open_records
 from ..core.elements import lend
 from ..core.layout import Layout
 from ..core.recording import state
-from ..core.scalar import NUMPY_SCALARS, inside, is_outermost, scalar
+from ..core.scalar import NUMPY_SCALARS, StandardArray, inside, is_outermost, result_of, scalar
 from ..core.view_cache import BASIC, cached_view
 from . import index
 from .shape import _copy
@@ -44,8 +44,10 @@ def getitem(x: ndarray, key: Any) -> Any:
                 return _getitem(x, key)
             kind = item.__class__
             if kind is np.ndarray:
-                return wrap(item)
-            if kind in NUMPY_SCALARS and not state.inside:
+                out = wrap(item)
+                out._base = x if x._base is None else x._base
+                return out
+            if kind in NUMPY_SCALARS and not state.inside and x.__class__ is not StandardArray:
                 count_small()
                 return item
         elif layout.size and (numpys := _numpys_key(key)) is not None:
@@ -60,18 +62,21 @@ def getitem(x: ndarray, key: Any) -> Any:
         return _getitem(x, key)
     layout, offset = selection
     if not layout.ndim and not state.inside and not _keeps_array(key):
-        element = lend(x, layout, offset)
-        return _copied_element(x, layout, offset) if element is None else element
+        return _element(x, layout, offset)
     out = _new(ndarray)
     out._layout = layout
     out._data, out._owner, out._node = x._data + offset, x._owner, None
+    out._base = x if x._base is None else x._base
     return out
 
 
-def _copied_element(x: ndarray, layout: Layout, offset: int) -> Any:
+def _element(x: ndarray, layout: Layout, offset: int) -> Any:
+    """The element of an unrecorded array on a GPU at an offset in bytes."""
+    element = lend(x, layout, offset)
+    if element is not None:
+        return element
     with inside():
-        element = _copy(x._view(layout, offset))
-    return scalar(element)
+        return scalar(_copy(x._view(layout, offset)))
 
 
 def _getitem(x: ndarray, key: Any) -> Any:
@@ -82,9 +87,14 @@ def _getitem(x: ndarray, key: Any) -> Any:
         out = index.getitem(x, key)
         if out._layout.ndim or _keeps_array(key):
             return out
+    if out._owner is not x._owner:  # an element that was gathered
+        return result_of(out, (x,))
+    if out._node is None and x._layout.device >= 0:
+        return _element(x, out._layout, out._data - x._data)
+    with inside():
         element = _copy(out._alias())
-        element._node = out._node
-    return scalar(element)
+    element._node = out._node
+    return result_of(element, (x,))
 
 
 def _keeps_array(key: Any) -> bool:

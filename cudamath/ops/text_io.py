@@ -15,6 +15,7 @@ from ..core.dispatch.checks import coerce, members, require_function, speaks_for
 from ..core.dispatch.checks import require as taken
 from ..core.dispatch.op import NUMERIC
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike, File
+from .creation import _beside
 from .index_grids import indices
 from .masks import nonzero
 from .shape import in_order
@@ -63,7 +64,7 @@ def array2string(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
     >>> cm.array2string(cm.asarray([0.5, 2.0]), precision=1, separator=", ")
     '[0.5, 2. ]'
     """
-    return np.array2string(taken("array2string", x).to_numpy(), *args, **kwargs)
+    return np.array2string(taken("array2string", x)._alias().to_numpy(), *args, **kwargs)
 
 
 def array_repr(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
@@ -91,7 +92,7 @@ def array_repr(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
     >>> cm.array_repr(cm.asarray([1, 2]))
     'array([1, 2])'
     """
-    return np.array_repr(taken("array_repr", x).to_numpy(), *args, **kwargs)
+    return np.array_repr(taken("array_repr", x)._alias().to_numpy(), *args, **kwargs)
 
 
 def array_str(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
@@ -119,7 +120,7 @@ def array_str(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
     >>> cm.array_str(cm.asarray([1, 2]))
     '[1 2]'
     """
-    return np.array_str(taken("array_str", x).to_numpy(), *args, **kwargs)
+    return np.array_str(taken("array_str", x)._alias().to_numpy(), *args, **kwargs)
 
 
 def loadtxt(fname: File, *args: Any, device: DeviceLike | None = None, **kwargs: Any) -> Any:
@@ -219,7 +220,7 @@ def savetxt(fname: File, X: ArrayLike, *args: Any, **kwargs: Any) -> None:  # no
     >>> text.getvalue()
     '1 2\\n'
     """
-    np.savetxt(fname, taken("savetxt", X).to_numpy(), *args, **kwargs)
+    np.savetxt(fname, taken("savetxt", X)._alias().to_numpy(), *args, **kwargs)
 
 
 def fromfile(
@@ -230,6 +231,7 @@ def fromfile(
     offset: int = 0,
     *,
     device: DeviceLike | None = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """An array from a file of bytes, or (sep given) of text, as `ndarray.tofile` writes it.
 
@@ -247,6 +249,8 @@ def fromfile(
         Number of bytes to skip.
     device : device_like, optional
         Device of the result.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -266,7 +270,10 @@ def fromfile(
     >>> cm.fromfile(path).tolist()
     [1.0, 2.0]
     """
-    return asarray(np.fromfile(file, dtype, count, sep, offset=offset), device=device)
+    return asarray(
+        np.fromfile(file, dtype, count, sep, offset=offset),
+        device=_beside("fromfile", like, device),
+    )
 
 
 def fromstring(
@@ -276,6 +283,7 @@ def fromstring(
     *,
     sep: str,
     device: DeviceLike | None = None,
+    like: ndarray | None = None,
 ) -> ndarray:
     """An array from numbers in a text.
 
@@ -291,6 +299,8 @@ def fromstring(
         Separator of the numbers.
     device : device_like, optional
         Device of the result.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -309,7 +319,8 @@ def fromstring(
     [1, 2, 3]
     """
     return asarray(
-        speaks_for("fromstring")(np.fromstring)(text, dtype, count, sep=sep), device=device
+        speaks_for("fromstring")(np.fromstring)(text, dtype, count, sep=sep),
+        device=_beside("fromstring", like, device),
     )
 
 
@@ -391,7 +402,12 @@ def asarray_chkfinite(
 
 
 def require(
-    x: ArrayLike, /, dtype: DTypeLike | None = None, requirements: str | Sequence[str] | None = None
+    x: ArrayLike,
+    /,
+    dtype: DTypeLike | None = None,
+    requirements: str | Sequence[str] | None = None,
+    *,
+    like: ndarray | None = None,
 ) -> ndarray:
     """Return an array of a dtype that meets requirements, copied only if it does not.
 
@@ -402,8 +418,10 @@ def require(
     dtype : dtype_like, optional
         Dtype of the result.
     requirements : str or sequence of str, optional
-        "C" (C order) or "F" (Fortran's order), also by their long names. "A", "W", "O" and "E"
-        (aligned, writeable, owning, a base-class array) always hold.
+        "C" (C order), "F" (Fortran's order), "O" (owns its memory) and "W" (can be written to),
+        also by their long names. "A" and "E" (aligned, a base-class array) always hold.
+    like : ndarray, optional
+        Array on whose device the result is made, unless `device` is given.
 
     Returns
     -------
@@ -428,7 +446,9 @@ def require(
         "F": "F",
         "F_CONTIGUOUS": "F",
         "FORTRAN": "F",
-        **dict.fromkeys(("A", "ALIGNED", "W", "WRITEABLE", "O", "OWNDATA", "E", "ENSUREARRAY"), ""),
+        **dict.fromkeys(("O", "OWNDATA"), "O"),
+        **dict.fromkeys(("W", "WRITEABLE"), "W"),
+        **dict.fromkeys(("A", "ALIGNED", "E", "ENSUREARRAY"), ""),
     }
     wanted = (
         list(requirements)
@@ -442,13 +462,16 @@ def require(
     if not all(isinstance(r, str) for r in wanted):
         raise TypeError(f"require: wants requirements as letters, got {requirements!r:.60}")
     unknown = [r for r in wanted if r.upper() not in names]
-    orders = {names[r.upper()] for r in wanted if r.upper() in names} - {""}
+    kinds = {names[r.upper()] for r in wanted if r.upper() in names}
+    orders = kinds & {"C", "F"}
     if unknown or len(orders) > 1:
         raise ValueError(
             f"require: wants some of C, F, A, W, O and E, not both orders, got {requirements!r}"
         )
-    x = asarray(x, dtype, name="require")
-    return in_order("require", x, orders.pop()) if orders else x
+    x = asarray(x, dtype, _beside("require", like, None), name="require")
+    x = in_order("require", x, orders.pop()) if orders else x
+    lacking = "O" in kinds and not x.flags.owndata or "W" in kinds and not x.flags.writeable
+    return in_order("require", x, "K", copy=True) if lacking else x
 
 
 def common_type(*arrays: ArrayLike) -> type:
@@ -507,7 +530,7 @@ def min_scalar_type(x: Any, /) -> np.dtype:
     """
     if isinstance(x, ndarray) and x.ndim:
         return x.dtype
-    return np.min_scalar_type(x.to_numpy() if isinstance(x, ndarray) else x)
+    return np.min_scalar_type(x._alias().to_numpy() if isinstance(x, ndarray) else x)
 
 
 def mask_indices(n: int, mask: Callable[..., Any], k: Any = 0) -> tuple[ndarray, ...]:

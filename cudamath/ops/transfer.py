@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import tracing
-from ..core.array import allocate, ndarray, over, wrap
+from ..core.array import allocate, borrowed, ndarray, over, wrap
 from ..core.asarray import asarray, upload
 from ..core.autograd import mutation, tape
 from ..core.bounded_cache import store
@@ -18,6 +18,7 @@ from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import ViewOp, registry
 from ..core.dtypes import COMPLEX, real_dtype
+from ..core.export_guard import refuse_to_leave
 from ..core.layout import Layout
 from ..core.typing import ArrayLike
 from ..runtime import memory, stream
@@ -44,7 +45,7 @@ class _Transfer:
 
     def __call__(self, x: ndarray, *, source: int, index: int) -> ndarray:
         if index == CPU:
-            return wrap(x.to_numpy())
+            return wrap(x._alias().to_numpy())  # its gradient is recorded
         if source == CPU:
             return upload(x._data, index)
         x = x if x.is_contiguous else x._alias().copy()
@@ -106,6 +107,8 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
         The target is read-only.
     RuntimeError
         A gradient is being recorded for the target, or for `x` and the target is an ndarray.
+    TypeError
+        A gradient is being recorded for `x`, and the target is a NumPy array.
 
     Examples
     --------
@@ -125,6 +128,8 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
             f"{target.shape}"
         )
     if not isinstance(target, ndarray):
+        if x._node is not None:
+            refuse_to_leave(x, "copy_to")
         target = wrap(asarray(target, copy=False, device="cpu")._data)
     elif x._node is not None:
         raise RuntimeError(
@@ -254,7 +259,15 @@ def imag(x: ArrayLike, /) -> ndarray:
     from .creation import zeros_like
     from .shape import broadcast_to
 
-    return broadcast_to(zeros_like(x, shape=()), x.shape)
+    if layout.device == TRACED:
+        return broadcast_to(zeros_like(x, shape=()), x.shape)
+    if open_records:  # a replay would make zeros that can be written to
+        obstruct("made read-only")
+    zeros = zeros_like(x, order="C")  # read-only: there is nothing that an assignment would change
+    if layout.device == CPU:
+        zeros._data.flags.writeable = False
+        return zeros
+    return borrowed("imag", zeros._layout, zeros._data, zeros, True)
 
 
 def fill(x: ndarray, value: ArrayLike) -> None:

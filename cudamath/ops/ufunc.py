@@ -9,6 +9,7 @@ input. Gradient expressions are Python on `g` (gradient of the result), `out` (t
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,9 @@ from ..core.elements import lent, settle
 from ..core.fp_errors import quiet
 from ..core.layout import Layout
 from ..core.recording import state
-from ..core.scalar import NUMPY_SCALARS, is_outermost, scalar, scalar_class
+from ..core.scalar import NUMPY_SCALARS, is_outermost, result_of
 from ..core.typing import ArrayLike, DTypeLike  # noqa: F401
+from ..runtime.errors import shown_as
 from ..runtime.memory import Buffer
 from .out_argument import can_write
 
@@ -126,7 +128,8 @@ def rule(expression: str, count: int, namespace: Mapping[str, Any]) -> Callable:
         if g._layout.dtype.kind != "c":
             return real(g, *rest)
         conj = registry["conj"]  # made in elementwise.py, of this file's classes
-        return conj(real(conj(g), *rest))
+        y = real(conj(g), *rest)
+        return None if y is None else conj(y)
 
     return gradient
 
@@ -153,10 +156,16 @@ class Elementwise:
     if TYPE_CHECKING:  # installed by ops/ufunc_options.py
 
         def call_with(
-            self, operands: tuple, out: Any, where: Any, dtype: Any, casting: Any
+            self,
+            operands: tuple,
+            out: Any,
+            where: Any,
+            dtype: Any = None,
+            casting: Any = ...,
+            **options: Any,
         ) -> ndarray: ...
         def _choose(self, where: Any, x: Any, y: Any) -> ndarray: ...
-        def _in_dtype(self, operands: tuple, dtype: Any, casting: Any) -> tuple: ...
+        def _in_dtype(self, operands: tuple, dtype: Any, casting: Any, signature: Any) -> tuple: ...
 
     def __init__(
         self,
@@ -230,6 +239,11 @@ class Elementwise:
         """The op on any operands: ndarrays, array-likes and Python scalars. With `target`, written
         into operand 0."""
         scalars = tuple([type(x) in NUMBERS for x in operands])
+        owner = _computes_itself(operands)
+        if owner is not None and target is None:
+            result = owner.__array_ufunc__(self.ufunc, "__call__", *operands)
+            if result is not NotImplemented:
+                return result
         if all(scalars):
             if not NUMPY_SCALARS.isdisjoint(map(type, operands)):
                 return self._of_numbers(operands)
@@ -251,8 +265,7 @@ class Elementwise:
         if run is None:
             run = self.plan(operands, scalars, target is not None)
             if target is None and not any([x._layout.ndim for x in arrays]):
-                _, result = self.resolved(operands, self.common(operands))
-                run = _scalar_plan(run, arrays[0]._layout.device, result)
+                run = _scalar_plan(run)
             store(self.plans, key, run)
             if (
                 target is None
@@ -431,8 +444,8 @@ class Elementwise:
         each dtype, as in NumPy: int8 and uint8 meet in float16, which holds either, though they are
         promoted to int16, whose float is float32."""
         compute, result = resolve(self.name, self.ufunc, common)
-        if common in dtypes.INTEGER and compute in dtypes.FLOATING:
-            strong = [x for x in operands if type(x) not in SCALARS]
+        strong = [x for x in operands if type(x) not in SCALARS]
+        if len(strong) > 1 and common in dtypes.INTEGER and compute in dtypes.FLOATING:
             each = [resolve(self.name, self.ufunc, x.dtype) for x in strong]
             compute, result = (
                 functools.reduce(dtypes.promote, kinds) for kinds in zip(*each, strict=True)
@@ -455,7 +468,6 @@ class Elementwise:
 
             return judged
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
-        shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
         common = self.common(operands)
         if common not in self.category:
             raise TypeError(
@@ -465,6 +477,7 @@ class Elementwise:
                     for x, s in zip(operands, scalars, strict=True)
                 )
             )
+        shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
         compute, result = self.resolved(operands, common)
         if inplace:
             first = operands[0]
@@ -607,10 +620,7 @@ class Elementwise:
         self, operands: tuple, scalars: tuple[bool, ...], compute: np.dtype, result: np.dtype
     ) -> bool:
         """Whether the ufunc, left alone with these operands, computes and returns in our dtypes."""
-        kinds = [
-            (type(x) if type(x) in SCALARS else np.dtype(type(x))) if s else x.dtype
-            for x, s in zip(operands, scalars, strict=True)
-        ]
+        kinds = [type(x) if type(x) in SCALARS else x.dtype for x in operands]
         if (
             any([k is bool for k in kinds]) or any(scalars) and bfloat16 in kinds
         ):  # no weak type of NumPy's
@@ -645,7 +655,7 @@ class Elementwise:
             kinds.append(
                 Layout.new((), by_value, device) if s and boxed else by_value if s else x._layout
             )
-        plan = lazy("kernels", "elementwise.generator.elementwise")(
+        plan = lazy("kernels", "elementwise.dispatch.elementwise")(
             *kinds[:-1] if into else kinds,
             expression=self.expression(compute),
             compute=compute,
@@ -751,41 +761,44 @@ def _on_numbers(ufunc: np.ufunc, count: int) -> Callable:
     return of_one if count == 1 else of_several
 
 
-def _scalar_plan(plan: Callable, device: int, result: np.dtype) -> Callable:
+def _scalar_plan(plan: Callable) -> Callable:
     """A plan whose results have no dimensions, with scalars as results for the user."""
 
-    def direct(x: Any, y: Any) -> Any:
-        if not state.inside:
-            if isinstance(x, ndarray):
-                if x._node is not None:
-                    return on_cpu(x, y)
-                x = x._data
-            if isinstance(y, ndarray):
-                if y._node is not None:
-                    return on_cpu(x if x.__class__ is not np.ndarray else wrap(x), y)
-                y = y._data
-            return numbers(x, y)
-        return on_cpu(x, y)
-
-    def on_cpu(*operands: Any) -> Any:
+    def general(*operands: Any) -> Any:
         out = plan(*operands)
+        return out if state.inside else result_of(out, operands)
+
+    def of_two(x: Any, y: Any) -> Any:
         if state.inside:
-            return out
-        return scalar(out, any([isinstance(x, ndarray) and x._node is not None for x in operands]))
+            return plan(x, y)
+        if x.__class__ is ndarray and x._node is None:
+            x = x._data
+        if y.__class__ is ndarray and y._node is None:
+            y = y._data
+        if isinstance(x, ndarray) or isinstance(y, ndarray):  # recorded, or of the array API
+            return general(*[wrap(z) if z.__class__ is np.ndarray else z for z in (x, y)])
+        return numbers(x, y)
 
-    def on_gpu(*operands: Any) -> Any:
-        out = plan(*operands)
-        if not state.inside:
-            out.__class__ = kind
-        return out
-
-    kind = scalar_class(result)
-    run: Any = on_cpu if device == CPU else on_gpu
-    if device == CPU and hasattr(plan, "ufunc") and plan.ufunc.nin == 2:
-        if result.type in NUMPY_SCALARS:
-            numbers, run = _on_numbers(plan.ufunc, 2), direct
+    run: Any = general
+    if hasattr(plan, "ufunc") and plan.ufunc.nin == 2:  # NumPy's alone: of its numbers, a number
+        numbers, run = _on_numbers(plan.ufunc, 2), of_two
     run.array_plan = plan
     return run
+
+
+_HOST = np.ndarray, np.generic, list, tuple, *SCALARS
+
+
+def _computes_itself(operands: tuple) -> Any:
+    """The first operand of another library that takes NumPy's ufuncs (pandas, xarray, dask): it
+    keeps what belongs to its numbers, such as an index. None if there is none."""
+    for x in operands:
+        if isinstance(x, ndarray) or isinstance(x, _HOST):
+            continue
+        hook = getattr(type(x), "__array_ufunc__", None)
+        if hook is not None and not hasattr(x, "__dlpack__"):
+            return x
+    return None
 
 
 def _apart(target: ndarray, x: Any) -> Any:
@@ -819,24 +832,16 @@ def unary(
     card = Elementwise(
         name, ufunc, expression, None if grad is None else (grad,), category, cpu, namespace
     )
-    plans, record, usual, float64 = card.plans, tape.record, _SAME_KIND, np.float64
+    plans, record, float64 = card.plans, tape.record, np.float64
 
     def call_one(x: Any) -> Any:
         return card.call((x,))
 
-    def function(
-        x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = usual
-    ) -> ndarray:
-        if out is not None or where is not True or dtype is not None or casting is not usual:
-            if (
-                where is True
-                and dtype is None
-                and casting is usual
-                and isinstance(out, ndarray)
-                and card.into((x,), out)
-            ):
+    def function(x: Any, /, out: Any = None, *, where: Any = True, **options: Any) -> ndarray:
+        if out is not None or where is not True or options:
+            if where is True and not options and isinstance(out, ndarray) and card.into((x,), out):
                 return out
-            return card.call_with((x,), out, where, dtype, casting)
+            return card.call_with((x,), out, where, **options)
         if open_records:
             return card.call((x,))
         kind = x.__class__
@@ -871,28 +876,20 @@ def binary(
 ) -> Callable[..., ndarray]:
     """The public function of a two-input card."""
     card = Elementwise(name, ufunc, expression, grad, category, cpu, namespace)
-    plans, record, usual = card.plans, tape.record, _SAME_KIND
+    plans, record = card.plans, tape.record
 
     def function(
-        x: Any,
-        y: Any,
-        /,
-        out: Any = None,
-        *,
-        where: Any = True,
-        dtype: Any = None,
-        casting: str = usual,
+        x: Any, y: Any, /, out: Any = None, *, where: Any = True, **options: Any
     ) -> ndarray:
-        if out is not None or where is not True or dtype is not None or casting is not usual:
+        if out is not None or where is not True or options:
             if (
                 where is True
-                and dtype is None
-                and casting is usual
+                and not options
                 and isinstance(out, ndarray)
                 and card.into((x, y), out)
             ):
                 return out
-            return card.call_with((x, y), out, where, dtype, casting)
+            return card.call_with((x, y), out, where, **options)
         if open_records:
             return card.call((x, y))
         try:
@@ -927,6 +924,7 @@ def _finish(
     example: str,
 ) -> Callable:
     function.__name__ = function.__qualname__ = card.name
+    shown_as(card.name, function)
     function.__module__ = card.namespace["__name__"]
     function.card = card  # type: ignore[attr-defined]
     gradient = (
@@ -961,6 +959,13 @@ dtype : dtype_like, optional
     Dtype of the computation.
 casting : str, default "same_kind"
     NumPy's rule for the conversions between the operands, the computation and the result.
+order : str, default "K"
+    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
+    Otherwise C order.
+subok : bool, default True
+    Accepted for compatibility with NumPy. There are no subclasses.
+signature : str or tuple of dtype_like, optional
+    Dtypes of the operands and the result, such as "dd->d".
 
 Returns
 -------
@@ -982,5 +987,37 @@ Examples
 """
     annotations: dict[str, Any] = dict.fromkeys(inputs, "ArrayLike")
     annotations |= {"out": "ndarray | None", "where": "ArrayLike", "dtype": "DTypeLike | None"}
-    function.__annotations__ = {**annotations, "casting": "str", "return": "ndarray"}
+    annotations |= {"casting": "str", "order": "str", "subok": "bool", "signature": "Any"}
+    function.__annotations__ = {**annotations, "return": "ndarray"}
+    function.__signature__ = _signature(inputs, tuple(annotations.items()))  # type: ignore[attr-defined]
     return function
+
+
+@functools.cache
+def _signature(inputs: tuple[str, ...], annotations: tuple[tuple[str, str], ...]) -> Any:
+    """The signature of an elementwise function. In its code the options behind `where` are one
+    dict, which is looked at as a whole."""
+    kinds = inspect.Parameter
+    defaults = {
+        "out": None,
+        "where": True,
+        "dtype": None,
+        "casting": _SAME_KIND,
+        "order": "K",
+        "subok": True,
+        "signature": None,
+    }
+    parameters = [
+        kinds(
+            name,
+            kinds.POSITIONAL_ONLY
+            if name in inputs
+            else kinds.POSITIONAL_OR_KEYWORD
+            if name == "out"
+            else kinds.KEYWORD_ONLY,
+            default=defaults.get(name, kinds.empty),
+            annotation=annotation,
+        )
+        for name, annotation in annotations
+    ]
+    return inspect.Signature(parameters, return_annotation="ndarray")

@@ -13,7 +13,7 @@ from ..core.array import ndarray
 from ..core.autograd.mutation import wrote
 from ..core.dispatch.checks import MISTAKES, as_of
 from ..core.dispatch.op import Category, Op
-from ..core.dtypes import INTEGER_OR_BOOL, NUMERIC, REAL_OR_BOOL
+from ..core.dtypes import ANY, INTEGER_OR_BOOL, NUMERIC
 from ..core.typing import ArrayLike, Index
 from ..core.view_cache import lookup_view
 from . import elementwise
@@ -43,6 +43,12 @@ def _fold_at(
     """``x[key] = function(x[key], values)`` in place, once for each time that a position occurs."""
     x = in_place(name, x, category)
     _check_writable(name, x)
+    fold_into(name, kind, function, x, key, checked_values(name, kind, x, values))
+
+
+def checked_values(name: str, kind: str, x: ndarray, values: Any) -> Any:
+    """Values that an array of x's dtype can be combined with; TypeError where that would lose
+    something."""
     given = np.asarray(values).dtype if not isinstance(values, ndarray) else values.dtype
     if (
         x.dtype.kind in "iu"
@@ -68,7 +74,12 @@ def _fold_at(
         and x.dtype.kind in "iu"
         and given != x.dtype
     ):
-        values = _held(name, x, values)
+        return _held(name, x, values)
+    return values
+
+
+def fold_into(name: str, kind: str, function: Callable, x: ndarray, key: Any, values: Any) -> None:
+    """`_fold_at` of an array that may be written, and of values that have been checked."""
     if isinstance(key, ndarray) and _one_array(x, key):
         return _fold(name, kind, x, x, 0, [key], values)
     try:
@@ -201,7 +212,7 @@ def maximum_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
     Parameters
     ----------
     x : ndarray
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     key : index
         Index of the elements: everything that ``x[key]`` accepts.
     values : array_like
@@ -228,7 +239,7 @@ def maximum_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
     >>> x
     array([3., 0., 0.])
     """
-    _fold_at("maximum_at", "max", elementwise.maximum, REAL_OR_BOOL, x, key, values)
+    _fold_at("maximum_at", "max", elementwise.maximum, ANY, x, key, values)
 
 
 def minimum_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
@@ -240,7 +251,7 @@ def minimum_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
     Parameters
     ----------
     x : ndarray
-        Real or bool array.
+        Array of any dtype. Complex numbers are ordered by real part, then by imaginary part.
     key : index
         Index of the elements: everything that ``x[key]`` accepts.
     values : array_like
@@ -267,4 +278,4 @@ def minimum_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
     >>> x
     array([-2.,  0., -1.])
     """
-    _fold_at("minimum_at", "min", elementwise.minimum, REAL_OR_BOOL, x, key, values)
+    _fold_at("minimum_at", "min", elementwise.minimum, ANY, x, key, values)

@@ -109,7 +109,7 @@ def attach(function: Callable) -> None:
         )
         if logical:
             y = function(_REDUCTIONS[ufunc](x, axis, keepdims=keepdims, **more), initial)
-            return y if out is None else deliver(f"{name}.reduce", y, out)
+            return y if out is None else deliver(f"{name}.reduce", y, out, "unsafe")
         if more:
             raise TypeError(f"{name}.reduce: takes no {', '.join(more)}")
         x = _closed(function, _comparable(f"{name}.reduce", card, x))
@@ -145,7 +145,7 @@ def attach(function: Callable) -> None:
             y = _reduced(name, ufunc, function, y, a)
         if not keepdims:
             y = reshape(y, tuple([n for i, n in enumerate(x.shape) if i not in axes]))
-        return y if out is None else deliver(f"{name}.reduce", y, out)
+        return y if out is None else deliver(f"{name}.reduce", y, out, "unsafe")
 
     def accumulate(x: Any, /, axis: int = 0, dtype: Any = None, out: Any = None) -> ndarray:
         """The function between all elements along an axis up to each one (NumPy's
@@ -168,7 +168,7 @@ def attach(function: Callable) -> None:
                     )
                 )
             )
-        return y if out is None else deliver(f"{name}.accumulate", y, out)
+        return y if out is None else deliver(f"{name}.accumulate", y, out, "unsafe")
 
     @scalar_results
     def outer(x: Any, y: Any, /, **more: Any) -> ndarray:
@@ -222,7 +222,7 @@ def attach(function: Callable) -> None:
         x = _given(f"{name}.reduceat", card, function, x, dtype)
         y = _sections(name, _OF_BOOLS.get(ufunc, ufunc), x, np.asarray(indices), axis)
         y = y if dtype is None else astype(y, dtype, copy=False)
-        return y if out is None else deliver(f"{name}.reduceat", y, out)
+        return y if out is None else deliver(f"{name}.reduceat", y, out, "unsafe")
 
     for method in (reduce_, accumulate, outer, at, reduceat):
         method.__name__ = method.__name__.rstrip("_")

@@ -14,16 +14,40 @@ from ..core.autograd import mutation
 from ..core.dispatch.checks import coerce
 from ..core.dispatch.op import apart
 from ..core.dtypes import bfloat16, float16
+from ..core.shapes import order_letter
 from .out_argument import allow, casting_rule, deliver, target_of
+from .shape import in_order
 from .ufunc import LOGICAL, SCALARS, Elementwise
 
 
 def _call_with(
-    self: Elementwise, operands: tuple, out: Any, where: Any, dtype: Any, casting: Any
+    self: Elementwise,
+    operands: tuple,
+    out: Any,
+    where: Any,
+    dtype: Any = None,
+    casting: Any = "same_kind",
+    order: Any = "K",
+    subok: bool = True,
+    signature: Any = None,
+    **more: Any,
 ) -> ndarray:
-    """The op with NumPy's `out`, `where`, `dtype` and `casting`."""
-    if dtype is not None or casting_rule(self.name, casting) != "same_kind":
-        operands = self._in_dtype(operands, dtype, casting)
+    """The op with NumPy's options."""
+    signature = more.pop("sig", signature)
+    if more:
+        raise TypeError(f"{self.name}() got an unexpected keyword argument {next(iter(more))!r}")
+    letter = order_letter(self.name, order, "K")
+    if letter in "FA" and out is None:
+        result = _call_with(self, operands, out, where, dtype, casting, "K", subok, signature)
+        arrays = [x for x in operands if type(x) not in SCALARS]
+        columns = letter == "F" or all([np.isfortran(x) for x in arrays if np.ndim(x)])
+        return in_order(self.name, result, "F" if columns else "C")
+    if (
+        dtype is not None
+        or signature is not None
+        or casting_rule(self.name, casting) != "same_kind"
+    ):
+        operands = self._in_dtype(operands, dtype, casting, signature)
     if out is None:
         if (
             where is not True
@@ -98,7 +122,28 @@ def _choose(self: Elementwise, where: Any, x: Any, y: Any) -> ndarray:
         raise type(error)(f"{self.name}: {error}") from None
 
 
-def _in_dtype(self: Elementwise, operands: tuple, dtype: Any, casting: Any) -> tuple:
+def loop_dtypes(name: str, count: int, dtype: Any, signature: Any) -> tuple[np.dtype | None, ...]:
+    """The dtypes of so many operands and of the result that are wanted by NumPy's `dtype` and
+    `signature`; None where any will do."""
+    if signature is None:
+        return (*[None] * count, None if dtype is None else dtypes.as_dtype(dtype, name))
+    if dtype is not None:
+        raise TypeError(f"{name}: cannot specify both signature and dtype")
+    if isinstance(signature, str) and "->" in signature:
+        kinds = [*signature.replace("->", "")]
+    else:
+        kinds = [signature] if isinstance(signature, str | type | np.dtype) else list(signature)
+        kinds = [*[None] * count, *kinds] if len(kinds) == 1 else kinds
+    if len(kinds) != count + 1:
+        raise ValueError(
+            f"{name}: a signature has {count + 1} dtypes, got {len(kinds)} in {signature!r}"
+        )
+    return tuple([None if kind is None else dtypes.as_dtype(kind, name) for kind in kinds])
+
+
+def _in_dtype(
+    self: Elementwise, operands: tuple, dtype: Any, casting: Any, signature: Any
+) -> tuple:
     """The operands cast, where NumPy's rule allows it, to what the op takes, to return a given
     dtype."""
     from .shape import astype
@@ -117,7 +162,8 @@ def _in_dtype(self: Elementwise, operands: tuple, dtype: Any, casting: Any) -> t
             return seen(wanted)
         return seen(common)
 
-    wanted = None if dtype is None else dtypes.as_dtype(dtype, self.name)
+    loop = loop_dtypes(self.name, len(operands), dtype, signature)
+    wanted = loop[-1] or next((kind for kind in loop if kind is not None), None)
     if self.ufunc in LOGICAL:  # 256 is no uint8 0
         operands = tuple([bool(x) if type(x) in SCALARS else x for x in operands])
     arrays = [x if type(x) in SCALARS else coerce(self.name, (x,))[0] for x in operands]
@@ -126,7 +172,7 @@ def _in_dtype(self: Elementwise, operands: tuple, dtype: Any, casting: Any) -> t
         *inputs, _ = self.ufunc.resolve_dtypes(
             (*map(kind_of, arrays), None),
             casting=casting,
-            signature=(*[None] * self.ufunc.nin, None if wanted is None else seen(wanted)),
+            signature=tuple([None if kind is None else seen(kind) for kind in loop]),
         )
     except TypeError:
         asked = "" if wanted is None else f" in dtype {wanted}"

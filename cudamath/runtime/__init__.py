@@ -4,14 +4,16 @@ contains no arrays and no ops.
 The modules form layers. A module imports only from lower layers, anywhere in its text, so there are
 no import cycles (tests/meta/test_imports.py). Where a lower module needs an upper one, the upper
 one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
-`stream.after_synchronize`.
+`stream.after_synchronize`, `stream.without_gpu`.
 
-    1  state, cubin_cache, library_paths, mpi
-    2  errors, background_init
-    3  device
-    4  stream, roofline
-    5  memory, library_handles
-    6  kernel_errors, tensormap, kernel_launch
-    7  graph, profiler, cublas, cudnn, cufft
-    8  cusolver
+    1  fork, interrupts, state, mpi
+    2  files, library_paths
+    3  errors, cubin_cache
+    4  background_init
+    5  device
+    6  stream, roofline
+    7  memory, library_handles, host_stream
+    8  kernel_errors, tensormap, kernel_launch
+    9  graph, profiler, cublas, cudnn, cufft
+   10  cusolver
 """

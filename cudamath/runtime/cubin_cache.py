@@ -1,4 +1,9 @@
-"""The cubin cache: compiled kernels on disk, by key; their linking and removal."""
+"""The cubin cache: compiled kernels on disk, by key; their linking and removal.
+
+What lies there runs on the GPU. So the folder is made for this user alone, and files of other users
+than this one and root are not read (runtime/files.py). The digest after the code also covers the
+key: a file that was damaged, or that was made for another kernel, counts as missing.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,8 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Callable
+
+from . import files
 
 statistics = {"compiled": 0, "loaded_from_disk": 0}
 _homeless = functools.cache(tempfile.TemporaryDirectory)  # goes when the interpreter ends
@@ -47,17 +54,17 @@ def clear_kernel_cache() -> int:
 _DIGEST = 16  # bytes of the digest after the machine code (tools that read cubins ignore them)
 
 
-def _digest(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()[:_DIGEST]
+def _digest(key: str, data: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\0" + data).digest()[:_DIGEST]
 
 
 def cached_cubin(key: str, compile: Callable[[], bytes]) -> bytes:
     """The cubin stored under `key`, or a fresh one, stored for the next process."""
     try:
         path = cache_directory() / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.cubin"
-        stored = path.read_bytes()
+        stored = files.read_own(path)
         data, digest = stored[:-_DIGEST], stored[-_DIGEST:]
-        if digest == _digest(data):  # else the file is damaged: compile again
+        if digest == _digest(key, data):
             statistics["loaded_from_disk"] += 1
             return data
     except OSError:
@@ -65,17 +72,14 @@ def cached_cubin(key: str, compile: Callable[[], bytes]) -> bytes:
     statistics["compiled"] += 1
     data = compile()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data + _digest(data))
-            os.replace(temporary, path)  # atomic: other processes see the whole file or none
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        files.make_private_folder(path.parent)
+        with (
+            files.whole_file("kernel cache", path, private=True, durable=False) as beside,
+            open(beside, "wb") as file,
+        ):
+            file.write(data + _digest(key, data))
     except OSError:
-        pass  # a read-only home: the next process compiles again
+        pass  # a read-only home, a full disk: the next process compiles again
     return data
 
 

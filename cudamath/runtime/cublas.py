@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,9 +19,9 @@ import ml_dtypes
 import numpy as np
 
 from . import device as devices
-from . import library_paths
+from . import fork, library_paths
 from . import stream as streams
-from .errors import CudaError, DeviceError, check, library_error
+from .errors import CudaError, DeviceError, check, library_error, named
 from .library_handles import Handles
 from .memory import pool_of, relaxed
 from .state import device_cache
@@ -295,7 +294,7 @@ def _light(
     spots = [ctypes.addressof(cell) for _, cell in cells]
     description = side_a = side_b = side_c = algorithm = 0
     result: np.ndarray = np.zeros(1, lt.matmul_heuristic_result_dtype)
-    lock = threading.Lock()  # the addresses are part of the description: one call at a time
+    lock = fork.new_lock()  # the addresses are part of the description: one call at a time
 
     def describe() -> None:
         nonlocal description, side_a, side_b, side_c
@@ -348,7 +347,7 @@ def _light(
         )
         lt.matmul_preference_destroy(preference)
         if not count.value:
-            raise CudaError(f"{what}: cuBLASLt has no algorithm for this")
+            raise CudaError(named(f"{what}: cuBLASLt has no algorithm for this"))
         algorithm = result.ctypes.data
 
     def product(stream: Any, x: int, y: int, z: int, *addresses: int) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from . import device as devices
 from . import library_paths
 from . import stream as streams
-from .errors import CudaError
+from .errors import CudaError, named
 from .library_handles import Handles
 from .memory import pool_of, relaxed
 from .state import device_cache
@@ -119,7 +119,7 @@ class Convolution:
         try:
             self.graph._execute(dict(enumerate(addresses[:-1], 1)), addresses[-1], one.raw)
         except RuntimeError as problem:
-            raise CudaError(f"{self.what}: {problem}", None) from None
+            raise CudaError(named(f"{self.what}: {problem}"), None) from None
 
 
 def convolution(

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import collections
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import device as devices
-from . import library_handles, library_paths
+from . import fork, library_handles, library_paths
 from . import stream as streams
 from .errors import DeviceError, library_error
 from .memory import Buffer, pool_of, relaxed
@@ -88,7 +87,7 @@ class Plan:
                 f"fft: cuFFT was not found ({library.looked}). Install it: {library.remedy}"
             )
         cufft = _bindings()
-        self.device, self.lock = index, threading.Lock()
+        self.device, self.lock = index, fork.new_lock()
         self.execute = getattr(cufft, _EXECUTE[spec.kind])
         self.directed = spec.kind in (0x29, 0x69)
 
@@ -133,7 +132,7 @@ def _destroy(handle: int, index: int) -> None:
         _bindings().destroy(handle)
 
 
-_lock = threading.Lock()
+_lock = fork.new_lock()
 
 
 def plan(spec: Spec, index: int) -> Plan:

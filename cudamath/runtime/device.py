@@ -10,11 +10,11 @@ import atexit
 import dataclasses
 import operator
 import os
-import threading
 from typing import Any, TypeVar
 
-from . import background_init
+from . import background_init, fork
 from .errors import DeviceError, check
+from .interrupts import uninterrupted
 from .state import device_cache, runtime
 
 T = TypeVar("T", bound=type)
@@ -73,7 +73,7 @@ class DeviceInfo:
 
 #: One lock for all tables of the runtime: contexts, streams, pools, loaded kernels. Only slow paths
 #: take it. A finaliser may run inside any of them, so several locks could deadlock.
-lock = threading.RLock()
+lock = fork.new_reentrant_lock()
 
 
 @device_cache
@@ -96,8 +96,13 @@ def _probe() -> tuple[int, str]:
         return (
             0,
             "the NVIDIA driver (libcuda.so.1 / nvcuda.dll): "
-            f"{' '.join(str(error).split())[:200].rstrip('.')}",
+            f"{' '.join(_said_by_driver(error).split())[:200].rstrip('.')}",
         )
+
+
+def _said_by_driver(error: Exception) -> str:
+    """The text of an error, of one of ours the driver's status."""
+    return getattr(getattr(error, "status", None), "name", str(error))
 
 
 def device_count() -> int:
@@ -223,6 +228,7 @@ class assume:
         _assumed.append(self.info)
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         _assumed.pop()
 
@@ -250,12 +256,9 @@ def _no_finalisers() -> None:
 forked = False  # whether this process is a fork of one that had imported this package
 
 
+@fork.in_child
 def _after_fork() -> None:
     global forked
     forked = True
     local = runtime.local  # the next use goes through validate(), which explains
     local.stream, local.by_device, local.entered = None, None, ()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

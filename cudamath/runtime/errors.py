@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from .state import runtime
+
+F = TypeVar("F", bound=Callable)
 
 
 class CudaError(RuntimeError):
@@ -44,10 +46,38 @@ def out_of_memory(error: Exception) -> bool:
     return isinstance(error, OutOfMemoryError) or "ALLOC_FAILED" in str(error)
 
 
+def public_function() -> str:
+    """Name of the public function that the user called, "" if there is none: of the frames of this
+    package above the user's, the first with a public name; `__add__` is "add"."""
+    name, frame = "", sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back  # type: ignore[assignment]
+    while frame is not None and is_ours(frame.f_code):
+        caller, place = frame.f_code.co_name, frame.f_code.co_qualname
+        inner = "<locals>" in place and place.endswith(f".{caller}")  # and not `shown_as` another
+        if caller.startswith("__") or not (inner or caller.startswith(("_", "<"))):
+            name = caller.strip("_")
+        frame = frame.f_back  # type: ignore[assignment]
+    return name
+
+
+def named(message: str) -> str:
+    """An error message that begins with the name of the public function that the user called."""
+    name = public_function()
+    return message if not name or message.startswith(f"{name}: ") else f"{name}: {message}"
+
+
+def shown_as(name: str, function: F) -> F:
+    """Let a function that shares its text with others appear under its own name in tracebacks, and
+    in the messages of errors."""
+    function.__code__ = function.__code__.replace(co_name=name)
+    return function
+
+
 def library_error(error: Exception, what: str) -> CudaError | OutOfMemoryError:
     """The exception for an error of the bindings of cuBLAS, cuSOLVER or cuFFT, with the name of the
     status."""
-    message = f"{what}: {error}"
+    message = named(f"{what}: {error}")
     return (
         OutOfMemoryError(message)
         if out_of_memory(error)
@@ -144,7 +174,7 @@ def check(result: tuple) -> Any:
 def fail(status: Any, what: str = "") -> None:
     """Raise the exception for a non-zero CUDA status."""
     name = getattr(status, "name", str(status))
-    message = f"{what}: {name}" if what else name
+    message = named(f"{what}: {name}" if what else name)
     if "INVALID_CONTEXT" in name or "INVALID_HANDLE" in name:
         message += on_lost_context()
     if "OUT_OF_MEMORY" in name:

@@ -28,6 +28,7 @@ from . import device as devices
 from . import kernel_errors, library_handles, memory
 from . import stream as streams
 from .errors import CudaError, check
+from .interrupts import call_at_once, uninterrupted
 from .state import runtime
 from .stream import refuse_capture
 
@@ -75,6 +76,7 @@ class Graph:
                     )
                 )
 
+    @uninterrupted
     def __del__(self) -> None:
         try:
             with streams.relaxed():  # this thread may be capturing another graph
@@ -121,46 +123,69 @@ class Capture:
         gc.collect()  # so that few finalisers, which call the driver, run during the capture
         outer = streams.current_stream(self.device)
         outer.refuse_capture("graph", "graphs do not nest")
-        memory.borrow_blocks(self.stream, outer)
-        self.stream.wait(outer)  # after the last use of borrowed blocks
-        self.stream.__enter__()
-        library_handles.capture_begins()
+        mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        begun: list[tuple] = []
         try:
-            mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-            check(cu.cuStreamBeginCapture(self.stream.handle, mode))
-        except BaseException:
-            library_handles.capture_ends()
-            self.stream.__exit__()
-            memory.return_blocks(self.stream)
+            memory.borrow_blocks(self.stream, outer)
+            self.stream.wait(outer)  # after the last use of borrowed blocks
+            self.stream.__enter__()
+            library_handles.capture_begins(self)
+            self.first = kernel_errors.mark()
+            call_at_once(begun, cu.cuStreamBeginCapture, self.stream.handle, mode)
+            check(begun[0])
+        except BaseException:  # an interrupt (Ctrl-C) too
+            if begun and not begun[0][0]:
+                cu.cuStreamEndCapture(self.stream.handle)
+            self._leave()
             raise
         self.stream.capturing = True
-        self.first = kernel_errors.mark()
         return self
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        cu = devices.driver()
-        status, recorded = cu.cuStreamEndCapture(self.stream.handle)
+    @uninterrupted
+    def _leave(self) -> None:
+        """End everything that `__enter__` began, but for the capture in the driver."""
         self.stream.capturing = False
-        library_handles.capture_ends()
-        memory.return_blocks(self.stream)
-        self.stream.__exit__()
         try:
-            if kind is not None:
-                return
-            if status:
-                name = getattr(status, "name", status)
-                raise CudaError(
-                    f"graph: the capture was broken ({name}): the function called something that "
-                    "waits for the "
-                    "device or uses another stream",
-                    status,
-                )
-            with streams.in_context(self.device):
-                nodes = int(check(cu.cuGraphGetNodes(recorded, 0))[-1])
-                self.graph = Graph(check(cu.cuGraphInstantiate(recorded, 0)), nodes, self.stream)
-            kernel_errors.keep(self.first)
+            self.stream.__exit__()
         finally:
+            try:
+                library_handles.capture_ends(self)
+            finally:
+                memory.return_blocks(self.stream)
+
+    @uninterrupted
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        ended: list[tuple] = []
+        try:
+            try:
+                end = devices.driver().cuStreamEndCapture
+                call_at_once(ended, end, self.stream.handle)
+            finally:
+                try:
+                    if not ended:  # an interrupt (Ctrl-C) came first
+                        ended.append(devices.driver().cuStreamEndCapture(self.stream.handle))
+                finally:
+                    self._leave()
+            if kind is None:
+                self._instantiate(*ended[0])
+        finally:
+            recorded = ended[0][1]
             if recorded is not None and int(recorded):
-                check(cu.cuGraphDestroy(recorded))
+                check(devices.driver().cuGraphDestroy(recorded))
             if not hasattr(self, "graph"):
                 _release(self.stream)
+
+    def _instantiate(self, status: Any, recorded: Any) -> None:
+        """Make a graph of the driver's recording."""
+        if status:
+            name = getattr(status, "name", status)
+            raise CudaError(
+                f"graph: the capture was broken ({name}): the function called something that "
+                "waits for the device or uses another stream",
+                status,
+            )
+        cu = devices.driver()
+        with streams.in_context(self.device):
+            nodes = int(check(cu.cuGraphGetNodes(recorded, 0))[-1])
+            self.graph = Graph(check(cu.cuGraphInstantiate(recorded, 0)), nodes, self.stream)
+        kernel_errors.keep(self.first)

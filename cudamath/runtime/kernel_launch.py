@@ -18,6 +18,7 @@ from . import device as devices
 from . import memory
 from . import stream as streams
 from .errors import CudaError, check, fail, record_with_line
+from .interrupts import uninterrupted
 from .memory import pool_of
 from .roofline import UNKNOWN, Work
 from .state import device_cache, runtime
@@ -216,6 +217,7 @@ def prepare_launcher() -> dict[str, Any]:
     return launcher
 
 
+@uninterrupted
 def launch_lines(enabled: bool) -> bool:
     """Choose whether launches are remembered with the user's Python line; returns whether they
     were."""

@@ -7,29 +7,32 @@ So a handle that ends during a capture (of an earlier graph's stream) is closed 
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from . import fork
+from .interrupts import uninterrupted
 from .state import runtime
 from .stream import Stream
 
 H = TypeVar("H")
 
-_lock = threading.RLock()  # reentrant: whatever is collected while it is held may end a handle
+# reentrant: whatever is collected while it is held may end a handle
+_lock = fork.new_reentrant_lock()
 
 
-def capture_begins() -> None:
+def capture_begins(capture: object) -> None:
     """Defer all closing until `capture_ends`."""
     with _lock:
-        runtime.captures += 1
+        runtime.captures.add(capture)
 
 
-def capture_ends() -> None:
+@uninterrupted
+def capture_ends(capture: object) -> None:
     """Close the deferred handles if no other capture is in progress."""
     with _lock:
-        runtime.captures -= 1
+        runtime.captures.discard(capture)
         ready = [] if runtime.captures else runtime.deferred_closes[:]
         del runtime.deferred_closes[: len(ready)]
     for close in ready:
@@ -52,7 +55,7 @@ class Handles(dict[int, H], Generic[H]):
     def __init__(self, make: Callable[[Stream], H]):
         super().__init__()
         self.make = make
-        self.lock = threading.Lock()
+        self.lock = fork.new_lock()
 
     def of(self, stream: Stream) -> H:
         """The handle of a stream."""

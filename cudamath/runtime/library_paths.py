@@ -22,6 +22,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from . import fork
+
 
 @dataclasses.dataclass(frozen=True)
 class Library:
@@ -164,7 +166,7 @@ def find(name: str) -> Library:
     return Library(shown, purpose, remedy, path, version)
 
 
-_importing = threading.RLock()
+_importing = fork.new_reentrant_lock()
 
 
 class _Hollow(types.ModuleType):

@@ -16,9 +16,12 @@ the free lists that it took over from the stream `lender`.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import os
 import struct
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -26,7 +29,8 @@ from typing import Any, TypeVar
 
 from . import device as devices
 from . import stream as streams
-from .errors import OutOfMemoryError, check, out_of_memory
+from .errors import OutOfMemoryError, check, named, out_of_memory, public_function
+from .interrupts import call_at_once, uninterrupted
 from .state import runtime
 
 T = TypeVar("T")
@@ -45,8 +49,8 @@ def rounded(nbytes: int) -> int:
 
 @devices.finalised
 class Buffer:
-    """One block of device memory; returns to its stream's free list when the last reference
-    goes."""
+    """The owner of one block of device memory; the block returns to its stream's free list when
+    the last reference goes."""
 
     __slots__ = ("address", "size", "stream", "users")
 
@@ -56,9 +60,11 @@ class Buffer:
     users: list[streams.Stream] | None
 
     def __new__(cls, nbytes: int, stream: streams.Stream) -> Buffer:
-        size = rounded(nbytes)
-        # Where memory runs out there is no buffer to die.
-        return _buffer_of(allocate(size, stream), size, stream)
+        buffer = object.__new__(cls)
+        buffer.size, buffer.stream, buffer.users = rounded(nbytes), stream, None
+        # Last: where memory runs out, or an interrupt (Ctrl-C) comes, the buffer owns nothing yet.
+        buffer.address = allocate(buffer.size, stream)
+        return buffer
 
     def used_on(self, stream: streams.Stream) -> None:
         """Note a use on a stream that is not the owner: the block will be reused only after it."""
@@ -69,31 +75,42 @@ class Buffer:
         elif stream not in self.users:
             self.users.append(stream)
 
+    @uninterrupted
     def __del__(self) -> None:
         # Hot: every result array dies here. Everything unusual is in Pool.release.
-        stream = self.stream
-        pool = stream.pool
-        pool.used -= self.size
-        if self.users is None and pool.cache_limit is None:
-            stream.free[self.size].append(self.address)
-        else:
-            pool.release(self)
+        try:
+            address = self.address
+            size = self.size
+            stream = self.stream
+            pool = stream.pool
+            if self.users is None and pool.cache_limit is None:
+                blocks = stream.free[size]
+                pool.used -= size
+                blocks.append(address)
+                return
+        except AttributeError:  # it has no block yet
+            return
+        except KeyError:  # the stream has ended
+            pass
+        pool.used -= size
+        pool.release(address, size, stream, self.users or [])
 
 
-def _buffer_of(address: int, size: int, stream: streams.Stream) -> Buffer:
-    """The buffer that owns a block."""
-    buffer = object.__new__(Buffer)
-    buffer.address, buffer.size, buffer.stream, buffer.users = address, size, stream, None
-    return buffer
+def live_buffers(index: int) -> list[Buffer]:
+    """The buffers of a device, but for those that another thread is about to make."""
+    return [
+        b
+        for b in gc.get_objects()
+        if type(b) is Buffer and hasattr(b, "address") and b.stream.device == index
+    ]
 
 
 #: `Buffer(nbytes, stream)` as text, for generated launch code, where two Python calls would cost a
 #: tenth of a launch. It leaves {name}_address and {name}_buffer, and finds {name}_size, a rounded
 #: size, and `stream`. tests/runtime/test_memory.py holds it against `Buffer`.
 _BUFFER_CODE = """\
-{name}_address = allocate({name}_size, stream)
-{name}_buffer = b = new(Buffer); b.address = {name}_address; b.size = {name}_size
-b.stream = stream; b.users = None
+{name}_buffer = b = new(Buffer); b.size = {name}_size; b.stream = stream; b.users = None
+b.address = {name}_address = allocate({name}_size, stream)
 """
 
 
@@ -140,6 +157,13 @@ class Borrowed:
             pass
 
 
+def checked_fraction(fraction: float) -> float:
+    """A fraction of a device's memory; ValueError if it is none."""
+    if not 0 < fraction <= 1:
+        raise ValueError(f"set_memory_fraction: fraction must be in (0, 1], got {fraction}")
+    return fraction
+
+
 class Pool:
     """All memory of one device: what is in use, what is cached, and the limits on both."""
 
@@ -157,6 +181,9 @@ class Pool:
             None  # told of growth ("reserved") and "exhausted"
         )
         self._side: Any = None  # a stream that never takes part in a capture
+        #: Blocks, with sizes, that have no owner and whose last use is not known to have ended:
+        #: failures to order their reuse, and interrupts, leave them. `trim` frees them.
+        self.strays: list[tuple[int, int]] = []
         fraction = _setting("CUDAMATH_MEMORY_FRACTION", float)
         if fraction is not None:
             self.set_fraction(fraction)
@@ -166,9 +193,7 @@ class Pool:
 
     def set_fraction(self, fraction: float) -> None:
         """Reserve at most this fraction of the device's memory."""
-        if not 0 < fraction <= 1:
-            raise ValueError(f"set_memory_fraction: fraction must be in (0, 1], got {fraction}")
-        self.limit = int(devices.info(self.device).total_memory * fraction)
+        self.limit = int(devices.info(self.device).total_memory * checked_fraction(fraction))
 
     @property
     def cached(self) -> int:
@@ -181,18 +206,22 @@ class Pool:
         with devices.lock:
             self.streams.add(stream)
 
-    def take(self, size: int, stream: streams.Stream) -> int:
-        """A block that was borrowed for a capture, or a new one from the driver. When memory or a
-        limit is exhausted, cached blocks are given back first."""
-        if stream.borrowed:
+    def refill(self, size: int, stream: streams.Stream, blocks: list[int]) -> None:
+        """Add to a stream's free blocks of this size one that was borrowed for a capture, or a new
+        one."""
+        borrowed = stream.borrowed.get(size)
+        if borrowed:
             try:
-                return stream.borrowed[size].pop()
-            except (KeyError, IndexError):
+                # one line: see `allocate`
+                address = borrowed[-1]; del borrowed[-1]; blocks.append(address)  # fmt: skip # noqa: E702
+                return
+            except IndexError:  # another thread was faster
                 pass
-        return self.take_new(size, stream)
+        self.add_new(size, stream, blocks)
 
-    def take_new(self, size: int, stream: streams.Stream) -> int:
-        """A block from the driver."""
+    def add_new(self, size: int, stream: streams.Stream, blocks: list[int]) -> None:
+        """Add a block from the driver to a list. When memory or a limit is exhausted, cached blocks
+        are given back first."""
         with devices.lock:
             if self.limit is not None and self.reserved + size > self.limit:
                 self.trim()
@@ -203,28 +232,34 @@ class Pool:
                         f"is {human(self.limit)}",
                     )
             try:
-                address = self.insist(lambda: self._from_driver(size, stream))
+                self.insist(lambda: self._from_driver(size, stream, blocks))
             except OutOfMemoryError:
                 raise self.exhausted(size, "the device has no more") from None
-            self.reserved += size
-            self.reserved_peak = max(self.reserved_peak, self.reserved)
-            self.allocations += 1
         if self.watch is not None:
-            try:
-                self.watch(self, "reserved", size)
-            except BaseException:  # the call ends here, and the block has no owner yet
-                stream.free.setdefault(size, []).append(address)
-                raise
-        return address
+            self.watch(self, "reserved", size)
 
-    def _from_driver(self, size: int, stream: streams.Stream) -> int:
+    def _from_driver(self, size: int, stream: streams.Stream, blocks: list[int]) -> None:
         if stream.capturing:
-            return self.beside_capture(
-                lambda side: int(check(devices.driver().cuMemAllocAsync(size, side)))
-            )
+            self.beside_capture(lambda side: self._new_block(size, side, blocks))
+            return
         with streams.in_context(self.device):
             streams.take_back(self.device)  # the default stream is of whatever device is current
-            return int(check(devices.driver().cuMemAllocAsync(size, stream.handle)))
+            self._new_block(size, stream.handle, blocks)
+
+    def _new_block(self, size: int, handle: Any, blocks: list[int]) -> None:
+        outcome: list[tuple] = []
+        try:
+            call_at_once(outcome, devices.driver().cuMemAllocAsync, size, handle)
+            address = int(check(outcome[0]))
+        except BaseException:  # an interrupt (Ctrl-C) too
+            if outcome and not outcome[0][0]:
+                self.reserved += size
+                self.strays.append((int(outcome[0][1]), size))
+            raise
+        self.reserved += size
+        blocks.append(address)  # the first call since the block is ours
+        self.allocations += 1
+        self.reserved_peak = max(self.reserved_peak, self.reserved)
 
     def insist(self, work: Callable[[], T]) -> T:
         """`work()`; where memory runs out once more, with all cached blocks given back: they may be
@@ -263,43 +298,77 @@ class Pool:
         except OutOfMemoryError:
             raise self.exhausted(nbytes, "the device has no more") from None
 
-    def release(self, buffer: Buffer) -> None:
-        """Return a buffer's block where its use on other streams or a cache limit makes that more
-        than a list append."""
-        stream = buffer.stream.standing()
-        for user in buffer.users or ():
-            user = user.standing()
-            if not hasattr(
-                user, "handle"
-            ):  # finalised first, in the same cycle of garbage: wait for everything
-                with streams.in_context(self.device):
-                    check(devices.driver().cuCtxSynchronize())
-            elif user is not stream:
-                stream.wait(user)
-        if (
-            self.cache_limit is not None
-            and self.cached > self.cache_limit
-            and not stream.graph_only
-        ):
-            self._to_driver(buffer.address, buffer.size, stream)
-        else:
-            stream.free.setdefault(buffer.size, []).append(buffer.address)
+    @uninterrupted
+    def release(
+        self, address: int, size: int, stream: streams.Stream, users: list[streams.Stream]
+    ) -> None:
+        """Return the block of a buffer that has died, where an ended stream, its use on other
+        streams or a cache limit makes that more than a list append."""
+        try:
+            stream = self._after_last_use(stream, users)
+            over_limit = self.cache_limit is not None and self.cached > self.cache_limit
+            blocks = stream.free.setdefault(size, [])
+        except BaseException as error:  # no event could be made; a capture is under way; Ctrl-C
+            self.strays.append((address, size))
+            if isinstance(error, Exception):
+                return
+            raise
+        if not over_limit or stream.graph_only:
+            blocks.append(address)
+            return
+        with contextlib.suppress(Exception):  # it is a stray then
+            self._to_driver(address, size, stream)
 
+    def _after_last_use(
+        self, stream: streams.Stream, users: list[streams.Stream]
+    ) -> streams.Stream:
+        """The stream that takes a block over from `stream`, once it has been ordered after the work
+        of all users."""
+        ended = [user for user in (stream, *users) if not user.standing().open]
+        if ended:  # finalised first, in the same cycle of garbage: wait for everything
+            with streams.in_context(self.device):
+                check(devices.driver().cuCtxSynchronize())
+        stream = streams.default_stream(self.device) if stream in ended else stream.standing()
+        for user in users:
+            if user not in ended and user.standing() is not stream:
+                stream.wait(user.standing())
+        return stream
+
+    @uninterrupted
     def _to_driver(self, address: int, size: int, stream: streams.Stream) -> None:
-        with devices.lock, streams.in_context(self.device):
-            check(devices.driver().cuMemFreeAsync(address, stream.standing().handle))
-            self.reserved -= size
-            self.releases += 1
+        outcome: list[tuple] = []
+        try:
+            with devices.lock, streams.in_context(self.device):
+                free, handle = devices.driver().cuMemFreeAsync, stream.standing().handle
+                call_at_once(outcome, free, address, handle)
+        finally:  # also where an interrupt follows
+            if outcome and not outcome[0][0]:
+                self.reserved -= size
+                self.releases += 1
+            else:
+                self.strays.append((address, size))
+        check(outcome[0])
 
     def release_stream(self, stream: streams.Stream) -> None:
         """Give all cached blocks of a stream back to the driver."""
         for size, blocks in list(stream.free.items()):
             while True:
                 try:
-                    address = blocks.pop()
+                    address = blocks[-1]; del blocks[-1]  # fmt: skip # noqa: E702 see `allocate`
                 except IndexError:  # not tested beforehand: other threads take blocks meanwhile
                     break
                 self._to_driver(address, size, stream)
+
+    def _release_strays(self) -> None:
+        """Give the blocks without an owner back to the driver, when all work that may use them has
+        ended."""
+        if not self.strays or runtime.captures:  # a capture does not allow to wait for a device
+            return
+        check(devices.driver().cuCtxSynchronize())
+        stream = streams.default_stream(self.device)
+        for _ in range(len(self.strays)):
+            address, size = self.strays[0]; del self.strays[0]  # fmt: skip # noqa: E702
+            self._to_driver(address, size, stream)
 
     def trim(self) -> None:
         """Give every cached block back to the driver and the driver's own cache back to the
@@ -309,9 +378,10 @@ class Pool:
             for stream in self.streams:
                 if stream.borrowed:
                     return_blocks(stream)
-            open_streams = [s for s in self.streams if not s.graph_only]
+            open_streams = [s for s in self.streams if not s.graph_only and s.open]
             for stream in open_streams:
                 self.release_stream(stream)
+            self._release_strays()
             for stream in open_streams:
                 if stream.standing() is stream:
                     check(cu.cuStreamSynchronize(stream.handle))
@@ -328,6 +398,7 @@ class Pool:
             for stream in self.streams:
                 for size, blocks in [*stream.free.items(), *stream.borrowed.items()]:
                     counts[size] += len(blocks)
+            counts.update(size for _, size in self.strays)
         return {size: count for size, count in sorted(counts.items()) if count}
 
     def exhausted(self, size: int, why: str) -> OutOfMemoryError:
@@ -344,10 +415,12 @@ class Pool:
             or "none"
         )
         return OutOfMemoryError(
-            f"cuda:{self.device}: cannot allocate {human(size)}: {why}. In use {human(self.used)}, "
-            f"reserved {human(self.reserved)}, largest cached block {human(largest)}, free on the "
-            "device "
-            f"{human(free)} of {human(total)}. Biggest holders: {holders}"
+            named(
+                f"cuda:{self.device}: cannot allocate {human(size)}: {why}. In use "
+                f"{human(self.used)}, reserved {human(self.reserved)}, largest cached block "
+                f"{human(largest)}, free on the device {human(free)} of {human(total)}. Biggest "
+                f"holders: {holders}"
+            )
         )
 
 
@@ -383,19 +456,40 @@ def allocate(size: int, stream: streams.Stream) -> int:
     """Address of a block of exactly `size` (a rounded size), from the stream's free list or the
     driver."""
     pool = stream.pool
-    blocks = stream.free.get(size)
-    if blocks is None:
-        blocks = stream.free[size] = []
-    try:
-        address = blocks.pop()
-    except IndexError:
-        address = pool.take(size, stream)
-    pool.used += size
-    if pool.used > pool.peak:
-        pool.peak = pool.used
-    return address
+    while True:
+        try:
+            blocks = stream.free[size]
+            # One line without a call: Python neither switches threads nor runs signal handlers
+            # there. The caller too stores the block before it calls anything.
+            address = blocks[-1]; del blocks[-1]; pool.used += size  # fmt: skip # noqa: E702
+        except LookupError:
+            pool.refill(size, stream, stream.free.setdefault(size, []))
+        else:
+            if pool.used > pool.peak:
+                pool.peak = pool.used
+            return address
 
 
+def _allocate_without_gil(size: int, stream: streams.Stream) -> int:
+    """`allocate` where threads run at the same time: an interrupt may lose a block, but no two
+    threads get one."""
+    blocks, pool = stream.free.setdefault(size, []), stream.pool
+    while True:
+        try:
+            address = blocks.pop()
+        except IndexError:
+            pool.refill(size, stream, blocks)
+        else:
+            pool.used += size
+            pool.peak = max(pool.peak, pool.used)
+            return address
+
+
+if not getattr(sys, "_is_gil_enabled", lambda: True)():
+    allocate = _allocate_without_gil
+
+
+@uninterrupted
 def replace_allocate(function: Callable[[int, streams.Stream], int]) -> None:
     """Let `function` take the place of `allocate`, in `Buffer` and in generated code."""
     global allocate
@@ -412,28 +506,30 @@ def borrow_blocks(stream: streams.Stream, lender: streams.Stream) -> None:
         addresses = stream.borrowed[size] = []
         while True:
             try:
-                addresses.append(blocks.pop())
+                address = blocks[-1]; del blocks[-1]; addresses.append(address)  # fmt: skip # noqa: E702
             except IndexError:  # not tested beforehand: other threads take blocks meanwhile
                 break
 
 
+@uninterrupted
 def return_blocks(stream: streams.Stream) -> None:
     """Return the blocks that a stream borrowed and did not use."""
-    lender, stream.lender = stream.lender, None
-    borrowed, stream.borrowed = stream.borrowed, {}
-    for size, blocks in borrowed.items():
-        if lender is not None and blocks:
-            lender.free.setdefault(size, []).extend(blocks)
+    try:
+        lender = stream.lender
+        for size, blocks in stream.borrowed.items():
+            if lender is not None and blocks:
+                free = lender.free.setdefault(size, [])
+                free += blocks
+                del blocks[:]
+        stream.borrowed = {}
+    finally:  # an interrupt (Ctrl-C) leaves the rest where `trim` and the stream's end find it
+        stream.lender = None
 
 
 def biggest_holders(index: int, most: int = 3) -> list[tuple[int, int, int]]:
     """(total bytes, block size, count) of the live buffers of a device, grouped by size, largest
     total first."""
-    import gc
-
-    sizes = Counter(
-        b.size for b in gc.get_objects() if type(b) is Buffer and b.stream.device == index
-    )
+    sizes = Counter(b.size for b in live_buffers(index))
     return sorted(((size * count, size, count) for size, count in sizes.items()), reverse=True)[
         :most
     ]
@@ -565,6 +661,7 @@ def constant(data: bytes, index: int) -> int:
                 address = pool.beside_capture(
                     lambda side: int(check(cu.cuMemAllocAsync(left, side)))
                 )
+                runtime.constant_space[index] = address, left  # also if the copy fails
             if data:
                 pool.beside_capture(
                     lambda side: check(cu.cuMemcpyHtoDAsync(address, data, len(data), side))
@@ -596,11 +693,19 @@ def graph_buffer(nbytes: int, stream: streams.Stream) -> Buffer:
     Never a cached block: an earlier kernel of the graph may write there, or one that is queued on
     the stream around it.
     """
-    size = rounded(nbytes)
+    buffer = object.__new__(Buffer)
+    buffer.size = size = rounded(nbytes)
+    buffer.stream, buffer.users = stream, None
     stream.free.setdefault(size, [])  # where it will wait once released
-    address = stream.pool.take_new(size, stream)
+    blocks: list[int] = []
+    try:
+        stream.pool.add_new(size, stream, blocks)
+    except BaseException:  # what is told of growth may raise
+        stream.pool.strays += [(address, size) for address in blocks]
+        raise
+    buffer.address = blocks[0]
     stream.pool.used += size
-    return _buffer_of(address, size, stream)
+    return buffer
 
 
 MOST_UPLOADS = 256
@@ -718,8 +823,9 @@ class HostBuffer:
         try:
             self.address = int(check(result))
         except OutOfMemoryError:
+            name = public_function() or kind
             raise OutOfMemoryError(
-                f"{kind}: the system has no {human(size)} of {kind} memory left"
+                f"{name}: the system has no {human(size)} of {kind} memory left"
             ) from None
 
     def bytes(self) -> Any:

@@ -14,16 +14,15 @@ import ctypes
 import dataclasses
 import json
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from . import device as devices
-from . import kernel_launch
+from . import files, fork, kernel_launch
 from . import stream as streams
+from .interrupts import context_manager, uninterrupted
 from .roofline import UNKNOWN, Work, peak
 from .state import runtime
 
@@ -38,7 +37,7 @@ class Traced(NamedTuple):
     device."""
 
     name: str
-    kind: str  # "kernel", "library", "copy" or "range"
+    kind: str  # "kernel", "library", "copy", "range", or "cpu" without a GPU
     device: int
     stream: int
     start: float
@@ -80,13 +79,15 @@ class _Total:
 class Profile:
     """What was measured between `start()` and `stop()`."""
 
+    nothing = "profile: nothing ran on a GPU"
+
     def __init__(self, nvtx: bool = True) -> None:
         self._pending: collections.deque[tuple] = collections.deque()
         self._spare: dict[int, list[streams.Event]] = collections.defaultdict(list)
         self._origins: dict[int, tuple[streams.Event, float]] = {}
-        self._totals: dict[tuple[str, int], _Total] = {}
+        self._totals: dict[tuple[str, int | str], _Total] = {}  # by name and device
         self._traced: list[Traced] = []
-        self._lock = threading.RLock()
+        self._lock = fork.new_reentrant_lock()
         self._ranges = _nvtx() if nvtx else None
         self.untraced = 0
         self.began = time.perf_counter()
@@ -100,16 +101,17 @@ class Profile:
         launcher = kernel_launch.prepare_launcher()
         self._before = {name: launcher[name] for name in ("launch", "observe_call", "in_order")}
         self._launch = launcher["launch"]
+        runtime.profile = self  # first: whoever sees it there stops it
         launcher.update(launch=self._timed_launch, observe_call=self._timed_call, in_order=True)
         runtime.observe_copy = self._timed_copy
-        runtime.profile = self
 
+    @uninterrupted
     def stop(self) -> None:
         """End measuring."""
         if runtime.profile is not self:
             raise RuntimeError("profile: this profile is not being taken")
-        runtime.launcher.update(self._before)
         runtime.observe_copy = runtime.profile = None
+        runtime.launcher.update(self._before)
 
     def _timed(
         self,
@@ -170,7 +172,7 @@ class Profile:
         except IndexError:
             return streams.Event(device=stream.device)
 
-    @contextmanager
+    @context_manager
     def annotate(self, name: str) -> Iterator[None]:
         """Context: a named range of host time in the trace."""
         if self._ranges is not None:
@@ -194,6 +196,12 @@ class Profile:
                 )
             )
 
+    def _count(self, entry: Traced, device: int | str, rate: float = 0.0) -> None:
+        """Add a piece of work to the statistics and to the trace."""
+        total = self._totals.setdefault((entry.name, device), _Total(entry.kind))
+        total.add(entry.duration, entry.work, rate)
+        self._trace(entry)
+
     def _trace(self, entry: Traced) -> None:
         if len(self._traced) < MOST_TRACED:
             self._traced.append(entry)
@@ -213,10 +221,8 @@ class Profile:
                 origin, at = self._origins[stream.device]
                 start = origin.elapsed(before) * 1e3 + (at - self.began) * 1e6
                 rate = peak(stream.device, work.unit) if work.unit else 0.0
-                self._totals.setdefault((name, stream.device), _Total(kind)).add(
-                    duration, work, rate
-                )
-                self._trace(Traced(name, kind, stream.device, stream.ptr, start, duration, work))
+                entry = Traced(name, kind, stream.device, stream.ptr, start, duration, work)
+                self._count(entry, stream.device, rate)
                 self._spare[stream.device] += [before, after]
 
     # -------------------- results
@@ -240,7 +246,9 @@ class Profile:
         rows = []
         for (name, index), t in sorted(self._totals.items(), key=lambda item: -item[1].time):
             bandwidth = (
-                devices.info(index).memory_bandwidth if t.kind in ("kernel", "library") else 0
+                devices.info(index).memory_bandwidth  # type: ignore[arg-type]
+                if t.kind in ("kernel", "library")
+                else 0
             )
             gb_per_s = t.nbytes / t.time / 1e3 if t.nbytes and t.time else None
             tflop_per_s = t.operations / t.time / 1e6 if t.operations and t.time else None
@@ -296,20 +304,13 @@ class Profile:
             )
         about = {f"cuda:{i}": dataclasses.asdict(devices.info(i)) for i in sorted(self._origins)}
         report = {"stats": rows, "devices": about, "untraced": self.untraced, "traceEvents": events}
-        folder = os.path.dirname(os.path.abspath(path))
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".json")
-        try:
-            with os.fdopen(handle, "w") as file:
-                json.dump(report, file)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with files.whole_file("export", path) as beside, open(beside, "w") as file:
+            json.dump(report, file)
 
     def __str__(self) -> str:
         rows = self.stats()
         if not rows:
-            return "profile: nothing ran on a GPU"
+            return self.nothing
         width = max(len(row["name"]) for row in rows)
         lines = [
             f"{'':{width}}  {'count':>7} {'total us':>11} {'mean us':>9} {'GB/s':>7} "

@@ -29,9 +29,9 @@ class ThreadState(threading.local):
 
     stream: Any = None  # the current stream of the active device
     by_device: dict[int, Any] | None = None  # the current stream of each device of this thread
-    #: for each `with stream:` that this thread is in: the stream that was current before, and the
-    #: stream that was current on the stream's device
-    entered: tuple[tuple[Any, Any], ...] = ()
+    #: for each `with stream:` that this thread is in: the stream, the one that was current before,
+    #: and the one that was current on the stream's device
+    entered: tuple[tuple[Any, Any, Any], ...] = ()
     device_stack: tuple[tuple[int, Any], ...] = ()  # the `with cm.device(...)` of this thread
     device: int | None = None  # the device that cm.cuda.set_device chose for this thread
 
@@ -60,7 +60,8 @@ class Runtime:
     default_streams: dict[int, Any] = dataclasses.field(default_factory=dict)  # stream.py
     external_streams: dict[tuple[int, int, int], Any] = dataclasses.field(default_factory=dict)
     graph_streams: dict[int, Any] = dataclasses.field(default_factory=dict)  # graph.py
-    captures: int = 0  # graph captures under way (library_handles.py)
+    #: graph captures under way (library_handles.py)
+    captures: set[Any] = dataclasses.field(default_factory=set)
     deferred_closes: list[Callable[[], None]] = dataclasses.field(default_factory=list)
 
     # memory (memory.py)
@@ -136,9 +137,18 @@ _suppliers: list[Callable[[], Iterable[dict]]] = []
 
 def device_cache(function: F) -> F:
     """Decorator: functools.cache for a function whose results depend on the devices."""
-    cached = functools.cache(function)
-    _functions.append(cached)
-    return cached  # type: ignore[return-value]
+    return bounded_device_cache(None)(function)
+
+
+def bounded_device_cache(most: int | None) -> Callable[[F], F]:
+    """Decorator: functools.lru_cache of so many results that depend on the devices."""
+
+    def decorate(function: F) -> F:
+        cached = functools.lru_cache(most)(function)
+        _functions.append(cached)
+        return cached  # type: ignore[return-value]
+
+    return decorate
 
 
 def register_tables(tables: Callable[[], Iterable[dict]]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from . import device as devices
 from . import errors
 from .errors import check
+from .interrupts import call_at_once, uninterrupted
 from .state import runtime
 
 
@@ -35,23 +36,44 @@ pool_of: Callable[[int], Any] = _no_pools
 #: raises what its kernels have flagged. kernel_errors.py puts its function here.
 after_synchronize: Callable[[int], None] = _no_errors
 
+#: What `Stream()` and `Event()` make where there is no GPU. host_stream.py puts its classes here.
+without_gpu: dict[type, type] = {}
+
+WAITS = (
+    "the function waits for the device or reads a result on the host (float(x), x.to_numpy(), "
+    "printing, a boolean index)"
+)
+NO_PART = "{name}: cannot be part of a CUDA graph: {why}"
+
+
+def _made(cls: type, device: int | None) -> Any:
+    """A new stream or event: of a class of `without_gpu` where no device is there or named."""
+    absent = device is None and cls in without_gpu and devices.device_count() == 0
+    return object.__new__(without_gpu[cls] if absent else cls)
+
 
 class relaxed:
     """Context: this thread may call what a capture under way would forbid (memory of its own, other
     streams, what ends)."""
 
-    __slots__ = ("mode",)
+    __slots__ = ("exchange", "mode")
 
     def __enter__(self) -> None:
         cu = devices.driver()
-        self.mode = check(
-            cu.cuThreadExchangeStreamCaptureMode(
-                cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-            )
-        )
+        mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        before: list[tuple] = []
+        try:
+            self.exchange = cu.cuThreadExchangeStreamCaptureMode
+            call_at_once(before, self.exchange, mode)
+            self.mode = check(before[0])
+        except BaseException:  # an interrupt (Ctrl-C) too
+            if before and not before[0][0]:
+                cu.cuThreadExchangeStreamCaptureMode(before[0][1])
+            raise
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        check(devices.driver().cuThreadExchangeStreamCaptureMode(self.mode))
+        check(self.exchange(self.mode))
 
 
 @devices.finalised
@@ -102,6 +124,11 @@ class Stream:
     borrowed: dict[int, list[int]]
     lender: Stream | None
 
+    def __new__(
+        cls, device: int | None = None, *, priority: int = 0, _handle: Any = None
+    ) -> Stream:
+        return _made(cls, device)
+
     def __init__(self, device: int | None = None, *, priority: int = 0, _handle: Any = None):
         self.device = current_device() if device is None else devices.validate(device, "Stream")
         self.pool = pool_of(self.device)
@@ -111,6 +138,7 @@ class Stream:
         self.within = 0
         self.settled: Event | None = None
         self._owned = _handle is None
+        self.pool.attach(self)
         if _handle is None:
             cu = devices.driver()
             with in_context(self.device):
@@ -120,7 +148,6 @@ class Stream:
                     )
                 )
         self.handle = _handle
-        self.pool.attach(self)
 
     @property
     def ptr(self) -> int:
@@ -183,12 +210,7 @@ class Stream:
             check(devices.driver().cuEventRecord(event.handle, self.handle))
         return event
 
-    def refuse_capture(
-        self,
-        name: str,
-        why: str = "the function waits for the device or reads a result on the host "
-        "(float(x), x.to_numpy(), printing, a boolean index)",
-    ) -> None:
+    def refuse_capture(self, name: str, why: str = WAITS) -> None:
         """Raise RuntimeError while a graph is captured from this stream.
 
         Parameters
@@ -199,33 +221,52 @@ class Stream:
             Reason in the message.
         """
         if self.capturing:
-            raise RuntimeError(f"{name}: cannot be part of a CUDA graph: {why}")
+            raise RuntimeError(NO_PART.format(name=name, why=why))
 
     def __enter__(self) -> Stream:
         now = current_stream()
         now.refuse_capture("with stream", "the function switches to another stream")
-        local = runtime.local
-        local.entered = (*local.entered, (now, stream_of(self.device)))
-        make_current(self)
-        if self.external:
-            with devices.lock:
-                self.within += 1
-            if (
-                self.settled is not None and not self._recorded()
-            ):  # a new stream may have the address of one that is gone
-                self.wait(self.settled)
+        local, displaced = runtime.local, stream_of(self.device)
+        try:
+            devices.activate(self.device)
+            if self.external:
+                with devices.lock:
+                    self.within += 1
+                if (
+                    self.settled is not None and not self._recorded()
+                ):  # a new stream may have the address of one that is gone
+                    self.wait(self.settled)
+            entered, streams = (*local.entered, (self, now, displaced)), local.by_device
+            assert streams is not None
+        except BaseException:  # an interrupt (Ctrl-C) too
+            devices.activate(now.device)
+            raise
+        # Assignments alone from here on: no interrupt comes between them, nor before the block.
+        local.entered, streams[self.device], local.stream = entered, self, self
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         local = runtime.local
-        *rest, (before, displaced) = local.entered
-        local.entered = tuple(rest)
-        make_current(displaced)
-        make_current(before)
+        entered = local.entered
+        while entered and entered[-1][0] is not self:  # where an interrupt prevented an `__exit__`
+            entered = entered[:-1]
+        if not entered:
+            return
+        _, before, displaced = entered[-1]
+        streams = local.by_device
+        streams[self.device], streams[before.device] = displaced, before  # type: ignore[index]
+        local.entered, local.stream = entered[:-1], before
+        devices.activate(before.device)
         if self.external:
             with devices.lock:  # nobody else is about to use it
                 self.settled = self.settle()
                 self.within -= 1
+
+    @property
+    def open(self) -> bool:
+        """Whether the stream has not ended."""
+        return hasattr(self, "handle")
 
     @property
     def external(self) -> bool:
@@ -233,7 +274,7 @@ class Stream:
 
         It may end at any time, so it is never used after its `with`.
         """
-        return not self._owned and self.ptr not in (0, 1)
+        return not self._owned and self.open and self.ptr not in (0, 1)
 
     def standing(self) -> Stream:
         """Return the stream after which later work is ordered.
@@ -268,17 +309,31 @@ class Stream:
         """Whether somebody, not necessarily this package, is capturing this stream."""
         return int(check(devices.driver().cuStreamIsCapturing(self.handle))) != 0
 
+    @uninterrupted
     def __del__(self) -> None:
         # A stream that ends gives its cached blocks back in stream order, then the driver retires
         # it.
-        if getattr(self, "_owned", False) and hasattr(self, "handle"):
-            try:
-                with relaxed():
-                    self.pool.release_stream(self)
-                    devices.driver().cuStreamDestroy(self.handle)
-                del self.handle  # whoever still holds this object must not reach the driver with it
-            except Exception:  # the interpreter may be shutting down: nothing is left to release to
-                pass
+        try:
+            if not getattr(self, "_owned", False) or not self.open:
+                return
+            with relaxed():
+                self.pool.release_stream(self)
+                devices.driver().cuStreamDestroy(self.handle)
+        except Exception:  # the interpreter may be shutting down: nothing is left to release to
+            pass
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Without a handle, whoever still has this object cannot reach the driver with it. Blocks
+        that come back later find no list (Buffer.__del__)."""
+        if not getattr(self, "_owned", False) or not self.open:
+            return
+        del self.handle
+        lists = [*self.free.items(), *self.borrowed.items()]
+        self.free, self.borrowed = {}, {}
+        for size, blocks in lists:
+            self.pool.strays += [(address, size) for address in blocks]
 
     def __repr__(self) -> str:
         return f"<Stream {self.ptr:#x} on cuda:{self.device}>"
@@ -304,6 +359,9 @@ class Event:
     """
 
     __slots__ = ("handle", "device")
+
+    def __new__(cls, *, timing: bool = True, device: int | None = None) -> Event:
+        return _made(cls, device)
 
     def __init__(self, *, timing: bool = True, device: int | None = None):
         self.device = current_device() if device is None else devices.validate(device, "Event")
@@ -434,8 +492,7 @@ def make_current(stream: Stream) -> None:
     stream_of(stream.device)
     local = runtime.local
     assert local.by_device is not None
-    local.by_device[stream.device] = stream
-    local.stream = stream
+    local.by_device[stream.device] = local.stream = stream
 
 
 def refuse_capture(name: str, why: str = "its result would be the same at every replay") -> None:
@@ -474,20 +531,31 @@ class on_device:
         self.restore = restore
 
     def __enter__(self) -> on_device:
-        self.previous = runtime.local.stream
-        if self.previous is None or self.previous.device != self.index:
+        self.previous = previous = runtime.local.stream
+        if previous is None or previous.device != self.index:
             refuse_capture(
                 "graph", f"it is captured on one device and the function uses cuda:{self.index} too"
             )
-            make_current(stream_of(self.index))
+            try:
+                devices.activate(self.index)
+                stream = stream_of(self.index)
+            except BaseException:  # an interrupt (Ctrl-C) too
+                if previous is not None:
+                    devices.activate(previous.device)
+                raise
+            runtime.local.stream = stream
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        if self.previous is None:
+        previous, local = self.previous, runtime.local
+        if previous is None:
             if self.restore:
-                runtime.local.stream = None
-        elif runtime.local.stream is not self.previous:
-            make_current(self.previous)
+                local.stream = None
+        elif local.stream is not previous:
+            local.stream = previous
+            local.by_device[previous.device] = previous  # type: ignore[index]
+            devices.activate(previous.device)
 
 
 def take_back(index: int) -> bool:
@@ -518,21 +586,32 @@ class in_context:
     """Context: the driver's calls inside go to a device; this thread's active device and stream
     stay what they are."""
 
-    __slots__ = ("index", "switched")
+    __slots__ = ("index", "leave")
 
     def __init__(self, index: int):
         self.index = index
+        self.leave: Any = None  # what `__exit__` calls, if anything
 
     def __enter__(self) -> in_context:
         stream = runtime.local.stream
-        self.switched = stream is None or stream.device != self.index
-        if self.switched:
-            check(devices.driver().cuCtxPushCurrent(devices.context(self.index)))
+        if stream is None or stream.device != self.index:
+            cu, context = devices.driver(), devices.context(self.index)
+            pushed: list[tuple] = []
+            try:
+                call_at_once(pushed, cu.cuCtxPushCurrent, context)
+                check(pushed[0])
+                self.leave = cu.cuCtxPopCurrent
+            except BaseException:  # an interrupt (Ctrl-C) too
+                if pushed and not pushed[0][0]:
+                    cu.cuCtxPopCurrent()
+                raise
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        if self.switched:
-            devices.driver().cuCtxPopCurrent()
+        leave = self.leave
+        if leave is not None:
+            leave()
 
 
 def external_stream(ptr: int, device: int | None = None) -> Stream:

@@ -34,7 +34,7 @@ def test_trees(device):
     value, g = cm.value_and_grad(loss)(p, 10.0)
     assert float(value) == 10 * (3 + 8) + 25
     assert [x.tolist() for x in g["w"]] == [[30, 40], [10, 20]] and g["b"].tolist() == [10]
-    assert isinstance(g["w"], list) and value._node is None
+    assert isinstance(g["w"], list) and getattr(value, "_node", None) is None
 
 
 def test_numpy_arrays_and_numbers_are_leaves(device):
@@ -159,9 +159,9 @@ def test_hessian_vector_product(device):
 
     hv = cm.grad(lambda x: (cm.grad(f)(x) * v).sum())(cm.asarray(x))
     expected = a.T @ (-np.sin(a @ x) * (a @ v))
-    np.testing.assert_allclose(hv.to_numpy(), expected, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(hv), expected, rtol=1e-12)
     _, pull = cm.vjp(cm.grad(f), cm.asarray(x))
-    np.testing.assert_allclose(pull(cm.asarray(v))[0].to_numpy(), expected, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(pull(cm.asarray(v))[0]), expected, rtol=1e-12)
 
 
 def test_a_gradient_inside_by_one_argument_outside_by_another(device):
@@ -350,7 +350,7 @@ def test_constants_may_change_elsewhere_and_before(device):
             table[:, i] = float(i + 1)  # beside the columns that were used
             total = total + (x * table[:, i]).sum()
         y = cm.ones(2)
-        y += x.to_numpy()[0]
+        y += cm.stop_gradient(x).to_numpy()[0]
         y[0] = 5.0
         total = total + (x * y).sum()
         del y
@@ -425,7 +425,7 @@ def test_a_released_gradient_says_so():
 
 def test_nothing_is_recorded_outside():
     x = arr(1.0)
-    assert (x * x)._node is None and cm.exp(x)._node is None and x[0]._node is None
+    assert (x * x)._node is None and cm.exp(x)._node is None and x[:1]._node is None
 
 
 # -------------------- memory
@@ -560,7 +560,7 @@ def test_threads_record_apart():
     def work(k):
         for _ in range(30):
             assert cm.grad(lambda x: (x**2 * k).sum())(arr(3.0)).tolist() == [6 * k]
-            assert (arr(1.0) * 2)._node is None
+            assert (arr([1.0]) * 2)._node is None
 
     together(6, work)
 
@@ -606,7 +606,7 @@ def test_gradients_of_parts_are_added_in_place(device, monkeypatch):
         assert sum(calls) >= 35
         monkeypatch.setattr(cm.ops.shape._window, "add_into", None)
         np.testing.assert_allclose(
-            found.to_numpy(), cm.grad(loss)(x, parts).to_numpy(), rtol=1e-12, atol=1e-13
+            np.asarray(found), np.asarray(cm.grad(loss)(x, parts)), rtol=1e-12, atol=1e-13
         )
 
 
@@ -674,4 +674,4 @@ def test_a_function_of_everything_as_in_torch(device):
     _, curvature = cm.jvp(lambda *xs: ours(*xs)[1], xs, vs)
     assert float(found) == pytest.approx(value.item(), rel=1e-13)
     for got, want in zip((*slopes, *curvature), (*gradients, *products), strict=True):
-        np.testing.assert_allclose(got.to_numpy(), want.detach().numpy(), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(np.asarray(got), want.detach().numpy(), rtol=1e-10, atol=1e-12)

@@ -35,7 +35,7 @@ def along(gradients: Any, directions: list[np.ndarray]) -> tuple[float, float]:
     """The derivative along a direction that gradients promise, and the size of the terms that make
     it up."""
     terms = [
-        (np.conj(g.to_numpy().astype(C128)) * d).real
+        (np.conj(np.asarray(g).astype(C128)) * d).real
         for g, d in zip(gradients, directions, strict=True)
     ]
     return sum(float(t.sum()) for t in terms), sum(float(np.abs(t).sum()) for t in terms)
@@ -174,11 +174,14 @@ def test_python_scalars(device, row, dtype):
                     second=True,
                 )
             else:
-                wide = cm.grad(lambda v: run(v).sum())(cm.asarray(x.astype(np.float64))).to_numpy()
+                wide = np.asarray(cm.grad(lambda v: run(v).sum())(cm.asarray(x.astype(np.float64))))
                 g = cm.grad(lambda v: run(v).sum())(cm.asarray(x))
                 assert g.dtype == dtype
                 np.testing.assert_allclose(
-                    g.to_numpy().astype(np.float64), wide, rtol=16 * eps(dtype), atol=4 * eps(dtype)
+                    np.asarray(g).astype(np.float64),
+                    wide,
+                    rtol=16 * eps(dtype),
+                    atol=4 * eps(dtype),
                 )
 
 
@@ -211,7 +214,7 @@ def test_third_order(device, row):
     rng, places = np.random.default_rng(7), tuple(range(len(which)))
     outputs = run(*[cm.asarray(a) for a in arrays])
     outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
-    weights = [direction(rng, y.to_numpy()) for y in outputs]
+    weights = [direction(rng, np.asarray(y)) for y in outputs]
 
     def value(*xs: cm.ndarray) -> cm.ndarray:
         full = [cm.asarray(a) for a in arrays]
@@ -277,7 +280,7 @@ def test_gpu_agrees_with_cpu(row: Row, dtype):
             )
     for c, g in zip(found["cpu"], found["cuda"], strict=True):
         assert g.device == "cuda" and g.dtype == c.dtype
-        c, g = c.to_numpy().astype(np.float64), g.to_numpy().astype(np.float64)
+        c, g = np.asarray(c).astype(np.float64), np.asarray(g).astype(np.float64)
         np.testing.assert_allclose(
             g, c, rtol=0, atol=4 * max(row.error, 8) * eps(dtype) * np.abs(c).max(initial=0)
         )
@@ -311,7 +314,7 @@ def test_strides_and_broadcasts(device, data):
             np.broadcast_to(positions, w.shape).ravel(), whole.ravel(), minlength=base.size
         )
         np.testing.assert_allclose(
-            g.to_numpy().ravel(), expected[: base.size], rtol=1e-12, atol=1e-12
+            np.asarray(g).ravel(), expected[: base.size], rtol=1e-12, atol=1e-12
         )
 
 
@@ -459,7 +462,7 @@ def test_nothing_is_recorded_outside(device):
     cm.grad(lambda x: (kept.append(x), (x * 2).sum())[1])(x)
     assert x._node is None and (x * 2)._node is None
     value, _ = cm.value_and_grad(lambda x: (x * 2).sum())(x)
-    assert value._node is None
+    assert getattr(value, "_node", None) is None
     assert (kept[0] * 2).tolist() == [2.0, 4.0]  # a leaf that escaped is still an array
 
 

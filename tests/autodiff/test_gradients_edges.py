@@ -220,15 +220,17 @@ def test_recorded_arguments_of_steps(device, name):
 
 
 def test_recorded_numbers_of_many_elements(device):
-    """A recorded scale_factor was lost; the error of others named float(x), which no array of
-    several elements has."""
+    """A recorded scale_factor was lost."""
     image = cm.ones((1, 1, 4, 4))
-    for factor, word in ((cm.asarray(2.0), "float"), (cm.asarray([2.0, 2.0]), "stop_gradient")):
-        with pytest.raises(TypeError, match=rf"^upsample: .*would be lost; give {word}\(x\)"):
+    for factor in (cm.asarray(2.0), cm.asarray([2.0, 2.0])):
+        with pytest.raises(
+            TypeError, match=r"^upsample: .*would be lost; give cm.stop_gradient\(x\)"
+        ):
             cm.grad(lambda s: cm.ml.interpolate(image, scale_factor=s).sum())(factor)
         assert cm.ml.interpolate(image, scale_factor=factor).shape == (1, 1, 8, 8)
     with pytest.raises(
-        TypeError, match=r"^multivariate_normal: wants a number .*\(2, 2\).*give stop_gradient\(x\)"
+        TypeError,
+        match=r"^multivariate_normal: wants a number .*\(2, 2\).*give cm.stop_gradient\(x\)",
     ):
         cm.grad(lambda c: cm.random.default_rng(0).multivariate_normal([0.0, 0.0], c).sum())(
             cm.eye(2)

@@ -136,7 +136,7 @@ REFUSED: dict[str, Any] = {
     "shape": lambda x: x.__setitem__(slice(2), [1, 2, 3]),
     "+=": lambda x: x.__iadd__(cm.ones(3, "int8")),
     "out=": lambda x: cm.add(x, 1.5, out=x),
-    "put": lambda x: cm.put(x, [0], []),
+    "put": lambda x: cm.put(x, [0], 300),
     "copyto": lambda x: cm.copyto(x, [1, 2, 3]),
     "add_at": lambda x: cm.add_at(x, [0, 1], [1, 2, 3]),
     "along": lambda x: cm.put_along_axis(x, cm.asarray([0, 1]), [1, 2, 3], 0),

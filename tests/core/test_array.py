@@ -73,9 +73,7 @@ def test_default_device():
     assert cm.default_device() == before
 
 
-def test_arrays_are_not_made_by_the_class():
-    with pytest.raises(TypeError, match="cm.array"):
-        cm.ndarray(3)
+def test_arrays_have_no_hash():
     with pytest.raises(TypeError, match="unhashable"):
         hash(cm.zeros(2))
 
@@ -97,7 +95,7 @@ def test_array_protocol(device):
     else:
         with pytest.raises(ValueError, match="^__array__: .*cuda:0"):
             np.asarray(x, copy=False)
-    with pytest.raises(ValueError, match="^__array__: .*float64"):
+    with pytest.raises(ValueError, match="copy"):  # NumPy's own words on the CPU
         np.asarray(x, dtype=np.float64, copy=False)
     assert np.asarray(cm.ones(2, "bfloat16")).dtype == BF16
 
@@ -153,17 +151,19 @@ def test_array_function(device):
     same(np.reshape(x, (6, 4)), BASE.reshape(6, 4))
     same(np.transpose(x), BASE.T)
     same(np.stack([x, x]), np.stack([BASE, BASE]))
-    assert isinstance(np.linalg.norm(x), cm.ndarray)
+    assert float(np.linalg.norm(x)) == pytest.approx(float(np.linalg.norm(BASE)))
     assert np.shape(x) == (2, 3, 4) and np.ndim(x) == 3 and np.size(x) == 24
-    for unknown in (lambda: np.i0(x), lambda: np.emath.sqrt(x)):
+    same(np.i0(x / 8), np.i0(BASE / 8))
+    same(np.emath.sqrt(x), np.sqrt(BASE))
+    for unknown in (lambda: np.is_busday(x), lambda: np.busday_count(x, x)):
         with pytest.raises(TypeError, match="implement|cudamath"):
             unknown()
 
 
 def test_array_namespace():
     x = cm.zeros(2)
-    assert x.__array_namespace__() is cm
-    assert x.__array_namespace__(api_version="2024.12") is cm
+    assert x.__array_namespace__().__name__ == "cudamath"
+    assert x.__array_namespace__(api_version="2024.12") is x.__array_namespace__()
     with pytest.raises(ValueError, match="^__array_namespace__: .*1999"):
         x.__array_namespace__(api_version="1999.01")
 
@@ -390,8 +390,10 @@ def test_unknown_objects_get_their_turn():
         x - "text"
     with pytest.raises(TypeError):
         None * x
-    assert (x == None) is False  # noqa: E711
-    assert (x != "text") is True
+    for other in (None, "text", object(), {}, len):
+        assert (x == other).tolist() == (np.ones(2) == other).tolist() == [False, False]
+        assert (x != other).tolist() == (np.ones(2) != other).tolist() == [True, True]
+    assert None not in x
 
 
 # -------------------- other libraries

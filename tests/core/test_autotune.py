@@ -2,8 +2,13 @@
 
 import functools
 import json
+import math
 import re
+import subprocess
+import sys
+import textwrap
 
+import ml_dtypes
 import numpy as np
 import pytest
 from fake_driver import gpu
@@ -14,7 +19,10 @@ from cudamath.core.dispatch import autotune
 from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import lazy_numba
+from cudamath.kernels.matmul.problem import transpose
 from cudamath.runtime import device
+
+OP, KIND, SIZES = "matmul", "float16 nn", "1x256x128x512"  # of one entry
 
 
 @pytest.fixture
@@ -29,6 +37,13 @@ def file(tmp_path, monkeypatch):
     autotune._own.cache_clear()
 
 
+def lookup(op, index, kind, sizes, versions=None):
+    """The decision of a planner that understands these candidates, or all."""
+    return autotune.lookup(
+        op, index, kind, sizes, lambda text: versions is None or text.split()[0] in versions
+    )
+
+
 @pytest.fixture(autouse=True)
 def assumed():
     with device.assume((9, 0)):
@@ -36,7 +51,7 @@ def assumed():
 
 
 def test_what_was_measured_is_found_again(file):
-    assert autotune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64)) is None
+    assert lookup("matmul", 0, "float32 nn", (1, 64, 64, 64)) is None
     autotune.save(
         "assumed",
         "matmul",
@@ -52,29 +67,28 @@ def test_what_was_measured_is_found_again(file):
         json.loads(file.read_text())["assumed"]["matmul"]["float32 nn"]["1x64x64x64"]["tiled"]
         == 3.0
     )
-    found = autotune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64))
+    found = lookup("matmul", 0, "float32 nn", (1, 64, 64, 64))
     assert (
         found.choice == "tiled"
         and "measured at 1x64x64x64: tiled 3 us, cublas 5" in found.why
         and "assumed" in found.why
     )
     # near: up to one factor of two in all; the nearer entry wins
-    assert autotune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 128)).choice == "tiled"
-    assert autotune.lookup("matmul", 0, "float32 nn", (1, 400, 512, 512)).choice == "cublas"
-    assert autotune.lookup("matmul", 0, "float32 nn", (1, 128, 64, 128)) is None
-    assert autotune.lookup("matmul", 0, "float32 nn", (64, 64, 64)) is None
-    assert autotune.lookup("matmul", 0, "float64 nn", (1, 64, 64, 64)) is None
+    assert lookup("matmul", 0, "float32 nn", (1, 64, 64, 128)).choice == "tiled"
+    assert lookup("matmul", 0, "float32 nn", (1, 400, 512, 512)).choice == "cublas"
+    assert lookup("matmul", 0, "float32 nn", (1, 128, 64, 128)) is None
+    assert lookup("matmul", 0, "float32 nn", (64, 64, 64)) is None
+    assert lookup("matmul", 0, "float64 nn", (1, 64, 64, 64)) is None
     assert (
-        autotune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64), ["cublas", "naive"]).choice
-        == "cublas"
+        lookup("matmul", 0, "float32 nn", (1, 64, 64, 64), ["cublas", "naive"]).choice == "cublas"
     )
-    assert autotune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64), ["sm90"]) is None
+    assert lookup("matmul", 0, "float32 nn", (1, 64, 64, 64), ["sm90"]) is None
     autotune.save("assumed", "matmul", "bfloat16 nt", (1, 32768, 768, 768), {"sm90 128x256": 5.0})
     assert (
-        autotune.lookup("matmul", 0, "bfloat16 nt", (1, 1 << 20, 768, 768)).choice == "sm90 128x256"
+        lookup("matmul", 0, "bfloat16 nt", (1, 1 << 20, 768, 768)).choice == "sm90 128x256"
     )  # large is large
-    assert autotune.lookup("matmul", 0, "bfloat16 nt", (1, 8192, 768, 768)) is not None
-    assert autotune.lookup("matmul", 0, "bfloat16 nt", (1, 4096, 768, 768)) is None
+    assert lookup("matmul", 0, "bfloat16 nt", (1, 8192, 768, 768)) is not None
+    assert lookup("matmul", 0, "bfloat16 nt", (1, 4096, 768, 768)) is None
 
 
 @pytest.mark.skipif(lazy_numba.SIMULATOR, reason="tensor cores have no simulator")
@@ -92,24 +106,202 @@ def test_this_machine_goes_before_the_shipped_table(file, monkeypatch):
     monkeypatch.setattr(
         autotune, "_shipped", lambda: {"assumed": {"op": {"k": {"8": {"a": 1.0, "b": 2.0}}}}}
     )
-    assert (
-        autotune.lookup("op", 0, "k", (8,)).choice == "a"
-        and "shipped" in autotune.lookup("op", 0, "k", (8,)).why
-    )
+    assert lookup("op", 0, "k", (8,)).choice == "a" and "shipped" in lookup("op", 0, "k", (8,)).why
     autotune.save("assumed", "op", "k", (8,), {"a": 3.0, "b": 2.0})
     assert (
-        autotune.lookup("op", 0, "k", (8,)).choice == "b"
-        and "this machine" in autotune.lookup("op", 0, "k", (8,)).why
+        lookup("op", 0, "k", (8,)).choice == "b"
+        and "this machine" in lookup("op", 0, "k", (8,)).why
     )
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
-def test_a_damaged_file_counts_as_empty(file, text):
-    file.parent.mkdir()
-    file.write_text(text)
-    assert autotune.lookup("op", 0, "k", (8,)) is None
-    autotune.save("assumed", "op", "k", (8,), {"a": 3.0})
-    assert autotune.lookup("op", 0, "k", (8,)).choice == "a"
+#: Texts of files that are not what `save` writes: damage, and valid JSON of another form.
+ODD_FILES = {
+    "empty": "",
+    "cut off": "{",
+    "a list": "[]",
+    "null": "null",
+    "a number": "3",
+    "a text": '"assumed"',
+    "NaN": "NaN",
+    "not UTF-8": b"\xff\xfe\x00",
+    "nested deeply": "[" * 100_000 + "]" * 100_000,
+    "objects nested deeply": '{"a":' * 50_000 + "1" + "}" * 50_000,
+    "an endless number": '{"assumed": ' + "9" * 5000 + "}",
+    "a device of nothing": {"assumed": None},
+    "a device that is a list": {"assumed": [1, 2]},
+    "a device that is a text": {"assumed": "matmul"},
+    "an op of nothing": {"assumed": {OP: None}},
+    "an op that is a list": {"assumed": {OP: [KIND]}},
+    "an op that is a number": {"assumed": {OP: 1}},
+    "a kind of nothing": {"assumed": {OP: {KIND: None}}},
+    "a kind that is a list": {"assumed": {OP: {KIND: ["1x256x128x512"]}}},
+    "a kind that is a text": {"assumed": {OP: {KIND: "1x256x128x512"}}},
+    "an entry of nothing": {"assumed": {OP: {KIND: {SIZES: None}}}},
+    "an entry of no candidate": {"assumed": {OP: {KIND: {SIZES: {}}}}},
+    "an entry that is a list": {"assumed": {OP: {KIND: {SIZES: ["tiled", 1.0]}}}},
+    "an entry that is a number": {"assumed": {OP: {KIND: {SIZES: 1.0}}}},
+    "sizes of letters": {"assumed": {OP: {KIND: {"axb": {"tiled": 1.0}}}}},
+    "no sizes": {"assumed": {OP: {KIND: {"": {"tiled": 1.0}}}}},
+    "sizes of nothing": {"assumed": {OP: {KIND: {"1x256x128x": {"tiled": 1.0}}}}},
+    "negative sizes": {"assumed": {OP: {KIND: {"1x256x-128x512": {"tiled": 1.0}}}}},
+    "sizes of floats": {"assumed": {OP: {KIND: {"1x256x128.0x512": {"tiled": 1.0}}}}},
+    "endless sizes": {"assumed": {OP: {KIND: {"9" * 5000: {"tiled": 1.0}}}}},
+    "other digits": {"assumed": {OP: {KIND: {"１x256x128x512": {"tiled": 1.0}}}}},
+    "a time of nothing": {"assumed": {OP: {KIND: {SIZES: {"tiled": None}}}}},
+    "a time that is a text": {"assumed": {OP: {KIND: {SIZES: {"tiled": "1.0"}}}}},
+    "a time that is a list": {"assumed": {OP: {KIND: {SIZES: {"tiled": [1.0]}}}}},
+    "a time that is a bool": {"assumed": {OP: {KIND: {SIZES: {"tiled": True}}}}},
+    "a time of zero": {"assumed": {OP: {KIND: {SIZES: {"tiled": 0}}}}},
+    "a negative time": {"assumed": {OP: {KIND: {SIZES: {"tiled": -1.0}}}}},
+    "a time that is not a number": {"assumed": {OP: {KIND: {SIZES: {"tiled": math.nan}}}}},
+    "an infinite time": {"assumed": {OP: {KIND: {SIZES: {"tiled": math.inf}}}}},
+    "a time beyond floats": {"assumed": {OP: {KIND: {SIZES: {"tiled": 10**400}}}}},
+    "another version": {"version": 2, "assumed": {OP: {KIND: {SIZES: {"naive": 1.0}}}}},
+    "a version that is a text": {"version": "1", "assumed": {OP: {KIND: {SIZES: {"naive": 1.0}}}}},
+    "a version of nothing": {"version": None, "assumed": {OP: {KIND: {SIZES: {"naive": 1.0}}}}},
+    **{
+        f"the candidate {text!r}": {"assumed": {OP: {KIND: {SIZES: {text: 1.0}}}}}
+        for text in (
+            "",
+            " ",
+            "-",
+            "unknown",
+            "mma 1 1 1",
+            "wgmma 9999 7 3",
+            "sm90 9999x7",
+            "sm90 128x",
+            "sm90 x",
+            "sm90 128x256x64",
+            "sm90 128x256 64",
+            "sm90 128x256 split",
+            "sm90 128x256 split 0",
+            "sm90 128x256 split 1000",
+            "sm90 128x256 split -1",
+            "sm90 128x256 share 16",
+            "sm90 128x256 pingpong",
+            "sm90 64x256 pingpong share 2",
+            "sm90 0x0",
+            "sm90  128x256",
+            "tiled 4",
+            "naive naive",
+        )
+    },
+}
+
+
+def write(file, content):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not isinstance(content, (str, bytes)):
+        content = json.dumps(content)
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@pytest.mark.parametrize("case", ODD_FILES)
+def test_files_of_another_form_decide_nothing(file, case):
+    """Planners follow their own rules, `save` adds to what is understood, and nothing raises."""
+    from cudamath.kernels.matmul.dispatch import matmul
+
+    layouts = [Layout.new(shape, np.dtype(np.float16), 0) for shape in ((256, 128), (128, 512))]
+    rule = matmul(*layouts).why
+    write(file, ODD_FILES[case])
+    autotune.forget()
+    assert matmul(*layouts).why == rule
+    autotune.save("assumed", OP, KIND, (1, 256, 128, 512), {"naive": 3.0})
+    assert matmul(*layouts).why.startswith("measured at 1x256x128x512: naive 3 us (this machine")
+
+
+@pytest.mark.parametrize("case", ODD_FILES)
+def test_convolutions_and_scaled_products_bear_the_same_files(file, case, monkeypatch):
+    from cudamath.kernels.conv import dispatch as conv_dispatch
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
+    from cudamath.runtime import cublas
+
+    # as if there were cuBLASLt, which these measurements are about
+    monkeypatch.setattr(cublas, "multiplies_float8", lambda outer: True)
+    monkeypatch.setattr(cublas, "gemm_float8", lambda *sizes, **more: lambda *_: (sizes, more))
+    x, w = (Layout.new(shape, np.dtype(np.float32), 0) for shape in ((64, 8, 9, 9), (16, 8, 3, 3)))
+    eight = np.dtype(ml_dtypes.float8_e4m3fn)
+    a, b = Layout.new((256, 128), eight, 0), Layout.new((512, 128), eight, 0)
+    one = Layout.new((1,), np.dtype(np.float32), 0)
+
+    def plans():
+        how = {"stride": (1, 1), "padding": (1,) * 4, "dilation": (1, 1), "groups": 1}
+        scaled = quantize_dispatch.scaled_matmul(
+            a, transpose(b), one, one, dtype=np.dtype(ml_dtypes.bfloat16)
+        )
+        return conv_dispatch.conv2d(x, w, **how).why, scaled.why
+
+    rules = plans()
+    content = ODD_FILES[case]
+    if isinstance(content, dict):
+        text = json.dumps(content)
+        conv = text.replace(OP, "conv2d").replace(KIND, "float32 forward 3x3 stride 1x1")
+        conv = json.loads(conv.replace(SIZES, "64x8x81x16"))
+        scaled = text.replace(OP, "scaled_matmul").replace(KIND, eight.name)
+        scaled = json.loads(scaled.replace(SIZES, "256x128x512"))
+        content = conv
+        if all(isinstance(each.get("assumed"), dict) for each in (conv, scaled)):
+            content = {**conv, "assumed": {**conv["assumed"], **scaled["assumed"]}}
+    write(file, content)
+    autotune.forget()
+    assert plans() == rules
+
+
+def test_what_is_understood_of_a_file_is_kept(file):
+    good = {"assumed": {"op": {"k": {"8": {"a": 3.0, "b": 2}}}}}
+    odd = {
+        "other": 3,
+        "assumed": {
+            "op": {"k": {"8": {"a": 3.0, "b": 2, "c": "fast"}, "x": {"a": 1.0}}, "l": []},
+            "conv": None,
+        },
+    }
+    write(file, odd)
+    autotune.forget()
+    assert autotune._own(file) == good and lookup("op", 0, "k", (8,)).choice == "b"
+    autotune.save("assumed", "op", "k", (16,), {"a": 1.0})
+    good["assumed"]["op"]["k"]["16"] = {"a": 1.0}
+    assert json.loads(file.read_text()) == {"version": autotune.VERSION, **good}
+
+
+def test_a_candidate_that_cannot_run_leaves_the_next_one(file):
+    autotune.save(
+        "assumed", "matmul", "float16 nn", (1, 256, 128, 512), {"sm100 a": 1.0, "naive": 2.0}
+    )
+    from cudamath.kernels.matmul.dispatch import matmul
+
+    layouts = [Layout.new(shape, np.dtype(np.float16), 0) for shape in ((256, 128), (128, 512))]
+    assert matmul(*layouts).why.startswith("measured at 1x256x128x512: naive 2 us (")
+
+
+def test_processes_lose_no_entries_of_each_other(file):
+    """Four processes, and two threads of each, add to one file at a time."""
+    program = textwrap.dedent("""
+        import sys, threading
+        from cudamath.core.dispatch import autotune
+        def add(thread):
+            for i in range(25):
+                sizes = (int(sys.argv[1]), thread + 1, i + 1)
+                autotune.save("device", "op", "k", sizes, {"a": 1.0})
+        threads = [threading.Thread(target=add, args=(i,)) for i in range(2)]
+        sys.stdin.readline()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        """)
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program, str(i + 1)], stdin=subprocess.PIPE)
+        for i in range(4)
+    ]
+    for process in processes:
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+    assert [process.wait(120) for process in processes] == [0] * 4
+    sizes = set(json.loads(file.read_text())["device"]["op"]["k"])
+    assert sizes == {f"{p}x{t}x{i}" for p in range(1, 5) for t in (1, 2) for i in range(1, 26)}
+    left = {path.name for path in file.parent.iterdir()}
+    assert left == {"tune.json", "tune.json.lock"}
 
 
 def test_shipped_tables_that_are_not_there_are_an_error(tmp_path, monkeypatch):
@@ -127,8 +319,8 @@ def test_shipped_tables_that_are_not_there_are_an_error(tmp_path, monkeypatch):
 
 def test_the_shipped_tables_are_well_formed():
     from cudamath.kernels.matmul.dispatch import VERSIONS
-    from cudamath.kernels.matmul.tensor_core_dispatch import Choice
-    from cudamath.kernels.quantize.scaled_matmul import VERSIONS as SCALED
+    from cudamath.kernels.matmul.sm90_tiles import Choice
+    from cudamath.kernels.quantize.dispatch import SCALED_MATMUL as SCALED
 
     assert "NVIDIA H200" in autotune._shipped()
     for name, ops in autotune._shipped().items():

@@ -252,13 +252,14 @@ def test_memory_that_is_lent_when_the_interpreter_ends():
     code = """if True:
         import builtins, numpy as np, cudamath as cm
         x = cm.arange(10.0, device="cpu")
-        builtins.kept = [np.from_dlpack(x), x.__dlpack__(), cm.from_dlpack(np.arange(3.0)), cm.from_dlpack(x)]
+        builtins.kept = [np.from_dlpack(x), x.__dlpack__(), cm.from_dlpack(np.arange(3.0))]
+        builtins.kept.append(cm.from_dlpack(x))
         try:
             import torch
             torch.kept = builtins.kept_too = torch.from_dlpack(x)
         except ImportError:
             pass
-    """  # noqa: E501
+    """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -1,6 +1,8 @@
 """Plans are forgotten when there are too many: meanwhile, from other threads, and never piled
 up."""
 
+import functools
+import gc
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -60,3 +62,61 @@ def test_plans_do_not_pile_up(fake, monkeypatch):
     replays, recorded = (cm.sum.__globals__[table] for table in ("replays", "recorded"))
     for table in (_sum.plans, replays, recorded):
         assert 0 < len(table) <= 4
+
+
+def test_plans_of_other_sizes_share_their_source(fake):
+    """The code of a plan names no size: a new grid, offset or amount of shared memory compiles
+    nothing."""
+    from cudamath.core.dispatch.plan_codegen import _factory
+
+    def calls(n):
+        x, images = cm.ones(n, "float32"), cm.ones((1, 2, n >> 10, 9), "float32")
+        table = cm.ones((n >> 10, 100), "float32")
+        weight = cm.ones((3, 2, 3, 3), "float32")
+        results = x + x, x[1:] * 2, cm.cumulative_sum(x), cm.sort(x), cm.concat([x, x])
+        results += cm.ml.softmax(table), table.sum(1), table.T.copy(), cm.ml.conv2d(images, weight)
+        return results, cm.sum(x), cm.random.default_rng(1).normal(size=n)
+
+    with cm.device("cuda"):
+        for n in range(1 << 14, 1 << 15, 1 << 11):  # every kind of alignment and of kernel
+            calls(n + n // (1 << 11) % 4)
+        before = _factory.cache_info().currsize
+        for n in range(1 << 15, 5 << 14, 1 << 11):
+            calls(n + n // (1 << 11) % 4)
+    assert _factory.cache_info().currsize - before <= 2  # other kernels for longer rows
+
+
+def test_no_cache_without_a_limit_grows_with_the_shapes(fake, monkeypatch):
+    """Only what is compiled for a kernel's own tile sizes is kept for good."""
+    monkeypatch.setattr(bounded_cache, "MOST", 8)
+    fake.idle = True
+
+    def sizes():
+        return {
+            f"{cache.__module__}.{cache.__qualname__}": cache.cache_info().currsize
+            for cache in gc.get_objects()
+            if type(cache) is functools._lru_cache_wrapper
+            and (cache.__module__ or "").startswith("cudamath")
+            and cache.cache_info().maxsize is None
+        }
+
+    def calls(number):
+        k = number << 7
+        x, v = cm.ones((k + 2, 5), "float32"), cm.ones(k + 5, "float32")
+        images = cm.ones((1, 2, number + 6, 7), "float32")
+        x + x, x.sum(0), x[1:, 1:].copy(), cm.roll(x, k), cm.pad(x, ((1, 2), (0, 1)))
+        cm.ml.conv2d(images, cm.ones((3, 2, 3, 3), "float32")), cm.ml.max_pool2d(images, 2)
+        cm.sort(v), cm.cumulative_sum(v), cm.einsum("ij,ik->jk", x, x), cm.tile(v, (2, 3))
+        cm.random.default_rng(1).permutation(k + 3), cm.quantile(v, 0.3), cm.ml.softmax(x)
+        cm.grad(lambda x: (x * cm.exp(x)).sum())(x)
+
+    for device in ("cpu", "cuda"):
+        with cm.device(device):
+            for k in range(12):
+                calls(k)
+            before = sizes()
+            for k in range(12, 52):
+                calls(k)
+            grown = {name: n - before.get(name, 0) for name, n in sizes().items()}
+        kept = {name for name, n in grown.items() if n > 20 and ".kernels." not in name}
+        assert kept <= {"cudamath.runtime.kernel_launch._library"}, kept

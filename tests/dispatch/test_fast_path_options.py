@@ -10,7 +10,7 @@ from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 from cudamath.core.dispatch.checks import require
-from cudamath.kernels.elementwise import generator as elementwise_generator
+from cudamath.kernels.elementwise import average as elementwise_average
 from cudamath.testing import assert_close, layout_of, simulate
 
 IMAGES = (2, 2, 4, 5)
@@ -415,7 +415,7 @@ def test_replays_equal_the_cpu(monkeypatch):
                 wanted = function(cm, *[cm.asarray(a, device="cpu") for a in arrays_of(name, seed)])
                 found = function(cm, *map(cm.asarray, arrays_of(name, seed)))
                 assert found.shape == wanted.shape, name
-                assert_close(found, wanted.to_numpy(), rtol=1e-12, atol=1e-12)
+                assert_close(found, np.asarray(wanted), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.simulator
@@ -424,7 +424,7 @@ def test_average_divides_and_looks_for_zero_simulated(dtype):
     sums, totals = (
         np.random.default_rng(seed).standard_normal((3, 5)).astype(dtype) for seed in range(2)
     )
-    planned = elementwise_generator.average(layout_of(sums), layout_of(totals))
+    planned = elementwise_average.average(layout_of(sums), layout_of(totals))
     found, real = simulate(planned, sums, totals), sums.real.dtype
     np.testing.assert_array_max_ulp(found.view(real), (sums / totals).view(real), 4)
     totals[1, 2] = np.nan
@@ -444,7 +444,7 @@ def test_replays_on_a_gpu_equal_the_cpu(name):
     for seed in range(3):
         wanted = function(cm, *[cm.asarray(a, device="cpu") for a in arrays_of(name, seed)])
         found = function(cm, *[cm.asarray(a, device="cuda") for a in arrays_of(name, seed)])
-        assert_close(found, wanted.to_numpy(), rtol=1e-11, atol=1e-11)
+        assert_close(found, np.asarray(wanted), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -500,7 +500,8 @@ def test_reductions_write_into_out(fake, monkeypatch, function):
         x = cm.asarray(np.ones((4, 4)))
         result = getattr(cm, function)(x, 1)
         out, other = cm.zeros_like(result), cm.zeros(8, dtype=result.dtype)[::2]
-        for target, launches in ((out, 1), (other, 2), (x[0], 2)):
+        places = function == "argmax"  # NumPy writes them into integers alone
+        for target, launches in ((out, 1), (other, 2), (other if places else x[0], 2)):
             fake.launches.clear()
             assert getattr(cm, function)(x, 1, out=target) is target
             assert len(fake.launches) == launches or target.dtype != result.dtype
@@ -673,7 +674,6 @@ def test_assignments_by_index_and_mask_are_one_launch(fake, monkeypatch):
                 assert len(fake.launches) == launches, [launch[0] for launch in fake.launches]
         for wrong in (
             lambda: cm.putmask(x, mask[:2], 3.0),
-            lambda: cm.put(x, places, values[:0]),
             lambda: cm.add(x, y, where=mask, out=x[:2]),
             lambda: cm.fill_diagonal(x[0], 2.0),
         ):
@@ -714,8 +714,8 @@ def test_all_of_an_array_set_to_a_number(device):
                 ):  # noqa: B023
                     x[...] = True
                     write(value)
-                    np.testing.assert_array_equal(x.to_numpy(), want)
-                    signs, wanted = (np.signbit(a.astype("c8").real) for a in (x.to_numpy(), want))
+                    np.testing.assert_array_equal(np.asarray(x), want)
+                    signs, wanted = (np.signbit(a.astype("c8").real) for a in (np.asarray(x), want))
                     np.testing.assert_array_equal(signs, wanted)
     number, small = cm.zeros(()), cm.zeros(3, "int8")
     for _ in range(2):
@@ -759,7 +759,7 @@ def test_joins_whose_gradient_is_recorded(device):
             for found, want in zip(
                 slope(cm.asarray(a), cm.asarray(b)), (first + third, second), strict=True
             ):
-                np.testing.assert_allclose(found.to_numpy(), want, rtol=1e-15)
+                np.testing.assert_allclose(np.asarray(found), want, rtol=1e-15)
         with pytest.raises(ValueError, match="^concat: shapes must be equal"):
             cm.grad(lambda a: cm.concat([a, cm.zeros((4, 4))], axis).sum())(cm.asarray(a))  # noqa: B023
     mixed = cm.grad(lambda a: cm.concat([a, cm.ones((2, 3), "float64")]).sum())

@@ -34,18 +34,18 @@ def test_replayed_joins(device):
             x, y = cm.asarray(a), cm.asarray(b)
             for axis in (0, 1, -1):
                 np.testing.assert_array_equal(
-                    cm.concat([x, y], axis=axis).to_numpy(), np.concatenate([a, b], axis)
+                    np.asarray(cm.concat([x, y], axis=axis)), np.concatenate([a, b], axis)
                 )
                 np.testing.assert_array_equal(
-                    cm.stack((x, y), axis).to_numpy(), np.stack([a, b], axis)
+                    np.asarray(cm.stack((x, y), axis)), np.stack([a, b], axis)
                 )
-                np.testing.assert_array_equal(cm.roll(x, 2, axis).to_numpy(), np.roll(a, 2, axis))
+                np.testing.assert_array_equal(np.asarray(cm.roll(x, 2, axis)), np.roll(a, 2, axis))
             np.testing.assert_array_equal(
-                cm.concat([x, y], axis=None).to_numpy(), np.concatenate([a, b], None)
+                np.asarray(cm.concat([x, y], axis=None)), np.concatenate([a, b], None)
             )
-            np.testing.assert_array_equal(cm.roll(x, -3).to_numpy(), np.roll(a, -3))
+            np.testing.assert_array_equal(np.asarray(cm.roll(x, -3)), np.roll(a, -3))
             np.testing.assert_array_equal(
-                cm.roll(x[:, ::2], 1, 1).to_numpy(), np.roll(a[:, ::2], 1, 1)
+                np.asarray(cm.roll(x[:, ::2], 1, 1)), np.roll(a[:, ::2], 1, 1)
             )
     with pytest.raises((TypeError, ValueError)):
         cm.concat([x, y], axis=1.0)
@@ -57,7 +57,7 @@ def test_replayed_joins(device):
         out, pull = cm.vjp(function, x, y)
         g = np.arange(1, out.size + 1, dtype="f4").reshape(out.shape)
         for got, wanted in zip(pull(cm.asarray(g)), cotangents(function, a, b, g), strict=True):
-            np.testing.assert_allclose(got.to_numpy(), wanted, rtol=1e-5)
+            np.testing.assert_allclose(np.asarray(got), wanted, rtol=1e-5)
 
 
 def test_a_float_is_no_axis_after_its_integer(device):
@@ -90,7 +90,7 @@ def test_cached_views_are_views_of_the_same_key(fake):
         ):
             view, seen = x[key], a[key] if np.ndim(a[key]) else a[*key, ...]  # a view, not a number
             assert view.shape == seen.shape and view._owner is x._owner
-            assert not seen.size or (view.ptr - x.ptr, view.strides) == (
+            assert not seen.size or (view._address - x._address, view.strides) == (
                 seen.ctypes.data - a.ctypes.data,
                 seen.strides,
             )
@@ -119,12 +119,12 @@ def test_cached_rows(fake):
             for i in range(-len(a), len(a)):
                 row, seen = x[i], a[i, ...] if a.ndim > 1 else a[i:][:1].reshape(())
                 offset = seen.ctypes.data - a.ctypes.data
-                assert (row.shape, row.ptr - x.ptr, row.strides) == (
+                assert (row.shape, row._address - x._address, row.strides) == (
                     seen.shape,
                     offset,
                     seen.strides,
                 )
-                assert row._owner is x._owner and row._layout.aligned == (row.ptr % 16 == 0)
+                assert row._owner is x._owner and row._layout.aligned == (row._address % 16 == 0)
             for wrong in (len(a), -len(a) - 1):
                 with pytest.raises(
                     IndexError,
@@ -157,7 +157,7 @@ def test_rows_are_set(device):
                 continue
             x[i] = cm.asarray(value) if np.ndim(value) else value
             a[i] = value
-            np.testing.assert_array_equal(x.to_numpy(), a)
+            np.testing.assert_array_equal(np.asarray(x), a)
         with pytest.raises(IndexError, match="^index: index 4 is out of bounds"):
             x[4] = 1.0
 
@@ -226,7 +226,7 @@ def test_replayed_fills(device, value, dtype):
     x = cm.ones((2, 3), "float32")
     for _ in range(2):
         for y in (cm.full_like(x, value, dtype), cm.full((2, 3), value, dtype)):
-            assert y.to_numpy().tobytes() == np.full((2, 3), value, dtype).tobytes()
+            assert np.asarray(y).tobytes() == np.full((2, 3), value, dtype).tobytes()
 
 
 @pytest.mark.parametrize(
@@ -381,10 +381,12 @@ def test_replayed_numpy_functions(device, name):
         for _ in range(2):
             got = function(cm, x, w, q)
             assert got.shape == expected.shape and got.dtype == expected.dtype
-            np.testing.assert_allclose(got.to_numpy(), expected, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-5, atol=1e-6)
             function(cm, x.astype("f8"), w.astype("f8"), q)
         got += 1  # nobody else's memory
-        np.testing.assert_allclose(function(cm, x, w, q).to_numpy(), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            np.asarray(function(cm, x, w, q)), expected, rtol=1e-5, atol=1e-6
+        )
     if name.startswith(("arange", "linspace", "searchsorted")) or name in (
         "zeros",
         "trace of integers",
@@ -404,7 +406,7 @@ def test_replayed_numpy_functions(device, name):
                 moved[number][at] += step
                 ends.append(total(np, *moved))
             np.testing.assert_allclose(
-                gradient.to_numpy()[at], (ends[0] - ends[1]) / 2e-5, rtol=1e-6, atol=1e-8
+                np.asarray(gradient)[at], (ends[0] - ends[1]) / 2e-5, rtol=1e-6, atol=1e-8
             )
 
 
@@ -422,25 +424,27 @@ def test_replayed_image_functions_and_row_sums(device):
         windows = x.reshape((2, 3, 2, 2, 2, 3))
         for _ in range(2):
             np.testing.assert_allclose(
-                cm.index_add(images, where, added).to_numpy(), sums, rtol=1e-12
+                np.asarray(cm.index_add(images, where, added)), sums, rtol=1e-12
             )
             np.testing.assert_allclose(
-                cm.ml.adaptive_avg_pool2d(images, 2).to_numpy(), windows.mean((3, 5)), rtol=1e-12
+                np.asarray(cm.ml.adaptive_avg_pool2d(images, 2)), windows.mean((3, 5)), rtol=1e-12
             )
             np.testing.assert_array_equal(
-                cm.ml.adaptive_max_pool2d(images, 2).to_numpy(), windows.max((3, 5))
+                np.asarray(cm.ml.adaptive_max_pool2d(images, 2)), windows.max((3, 5))
             )
             np.testing.assert_array_equal(
-                cm.ml.upsample(images, scale_factor=2).to_numpy(), x.repeat(2, 2).repeat(2, 3)
+                np.asarray(cm.ml.upsample(images, scale_factor=2)), x.repeat(2, 2).repeat(2, 3)
             )
-            np.testing.assert_array_equal(cm.ml.upsample(images, (8, 6)).to_numpy(), x.repeat(2, 2))
+            np.testing.assert_array_equal(
+                np.asarray(cm.ml.upsample(images, (8, 6))), x.repeat(2, 2)
+            )
             assert cm.ml.adaptive_avg_pool2d(images, (1, 2)).shape == (2, 3, 1, 2)
             assert cm.ml.upsample(images, scale_factor=0.5).shape == (2, 3, 2, 3)
     _, pull = cm.vjp(lambda x, rows: cm.index_add(x, where, rows), images, added)
     g = cm.asarray(rng.standard_normal(x.shape))
     of_x, of_rows = pull(g)
-    np.testing.assert_array_equal(of_x.to_numpy(), g.to_numpy())
-    np.testing.assert_array_equal(of_rows.to_numpy(), g.to_numpy()[places])
+    np.testing.assert_array_equal(np.asarray(of_x), np.asarray(g))
+    np.testing.assert_array_equal(np.asarray(of_rows), np.asarray(g)[places])
 
 
 @pytest.mark.parametrize("dtype", ["?", "i2", "u8", "f2", "f4", "f8", "c8"])
@@ -466,7 +470,7 @@ def test_masks_set_numbers(device):
             x[x > 0], y[y > 0] = value, value
             x[x[:, 0] < 0], y[y[:, 0] < 0] = 3, 3
             x[:, ::2][x[:, ::2] < -1], y[:, ::2][y[:, ::2] < -1] = 4, 4
-            np.testing.assert_array_equal(x.to_numpy(), y)
+            np.testing.assert_array_equal(np.asarray(x), y)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u4", "i8", "f2", "f4", "f8", "c8"])
@@ -492,15 +496,15 @@ def test_masks_set_numbers_of_any_dtype(device, dtype):
             (cm.asarray(a, copy=True), mask[:, 0]),
             (cm.asarray(a, copy=True)[:, ::2], mask[:, ::2]),
         ):
-            expected = got.to_numpy().copy()
+            expected = np.asarray(got).copy()
             with np.errstate(over="ignore"):
                 got[cm.asarray(where)], expected[where] = value, value
-            np.testing.assert_array_equal(got.to_numpy(), expected)
+            np.testing.assert_array_equal(np.asarray(got), expected)
     if whole:
         x = cm.asarray(a, copy=True)
         with pytest.raises(OverflowError):
             x[cm.asarray(mask)] = 2**70
-        np.testing.assert_array_equal(x.to_numpy(), a)
+        np.testing.assert_array_equal(np.asarray(x), a)
 
 
 def cotangents(function, a, b, g):
@@ -511,7 +515,7 @@ def cotangents(function, a, b, g):
         def value(x, y):
             return float(
                 (
-                    function(cm.asarray(x.astype("f8")), cm.asarray(y.astype("f8"))).to_numpy() * g
+                    np.asarray(function(cm.asarray(x.astype("f8")), cm.asarray(y.astype("f8")))) * g
                 ).sum()
             )
 
@@ -805,11 +809,11 @@ def test_replays_on_other_values(device, name):
         ]
         arrays = [cm.asarray(v) for v in values]
         expected = theirs(torch.nn.functional, *map(torch.from_numpy, values)).numpy()
-        np.testing.assert_allclose(ours(cm.ml, *arrays).to_numpy(), expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(np.asarray(ours(cm.ml, *arrays)), expected, rtol=1e-4, atol=1e-5)
     gradient = cm.grad(lambda x: (ours(cm.ml, x, *arrays[1:]) ** 2).sum())(arrays[0])
     leaf = torch.from_numpy(values[0]).requires_grad_()
     (theirs(torch.nn.functional, leaf, *map(torch.from_numpy, values[1:])) ** 2).sum().backward()
-    np.testing.assert_allclose(gradient.to_numpy(), leaf.grad.numpy(), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(np.asarray(gradient), leaf.grad.numpy(), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -837,17 +841,17 @@ def test_replayed_einsum(device, letters):
         x, y = cm.asarray(a), cm.asarray(b)
         expected = np.einsum(letters, a.astype("f8"), b.astype("f8"))
         np.testing.assert_allclose(
-            cm.einsum(letters, x, y).to_numpy(), expected, rtol=1e-4, atol=1e-5
+            np.asarray(cm.einsum(letters, x, y)), expected, rtol=1e-4, atol=1e-5
         )
         np.testing.assert_allclose(
-            cm.einsum(letters, x, y, dtype="float64").to_numpy(), expected, rtol=1e-6, atol=1e-7
+            np.asarray(cm.einsum(letters, x, y, dtype="float64")), expected, rtol=1e-6, atol=1e-7
         )
     g = cm.grad(lambda x: cm.einsum(letters, x, y).sum())(x)
     for at in np.ndindex(*a.shape):  # linear in x
         unit = np.zeros(a.shape)
         unit[at] = 1
         np.testing.assert_allclose(
-            g.to_numpy()[at], np.einsum(letters, unit, b.astype("f8")).sum(), rtol=1e-3, atol=1e-4
+            np.asarray(g)[at], np.einsum(letters, unit, b.astype("f8")).sum(), rtol=1e-3, atol=1e-4
         )
 
 
@@ -856,10 +860,10 @@ def test_replayed_clip_between_arrays(device):
         a, b, c = np.random.default_rng(seed).standard_normal((3, 7, 5)).astype("f4")
         low, high = np.minimum(b, c), np.maximum(b, c)
         np.testing.assert_array_equal(
-            cm.clip(*map(cm.asarray, (a, low, high))).to_numpy(), np.clip(a, low, high)
+            np.asarray(cm.clip(*map(cm.asarray, (a, low, high)))), np.clip(a, low, high)
         )
     g = cm.grad(lambda x: cm.clip(x, cm.asarray(low), cm.asarray(high)).sum())(cm.asarray(a))
-    np.testing.assert_array_equal(g.to_numpy(), ((a > low) & (a < high)).astype("f4"))
+    np.testing.assert_array_equal(np.asarray(g), ((a > low) & (a < high)).astype("f4"))
 
 
 @pytest.mark.parametrize(
@@ -881,17 +885,17 @@ def test_replayed_cross_entropy(device, options, more):
             torch.from_numpy(logits), torch.from_numpy(targets), **options
         )
         got = cm.ml.cross_entropy(x, cm.asarray(targets), **options)
-        np.testing.assert_allclose(got.to_numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(got), expected.numpy(), rtol=1e-5, atol=1e-6)
         if "label_smoothing" not in options:
             expected = torch.nn.functional.nll_loss(
                 torch.from_numpy(logits), torch.from_numpy(targets), **options
             )
             got = cm.ml.nll_loss(x, cm.asarray(targets), **options)
-            np.testing.assert_allclose(got.to_numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(np.asarray(got), expected.numpy(), rtol=1e-5, atol=1e-6)
     gradient = cm.grad(lambda x: cm.ml.cross_entropy(x, cm.asarray(targets), **options).sum())(x)
     leaf = torch.from_numpy(logits).requires_grad_()
     torch.nn.functional.cross_entropy(leaf, torch.from_numpy(targets), **options).sum().backward()
-    np.testing.assert_allclose(gradient.to_numpy(), leaf.grad.numpy(), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(np.asarray(gradient), leaf.grad.numpy(), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2, 0)])
@@ -923,7 +927,7 @@ def test_replayed_quantized_layers(device):
                 rng.standard_normal(s).astype("f4") for s in ((3, 32), (32, 32), (32,), (3, 32))
             )
             q = cm.ml.quantize(cm.asarray(w), dtype, **how)
-            exact = x.astype("f8") @ q.dequantize("float64").to_numpy().T
+            exact = x.astype("f8") @ np.asarray(q.dequantize("float64")).T
             given = [cm.asarray(v) for v in (x, b, r)]
             assert_close(cm.ml.linear(given[0], q), exact, rtol=1e-5, atol=1e-5)
             got = cm.ml.linear(given[0], q, given[1], activation="relu", residual=given[2])
@@ -934,7 +938,7 @@ def test_replayed_quantized_layers(device):
             if dtype != "int4" and q.zero_point is None:
                 for scale in (None, cm.asarray(0.04, "float32")):
                     known = [
-                        cm.ml.linear_quantized(given[0], q, given[1], scale=scale).to_numpy()
+                        np.asarray(cm.ml.linear_quantized(given[0], q, given[1], scale=scale))
                         for _ in range(2)
                     ]
                     np.testing.assert_array_equal(*known)
@@ -943,7 +947,7 @@ def test_replayed_quantized_layers(device):
         out, pull = cm.vjp(lambda x, q=q: cm.ml.linear(x, q), given[0])
         assert_close(
             pull(cm.ones((3, 32), "float32"))[0],
-            np.ones((3, 32)) @ q.dequantize("float64").to_numpy(),
+            np.ones((3, 32)) @ np.asarray(q.dequantize("float64")),
             rtol=1e-5,
             atol=1e-5,
         )

@@ -119,7 +119,7 @@ def test_one_input(fake):
     run = bind(
         double, [x], [((2, 3), "f8")], [Input(0), Output(0)], grid=(3, 2), block=(32, 4), shared=100
     )
-    assert run(x).to_numpy().tolist() == [[0, 2, 4], [6, 8, 10]]
+    assert np.asarray(run(x)).tolist() == [[0, 2, 4], [6, 8, 10]]
     name, grid, block, shared, *_ = fake.launches[0]
     assert (name, grid, block, shared) == ("double", (3, 2, 1), (32, 4, 1), 100)
     y = run(run(x))
@@ -242,7 +242,7 @@ def test_run_time_scalars(fake, dtype, values):
         device=0,
     )
     for value in values:
-        assert run(value, 0.25).to_numpy()[0] == np.dtype(dtype).type(value)
+        assert np.asarray(run(value, 0.25))[0] == np.dtype(dtype).type(value)
     with pytest.raises(OverflowError, match="^op: int too large to convert"):
         run(0, 10**400)
 
@@ -345,7 +345,7 @@ def test_plans_follow_the_current_stream(fake):
         fake.launches[-1][4] == side.handle and y._owner.stream is side and x._owner.users == [side]
     )
     side.synchronize()
-    assert y.to_numpy().tolist() == [1.0]
+    assert np.asarray(y).tolist() == [1.0]
 
 
 def test_plans_run_on_the_device_of_their_arrays(fake):
@@ -504,7 +504,7 @@ def test_a_second_process_compiles_nothing(tmp_path):
     source = textwrap.dedent("""
         import numpy as np
         from cudamath.core.layout import Layout
-        from cudamath.kernels.elementwise.generator import elementwise
+        from cudamath.kernels.elementwise.dispatch import elementwise
         from cudamath.runtime import kernel_launch as module, cubin_cache
         from cudamath.runtime.device import assume
         from cudamath.runtime.state import runtime
@@ -666,21 +666,6 @@ def test_a_users_kernel_sees_numbas_types():
     assert code[:4] == b"\x7fELF" and user_kernel(fill) is user_kernel(fill)
 
 
-def test_without_a_gpu_kernels_explain():
-    if cm.cuda.is_available():
-        pytest.skip("there is a GPU")
-    for call in (
-        lambda: cm.cuda.launch(scale, 1, 1, 2.0),
-        lambda: cm.cuda.compile_kernel(scale),
-        lambda: cm.cuda.warm_up(),
-        lambda: cm.cuda.occupancy(scale, 32),
-        lambda: cm.cuda.enable_profiling(),
-        lambda: cm.cuda.profile().__enter__(),
-    ):
-        with pytest.raises(cm.cuda.DeviceError, match="no CUDA device was found"):
-            call()
-
-
 # -------------------- on a GPU
 
 
@@ -703,9 +688,9 @@ def test_users_kernel_on_a_gpu(dtype):
     x = cm.arange(1000, device="cuda").astype(dtype)
     out = cm.zeros(1000, dtype=dtype, device="cuda")
     cm.cuda.launch(kernel, 4, 256, x, 2, out)
-    assert (out.to_numpy() == x.to_numpy() * 2).all()
+    assert (np.asarray(out) == np.asarray(x) * 2).all()
     cm.cuda.launch(kernel, 4, 256, x[::-1], 1, out)
-    assert (out.to_numpy() == x.to_numpy()[::-1]).all()
+    assert (np.asarray(out) == np.asarray(x)[::-1]).all()
 
 
 @pytest.mark.gpu
@@ -745,5 +730,5 @@ def test_an_index_error_on_a_gpu_names_the_line():
     with pytest.raises(
         IndexError, match=f"take: an index is out of range, called at {re.escape(__file__)}:{line}"
     ):
-        y.to_numpy()
+        np.asarray(y)
     assert x.tolist() == list(range(10))

@@ -40,9 +40,7 @@ def test_gpu_timeit(device, shell, capsys):
 
 def test_roofline(device, shell, capsys):
     shell.user_ns.update(cm=cm, x=cm.ones(1000))
-    if device == "cpu":
-        with cm.device("cpu"), pytest.raises(cm.cuda.DeviceError, match="^profile: "):
-            shell.run_cell_magic("roofline", "", "y = x + 1")
-        return
     shell.run_cell_magic("roofline", "", "y = x + 1\n")
-    assert "GB/s" in capsys.readouterr().out and shell.user_ns["y"].sum().item() == 2000
+    said = capsys.readouterr().out
+    assert "GB/s" in said and shell.user_ns["y"].sum().item() == 2000
+    assert device != "cpu" or re.search(r"^add +1 ", said, re.MULTILINE)

@@ -570,7 +570,7 @@ def test_losses_of_float64(monkeypatch):
 
 def test_float64_is_seen():
     """The detector of float64 arithmetic finds it in a float64 kernel and not in a float32 one."""
-    from cudamath.kernels.elementwise.generator import elementwise
+    from cudamath.kernels.elementwise.dispatch import elementwise
 
     capabilities = ((7, 5), (9, 0), (12, 0))
     for dtype in (F32, F64):

@@ -69,6 +69,7 @@ SPACES = {
         "testing",
         "data",
         "distributed",
+        "emath",
         "polynomial",
         "lib.stride_tricks",
         "ml.amp",

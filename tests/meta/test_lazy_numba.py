@@ -60,20 +60,22 @@ FIRST_CALLS = f"""
         patch.setattr(blas, "available", lambda: False)
         patch.setattr(dnn, "available", lambda: False)
         runtime.compiler = build.compile_cubin
-        fake.libraries.append((lambda *arguments: None, []))  # the only "machine code": it does nothing
+        fake.libraries.append((lambda *arguments: None, []))  # "machine code" that does nothing
         if FILL:
             build.compile_now = lambda *what: (b"\\x7fELF0", "")
         a = fake_driver.gpu(np.ones((512, 512), np.float32))
         x, w = (fake_driver.gpu(np.ones(s, np.float32)) for s in ((8, 16, 32, 32), (32, 16, 3, 3)))
         h = fake_driver.gpu(np.ones((512, 512), ml_dtypes.bfloat16))
         q = h.reshape((2, 16, 128, 64))
-        for result in (a @ a, cm.ml.conv2d(x, w, padding=1), cm.ml.softmax(a), a + a, cm.exp(h), a.sum(), cm.var(h, axis=0),
-                       h @ h, cm.ml.scaled_dot_product_attention(q, q, q), cm.ml.layer_norm(h, 512, h[0], h[0]),
-                       cm.sort(a), cm.cumulative_sum(a[0]), cm.random.normal(size=(100,), device="cuda:0")):
+        for result in (a @ a, cm.ml.conv2d(x, w, padding=1), cm.ml.softmax(a), a + a, cm.exp(h),
+                       a.sum(), cm.var(h, axis=0), h @ h,
+                       cm.ml.scaled_dot_product_attention(q, q, q),
+                       cm.ml.layer_norm(h, 512, h[0], h[0]), cm.sort(a), cm.cumulative_sum(a[0]),
+                       cm.random.normal(size=(100,), device="cuda:0")):
             result.to_numpy()
         cm.vjp(cm.ml.gelu, a)[1](a)
         print(json.dumps([cubin_cache.statistics, {heavy()}]))
-    """  # noqa: E501
+    """
 
 
 def test_no_numba_when_every_kernel_is_on_disk(tmp_path):
@@ -110,8 +112,9 @@ def test_keys_are_those_of_a_process_that_has_numba():
                 for plan, inputs in ((softmax.softmax(x, axis=1), [x]), (matmul(x, x), [x, x])):
                     for step in plan.steps:
                         if isinstance(step, Launch):
-                            print(build.cache_key(step.kernel, plan.signature(step, inputs), (9, 0, "a")))
-        """  # noqa: E501
+                            arguments = plan.signature(step, inputs)
+                            print(build.cache_key(step.kernel, arguments, (9, 0, "a")))
+        """
     without, having = (
         python(source.replace("{before}", line)) for line in ("", "from numba import cuda, types")
     )
@@ -178,8 +181,9 @@ def test_bindings_come_without_the_rest_of_nvmath():
         found = [bindings(name) for name in ("cublas", "cublasLt", "cusolverDn", "cufft")]
         print({heavy()}, "nvmath.bindings" in sys.modules)
         import nvmath
-        print(nvmath.bindings.cublas is found[0], nvmath.bindings.cufft is found[3], callable(nvmath.fft.fft))
-        """  # noqa: E501
+        print(nvmath.bindings.cublas is found[0], nvmath.bindings.cufft is found[3],
+              callable(nvmath.fft.fft))
+        """
     assert python(source).splitlines() == ["[] False", "True True True"]
     assert library_paths.bindings("cublas").cuBLASError
     with pytest.raises(ImportError):
@@ -279,7 +283,8 @@ def test_what_is_done_meanwhile_is_there_and_waits_for_nobody():
         with device.lock:  # whoever waits for the context may hold it
             thread.start()
             thread.join(60)
-        print(*[name in sys.modules for name in ("nvmath.bindings.cublas", "cudamath.kernels.matmul.dispatch", "cudamath.kernels.conv.dispatch")],
-              thread.is_alive())
-        """  # noqa: E501
+        names = ("nvmath.bindings.cublas", "cudamath.kernels.matmul.dispatch",
+                 "cudamath.kernels.conv.dispatch")
+        print(*[name in sys.modules for name in names], thread.is_alive())
+        """
     assert python(source) == "True True True False"

@@ -5,8 +5,32 @@ import numpy as np
 import pytest
 from gradient_checks import TOLERANCE, numbers, wide
 
+import cudamath as cm
 from cudamath.testing import assert_close
 from tests.ml.test_attention import operands, run
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "uint32", "uint8", "int8", "int32"])
+@pytest.mark.parametrize("what", ["key_lengths", "query_lengths"])
+def test_lengths_of_every_dtype_are_held_within_the_array(device, dtype, what):
+    """As documented: beyond it there is no limit, below 0 there is nothing."""
+    q, k, v = (cm.asarray(x) for x in operands((3, 2, 2, 5, 7, 8, 8), "float32"))
+    info = np.iinfo(dtype)
+    for values in (
+        [info.max, 3, info.max - 1],
+        [info.max // 2 + 1, 0, info.min],
+        [min(n, info.max) for n in (1 << 31, 1 << 32, (1 << 32) + 2)],
+    ):
+        lengths = cm.asarray(np.array(values, dtype))
+        held = np.clip(np.array(values, object), 0, 7 if what == "key_lengths" else 5)
+        y = cm.ml.scaled_dot_product_attention(q, k, v, **{what: lengths})
+        e = np.exp(wide(q) @ wide(k).swapaxes(2, 3) / np.sqrt(8))
+        seen = np.arange(e.shape[3 if what == "key_lengths" else 2]) < held.astype(int)[:, None]
+        e = e * (seen[:, None, None] if what == "key_lengths" else seen[:, None, :, None])
+        total = e.sum(3, keepdims=True)
+        expected = e / np.where(total == 0, 1, total) @ wide(v)
+        assert abs(expected[0]).max() > 0
+        assert_close(y, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.gpu

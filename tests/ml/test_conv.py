@@ -743,7 +743,7 @@ def test_every_tile_of_sm90(across):
         if across
         else (x, fprop_dgrad_sm90.forward, "forward")
     )
-    images, results = (channels_last.as_last(a._layout) for a in (x, grad))
+    images, results = (channels_last.as_channels_last(a._layout) for a in (x, grad))
     problem = Problem(kind, images, w._layout, results, padding=(1, 1, 1, 1))
     for tile in fprop_dgrad_sm90.TILES:
         plan = planner(problem, tile=tile)

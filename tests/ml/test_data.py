@@ -239,6 +239,35 @@ def test_errors_of_the_thread_surface_in_their_place(device, prefetch):
         assert rows(loader, 1) == [[6, 7]]
 
 
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_a_loader_with_an_error_is_garbage_like_any_other(device, prefetch):
+    """The error's traceback leads to the loader, and the loader holds the error."""
+    x = np.arange(12.0)
+    loader = data.batches(x, 2, prefetch=prefetch)
+    next(iter(loader))
+    loader._maker.make = lambda *_: 1 // 0
+    with pytest.raises(ZeroDivisionError):
+        for _ in loader.steps(9):
+            pass
+    loader._maker.make = None
+    gone = weakref.ref(loader), weakref.ref(x)
+    del loader, x
+    gc.collect()
+    assert [ref() for ref in gone] == [None, None]
+
+
+def test_memory_of_a_loader_that_ran_out_of_it_comes_back(fake):
+    fake.limit = 1 << 20
+    loader = data.batches(np.zeros((8, 40_000), "f8"), 1, prefetch=5, device="cuda")
+    with pytest.raises(cm.cuda.OutOfMemoryError):
+        kept = [x for x in loader]  # noqa: C416
+    kept = loader = None  # noqa: F841
+    gc.collect()
+    cm.cuda.empty_cache()
+    cm.cuda.synchronize()
+    assert cm.cuda.memory_reserved() == 0 and not fake.host and not fake.blocks
+
+
 def test_dropped_in_the_middle():
     loader = data.batches(np.arange(100), 2, device="cpu")
     next(iter(loader))
@@ -319,7 +348,7 @@ def test_a_forked_process_goes_on_with_the_same_batches():
 def test_a_forked_process_cannot_have_batches_on_a_gpu(fake, monkeypatch):
     loader = data.batches(np.arange(40), 2, device="cuda:0")
     assert next(iter(loader)).tolist() == [0, 1]
-    loader._worker.end()
+    loader._worker.stop()
     loader._worker.join()  # as a fork has lost it
     monkeypatch.setattr(os, "getpid", lambda: 1)
     for _ in range(2):

@@ -303,6 +303,17 @@ def test_target_dtypes_and_ignore_index(device, dtype):
         )
 
 
+@pytest.mark.parametrize("loss", ["cross_entropy", "linear_cross_entropy"])
+@pytest.mark.parametrize("ignore", [-100, -1])
+def test_targets_beyond_int64_are_not_the_ignored_one(device, loss, ignore):
+    """2^64 - 100 is no class; as int64 it would be -100."""
+    x, targets = numbers((2, 3), "float32"), np.array([0, 2**64 + ignore], np.uint64)
+    operands = (x,) if loss == "cross_entropy" else (x, numbers((4, 3), "float32"))
+    with pytest.raises(IndexError, match=f"^{loss}: "):
+        getattr(cm.ml, loss)(*operands, targets, ignore_index=ignore)
+        cm.cuda.synchronize() if device == "cuda" else None
+
+
 def test_all_ignored_and_empty(device):
     x = numbers((3, 4))
     assert np.isnan(cm.ml.cross_entropy(x, [-100] * 3).item())

@@ -27,29 +27,39 @@ SUITE = os.environ.get("ARRAY_API_TESTS", "")
 
 #: Every function and constant of the revision 2025.12; extensions and methods below.
 NAMES = """
-e inf nan newaxis pi arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril triu
-zeros zeros_like astype broadcast_arrays broadcast_shapes broadcast_to can_cast finfo iinfo isdtype result_type abs acos acosh
-add asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_invert bitwise_or bitwise_right_shift bitwise_xor ceil
-clip conj copysign cos cosh divide equal exp expm1 floor floor_divide greater greater_equal hypot imag isfinite isinf isnan
-less less_equal log log1p log2 log10 logaddexp logical_and logical_not logical_or logical_xor maximum minimum multiply negative
-nextafter not_equal positive pow real reciprocal remainder round sign signbit sin sinh square sqrt subtract tan tanh trunc take
-take_along_axis matmul matrix_transpose tensordot vecdot concat expand_dims flip moveaxis permute_dims repeat reshape roll
-squeeze stack tile unstack argmax argmin count_nonzero nonzero searchsorted where isin unique_all unique_counts unique_inverse
-unique_values argsort sort cumulative_prod cumulative_sum max mean min prod std sum var all any diff bool int8 int16 int32
-int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128 __array_namespace_info__ __array_api_version__
-""".split()  # noqa: E501
-LINALG = """cholesky cross det diagonal eig eigh eigvals eigvalsh inv matmul matrix_norm matrix_power matrix_rank
-matrix_transpose outer pinv qr slogdet solve svd svdvals tensordot trace vecdot vector_norm""".split()  # noqa: E501
+e inf nan newaxis pi arange asarray empty empty_like eye from_dlpack full full_like linspace
+meshgrid ones ones_like tril triu zeros zeros_like astype broadcast_arrays broadcast_shapes
+broadcast_to can_cast finfo iinfo isdtype result_type abs acos acosh add asin asinh atan atan2
+atanh bitwise_and bitwise_left_shift bitwise_invert bitwise_or bitwise_right_shift bitwise_xor
+ceil clip conj copysign cos cosh divide equal exp expm1 floor floor_divide greater greater_equal
+hypot imag isfinite isinf isnan less less_equal log log1p log2 log10 logaddexp logical_and
+logical_not logical_or logical_xor maximum minimum multiply negative nextafter not_equal positive
+pow real reciprocal remainder round sign signbit sin sinh square sqrt subtract tan tanh trunc take
+take_along_axis matmul matrix_transpose tensordot vecdot concat expand_dims flip moveaxis
+permute_dims repeat reshape roll squeeze stack tile unstack argmax argmin count_nonzero nonzero
+searchsorted where isin unique_all unique_counts unique_inverse unique_values argsort sort
+cumulative_prod cumulative_sum max mean min prod std sum var all any diff bool int8 int16 int32
+int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128 __array_namespace_info__
+__array_api_version__
+""".split()
+LINALG = """
+cholesky cross det diagonal eig eigh eigvals eigvalsh inv matmul matrix_norm matrix_power
+matrix_rank matrix_transpose outer pinv qr slogdet solve svd svdvals tensordot trace vecdot
+vector_norm
+""".split()
 FFT = (
     "fft ifft fftn ifftn rfft irfft rfftn irfftn hfft ihfft fftfreq rfftfreq fftshift "
     "ifftshift".split()
 )
-METHODS = """__abs__ __add__ __and__ __array_namespace__ __bool__ __complex__ __dlpack__ __dlpack_device__ __eq__ __float__
-__floordiv__ __ge__ __getitem__ __gt__ __index__ __int__ __invert__ __le__ __lshift__ __lt__ __matmul__ __mod__ __mul__ __ne__
-__neg__ __or__ __pos__ __pow__ __rshift__ __setitem__ __sub__ __truediv__ __xor__ to_device dtype device mT ndim shape size T
-__iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __ipow__ __imod__ __imatmul__ __iand__ __ior__ __ixor__ __ilshift__
-__irshift__ __radd__ __rsub__ __rmul__ __rtruediv__ __rfloordiv__ __rpow__ __rmod__ __rmatmul__ __rand__ __ror__ __rxor__
-__rlshift__ __rrshift__""".split()  # noqa: E501
+METHODS = """
+__abs__ __add__ __and__ __array_namespace__ __bool__ __complex__ __dlpack__ __dlpack_device__
+__eq__ __float__ __floordiv__ __ge__ __getitem__ __gt__ __index__ __int__ __invert__ __le__
+__lshift__ __lt__ __matmul__ __mod__ __mul__ __ne__ __neg__ __or__ __pos__ __pow__ __rshift__
+__setitem__ __sub__ __truediv__ __xor__ to_device dtype device mT ndim shape size T __iadd__
+__isub__ __imul__ __itruediv__ __ifloordiv__ __ipow__ __imod__ __imatmul__ __iand__ __ior__
+__ixor__ __ilshift__ __irshift__ __radd__ __rsub__ __rmul__ __rtruediv__ __rfloordiv__ __rpow__
+__rmod__ __rmatmul__ __rand__ __ror__ __rxor__ __rlshift__ __rrshift__
+""".split()
 
 
 def test_no_name_is_missing():
@@ -61,7 +71,9 @@ def test_no_name_is_missing():
 
 def test_namespace():
     x = cm.zeros(2)
-    assert x.__array_namespace__() is cm and x.__array_namespace__(api_version="2024.12") is cm
+    for space in (x.__array_namespace__(), x.__array_namespace__(api_version="2024.12")):
+        assert space.__name__ == "cudamath" and space.float32 is cm.float32
+        assert type(space.sum(space.asarray(x))) is not np.float64
     assert cm.__array_api_version__ == "2025.12"
     with pytest.raises(ValueError, match="__array_namespace__: unknown version '1999.01'"):
         x.__array_namespace__(api_version="1999.01")

@@ -230,8 +230,10 @@ def test_zeros_that_nobody_may_write_to(device):
     """The imaginary parts of real numbers: what is written there would be lost."""
     x = cm.asarray(SQUARE, copy=True)
     assert x.imag.shape == (5, 5) and x.imag.dtype == x.dtype and not x.imag.any()
-    with pytest.raises(ValueError, match="share memory"):
-        x.imag[0] = 3.0
+    for _ in range(3):
+        with pytest.raises(ValueError, match="read-only"):
+            x.imag[0] = 3.0
+    assert x.imag.flags.c_contiguous
     z = x * 1j
     z.imag[0] = 7.0
     assert z[0, 1] == 7j
@@ -380,7 +382,7 @@ def test_numbers_whose_gradient_would_be_lost(device, call):
     assert call(x, cm.asarray(0.5)).size
     with pytest.raises(TypeError, match="wants a number where it got float64 .* would be lost"):
         cm.grad(lambda s: call(x, s).sum())(0.5)
-    assert cm.grad(lambda s: call(x, float(s)).sum() + s * 2)(0.5).item() == 2.0
+    assert cm.grad(lambda s: call(x, cm.stop_gradient(s)).sum() + s * 2)(0.5).item() == 2.0
     with pytest.raises(TypeError, match="^(ml[.])?pad: wants a number"):
         cm.grad(lambda s: cm.pad(x, 1, constant_values=s).sum())(0.5)
     for name, lost in (
@@ -430,14 +432,15 @@ cm.set_default_device("cpu")
 x = np.random.default_rng(0).random((2, 3, 8, 8))
 
 def work():
-    return [cm.ml.max_pool2d(x, 2).to_numpy(), cm.ml.upsample(x, scale_factor=2, mode="bilinear").to_numpy(), cm.sum(x).item()]
+    wide = cm.ml.upsample(x, scale_factor=2, mode="bilinear")
+    return [cm.ml.max_pool2d(x, 2).to_numpy(), wide.to_numpy(), cm.sum(x).item()]
 
 before = work()
 child = os.fork()
 if not child:
     os._exit(7 if all(np.array_equal(a, b) for a, b in zip(work(), before)) else 8)
 os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""  # noqa: E501
+"""
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
@@ -455,14 +458,14 @@ import torch
 import cudamath as cm
 
 cm.set_default_device("cpu")
-torch.ones(600, 600) @ torch.ones(600, 600)  # its OpenMP has threads now, which a fork leaves behind
+torch.ones(600, 600) @ torch.ones(600, 600)  # OpenMP has threads now; a fork leaves them behind
 child = os.fork()
 if not child:
     signal.alarm(60)
     y = cm.ml.conv2d(cm.ones((1, 1, 5, 5)), cm.ones((1, 1, 3, 3)))
     os._exit(7 if y.tolist() == [[[[9.0] * 3] * 3]] else 8)
 os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) % 256)
-"""  # noqa: E501
+"""
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")

@@ -36,7 +36,7 @@ def test_shapes_that_do_not_broadcast(device, row):
 def test_dtypes_that_are_not_taken(device, row):
     for dtype in DTYPES:
         if kind(dtype) not in row.kinds and not (
-            row.name == "conj" or row.name == "pow" and kind(dtype) == "b"
+            row.name == "conj" or (row.name, kind(dtype)) in {("pow", "b"), ("exp2", "c")}
         ):
             with pytest.raises(TypeError, match=rf"^{row.name}: .*{dtype}"):
                 row.function(*[cm.ones(3, dtype)] * row.inputs)
@@ -56,8 +56,8 @@ def test_operators_name_their_function(device):
         ones(2) + ones(3)
     with pytest.raises(TypeError, match="^bitwise_and: .*float64"):
         ones(2) & ones(2)
-    with pytest.raises(TypeError, match="^less: .*complex128"):
-        _ = ones(2, dtype=complex) < 1
+    with pytest.raises(TypeError, match="^floor_divide: .*complex128"):
+        _ = ones(2, dtype=complex) // 1
     with pytest.raises(ValueError, match=r"^matmul: .*\(2, 3\).*\(2, 3\)"):
         ones(2, 3) @ ones(2, 3)
 
@@ -563,9 +563,9 @@ def test_a_failed_call_leaves_its_inputs(device):
     assert (x.tolist(), y.tolist()) == ([1.0, 2.0], [1.0, 2.0, 3.0])
 
 
-def test_complex_numbers_have_no_order(device):
+def test_complex_numbers_are_not_rounded_down(device):
     for dtype in COMPLEX:
         z = cm.ones(3, dtype)
-        for function in (cm.max, cm.min, cm.argmax, cm.floor, cm.hypot, cm.maximum, cm.less):
+        for function in (cm.floor, cm.hypot, cm.heaviside, cm.digitize, cm.quantile):
             with pytest.raises(TypeError, match=f"{dtype}"):
-                function(*[z] * (2 if function in (cm.hypot, cm.maximum, cm.less) else 1))
+                function(*[z] * (1 if function is cm.floor else 2))

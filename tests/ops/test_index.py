@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from index_keys import SHAPE_AND_KEY
 
 import cudamath as cm
 from cudamath.core import advanced_indexing, indexing
@@ -39,75 +40,6 @@ def raises_on(device, error, call, match=None):
 
 
 # -------------------- keys
-
-BASIC = st.one_of(
-    st.none(), st.just(...), st.integers(-4, 3), st.slices(4), st.integers(-2, 2).map(np.int32)
-)
-INDICES = hnp.arrays(
-    st.sampled_from([np.dtype(t) for t in ("i1", "i4", "i8")]),
-    hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3),
-    elements=st.integers(-3, 2),
-)
-MASKS = hnp.arrays(bool, hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3))
-ANY_ENTRY = st.one_of(
-    BASIC, INDICES, MASKS, st.booleans(), st.lists(st.integers(-2, 1), max_size=3)
-)
-SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3)
-
-
-@st.composite
-def keys_for(draw, shape, entries=ANY_ENTRY):
-    """A key that often fits the shape: masks take the sizes of the axes they stand for."""
-    key, axis = [], 0
-    for _ in range(draw(st.integers(0, len(shape) + 1))):
-        kind = draw(st.sampled_from(["any", "mask", "index", "slice"]))
-        left = max(len(shape) - axis, 0)
-        if kind == "mask" and left:
-            width = draw(st.integers(1, left))
-            key.append(draw(hnp.arrays(bool, shape[axis : axis + width])))
-            axis += width
-        elif kind == "index" and left and shape[axis]:
-            n = shape[axis]
-            key.append(
-                draw(
-                    hnp.arrays(
-                        np.int64,
-                        st.sampled_from([(), (2,), (1,), (3, 2), (3, 1)]),
-                        elements=st.integers(-n, n - 1),
-                    )
-                )
-            )
-            axis += 1
-        elif kind == "slice":
-            key.append(
-                draw(
-                    st.one_of(
-                        st.slices(shape[axis]) if left else st.none(), st.just(...), st.none()
-                    )
-                )
-            )
-            axis += isinstance(key[-1], slice)
-        else:
-            key.append(draw(entries))
-            axis += 1
-    return tuple(key) if len(key) != 1 or draw(st.booleans()) else key[0]
-
-
-def masks_fit(case):
-    """NumPy lets a mask of size 0 pass for an axis of size 1 in some keys, which ours never does:
-    left out."""
-    shape, key = case
-    empty = [
-        item
-        for item in (key if isinstance(key, tuple) else (key,))
-        if isinstance(item, np.ndarray) and item.dtype == bool and item.size == 0
-    ]
-    return not empty or not isinstance(key, tuple) and key.shape == shape[: key.ndim]
-
-
-SHAPE_AND_KEY = SHAPES.flatmap(lambda shape: st.tuples(st.just(shape), keys_for(shape))).filter(
-    masks_fit
-)
 
 
 def on_device(key):
@@ -536,7 +468,6 @@ def test_take_errors(device):
             TypeError,
             "index_add: wants numeric arrays, got bool",
         ),
-        (lambda: cm.put(x, [0], []), ValueError, "put: there are no values"),
     ]:
         with pytest.raises(error, match="^" + text):
             call()
@@ -616,9 +547,9 @@ def test_where_gradient(device, data):
     weights = ((np.arange(y.size) * 7) % 11 - 5.0).reshape(y.shape)
     ga, gb = pull(cm.asarray(weights))
     assert (ga.shape, gb.shape) == (a.shape, b.shape)
-    assert np.vdot(np.asarray(ga), np.asarray(a)) + np.vdot(np.asarray(gb), np.asarray(b)) == np.vdot(
-        weights, np.asarray(y)
-    )
+    assert np.vdot(np.asarray(ga), np.asarray(a)) + np.vdot(
+        np.asarray(gb), np.asarray(b)
+    ) == np.vdot(weights, np.asarray(y))
     wide = np.broadcast_to(mask, y.shape)
     assert np.asarray(ga).sum() == weights[wide].sum()
     assert np.asarray(gb).sum() == weights[~wide].sum()
@@ -737,3 +668,21 @@ def test_one_index_array(device):
     np.testing.assert_array_equal(
         slope, 2 * np.arange(12.0).reshape(3, 4) * np.array([[1], [0], [2]])
     )
+
+
+def test_put_is_checked_at_the_call(fake, monkeypatch):
+    """On a GPU: places of the host before anything runs; for those of the device the call waits,
+    and what the kernel has found is raised."""
+    monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
+    with cm.device("cuda:0"):
+        x, places, value = map(cm.asarray, (np.ones((2, 2)), np.array([0, 3]), np.ones(1)))
+        fake.launches.clear()
+        for wrong in ([4], -5, np.array([[0, 9]])):
+            with pytest.raises(IndexError, match="^put: index .* out of bounds"):
+                cm.put(x, wrong, value)
+        assert not fake.launches
+        waits = fake.calls["cuStreamSynchronize"]
+        cm.put(x, places, value)
+        assert fake.calls["cuStreamSynchronize"] == waits + 1
+        cm.put(x, places, value, "clip")
+        assert fake.calls["cuStreamSynchronize"] == waits + 1

@@ -239,7 +239,7 @@ def test_lstsq(device, dtype, m, n, rank):
         near(ours.residuals, theirs[1].astype(ours.s.dtype), scale=10)
         assert ours.rank == theirs[2] == rank and (ours.rank.shape, ours.rank.dtype) == (
             (),
-            np.int64,
+            np.int32,
         )
         assert list(range(ours.rank)) == list(range(rank))
         near(ours.s, theirs[3], scale=4)
@@ -566,7 +566,7 @@ X = cm.ones
             ValueError,
             r"^lu_solve: .*pivots of shape \(\)",
         ),
-        (lambda: la.qr(cm.eye(2), "raw"), ValueError, "^qr: mode .*'raw'"),
+        (lambda: la.qr(cm.eye(2), "rw"), ValueError, "^qr: mode .*'rw'"),
         (lambda: la.eigh(cm.eye(2), "X"), ValueError, "^eigh: UPLO .*'X'"),
         (lambda: la.pinv(cm.eye(2), 1e-3, rtol=1e-3), ValueError, "^pinv: .*both"),
         (lambda: la.matrix_rank(cm.eye(2), 1e-3, rtol=1e-3), ValueError, "^matrix_rank: .*both"),

@@ -173,8 +173,6 @@ def test_gradient_of_missing_numbers():
             TypeError,
             "cumsum: .*complex64.*float32",
         ),
-        (lambda: cm.cummax(cm.zeros(2, "c8")), TypeError, "cummax: .*complex64"),
-        (lambda: cm.cumulative_prod(cm.zeros(2, "?")), TypeError, "cumulative_prod: .*bool"),
     ],
 )
 def test_errors(device, call, error, words):

@@ -69,7 +69,9 @@ def check_adjoint(function, *inputs):
     given_ = [cm.asarray(w, device=inputs[0].device) for w in weights]
     gradients = pull(type(y)(given_) if isinstance(y, tuple | list) else given_[0])
     left = sum(np.vdot(w, np.asarray(o)) for w, o in zip(weights, outputs, strict=True))
-    right = sum(np.vdot(np.asarray(g), np.asarray(x)) for g, x in zip(gradients, inputs, strict=True))
+    right = sum(
+        np.vdot(np.asarray(g), np.asarray(x)) for g, x in zip(gradients, inputs, strict=True)
+    )
     for g, x in zip(gradients, inputs, strict=True):
         assert (g.shape, g.dtype) == (x.shape, x.dtype)
     assert left == right
@@ -621,3 +623,25 @@ def test_windows_of_images_as_columns(device):
         expected = np.lib.stride_tricks.sliding_window_view(x, (3, 2), axis=(2, 3)).transpose(order)
         same(cm.copy(windows.transpose(order)), expected)
         same(windows.transpose(order).astype("float64"), expected.astype(np.float64))
+
+
+@pytest.mark.parametrize("at", [0, 31, 63])
+def test_arrays_of_64_axes_are_tiled_and_repeated(device, at):
+    """Each axis becomes two on the way, and no array has more than 64."""
+    shape = tuple(3 if i == at else 1 for i in range(64))
+    x = np.arange(3.0).reshape(shape)
+    reps = tuple(2 if i in (at, (at + 5) % 64) else 1 for i in range(64))
+    np.testing.assert_array_equal(cm.tile(cm.asarray(x), reps).to_numpy(), np.tile(x, reps))
+    np.testing.assert_array_equal(cm.tile(cm.asarray(3.0), reps).to_numpy(), np.tile(3.0, reps))
+    for axis in (at, (at + 5) % 64):
+        y = cm.repeat(cm.asarray(x), 2, axis)
+        np.testing.assert_array_equal(y.to_numpy(), np.repeat(x, 2, axis))
+    y = cm.kron(cm.asarray(x), cm.asarray(x))
+    assert y.shape == tuple(9 if i == at else 1 for i in range(64))
+    np.testing.assert_array_equal(y.to_numpy().ravel(), np.kron(x.ravel(), x.ravel()))
+    g = cm.grad(
+        lambda x: (
+            cm.tile(x, reps) * cm.asarray(np.tile(cm.stop_gradient(x).to_numpy(), reps))
+        ).sum()
+    )
+    np.testing.assert_array_equal(g(cm.asarray(x)).to_numpy(), 4 * x)

@@ -33,7 +33,7 @@ def mixed(seed, shape, dtype):
 
 def same(got, expected):
     assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
-    np.testing.assert_array_equal(wide(got.to_numpy()), wide(expected))
+    np.testing.assert_array_equal(wide(np.asarray(got)), wide(expected))
 
 
 def descending_order(x, axis):
@@ -72,7 +72,7 @@ def test_long_lines(device, dtype, n):
 def test_sort_keeps_signed_zeros_in_their_order(device):
     x = np.array([0.0, -0.0, 1.0, -0.0, 0.0, -1.0])
     np.testing.assert_array_equal(
-        np.signbit(cm.sort(cm.asarray(x)).to_numpy()), [True, False, True, True, False, False]
+        np.signbit(np.asarray(cm.sort(cm.asarray(x)))), [True, False, True, True, False, False]
     )
 
 
@@ -84,7 +84,7 @@ def test_sort_complex(device, dtype):
     x = np.random.default_rng(0).permutation(x.ravel())
     same(cm.sort(cm.asarray(x)), np.sort(x))
     same(cm.argsort(cm.asarray(x)), np.argsort(x, kind="stable"))
-    np.testing.assert_array_equal(cm.partition(cm.asarray(x), 4)[4].to_numpy(), np.sort(x)[4])
+    np.testing.assert_array_equal(np.asarray(cm.partition(cm.asarray(x), 4)[4]), np.sort(x)[4])
 
 
 @EXAMPLES
@@ -110,7 +110,7 @@ def test_partition_and_topk(device, data, seed, dtype):
         cm.take_along_axis(cm.asarray(x), cm.argpartition(cm.asarray(x), [k, 0], axis), axis),
     ):
         assert found.dtype == dtype
-        got = np.moveaxis(wide(found.to_numpy()), axis, -1)
+        got = np.moveaxis(wide(np.asarray(found)), axis, -1)
         rank = k % x.shape[axis]
         np.testing.assert_array_equal(got[..., rank], np.take(ordered, k, axis))
         np.testing.assert_array_equal(np.sort(got, -1), np.moveaxis(ordered, axis, -1))
@@ -140,13 +140,12 @@ def test_gradients_lead_back(device):
     [
         (lambda: cm.sort(cm.zeros((2, 3)), 2), ValueError, "sort: .*2"),
         (lambda: cm.sort(cm.zeros(3), kind="bogus"), ValueError, "sort: kind .*bogus"),
-        (lambda: cm.argsort(cm.asarray(3.0)), ValueError, "argsort: "),
+        (lambda: cm.argsort(cm.asarray(3.0), 1), ValueError, "argsort: "),
         (lambda: cm.partition(cm.zeros(3), 3), ValueError, r"partition: kth 3 .*\(3,\)"),
         (lambda: cm.argpartition(cm.zeros(3), 1.5), TypeError, "argpartition: kth .*1.5"),
         (lambda: cm.topk(cm.zeros(3), 4), ValueError, r"topk: k = 4 .*\(3,\)"),
         (lambda: cm.lexsort(()), ValueError, "lexsort: "),
         (lambda: cm.lexsort((cm.zeros(3), cm.zeros(2))), ValueError, r"lexsort: .*\(3,\) \(2,\)"),
-        (lambda: cm.isin(cm.zeros(2, "c8"), cm.zeros(2)), TypeError, "isin: .*complex64"),
         (lambda: cm.unique(cm.zeros(2), axis=1), ValueError, "unique: "),
     ],
 )
@@ -235,7 +234,7 @@ def test_unique_along_an_axis(device, axis):
     for got, truth in zip(
         cm.unique(cm.asarray(x), True, True, True, axis=axis), expected, strict=True
     ):
-        np.testing.assert_array_equal(got.to_numpy(), truth)
+        np.testing.assert_array_equal(np.asarray(got), truth)
 
 
 @EXAMPLES
@@ -252,13 +251,13 @@ def test_sets(device, seed, sizes, dtypes):
     same(cm.isin(x, y, invert=True), np.isin(a, b, invert=True))
     for name in ("intersect1d", "union1d", "setdiff1d", "setxor1d"):
         got, expected = getattr(cm, name)(x, y), getattr(np, name)(a, b)
-        np.testing.assert_array_equal(got.to_numpy(), expected, err_msg=name)
+        np.testing.assert_array_equal(np.asarray(got), expected, err_msg=name)
     for got, expected in zip(
         cm.intersect1d(x, y, return_indices=True),
         np.intersect1d(a, b, return_indices=True),
         strict=True,
     ):
-        np.testing.assert_array_equal(got.to_numpy(), expected)
+        np.testing.assert_array_equal(np.asarray(got), expected)
 
 
 def test_nan_is_in_no_set(device):

@@ -177,7 +177,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
         (
             lambda k=k: cm.ravel_multi_index(([1], [2]), (3, 4), mode=k),
             ValueError,
-            "ravel_multi_index: order must be",
+            "ravel_multi_index: mode must be",
         )
         for k in (("wrap",), ("wrap", "raise", "clip"), ("wrap", "up"))
     ],

@@ -488,22 +488,113 @@ def test_gradients_through_a_graph_are_refused(ops):
 
 def test_arguments_are_checked(ops):
     step = cm.cuda.graph(ops.double)
-    with pytest.raises(
-        cm.cuda.DeviceError, match="graph: an array is on the CPU .float64, shape .4,.."
-    ):
-        step(cm.asarray(np.zeros(N), device="cpu"))
-    with pytest.raises(cm.cuda.DeviceError, match="graph: arrays are on different devices"):
-        step(gpu([1] * N), gpu([1] * N, 1))
+    for other in (gpu([1] * N, 1), cm.asarray(np.zeros(N), device="cpu")):
+        with pytest.raises(cm.cuda.DeviceError, match="graph: arrays are on different devices"):
+            step(gpu([1] * N), other)
     with pytest.raises(TypeError, match="graph: wants a function, got int"):
         cm.cuda.graph(3)
 
 
-def test_without_a_gpu():
-    if cm.cuda.is_available():
+# -------------------- on the CPU
+
+
+@pytest.fixture(params=["cpu", "beside a GPU"])
+def host(request):
+    """Arrays on the CPU, without a GPU and where there is one."""
+    if request.param != "cpu":
+        request.getfixturevalue("fake")
+    elif cm.cuda.is_available():
         pytest.skip("there is a GPU")
-    step = cm.cuda.graph(lambda x: x)  # decorating works everywhere
-    with pytest.raises(cm.cuda.DeviceError, match="graph: .* no CUDA device was found"):
-        step(1)
+    with cm.device("cpu"):
+        yield
+
+
+def test_on_the_cpu_the_function_runs(host):
+    @cm.cuda.graph
+    @counted
+    def step(state, x, rate=0.5):
+        state["sum"] += rate * x
+        return {"mean": (state["sum"] * state["sum"]).mean(), "sum": state["sum"]}
+
+    state, total = {"sum": cm.zeros(N)}, np.zeros(N)
+    for k in range(1, 6):
+        x = np.arange(float(N)) * k
+        out = step(state, x if k % 2 else cm.asarray(x), rate=0.25)
+        total += 0.25 * x
+        np.testing.assert_array_equal(state["sum"].to_numpy(), total)
+        assert out["sum"] is state["sum"] and float(out["mean"]) == (total**2).mean()
+        assert x.tolist() == (np.arange(float(N)) * k).tolist()
+    assert step.__wrapped__.runs == 5 and step.graphs == 0
+    step.clear()
+
+
+def test_numpy_arguments_are_not_changed_on_either_device(host):
+    def fn(x):
+        x += 1
+        return x
+
+    step, x = cm.cuda.graph(fn), np.zeros(N)
+    for _ in range(3):
+        assert step(x).tolist() == [1.0] * N and x.tolist() == [0.0] * N
+
+
+WAITING = {
+    "float": lambda x: x * float(x.sum()),
+    "bool": lambda x: x if x.sum() > 0 else -x,
+    "int": lambda x: x * int(x.sum()),
+    "item": lambda x: x * x.sum().item(),
+    "tolist": lambda x: (x.tolist(), x)[1],
+    "to_numpy": lambda x: (x.to_numpy(), x)[1],
+    "NumPy": lambda x: x * np.asarray(x).sum(),
+    "print": lambda x: (repr(x), x)[1],
+    "inside": lambda x: cm.grad(lambda x: x.sum() * float(cm.stop_gradient(x).max()))(x),
+}
+
+
+@pytest.mark.parametrize("name", [*WAITING, "mask", "nonzero"])
+def test_reading_is_refused_at_the_second_call(name, ops):
+    """On the CPU in the words in which a GPU refuses it."""
+    more = {"mask": lambda x: x[x > 0], "nonzero": lambda x: cm.nonzero(x)[0]}
+    function = {**WAITING, **more}[name]
+    if name not in more and name != "inside":  # kernels do not run on the fake driver
+        shown = cm.cuda.graph(lambda x: ops.double(x).to_numpy())
+        x = gpu([1] * N)
+        shown(x)
+        with pytest.raises(RuntimeError) as on_gpu:
+            shown(x)
+    step, x = cm.cuda.graph(function), cm.ones(N, device="cpu")
+    step(x)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="^copy to the host: .* CUDA graph") as on_cpu:
+            step(x)
+    if name not in more and name != "inside":
+        assert str(on_cpu.value) == str(on_gpu.value)
+    assert cm.cuda.graph(lambda x: x + 1)(x).tolist() == [2.0] * N  # nothing stays behind
+
+
+def test_what_else_a_graph_cannot_hold_is_refused_on_the_cpu(host):
+    x = cm.ones(N)
+    inner = cm.cuda.graph(lambda x: x + 1)
+
+    def synchronizes(x):
+        cm.cuda.synchronize()
+        return x
+
+    for fn, says in ((lambda x: inner(x), "graph: .*do not nest"), (synchronizes, "synchronize")):
+        outer = cm.cuda.graph(fn)
+        outer(x)
+        with pytest.raises(RuntimeError, match=f"^{says}.*|cannot be part of a CUDA graph"):
+            outer(x)
+    with pytest.raises(TypeError, match="graph: a gradient is being recorded"):
+        cm.vjp(lambda x: inner(x), x)
+    with pytest.raises(TypeError, match="graph: arguments must be arrays or hashable values"):
+        inner({1})
+    with pytest.raises(KeyError, match="mine"):
+        cm.cuda.graph(lambda x: {}["mine"])(x)
+    scaled = cm.cuda.graph(lambda x, rate: x * rate)
+    with pytest.warns(RuntimeWarning, match="graph: 8 calls in a row and nothing to replay"):
+        for k in range(8):
+            scaled(x, 0.5 + k)
 
 
 # -------------------- capture()

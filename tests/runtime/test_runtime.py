@@ -349,44 +349,7 @@ def test_foreign_memory_goes_back_after_our_work(fake):
     assert out.tolist() == [0, 1, 2, 3] and lender.tolist() == [-1] * 4
 
 
-# -------------------- without a GPU, and across a fork
-
-
-no_gpu = pytest.mark.skipif(cm.cuda.is_available(), reason="there is a GPU")
-
-
-@no_gpu
-def test_without_a_gpu_everything_explains():
-    assert cm.cuda.device_count() == 0 and cm.cuda.devices() == [] and not cm.cuda.is_available()
-    for name, call in {
-        "synchronize": cm.cuda.synchronize,
-        "current_device": cm.cuda.current_device,
-        "set_device": lambda: cm.cuda.set_device(0),
-        "current_stream": cm.cuda.current_stream,
-        "external_stream": lambda: cm.cuda.external_stream(0),
-        "Stream": lambda: cm.cuda.Stream(0),
-        "peer_access": lambda: cm.cuda.peer_access(0, 1),
-        "Event": lambda: cm.cuda.Event(device=0),
-        "copy_peer": lambda: cm.cuda.copy_peer(cm.zeros(1), cm.zeros(1)),
-        "capture": cm.cuda.capture,
-        "device": lambda: cm.cuda.device(0).__enter__(),
-    }.items():
-        with pytest.raises(cm.cuda.DeviceError) as caught:
-            call()
-        message = str(caught.value)
-        assert re.match(
-            rf"{name}: cuda:[01] was asked for but no CUDA device was found; not found: .+", message
-        ), message
-        assert "pip install" in message
-    for call in (
-        cm.cuda.Stream,
-        cm.cuda.Event,
-        lambda: cm.zeros(3, device="cuda"),
-        lambda: cm.zeros(3).to("cuda:0"),
-        lambda: cm.set_default_device("cuda"),
-    ):
-        with pytest.raises(cm.cuda.DeviceError, match="no CUDA device was found"):
-            call()
+# -------------------- across a fork
 
 
 def _in_child(queue):
@@ -443,9 +406,10 @@ def test_handles_of_streams_that_end_during_a_capture_are_closed_after_it(fake):
 def test_import_creates_no_context_and_no_numba():
     source = textwrap.dedent("""
         import sys, cudamath as cm
-        loaded = [m for m in ("numba", "numba.cuda", "cuda.bindings.driver", "nvmath") if m in sys.modules]
+        names = ("numba", "numba.cuda", "cuda.bindings.driver", "nvmath")
+        loaded = [name for name in names if name in sys.modules]
         print(loaded, cm.cuda.memory_allocated.__name__)
-        """)  # noqa: E501
+        """)
     said = subprocess.run(
         [sys.executable, "-c", source],
         cwd=ROOT,

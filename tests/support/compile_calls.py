@@ -490,7 +490,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     from cudamath.kernels.conv import dispatch as conv_dispatch
     from cudamath.kernels.conv import overlap_add
     from cudamath.kernels.copy import channels_last
-    from cudamath.kernels.elementwise import generator as elementwise_generator
+    from cudamath.kernels.elementwise import dispatch as elementwise_dispatch
     from cudamath.kernels.index import stream_compaction
     from cudamath.kernels.loss import dispatch as loss_dispatch
     from cudamath.kernels.matmul import dispatch as matmul_dispatch
@@ -525,7 +525,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for y in (x, strided):
                 plan(
                     functools.partial(
-                        elementwise_generator.elementwise,
+                        elementwise_dispatch.elementwise,
                         expression="x == y",
                         compute=t,
                         output=np.dtype(bool),
@@ -537,7 +537,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         if t.itemsize == 2:
             plan(
                 functools.partial(
-                    elementwise_generator.elementwise,
+                    elementwise_dispatch.elementwise,
                     expression="x + y",
                     compute=F32,
                     output=t,
@@ -549,7 +549,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             if t in FLOATS:
                 plan(
                     functools.partial(
-                        elementwise_generator.elementwise,
+                        elementwise_dispatch.elementwise,
                         expression="exp(x)",
                         compute=F32,
                         output=t,
@@ -939,7 +939,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 "groups": 1,
             }
             y, w = new(2, 8, 6, 6, dtype=f), new(8, c, 7, 7, dtype=f)
-            for grad in (y, channels_last.as_last(y)):
+            for grad in (y, channels_last.as_channels_last(y)):
                 plan(
                     functools.partial(
                         conv_dispatch.conv2d_input_grad,

@@ -11,7 +11,7 @@ from strategies import FLOATS
 import cudamath as cm
 from cudamath.kernels.scan import dispatch as scan_dispatch
 from cudamath.kernels.sort import dispatch as sort_dispatch
-from cudamath.ops.histogram import _in_range
+from cudamath.ops.histogram import _bin_sums, _in_range
 
 
 def ordering(t: np.dtype) -> None:
@@ -55,14 +55,19 @@ def ordering(t: np.dtype) -> None:
     cm.take(x, cm.zeros(9, "int32"), axis=0), cm.take(made((40, 72)), cm.zeros(9, "int32"), axis=0)
     if t.kind in "fcV":
         cm.average(x, weights=x), cm.average(x, 1, x)
+    cm.cummax(x, axis=1), cm.cummin(line)
+    cm.searchsorted(line, x), cm.searchsorted(line[:9], x, "right")
+    cm.isin(x, line), cm.isin(x, line[:9])
+    cm.maximum_at(x, cm.zeros(5, "int32"), 1), cm.minimum_at(x, cm.zeros(5, "int32"), 1)
     if t.kind == "c":
+        for array in (x, line):
+            cm.max(array), cm.min(array, 0), cm.argmax(array), cm.argmin(array, -1)
+            cm.nanmax(array), cm.nanmin(array, 0), cm.maximum(array, array), cm.less(array, array)
         return
     plain = sort_dispatch.argsort(line._layout, axis=0, descending=False, version="radix")
     plain.bind("radix", [line._layout])
-    cm.cummax(x, axis=1), cm.cummin(line), cm.nancummin(x, axis=0), cm.nancummax(line)
+    cm.nancummin(x, axis=0), cm.nancummax(line)
     cm.unique_counts(x)
-    cm.searchsorted(line, x), cm.searchsorted(line[:9], x, "right")
-    cm.isin(x, line), cm.isin(x, line[:9])
     for array in (made(1 << 21), *(line[:n] for n in (2000, 4000, 8000))):
         cm.partition(array, 9), cm.argpartition(array, 9), cm.topk(array, 9), cm.topk(array, 9, 0)
     cm.histogram(x, [0, 1, 3]), cm.histogram(x, 5, (0, 1))
@@ -70,12 +75,11 @@ def ordering(t: np.dtype) -> None:
         _in_range(line[:1000], bins=5), _in_range(line, bins=5), cm.histogram(x, 9000, (0, 1))
     if t.kind != "b":
         cm.digitize(x, line[:9]), cm.digitize(x, line)
-    cm.maximum_at(x, cm.zeros(5, "int32"), 1), cm.minimum_at(x, cm.zeros(5, "int32"), 1)
     if t.kind in "iu":
         cm.bincount(line), cm.bincount(line, minlength=10_000)
         for minlength in (9, 2000, 20_000):
             for dtype in FLOATS:
-                cm.bincount(line, cm.empty(70_000, dtype), minlength)
+                _bin_sums(cm.empty(70_000, dtype), line, bins=minlength)
     if t in FLOATS:
         cm.interp(x, line, line), cm.median(x), cm.median(x, axis=1)
         for method in (

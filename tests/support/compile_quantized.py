@@ -62,15 +62,16 @@ def quantized(f: np.dtype) -> None:
 def by_name(plan: Callable[..., None], new: Callable[..., Layout]) -> None:
     """Versions that planners leave to other layouts and to the simulator."""
     from cudamath.kernels.matmul import gemv_plan
-    from cudamath.kernels.quantize import quantize, quantize_rows
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
+    from cudamath.kernels.quantize.problem import FORMS
 
     x, scale = new(64, 128, dtype=F32), new(64, dtype=F32)
-    for form, (stored, _, _) in quantize.FORMS.items():
+    for form, (stored, _, _) in FORMS.items():
         values = new(64, 64 if form == "int4" else 128, dtype=stored)
         options: Any = {"form": form, "inner": 128, "version": "plain"}
-        plan(functools.partial(quantize.quantize, **options), x, scale)
-        plan(functools.partial(quantize.dequantize, dtype=BF16, **options), values, scale)
-        plan(functools.partial(quantize_rows.quantize_row, form=form, version="plain"), x)
+        plan(functools.partial(quantize_dispatch.quantize, **options), x, scale)
+        plan(functools.partial(quantize_dispatch.dequantize, dtype=BF16, **options), values, scale)
+        plan(functools.partial(quantize_dispatch.quantize_row, form=form, version="plain"), x)
     for t in (F16, BF16):
         plan(
             gemv_plan.gemv_same,

@@ -20,6 +20,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import ctypes
+import gc
 import itertools
 import threading
 
@@ -31,6 +32,7 @@ from cudamath.core.dispatch import plan
 from cudamath.core.dispatch import steps as dispatch_steps
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler.storage_types import storage
+from cudamath.runtime.memory import Pool, live_buffers
 from cudamath.runtime.state import runtime
 
 
@@ -72,6 +74,7 @@ class FakeDriver:
         # what is not written shows; switched off where nothing is computed, memory is not touched
         # at all
         self.poisons = True
+        self.idle = False  # whether kernels do nothing
         self.fail, self.lost = {}, None
         self.calls = collections.Counter()
         self.blocks = {}  # address -> Block, device memory
@@ -124,9 +127,9 @@ class FakeDriver:
             with self.lock:
                 self.calls[name] += 1
                 if self.lost is not None:
-                    return (self.lost, 0)[: 1 if name in ("cuLaunchKernel",) else 2]
+                    return self.failed(name, self.lost)
                 if name in self.fail:
-                    return (self.fail.pop(name), None)
+                    return self.failed(name, self.fail.pop(name))
                 result = found(*args)
                 return (
                     result
@@ -137,6 +140,11 @@ class FakeDriver:
                 )
 
         return call
+
+    @staticmethod
+    def failed(name, status):
+        """What a function returns with a status: most have a result, a launch has none."""
+        return (status,) if name in ("cuLaunchKernel", "cuLaunchKernelEx") else (status, None)
 
     # -------------------- threads, contexts, devices
 
@@ -524,7 +532,8 @@ class FakeDriver:
         )
 
         def run():
-            kernel(*[self.view(a, index) if isinstance(a, tuple) else a for a in args])
+            if not self.idle:
+                kernel(*[self.view(a, index) if isinstance(a, tuple) else a for a in args])
 
         return self.enqueue(on, run)
 
@@ -626,8 +635,43 @@ def installed(monkeypatch, **options):
     with runtime.replaced(fake, fake.compiler):
         try:
             yield fake
+            check_memory(fake)
         finally:
             fake.lost = None
+
+
+def check_memory(fake):
+    """Every byte that the pools hold from the driver lies in a buffer or in a free list, and those
+    in free lists go back when they are asked for."""
+    fake.idle = True  # what was launched and never waited for need not be a Python function
+    for pool in [pool for pool in runtime.pools.values() if isinstance(pool, Pool)]:
+        in_use, cached = _held_by(pool)
+        if (pool.used, pool.cached) != (in_use, cached):
+            gc.collect()  # of a cycle of garbage, the collection may have seen a part
+            in_use, cached = _held_by(pool)
+        assert (pool.used, pool.cached) == (in_use, cached), (
+            f"cuda:{pool.device}: the pool counts {pool.used} bytes in use and {pool.cached} "
+            f"cached; buffers hold {in_use}, free lists {cached}"
+        )
+        if fake.lost is None and not fake.fail:
+            pool.trim()
+            graphs = sum(
+                size * len(blocks)
+                for stream in pool.streams
+                if stream.graph_only
+                for size, blocks in stream.free.items()
+            )
+            assert pool.reserved == in_use + graphs, (
+                f"cuda:{pool.device}: {pool.reserved} bytes are reserved after `empty_cache`, of "
+                f"which buffers hold {in_use} and graphs {graphs}"
+            )
+
+
+def _held_by(pool):
+    """Bytes in the buffers of a pool, and in its free lists."""
+    buffers = [b for b in live_buffers(pool.device) if b.stream.pool is pool]
+    cached = sum(size * count for size, count in pool.free_blocks().items())
+    return sum(buffer.size for buffer in buffers), cached
 
 
 def gpu(x, index=0):

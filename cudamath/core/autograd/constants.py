@@ -53,6 +53,7 @@ def number(value: float, layout: Layout) -> ndarray | None:
         whole = object.__new__(ndarray)
         whole._data = memory.constant(np.asarray(value, layout.dtype).tobytes(), layout.device)
         whole._layout, whole._owner, whole._node = layout, Lasting(value), None
+        whole._base = None
         whole._owner.whole = made[value, layout] = whole
     return whole._alias()
 

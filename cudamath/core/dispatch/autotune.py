@@ -13,11 +13,15 @@ There are two tables, consulted in this order:
 
 Both have the form
 
-    {device: {op: {kind: {"4096x4096x4096": {candidate: microseconds, ..}, ..}}}}
+    {"version": 1, device: {op: {kind: {"4096x4096x4096": {candidate: microseconds, ..}, ..}}}}
 
 where `kind` names what decides besides the sizes (dtype and layout). Other sizes take the nearest
 entry: the sum of the ratios of the sizes, in powers of two, is at most NEAR. All sizes beyond LARGE
 count as LARGE.
+
+A file may be damaged, or come from another version of the package. So files are read by one
+function, `_understood`, which drops what has another form, and planners say which candidates they
+understand; what is left decides nothing, and is no error.
 """
 
 from __future__ import annotations
@@ -26,20 +30,23 @@ import functools
 import importlib.resources
 import json
 import math
-import os
 import pathlib
-import tempfile
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...runtime import cubin_cache
+from ...runtime import cubin_cache, files
 from ...runtime import device as devices
 from . import tuned
 
 NEAR = 1.0
 LARGE = 16384  # larger sizes count as this one: smaller ones fill a device already
 
+VERSION = 1  # of the form of files; one without a version has this one
+_SIZES = re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*")
+
 Entry = dict[str, float]  # candidate -> microseconds
+Table = dict[str, dict[str, dict[str, dict[str, Entry]]]]  # device, op, kind, sizes
 
 
 class Decision(NamedTuple):
@@ -55,29 +62,62 @@ def path() -> pathlib.Path:
     return cubin_cache.cache_path("CUDAMATH_TUNE_CACHE", "tune.json")
 
 
-def _read(file: pathlib.Path) -> dict[str, Any]:
+def _read(file: pathlib.Path) -> Table:
     """The table in a file; an empty one where there is no file, or one that cannot be read."""
     try:
-        table = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return _understood(json.loads(files.read_own(file)))
+    except (OSError, ValueError, RecursionError):
         return {}
-    return table if isinstance(table, dict) else {}
+
+
+def _understood(content: Any) -> Table:
+    """What has the form of a table in the content of a file; the rest is dropped."""
+    if not isinstance(content, dict) or content.get("version", VERSION) != VERSION:
+        return {}
+    levels = [str, str, str, _is_sizes, str]
+    return _level({key: each for key, each in content.items() if key != "version"}, levels)
+
+
+def _level(content: Any, levels: Sequence[Any]) -> Any:
+    """Nested dicts whose keys are accepted by `levels` and whose innermost values are times;
+    without what is something else, and without dicts that are empty then."""
+    accepts, *inner = levels
+    if not isinstance(content, dict):
+        return {}
+    found = {}
+    for key, each in content.items():
+        if accepts(key):
+            value = _level(each, inner) if inner else _time(each)
+            if value:
+                found[key] = value
+    return found
+
+
+def _is_sizes(key: str) -> bool:
+    return _SIZES.fullmatch(key) is not None
+
+
+def _time(value: Any) -> float | None:
+    """Microseconds, None for what cannot be a time."""
+    if type(value) not in (int, float) or not 0 < value < math.inf:
+        return None
+    return value if value < 1e30 else None  # integers of any size are JSON
 
 
 @functools.cache
-def _own(file: pathlib.Path) -> dict[str, Any]:
+def _own(file: pathlib.Path) -> Table:
     return _read(file)
 
 
 @functools.cache
-def _shipped() -> dict[str, Any]:
+def _shipped() -> Table:
     """The tables of the package. An empty set is an error: every choice would silently be a
     guess."""
-    table: dict[str, Any] = {}
-    files = importlib.resources.files(tuned).iterdir()
-    for file in sorted(files, key=lambda file: file.name):
+    table: Table = {}
+    shipped = importlib.resources.files(tuned).iterdir()
+    for file in sorted(shipped, key=lambda file: file.name):
         if file.name.endswith(".json"):
-            table.update(json.loads(file.read_text(encoding="utf-8")))
+            table.update(_understood(json.loads(file.read_text(encoding="utf-8"))))
     if not table:
         raise FileNotFoundError(f"tune: no table came along in {tuned.__name__}: install it again")
     return table
@@ -94,11 +134,13 @@ def lookup(
     device: int,
     kind: str,
     sizes: Sequence[int],
-    allowed: Sequence[str] | None = None,
-    without: str = "-",
+    is_candidate: Callable[[str], bool],
 ) -> Decision | None:
-    """The fastest candidate measured for sizes near these, or None. allowed: first words of
-    candidates that can run; without: a word that none of them may have."""
+    """The fastest candidate measured for sizes near these, or None.
+
+    is_candidate: whether the planner understands a candidate, and can run it for this problem. It
+    is asked about the fastest first, and about no more than it takes.
+    """
     name = devices.name(device)
     for source, table in (("this machine's file", _own(path())), ("the shipped table", _shipped())):
         entries = table.get(name, {}).get(op, {}).get(kind, {})
@@ -106,14 +148,11 @@ def lookup(
             (distance, key) for key in entries if (distance := _distance(key, sizes)) <= NEAR
         )
         for _, key in ranked:
-            times = {
-                c: t
-                for c, t in entries[key].items()
-                if (allowed is None or c.split()[0] in allowed) and without not in c.split()
-            }
-            if times:
-                best, *others = sorted(times, key=times.__getitem__)
-                beside = f", {others[0]} {times[others[0]]:.4g}" if others else ""
+            times = entries[key]
+            able = filter(is_candidate, sorted(times, key=times.__getitem__))
+            best, second = next(able, None), next(able, None)
+            if best is not None:
+                beside = "" if second is None else f", {second} {times[second]:.4g}"
                 return Decision(
                     best,
                     f"measured at {key}: {best} {times[best]:.4g} us{beside} ({source}, {name})",
@@ -139,20 +178,19 @@ def save(
     times: Entry,
     file: pathlib.Path | None = None,
 ) -> None:
-    """Add a measurement on the device called `name` to a file (by default this machine's)."""
+    """Add a measurement on the device called `name` to a file (by default this machine's). Other
+    processes that add to it wait, and nothing is lost."""
     file = path() if file is None else file
-    table = _read(file)
-    table.setdefault(name, {}).setdefault(op, {}).setdefault(kind, {})[
-        "x".join(map(str, sizes))
-    ] = times
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=file.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as target:
-            json.dump(table, target, indent=1, sort_keys=True)
+    files.make_private_folder(file.parent)
+    with (
+        files.locked(file.with_name(f"{file.name}.lock")),
+        files.whole_file("tune", file, private=True) as beside,
+    ):
+        table = _read(file)
+        table.setdefault(name, {}).setdefault(op, {}).setdefault(kind, {})[
+            "x".join(map(str, sizes))
+        ] = times
+        with open(beside, "w", encoding="utf-8") as target:
+            json.dump({"version": VERSION, **table}, target, indent=1, sort_keys=True)
             target.write("\n")
-        os.replace(temporary, file)  # whole or not at all
-    except BaseException:
-        os.unlink(temporary)
-        raise
     forget()

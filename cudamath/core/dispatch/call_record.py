@@ -15,6 +15,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ...runtime import fork
+from ...runtime.interrupts import uninterrupted
+
+#: Reasons of `obstruct` for a call that gives the host values of an array, or elements that it
+#: chose by their values.
+READ, CHOSE = "read values", "chose elements by their values"
+
 #: The open records of all threads.
 open_records: list[CallRecord] = []
 
@@ -103,18 +110,35 @@ class CallRecord:
 
     def __enter__(self) -> CallRecord:
         self.outer = _local.record
+        self.thread = threading.get_ident()
+        try:
+            open_records.append(self)
+        except BaseException:  # an interrupt (Ctrl-C), which comes after the call
+            open_records.remove(self)
+            raise
         _local.record = self
-        open_records.append(self)
         return self
 
+    def refuse(self, reason: str) -> None:
+        """Called when the call does something that its steps do not describe. A subclass may raise
+        an exception."""
+
+    @uninterrupted
     def __exit__(self, *_: object) -> None:
-        open_records.remove(self)
         _local.record = outer = self.outer
+        open_records.remove(self)
         if self.drawn is not None:
             self.obstacle = self.obstacle or "took a part of a random sequence without a step"
         if outer is not None:
             outer.steps += self.steps
             outer.obstacle = outer.obstacle or self.obstacle
+
+
+@fork.in_child
+def _forget_other_threads() -> None:
+    """A forked process runs none of the calls that other threads were recording."""
+    here = threading.get_ident()
+    open_records[:] = [record for record in open_records if record.thread == here]
 
 
 class unrecorded:
@@ -124,6 +148,7 @@ class unrecorded:
     def __enter__(self) -> None:
         self.record, _local.record = _local.record, None
 
+    @uninterrupted
     def __exit__(self, *_: object) -> None:
         _local.record = self.record
 
@@ -161,5 +186,9 @@ def report_draw() -> None:
 def obstruct(reason: str) -> None:
     """Report that the call does something that its steps do not describe, for example reads values
     on the host or writes into an argument. Such a call is not replayed."""
-    if (record := _local.record) is not None:
+    record = _local.record
+    if record is not None:
         record.obstacle = record.obstacle or reason
+    while record is not None:
+        record.refuse(reason)
+        record = record.outer

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.errors import shown_as
 from ..array import ndarray
 from ..asarray import asarray, same_device
 from ..dtypes import ANY, COMPLEX, Category
@@ -23,6 +24,12 @@ def require(name: str, x: Any, category: Category = ANY, what: str = "") -> ndar
             f"{name}: wants {category.name} {what or 'arrays'}, got {x.dtype} of shape {x.shape}"
         )
     return x
+
+
+def refuse_text(name: str, copy: Any) -> None:
+    """ValueError where `copy` is a text, such as "False", which is true."""
+    if isinstance(copy, str):
+        raise ValueError(f"{name}: copy must be True, False or None, got {copy!r}")
 
 
 def _described(x: Any) -> str:
@@ -78,8 +85,10 @@ MISTAKES = TypeError, ValueError, IndexError, OverflowError
 
 def as_of(name: str, error: Exception) -> Exception:
     """An error of an inner function as an error of the outer function `name`. Messages of Python
-    and NumPy get the name as a prefix."""
+    and NumPy get the name as a prefix. What cannot be fused is an error of `fuse` everywhere."""
     inner, colon, rest = str(error).partition(": ")
+    if inner == "fuse":
+        return error
     if colon and inner.replace(".", "_").isidentifier():
         return type(error)(f"{name}: {rest}")
     return type(error)(
@@ -98,7 +107,7 @@ def speaks_for(name: str) -> Callable[[Callable], Callable]:
             except MISTAKES as error:
                 raise as_of(name, error) from None
 
-        return call
+        return shown_as(name, call)
 
     return decorate
 

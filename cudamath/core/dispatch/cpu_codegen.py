@@ -69,7 +69,7 @@ def make(function, as_array, layout, free, arrays, more, left, compiled):
         out = new(ndarray)
         out._data = data
         out._layout = {layout}
-        out._owner = out._node = None
+        out._owner = out._node = out._base = None
         return out
     return run
 """  # noqa: E501

@@ -89,7 +89,7 @@ def known_result(function: Callable, count: int) -> Callable:
         out = new(ndarray)
         out._data = data = function(x._data)
         out._layout = layout = layout or wrap(data)._layout
-        out._owner = out._node = None
+        out._owner = out._node = out._base = None
         return out
 
     def several(*arrays: ndarray) -> ndarray:
@@ -97,7 +97,7 @@ def known_result(function: Callable, count: int) -> Callable:
         out = new(ndarray)
         out._data = data = function(*[x._data for x in arrays])
         out._layout = layout = layout or wrap(data)._layout
-        out._owner = out._node = None
+        out._owner = out._node = out._base = None
         return out
 
     return one if count == 1 else several

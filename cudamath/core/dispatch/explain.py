@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .. import asarray
+from ...runtime.interrupts import context_manager
 from ..array import ndarray
-from ..devices import CPU
 from . import checks
-from . import op as ops
 from .call_record import CallRecord
 from .lazy_import import lazy
 from .plan import Plan
+from .replanning import on_cpu, replanned
 from .steps import Call, Launch
 
 __all__ = ["explain"]
@@ -68,18 +66,10 @@ def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
     return text
 
 
-@contextlib.contextmanager
+@context_manager
 def _listening(lines: list[str]) -> Iterator[None]:
     """A context in which all ops plan anew, and each plan appends its description to `lines`."""
     bind = Plan.bind
-    planners = {
-        kind: vars(kind)["plan"]
-        for op in ops.registry.values()
-        for kind in type(op).__mro__
-        if "plan" in vars(kind)
-    }
-    tables = [op.plans for op in ops.registry.values() if hasattr(op, "plans")]
-    entries = [dict(table) for table in tables]
 
     def describe_on_gpu(self: Plan, name: str, inputs: Any, *rest: Any, **more: Any) -> Callable:
         operands = ", ".join([_array(x) for x in inputs])
@@ -90,33 +80,25 @@ def _listening(lines: list[str]) -> Iterator[None]:
     def describing(plan: Callable) -> Callable:
         def describe_on_cpu(self: Any, operands: tuple, *rest: Any) -> Callable:
             arrays = [x for x in operands if isinstance(x, ndarray)]
-            params = rest[-1]
-            if (asarray.same_device(self.name, arrays) if arrays else params["device"]) == CPU:
+            if on_cpu(self, operands, rest):
                 shown = [
                     _array(x) if isinstance(x, ndarray) else type(x).__name__
                     for x in operands
                     if x is not None
                 ]
-                if not operands and "layout" in params:  # the op creates an array of this layout
-                    shown = [_array(params["layout"])]
+                if not operands and "layout" in rest[-1]:  # the op creates an array of this layout
+                    shown = [_array(rest[-1]["layout"])]
                 lines.append(f"{self.name}({', '.join(shown)}) on the CPU: {_on_cpu(self, arrays)}")
             return plan(self, operands, *rest)
 
         return describe_on_cpu
 
-    for table in tables:
-        table.clear()
     Plan.bind = describe_on_gpu  # type: ignore[method-assign]
-    for kind, plan in planners.items():
-        kind.plan = describing(plan)  # type: ignore[attr-defined]
     try:
-        yield
+        with replanned(describing):
+            yield
     finally:
         Plan.bind = bind  # type: ignore[method-assign]
-        for kind, plan in planners.items():
-            kind.plan = plan  # type: ignore[attr-defined]
-        for table, plans in zip(tables, entries, strict=True):
-            table.update(plans)
 
 
 def _array(x: Any) -> str:

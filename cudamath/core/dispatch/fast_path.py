@@ -29,7 +29,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import copysign
 from numbers import Number
 from typing import Any, TypeVar
@@ -44,8 +44,19 @@ from ..bounded_cache import store
 from ..devices import CPU, default_index
 from ..layout import Layout
 from ..recording import state
-from ..scalar import NUMPY_SCALARS, arrays_to_user, inside, is_numpys, scalar_class, to_user
+from ..scalar import (
+    NUMPY_SCALARS,
+    arrays_to_user,
+    inside,
+    is_numpys,
+    is_outermost,
+    result_of,
+    scalar_class,
+    to_user,
+)
 from .call_record import CallRecord, Step, current, open_records
+from .keyword_hints import has_counterparts, refuse_keywords
+from .keyword_names import renamed
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -64,7 +75,7 @@ register_tables(lambda: iter(_tables))
 
 
 def fast_path(
-    *arrays: str, source: str = "", scalars: bool = True
+    *arrays: str, source: str = "", rare: tuple[str, ...] = (), scalars: bool = True
 ) -> Callable[[Function], Function]:
     """Decorate a public function whose calls can be replayed.
 
@@ -76,6 +87,9 @@ def fast_path(
         part of the key.
     source : str
         Name of the parameter that is the bit stream of random numbers.
+    rare : tuple of str
+        Names of options that hardly any call has. A call in which one is not its default runs the
+        function itself, so that they cost the other calls no part of a key.
     scalars : bool, default True
         Whether results without dimensions are scalars (see scalar.py). False for views and for
         functions that create arrays.
@@ -87,10 +101,12 @@ def fast_path(
     """
 
     def decorate(function: Function) -> Function:
-        namespace: dict[str, Any] = {}
+        namespace: dict[str, Any] = {"keyword_names": {}}  # filled by keyword_names.accept
         code = _UNBOUND.replace(co_name=function.__name__)  # the name that errors show
         wrapper = types.FunctionType(code, namespace, function.__name__)
-        namespace["bind"] = functools.partial(_bind, wrapper, function, arrays, source, scalars)
+        namespace["bind"] = functools.partial(
+            _bind, wrapper, function, arrays, source, rare, scalars
+        )
         return functools.update_wrapper(wrapper, function)  # type: ignore[return-value]
 
     return decorate
@@ -107,7 +123,7 @@ _UNBOUND = _unbound.__code__
 
 _WRAPPER = """
 def call({signature}):
-    {written}if records:
+    {refused}{written}if records:
         return first({everything})
     try:
         if {unrecorded}:
@@ -118,6 +134,29 @@ def call({signature}):
     except mistakes:  # no replay; or an error of a step, which the function raises in its own words
         pass
     return first({everything})
+"""
+
+#: The same for a function that draws random numbers: where it fails, the generator is put back.
+_DRAWING_WRAPPER = """
+def call({signature}):
+    start = None
+    try:
+        start = {source}._offset
+        {refused}{written}if records:
+            return first({everything})
+        try:
+            if {unrecorded}:
+                replay = replays[{key}]
+            else:
+                replay = recorded[{key}, {nodes}]
+            return replay({values})
+        except mistakes:
+            {source}.return_to(start)
+        return first({everything})
+    except BaseException:
+        if start is not None:
+            {source}.return_to(start)
+        raise
 """
 
 
@@ -171,7 +210,7 @@ class _Parameters:
     ----------
     function : callable
         The decorated function.
-    arrays, source
+    arrays, source, rare
         As in `fast_path`.
 
     Attributes
@@ -185,18 +224,28 @@ class _Parameters:
         array, or because there is a parameter "device". It is part of the key then.
     """
 
-    def __init__(self, function: Callable, arrays: tuple[str, ...], source: str):
+    def __init__(
+        self, function: Callable, arrays: tuple[str, ...], source: str, rare: tuple[str, ...] = ()
+    ):
         self.signature = inspect.signature(function)
         parameters = self.signature.parameters
-        self.names = list(parameters)
+        kind = inspect.Parameter
+        self.names = [n for n, p in parameters.items() if p.kind is not kind.VAR_KEYWORD]
+        self.keywords = [n for n in parameters if n not in self.names]  # **keywords, rare too
+        # functions that PyTorch has under the same names tell what they call its keywords
+        named = function.__module__.startswith("cudamath.ml.") and not self.keywords
+        self.hints = named and has_counterparts(self.names)
         self.sequences = {n.removeprefix("*") for n in arrays if n.startswith("*")}
         self.numbers = {n.removesuffix("?") for n in arrays if n.endswith("?")}  # or arrays
         self.arrays = [n.strip("*?") for n in arrays]
-        unknown = {*self.arrays, *([source] if source else [])} - {*self.names}
+        unknown = {*self.arrays, *([source] if source else []), *rare} - {*self.names}
         assert not unknown, f"{function.__name__}: no parameters {unknown}"
         self.source = source
         self.optional = {n for n in self.arrays if parameters[n].default is None}
-        self.options = [n for n in self.names if n not in self.arrays and n != source]
+        # a call with out= runs the function: a replay does not write into arguments
+        self.rare = [n for n in self.names if n in rare or n == "out"]
+        apart = {*self.arrays, *self.rare, source}
+        self.options = [n for n in self.names if n not in apart]
         self.placeless = "device" in self.names or self.optional | self.numbers >= {*self.arrays}
 
     def text(self) -> str:
@@ -204,6 +253,7 @@ class _Parameters:
         signature: list[str] = []
         kind = inspect.Parameter
         before: Any = None
+        stars: dict[Any, str] = {kind.VAR_POSITIONAL: "*", kind.VAR_KEYWORD: "**"}
         for n, p in self.signature.parameters.items():
             if before is kind.POSITIONAL_ONLY and p.kind is not kind.POSITIONAL_ONLY:
                 signature.append("/")
@@ -212,7 +262,7 @@ class _Parameters:
                 kind.VAR_POSITIONAL,
             ):
                 signature.append("*")
-            star = "*" if p.kind is kind.VAR_POSITIONAL else ""
+            star = stars.get(p.kind, "")
             signature.append(star + n + ("" if p.default is p.empty else f"=default_{n}"))
             before = p.kind
         if before is kind.POSITIONAL_ONLY:
@@ -240,18 +290,39 @@ class _Parameters:
             key.append(f"{n} if {n}.__class__ not in mistakable else exact({n}), {n}.__class__")
         if self.placeless:
             key.append("default_index()")
-        # a call with out= runs the function: a replay does not write into arguments
-        everything = ", ".join(self.names)
-        written = f"if out is not None: return write({everything})\n    "
-        return _WRAPPER.format(
-            signature=", ".join(signature),
-            written=written if "out" in self.options else "",
-            everything=everything,
-            unrecorded=" and ".join(unrecorded) or "True",
-            key=", ".join(key) + ",",
-            nodes=", ".join(nodes) or "()",
-            values=", ".join(values),
-        ).replace(",,", ",")
+        indent = "    " * (2 if self.source else 1)
+        refused = ""
+        if self.hints:
+            signature.append("**unknown")
+            refused = f"if unknown: refuse(unknown)\n{indent}"
+        unusual = " or ".join([*[f"{n} is not default_{n}" for n in self.rare], *self.keywords])
+        written = f"if {unusual}: return direct({self.passed()})\n{indent}"
+        return (
+            (_DRAWING_WRAPPER if self.source else _WRAPPER)
+            .format(
+                source=self.source,
+                signature=", ".join(signature),
+                refused=refused,
+                written=written if unusual else "",
+                everything=", ".join(self.names),
+                unrecorded=" and ".join(unrecorded) or "True",
+                key=", ".join(key) + ",",
+                nodes=", ".join(nodes) or "()",
+                values=", ".join(values),
+            )
+            .replace(",,", ",")
+        )
+
+    def passed(self) -> str:
+        """The arguments of a call of the function itself."""
+        kind = inspect.Parameter
+        form: dict[Any, str] = {
+            kind.KEYWORD_ONLY: "{0}={0}",
+            kind.VAR_POSITIONAL: "*{0}",
+            kind.VAR_KEYWORD: "**{0}",
+        }
+        order = self.signature.parameters.values()
+        return ", ".join([form.get(p.kind, "{0}").format(p.name) for p in order])
 
 
 def _bind(
@@ -259,17 +330,18 @@ def _bind(
     function: Callable,
     arrays: tuple[str, ...],
     source: str,
+    rare: tuple[str, ...],
     scalars: bool,
 ) -> Callable:
     """Give a wrapper its code, and return it."""
-    parameters = _Parameters(function, arrays, source)
+    parameters = _Parameters(function, arrays, source, rare)
     calls = _Calls(wrapper, function, parameters, scalars)
     namespace = wrapper.__globals__
     namespace.update(
         replays=calls.replays,
         recorded=calls.recorded,
         first=calls.first,
-        write=calls.write,
+        direct=calls.direct,
         records=open_records,
         ndarray=ndarray,
         exact=exact,
@@ -279,6 +351,7 @@ def _bind(
         nodes=nodes_of,
         unrecorded_all=unrecorded_all,
         default_index=default_index,
+        refuse=lambda unknown: refuse_keywords(function.__name__, unknown, parameters.names),
         **{f"default_{n}": p.default for n, p in parameters.signature.parameters.items()},
     )
     definitions: dict[str, Any] = {}
@@ -286,7 +359,9 @@ def _bind(
     template = definitions["call"]
     # the code last: from then on another thread may call the wrapper
     wrapper.__defaults__, wrapper.__kwdefaults__ = template.__defaults__, template.__kwdefaults__
-    wrapper.__code__ = template.__code__.replace(co_name=function.__name__)
+    code = template.__code__.replace(co_name=function.__name__)
+    names = namespace["keyword_names"]
+    wrapper.__code__ = renamed(code, names) if names else code
     return wrapper
 
 
@@ -334,10 +409,16 @@ class _Calls:
             **{n: values[n] for n in self.keywords},
         )
 
-    def write(self, *arguments: Any) -> Any:
-        """A call with `out`: run the function."""
+    def direct(self, *args: Any, **kwargs: Any) -> Any:
+        """A call with rare arguments, `out` for example: run the function."""
+        if not is_outermost():
+            return self.function(*args, **kwargs)
         with inside():
-            return self.call(dict(zip(self.parameters.names, arguments, strict=True)))
+            result = self.function(*args, **kwargs)
+        arguments = (*args, *kwargs.values())
+        if any([result is a for a in arguments]):
+            return result
+        return (to_user if self.scalars else arrays_to_user)(result, arguments)
 
     def first(self, *arguments: Any) -> Any:
         """A call for which there is no replay: run the function, and make a replay if possible."""
@@ -397,6 +478,7 @@ class _Calls:
         distinct = _distinct(values, parameters, arrays)
         with CallRecord() as record:
             result = self.call(distinct)
+        _own_memory(result, distinct.values())
         replay = None
         if not record.obstacle:
             sources = (values[parameters.source],) if parameters.source else ()
@@ -448,6 +530,24 @@ class _Calls:
         if self.parameters.placeless:
             key.append(default_index())
         return tuple(key)
+
+
+def _own_memory(result: Any, arguments: Iterable[Any]) -> None:
+    """Results that are views of arrays made on the way are no views for the caller."""
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    views = [y for y in results if isinstance(y, ndarray) and y._base is not None]
+    if views:
+        arrays = [x for x in arguments if isinstance(x, ndarray)]
+        for x in arguments:
+            arrays += (
+                [each for each in x if isinstance(each, ndarray)]
+                if type(x) in (list, tuple)
+                else []
+            )
+        lenders = {id(x if x._base is None else x._base) for x in arrays}
+        for y in views:
+            if id(y._base) not in lenders:
+                y._base = None
 
 
 def _nested(values: dict[str, Any], parameters: _Parameters) -> list[Any]:
@@ -720,6 +820,10 @@ class _Writer:
         if not self.scalars:
             return name
         self.constants["state"] = state
+        if any([x is not None and not x._layout.ndim for x in self.arrays]):
+            self.constants["result_of"] = result_of  # one may be an array of the standard
+            arguments = "".join([f"{n}, " for n in self.arguments])
+            return f"{name} if state.inside else result_of({name}, ({arguments}))"
         if is_numpys(y._layout) and y._node is None:
             return f"{name} if state.inside else {name}._data[()]"
         self.constants[f"class_{name}"] = scalar_class(y._layout.dtype)
@@ -749,11 +853,14 @@ class _Writer:
         name = f"v{len(self.views)}"
         self.views[id(x)] = name
         self.write_view(name, value.name, layout, offset, x._layout.device, value.array._layout)
+        if last and value.step >= 0:  # for the caller it is no view: he has no other array there
+            self.lines.append(f"{name}._base = None")
         return name
 
     def write_view(
         self, name: str, base: str, layout: str, offset: int, device: int, source: Layout | None
     ) -> None:
+        """Write the lines that make a view. source: the layout of the array that is viewed."""
         self.constants.setdefault("new", object.__new__)
         self.constants.setdefault("ndarray", ndarray)
         if device == CPU:
@@ -766,6 +873,7 @@ class _Writer:
                 f"{name} = new(ndarray)",
                 f"{name}._layout, {name}._owner, {name}._node = {layout}, None, None",
                 f"{name}._data = {base}._data{view}",
+                f"{name}._base = {base}._root()",
             ]
             return
         further = f" + {self.constant('offset', offset)}" if offset else ""
@@ -773,6 +881,7 @@ class _Writer:
             f"{name} = new(ndarray)",
             f"{name}._layout, {name}._owner, {name}._node = {layout}, {base}._owner, None",
             f"{name}._data = {base}._data{further}",
+            f"{name}._base = {base} if {base}._base is None else {base}._base",
         ]
 
     def write(self, k: int, step: Step, used: set[int]) -> None:

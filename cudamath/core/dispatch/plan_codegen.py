@@ -13,7 +13,7 @@ from ...runtime import kernel_errors, kernel_launch, memory, stream, tensormap
 from ...runtime.device import capability
 from ...runtime.errors import user_place
 from ...runtime.roofline import UNKNOWN, Work
-from ...runtime.state import device_cache, runtime
+from ...runtime.state import bounded_device_cache, runtime
 from ..array import ndarray
 from ..layout import Layout
 from .arguments import Addresses, ArrayArg, Flag, Scalar, TensorMap, Ticket
@@ -25,6 +25,10 @@ def array_words(layout: Layout) -> list[int]:
     shape, strides = (layout.shape, layout.strides) if layout.ndim else ((1,), (layout.itemsize,))
     return [0, 0, layout.size, layout.itemsize, 0, *shape, *strides]
 
+
+#: This number and the following ones stand in the source for numbers that depend on the sizes of
+#: the arrays. So plans of other sizes share the source, and the compiled code gets its own numbers.
+_PLACE = 1 << 100
 
 _HIGH, _MASK = 1 << 63, (1 << 64) - 1
 
@@ -46,6 +50,7 @@ class _Writer:
             "on_device": stream.on_device,
         }
         self.lines: list[str] = []
+        self.sizes: list[int] = []
 
     def function(self) -> Callable:
         arrays = [f"x{i}" for i in range(len(self.inputs))]
@@ -62,7 +67,7 @@ class _Writer:
         for y, layout in outputs.items():
             self.constants[f"layout_{y}"] = layout
             self.emit(f"{y} = new(ndarray); {y}._layout = layout_{y}; {y}._data = {y}_address")
-            self.emit(f"{y}._owner = {owners[y]}; {y}._node = None")
+            self.emit(f"{y}._owner = {owners[y]}; {y}._node = {y}._base = None")
         if any(isinstance(arg, Ticket) for step in self.plan.steps for arg in step.args):
             self.constants |= {
                 "next_ticket": kernel_errors.next_ticket,
@@ -94,10 +99,22 @@ class _Writer:
             f"def make({', '.join(names)}):\n    def run({', '.join(parameters)}):\n        "
             f"{body}\n    return run\n"
         )
-        return _factory(source)(**self.constants)
+        run = _factory(source)(**self.constants)
+        if self.sizes:
+            constants = [
+                self.sizes[c - _PLACE] if type(c) is int and c >= _PLACE else c
+                for c in run.__code__.co_consts
+            ]
+            run.__code__ = run.__code__.replace(co_consts=tuple(constants))
+        return run
 
     def emit(self, line: str) -> None:
         self.lines.append(line)
+
+    def size(self, value: int) -> str:
+        """What stands in the source for a number that depends on the sizes of the arrays."""
+        self.sizes.append(value)
+        return str(_PLACE + len(self.sizes) - 1)
 
     def take_all(self, arrays: dict[str, Layout]) -> dict[str, str]:
         """Memory for outputs and scratch arrays; returns the name of each one's buffer. Those that
@@ -116,7 +133,8 @@ class _Writer:
             )
             self.take("joint", total)
             for place, target in zip(places, joint, strict=True):
-                self.emit(f"{target}_address = joint_address" + (f" + {place}" if place else ""))
+                further = f" + {self.size(place)}" if place else ""
+                self.emit(f"{target}_address = joint_address{further}")
         for target, layout in arrays.items():
             if target not in joint:
                 self.take(target, layout.nbytes)
@@ -129,7 +147,7 @@ class _Writer:
 
     def address(self, arg: ArrayArg) -> str:
         at = f"x{arg.index}._data" if arg.kind == "x" else f"{arg.kind}{arg.index}_address"
-        return f"{at} + {arg.offset}" if arg.offset else at
+        return f"{at} + {self.size(arg.offset)}" if arg.offset else at
 
     def launch(self, number: int, step: Launch, work: Work) -> None:
         signature = self.plan.signature(step, self.inputs)
@@ -189,10 +207,10 @@ class _Writer:
             self.emit("u = block.u")
         for line in writes:
             self.emit(line)
-        launch = (
-            f"status, = launch(handle{number}, {', '.join(map(str, sizes))}, stream.handle, "
-            "block.pointer, 0)"
-        )
+        grid = ["1" if n == 1 else self.size(n) for n in step.grid]
+        shared = self.size(step.shared) if step.shared else "0"
+        numbers = ", ".join([*grid, *map(str, step.block), shared])
+        launch = f"status, = launch(handle{number}, {numbers}, stream.handle, block.pointer, 0)"
         if step.early:
             self.emit(f"if in_order: {launch}")
             self.emit("else:")
@@ -249,9 +267,9 @@ class _Writer:
         )
 
 
-@device_cache
+@bounded_device_cache(4096)
 def _factory(source: str) -> Callable:
-    """Plans that differ only in constants share the compiled code."""
+    """Plans that differ only in constants, such as sizes, share the compiled code."""
     namespace = kernel_launch.prepare_launcher()
     definitions: dict[str, Any] = {}
     exec(compile(source, "<cudamath plan>", "exec"), namespace, definitions)

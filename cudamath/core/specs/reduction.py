@@ -67,7 +67,7 @@ class Numbers(Protocol):
 
     source: np.dtype  # of the elements
     target: np.dtype  # of the results
-    device: Callable  # the decorator of device functions
+    device_function: Callable  # the decorator of device functions
     int32: Any
     int64: Any
 

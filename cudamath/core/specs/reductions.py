@@ -19,6 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..dtypes import real_dtype
+from .complex_order import at_least, beyond
 from .pairwise_sum import count_along, total
 from .reduction import (
     BOOL,
@@ -56,22 +57,22 @@ class Sum(Reduction):
 
         if self.skips_nan:
 
-            @n.device
+            @n.device_function
             def lift(value, j):
                 v = A(load(value))
                 return (v if v == v else start,)
 
         else:
 
-            @n.device
+            @n.device_function
             def lift(value, j):
                 return (A(load(value)),)
 
-        @n.device
+        @n.device_function
         def identity():
             return (start,)
 
-        @n.device
+        @n.device_function
         def finish(a, divisor):
             return store(a[0])
 
@@ -81,7 +82,7 @@ class Sum(Reduction):
         """The device function `combine`."""
         A = n.A
 
-        @n.device
+        @n.device_function
         def combine(a, b):
             return (A(a[0] + b[0]),)
 
@@ -116,7 +117,7 @@ class Product(Sum):
     def combination(self, n):
         A = n.A
 
-        @n.device
+        @n.device_function
         def combine(a, b):
             return (A(a[0] * b[0]),)
 
@@ -147,13 +148,13 @@ class Mean(PlainSum):
 
         if n.target.kind == "c":
 
-            @n.device
+            @n.device_function
             def finish(a, divisor):
                 return A(complex(a[0].real / divisor, a[0].imag / divisor))
 
         else:
 
-            @n.device
+            @n.device_function
             def finish(a, divisor):
                 return store(a[0] / divisor)
 
@@ -180,28 +181,28 @@ class NanMean(Reduction):
         part = A.underlying_float if n.target.kind == "c" else A
         none, yes, no = A(0), part(1), part(0)
 
-        @n.device
+        @n.device_function
         def lift(value, j):
             v = A(load(value))
             return (v, yes) if v == v else (none, no)
 
-        @n.device
+        @n.device_function
         def combine(a, b):
             return A(a[0] + b[0]), part(a[1] + b[1])
 
-        @n.device
+        @n.device_function
         def identity():
             return none, no
 
         if n.target.kind == "c":
 
-            @n.device
+            @n.device_function
             def finish(a, divisor):
                 return A(complex(a[0].real / a[1], a[0].imag / a[1]))
 
         else:
 
-            @n.device
+            @n.device_function
             def finish(a, divisor):
                 return store(a[0] / a[1])
 
@@ -235,28 +236,21 @@ class Extreme(Reduction):
             A = n.int32
         lowest, highest = n.limits(A)
         start = lowest if self.largest else highest
+        reaches = at_least(n.device_function, n.source.kind, self.largest)
 
-        @n.device
+        @n.device_function
         def lift(value, j):
             return (A(load(value)),)
 
-        if self.largest:
+        @n.device_function
+        def combine(a, b):  # NaN wins
+            return a if reaches(a[0], b[0]) or a[0] != a[0] else b
 
-            @n.device
-            def combine(a, b):  # NaN wins
-                return a if a[0] >= b[0] or a[0] != a[0] else b
-
-        else:
-
-            @n.device
-            def combine(a, b):
-                return a if a[0] <= b[0] or a[0] != a[0] else b
-
-        @n.device
+        @n.device_function
         def identity():
             return (start,)
 
-        @n.device
+        @n.device_function
         def finish(a, divisor):
             return store(a[0])
 
@@ -278,28 +272,21 @@ class NanExtreme(Reduction):
     def accumulator(self, n):
         load, store, A = n.load, n.store, n.A
         nothing = A(math.nan)
+        reaches = at_least(n.device_function, n.source.kind, self.largest)
 
-        @n.device
+        @n.device_function
         def lift(value, j):
             return (A(load(value)),)
 
-        if self.largest:
+        @n.device_function
+        def combine(a, b):  # NaN loses
+            return a if reaches(a[0], b[0]) or b[0] != b[0] else b
 
-            @n.device
-            def combine(a, b):  # NaN loses
-                return a if a[0] >= b[0] or b[0] != b[0] else b
-
-        else:
-
-            @n.device
-            def combine(a, b):
-                return a if a[0] <= b[0] or b[0] != b[0] else b
-
-        @n.device
+        @n.device_function
         def identity():
             return (nothing,)
 
-        @n.device
+        @n.device_function
         def finish(a, divisor):
             return store(a[0])
 
@@ -334,23 +321,13 @@ class Place(Reduction):
             index(0),
         )  # every element is before `nowhere`
 
-        @n.device
+        @n.device_function
         def lift(value, j):
             return A(load(value)), index(j)
 
-        if self.largest:
+        beats = beyond(n.device_function, n.source.kind, self.largest)
 
-            @n.device
-            def beats(a, b):
-                return a > b
-
-        else:
-
-            @n.device
-            def beats(a, b):
-                return a < b
-
-        @n.device
+        @n.device_function
         def combine(a, b):  # of equal values, and of NaNs, the first; a NaN beats every number
             if beats(b[0], a[0]) or (b[0] != b[0] and a[0] == a[0]):
                 return b
@@ -358,15 +335,15 @@ class Place(Reduction):
                 return b
             return a
 
-        @n.device
+        @n.device_function
         def follow(a, b):  # does not compare the indices
             return b if beats(b[0], a[0]) or (b[0] != b[0] and a[0] == a[0]) else a
 
-        @n.device
+        @n.device_function
         def identity():
             return start, nowhere
 
-        @n.device
+        @n.device_function
         def finish(a, divisor):
             # `follow` takes no element that equals `start`: if none was taken, all equal it
             return a[1] if a[1] != nowhere else first
@@ -399,13 +376,13 @@ class Truth(Reduction):
 
         if self.every:
 
-            @n.device
+            @n.device_function
             def combine(a, b):
                 return (A(a[0] & b[0]),)
 
         else:
 
-            @n.device
+            @n.device_function
             def combine(a, b):
                 return (A(a[0] | b[0]),)
 
@@ -424,7 +401,7 @@ class CountNonzero(Reduction):
     def accumulator(self, n):
         A = n.int64
 
-        @n.device
+        @n.device_function
         def combine(a, b):
             return (A(a[0] + b[0]),)
 
@@ -441,22 +418,22 @@ def _of_nonzero(n: Numbers, A, neutral: int, combine: Callable) -> Accumulator:
 
     if n.source.kind == "c":
 
-        @n.device
+        @n.device_function
         def lift(value, j):
             return (yes if value.real != 0 or value.imag != 0 else no,)
 
     else:
         zero = n.zero
 
-        @n.device
+        @n.device_function
         def lift(value, j):
             return (yes if load(value) != zero else no,)
 
-    @n.device
+    @n.device_function
     def identity():
         return (start,)
 
-    @n.device
+    @n.device_function
     def finish(a, divisor):
         return a[0]
 
@@ -487,11 +464,11 @@ class Spread(Reduction):
         load, store, A = n.load, n.store, n.A
         none, one = A(0), A(1)
 
-        @n.device
+        @n.device_function
         def lift(value, j):
             return A(load(value)), none, one
 
-        @n.device
+        @n.device_function
         def combine(a, b):
             count = a[2] + b[2]
             if count == none:
@@ -500,19 +477,19 @@ class Spread(Reduction):
             delta, part = b[0] - a[0], b[2] / count
             return a[0] + delta * part, a[1] + b[1] + delta * (delta * (a[2] * part)), count
 
-        @n.device
+        @n.device_function
         def identity():
             return none, none, none
 
         if self.root:
 
-            @n.device
+            @n.device_function
             def finish(a, divisor):
                 return store(math.sqrt(a[1] / divisor))
 
         else:
 
-            @n.device
+            @n.device_function
             def finish(a, divisor):
                 return store(a[1] / divisor)
 
@@ -556,25 +533,25 @@ class NanVariance(Spread):
         none, one = A(0), A(1)
         nothing = A(math.nan)
 
-        @n.device
+        @n.device_function
         def lift(value, j):
             v = A(load(value))
             return (v, none, one) if v == v else (none, none, none)
 
-        @n.device
+        @n.device_function
         def variance(a, correction):
             freedom = a[2] - correction
             return a[1] / freedom if freedom > none else nothing
 
         if self.root:
 
-            @n.device
+            @n.device_function
             def finish(a, divisor):
                 return store(math.sqrt(variance(a, divisor)))
 
         else:
 
-            @n.device
+            @n.device_function
             def finish(a, divisor):
                 return store(variance(a, divisor))
 
@@ -617,7 +594,7 @@ class Norm(Reduction):
 
         if n.source.kind == "c":
 
-            @n.device
+            @n.device_function
             def lift(value, j):
                 # Scaled: squares of large numbers overflow. The sum is right for 0 and NaN.
                 a, b = abs(value.real), abs(value.imag)
@@ -629,7 +606,7 @@ class Norm(Reduction):
 
         else:
 
-            @n.device
+            @n.device_function
             def lift(value, j):
                 return (abs(A(load(value))),)
 
@@ -648,13 +625,13 @@ class CountNorm(Norm):
 
         if n.source.kind == "c":
 
-            @n.device
+            @n.device_function
             def lift(value, j):
                 return (one if value.real != none or value.imag != none else none,)
 
         else:
 
-            @n.device
+            @n.device_function
             def lift(value, j):
                 return (none if A(load(value)) == none else one,)
 
@@ -675,26 +652,26 @@ class RootOfSquares(Norm):
 
         if n.source.kind == "c":
 
-            @n.device
+            @n.device_function
             def lift(value, j):
                 return (A(value.real * value.real + value.imag * value.imag),)
 
         else:
 
-            @n.device
+            @n.device_function
             def lift(value, j):
                 v = A(load(value))
                 return (v * v,)
 
-        @n.device
+        @n.device_function
         def combine(a, b):
             return (a[0] + b[0],)
 
-        @n.device
+        @n.device_function
         def identity():
             return (none,)
 
-        @n.device
+        @n.device_function
         def finish(a, divisor):
             return store(math.sqrt(a[0]))
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from .complex_order import at_least
+
 #: Every scan by its name: the parameter `kind` of the op.
 SCANS: dict[str, Scan] = {}
 
@@ -43,8 +45,9 @@ class Scan:
         """The total of no elements, for totals of this dtype."""
         raise NotImplementedError
 
-    def combine(self, A: Any) -> Callable:
-        """The device function of two totals of type A."""
+    def combine(self, A: Any, kind: str, device: Callable) -> Callable:
+        """The function of two totals of type A, a type of that kind, which `device` makes a device
+        function."""
         raise NotImplementedError
 
     def numpy(self, x: np.ndarray, axis: int, dtype: np.dtype) -> np.ndarray:
@@ -59,7 +62,7 @@ class Sum(Scan):
         # Not 0.0, to which -0.0 adds up to 0.0: NumPy's sums begin with the first element.
         return {"f": -0.0, "c": complex(-0.0, -0.0)}.get(dtype.kind, 0)
 
-    def combine(self, A):
+    def combine(self, A, kind, device):
         def combine(a, b):
             return A(a + b)
 
@@ -78,7 +81,7 @@ class Product(Scan):
     def start(self, dtype):
         return 1
 
-    def combine(self, A):
+    def combine(self, A, kind, device):
         def combine(a, b):
             return A(a * b)
 
@@ -103,29 +106,21 @@ class Extreme(Scan):
             return np.iinfo(dtype).min if self.largest else np.iinfo(dtype).max
         if self.skips_nan:
             return math.nan  # the result as long as there are only NaNs
-        return -math.inf if self.largest else math.inf
+        limit = -math.inf if self.largest else math.inf
+        return complex(limit, limit) if dtype.kind == "c" else limit
 
-    def combine(self, A):
+    def combine(self, A, kind, device):
+        reaches = at_least(device, kind, self.largest)
+
         if self.skips_nan:
-            if self.largest:
-
-                def combine(a, b):
-                    return a if a >= b or b != b else b
-
-            else:
-
-                def combine(a, b):
-                    return a if a <= b or b != b else b
-
-        elif self.largest:
 
             def combine(a, b):
-                return a if a >= b or a != a else b
+                return a if reaches(a, b) or b != b else b
 
         else:
 
             def combine(a, b):
-                return a if a <= b or a != a else b
+                return a if reaches(a, b) or a != a else b
 
         return combine
 

@@ -26,7 +26,7 @@ from ...runtime import kernel_errors, memory, stream
 from ...runtime.errors import check
 from ...runtime.state import device_cache, device_table, runtime
 from ..bounded_cache import store
-from ..dispatch.call_record import obstruct, open_records
+from ..dispatch.call_record import READ, obstruct, open_records
 from ..layout import Layout
 from .staging import StagingBuffer
 
@@ -80,7 +80,7 @@ def number_reader(dtype: np.dtype, device: int) -> Callable[[Any], Any]:
 
     def read(x: Any) -> Any:
         if open_records:
-            obstruct("read values")
+            obstruct(READ)
         current = runtime.local.stream
         if (
             current is None
@@ -134,7 +134,7 @@ def _array_reader(layout: Layout) -> Callable[[Any], np.ndarray]:
 
     def read(x: Any) -> np.ndarray:
         if open_records:
-            obstruct("read values")
+            obstruct(READ)
         current = runtime.local.stream
         if (
             current is None
@@ -169,7 +169,7 @@ def copied(x: Any) -> np.ndarray:
     """A NumPy array of the elements of a contiguous array on a GPU, copied straight into its
     memory."""
     if open_records:
-        obstruct("read values")
+        obstruct(READ)
     layout = x._layout
     host = np.empty(layout.shape, layout.dtype)
     # A copy into pageable memory is complete when the driver's call returns: no wait is needed.

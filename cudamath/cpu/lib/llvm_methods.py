@@ -46,7 +46,7 @@ from .llvm_objects import (
     TYPE,
     Writer,
     keep,
-    offset_of,
+    offsets_of,
     supported,
 )
 
@@ -62,9 +62,10 @@ _BASIC = [int, slice, np.int64, NoneType, EllipsisType]
 
 
 def _write_wrap(module: ir.Module, array: type, slots: dict[str, int], wrap: Callable) -> Any:
-    """wrap(self, data): the layout comes from a table with one place for each hash."""
+    """wrap(base, data): the layout comes from a table with one place for each hash. base: the array
+    of which the new one is a view, or None, as the function gets it that Python calls."""
     w = Writer(module, "wrap", 2)
-    b, data = w.b, w.function.args[1]
+    b, (root, data) = w.b, w.function.args
     table = keep(ctypes.create_string_buffer(_ENTRIES * _ENTRY))
     w.require(w.same(w.field(data, TYPE), w.object(np.ndarray)))
     axes = b.zext(w.field(data, AXES, INT), WORD)
@@ -123,14 +124,17 @@ def _write_wrap(module: ir.Module, array: type, slots: dict[str, int], wrap: Cal
     out = w.call("PyType_GenericAlloc", w.object(array), WORD(0))
     w.require(b.icmp_unsigned("!=", out, NULL))
     none = w.object(None)
-    for name, value in {"_layout": layout, "_data": data, "_owner": none, "_node": none}.items():
+    fields = {"_layout": layout, "_data": data, "_owner": none, "_node": none, "_base": root}
+    for name, value in fields.items():
         w.retain(value)
         b.store(value, w.place(out, slots[name]))
     b.ret(out)
 
     b.position_at_end(miss)
+    failed = w.function.append_basic_block()
     made = w.ask(wrap, data)
-    w.require(b.icmp_unsigned("!=", made, NULL))
+    w.require(b.icmp_unsigned("!=", made, NULL), failed)
+    _set_base(w, made, root, slots)
     old = w.field(entry, 8)
     layout = w.field(made, slots["_layout"])
     for thing in (layout, descr):  # neither leaves the table's address to another
@@ -148,12 +152,26 @@ def _write_wrap(module: ir.Module, array: type, slots: dict[str, int], wrap: Cal
         w.release(old)
     b.ret(made)
     b.position_at_end(w.slow)
-    b.ret(w.ask(wrap, data))
+    made = w.ask(wrap, data)
+    w.require(b.icmp_unsigned("!=", made, NULL), failed)
+    _set_base(w, made, root, slots)
+    b.ret(made)
+    b.position_at_end(failed)
+    b.ret(NULL)
     return w.function
+
+
+def _set_base(w: Writer, x: Any, root: Any, slots: dict[str, int]) -> None:
+    """Make `root` what an array of Python's `wrap` is a view of."""
+    old = w.field(x, slots["_base"])
+    w.retain(root)
+    w.b.store(root, w.place(x, slots["_base"]))
+    w.release(old)
 
 
 def _write_getitem(
     module: ir.Module,
+    array: type,
     slots: dict[str, int],
     wrap: Any,
     scalars: list[type],
@@ -164,6 +182,7 @@ def _write_getitem(
     """getitem(self, key)."""
     w = Writer(module, "getitem", 2)
     b, (x, key) = w.b, w.function.args
+    w.require(w.same(w.field(x, TYPE), w.object(array)))
     data = w.require_plain(x, slots, open_records)
     w.require_basic(key, _BASIC)
     item = w.call("PyObject_GetItem", data, key)
@@ -171,7 +190,9 @@ def _write_getitem(
     kind = w.field(item, TYPE)
     element = w.function.append_basic_block()
     w.require(w.same(kind, w.object(np.ndarray)), element)
-    view = b.call(wrap, (NULL, item))
+    root = w.field(x, slots["_base"])
+    root = b.select(w.same(root, w.object(None)), x, root)
+    view = b.call(wrap, (root, item))
     w.release(item)
     b.ret(view)
 
@@ -224,11 +245,16 @@ def _write_setitem(
     after = b.block
     b.branch(assign)
     b.position_at_end(assign)
-    given = b.phi(BYTES)
-    given.add_incoming(value, number)
-    given.add_incoming(source, after)
+    operand = b.phi(BYTES)
+    operand.add_incoming(value, number)
+    operand.add_incoming(source, after)
     w.require_basic(key, _BASIC)
-    failed = w.call("PyObject_SetItem", data, key, given, result=INT)
+    both = data, operand  # while NumPy copies, another thread may give the array other memory
+    for each in both:
+        w.retain(each)
+    failed = w.call("PyObject_SetItem", data, key, operand, result=INT)
+    for each in both:
+        w.release(each)
     w.require_result(b.icmp_signed("<", failed, INT(0)))
     done = w.function.append_basic_block("done")
     b.branch(done)
@@ -396,7 +422,7 @@ def _write_operator(
     else:
         element = w.function.append_basic_block()
         w.require(w.same(w.field(result, TYPE), w.object(np.ndarray)), element)
-        out = b.call(wrap, (NULL, result))
+        out = b.call(wrap, (w.object(None), result))
         w.release(result)
         b.ret(out)
         b.position_at_end(element)  # a product of vectors
@@ -447,7 +473,7 @@ def _write_run(
     result = w.ask(ufunc, *data)
     w.call("PyContext_Exit", w.object(context), result=INT)
     w.require_result(w.same(result, NULL))
-    out = b.call(wrap, (NULL, result))
+    out = b.call(wrap, (w.object(None), result))
     w.release(result)
     b.ret(out)
     b.position_at_end(w.slow)
@@ -554,13 +580,14 @@ def methods(
     """
     if not supported():
         return None
-    slots = {
-        name: offset_of(getattr(array, name)) for name in ("_layout", "_data", "_owner", "_node")
-    }
+    slots = offsets_of(array, ("_layout", "_data", "_owner", "_node", "_base"))
+    of_layout = offsets_of(layout, ("separate",))
+    if slots is None or of_layout is None:
+        return None
     module = ir.Module()
     inner = _write_wrap(module, array, slots, wrap)
-    _write_getitem(module, slots, inner, scalars, open_records, insiders, getitem)
-    separate = offset_of(layout.separate)  # type: ignore[attr-defined]
+    _write_getitem(module, array, slots, inner, scalars, open_records, insiders, getitem)
+    separate = of_layout["separate"]
     _write_setitem(module, array, slots, separate, numbers, open_records, holders, setitem)
     generic = {
         form: _write_operator(

@@ -1,7 +1,9 @@
 """Machine code that deals with Python's objects: functions in LLVM IR over CPython's C API.
 
-They rely on what has been the same since CPython 3.8 (type, size and items of objects, in builds
-with a global lock) and NumPy 1.7 (the fields of PyArrayObject). `supported` is False elsewhere.
+They read fields of objects where these have lain since CPython 3.8 (type, size and items, in builds
+with a global lock) and NumPy 1.7 (PyArrayObject). `supported` looks whether this Python and this
+NumPy have them there: it compares what lies in the memory of a few objects with what Python says of
+them, and reads nothing outside of these objects before that is settled.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from types import MemberDescriptorType
+import sysconfig
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from llvmlite import ir
 
 from .llvm_functions import BYTES, INT, WORD
 
+WIDTH = 8  # bytes of a pointer
 TYPE, SIZE, ITEMS = 8, 16, 24  # offsets in objects: type; size of a tuple, list or dict; items
 # offsets in PyArrayObject
 DATA, AXES, SHAPE, STRIDES, BASE, DESCR, FLAGS = 16, 24, 32, 40, 48, 56, 64
@@ -34,18 +38,81 @@ def supported() -> bool:
     """Whether objects lie in memory as this file has it."""
     return (
         sys.implementation.name == "cpython"
-        and struct.calcsize("P") == 8
-        and object.__basicsize__ == 16
+        and not sysconfig.get_config_var("Py_GIL_DISABLED")
         and getattr(sys, "_is_gil_enabled", lambda: True)()
+        and struct.calcsize("P") == struct.calcsize("n") == WIDTH
+        and object.__basicsize__ == SIZE
+        and _containers_as_here()
+        and _arrays_as_here()
     )
 
 
-def offset_of(member: Any) -> int:
-    """Bytes from the beginning of an object to one of its `__slots__`."""
-    assert isinstance(member, MemberDescriptorType)
-    definition = ctypes.c_void_p.from_address(id(member) + 40).value  # PyMemberDescrObject.d_member
-    assert definition is not None
-    return ctypes.c_ssize_t.from_address(definition + 16).value  # PyMemberDef.offset
+def _word(thing: Any, offset: int) -> int:
+    """Eight bytes of an object."""
+    return ctypes.c_size_t.from_address(id(thing) + offset).value
+
+
+def _containers_as_here() -> bool:
+    items = object(), object()
+    pair, several, table = tuple(items), list(items), dict.fromkeys(items)
+    if not (
+        tuple.__basicsize__ == ITEMS and tuple.__itemsize__ == WIDTH and dict.__basicsize__ > SIZE
+    ):
+        return False
+    return (
+        all([_word(each, TYPE) == id(type(each)) for each in (*items, pair, several, table)])
+        and all([_word(each, SIZE) == 2 for each in (pair, several, table)])
+        and [_word(pair, ITEMS + k * WIDTH) for k in range(2)] == [id(each) for each in items]
+        and not any([_word(each, SIZE) for each in ((), [], {})])
+    )
+
+
+def _arrays_as_here() -> bool:
+    owner = np.zeros((5, 7), np.int16)
+    view = owner[1:3, ::2]
+    if np.ndarray.__basicsize__ < FLAGS + 4:
+        return False
+    for x in (owner, view):
+        fields = {
+            TYPE: id(np.ndarray),
+            DATA: x.ctypes.data,
+            BASE: 0 if x.base is None else id(x.base),
+            DESCR: id(x.dtype),
+        }
+        if any([_word(x, offset) != value for offset, value in fields.items()]):
+            return False
+        axes = ctypes.c_int.from_address(id(x) + AXES).value
+        flags = ctypes.c_int.from_address(id(x) + FLAGS).value
+        if axes != x.ndim or flags != x.flags.num:
+            return False
+        shape, strides = _word(x, SHAPE), _word(x, STRIDES)
+        if strides - shape != WIDTH * x.ndim or shape % WIDTH:  # NumPy makes room for both at once
+            return False
+        for address, values in ((shape, x.shape), (strides, x.strides)):
+            if [*(ctypes.c_ssize_t * x.ndim).from_address(address)] != [*values]:
+                return False
+    return True
+
+
+def offsets_of(kind: type, names: Sequence[str]) -> dict[str, int] | None:
+    """Bytes from the beginning of an object of a class to its `__slots__`: the places in the memory
+    of an object at which there are the values that were put into the slots. None where they are not
+    found."""
+    specimen = object.__new__(kind)
+    values = {name: object() for name in names}
+    before = [_word(specimen, offset) for offset in range(SIZE, kind.__basicsize__, WIDTH)]
+    for name, value in values.items():
+        setattr(specimen, name, value)
+    words = [_word(specimen, offset) for offset in range(SIZE, kind.__basicsize__, WIDTH)]
+    for name in names:
+        delattr(specimen, name)
+    places = {
+        name: [k for k, word in enumerate(words) if word == id(value) and not before[k]]
+        for name, value in values.items()
+    }
+    if any([len(found) != 1 for found in places.values()]):
+        return None
+    return {name: SIZE + WIDTH * k for name, (k,) in places.items()}
 
 
 def _api(name: str) -> int:

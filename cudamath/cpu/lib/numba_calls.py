@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import from_dtype, njit, types
+from numba import from_dtype, types
 from numba.core.datamodel import models
 from numba.extending import NativeValue, register_model, unbox
 from numba.np import arrayobj
 from numba.np.ufunc import parallel as threads
 
 from ...runtime import device
+from .numba_cache import njit
 
 #: A parameter: (dtype, dimensions) of an array in C order, or the type of a scalar.
 Parameter = tuple[np.dtype, int] | type[bool] | type[float]

@@ -54,7 +54,7 @@ import numpy as np
 from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
 from ..lib.integers import blocks
@@ -299,7 +299,7 @@ def attention_grad_wgmma(tile: Tile) -> Any:
     )
     pack = pack_bf16 if tile.kind == "bf16" else pack_f16
 
-    @device
+    @device_function
     def settle(
         s,
         d,
@@ -386,7 +386,7 @@ def attention_grad_wgmma(tile: Tile) -> Any:
         outputs_done(to_v, 0)
         hold_packed(p, 0)
 
-    @device
+    @device_function
     def clear_beyond(row, present, stage, phase, base, mine):
         """What a tile of queries, and of their gradients, has beyond the length."""
         if (row + 1) * queries > present:

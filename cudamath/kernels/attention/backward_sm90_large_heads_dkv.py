@@ -46,7 +46,7 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
 from ..ptx import sm90 as ptx
@@ -140,7 +140,7 @@ def load_tile(panels: int, first: int = 0) -> Any:
     """A device function that asks TMA for 64 rows: (shared address, map, first row, head, batch
     element, barrier). Of boxes of 64 columns `panels`, from number `first` on."""
 
-    @device
+    @device_function
     def load_tile(to, source, row, head, batch, full):
         for panel in range(panels):
             ptx.tma_load_4d(
@@ -150,7 +150,7 @@ def load_tile(panels: int, first: int = 0) -> Any:
     return load_tile
 
 
-@device
+@device_function
 def keep_here(s, half):
     """The compiler moves arithmetic behind waits. A branch on the sum, which is never taken, keeps
     it where it is written."""
@@ -161,7 +161,7 @@ def keep_here(s, half):
         ptx.fence_async_shared()
 
 
-@device
+@device_function
 def nothing(to, rows, first, count, columns, thread):
     """Zeros for `count` rows from `first` on, as far as there are so many; to: (address of row 0,
     bytes of a row)."""
@@ -183,7 +183,7 @@ def keep_rows(count: int) -> Any:
     """A device function (sums, whether the thread's first row counts, and the one 8 below): 0 in
     place of those that do not."""
 
-    @device
+    @device_function
     def keep_rows(c, first, second):
         for i in range(count // 4):
             c[4 * i] = c[4 * i] if first else f32(0)
@@ -228,7 +228,7 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
         offset_q + (STAGES - 1) * nbytes
     )  # where the boxes for the registers arrive: the last stage of queries
 
-    @device
+    @device_function
     def weigh(s, row, block, key, shift, factor, lane, lse_at, to):
         """p from s, in registers and in shared memory."""
         if causal:
@@ -251,7 +251,7 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                 i32(to + 2048 * i), s[4 * i], s[4 * i + 1], s[4 * i + 2], s[4 * i + 3]
             )
 
-    @device
+    @device_function
     def slope(d, mean_at, weights):
         """ds from dp and p, in two halves: all of p at once would not find registers."""
         for half in range(2):
@@ -264,12 +264,12 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                 d[4 * i + 3] = p3 * (d[4 * i + 3] - y)
             keep_here(d, half)
 
-    @device
+    @device_function
     def rounded(p, s):
         for i in range(PACKED):
             p[i] = pack(s[2 * i], s[2 * i + 1])
 
-    @device
+    @device_function
     def take(a, at):
         """The operand A of the box at a shared address, where the thread's row begins. Whoever has
         taken it says so (`taken`) when a product has used it, not before: ldmatrix may still be

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
 from ..ptx import sm90 as ptx
@@ -61,12 +61,12 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
     offset_g, offset_k, offset_v = 2 * nbytes, 4 * nbytes, 6 * nbytes
     offset_barriers = 7 * nbytes
 
-    @device
-    def weigh(s, block, seen, last0, last1, lse0, lse1, factor, lane):
-        """p from s. seen: keys that all of the warpgroup's queries see; last0, last1: the last that
-        the thread's two see."""
+    @device_function
+    def weigh(s, block, visible, last0, last1, lse0, lse1, factor, lane):
+        """p from s. visible: keys that all queries of the warpgroup see; last0, last1: the last key
+        that each of the thread's two queries sees."""
         if masked:
-            if (block + 1) * ROWS > seen:
+            if (block + 1) * ROWS > visible:
                 start = i32(block * ROWS + 2 * (lane & 3))
                 hide(s, i32(last0 - start), i32(last1 - start))
         for i in range(PIECES):
@@ -75,7 +75,7 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
             s[4 * i + 2] = exp2(s[4 * i + 2] * factor - lse1)
             s[4 * i + 3] = exp2(s[4 * i + 3] * factor - lse1)
 
-    @device
+    @device_function
     def slope(d, s, mean0, mean1):
         """ds from dp and p."""
         for i in range(PIECES):
@@ -193,9 +193,9 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
             to = cuda.local.array(outputs, f32)
             for i in range(outputs):
                 to[i] = f32(0)
-            seen, last0, last1 = filled, i32(filled - 1), i32(filled - 1)
+            visible, last0, last1 = filled, i32(filled - 1), i32(filled - 1)
             if causal:
-                seen = i32(min(seen, mine_row + shift + 1))
+                visible = i32(min(visible, mine_row + shift + 1))
                 last0, last1 = i32(min(last0, line + shift)), i32(min(last1, line + 8 + shift))
             place = i64(head) * padded + line
             lse0, lse1, mean0, mean1 = lse2[place], lse2[place + 8], mean[place], mean[place + 8]
@@ -220,7 +220,7 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
                     clear(i32(base + offset_v), filled, mine, group)
             multiply_scores(d, 0, g_rows, v_rows)
             all_but_one(s, 0)
-            weigh(s, block, seen, last0, last1, lse0, lse1, factor, lane)
+            weigh(s, block, visible, last0, last1, lse0, lse1, factor, lane)
             scores_done(d, 0)
             leave(v_empty, lane)
             slope(d, s, mean0, mean1)
@@ -252,7 +252,7 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
                 hold_packed(p, 0)
                 leave(i32(k_empty + 8 * before), lane)
                 all_but_one(s, 0)
-                weigh(s, block, seen, last0, last1, lse0, lse1, factor, lane)
+                weigh(s, block, visible, last0, last1, lse0, lse1, factor, lane)
                 keep_here(s, 0)
                 keep_here(s, 1)
                 scores_done(d, 0)

@@ -54,7 +54,7 @@ from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
 from ..lib.integers import blocks
@@ -154,7 +154,7 @@ def finish(kind: str) -> Any:
     columns, column, four sums, base, total)."""
     pack = pack_bf16 if kind == "bf16" else pack_f16
 
-    @device
+    @device_function
     def finish(y, lse, row, columns, column, v0, v1, v2, v3, base, total):
         share = f32(1) / total if total != f32(0) else f32(0)
         if column < columns:
@@ -183,7 +183,7 @@ def queue(kind: Kind) -> tuple[Any, Any]:
     lengths = kind.lengths
     arrived = copy_wait(kind.stages - 2)
 
-    @device
+    @device_function
     def bring_boxes(slot, barrier, k, v, batch, head, key, end, columns, lane):
         """k, v: tensor maps, for boxes of STEP rows and 64 columns. What lies beyond the arrays is
         zeros."""
@@ -196,7 +196,7 @@ def queue(kind: Kind) -> tuple[Any, Any]:
                     i32(slot + (panels + n) * panel), v, i32(64 * n), key, head, batch, barrier
                 )
 
-    @device
+    @device_function
     def take_boxes(barrier, phase, slot, key, end, lane):
         ptx.barrier_wait(barrier, phase)
         if (
@@ -209,7 +209,7 @@ def queue(kind: Kind) -> tuple[Any, Any]:
                     )
         cuda.syncwarp()
 
-    @device
+    @device_function
     def bring_chunks(slot, barrier, k, v, batch, head, key, end, columns, lane):
         """k, v: arrays. Lane by lane 16 bytes: eight lanes read 128 bytes of a row."""
         of_k = global_address(k) + i64(batch) * k.strides[0] + i64(head) * k.strides[1]
@@ -229,7 +229,7 @@ def queue(kind: Kind) -> tuple[Any, Any]:
                 )
         copy_commit()
 
-    @device
+    @device_function
     def take_chunks(barrier, phase, slot, key, end, lane):
         arrived()
         cuda.syncwarp()

@@ -59,7 +59,7 @@ import numpy as np
 from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import FULL, device
+from ..compiler.decorators import FULL, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
 from ..lib.integers import blocks
@@ -165,7 +165,7 @@ def attention_begin(counter):
     counter[0] = 0
 
 
-@device
+@device_function
 def find_tile(t, tiles, heads, together):
     """(tile of queries, head) number t: groups of `together` of the heads, in a group from the last
     tile to the first, in a tile head by head. `tiles`: of a head; `heads`: of all batch elements.
@@ -189,7 +189,7 @@ def store_rows(kind: str, depth: int, ragged: bool) -> Any:
     """
     pack = pack_bf16 if kind == "bf16" else pack_f16
 
-    @device
+    @device_function
     def store_rows(c, at, below, scale0, scale1, first, second, lane, columns):
         odd, high = lane & 1, lane & 2
         at = i64(at + 16 * (lane & 3))
@@ -223,14 +223,14 @@ def store_rows(kind: str, depth: int, ragged: bool) -> Any:
     return store_rows
 
 
-@device
+@device_function
 def uniform(x):
     """An int32 that all lanes of a warp have, in a way that the compiler knows: what follows from
     it then needs no registers of each thread, and no instructions."""
     return i32(cuda.shfl_sync(FULL, x, 0))
 
 
-@device
+@device_function
 def leave(barrier, lane):
     """One arrival for the warp, when all of its lanes are here."""
     cuda.syncwarp()
@@ -238,13 +238,13 @@ def leave(barrier, lane):
         ptx.barrier_arrive(barrier)
 
 
-@device
+@device_function
 def each_leaves(barrier, lane):
     """One arrival for each lane."""
     ptx.barrier_arrive(barrier)
 
 
-@device
+@device_function
 def read_note(at):
     """Four int32 at a shared address, the same for the warp."""
     x, y, z, w = load_shared_4(at)
@@ -258,7 +258,7 @@ def row_steps(keys: int, hidden: float) -> tuple[Any, Any, Any]:
     first), largest(s), weights(s, factor, bases). hidden: the score of a key that is not seen."""
     pieces = keys // 8
 
-    @device
+    @device_function
     def hide(s, last0, last1):
         for j in range(pieces):
             s[4 * j] = s[4 * j] if last0 >= 8 * j else f32(hidden)
@@ -266,7 +266,7 @@ def row_steps(keys: int, hidden: float) -> tuple[Any, Any, Any]:
             s[4 * j + 2] = s[4 * j + 2] if last1 >= 8 * j else f32(hidden)
             s[4 * j + 3] = s[4 * j + 3] if last1 >= 8 * j + 1 else f32(hidden)
 
-    @device
+    @device_function
     def largest(s):
         x, y = maximum(s[0], s[1]), maximum(s[2], s[3])
         for j in range(1, pieces):
@@ -276,7 +276,7 @@ def row_steps(keys: int, hidden: float) -> tuple[Any, Any, Any]:
         y = maximum(y, shuffle_xor_float(y, 1))
         return maximum(x, shuffle_xor_float(x, 2)), maximum(y, shuffle_xor_float(y, 2))
 
-    @device
+    @device_function
     def weights(s, factor, base0, base1):
         """s = 2^(factor s - base), and the sums of it over the thread's share of both rows."""
         total0, total1 = f32(0), f32(0)
@@ -297,7 +297,7 @@ def bases(nothing: float) -> Any:
     """A device function: what to subtract from the exponents of a row; 0 in one that sees nothing
     yet, whose maximum is below `nothing`."""
 
-    @device
+    @device_function
     def base_of(top, factor):
         return f32(0) if top < f32(nothing) else top * factor
 
@@ -319,7 +319,7 @@ def masked_scores(mask: str, keys: int) -> Any:
     boolean, half = mask == "bool", mask in ("bfloat16", "float16")
     unpack = unpack_f16 if mask == "float16" else unpack_bf16
 
-    @device
+    @device_function
     def masked_scores(s, at0, at1, column, last, unscale):
         for j in range(keys // 8):
             c = i64(min(column + 8 * j, last))
@@ -345,7 +345,7 @@ def masked_scores(mask: str, keys: int) -> Any:
 def bounds(limited: bool) -> Any:
     """A device function: (present queries, filled keys) of a batch element."""
 
-    @device
+    @device_function
     def bounds(query_lengths, key_lengths, batch, rows, keys):
         if not limited:
             return i32(rows), i32(keys)
@@ -362,7 +362,7 @@ def clear_rows(keys: int, panels: int, threads: int = 128) -> Any:
     in shared memory from `first` on: what lies there may be no number at all, and 0 times that is
     none either."""
 
-    @device
+    @device_function
     def clear_rows(at, first, thread, barrier):
         for row in range(first + (thread >> 3), keys, threads // 8):
             for panel in range(panels):
@@ -662,13 +662,13 @@ def attention_wgmma(tile: Tile) -> Any:
                             hide(s, first, i32(first + 8))
                     high0, high1 = largest(s)
                     shrink0, shrink1 = f32(1), f32(1)
-                    grown = any_lane(
+                    any_growth = any_lane(
                         i32(
                             (high0 - top0) * factor > f32(GROWTH)
                             or (high1 - top1) * factor > f32(GROWTH)
                         )
                     )
-                    if grown != 0:
+                    if any_growth != 0:
                         high0, high1 = maximum(high0, top0), maximum(high1, top1)
                         base0, base1 = high0 * factor, high1 * factor
                         if masks_first:
@@ -690,7 +690,7 @@ def attention_wgmma(tile: Tile) -> Any:
                         ptx.barrier_arrive(i32(v_empty + 8 * before))
                     for i in range(packed):
                         p[i] = pack(s[2 * i], s[2 * i + 1])
-                    if grown != 0:
+                    if any_growth != 0:
                         for i in range(outputs // 4):
                             o[4 * i] *= shrink0
                             o[4 * i + 1] *= shrink0

@@ -14,7 +14,8 @@ from ...core.dispatch.arguments import ArrayArg, Constant, Input, Scalar, Temp, 
 from ...core.dtypes import bfloat16, compute_dtype
 from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from ..lib.integers import blocks
 from ..lib.philox import counter as drawing_counter
 

@@ -45,7 +45,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
@@ -99,7 +99,7 @@ def steps(kind: Kind) -> Any:
     masked = kind.mask is not None
     low = T(-math.inf)
 
-    @device
+    @device_function
     def bring(x, batch, head, row, rows, column, tile, width, thread):
         """tile[r, c] = x[batch, head, row + r, column + c], 0 from row `rows` on and beyond x;
         tile: (TILE, width + 1)."""
@@ -109,7 +109,7 @@ def steps(kind: Kind) -> Any:
             inside = row + r < rows and column + c < x.shape[3]
             tile[r, c] = load(x[batch, head, row + r, column + c]) if inside else T(0)
 
-    @device
+    @device_function
     def products(
         a, batch, head_a, row_a, rows_a, b, head_b, row_b, rows_b, tile_a, tile_b, s, y, x
     ):
@@ -128,7 +128,7 @@ def steps(kind: Kind) -> Any:
                     for r in range(PER):
                         s[r * PER + c] += tile_a[y + SIDE * r, d] * v
 
-    @device
+    @device_function
     def weighted(w, a, batch, head, row, rows, slab, tile, part, y, x):
         """part[r, c] = sum over j of w[r, j] a[row + j, slab * TILE + c]; w (TILE, TILE + 1) is in
         shared memory."""
@@ -143,7 +143,7 @@ def steps(kind: Kind) -> Any:
                 for r in range(PER):
                     part[r * PER + c] += w[y + SIDE * r, j] * v
 
-    @device
+    @device_function
     def score(product, scale, mask, batch, head, i, j, present, filled):
         """What query i thinks of key j; -inf if it does not see it."""
         if i >= present or j >= filled or (causal and j > i + filled - present):
@@ -157,8 +157,8 @@ def steps(kind: Kind) -> Any:
                 s += m
         return s
 
-    @device
-    def kept(batch, head, i, j, heads, rows, keys, key, stream, first, threshold, gain):
+    @device_function
+    def keep_factor(batch, head, i, j, heads, rows, keys, key, stream, first, threshold, gain):
         """What dropout multiplies weight (i, j) with: the word of `ml.dropout` of the (B, H, rows,
         keys) weights."""
         at = ((batch * heads + head) * rows + i) * keys + j
@@ -168,7 +168,7 @@ def steps(kind: Kind) -> Any:
         w = (w0 if lane == 0 else w1) if lane < 2 else (w2 if lane == 2 else w3)
         return gain if types.uint64(w) >= threshold else T(0)
 
-    @device
+    @device_function
     def lengths(query_lengths, key_lengths, batch, rows, keys):
         """How many queries and keys of a batch element are there."""
         present, filled = rows, keys
@@ -178,14 +178,14 @@ def steps(kind: Kind) -> Any:
             filled = min(max(types.int64(key_lengths[batch]), 0), keys)
         return present, filled
 
-    return bring, products, weighted, score, kept, lengths
+    return bring, products, weighted, score, keep_factor, lengths
 
 
 @functools.cache
 def attention_plain(kind: Kind) -> Any:
     """y and lse of a tile of queries."""
     _, store, T = codec(kind.dtype)
-    _, products, weighted, score, kept, lengths = steps(kind)
+    _, products, weighted, score, keep_factor, lengths = steps(kind)
     PER, TILE, SLABS = kind.per, kind.tile, kind.slabs(kind.value_depth)
     EACH, ALL = PER * PER, SLABS * PER * PER
     causal, dropping = kind.causal, kind.dropping
@@ -270,7 +270,7 @@ def attention_plain(kind: Kind) -> Any:
                     p = math.exp(s[r * PER + c] - base)
                     total[r] += p
                     if dropping:
-                        p *= kept(
+                        p *= keep_factor(
                             batch,
                             head,
                             row + ty + SIDE * r,
@@ -341,7 +341,7 @@ def attention_mean(dtype: np.dtype) -> Any:
 def attention_grad_queries(kind: Kind) -> Any:
     """dq of a tile of queries."""
     _, store, T = codec(kind.dtype)
-    _, products, weighted, score, kept, lengths = steps(kind)
+    _, products, weighted, score, keep_factor, lengths = steps(kind)
     PER, TILE, SLABS = kind.per, kind.tile, kind.slabs(kind.depth)
     EACH, ALL = PER * PER, SLABS * PER * PER
     causal, dropping = kind.causal, kind.dropping
@@ -420,7 +420,7 @@ def attention_grad_queries(kind: Kind) -> Any:
                         )
                         e = slope[r * PER + c]
                         if dropping:
-                            e *= kept(
+                            e *= keep_factor(
                                 batch,
                                 head,
                                 i,
@@ -455,7 +455,7 @@ def attention_grad_queries(kind: Kind) -> Any:
 def attention_grad_keys(kind: Kind) -> Any:
     """dk and dv of a tile of keys."""
     _, store, T = codec(kind.dtype)
-    _, products, weighted, score, kept, lengths = steps(kind)
+    _, products, weighted, score, keep_factor, lengths = steps(kind)
     PER, TILE, SLABS_K, SLABS_V = (
         kind.per,
         kind.tile,
@@ -561,7 +561,7 @@ def attention_grad_keys(kind: Kind) -> Any:
                             )
                             e = slope[r * PER + c]
                             if dropping:
-                                gate = kept(
+                                gate = keep_factor(
                                     batch,
                                     head,
                                     i,

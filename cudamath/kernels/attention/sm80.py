@@ -38,7 +38,7 @@ from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline  # the alignment of swizzled tiles
 from ..lib.integers import blocks
@@ -94,7 +94,7 @@ def moves(kind: Kind, tile: int) -> tuple[Any, Any, Any, Any]:
     multiply = mma(name)
     pack = pack_bf16 if name == "bf16" else pack_f16
 
-    @device
+    @device_function
     def bring(x, batch, head, row, rows, count, at, thread):
         """`count` rows of x (B, H, S, D) from `row` on to shared memory; zeros from row `rows` on
         and beyond D."""
@@ -109,7 +109,7 @@ def moves(kind: Kind, tile: int) -> tuple[Any, Any, Any, Any]:
                 i32(at + r * row_bytes + ((c ^ (r & 7)) << 4)), source, i32(16) if there else i32(0)
             )
 
-    @device
+    @device_function
     def products(own, other, s, a, b, warp, lane):
         """s = the warp's 16 rows of a tile x the rows of another; own, other: shared addresses."""
         row_a = i32(16 * warp + (lane & 15))
@@ -133,7 +133,7 @@ def moves(kind: Kind, tile: int) -> tuple[Any, Any, Any, Any]:
                 multiply(s, 8 * n, a, 0, b, 0)
                 multiply(s, 8 * n + 4, a, 0, b, 2)
 
-    @device
+    @device_function
     def weighted(w, other, out, a, b, lane):
         """out += weights x the rows of a tile; w: a warp's 16 x tile weights, as `products` leaves
         scores."""
@@ -152,7 +152,7 @@ def moves(kind: Kind, tile: int) -> tuple[Any, Any, Any, Any]:
                 multiply(out, 8 * n, a, 0, b, 0)
                 multiply(out, 8 * n + 4, a, 0, b, 2)
 
-    @device
+    @device_function
     def store(out, at, step, row, rows, columns, scale0, scale1, lane):
         """The warp's sums, rounded, to two rows of 16-bit numbers: at is the address of row 0 of
         all, step the bytes from a row to the next, row the thread's."""
@@ -174,15 +174,15 @@ def moves(kind: Kind, tile: int) -> tuple[Any, Any, Any, Any]:
 
 
 @functools.cache
-def seen(kind: Kind, tile: int, transposed: bool) -> Any:
+def masking(kind: Kind, tile: int, transposed: bool) -> Any:
     """A device function that turns products into exponents of 2: s = (scale s + mask) log2 e, -inf
     where a query does not see a key. s: the thread's share of 16 x tile products whose rows are
     queries, or keys if transposed."""
     _, _, _, score, _, _ = steps(kind)
     causal, masked = kind.causal, kind.mask is not None
 
-    @device
-    def seen(s, scale, mask, batch, head, row, column, shift, lane, present, filled):
+    @device_function
+    def mask_scores(s, scale, mask, batch, head, row, column, shift, lane, present, filled):
         """row, column: of the thread's first product, all told; `shift`: first row of the block's
         tile of queries."""
         first = i32(row)
@@ -218,7 +218,7 @@ def seen(kind: Kind, tile: int, transposed: bool) -> Any:
                             s[4 * n + 2 * half + e], scale, mask, batch, head, i, j, present, filled
                         ) * f32(LOG2E)
 
-    return seen
+    return mask_scores
 
 
 @functools.cache
@@ -226,8 +226,8 @@ def attention_mma(kind: Kind) -> Any:
     """y and lse of a tile of queries."""
     tile, depth = others(kind, False), padded(kind)
     bring, products, weighted, store = moves(kind, tile)
-    _, _, _, _, kept, lengths = steps(kind)
-    look = seen(kind, tile, False)
+    _, _, _, _, keep_factor, lengths = steps(kind)
+    mask_scores = masking(kind, tile, False)
     causal, dropping = kind.causal, kind.dropping
     own_bytes, other_bytes, scores, sums = OWN * 2 * depth, tile * 2 * depth, tile // 2, depth // 2
     arrived = copy_wait(0)
@@ -265,8 +265,8 @@ def attention_mma(kind: Kind) -> Any:
         batch = i32(head // heads)
         head = i32(head - batch * heads)
         shares = i32(head // (heads // k.shape[1]))
-        found = lengths(query_lengths, key_lengths, batch, rows, keys)
-        present, filled = i32(found[0]), i32(found[1])
+        counts = lengths(query_lengths, key_lengths, batch, rows, keys)
+        present, filled = i32(counts[0]), i32(counts[1])
         end = filled
         if causal:
             end = i32(min(filled, min(row + OWN, present) + filled - present))
@@ -286,7 +286,7 @@ def attention_mma(kind: Kind) -> Any:
             bring(v, batch, shares, column, filled, tile, at_v, thread)
             copy_commit()
             products(at_q, at_k, s, a, b, warp, lane)
-            look(
+            mask_scores(
                 s,
                 scale,
                 mask,
@@ -320,7 +320,7 @@ def attention_mma(kind: Kind) -> Any:
                 total1 += s[4 * n + 2] + s[4 * n + 3]
                 if dropping:
                     for e in range(4):
-                        s[4 * n + e] *= kept(
+                        s[4 * n + e] *= keep_factor(
                             i64(batch),
                             head,
                             line + 8 * (e >> 1),
@@ -382,8 +382,8 @@ def attention_grad_mma_queries(kind: Kind) -> Any:
     """dq of a tile of queries."""
     tile, depth = others(kind, True), padded(kind)
     bring, products, weighted, store = moves(kind, tile)
-    _, _, _, _, kept, lengths = steps(kind)
-    look = seen(kind, tile, False)
+    _, _, _, _, keep_factor, lengths = steps(kind)
+    mask_scores = masking(kind, tile, False)
     causal, dropping = kind.causal, kind.dropping
     own_bytes, other_bytes, scores, sums = OWN * 2 * depth, tile * 2 * depth, tile // 2, depth // 2
     arrived = copy_wait(0)
@@ -423,8 +423,8 @@ def attention_grad_mma_queries(kind: Kind) -> Any:
         batch = i32(head // heads)
         head = i32(head - batch * heads)
         shares = i32(head // (heads // k.shape[1]))
-        found = lengths(query_lengths, key_lengths, batch, rows, keys)
-        present, filled = i32(found[0]), i32(found[1])
+        counts = lengths(query_lengths, key_lengths, batch, rows, keys)
+        present, filled = i32(counts[0]), i32(counts[1])
         end = filled
         if causal:
             end = i32(min(filled, min(row + OWN, present) + filled - present))
@@ -450,7 +450,7 @@ def attention_grad_mma_queries(kind: Kind) -> Any:
             bring(v, batch, shares, column, filled, tile, at_v, thread)
             copy_commit()
             products(at_q, at_k, s, a, b, warp, lane)
-            look(
+            mask_scores(
                 s,
                 scale,
                 mask,
@@ -470,7 +470,7 @@ def attention_grad_mma_queries(kind: Kind) -> Any:
                 for e in range(4):
                     slope = d[4 * n + e]
                     if dropping:
-                        slope *= kept(
+                        slope *= keep_factor(
                             i64(batch),
                             head,
                             line + 8 * (e >> 1),
@@ -502,17 +502,17 @@ def attention_grad_mma_queries(kind: Kind) -> Any:
 
 
 @functools.cache
-def attention_grad_mma_keys(kind: Kind, wanted: str) -> Any:
+def attention_grad_mma_keys(kind: Kind, which: str) -> Any:
     """dk, dv or "both" of a tile of keys."""
     tile, depth = others(kind, True), padded(kind)
     bring, products, weighted, store = moves(kind, tile)
-    _, _, _, _, kept, lengths = steps(kind)
-    look = seen(kind, tile, True)
+    _, _, _, _, keep_factor, lengths = steps(kind)
+    mask_scores = masking(kind, tile, True)
     causal, dropping, to_keys, to_values = (
         kind.causal,
         kind.dropping,
-        wanted != "dv",
-        wanted != "dk",
+        which != "dv",
+        which != "dk",
     )
     own_bytes, other_bytes, scores = OWN * 2 * depth, tile * 2 * depth, tile // 2
     sums_k, sums_v = depth // 2 if to_keys else 1, depth // 2 if to_values else 1
@@ -554,8 +554,8 @@ def attention_grad_mma_keys(kind: Kind, wanted: str) -> Any:
         column = i32((cuda.blockIdx.x - shares * tiles) * OWN)  # the block's first key
         batch = i32(shares // k.shape[1])
         shares = i32(shares - batch * k.shape[1])
-        found = lengths(query_lengths, key_lengths, batch, rows, keys)
-        present, filled = i32(found[0]), i32(found[1])
+        counts = lengths(query_lengths, key_lengths, batch, rows, keys)
+        present, filled = i32(counts[0]), i32(counts[1])
         begin = i32(0)
         if causal:
             begin = i32(max(column - (filled - present), 0) // tile * tile)
@@ -582,7 +582,7 @@ def attention_grad_mma_keys(kind: Kind, wanted: str) -> Any:
                 arrived()
                 cuda.syncthreads()
                 products(at_k, at_q, s, a, b, warp, lane)
-                look(
+                mask_scores(
                     s,
                     scale,
                     mask,
@@ -611,7 +611,7 @@ def attention_grad_mma_keys(kind: Kind, wanted: str) -> Any:
                             p = exp2(s[m] - exponent)
                             gate = f32(1)
                             if dropping:
-                                gate = kept(
+                                gate = keep_factor(
                                     i64(batch),
                                     head,
                                     i,

@@ -9,17 +9,16 @@ refers to.
 from __future__ import annotations
 
 import functools
-import threading
 import types as python_types
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from ...core.layout import Layout
-from ...runtime import cubin_cache
+from ...runtime import cubin_cache, fork
+from ...runtime.interrupts import context_manager
 from ...runtime.state import runtime
 from .cache_key import _toolchain, fingerprint
 from .lazy_numba import cuda
@@ -28,11 +27,11 @@ from .target import _under_way, target
 
 # -------------------- compiling
 
-_lock = threading.RLock()
+_lock = fork.new_reentrant_lock()
 _capability: list[tuple] = []  # the target of the compilation under way, or of the last one
 
 
-@contextmanager
+@context_manager
 def _compiling_for(cc: tuple) -> Iterator[None]:
     """Numba asks the current device for its capability when a kernel calls a device function:
     answer for it."""

@@ -8,9 +8,6 @@ from .lazy_numba import SIMULATOR, cuda
 #: to 5 times as slowly.
 device_function = cuda.jit(device=True) if SIMULATOR else cuda.jit(device=True, forceinline=True)
 WARP = 32
-device = (
-    cuda.jit(device=True) if SIMULATOR else cuda.jit(device=True, forceinline=True)
-)  # decorates device functions
 FULL = 0xFFFFFFFF  # all lanes of a warp take part in the shuffle
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ..compiler.decorators import device_function
-from ..elementwise.generator import plain
+from ..elementwise.launches import plain
 from ..lib.codec import codec
 from .problem import Problem
 

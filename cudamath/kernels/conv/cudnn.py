@@ -11,8 +11,9 @@ from ...core.dispatch.steps import Call
 from ...core.layout import Layout
 from ...core.shapes import contiguous_strides
 from ...runtime import cudnn
-from ..copy.channels_last import Turned, last_strides
-from ..copy.strided import copy_part, whole
+from ..copy.channels_last import ReorderedPlan, channels_last_strides
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from .bias import add_bias
 from .problem import ROLES, Problem
 
@@ -38,15 +39,15 @@ def convolution(
         and problem.x.shape[1] > problem.group_channels > 1
     ):
         return None  # in groups: by Winograd's transforms, which the library does not announce
-    turned = Turned(problem.out, *problem.operands, last=channels_last)
+    reordered = ReorderedPlan(problem.out, *problem.operands, last=channels_last)
     bias = []
     if problem.bias is not None:  # read in one run
         bias = [Input(2)]
         if not (problem.bias.contiguous and problem.bias.aligned):
             straight = problem.bias.like()
-            bias = [turned.temp(straight)]
-            turned.steps += copy_part(whole(Input(2), problem.bias), whole(bias[0], straight))
-    strides = last_strides if channels_last else contiguous_strides
+            bias = [reordered.temp(straight)]
+            reordered.steps += copy_part(whole(Input(2), problem.bias), whole(bias[0], straight))
+    strides = channels_last_strides if channels_last else contiguous_strides
     shapes = [layout.shape for layout in (problem.x, problem.weight, problem.y)]
     call = cudnn.convolution(
         problem.kind,
@@ -63,11 +64,11 @@ def convolution(
     )
     if call is None:
         return None
-    arrays = dict(zip(ROLES[problem.kind], (*turned.operands, turned.target), strict=True))
-    workspace = turned.temp(Layout.new((call.workspace,), np.dtype(np.uint8), problem.device))
+    arrays = dict(zip(ROLES[problem.kind], (*reordered.operands, reordered.target), strict=True))
+    workspace = reordered.temp(Layout.new((call.workspace,), np.dtype(np.uint8), problem.device))
     tensors = [arrays[role] for role in ("x", "weight", "y")]
-    turned.steps.append(Call(call, [*tensors, *bias, workspace]))
-    return turned.plan()
+    reordered.steps.append(Call(call, [*tensors, *bias, workspace]))
+    return reordered.build()
 
 
 def input_gradient(problem: Problem) -> Plan | None:

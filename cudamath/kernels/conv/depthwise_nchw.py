@@ -51,10 +51,10 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from ..compiler.decorators import WARP, bounded, device
+from ..compiler.decorators import WARP, bounded, device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
-from ..copy.channels_last import Turned
+from ..copy.channels_last import ReorderedPlan
 from ..lib.block_reduce import group_sum
 from ..lib.codec import codec
 from ..lib.integers import blocks
@@ -144,7 +144,7 @@ def scheme(
 # -------------------- device functions
 
 
-@device
+@device_function
 def divide(n, inverse):
     """n // d for n < 2 ** 16, by one multiplication; inverse: ceil(2 ** 32 / d)."""
     return types.int64((types.uint64(n) * types.uint64(inverse)) >> types.uint64(32))
@@ -159,7 +159,7 @@ def inverse(d: int) -> int:
 def four(C: Any) -> Any:
     """Device function (a, i, v, e): v[e] ... v[e + 3] = four numbers of shared memory from i on."""
 
-    @device
+    @device_function
     def one_by_one(a, i, v, e):
         for k in range(4):
             v[e + k] = a[i + k]
@@ -175,7 +175,7 @@ def filler(dtype: np.dtype, width: int, threads: int = THREADS) -> Any:
     read, write = reader(dtype, width), writer(dtype_of(C), width)
     held = FETCHED * width
 
-    @device
+    @device_function
     def fill(slab, to, x, plane, apart, count, row, column, H, W, rows, pitch, by_rows, by_pitch):
         """x: memory of planes (H, W), of which `count` are taken, `apart` from each other; slab,
         from `to` on: (count, rows, pitch), from row `row` and column `column` on; by_rows,
@@ -214,7 +214,7 @@ def straight(how: Scheme, arguments: str, term: str, C: Any) -> Any:
         for k in range(4 * how.vectors)
         for j, s in how.columns.pairs(how.left + k)
     ]
-    meet = device(
+    meet = device_function(
         compiled("\n".join([f"def meet(v, n0, t0, {arguments}):", *body, ""]), "meet", {})
     )
     lines = [f"def strip(slab, at, pitch, v, {arguments}):"]
@@ -227,7 +227,7 @@ def straight(how: Scheme, arguments: str, term: str, C: Any) -> Any:
             f"    meet(v, i64({i * how.columns.wide}), i64({r * how.columns.taps}), {arguments})"
             for i, r in how.rows.pairs(how.first + row)
         ]
-    return device(
+    return device_function(
         compiled(
             "\n".join([*lines, ""]), "strip", {"read": four(C), "meet": meet, "i64": types.int64}
         )
@@ -258,7 +258,7 @@ def conv2d_depthwise(dtype: np.dtype, how: Scheme, reads: int, writes: int) -> A
         bias,
         y,
         biased,
-        turned,
+        flipped,
         channels,
         planes,
         H,
@@ -280,7 +280,7 @@ def conv2d_depthwise(dtype: np.dtype, how: Scheme, reads: int, writes: int) -> A
         by_across,
     ):
         """x (planes, H, W), weights (channels, R, S), y (planes, P, Q): flat; bias (channels,) if
-        biased; turned: filters are read backwards. A tile: `count` planes, `tall` x `broad`
+        biased; flipped: filters are read backwards. A tile: `count` planes, `tall` x `broad`
         results, in `down` x `across` strips; in shared memory (count, rows, pitch). by_...:
         inverses."""
         slab = cuda.shared.array(0, C)
@@ -320,7 +320,7 @@ def conv2d_depthwise(dtype: np.dtype, how: Scheme, reads: int, writes: int) -> A
             if p0 + p < P and q0 + q < Q:
                 c = types.int64(types.uint32(plane0 + image) % types.uint32(channels))
                 for k in range(area):
-                    w[k] = load(weights[c * area + (area - 1 - k if turned else k)])
+                    w[k] = load(weights[c * area + (area - 1 - k if flipped else k)])
                 start = load(bias[c]) if biased else C(0)
                 for k in range(results):
                     total[k] = start
@@ -528,7 +528,7 @@ def _sum(problem: Problem, operands: tuple[Layout, ...]) -> Plan:
     """The plan of a forward convolution or input gradient; operands: images, filters and, if the
     kernel adds it, the bias."""
     out, how, reverse = problem.out, scheme(*read_as(problem)), problem.kind == "input"
-    plan = Turned(out, *operands, last=False)
+    plan = ReorderedPlan(out, *operands, last=False)
     (images, channels, H, W), (P, Q) = operands[0].shape, out.shape[2:]
     planes, reads = images * channels, access(W)
     cut = tiles(how, planes, P, Q, reads)
@@ -548,7 +548,7 @@ def _sum(problem: Problem, operands: tuple[Layout, ...]) -> Plan:
             shared=cut.shared * compute_dtype(out.dtype).itemsize,
         )
     )
-    return plan.plan()
+    return plan.build()
 
 
 def forward(problem: Problem) -> Plan:
@@ -566,7 +566,7 @@ def weight_gradient(problem: Problem) -> Plan:
     grad, x, out = problem.y, problem.x, problem.weight
     (images, channels, H, W), (P, Q) = x.shape, grad.shape[2:]
     how, reads = scheme(*read_as(problem)), access(W)
-    plan = Turned(out, grad, x, last=False)
+    plan = ReorderedPlan(out, grad, x, last=False)
     cut = tiles(how, images, P, Q, reads)
     count = blocks(images, cut.count) * cut.tiles_down * cut.tiles_across
     jobs = blocks(count, min(count, blocks(ENOUGH_BLOCKS, channels), 65535))
@@ -583,4 +583,4 @@ def weight_gradient(problem: Problem) -> Plan:
         ),
         Launch(sum_partials(out.dtype), blocks(out.size, 32), (32, 8), [partial, plan.target.flat]),
     ]
-    return plan.plan()
+    return plan.build()

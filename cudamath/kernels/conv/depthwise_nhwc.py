@@ -22,10 +22,10 @@ from ...core.dispatch.arguments import Input
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...runtime.device import multiprocessors
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.channels_last import Turned
+from ..copy.channels_last import ReorderedPlan
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
@@ -56,7 +56,7 @@ def _strip(dtype: np.dtype, how: Scheme, width: int) -> Any:
     low, high = how.columns.reach
     span = high - low + 1
 
-    @device
+    @device_function
     def fetch(x, at, h, u, H, W, channels, v):
         """v (span * width,): pixels u, u + 1, ... of row h; 0 outside. at: place of the first."""
         for k in range(span * width):
@@ -73,7 +73,9 @@ def _strip(dtype: np.dtype, how: Scheme, width: int) -> Any:
         for j, s in how.columns.pairs(low + k)
         for e in range(width)
     ]
-    meet = device(compiled("\n".join(["def meet(v, n0, t0, w, total):", *body, ""]), "meet", {}))
+    meet = device_function(
+        compiled("\n".join(["def meet(v, n0, t0, w, total):", *body, ""]), "meet", {})
+    )
     lines = ["def strip(x, at, h, u, H, W, pitch, channels, v, w, total):"]
     for row in range(how.height):
         lines.append(f"    fetch(x, at + i64({row}) * pitch, h + i64({row}), u, H, W, channels, v)")
@@ -81,7 +83,7 @@ def _strip(dtype: np.dtype, how: Scheme, width: int) -> Any:
             f"    meet(v, i64({i * WIDE}), i64({r * how.columns.taps}), w, total)"
             for i, r in how.rows.pairs(how.first + row)
         ]
-    return device(
+    return device_function(
         compiled(
             "\n".join([*lines, ""]), "strip", {"fetch": fetch, "meet": meet, "i64": types.int64}
         )
@@ -109,7 +111,7 @@ def conv2d_depthwise_last(dtype: np.dtype, how: Scheme, width: int) -> Any:
         bias,
         y,
         biased,
-        turned,
+        flipped,
         count,
         channels,
         H,
@@ -121,7 +123,7 @@ def conv2d_depthwise_last(dtype: np.dtype, how: Scheme, width: int) -> Any:
         each,
     ):
         """x (images, H, W, channels), weights (channels, R, S), y (images, P, Q, channels): flat;
-        bias (channels,) if biased; turned: filters are read backwards; count: threads with
+        bias (channels,) if biased; flipped: filters are read backwards; count: threads with
         something to do; strips_down: groups of `each` strips."""
         v = cuda.local.array(window, C)
         w = cuda.local.array(w_size, C)
@@ -138,7 +140,7 @@ def conv2d_depthwise_last(dtype: np.dtype, how: Scheme, width: int) -> Any:
         p0 = (types.int64(line) - image * strips_down) * each * HIGH
         for k in range(area):
             for e in range(width):
-                w[k * width + e] = load(weights[(c + e) * area + (area - 1 - k if turned else k)])
+                w[k * width + e] = load(weights[(c + e) * area + (area - 1 - k if flipped else k)])
         u = q * step_across // up_across + left
         for p in range(p0, min(p0 + each * HIGH, P), HIGH):
             for e in range(width):
@@ -189,7 +191,7 @@ def _sum(problem: Problem, biased: bool) -> Plan | None:
     count = across * strips_down
     if count >= 1 << 31:
         return None
-    plan = Turned(out, *problem.operands)
+    plan = ReorderedPlan(out, *problem.operands)
     x, w = plan.operands
     w = w.view(
         (channels * how.rows.taps * how.columns.taps,)
@@ -210,7 +212,7 @@ def _sum(problem: Problem, biased: bool) -> Plan | None:
             ],
         )
     )
-    return plan.plan()
+    return plan.build()
 
 
 def forward(problem: Problem) -> Plan | None:

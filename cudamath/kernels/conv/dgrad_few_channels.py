@@ -27,10 +27,10 @@ import numpy as np
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import cuda, types
-from ..copy.channels_last import Turned
+from ..copy.channels_last import ReorderedPlan
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import writer
@@ -138,7 +138,7 @@ def straight(how: Scheme, channels: int, C: Any) -> Any:
             for k, j in pairs
         ]
     space = {"read": four(C), "i64": types.int64}
-    meet = device(compiled("\n".join([*lines, ""]), "meet", dict(space)))
+    meet = device_function(compiled("\n".join([*lines, ""]), "meet", dict(space)))
     lines = ["def strip(slab, at, pitch, filters, v, u, total):"]
     for row in range(how.height):
         lines += [
@@ -149,7 +149,7 @@ def straight(how: Scheme, channels: int, C: Any) -> Any:
             f"    meet(slab, filters + {4 * r * how.columns.taps}, v, u, i64({i * wide}), total)"
             for i, r in how.rows.pairs(how.first + row)
         ]
-    return device(compiled("\n".join([*lines, ""]), "strip", {**space, "meet": meet}))
+    return device_function(compiled("\n".join([*lines, ""]), "strip", {**space, "meet": meet}))
 
 
 @functools.cache
@@ -256,7 +256,7 @@ def input_gradient(problem: Problem) -> Plan | None:
     how = scheme(*read_as(problem))
     cut = tiles(how, planes, P, Q, access(W))
     needed = cut.count * (cut.rows * cut.pitch + MOST * taps[0] * taps[1])
-    plan = Turned(out, grad, weight, last=False)
+    plan = ReorderedPlan(out, grad, weight, last=False)
     dy, w = [operand.flat for operand in plan.operands]
     plan.steps.append(
         Launch(
@@ -267,4 +267,4 @@ def input_gradient(problem: Problem) -> Plan | None:
             shared=needed * compute_dtype(out.dtype).itemsize,
         )
     )
-    return add_bias(plan.plan(), problem)
+    return add_bias(plan.build(), problem)

@@ -26,7 +26,8 @@ import numpy as np
 from ...core.dispatch.arguments import Output
 from ...core.dispatch.plan import Plan
 from ..compiler.lazy_numba import cuda, types
-from ..copy.strided import fill_part, whole
+from ..copy.fill import fill_part
+from ..copy.parts import whole
 from ..lib.codec import codec
 from ..lib.strided_index import index_walker
 from .direct import conv2d_direct, launch, sum_of_lanes, sum_of_taps

@@ -45,8 +45,9 @@ import numpy as np
 from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
+from ...core.layout import is_channels_last
 from ..compiler.lazy_numba import SIMULATOR, cuda
-from ..copy.channels_last import Turned, as_last, lies_last
+from ..copy.channels_last import ReorderedPlan, as_channels_last
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.plan_edit import renumber
@@ -173,8 +174,8 @@ def input_gradient(
     tall, wide = blocks(height, FOLD), blocks(columns, FOLD)
     outputs = FOLD * FOLD * channels
     folded, filters = (
-        as_last(out, (images, outputs, tall, wide)),
-        as_last(weight, (outputs, planes, down.taps, right.taps)),
+        as_channels_last(out, (images, outputs, tall, wide)),
+        as_channels_last(weight, (outputs, planes, down.taps, right.taps)),
     )
     before = (down.back, 0, right.back, 0)
     inner = convolve(
@@ -182,7 +183,7 @@ def input_gradient(
     )
     if inner is None:
         return None
-    plan = Turned(out, last=lies_last(out))
+    plan = ReorderedPlan(out, last=is_channels_last(out))
     f, z = plan.temp(filters), plan.temp(folded)
     places: dict[ArrayArg, ArrayArg] = {Input(1): f, Output(0): z}
     places |= {Temp(i): plan.temp(scratch) for i, scratch in enumerate(inner.temps)}
@@ -210,4 +211,4 @@ def input_gradient(
             [z.view((folded.size,)), plan.target.view((out.size,)), tall, wide, height, columns],
         ),
     ]
-    return add_bias(plan.plan(), problem)
+    return add_bias(plan.build(), problem)

@@ -478,6 +478,23 @@ MMA = "tensor cores by mma.sync"
 TILES = "the tiles of any device: nothing faster supports this"
 LITTLE = "little work, or nothing to share: one launch"
 
+# versions of several tables
+POINTWISE_CUBLAS = Version(
+    "pointwise_cublas",
+    "conv.pointwise.by_cublas",
+    is_product_cublas,
+    prefers_pointwise_cublas,
+    MEASURED,
+)
+POINTWISE_MATMUL = Version(
+    "pointwise_matmul",
+    "conv.pointwise.by_matmul",
+    is_product_sm90,
+    prefers_pointwise_matmul,
+    "filters of one tap: one product of matrices",
+)
+CUDNN = Version("cudnn", "conv.cudnn.convolution", has_cudnn, prefers_cudnn, LIBRARY)
+
 FORWARD = (
     Version(
         "fprop_depthwise_nhwc",
@@ -500,21 +517,9 @@ FORWARD = (
         prefers_folding_2x2,
         FOLDED,
     ),
-    Version(
-        "pointwise_cublas",
-        "conv.pointwise.by_cublas",
-        is_product_cublas,
-        prefers_pointwise_cublas,
-        MEASURED,
-    ),
+    POINTWISE_CUBLAS,
     Version("im2col_cublas", "conv.im2col_cublas.forward", im2col_fits, prefers_im2col, MEASURED),
-    Version(
-        "pointwise_matmul",
-        "conv.pointwise.by_matmul",
-        is_product_sm90,
-        prefers_pointwise_matmul,
-        "filters of one tap: one product of matrices",
-    ),
+    POINTWISE_MATMUL,
     Version(
         "fprop_sm90_resident_filters",
         "conv.fprop_dgrad_sm90_resident_filters.forward",
@@ -524,7 +529,7 @@ FORWARD = (
     ),
     Version("fprop_sm90", "conv.fprop_dgrad_sm90.forward", has_sm90, prefers_sm90, TMA),
     Version("fprop_sm80", "conv.fprop_dgrad_sm80.forward", has_sm80, prefers_sm80, MMA),
-    Version("cudnn", "conv.cudnn.convolution", has_cudnn, prefers_cudnn, LIBRARY),
+    CUDNN,
     Version("fprop_simt", "conv.fprop_simt.forward", fprop_fits_tiles, prefers_fprop_tiles, TILES),
     Version("fprop_direct", "conv.direct.forward", reason=LITTLE),
 )
@@ -558,13 +563,7 @@ INPUT_GRADIENT = (
         prefers_dgrad_few_channels,
         FEW_CHANNELS,
     ),
-    Version(
-        "pointwise_cublas",
-        "conv.pointwise.by_cublas",
-        is_product_cublas,
-        prefers_pointwise_cublas,
-        MEASURED,
-    ),
+    POINTWISE_CUBLAS,
     Version(
         "im2col_cublas",
         "conv.im2col_cublas.input_gradient",
@@ -572,13 +571,7 @@ INPUT_GRADIENT = (
         prefers_im2col,
         MEASURED,
     ),
-    Version(
-        "pointwise_matmul",
-        "conv.pointwise.by_matmul",
-        is_product_sm90,
-        prefers_pointwise_matmul,
-        "filters of one tap: one product of matrices",
-    ),
+    POINTWISE_MATMUL,
     Version(
         "dgrad_sm90_resident_filters",
         "conv.fprop_dgrad_sm90_resident_filters.input_gradient",
@@ -621,20 +614,8 @@ WEIGHT_GRADIENT = (
         prefers_folding_2x2,
         FOLDED,
     ),
-    Version(
-        "pointwise_cublas",
-        "conv.pointwise.by_cublas",
-        is_product_cublas,
-        prefers_pointwise_cublas,
-        MEASURED,
-    ),
-    Version(
-        "pointwise_matmul",
-        "conv.pointwise.by_matmul",
-        is_product_sm90,
-        prefers_pointwise_matmul,
-        "filters of one tap: one product of matrices",
-    ),
+    POINTWISE_CUBLAS,
+    POINTWISE_MATMUL,
     Version(
         "wgrad_sm90_pointwise",
         "conv.wgrad_sm90_pointwise.weight_gradient",
@@ -651,7 +632,7 @@ WEIGHT_GRADIENT = (
     ),
     Version("wgrad_sm90", "conv.wgrad_sm90.weight_gradient", has_sm90, prefers_sm90, TMA),
     Version("wgrad_sm80", "conv.wgrad_sm80.weight_gradient", has_sm80, prefers_sm80, MMA),
-    Version("cudnn", "conv.cudnn.convolution", has_cudnn, prefers_cudnn, LIBRARY),
+    CUDNN,
     Version(
         "wgrad_simt",
         "conv.wgrad_simt.weight_gradient",

@@ -15,7 +15,8 @@ from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype, float64
 from ...core.layout import Layout
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 
 if not SIMULATOR:
     from ..ptx.vector_access import load_vector

@@ -19,8 +19,10 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Call
 from ...core.layout import Layout
 from ...runtime import cublas
-from ..copy.channels_last import Turned
-from ..copy.strided import Part, copy_part, fill_part, whole
+from ..copy.channels_last import ReorderedPlan
+from ..copy.dispatch import copy_part
+from ..copy.fill import fill_part
+from ..copy.parts import Part, whole
 from .bias import add_bias
 from .problem import Lengths, Problem
 
@@ -66,7 +68,7 @@ def _product(
     pixels, inner = out.size // outputs, channels * taps[0] * taps[1]
     if pixels * inner * out.itemsize > MOST:
         return None
-    plan = Turned(out, images, weight, last=False)
+    plan = ReorderedPlan(out, images, weight, last=False)
     source = whole(plan.operands[0], images)
     if any(padding):
         larger = images.like(
@@ -124,4 +126,4 @@ def _product(
         out.shape, tuple([last.strides[i] for i in (0, 3, 1, 2)]), out.dtype, out.device
     )
     plan.steps += copy_part(whole(c, across), whole(plan.target, out))
-    return plan.plan()
+    return plan.build()

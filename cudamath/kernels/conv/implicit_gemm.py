@@ -16,7 +16,7 @@ from ...core.dispatch.arguments import Input
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..copy.channels_last import Turned
+from ..copy.channels_last import ReorderedPlan
 from .bias import add_bias
 from .geometry import Walk, residues
 from .problem import Pair, Problem
@@ -48,7 +48,7 @@ def _pixel_strides(out: Layout) -> tuple[int, int, int]:
 
 def forward(launch: Launcher, problem: Problem) -> Plan | None:
     """The plan of a forward convolution; None where `launch` cannot do it."""
-    turned = Turned(problem.y, *problem.operands)
+    plan = ReorderedPlan(problem.y, *problem.operands)
     stride, padding, dilation = problem.stride, problem.padding, problem.dilation
     walks = [Walk(-padding[2 * i], stride[i], dilation[i]) for i in (0, 1)]
     taps_down, taps_right = problem.taps
@@ -61,16 +61,16 @@ def forward(launch: Launcher, problem: Problem) -> Plan | None:
         _pixel_strides(problem.y),
     )
     bias = None if problem.bias is None else Input(2)
-    steps = launch([product], problem, *turned.operands, bias, turned.target, False)
+    steps = launch([product], problem, *plan.operands, bias, plan.target, False)
     if steps is None:
         return None
-    turned.steps += steps
-    return turned.plan()
+    plan.steps += steps
+    return plan.build()
 
 
 def input_gradient(launch: Launcher, problem: Problem) -> Plan | None:
     """The plan of the gradient of images; None where `launch` cannot do it."""
-    turned = Turned(problem.x, *problem.operands)
+    plan = ReorderedPlan(problem.x, *problem.operands)
     stride, padding, dilation = problem.stride, problem.padding, problem.dilation
     kernel = problem.taps
     image, row, pixel = _pixel_strides(problem.x)
@@ -104,8 +104,8 @@ def input_gradient(launch: Launcher, problem: Problem) -> Plan | None:
             )
         )
     alone = dataclasses.replace(problem, bias=None)
-    steps = launch(products, alone, *turned.operands, None, turned.target, True)
+    steps = launch(products, alone, *plan.operands, None, plan.target, True)
     if steps is None:
         return None
-    turned.steps += steps
-    return add_bias(turned.plan(), problem)
+    plan.steps += steps
+    return add_bias(plan.build(), problem)

@@ -31,24 +31,20 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Call, Launch
 from ...core.layout import Layout
 from ...runtime import cublas
-from ..copy.channels_last import Turned
-from ..copy.strided import copy_part, fill_part, whole
+from ..copy.channels_last import ReorderedPlan
+from ..copy.dispatch import copy_part
+from ..copy.fill import fill_part
+from ..copy.parts import whole
 from ..lib.integers import blocks
 from ..lib.plan_edit import renumber
 from ..matmul.dispatch import contenders as matmul_contenders
 from ..matmul.dispatch import matmul
 from ..matmul.problem import transpose
+from ..matmul.sm90_tiles import LOW, Choice
 from .bias import add_bias
 from .problem import Problem
 from .wgrad_simt import sum_partials
 
-LOW = (
-    "256x64",
-    "128x64 pingpong",
-    "64x128 pingpong",
-    "256x128",
-    "192x128",
-)  # tiles for short sums
 MOST = 1 << 28  # bytes that products of single images may take in a weight gradient
 
 
@@ -70,40 +66,40 @@ def contenders(problem: Problem) -> list[str]:
     """The versions of matmul worth timing: also tiles for products that memory limits."""
     a, b = matrices(problem)
     found = [version for version in matmul_contenders(a, b) if version.startswith("sm90")]
-    tiles = [f"sm90 {tile}" for tile in LOW if int(tile.split()[0].split("x")[1]) <= b.shape[1]]
+    tiles = [f"sm90 {Choice(*tile)}" for tile in LOW if tile[1] <= b.shape[1]]
     return list(dict.fromkeys([*found, *tiles]))
 
 
 def as_product(problem: Problem, version: str) -> Plan:
     """The plan as one product by this version of matmul, "sm90 TILE" or "cublas". Of a forward
     convolution "sm90" adds the bias, too."""
-    whole = Turned(problem.out, *problem.operands)
+    plan = ReorderedPlan(problem.out, *problem.operands)
     a, b = matrices(problem)
     if problem.kind != "forward" or problem.bias is None:
-        plan = matmul(a, b, version=version)
+        product = matmul(a, b, version=version)
     else:
         from ..matmul import tensor_core_dispatch  # its imports have no meaning in the simulator
 
-        plan = tensor_core_dispatch.wgmma(
+        product = tensor_core_dispatch.wgmma(
             a,
             b,
             version.removeprefix("sm90").strip(),
             epilogue=tensor_core_dispatch.Epilogue(bias=Input(2)),
         )
     places: dict[ArrayArg, ArrayArg] = {
-        Input(i): operand for i, operand in enumerate(whole.operands)
+        Input(i): operand for i, operand in enumerate(plan.operands)
     }
-    places[Output(0)] = whole.target
-    places |= {Temp(i): whole.temp(scratch) for i, scratch in enumerate(plan.temps)}
-    whole.steps += renumber(plan.steps, places)
-    return whole.plan()
+    places[Output(0)] = plan.target
+    places |= {Temp(i): plan.temp(scratch) for i, scratch in enumerate(product.temps)}
+    plan.steps += renumber(product.steps, places)
+    return plan.build()
 
 
 def by_matmul(problem: Problem) -> Plan | None:
     """The plan by matmul/sm90.py, with the tile that was measured to be the fastest. A bias is
     added by the epilogue, which no split of the sum has."""
     biased = problem.kind == "forward" and problem.bias is not None
-    timed = problem.fastest(("pointwise_matmul",), "split" if biased else "-")
+    timed = problem.fastest(("pointwise_matmul",), whole=biased)
     version = timed.choice.replace("pointwise_matmul", "sm90") if timed else "sm90"
     plan = as_product(problem, version)
     return plan if problem.kind == "forward" else add_bias(plan, problem)
@@ -127,22 +123,22 @@ def by_cublas(problem: Problem) -> Plan | None:
     return add_bias(plan, problem)
 
 
-def _product(out: Layout, weight: Layout, images: Layout, turned: bool) -> Plan:
+def _product(out: Layout, weight: Layout, images: Layout, transposed: bool) -> Plan:
     """weight (or its transpose) @ each image."""
-    plan = Turned(out, images, weight, last=False)
+    plan = ReorderedPlan(out, images, weight, last=False)
     (count, k), m, n = images.shape[:2], out.shape[1], math.prod(out.shape[2:])
     product = cublas.gemm(
         out.dtype,
         m,
         n,
         k,
-        cublas.Matrix(int(turned), m if turned else k),
+        cublas.Matrix(int(transposed), m if transposed else k),
         cublas.Matrix(0, n, k * n),
         cublas.Matrix(0, n, m * n),
         count,
     )
     plan.steps.append(Call(product, [plan.operands[1], plan.operands[0], plan.target]))
-    return plan.plan()
+    return plan.build()
 
 
 def _strided_gradient(problem: Problem) -> Plan:
@@ -150,13 +146,13 @@ def _strided_gradient(problem: Problem) -> Plan:
     column is no zero. Products at the padding go nowhere."""
     out, grad, weight = problem.x, problem.y, problem.weight
     close = out.like((*out.shape[:2], *grad.shape[2:]))
-    inner, plan = _product(close, weight, grad, True), Turned(out, last=False)
+    inner, plan = _product(close, weight, grad, True), ReorderedPlan(out, last=False)
     source = plan.temp(close)
     plan.steps += renumber(
         inner.steps,
         {Output(0): source, **{Temp(i): plan.temp(x) for i, x in enumerate(inner.temps)}},
     )
-    values, image = whole(source, close), whole(plan.target, plan.seen)
+    values, image = whole(source, close), whole(plan.target, plan.target_layout)
     plan.steps += fill_part(image, np.uint64(0), np.uint64(0), None)
     for axis, step, before in zip((2, 3), problem.stride, problem.padding[::2], strict=True):
         first = -(-before // step)  # of the products inside of the image, which lies there
@@ -164,14 +160,14 @@ def _strided_gradient(problem: Problem) -> Plan:
         count = max(min(close.shape[axis] - first, -(-(out.shape[axis] - start) // step)), 0)
         values, image = values.slice(axis, first, count), image.every(axis, start, step, count)
     plan.steps += copy_part(values, image)
-    return plan.plan()
+    return plan.build()
 
 
 def _weight_product(out: Layout, grad: Layout, x: Layout) -> Plan | None:
     """grad (N, K, H, W), x (N, C, H, W) -> out (K, C, 1, 1)."""
     if x.shape[0] * out.size * out.itemsize > MOST:
         return None
-    plan = Turned(out, grad, x, last=False)
+    plan = ReorderedPlan(out, grad, x, last=False)
     (m, n), count, k = out.shape[:2], x.shape[0], math.prod(x.shape[2:])
     partial = plan.temp(Layout.new((count, out.size), out.dtype, out.device))
     product = cublas.gemm(
@@ -188,4 +184,4 @@ def _weight_product(out: Layout, grad: Layout, x: Layout) -> Plan | None:
         Call(product, [*plan.operands, partial]),
         Launch(sum_partials(out.dtype), blocks(out.size, 32), (32, 8), [partial, plan.target.flat]),
     ]
-    return plan.plan()
+    return plan.build()

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...core.dispatch import autotune
-from ...core.layout import Layout
+from ...core.layout import Layout, is_channels_last
 from ...runtime.device import capability
-from ..copy.channels_last import lies_last, result
+from ..copy.channels_last import result
+from ..matmul.sm90_tiles import is_tile
 from .geometry import DIRECT, LEAST_OUTPUTS
 
 Pair = tuple[int, int]
@@ -183,7 +184,7 @@ class Problem:
     @functools.cached_property
     def channels_last(self) -> bool:
         """Whether the first operand lies channels last, and not in C order as well."""
-        return lies_last(self.operands[0]) and not self.operands[0].contiguous
+        return is_channels_last(self.operands[0]) and not self.operands[0].contiguous
 
     @property
     def float32(self) -> bool:
@@ -240,17 +241,17 @@ class Problem:
         return self.measurement.choice.split()[0] if self.measurement else ""
 
     def fastest(
-        self, allowed: tuple[str, ...] | None = None, without: str = "-"
+        self, methods: tuple[str, ...] | None = None, whole: bool = False
     ) -> autotune.Decision | None:
         """The fastest of the timed candidates, of float32 in C order and of 16-bit numbers channels
         last.
 
         Candidates are named by method, with a tile or plan behind: "simt", "sm80", "sm90",
-        "pointwise_matmul TILE", "pointwise_cublas", "im2col_cublas", "cudnn PLAN". allowed,
-        without: see autotune.lookup.
+        "pointwise_matmul TILE", "pointwise_cublas", "im2col_cublas", "cudnn PLAN". methods: those
+        that can run; whole: without tiles that split a sum.
         """
         if self.itemsize > 4 or not all(
-            lies_last(layout) if self.itemsize == 2 else layout.contiguous
+            is_channels_last(layout) if self.itemsize == 2 else layout.contiguous
             for layout in self.operands
         ):
             return None
@@ -264,9 +265,15 @@ class Problem:
             channels // max(self.group_channels, 1),
         )
         sizes = images, channels, math.prod(size), self.weight.shape[0]
-        return autotune.lookup(
-            "conv2d", self.device, key, sizes, METHODS if allowed is None else allowed, without
-        )
+        able = METHODS if methods is None else methods
+
+        def is_candidate(text: str) -> bool:
+            method, _, rest = text.partition(" ")
+            if method == "pointwise_matmul" and rest:
+                return method in able and is_tile(rest, whole)
+            return method in able and (method == "cudnn" or not rest)
+
+        return autotune.lookup("conv2d", self.device, key, sizes, is_candidate)
 
 
 #: The methods that tables of measurements name.

@@ -40,7 +40,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.lazy_numba import cuda
-from ..copy.channels_last import as_last
+from ..copy.channels_last import as_channels_last
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.plan_edit import renumber
@@ -116,7 +116,7 @@ def fold(
     source: ArrayArg, layout: Layout, target: ArrayArg, size: Pair, front: Pair = (0, 0)
 ) -> tuple[Layout, Launch]:
     """The layout of an array folded to this size, and the launch that folds it."""
-    out = as_last(layout, (layout.shape[0], CHANNELS, *size))
+    out = as_channels_last(layout, (layout.shape[0], CHANNELS, *size))
     kernel = conv_fold(layout.dtype, layout.shape[1], vector_width(CHANNELS, out))
     return out, Launch(
         kernel,
@@ -161,7 +161,7 @@ def weight_gradient(problem: Problem, convolve: Planner = gradient_of_filters) -
     down, right = [axis(problem.taps[i], padding[2 * i]) for i in (0, 1)]
     height, columns = x.shape[2:]
     images, first = fold(Input(1), x, Temp(0), (blocks(height, 2), blocks(columns, 2)))
-    filters = as_last(out, (out.shape[0], CHANNELS, down.taps, right.taps))
+    filters = as_channels_last(out, (out.shape[0], CHANNELS, down.taps, right.taps))
     before = (down.before, 0, right.before, 0)
     inner = convolve(Problem("weight", images, filters, problem.y, padding=before))
     if inner is None:

@@ -43,7 +43,7 @@ from ...core.layout import Layout
 from ...runtime.device import multiprocessors
 from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda
-from ..copy.channels_last import Turned
+from ..copy.channels_last import ReorderedPlan
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from .depthwise_nchw import (
@@ -332,7 +332,7 @@ def weight_gradient(problem: Problem) -> Plan | None:
     )
     if needed > room:
         return None
-    plan = Turned(out, grad, x, last=False)
+    plan = ReorderedPlan(out, grad, x, last=False)
     count = images * cut.tiles_down * cut.tiles_across
     jobs = blocks(count, min(count, blocks(wave, groups), 65535))
     splits = blocks(count, jobs)
@@ -348,4 +348,4 @@ def weight_gradient(problem: Problem) -> Plan | None:
         ),
         Launch(sum_partials(out.dtype), blocks(out.size, 32), (32, 8), [partial, plan.target.flat]),
     ]
-    return plan.plan()
+    return plan.build()

@@ -20,7 +20,7 @@ from ...core.dtypes import bfloat16, float32
 from ...core.layout import Layout
 from ...runtime.device import multiprocessors
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.channels_last import Turned
+from ..copy.channels_last import ReorderedPlan
 from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
 from .geometry import Walk
@@ -204,7 +204,7 @@ def weight_gradient(problem: Problem, splits: int | None = None) -> Plan | None:
     grad, x, out = problem.y, problem.x, problem.weight
     stride, padding, dilation = problem.stride, problem.padding, problem.dilation
     groups = problem.groups
-    turned = Turned(out, grad, x)
+    plan = ReorderedPlan(out, grad, x)
     images, all_outputs, tall, wide = grad.shape
     number, all_channels, height, width = x.shape
     channels, taps_down, taps_right = out.shape[1:]
@@ -220,7 +220,7 @@ def weight_gradient(problem: Problem, splits: int | None = None) -> Plan | None:
         splits = max(1, min(MOST_SPLITS, enough // tiles, blocks(positions, 8 * PIXELS)))
     share = blocks(blocks(positions, splits), PIXELS) * PIXELS
     splits = blocks(positions, share)
-    partial = turned.temp(Layout.new((splits, out.size), float32, out.device))
+    partial = plan.temp(Layout.new((splits, out.size), float32, out.device))
     numbers = [
         tiles,
         group_tiles,
@@ -244,19 +244,19 @@ def weight_gradient(problem: Problem, splits: int | None = None) -> Plan | None:
         width,
         all_channels,
     ]
-    turned.steps += [
+    plan.steps += [
         Launch(
             conv2d_weight_mma(grad.dtype),
             tiles * splits,
             THREADS,
             [
-                turned.operands[0].view((grad.size,)),
-                turned.operands[1].view((x.size,)),
+                plan.operands[0].view((grad.size,)),
+                plan.operands[1].view((x.size,)),
                 partial.flat,
                 *[np.int32(n) for n in numbers],
             ],
             128 + STAGES * 2 * HALF,
         ),
-        add(out, splits, partial.flat, turned.target.view((out.size,))),
+        add(out, splits, partial.flat, plan.target.view((out.size,))),
     ]
-    return turned.plan()
+    return plan.build()

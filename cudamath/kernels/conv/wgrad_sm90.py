@@ -30,7 +30,7 @@ from ...core.layout import Layout
 from ...runtime.device import multiprocessors
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.channels_last import Turned
+from ..copy.channels_last import ReorderedPlan
 from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
 from .geometry import Walk
@@ -323,7 +323,7 @@ def weight_gradient(
     grad, x, out = problem.y, problem.x, problem.weight
     stride, padding, dilation = problem.stride, problem.padding, problem.dilation
     groups = problem.groups
-    turned = Turned(out, grad, x)
+    plan = ReorderedPlan(out, grad, x)
     images, all_outputs, tall, wide = grad.shape
     height, width = x.shape[2:]
     channels, taps_down, taps_right = out.shape[1:]
@@ -346,13 +346,13 @@ def weight_gradient(
     tile, splits = tile or best, splits or most
     share = blocks(blocks(positions, PIXELS), splits) * PIXELS
     splits = blocks(positions, share)
-    partial = turned.temp(Layout.new((splits, out.size), float32, out.device))
+    partial = plan.temp(Layout.new((splits, out.size), float32, out.device))
     maps = [
         TensorMap(
-            turned.operands[0], (positions, all_outputs), None, (PIXELS, 64), kind=grad.dtype.name
+            plan.operands[0], (positions, all_outputs), None, (PIXELS, 64), kind=grad.dtype.name
         ),
         map_of_images(
-            turned.operands[1],
+            plan.operands[1],
             x.shape,
             (PIXELS, 64),
             reach(product, (height, width)),
@@ -383,7 +383,7 @@ def weight_gradient(
         outputs,
         all_outputs,
     ]
-    turned.steps += [
+    plan.steps += [
         Launch(
             conv2d_weight_wgmma(grad.dtype, tile),
             groups * group_tiles * splits,
@@ -392,6 +392,6 @@ def weight_gradient(
             tile.shared,
             early=True,
         ),
-        add(out, splits, partial.flat, turned.target.view((out.size,)), early=True),
+        add(out, splits, partial.flat, plan.target.view((out.size,)), early=True),
     ]
-    return turned.plan()
+    return plan.build()

@@ -50,7 +50,7 @@ from ...core.layout import Layout
 from ...runtime.device import multiprocessors
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.channels_last import Turned
+from ..copy.channels_last import ReorderedPlan
 from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
 from .problem import Problem
@@ -261,23 +261,21 @@ def weight_gradient(problem: Problem, parts: int | None = None) -> Plan | None:
     across = blocks(channels, SIDE)
     tiles = across * blocks(outputs, SIDE)
     parts = min(parts or parts_of(tiles, steps, multiprocessors(problem.device)), steps // 2)
-    turned = Turned(out, grad, x)
-    target = turned.target.view((out.size,))
+    plan = ReorderedPlan(out, grad, x)
+    target = plan.target.view((out.size,))
     whole = parts == 1
     partial = (
-        target if whole else turned.temp(Layout.new((parts, out.size), float32, out.device)).flat
+        target if whole else plan.temp(Layout.new((parts, out.size), float32, out.device)).flat
     )
     maps = [
         TensorMap(operand, (positions, columns), None, (PIXELS, 64), kind=x.dtype.name)
-        for operand, columns in zip(turned.operands, (outputs, channels), strict=True)
+        for operand, columns in zip(plan.operands, (outputs, channels), strict=True)
     ]
-    of_result = TensorMap(
-        turned.target, (1, outputs, channels), None, (1, 64, 64), kind=x.dtype.name
-    )
+    of_result = TensorMap(plan.target, (1, outputs, channels), None, (1, 64, 64), kind=x.dtype.name)
     numbers = [np.int32(n) for n in (across, tiles, steps, 2 * parts, channels, outputs)]
     shared = tma_pipeline.ring_bytes(STAGE, ring_stages(whole), EXCHANGE)
     arguments = [*maps, of_result if whole else np.int64(0), partial, *numbers]
-    turned.steps.append(
+    plan.steps.append(
         Launch(
             conv2d_weight_pairs(x.dtype, whole),
             2 * parts * tiles,
@@ -289,5 +287,5 @@ def weight_gradient(problem: Problem, parts: int | None = None) -> Plan | None:
         )
     )
     if not whole:
-        turned.steps.append(add(out, parts, partial, target, early=True))
-    return turned.plan()
+        plan.steps.append(add(out, parts, partial, target, early=True))
+    return plan.build()

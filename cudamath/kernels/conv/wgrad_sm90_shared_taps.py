@@ -49,7 +49,7 @@ from ...core.layout import Layout
 from ...runtime.device import multiprocessors
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.channels_last import Turned
+from ..copy.channels_last import ReorderedPlan
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.split_k_reduce import add
@@ -453,7 +453,7 @@ def weight_gradient(
     product = Product(size, *walks, (taps_down, taps_right), (0, 0, 0), 0, (0, 0, 0))
     if more > 127 or not possible(product, (height, width)):
         return None
-    turned = Turned(out, grad, x)
+    plan = ReorderedPlan(out, grad, x)
     chunks = blocks(channels, 64)
     positions = images * tall * (wide + more)
     steps = blocks(positions, PIXELS)
@@ -465,19 +465,19 @@ def weight_gradient(
         tile, most = tile._replace(paired=paired and steps > 1), 2 if paired else splits
     share = blocks(steps, most) * PIXELS
     splits = blocks(positions, share)
-    target = turned.target.view((out.size,))
+    target = plan.target.view((out.size,))
     tile = tile._replace(whole=splits == 1)
     partial = (
         target
         if tile.paired or tile.whole
-        else turned.temp(Layout.new((splits, out.size), float32, out.device)).flat
+        else plan.temp(Layout.new((splits, out.size), float32, out.device)).flat
     )
     maps = [
         map_of_images(
-            turned.operands[0], grad.shape, (PIXELS, 64), ((0, 0), (0, more)), (1, 1), grad.dtype
+            plan.operands[0], grad.shape, (PIXELS, 64), ((0, 0), (0, more)), (1, 1), grad.dtype
         ),
         map_of_images(
-            turned.operands[1],
+            plan.operands[1],
             x.shape,
             (tile.pixels, 64),
             reach(product, (height, width)),
@@ -503,7 +503,7 @@ def weight_gradient(
         outputs,
         all_outputs,
     ]
-    turned.steps += [
+    plan.steps += [
         Launch(
             conv2d_weight_wgmma_taps(grad.dtype, tile),
             groups * group_tiles * splits,
@@ -515,4 +515,4 @@ def weight_gradient(
         ),
         *[add(out, splits, partial, target, early=True)] * (not (tile.paired or tile.whole)),
     ]
-    return turned.plan()
+    return plan.build()

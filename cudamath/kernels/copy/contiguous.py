@@ -11,9 +11,7 @@ from ...core import shapes
 from ...core.dispatch.arguments import Temp
 from ...core.layout import Layout
 from .dispatch import copy_part
-from .parts import Part, whole
-
-_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+from .parts import WORDS, Part, whole
 
 
 def dense(
@@ -74,6 +72,4 @@ def widest(*boxes: tuple[Any, Layout]) -> list[Any]:
             )
             for argument, x in boxes
         ]
-    return [
-        argument.view(x.shape, x.strides, dtype=np.dtype(_WORDS[size])) for argument, x in boxes
-    ]
+    return [argument.view(x.shape, x.strides, dtype=np.dtype(WORDS[size])) for argument, x in boxes]

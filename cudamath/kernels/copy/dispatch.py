@@ -24,7 +24,7 @@ What ``copy_part`` does with a pair of layouts:
        strided       anything else of up to 4 dimensions: the element's number is taken apart by
                      division (strided.py)
        elementwise   more dimensions (windows of images, say): the kernel of elementwise operations
-                     (elementwise/generator.py)
+                     (elementwise/dispatch.py)
 
 Fills and arithmetic progressions: fill.py. Other planners use ``copy_part`` and ``fill_part`` too:
 a ``Part`` is a view inside one of a plan's arguments.
@@ -49,7 +49,7 @@ from ...core.dispatch.steps import Launch
 from ...core.dtypes import COMPLEX
 from ..compiler.lazy_numba import SIMULATOR
 from ..lib.versions import Version, first
-from .parts import _WORDS, Part
+from .parts import WORDS, Part
 from .problem import CopyProblem
 
 MOST_DIMS = 4  # of the strided kernels
@@ -123,7 +123,7 @@ def _widen(shape, from_strides, to_strides, source, target):
     size = target.itemsize
     if size == 16:  # two words per element
         return (*shape, 2), (*from_strides, 8), (*to_strides, 8), np.dtype(np.uint64)
-    word = np.dtype(_WORDS[size])
+    word = np.dtype(WORDS[size])
     if (
         not shape
         or from_strides[-1] != size

@@ -11,7 +11,7 @@ from ...core.layout import Layout
 from ..compiler.lazy_numba import cuda
 from ..lib.codec import codec
 from .dispatch import copy_part
-from .parts import _WORDS, IN_FLIGHT, THREADS, Part, part_view, whole
+from .parts import IN_FLIGHT, THREADS, WORDS, Part, part_view, whole
 
 LONG_LINE = 64  # elements of lines that are filled one by one
 MOST_LINES = 65_535  # of a grid's second dimension
@@ -78,7 +78,7 @@ def fill_part(target: Part, even: Any, odd: Any, temp: Any) -> list[Launch]:
             and (len(shape) == 1 or (len(shape) == 2 and shape[1] >= LONG_LINE))
         ):
             count, n = (1, *shape)[-2:]
-            word = np.dtype(_WORDS[layout.itemsize])
+            word = np.dtype(WORDS[layout.itemsize])
             lines = part_view(target.argument, (count, n), (0, *steps)[-2:], word, target.offset)
             grid = -(-n // (THREADS * IN_FLIGHT)), min(count, MOST_LINES)
             return [Launch(fill_lines(word.type), grid, THREADS, [lines, even])]
@@ -91,13 +91,11 @@ def fill_part(target: Part, even: Any, odd: Any, temp: Any) -> list[Launch]:
     words = layout.nbytes // size
     return [
         Launch(
-            fill_line(_WORDS[size]),
+            fill_line(WORDS[size]),
             -(-words // (THREADS * IN_FLIGHT)),
             THREADS,
             [
-                part_view(
-                    target.argument, (words,), (size,), np.dtype(_WORDS[size]), target.offset
-                ),
+                part_view(target.argument, (words,), (size,), np.dtype(WORDS[size]), target.offset),
                 even,
                 odd,
             ],

@@ -9,7 +9,8 @@ from ...core.layout import Layout
 
 THREADS = 256
 IN_FLIGHT = 4  # independent loads a thread has in flight, to cover the latency of DRAM
-_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+#: The type in which elements of that many bytes are moved.
+WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
 
 class Part(NamedTuple):

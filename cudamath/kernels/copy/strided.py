@@ -1,5 +1,4 @@
-"""Copies between layouts of which not both are contiguous, and the names of copies that planners of
-other families import from here. The choice: dispatch.py."""
+"""Copies between layouts of which not both are contiguous. The choice: dispatch.py."""
 
 import functools
 from typing import Any
@@ -9,28 +8,12 @@ import numpy as np
 from ...core import shapes
 from ...core.dispatch.steps import Launch
 from ..compiler.lazy_numba import cuda
-from ..elementwise.generator import plain
+from ..elementwise.launches import plain
 from ..lib.integers import blocks
-from ..lib.transpose_tiles import Operand, tiled
+from ..lib.transpose_tiles import Operand, Squares
 from .casts import converter
-from .dispatch import copy_part
-from .fill import fill_part, ramp_line
-from .parts import _WORDS, IN_FLIGHT, THREADS, Part, index_type, part_view, whole
+from .parts import THREADS, index_type, part_view
 from .problem import CopyProblem
-
-__all__ = [
-    "IN_FLIGHT",
-    "THREADS",
-    "_WORDS",
-    "Part",
-    "converter",
-    "copy_part",
-    "fill_part",
-    "index_type",
-    "ramp_line",
-    "strided",
-    "whole",
-]
 
 
 @functools.cache
@@ -90,7 +73,8 @@ def by_tiles(p: CopyProblem) -> Launch | None:
             (p.source, p.target), extents, p.words, p.offsets, p.strides, strict=True
         )
     )
-    return tiled(converter(*p.words), ("x",), [source], target, p.shape)
+    squares = Squares.of([source], target, p.shape)
+    return squares and squares.launch(converter(*p.words), ("x",), squares.version)
 
 
 def by_strides(p: CopyProblem) -> Launch:

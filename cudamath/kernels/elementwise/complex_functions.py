@@ -21,8 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from ...core.specs.complex_order import complex_order
 
-def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> dict[str, Any]:
+
+def complex_functions(
+    T: Any, device_function: Callable, hypot: Any, round_even: Any
+) -> dict[str, Any]:
     """Names an expression on complex type T may use. hypot, round_even: those of its real type."""
     R = T.underlying_float
     info = np.finfo(R.name)
@@ -35,13 +39,13 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
     high = R(math.floor(math.log(float(info.max))))  # exp overflows beyond
     far = R(math.log(float(info.max)) / 4)  # tanh is 1 beyond
 
-    @device
+    @device_function
     def make(a, b):
         return T(complex(R(a), R(b)))
 
     # -------------------- arithmetic
 
-    @device
+    @device_function
     def divide(
         x, y
     ):  # Smith: by the larger part first, so that |y|^2 neither overflows nor vanishes
@@ -56,7 +60,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         scale = one / (d + c * ratio)
         return make((a * ratio + b) * scale, (b * ratio - a) * scale)
 
-    @device
+    @device_function
     def reciprocal(x):
         c, d = x.real, x.imag
         if abs(c) >= abs(d):
@@ -67,19 +71,19 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         size = c * ratio + d
         return make(ratio / size, -one / size)
 
-    @device
+    @device_function
     def conj(x):
         return make(x.real, -x.imag)
 
-    @device
+    @device_function
     def absolute(x):
         return hypot(x.real, x.imag)
 
-    @device
+    @device_function
     def argument(x):
         return math.atan2(x.imag, x.real)
 
-    @device
+    @device_function
     def sign(x):  # x / |x|
         size = hypot(x.real, x.imag)
         if size == infinity and math.isinf(x.real) != math.isinf(
@@ -92,11 +96,11 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             )
         return make(nought, nought) if size == nought else make(x.real / size, x.imag / size)
 
-    @device
+    @device_function
     def round_parts(x):
         return make(round_even(x.real), round_even(x.imag))
 
-    @device
+    @device_function
     def round_to(
         x, y
     ):  # y: a real number; by divisions of real numbers, for 12 * (1 / 10) is not 1.2
@@ -105,17 +109,29 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             return make(round_even(x.real / step) * step, round_even(x.imag / step) * step)
         return make(round_even(x.real * y.real) / y.real, round_even(x.imag * y.real) / y.real)
 
-    @device
+    @device_function
     def isfinite(x):
         return math.isfinite(x.real) and math.isfinite(x.imag)
 
-    @device
+    @device_function
     def isinf(x):
         return math.isinf(x.real) or math.isinf(x.imag)
 
+    # -------------------- order
+
+    less, less_equal, _ = complex_order(device_function)
+
+    @device_function
+    def maximum(x, y):  # NaN if either is
+        return x if less_equal(y, x) or x != x else y
+
+    @device_function
+    def minimum(x, y):
+        return x if less_equal(x, y) or x != x else y
+
     # -------------------- powers, exponentials, logarithms
 
-    @device
+    @device_function
     def sqrt(x):  # Kahan: the part that is a sum of equal signs first, the other by division
         a, b = x.real, x.imag
         if a == nought and b == nought:
@@ -135,7 +151,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             return make(size * grow, math.copysign(other * grow, b))
         return make(other * grow, math.copysign(size * grow, b))
 
-    @device
+    @device_function
     def exp(x):
         a, b = x.real, x.imag
         if b == nought:  # keeps the sign of the zero, and infinity from 0 * infinity
@@ -148,7 +164,11 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         size = math.exp(a)
         return make(size * math.cos(b), size * math.sin(b))
 
-    @device
+    @device_function
+    def exp2(x):
+        return exp(make(x.real * ln2, x.imag * ln2))
+
+    @device_function
     def expm1(x):  # e^a cos b - 1 = expm1(a) cos b - 2 sin(b/2)^2
         a, b = x.real, x.imag
         s = math.sin(b * half)
@@ -159,7 +179,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             )  # 0 rather than -0
         return make(e.real - one, e.imag)
 
-    @device
+    @device_function
     def log_size(a, b):  # log |z|; near 1 by log1p(|z|^2 - 1) / 2
         a, b = abs(a), abs(b)
         more, less = (a, b) if a > b else (b, a)
@@ -173,19 +193,19 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             return math.log(hypot(a * huge, b * huge)) - log_huge
         return math.log(hypot(a, b))
 
-    @device
+    @device_function
     def log(x):
         return make(log_size(x.real, x.imag), math.atan2(x.imag, x.real))
 
-    @device
+    @device_function
     def log2(x):
         return make(log_size(x.real, x.imag) / ln2, math.atan2(x.imag, x.real) / ln2)
 
-    @device
+    @device_function
     def log10(x):
         return make(log_size(x.real, x.imag) / ln10, math.atan2(x.imag, x.real) / ln10)
 
-    @device
+    @device_function
     def log1p(x):  # |1 + z|^2 - 1 = a (2 + a) + b^2
         a, b = x.real, x.imag
         if abs(a) + abs(b) < one:
@@ -194,7 +214,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             size = log_size(one + a, b)
         return make(size, math.atan2(b, one + a))
 
-    @device
+    @device_function
     def power(x, y):
         c, d = y.real, y.imag
         if c == nought and d == nought:
@@ -219,7 +239,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
 
     # Where a part is infinite or NaN: what annex G of the C standard and the array API say.
 
-    @device
+    @device_function
     def sinh_parts(a, b):
         if b == nought:
             return math.sinh(a), b
@@ -227,7 +247,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             return a, missing
         return math.sinh(a) * math.cos(b), math.cosh(a) * math.sin(b)
 
-    @device
+    @device_function
     def cosh_parts(a, b):
         if b == nought:
             return math.cosh(a), b * math.copysign(one, a)
@@ -238,27 +258,27 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
                 return infinity, missing
         return math.cosh(a) * math.cos(b), math.sinh(a) * math.sin(b)
 
-    @device
+    @device_function
     def sinh(x):
         u, v = sinh_parts(x.real, x.imag)
         return make(u, v)
 
-    @device
+    @device_function
     def cosh(x):
         u, v = cosh_parts(x.real, x.imag)
         return make(u, v)
 
-    @device
+    @device_function
     def sin(x):  # sin z = -i sinh iz
         u, v = sinh_parts(x.imag, x.real)
         return make(v, u)
 
-    @device
+    @device_function
     def cos(x):  # cos z = cosh iz
         u, v = cosh_parts(x.imag, x.real)
         return make(u, -v)
 
-    @device
+    @device_function
     def tanh_parts(a, b):  # Kahan
         if b == nought:
             return math.tanh(a), b
@@ -277,25 +297,25 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         below = one + beta * s * s
         return beta * rho * s / below, t / below
 
-    @device
+    @device_function
     def tanh(x):
         u, v = tanh_parts(x.real, x.imag)
         return make(u, v)
 
-    @device
+    @device_function
     def tan(x):  # tan z = -i tanh iz
         u, v = tanh_parts(-x.imag, x.real)
         return make(v, -u)
 
     # -------------------- their inverses
 
-    @device
+    @device_function
     def half_excess(a, b, size):  # (sqrt(a^2 + b^2) - b) / 2 without cancellation; size is the root
         if b < nought:
             return (size - b) * half
         return a * half if b == nought else a * a / (size + b) * half
 
-    @device
+    @device_function
     def hull(x, y):
         """The common part of asinh and acos, for x, y >= 0: with A = (|z + i| + |z - i|) / 2 the
         real part log(A + sqrt(A^2 - 1)), and the terms of the imaginary part: (whether B = y / A
@@ -328,7 +348,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             return real, False, B, x * grow * y / math.sqrt((y + one) * (y - one)), y * grow
         return real, False, B, math.sqrt((one - y) * (one + y)), y
 
-    @device
+    @device_function
     def asinh_parts(a, b):
         x, y = abs(a), abs(b)
         if x == nought and y == nought:
@@ -340,7 +360,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             imag = math.asin(B) if usable else math.atan2(scaled, root)
         return math.copysign(real, a), math.copysign(imag, b)
 
-    @device
+    @device_function
     def acos_parts(a, b):
         x, y = abs(a), abs(b)
         left = math.copysign(one, a) < nought
@@ -356,7 +376,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
                 real = math.atan2(root, -scaled if left else scaled)
         return real, -math.copysign(imag, b)
 
-    @device
+    @device_function
     def atanh_parts(a, b):
         x, y = abs(a), abs(b)
         if y == nought and x <= one:
@@ -383,32 +403,32 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             imag = math.atan2(two * y, (one - x) * (one + x) - y * y) * half
         return math.copysign(real, a), math.copysign(imag, b)
 
-    @device
+    @device_function
     def asinh(x):
         u, v = asinh_parts(x.real, x.imag)
         return make(u, v)
 
-    @device
+    @device_function
     def asin(x):  # -i asinh(iz), reflected
         v, u = asinh_parts(x.imag, x.real)
         return make(u, v)
 
-    @device
+    @device_function
     def acos(x):
         u, v = acos_parts(x.real, x.imag)
         return make(u, v)
 
-    @device
+    @device_function
     def acosh(x):  # +-i acos(z), the sign that makes the real part positive
         u, v = acos_parts(x.real, x.imag)
         return make(abs(v), math.copysign(u, x.imag))
 
-    @device
+    @device_function
     def atanh(x):
         u, v = atanh_parts(x.real, x.imag)
         return make(u, v)
 
-    @device
+    @device_function
     def atan(x):
         v, u = atanh_parts(x.imag, x.real)
         return make(u, v)
@@ -424,7 +444,12 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         isfinite,
         isinf,
         sqrt,
+        less,
+        less_equal,
+        maximum,
+        minimum,
         exp,
+        exp2,
         expm1,
         log,
         log2,

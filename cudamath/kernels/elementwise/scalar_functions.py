@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.decorators import device_function as device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, dtype_of, libdevice, types
 from ..lib.fast_math import normal_functions
 from .complex_functions import complex_functions
@@ -60,7 +60,7 @@ def functions(T: Any, short: bool = False) -> dict[str, Any]:
     will do."""
     if dtype_of(T).kind == "c":
         real = functions(T.underlying_float)
-        return complex_functions(T, device, real["hypot"], real["round_even"])
+        return complex_functions(T, device_function, real["hypot"], real["round_even"])
     if dtype_of(T).kind in "iu":
         return _shared(T) | _integer(T)
     return (
@@ -91,15 +91,15 @@ def _real(name: str) -> Any:
 def _shared(T: Any) -> dict[str, Any]:
     zero, one = T(0), T(1)
 
-    @device
+    @device_function
     def maximum(x, y):  # NaN if either is
         return x if x >= y or x != x else y
 
-    @device
+    @device_function
     def minimum(x, y):
         return x if x <= y or x != x else y
 
-    @device
+    @device_function
     def sign(x):  # NaN stays
         return one if x > zero else (zero - one if x < zero else (x if x != x else zero))
 
@@ -111,7 +111,7 @@ def _integer(T: Any) -> dict[str, Any]:
     zero, bits = T(0), T.bitwidth
     signed, unsigned = T.signed, getattr(types, f"uint{T.bitwidth}")
 
-    @device
+    @device_function
     def floor_divide(x, y):
         if signed and y == T(
             -1
@@ -119,11 +119,11 @@ def _integer(T: Any) -> dict[str, Any]:
             return T(zero - x)
         return zero if y == zero else T(x // y)
 
-    @device
+    @device_function
     def remainder(x, y):
         return zero if y == zero or (signed and y == T(-1)) else T(x % y)
 
-    @device
+    @device_function
     def power(
         x,
         y,
@@ -140,17 +140,17 @@ def _integer(T: Any) -> dict[str, Any]:
             left = T(left >> T(1))
         return result
 
-    @device
+    @device_function
     def shift_left(x, y):  # a shift by the width or more leaves nothing
         return T(x << y) if y < T(bits - 1) + T(1) and y >= zero else zero
 
-    @device
+    @device_function
     def shift_right(x, y):
         if y >= zero and y < T(bits - 1) + T(1):
             return T(x >> y)
         return T(-1) if signed and x < zero else zero
 
-    @device
+    @device_function
     def gcd(
         x,
         y,
@@ -162,7 +162,7 @@ def _integer(T: Any) -> dict[str, Any]:
             a, b = b, unsigned(a % b)
         return T(a)
 
-    @device
+    @device_function
     def lcm(x, y):
         divisor = unsigned(gcd(x, y))
         if divisor == unsigned(0):
@@ -170,7 +170,7 @@ def _integer(T: Any) -> dict[str, Any]:
         a, b = unsigned(T(abs(x)) if signed else x), unsigned(T(abs(y)) if signed else y)
         return T(unsigned(unsigned(a // divisor) * b))  # what does not fit wraps, as in NumPy
 
-    @device
+    @device_function
     def popcount(x):  # of the absolute value; each turn clears the lowest bit that is set
         left = unsigned(T(abs(x))) if signed else unsigned(x)
         count = T(0)
@@ -197,14 +197,14 @@ def _floating(T: Any) -> dict[str, Any]:
     whole = int if SIMULATOR else types.int32
     infinity = T(math.inf)
 
-    @device
+    @device_function
     def remainder(x, y):  # the sign of y; y = 0 gives NaN
         r = math.fmod(x, y)
         if r != zero:
             return r + y if (r < zero) != (y < zero) else r
         return math.copysign(zero, y) if r == zero else r
 
-    @device
+    @device_function
     def floor_divide(x, y):  # by the remainder: rounding a rounded quotient down can be one off
         if y == zero or (math.isinf(x) and math.isfinite(y)):
             return x / y
@@ -217,7 +217,7 @@ def _floating(T: Any) -> dict[str, Any]:
         whole = math.floor(quotient)
         return whole + one if quotient - whole > half else whole
 
-    @device
+    @device_function
     def logaddexp(x, y):  # equal infinities must not meet in a difference
         if x == y:
             return x + log_two
@@ -226,7 +226,7 @@ def _floating(T: Any) -> dict[str, Any]:
             return x + math.log1p(math.exp(-difference))
         return y + math.log1p(math.exp(difference))
 
-    @device
+    @device_function
     def round_even(x):  # to the nearest integer, ties to even; keeps the sign of zero
         whole = math.floor(x)
         rest = x - whole
@@ -234,7 +234,7 @@ def _floating(T: Any) -> dict[str, Any]:
             whole += one
         return math.copysign(whole, x)
 
-    @device
+    @device_function
     def hypot(x, y):  # scaled: squares of large numbers must not overflow
         x, y = abs(x), abs(y)
         if x == infinity or y == infinity:
@@ -245,18 +245,18 @@ def _floating(T: Any) -> dict[str, Any]:
         ratio = low / high
         return high * math.sqrt(one + ratio * ratio)
 
-    @device
+    @device_function
     def signbit(x):
         return math.copysign(one, x) < zero
 
-    @device
+    @device_function
     def ldexp(
         x, y
     ):  # y is whole; beyond a few thousand nothing changes, and it would not fit an int32
         limit = T(5000)
         return math.ldexp(x, whole(min(max(y, -limit), limit)))
 
-    @device
+    @device_function
     def exponent(x):  # frexp's, whole; 0 of what is not finite
         _, power = math.frexp(x)
         return T(power) if math.isfinite(x) else zero

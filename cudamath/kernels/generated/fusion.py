@@ -6,7 +6,7 @@ between in registers. The floor is bytes(inputs) + bytes(outputs), whatever happ
 `Program` says what to compute, value by value, on a domain of rows (the last axis) and columns;
 `fused` turns it into one of
 
-1. `elementwise` (elementwise/generator.py): one result, no reduction. The values become one scalar
+1. `elementwise` (elementwise/dispatch.py): one result, no reduction. The values become one scalar
    function, and every version there applies: any strides, 16-byte accesses, transposed operands
    through shared memory.
 2. `fused_rows`: reductions along rows, or several results. A group of threads owns a row. A
@@ -39,8 +39,10 @@ from ...core.layout import Layout
 from ..compiler.decorators import device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.strided import copy_part, whole
-from ..elementwise.generator import NAMES, launch, result_layout, scalar_function
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
+from ..elementwise.dispatch import launch, result_layout
+from ..elementwise.generator import NAMES, scalar_function
 from ..lib.block_reduce import add, group_max, group_min, group_sum, larger, smaller
 from ..lib.codec import codec
 from ..lib.integers import blocks, power_of_two
@@ -621,7 +623,7 @@ def _innermost(x: Layout, axis: int) -> Layout:
 
 
 def _elementwise(layouts: Sequence[Layout], program: Program, shape: tuple[int, ...]) -> Plan:
-    """One result, no reduction: the kernels of elementwise/generator.py with a composed
+    """One result, no reduction: the kernels of elementwise/dispatch.py with a composed
     function."""
     function, loads = composed(program)
     operands, arguments = [], []

@@ -22,7 +22,8 @@ from ...core.specs.scalar_functions import typed
 from ..compiler import compile as compiler
 from ..compiler import decorators, generated, storage_types
 from ..compiler.lazy_numba import cuda, types
-from ..elementwise.generator import NAMES, launch, result_layout
+from ..elementwise.dispatch import launch, result_layout
+from ..elementwise.generator import NAMES
 from ..lib import codec
 from ..lib.accumulators import accumulator_type
 from ..reduce.dispatch import planned

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, libdevice
 from ..compiler.storage_types import numba_type
 from ..lib.rounding import rounded_product
@@ -19,21 +19,21 @@ def edges_between(edge: np.dtype) -> tuple[Any, Any, Any]:
     product = rounded_product(edge)
     quotient = None if SIMULATOR else libdevice.fdiv_rn if edge == np.float32 else libdevice.ddiv_rn
 
-    @device
+    @device_function
     def divided(a, b):
         return E(a / b) if SIMULATOR else quotient(a, b)
 
-    @device
+    @device_function
     def apart(low, high):
         equal = low == high
         return (E(low - E(0.5)), E(high + E(0.5))) if equal else (low, high)
 
-    @device
+    @device_function
     def steps(first, last, bins):
         width = E(last - first)
         return divided(width, E(bins)), divided(E(bins), width)
 
-    @device
+    @device_function
     def edge_at(i, first, last, step, bins):
         return last if i == bins else E(product(E(i), step) + first)
 

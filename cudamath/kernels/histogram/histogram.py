@@ -34,7 +34,7 @@ from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, dtype_of, types
 from ..compiler.storage_types import numba_type
 from ..copy.contiguous import dense
@@ -58,25 +58,25 @@ def bin_of(kind: str, source: np.dtype, edge: np.dtype) -> tuple[Any, Any]:
     S = E if dtype_of(E).kind == "f" else types.float64
     if kind == "numbered":
 
-        @device
+        @device_function
         def no_ends(edges, bins):
             return bins
 
-        @device
+        @device_function
         def numbered(value, edges, bins, ends):
             i = types.int64(load(value))
             return i if 0 <= i < bins else types.int64(-1)
 
         return numbered, no_ends
 
-    @device
+    @device_function
     def ends_of(edges, bins):
         first, last = edge_of(edges[0]), edge_of(edges[bins])
         return first, last, S(bins) / S(last - first) if first < last else S(0)
 
     if kind == "even":
 
-        @device
+        @device_function
         def even(value, edges, bins, ends):
             v = E(load(value))
             i = types.int64(-1)
@@ -91,7 +91,7 @@ def bin_of(kind: str, source: np.dtype, edge: np.dtype) -> tuple[Any, Any]:
 
         return even, ends_of
 
-    @device
+    @device_function
     def uneven(value, edges, bins, ends):
         v = E(load(value))
         i = types.int64(-1)

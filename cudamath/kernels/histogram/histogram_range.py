@@ -39,7 +39,7 @@ from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..copy.contiguous import dense
@@ -58,15 +58,15 @@ def ends_of(source: np.dtype) -> tuple[Any, Any, Any]:
     shared) -> the block's."""
     T = numba_type(source)
 
-    @device
+    @device_function
     def smaller(a, b):
         return a if a <= b or a != a else b
 
-    @device
+    @device_function
     def larger(a, b):
         return a if a >= b or a != a else b
 
-    @device
+    @device_function
     def of_block(low, high, shared):  # shared: (2, THREADS) of T
         t = cuda.threadIdx.x
         shared[0, t], shared[1, t] = low, high

@@ -38,7 +38,9 @@ from ...core.layout import Layout
 from ...core.specs.resample import MIXED, Axis, taps
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..compiler.storage_types import numba_type, storage
-from ..copy.strided import copy_part, fill_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.fill import fill_part
+from ..copy.parts import whole
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer

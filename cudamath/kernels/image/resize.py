@@ -35,7 +35,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...core.specs.resample import MIXED, Axis, taps
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda
 from ..lib.codec import codec
 from ..lib.integers import blocks
@@ -56,7 +56,7 @@ def resize_kernel(dtype: np.dtype, mixed: bool, width: int, across: bool, large:
     locate, read, write = decode(width, across, large), reader(dtype, width), writer(dtype, width)
     held = 4 * width
 
-    @device
+    @device_function
     def between(s, first, second):
         return first if s == T(0) else (T(1) - s) * first + s * second
 

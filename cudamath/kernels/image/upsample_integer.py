@@ -47,7 +47,7 @@ from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.specs.resample import MIXED, Axis, taps
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda
 from ..lib.codec import codec
 from ..lib.integers import blocks
@@ -131,7 +131,7 @@ def enlarge(dtype: np.dtype, made: Shape, large: bool) -> Any:
     olds, news = width // old, span // new
     read_at_once, three = width + 2, 3 * span
 
-    @device
+    @device_function
     def between(i, times, before, here, after):
         """New element i of `times` above an old one, from it and its neighbours."""
         if 2 * i + 1 == times:
@@ -139,7 +139,7 @@ def enlarge(dtype: np.dtype, made: Shape, large: bool) -> Any:
         s = T(abs(2 * i + 1 - times)) * (T(0.5) / T(times))
         return (T(1) - s) * here + s * (before if 2 * i + 1 < times else after)
 
-    @device
+    @device_function
     def along(x, row, w, W, line, out, e):
         """out[e], ...: the new columns above columns w to w + width of this row of x."""
         at = row * W
@@ -210,12 +210,12 @@ def enlarge_grad(dtype: np.dtype, made: Shape, large: bool) -> Any:
     )  # rows that are read at the same time
     collected = together * width
 
-    @device
+    @device_function
     def mirrored(i, length):
         i = max(i, -1 - i)
         return min(i, 2 * length - 1 - i)
 
-    @device
+    @device_function
     def along(g, row, q, Q, line, sums, e):
         """sums[e], ...: what `width` columns collect along this row of g, where their own new ones
         are those from q on."""

@@ -321,7 +321,7 @@ def scatter_add(
     broadcast. kind: what is done instead of adding, see folding.py. version: a name in SCATTER_ADD;
     by default the preferred one."""
     p = ScatterAddProblem("place", x, values, indices, axis, kind)
-    if 0 in p.values_shape or not x.size:
+    if 0 in p.shape or not x.size:
         temps: list[Layout] = []
         return Plan([], flat_positions(indices, p.sizes, 2, temps)[0], temps)
     return choose("scatter_add", SCATTER_ADD, p, version)

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.decorators import device
+from ...core.specs.complex_order import at_least
+from ..compiler.decorators import device_function
+from ..compiler.lazy_numba import dtype_of
 from ..lib.accumulators import limits
 from ..lib.codec import codec
 
@@ -24,27 +26,22 @@ def folding(kind: str, dtype: np.dtype) -> tuple[Any, Any]:
 
     if kind == "add":
 
-        @device
+        @device_function
         def fold(total, value):
             return total + value
 
     elif kind == "multiply":
 
-        @device
+        @device_function
         def fold(total, value):
             return total * value
 
-    elif kind == "max":
-
-        @device
-        def fold(total, value):
-            return total if total >= value or total != total else value
-
     else:
+        reaches = at_least(device_function, dtype_of(T).kind, kind == "max")
 
-        @device
+        @device_function
         def fold(total, value):
-            return total if total <= value or total != total else value
+            return total if reaches(total, value) or total != total else value
 
     if kind in ("add", "multiply"):
         return fold, no_sum(dtype) if kind == "add" else T(1)

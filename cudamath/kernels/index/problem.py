@@ -19,16 +19,8 @@ from ..copy.contiguous import box, dense, widest
 FEW_SOURCES = 1024  # of sums whose destinations lie in shared memory: scatter_add_few.py
 
 
-@dataclass(frozen=True)
-class GatherProblem:
-    """x indexed along ``len(indices)`` axes from ``axis`` on by arrays of one shape.
-
-    Parameters
-    ----------
-    x : Layout
-    indices : tuple of Layout
-    axis : int
-    """
+class IndexedAxes:
+    """Arrays `indices` of one shape index ``len(indices)`` axes of x from `axis` on."""
 
     x: Layout
     indices: tuple[Layout, ...]
@@ -51,9 +43,25 @@ class GatherProblem:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of what the indices choose."""
+        """The shape of what the indices choose, to which values broadcast."""
         x, axis = self.x.shape, self.axis
         return (*x[:axis], *self.indices[0].shape, *x[axis + self.count :])
+
+
+@dataclass(frozen=True)
+class GatherProblem(IndexedAxes):
+    """x indexed along ``len(indices)`` axes from ``axis`` on by arrays of one shape.
+
+    Parameters
+    ----------
+    x : Layout
+    indices : tuple of Layout
+    axis : int
+    """
+
+    x: Layout
+    indices: tuple[Layout, ...]
+    axis: int
 
     @functools.cached_property
     def out(self) -> Layout:
@@ -168,7 +176,7 @@ class ScatterProblem(GatherProblem):
 
 
 @dataclass(frozen=True)
-class ScatterAddProblem:
+class ScatterAddProblem(IndexedAxes):
     """Rows of values added into rows chosen by index, equal indices in their order.
 
     Parameters
@@ -191,27 +199,6 @@ class ScatterAddProblem:
     indices: tuple[Layout, ...]
     axis: int
     kind: str = "add"
-
-    @property
-    def count(self) -> int:
-        """The number of axes that are indexed."""
-        return len(self.indices)
-
-    @property
-    def m(self) -> int:
-        """The number of sources."""
-        return self.indices[0].size
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The lengths of the axes that are indexed."""
-        return self.x.shape[self.axis : self.axis + self.count]
-
-    @property
-    def values_shape(self) -> tuple[int, ...]:
-        """The shape that values broadcast to."""
-        x, axis = self.x.shape, self.axis
-        return (*x[:axis], *self.indices[0].shape, *x[axis + self.count :])
 
     @functools.cached_property
     def box(self) -> Layout:

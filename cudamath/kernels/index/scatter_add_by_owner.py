@@ -436,7 +436,7 @@ def row_steps(
 def in_place(p: ScatterAddProblem) -> Plan:
     temps: list[Layout] = []
     steps, target, layout, copied = box(Input(0), p.x, p.axis, p.count, temps)
-    again, source = dense(Input(1), p.values, p.values_shape, p.x.dtype, temps)
+    again, source = dense(Input(1), p.values, p.shape, p.x.dtype, temps)
     merged, *places = positions_of(p.indices, p.sizes, 2, temps)
     added = row_steps("place", target, target, layout, source, *places, p.m, temps, p.kind)
     back = [] if copied is None else copy_part(copied, whole(Input(0), p.x))

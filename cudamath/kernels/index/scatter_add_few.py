@@ -18,7 +18,7 @@ from ...core.dispatch.arguments import Flag, Input, Output, Ticket
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda
 from ..copy.contiguous import box, dense
 from ..copy.dispatch import copy_part
@@ -40,7 +40,7 @@ def listing(row_of: Any) -> Any:
     """Device function (index, places, rows, flag, ticket): the rows that few indices choose, for a
     block, in shared memory. row_of: (index, rows) -> row or -1."""
 
-    @device
+    @device_function
     def list_places(index, places, rows, flag, ticket):
         for j in range(cuda.threadIdx.x, index.size, THREADS):
             place = row_of(np.int64(index[j]), rows)
@@ -145,7 +145,7 @@ def in_place(p: ScatterAddProblem) -> Plan:
     """``fold_few``."""
     temps: list[Layout] = []
     steps, target, layout, copied = box(Input(0), p.x, p.axis, p.count, temps)
-    again, source = dense(Input(1), p.values, p.values_shape, p.x.dtype, temps)
+    again, source = dense(Input(1), p.values, p.shape, p.x.dtype, temps)
     positions_made, positions, row_of = positions_of(p.indices, p.sizes, 2, temps)
     before, _, after = layout.shape
     launch = Launch(

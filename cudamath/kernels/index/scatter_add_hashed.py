@@ -52,7 +52,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
-from ..compiler.decorators import FULL, WARP, bounded, device
+from ..compiler.decorators import FULL, WARP, bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import dense
 from ..lib.codec import codec
@@ -112,7 +112,7 @@ def clear_claims(early: bool) -> Any:
     return cuda.jit(clear_claims)
 
 
-@device
+@device_function
 def home(row, k, entries):
     """Where list k of a row is looked for first: products spread neighbouring lists, and lists of
     neighbouring rows."""
@@ -170,7 +170,7 @@ def tasks_of(narrower: tuple[int, ...]) -> Any:
     tasks) of a row that is chosen often, from its sources and accesses."""
     int32 = types.int32
 
-    @device
+    @device_function
     def tasks_of(count, vectors):
         bits = int32(5)
         for n in narrower:
@@ -190,7 +190,7 @@ def running(warps: int) -> Any:
     threads). told: (warps,) int32 in shared memory."""
     int32 = types.int32
 
-    @device
+    @device_function
     def running(value, told):
         t = int32(cuda.threadIdx.x)
         upto = int32(value)
@@ -218,7 +218,7 @@ def ordered(warps: int) -> Any:
     once for each task."""
     int32, int64, uint32 = types.int32, types.int64, types.uint32
 
-    @device
+    @device_function
     def mark_sources(row, count, lists, keys, rows, bits, words):
         # bits: (words,) uint32 in shared memory. A warp takes each WARPS-th list, and finds 32 of
         # them at once.
@@ -267,7 +267,7 @@ def finding(narrower: tuple[int, ...], warps: int) -> Any:
     what was passed by already: rows, and their tasks."""
     tasks, running_sum, int32 = tasks_of(narrower), running(warps), types.int32
 
-    @device
+    @device_function
     def find_task(task, counts, often, rows, vectors, chosen, told):
         t, many = int32(cuda.threadIdx.x), int32(counts[rows])
         while True:
@@ -310,7 +310,7 @@ def crew(dtype: np.dtype) -> Any:
     )
     int32, int64, uint32 = types.int32, types.int64, types.uint32
 
-    @device
+    @device_function
     def list_sources(window, bits, words, listed, own):
         """The sources of which a bit is set, from the window-th on."""
         t = int32(cuda.threadIdx.x)
@@ -329,7 +329,7 @@ def crew(dtype: np.dtype) -> Any:
                 left &= uint32(left - uint32(1))
                 place += int32(1)
 
-    @device
+    @device_function
     def crew(values, counts, often, lists, keys, out, rows, vectors, crews, words):
         bits = cuda.shared.array(0, types.uint32)  # (words,): one for each source there is
         listed = cuda.shared.array(LIST, types.int32)  # sources of a row, in order

@@ -197,7 +197,7 @@ def add_steps(
 def in_place(p: ScatterAddProblem) -> Plan:
     temps: list[Layout] = []
     steps, target, layout, copied = box(Input(0), p.x, p.axis, p.count, temps)
-    again, source = dense(Input(1), p.values, p.values_shape, p.x.dtype, temps)
+    again, source = dense(Input(1), p.values, p.shape, p.x.dtype, temps)
     merged, positions = flat_positions(p.indices, p.sizes, 2, temps)
     added = add_steps(target, layout, source, positions, p.m, temps, p.kind)
     back = [] if copied is None else copy_part(copied, whole(Input(0), p.x))

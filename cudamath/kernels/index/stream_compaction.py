@@ -44,8 +44,8 @@ from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.decorators import FULL, WARP, bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.contiguous import _WORDS, dense
-from ..copy.parts import index_type
+from ..copy.contiguous import dense
+from ..copy.parts import WORDS, index_type
 from ..lib.codec import codec
 from ..lib.integers import blocks
 
@@ -442,7 +442,7 @@ def runs(x: Layout, *, capacity: int, equal_nan: bool, version: str | None = Non
     (capacity,), and how many such there are, (1,)."""
     found = _written(x, None, None, is_new(x.dtype, equal_nan), False, (capacity,), version)
     places, total = found.outputs
-    values, word = x.like((capacity,)), np.dtype(_WORDS[x.itemsize])
+    values, word = x.like((capacity,)), np.dtype(WORDS[x.itemsize])
     at = len(found.temps)  # of the places, which are not a result
     moved = {Output(0).view(places.shape, dtype=np.int64): Temp(at).flat, Output(1): Output(2)}
     steps = [
@@ -500,7 +500,7 @@ def _written(
     """source: what has the elements that are written, x itself or, if place is 1, input 1 (of a
     layout that may be x's); None: positions are."""
     alone = counts is None
-    word = np.dtype(np.int64) if source is None else np.dtype(_WORDS[source.itemsize])
+    word = np.dtype(np.int64) if source is None else np.dtype(WORDS[source.itemsize])
     out = x.like(shape, word if source is None else source.dtype)
     temps: list[Layout] = []
     steps, given = dense(Input(0), x, x.shape, x.dtype, temps)

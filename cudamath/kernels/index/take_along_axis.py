@@ -23,8 +23,8 @@ from ...core.layout import Layout
 from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
-from ..copy.contiguous import _WORDS, box, dense
-from ..copy.parts import index_type
+from ..copy.contiguous import box, dense
+from ..copy.parts import WORDS, index_type
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
 from .problem import TakeAlongProblem
@@ -131,7 +131,7 @@ def in_shared_memory(p: TakeAlongProblem) -> Plan:
     """Version "shared_memory": ``along_rows``."""
     steps, x, index, layout, temps = _inputs(p)
     before, n, _ = layout.shape
-    word = np.dtype(_WORDS[p.x.itemsize])
+    word = np.dtype(WORDS[p.x.itemsize])
     launch = Launch(
         along_rows(word, p.index.dtype, min(16 // word.itemsize, 8)),
         before,
@@ -153,7 +153,7 @@ def in_shared_memory(p: TakeAlongProblem) -> Plan:
 def by_elements(p: TakeAlongProblem) -> Plan:
     """Version "elements": ``gather_along``."""
     steps, x, index, layout, temps = _inputs(p)
-    size, word = p.out.size, np.dtype(_WORDS[p.x.itemsize])
+    size, word = p.out.size, np.dtype(WORDS[p.x.itemsize])
     kernel = gather_along(index_type(size + THREADS * IN_FLIGHT), word, layout.shape[2] == 1)
     launch = Launch(
         kernel,

@@ -1,6 +1,6 @@
 """Selection by masks: `where`, with arrays or numbers, and in place.
 
-These are the kernels of elementwise operations (elementwise/generator.py). Positions and elements
+These are the kernels of elementwise operations (elementwise/dispatch.py). Positions and elements
 that a mask chooses: stream_compaction.py.
 """
 
@@ -13,7 +13,7 @@ from ...core.dtypes import bfloat16, float16
 from ...core.layout import Layout
 from ..compiler.decorators import device_function
 from ..compiler.storage_types import storage
-from ..elementwise.generator import launch, result_layout
+from ..elementwise.dispatch import launch, result_layout
 
 
 def _by_value(dtype: np.dtype) -> np.dtype:

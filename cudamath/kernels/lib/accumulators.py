@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.dtypes import compute_dtype
 from ...core.specs.reduction import Accumulator, Reduction
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import dtype_of, types
 from ..compiler.storage_types import numba_type
 from .codec import codec
@@ -31,13 +31,15 @@ def limits(T: Any) -> tuple[Any, Any]:
     """The lowest and the highest number of an accumulator's type."""
     if dtype_of(T).kind in "iu":
         return T(np.iinfo(dtype_of(T)).min), T(np.iinfo(dtype_of(T)).max)
+    if dtype_of(T).kind == "c":
+        return T(complex(-math.inf, -math.inf)), T(complex(math.inf, math.inf))
     return T(-math.inf), T(math.inf)
 
 
 class Numbers:
     """What the definition of a reduction needs of the GPU side (core/specs/reduction.Numbers)."""
 
-    device = staticmethod(device)
+    device_function = staticmethod(device_function)
     limits = staticmethod(limits)
     int32, int64 = types.int32, types.int64
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 
-from ..compiler.decorators import FULL, WARP, device
+from ..compiler.decorators import FULL, WARP, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, libdevice, types
 
 
@@ -36,11 +36,11 @@ def group_sums(threads: int, T):
     warps = threads // WARP
     alone = _reduction(min(threads, WARP), T, add, T(0))
 
-    @device
+    @device_function
     def within_warp(a, b, turn):
         return alone(a), alone(b)
 
-    @device
+    @device_function
     def within_block(a, b, turn):
         parts = cuda.shared.array((2, 2, WARP), T)
         a, b = alone(a), alone(b)
@@ -69,11 +69,11 @@ def group_total(threads: int, T):
         _reduction(max(warps, 1), T, add, T(0)),
     )
 
-    @device
+    @device_function
     def within_warp(v, turn):
         return alone(v)
 
-    @device
+    @device_function
     def within_block(v, turn):
         parts = cuda.shared.array((2, WARP), T)
         v = alone(v)
@@ -92,24 +92,24 @@ def inverse_root(T):
     root and a division that are rounded exactly take some sixty instructions of float32, which
     every thread of a row pays for: as many as all the rest where a thread has four numbers."""
 
-    @device
+    @device_function
     def plainly(v):
         return T(1) / math.sqrt(v)
 
     return plainly if SIMULATOR else libdevice.rsqrtf if T == types.float32 else libdevice.rsqrt
 
 
-@device
+@device_function
 def add(a, b):
     return a + b
 
 
-@device
+@device_function
 def larger(a, b):  # NaN wins
     return a if a >= b or a != a else b
 
 
-@device
+@device_function
 def smaller(a, b):
     return a if a <= b or a != a else b
 
@@ -117,7 +117,7 @@ def smaller(a, b):
 def _reduction(threads: int, T, combine, neutral):
     steps = (min(threads, WARP) - 1).bit_length()
 
-    @device
+    @device_function
     def within_warp(v):
         for step in range(steps):
             v = combine(v, cuda.shfl_xor_sync(FULL, v, 1 << step))
@@ -127,7 +127,7 @@ def _reduction(threads: int, T, combine, neutral):
         return within_warp
     warps = threads // WARP
 
-    @device
+    @device_function
     def within_block(v):
         parts = cuda.shared.array(WARP, T)
         v = within_warp(v)

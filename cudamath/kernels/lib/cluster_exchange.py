@@ -11,7 +11,7 @@ at the start, and wait there before they send.
 
 import functools
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..ptx.intrinsics import instruction
 from ..ptx.sm80 import shared_address
@@ -81,7 +81,7 @@ def table(ranks):
     threadIdx.x % ranks have. So each group of `ranks` threads has those of the whole cluster."""
     words = ranks + 1  # a pair of each block, and the barrier
 
-    @device
+    @device_function
     def meet():
         at = i32(shared_address(cuda.shared.array(words, i64)))
         if cuda.threadIdx.x == 0:
@@ -90,7 +90,7 @@ def table(ranks):
         cluster_arrive()
         return at
 
-    @device
+    @device_function
     def tell(at, a, b):
         cluster_wait()
         barrier = i32(at + 8 * ranks)
@@ -117,7 +117,7 @@ def tables(ranks):
     words = ranks + 1  # a pair of each block, and the barrier
     all_words = TURNS * words
 
-    @device
+    @device_function
     def meet():
         at = i32(shared_address(cuda.shared.array(all_words, i64)))
         if cuda.threadIdx.x == 0:
@@ -127,7 +127,7 @@ def tables(ranks):
         cluster_arrive()
         return at
 
-    @device
+    @device_function
     def tell(at, turn, a, b):
         mine = i32(at + 8 * words * (turn % TURNS))
         barrier = i32(mine + 8 * ranks)
@@ -136,7 +136,7 @@ def tables(ranks):
         if cuda.threadIdx.x < ranks:
             send_pair(i32(mine + 8 * cluster_rank()), barrier, a, b, i32(cuda.threadIdx.x))
 
-    @device
+    @device_function
     def hear(at, turn):
         mine = i32(at + 8 * words * (turn % TURNS))
         barrier_wait_cluster(i32(mine + 8 * ranks), i32(turn // TURNS % 2))

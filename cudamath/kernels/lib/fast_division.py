@@ -6,7 +6,7 @@ i m >> 32 for m = 2^32 / d, rounded up. m d - 2^32 = e makes the product too lar
 does not reach the next quotient as long as i e < 2^32. For powers of two e is 0.
 """
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import types
 
 u32, u64 = types.uint32, types.uint64
@@ -18,7 +18,7 @@ def reciprocal(divisor: int, most: int) -> int:
     return up if most < 1 << 31 and (up * divisor - (1 << 32)) * most < 1 << 32 else 0
 
 
-@device
+@device_function
 def split(i, groups, lines, per_group, per_line):
     """(image, line in it, group in that) of group number i; per_group, per_line: the reciprocals of
     groups and lines."""

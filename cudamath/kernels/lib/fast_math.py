@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.decorators import device_function as device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, libdevice, types
 
 if not SIMULATOR:
@@ -66,12 +66,12 @@ def normal_functions(T: Any, short: bool) -> dict[str, Any]:
     bell_and_tail = _plain(T) if SIMULATOR or T != types.float32 else _fast(short)
     zero, one, density = T(0), T(1), T(INV_SQRT2PI)
 
-    @device
+    @device_function
     def gelu(x):
         z, _, tail = bell_and_tail(x)
         return (zero if x < zero else x) - z * tail  # NaN stays
 
-    @device
+    @device_function
     def gelu_slope(x):
         z, bell, tail = bell_and_tail(x)
         below = tail if x < zero else one - tail
@@ -84,19 +84,19 @@ def _sigmoid(T: Any, short: bool) -> Any:
     one, minus_log2e = T(1), T(-1 / math.log(2))
     if SIMULATOR or T != types.float32:
 
-        @device
+        @device_function
         def sigmoid(x):
             return one / (one + math.exp(-x))
 
     elif short:
 
-        @device
+        @device_function
         def sigmoid(x):
             return reciprocal(one + exp2(x * minus_log2e))
 
     else:
 
-        @device
+        @device_function
         def sigmoid(x):
             return reciprocal(one + math.exp(-x))
 
@@ -109,14 +109,14 @@ def exponential(dtype: np.dtype) -> Any:
     multiplication and one instruction, within |x| / 10^7 of the whole."""
     if SIMULATOR or dtype.itemsize != 2:
 
-        @device
+        @device_function
         def exact(x):
             return math.exp(x)
 
         return exact
     log2e = np.float32(1 / math.log(2))
 
-    @device
+    @device_function
     def short(x):
         return exp2(x * log2e)
 
@@ -127,7 +127,7 @@ def _plain(T: Any) -> Any:
     """Device function x -> (min(|x|, far), exp(-z^2 / 2), P(Z > z)) by the library's functions."""
     half, scale, far = T(0.5), T(math.sqrt(0.5)), T(60)
 
-    @device
+    @device_function
     def bell_and_tail(x):
         z = min(abs(x), far)
         return z, math.exp(-half * z * z), half * math.erfc(z * scale)
@@ -150,7 +150,7 @@ def _fast(short: bool) -> Any:
     c_rest = np.float32(HALF_LOG2E - float(c))
     degree = len(coefficients) - 1
 
-    @device
+    @device_function
     def bell_and_tail(x):
         z = min(abs(x), end)
         t = reciprocal(libdevice.fmaf(p, z, one))

@@ -72,6 +72,17 @@ def of(
     ]
 
 
+def operations(
+    name: str, inputs: list[Layout], outputs: list[Layout], params: dict[str, Any]
+) -> float | None:
+    """How many operations a call has to do, as far as that is known: for the CPU, where no kernels
+    share them."""
+    if name not in COUNTS or not outputs or not all(outputs[0].shape):
+        return None
+    counted = COUNTS[name](Plan(outputs, []), tuple(inputs), params)
+    return sum(counted) or None if isinstance(counted, list) else None
+
+
 def _shared(steps: list[Launch | Call], parts: list[float]) -> list[float | None]:
     """The parts of a call's operations, each to the step that does it; else equally to several
     launches of one kernel, whose sum is then right. Several kernels that share a part: nobody

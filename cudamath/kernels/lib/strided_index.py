@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import types
 
 
@@ -19,7 +19,7 @@ def index_walker(first: int, rank: int, narrow: bool) -> Any:
     """
     if rank == 1:
 
-        @device
+        @device_function
         def unravel(x, j):
             return (j,)
 
@@ -28,7 +28,7 @@ def index_walker(first: int, rank: int, narrow: bool) -> Any:
     last = first + rank - 1
     number = types.uint32 if narrow else types.int64
 
-    @device
+    @device_function
     def unravel(x, j):
         size = number(x.shape[last])
         row = number(j) // size
@@ -44,7 +44,7 @@ def offset_walker(first: int, rank: int, narrow: bool, itemsize: int) -> Any:
     last = first + rank - 1
     if rank == 1:
 
-        @device
+        @device_function
         def offset(x, j):
             return j * (x.strides[first] // itemsize)
 
@@ -52,7 +52,7 @@ def offset_walker(first: int, rank: int, narrow: bool, itemsize: int) -> Any:
     rest = offset_walker(first, rank - 1, narrow, itemsize)
     number = types.uint32 if narrow else types.int64
 
-    @device
+    @device_function
     def offset(x, j):
         size = number(x.shape[last])
         row = number(j) // size

@@ -30,7 +30,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..ptx import sm90 as ptx
 from ..ptx.sm80 import divide_unsigned, pack_bf16, pack_f16, shared_address, store_matrix_4
@@ -72,19 +72,19 @@ def ring_bytes(stage: int, stages: int, kept: int = 0) -> int:
     return ALIGNMENT + stages * (stage + 16) + kept
 
 
-@device
+@device_function
 def descriptor(address, base):
     """The descriptor of the tile at a shared address."""
     return ((i64(address) & 0x3FFFF) >> 4) | base
 
 
-@device
+@device_function
 def first_tile(shared):
     """The shared address of the first multiple of ALIGNMENT in a dynamic shared array."""
     return i32((shared_address(shared) + (ALIGNMENT - 1)) & -ALIGNMENT)
 
 
-@device
+@device_function
 def advance(stage, phase, stages):
     """The next position in a ring."""
     if stage + 1 == stages:
@@ -92,7 +92,7 @@ def advance(stage, phase, stages):
     return i32(stage + 1), i32(phase)
 
 
-@device
+@device_function
 def skip(stage, phase, count, stages):
     """The position `count` stages on."""
     at = stage + count
@@ -100,7 +100,7 @@ def skip(stage, phase, count, stages):
     return i32(at - rounds * stages), i32((phase + rounds) & 1)
 
 
-@device
+@device_function
 def make_ring(full, stages, producers, consumers):
     """Initialise the barriers of a ring (one thread): `full` at this address, 8 bytes each, `empty`
     behind them."""
@@ -111,7 +111,7 @@ def make_ring(full, stages, producers, consumers):
     ptx.fence_async_shared()
 
 
-@device
+@device_function
 def refill(full, stages, stage, phase, count):
     """The producer: wait until a stage of the ring is empty; the barrier at which `count` bytes are
     now expected."""
@@ -120,7 +120,7 @@ def refill(full, stages, stage, phase, count):
     return i32(full + 8 * stage)
 
 
-@device
+@device_function
 def release(full, stages, stage, thread):
     """A consumer: the warpgroup whose `thread` this is (0 speaks for it) is done with a stage of
     the ring."""
@@ -128,7 +128,7 @@ def release(full, stages, stage, thread):
         ptx.barrier_arrive(i32(full + 8 * (stages + stage)))
 
 
-@device
+@device_function
 def tile_at(index, tiles_m, tiles_n):
     """(z, tile row, tile column) of the index-th tile: z outermost, then groups of GROUP rows,
     columns within them."""
@@ -159,23 +159,23 @@ def stage_box(kind: str, prepare: Any = None, finish: Any = None) -> Any:
 
     if finish is None:
 
-        @device
+        @device_function
         def ask(beside, row, column, more):
             return
 
-        @device
+        @device_function
         def pair(c, i, number, row, column, beside, more):
             return pack(c[i], c[i + 1])
 
     else:
         ask = prepare
 
-        @device
+        @device_function
         def pair(c, i, number, row, column, beside, more):
             x, y = finish(c[i], c[i + 1], number, row, column, beside, more)
             return pack(x, y)
 
-    @device
+    @device_function
     def columns_16(c, first, j, at, chunk, lane, row, column, beside, more):
         i, left, right, n = first + 8 * j, i32(column + 16 * j), i32(column + 16 * j + 8), 4 * j
         store_matrix_4(
@@ -186,7 +186,7 @@ def stage_box(kind: str, prepare: Any = None, finish: Any = None) -> Any:
             pair(c, i + 6, n + 3, i32(row + 8), right, beside, more),
         )
 
-    @device
+    @device_function
     def stage_box(c, first, thread, barrier, address, more):
         lane = i32(thread & 31)
         warp = i32(thread >> 5)

@@ -179,7 +179,7 @@ def tiled_kernel(
 
 
 class Operand(NamedTuple):
-    """An operand of `tiled`, or its result."""
+    """An operand, or the result."""
 
     argument: ArrayArg | Scalar
     dtype: np.dtype
@@ -187,109 +187,132 @@ class Operand(NamedTuple):
     aligned: bool = True
 
 
-def tiled(
-    function: Any,
-    names: tuple[str, ...],
-    operands: Sequence[Operand],
-    out: Operand,
-    shape: tuple[int, ...],
-    version: str | None = None,
-) -> Launch | None:
-    """The launch for out = function(operands), element by element; None where squares do not fit
-    the layouts.
+class Squares(NamedTuple):
+    """How squares of `rows` x `columns` tile operands that lie across their result."""
 
-    `shape` and all strides are merged (`shapes.collapse`) and sorted so that the last dimension is
-    the one in which the result is dense. `function` takes and returns stored elements.
-    """
-    last = len(shape) - 1
-    if last < 1 or out.strides is None or out.strides[last] != out.dtype.itemsize:
-        return None
-    kinds, across = [], set()
-    for x in operands:
-        if x.strides is None:
-            kinds.append("value")
-        elif min(x.strides) < 0:
+    operands: Sequence[Operand]
+    out: Operand
+    shape: tuple[int, ...]
+    kinds: tuple[str, ...]  # of the operands, see `tiled_kernel`
+    dense: int  # the dimension in which the operands that lie across are dense
+
+    @classmethod
+    def of(
+        cls, operands: Sequence[Operand], out: Operand, shape: tuple[int, ...]
+    ) -> Squares | None:
+        """None where squares do not fit the layouts.
+
+        `shape` and all strides are merged (`shapes.collapse`) and sorted so that the last dimension
+        is the one in which the result is dense.
+        """
+        last = len(shape) - 1
+        if last < 1 or out.strides is None or out.strides[last] != out.dtype.itemsize:
             return None
-        elif x.strides[last] in (0, x.dtype.itemsize):
-            kinds.append("run" if x.strides[last] else "one")
-        else:
-            kinds.append("flip")
-            across.add(next((d for d in range(last) if x.strides[d] == x.dtype.itemsize), None))
-    if len(across) != 1 or None in across:
-        return None
-    dense = across.pop()
-    rows, columns = shape[dense], shape[last]
-    outer = [d for d in range(last) if d != dense]
-    if min(rows, columns) < LEAST or min(out.strides) < 0:
-        return None
-    arrays = [
-        (x, kind)
-        for x, kind in zip([*operands, out], [*kinds, "run"], strict=True)
-        if kind != "value"
-    ]
-    shared = sum(x.dtype.itemsize for x, kind in arrays if kind == "flip")
-    even = [
-        (x, s)
-        for x, kind in arrays
-        if kind != "one"
-        for d, s in enumerate(x.strides)
-        if d != (dense if kind == "flip" else last)
-    ]  # that accesses begin at, in bytes
-    aligned = all(x.aligned and x.dtype not in COMPLEX for x, _ in arrays)
-    wide = (
-        not SIMULATOR
-        and aligned
-        and rows % 4 == columns % 4 == 0
-        and shared * 64 * 65 <= SHARED
-        and all(s % min(16, 4 * x.dtype.itemsize) == 0 for x, s in even)
-    )
-    halves = (
-        aligned
-        and rows % 8 == columns % 8 == 0
-        and all(x.dtype.itemsize == 2 for x, _ in arrays)
-        and all(s % 16 == 0 for _, s in even)
-    )
-    if version is None:
-        many = min(rows, columns) >= LONG and rows * columns >= LONG * LONG * MANY
-        version = "tiled_pairs" if wide and halves and many else "tiled_vector" if wide else "tiled"
-    width, high, long, threads = SHAPES[version]
-    if (
-        shared * high * (long + (version != "tiled_pairs")) > SHARED
-        or version == "tiled_pairs"
-        and not halves
-    ):
-        return None
-    down, over = blocks(rows, high), blocks(columns, long)
-    band = BAND if down >= 4 * BAND else down
-    bands = blocks(down, band)
-    grid = band * bands * over * prod(shape[d] for d in outer)
-    if grid >= 1 << 31:
-        return None
-    strides = [
-        x.strides[d] // x.dtype.itemsize
-        for x, kind in arrays
-        for d in (last if kind == "flip" else dense, *outer)
-    ]
-    kinds_and_words = tuple(kinds), tuple(x.dtype for x in operands), len(outer)
-    if version == "tiled_pairs":
-        from .transpose_tiles_16bit import pairs_kernel  # which imports from here
+        kinds, across = [], set()
+        for x in operands:
+            if x.strides is None:
+                kinds.append("value")
+            elif min(x.strides) < 0:
+                return None
+            elif x.strides[last] in (0, x.dtype.itemsize):
+                kinds.append("run" if x.strides[last] else "one")
+            else:
+                kinds.append("flip")
+                across.add(next((d for d in range(last) if x.strides[d] == x.dtype.itemsize), None))
+        if len(across) != 1 or None in across:
+            return None
+        dense = across.pop()
+        if min(shape[dense], shape[last]) < LEAST or min(out.strides) < 0:
+            return None
+        return cls(operands, out, shape, tuple(kinds), dense)
 
-        kernel = pairs_kernel(function, names, *kinds_and_words)
-    else:
-        kernel = tiled_kernel(function, names, *kinds_and_words, width)
-    return Launch(
-        kernel,
-        grid,
-        threads,
-        [
-            *[x.argument for x in operands],
-            out.argument,
-            *strides,
-            rows,
-            columns,
-            band,
-            over,
-            bands,
-            *[shape[d] for d in outer],
-        ],
-    )
+    @property
+    def rows(self) -> int:
+        return self.shape[self.dense]
+
+    @property
+    def columns(self) -> int:
+        return self.shape[-1]
+
+    @property
+    def outer(self) -> list[int]:
+        """The other dimensions."""
+        return [d for d in range(len(self.shape) - 1) if d != self.dense]
+
+    @property
+    def arrays(self) -> list[tuple[Operand, str]]:
+        """The operands that are arrays, and the result, with their kinds."""
+        sides = zip([*self.operands, self.out], [*self.kinds, "run"], strict=True)
+        return [(x, kind) for x, kind in sides if kind != "value"]
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory for an element of a square."""
+        return sum(x.dtype.itemsize for x, kind in self.arrays if kind == "flip")
+
+    def supports(self, version: str) -> bool:
+        """Whether a version of the kernel can run this."""
+        _, high, long, _ = SHAPES[version]
+        pairs = version == "tiled_pairs"
+        if self.shared * high * (long + (not pairs)) > SHARED:
+            return False
+        if version == "tiled":
+            return True
+        last = len(self.shape) - 1
+        steps = [
+            (x, s)
+            for x, kind in self.arrays
+            if kind != "one"
+            for d, s in enumerate(x.strides)
+            if d != (self.dense if kind == "flip" else last)
+        ]  # at which accesses begin, in bytes
+        if not all(x.aligned and x.dtype not in COMPLEX for x, _ in self.arrays):
+            return False
+        if pairs:
+            halves = all(x.dtype.itemsize == 2 for x, _ in self.arrays)
+            return (
+                halves
+                and self.rows % 8 == self.columns % 8 == 0
+                and all(s % 16 == 0 for _, s in steps)
+            )
+        return (
+            not SIMULATOR
+            and self.rows % 4 == self.columns % 4 == 0
+            and all(s % min(16, 4 * x.dtype.itemsize) == 0 for x, s in steps)
+        )
+
+    @property
+    def version(self) -> str:
+        """The fastest version that can run this."""
+        many = min(self.rows, self.columns) >= LONG and self.rows * self.columns >= LONG**2 * MANY
+        if not self.supports("tiled_vector"):
+            return "tiled"
+        return "tiled_pairs" if many and self.supports("tiled_pairs") else "tiled_vector"
+
+    def launch(self, function: Any, names: tuple[str, ...], version: str) -> Launch | None:
+        """The launch for out = function(operands), element by element. None where the squares are
+        more than a grid may have. `function` takes and returns stored elements."""
+        width, high, long, threads = SHAPES[version]
+        outer = self.outer
+        down, over = blocks(self.rows, high), blocks(self.columns, long)
+        band = BAND if down >= 4 * BAND else down
+        bands = blocks(down, band)
+        sizes = [self.shape[d] for d in outer]
+        grid = band * bands * over * prod(sizes)
+        if grid >= 1 << 31 or not self.supports(version):
+            return None
+        strides = [
+            x.strides[d] // x.dtype.itemsize
+            for x, kind in self.arrays
+            for d in (len(self.shape) - 1 if kind == "flip" else self.dense, *outer)
+        ]
+        kinds_and_words = self.kinds, tuple(x.dtype for x in self.operands), len(outer)
+        if version == "tiled_pairs":
+            from .transpose_tiles_16bit import pairs_kernel  # which imports from here
+
+            kernel = pairs_kernel(function, names, *kinds_and_words)
+        else:
+            kernel = tiled_kernel(function, names, *kinds_and_words, width)
+        arguments = [*[x.argument for x in self.operands], self.out.argument, *strides]
+        squares = [self.rows, self.columns, band, over, bands]
+        return Launch(kernel, grid, threads, [*arguments, *squares, *sizes])

@@ -19,7 +19,7 @@ import functools
 import numpy as np
 
 from ...core.dtypes import bfloat16
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, types
 from .codec import codec
 
@@ -50,11 +50,11 @@ def reader(dtype, width: int):
 def reading(load, width: int):
     """As `reader`, of elements that `load` converts."""
 
-    @device
+    @device_function
     def read_one(a, i, v, e):
         v[e] = load(a[i])
 
-    @device
+    @device_function
     def read_vector(a, i, v, e):
         packed = load_vector(a, i, width)
         for j in range(width):
@@ -69,19 +69,19 @@ def writer(dtype, width: int):
     rounded."""
     _, store, _ = codec(dtype)
 
-    @device
+    @device_function
     def write_1(a, i, v, e):
         a[i] = store(v[e])
 
-    @device
+    @device_function
     def write_2(a, i, v, e):
         store_vector(a, i, (store(v[e]), store(v[e + 1])))
 
-    @device
+    @device_function
     def write_4(a, i, v, e):
         store_vector(a, i, (store(v[e]), store(v[e + 1]), store(v[e + 2]), store(v[e + 3])))
 
-    @device
+    @device_function
     def write_8(a, i, v, e):
         store_vector(
             a,
@@ -116,28 +116,28 @@ def fetcher(dtype, width: int):
     words = width // 2 if packed else width
     kind = np.dtype(np.uint32) if packed else dtype
 
-    @device
+    @device_function
     def fetch_one(a, i, r, k):
         r[k] = a[i]
 
-    @device
+    @device_function
     def fetch_vector(a, i, r, k):
         taken = load_vector(a, i * words, words)
         for j in range(words):
             r[k + j] = taken[j]
 
-    @device
+    @device_function
     def widen_each(r, k, v, e):
         for j in range(words):
             v[e + j] = load(r[k + j])
 
-    @device
+    @device_function
     def widen_packed(r, k, v, e):
         for j in range(words):
             v[e + 2 * j] = load(types.uint16(r[k + j] & types.uint32(0xFFFF)))
             v[e + 2 * j + 1] = load(types.uint16(r[k + j] >> types.uint32(16)))
 
-    @device
+    @device_function
     def widen_bfloats(r, k, v, e):
         for j in range(words):
             v[e + 2 * j], v[e + 2 * j + 1] = bfloats(r[k + j])
@@ -157,7 +157,7 @@ def row_reader(dtype, width: int, edges: bool):
     load, _, _ = codec(dtype)
     read = reader(dtype, width)
 
-    @device
+    @device_function
     def read_row(a, i, v, e, low, high):
         if edges and (i < low or i + width > high):
             for j in range(width):
@@ -176,7 +176,7 @@ def row_writer(dtype, width: int, edges: bool):
     _, store, _ = codec(dtype)
     write = writer(dtype, width)
 
-    @device
+    @device_function
     def write_row(a, i, v, e, low, high):
         if edges and (i < low or i + width > high):
             for j in range(width):

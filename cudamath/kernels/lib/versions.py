@@ -18,6 +18,11 @@ def always(_problem: Any) -> bool:
     return True
 
 
+def never(_problem: Any) -> bool:
+    """For a version that runs by its name alone, or where no other supports the problem."""
+    return False
+
+
 @dataclass(frozen=True)
 class Version:
     """One implementation of an operation.
@@ -70,13 +75,7 @@ def choose(
                 plan.why = plan.why or f"{candidate.name}: {candidate.reason}"
                 return plan
         raise AssertionError(f"{name}: no version supports {problem}")
-    named = next((v for v in versions if v.name == version), None)
-    if named is None:
-        names = ", ".join(v.name for v in versions)
-        raise ValueError(f"{name}: there is no version {version!r}; there are {names}")
-    plan = named.plan(problem) if named.supports(problem) else None
-    if plan is None:
-        raise ValueError(f"{name}: version {version!r} does not support {problem}")
+    plan = named(name, versions, problem, version)
     plan.why = f"requested: {version}"
     return plan
 
@@ -84,3 +83,18 @@ def choose(
 def first(versions: Sequence[Version], problem: Any) -> Any:
     """What the first version that can do it makes of a problem: for parts of plans."""
     return next(filter(None, (v.plan(problem) for v in ordered(versions, problem))))
+
+
+def named(name: str, versions: Sequence[Version], problem: Any, version: str) -> Any:
+    """What the version of that name makes of a problem.
+
+    Raises ValueError if it does not exist or does not support the problem.
+    """
+    choice = next((v for v in versions if v.name == version), None)
+    if choice is None:
+        names = ", ".join(v.name for v in versions)
+        raise ValueError(f"{name}: there is no version {version!r}; there are {names}")
+    plan = choice.plan(problem) if choice.supports(problem) else None
+    if plan is None:
+        raise ValueError(f"{name}: version {version!r} does not support {problem}")
+    return plan

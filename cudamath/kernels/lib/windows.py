@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...core.layout import Layout, is_channels_last
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 
 THREADS = 256
@@ -83,7 +83,7 @@ def decode(width: int, across: bool, large: bool) -> Any:
     channels), whose groups are `width` neighbours along the columns (`across`) or the channels."""
     T = types.uint64 if large else types.uint32
 
-    @device
+    @device_function
     def decode(i, rows, columns, channels):
         if across:  # one channel
             c = types.int64(0)

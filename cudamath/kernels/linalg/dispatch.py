@@ -23,7 +23,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dtypes import real_dtype
 from ...core.layout import Layout
 from ...runtime import kernel_errors
-from ..lib.versions import Version, choose
+from ..lib.versions import Version, choose, never
 from .plan_builder import LARGEST, batch, cube
 from .problem import (
     FactoredProblem,
@@ -203,10 +203,6 @@ def prefers_one_sided_jacobi(p: SVDProblem) -> bool:
     alone = batch(p.a) == 1 or not p.vectors
     single = real_dtype(p.a.dtype).itemsize == 4
     return not (alone and single and p.k > SVD_PRODUCTS)
-
-
-def never(_problem: SVDProblem) -> bool:
-    return False
 
 
 SVD = (

@@ -27,7 +27,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import multiprocessors
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_max, group_sum
@@ -146,7 +146,7 @@ def rows_grad(dtype, reduced, width, smooth, threads, several):
     packed, share = several * words, several * threads
     zero = T(0)
 
-    @device
+    @device_function
     def slope(x, top, log_sum, wanted, factor):
         return (exp(x - top - log_sum) - wanted) * factor
 

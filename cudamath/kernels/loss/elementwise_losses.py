@@ -4,7 +4,7 @@ gradients.
 The idea. A loss like the mean of (x - t)^2 reads two arrays and returns a number. Made of
 elementwise functions and a sum it would write differences and squares to memory and read them back:
 6 x the size of an array where 2 x will do. Here each thread adds up the losses of the elements it
-reads. The gradient by one of them is an elementwise kernel (elementwise/generator.py) of the
+reads. The gradient by one of them is an elementwise kernel (elementwise/dispatch.py) of the
 incoming gradient, one number, and both arrays; nothing but the inputs is kept for it. Where the
 gradients by both are wanted, `pointwise_slopes` reads the arrays once for the two.
 
@@ -29,7 +29,8 @@ from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda
-from ..elementwise.generator import NAMES, launch, result_layout, scalar_function
+from ..elementwise.dispatch import launch, result_layout
+from ..elementwise.generator import NAMES, scalar_function
 from ..lib.block_reduce import group_sum
 from ..lib.codec import codec
 from ..lib.integers import blocks

@@ -21,10 +21,11 @@ from ...core import shapes
 from ...core.dispatch.arguments import ArrayArg, Input, Temp
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..compiler.storage_types import numba_type
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from ..lib.integers import blocks
 from ..lib.vector_io import writer
 
@@ -72,7 +73,7 @@ def pitched(word: np.dtype) -> Any:
     apart = 1 if SIMULATOR else min(width, 8)  # elements of a store
     store, stored = writer(word, apart), numba_type(word)
 
-    @device
+    @device_function
     def move(x, y, i, count, columns, step):
         """The 16 bytes number i of y, which has `count` rows."""
         across = (columns + width - 1) // width

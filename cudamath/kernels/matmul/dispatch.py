@@ -69,10 +69,12 @@ from ...core.dtypes import bfloat16, float16
 from ...core.layout import Layout
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR
-from ..copy.strided import copy_part, whole
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from ..lib.integers import blocks
 from ..lib.plan_edit import embed
 from ..lib.versions import Version, choose
+from . import sm90_tiles
 from .gemv_plan import few_rows
 from .measured import TILE, fastest, kind
 from .problem import Problem, transpose
@@ -266,7 +268,7 @@ def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = No
     bits.
 
     version: a name of `VERSIONS`; for "sm90" and "gemv" a tile may follow ("sm90 128x256 split 2",
-    see tensor_core_dispatch.Choice). By default the version that was measured to be fastest
+    see sm90_tiles.Choice). By default the version that was measured to be fastest
     (core/dispatch/autotune.py); where nothing was measured, the one that the table prefers.
     """
     problem = Problem(a, b, tf32)
@@ -318,10 +320,8 @@ def contenders(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
     names: list[str] = []
     for name in candidates(problem):
         if name == "sm90":
-            from . import tensor_core_dispatch  # the simulator cannot import it
-
             p, many = problem.product, devices.multiprocessors(a.device)
-            tiles = tensor_core_dispatch.contenders(p.m, p.k, p.n, p.batch, many, a.itemsize)
+            tiles = sm90_tiles.contenders(p.m, p.k, p.n, p.batch, many, a.itemsize)
             names += [f"sm90 {tile}" for tile in tiles]
         elif name not in ("register_tiles", "naive", "tiled") or problem.multiply_adds < 1 << 27:
             names.append(name)

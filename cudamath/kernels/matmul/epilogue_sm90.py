@@ -17,7 +17,7 @@ import functools
 import math
 from typing import Any
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import types
 from ..lib import tma_pipeline
 from ..ptx import sm90 as ptx
@@ -69,7 +69,7 @@ CUBIC, LINEAR = (
 def _tail() -> Any:
     """t -> P(Z > t) for 0 <= t <= FAR."""
 
-    @device
+    @device_function
     def tail(t):
         power = f32(LOG2_TAIL[0])
         for coefficient in LOG2_TAIL[1:]:
@@ -90,21 +90,21 @@ def activate(name: str) -> Any:
     """
     if name == "relu":
 
-        @device
+        @device_function
         def relu(x):
             return maximum_nan(x, f32(0))
 
         return relu
     if name == "silu":
 
-        @device
+        @device_function
         def silu(x):
             return x * reciprocal(f32(1) + exp2(x * f32(-LOG2_E)))
 
         return silu
     if name == "gelu_tanh":  # x sigmoid(2 u), as in ml/activation.py
 
-        @device
+        @device_function
         def gelu_tanh(x):
             return x * reciprocal(
                 f32(1) + exp2(x * (x * x * f32(-CUBIC * LOG2_E) + f32(-LINEAR * LOG2_E)))
@@ -114,14 +114,14 @@ def activate(name: str) -> Any:
     if name == "gelu":
         tail = _tail()
 
-        @device
+        @device_function
         def gelu(x):
             t = minimum(abs(x), f32(FAR))
             return maximum_nan(x, f32(0)) - t * tail(t)
 
         return gelu
 
-    @device
+    @device_function
     def identity(x):
         return x
 
@@ -133,20 +133,20 @@ def slope(name: str) -> Any:
     """The derivatives of these, float32 -> float32. They are 0 and 1 far out, where a product of x
     would overflow."""
 
-    @device
+    @device_function
     def near(x):
         return maximum_nan(-maximum_nan(-x, f32(-FAR)), f32(-FAR))
 
     if name == "relu":
 
-        @device
+        @device_function
         def relu_slope(x):
             return f32(1) if x > f32(0) else f32(0)
 
         return relu_slope
     if name == "silu":  # s (1 + x (1 - s)), s the sigmoid
 
-        @device
+        @device_function
         def silu_slope(x):
             s = reciprocal(f32(1) + exp2(x * f32(-LOG2_E)))
             return s + x * s * (f32(1) - s)
@@ -154,7 +154,7 @@ def slope(name: str) -> Any:
         return silu_slope
     if name == "gelu_tanh":  # the same with s = sigmoid(2 u(x)), times (2 u)'
 
-        @device
+        @device_function
         def gelu_tanh_slope(x):
             x = near(x)
             square = x * x
@@ -166,7 +166,7 @@ def slope(name: str) -> Any:
         return gelu_tanh_slope
     tail, density = _tail(), math.sqrt(0.5 / math.pi)
 
-    @device
+    @device_function
     def gelu_slope(x):  # P(Z < x) + x times the density
         x = near(x)
         below = tail(abs(x))
@@ -196,7 +196,7 @@ def _finish(tile: Any, keep: bool = False) -> tuple[Any, Any]:
     by_row, by_column = tile.scaled.startswith("m"), tile.scaled.endswith("n")
     slope_at = slope(tile.activation) if sloped else None
 
-    @device
+    @device_function
     def prepare(beside, row, column, more):
         (at_bias, _, _), at_residual, row0, column0, rows, columns = more
         first = i32(column0 + column)
@@ -213,7 +213,7 @@ def _finish(tile: Any, keep: bool = False) -> tuple[Any, Any]:
                 if row0 + row + down < rows and first + right < columns:
                     beside[8 + i] = load_global(at + 2 * (i64(down) * columns + right))
 
-    @device
+    @device_function
     def finish(x, y, number, row, column, beside, more):
         (_, at_rows, at_columns), _, row0, column0, rows, columns = more
         here = i32(column0 + column)
@@ -254,7 +254,7 @@ def _pair(store: str, T: Any) -> tuple[int, Any]:
     if store == "pairs":
         store_two = store_global_float_2 if T is f32 else store_global_2
 
-        @device
+        @device_function
         def pair(at, both, x, y):
             store_two(at, x, y)
 
@@ -262,7 +262,7 @@ def _pair(store: str, T: Any) -> tuple[int, Any]:
     if store == "wide":
         store_one = store_global_float if T is f32 else store_global
 
-        @device
+        @device_function
         def pair(at, both, x, y):
             store_one(at, x)
             if both:
@@ -271,7 +271,7 @@ def _pair(store: str, T: Any) -> tuple[int, Any]:
         return 4, pair
     if store == "s8":
 
-        @device
+        @device_function
         def pair(at, both, x, y):
             store_global_byte(at, x)
             if both:
@@ -280,7 +280,7 @@ def _pair(store: str, T: Any) -> tuple[int, Any]:
         return 1, pair
     pack = pack_bf16 if store == "bf16" else pack_f16
 
-    @device
+    @device_function
     def pair(at, both, x, y):
         bits = pack(x, y)
         store_global_half(at, bits)
@@ -307,7 +307,7 @@ def store(tile: Any) -> tuple[Any, Any]:
         across, keep = n // BOX, tile.keep
         turns = 2 if keep else 1  # boxes of staging memory are used in turn
 
-        @device
+        @device_function
         def send(put, turn, c, first, thread, group, staging, tensor, z, more):
             at = i32(staging + (turn & 1) * tma_pipeline.BOX_BYTES)
             if thread == 0:
@@ -321,7 +321,7 @@ def store(tile: Any) -> tuple[Any, Any]:
                     ptx.tma_store_3d(tensor, more[3], more[2], z, at)
                 ptx.bulk_commit()
 
-        @device
+        @device_function
         def store_box(
             number,
             c,
@@ -362,7 +362,7 @@ def store(tile: Any) -> tuple[Any, Any]:
                 more,
             )
 
-        @device
+        @device_function
         def store_boxes(
             c, thread, group, staging, maps, out, z, row0, column0, rows, columns, vectors, residual
         ):
@@ -432,7 +432,7 @@ def store(tile: Any) -> tuple[Any, Any]:
                     residual,
                 )
 
-        @device
+        @device_function
         def drain(thread):
             if thread == 0:
                 wait()  # shared memory must outlive the stores
@@ -446,23 +446,23 @@ def store(tile: Any) -> tuple[Any, Any]:
         tile.scaled.endswith("n"),
     )
 
-    @device
+    @device_function
     def scale(at, number, count, each):
         if scaled:
             return load_global_float(at + 4 * i64(min(number, i32(count - 1)) if each else i32(0)))
         return f32(1)
 
-    @device
+    @device_function
     def times(value, by):
         return f32(value) * by
 
-    @device
+    @device_function
     def alone(value, by):
         return value
 
     bring = times if scaled else alone
 
-    @device
+    @device_function
     def store_pairs(
         c, thread, group, staging, maps, out, z, row0, column0, rows, columns, vectors, residual
     ):
@@ -495,7 +495,7 @@ def store(tile: Any) -> tuple[Any, Any]:
                             bring(c[i + 3], lower * v),
                         )
 
-    @device
+    @device_function
     def nothing(thread):
         return
 

@@ -51,7 +51,7 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from ..compiler.decorators import FULL, device
+from ..compiler.decorators import FULL, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..ptx.intrinsics import Registers, array_instruction, instruction
 from ..ptx.sm80 import (
@@ -167,11 +167,11 @@ class Gemv(NamedTuple):
 def _fetch_weights(words: int) -> Any:
     """A device function (registers, first, address): `words` words."""
 
-    @device
+    @device_function
     def four(w, at, address):
         w[at], w[at + 1], w[at + 2], w[at + 3] = load_stream_4(address)
 
-    @device
+    @device_function
     def two(w, at, address):
         w[at], w[at + 1] = load_stream_2(address)
 
@@ -184,7 +184,7 @@ def _arrange(weights: str, numbers: int) -> Any:
     read, to where the weights' pairs are. Fragment s of x has the pairs 2 s and 2 s + 1."""
     if weights == "e4m3":  # pairs are (i, i + 2) of four numbers
 
-        @device
+        @device_function
         def apart(b, to, x, at):
             for n in range(numbers // 4):
                 b[to + 2 * n] = low_halves(x[at + 2 * n], x[at + 2 * n + 1])
@@ -193,7 +193,7 @@ def _arrange(weights: str, numbers: int) -> Any:
         return apart
     if weights == "int4":  # pairs are (i, i + 4) of eight numbers
 
-        @device
+        @device_function
         def crossed(b, to, x, at):
             for n in range(numbers // 8):
                 b[to + 4 * n] = low_halves(x[at + 4 * n], x[at + 4 * n + 2])
@@ -203,7 +203,7 @@ def _arrange(weights: str, numbers: int) -> Any:
 
         return crossed
 
-    @device
+    @device_function
     def straight(b, to, x, at):
         for n in range(numbers // 2):
             b[to + n] = x[at + n]
@@ -219,24 +219,24 @@ def _widen(weights: str, kind: str, words: int) -> tuple[Any, Any]:
     """
     if weights == "same":
 
-        @device
+        @device_function
         def copy(a, half, w, at, less):
             for i in range(words):
                 a[2 * i + half] = w[at + i]
 
-        @device
+        @device_function
         def nothing(zero):
             return i32(0)
 
         return copy, nothing
     if weights == "e4m3":
 
-        @device
+        @device_function
         def widen_bits(a, half, w, at, less):
             for i in range(words):
                 a[4 * i + half], a[4 * i + 2 + half] = e4m3_bf16(w[at + i])
 
-        @device
+        @device_function
         def no_zero(zero):
             return i32(0)
 
@@ -244,7 +244,7 @@ def _widen(weights: str, kind: str, words: int) -> tuple[Any, Any]:
     turn, offset = unpack(weights, kind)
     if weights == "int4":
 
-        @device
+        @device_function
         def widen_four(a, half, w, at, less):
             for i in range(words):
                 a[8 * i + half], a[8 * i + 2 + half], a[8 * i + 4 + half], a[8 * i + 6 + half] = (
@@ -253,7 +253,7 @@ def _widen(weights: str, kind: str, words: int) -> tuple[Any, Any]:
 
         return widen_four, offset
 
-    @device
+    @device_function
     def widen_two(a, half, w, at, less):
         for i in range(words):
             a[4 * i + half], a[4 * i + 2 + half] = turn(w[at + i], less)
@@ -307,7 +307,7 @@ def gemv(form: Gemv) -> Any:
     scaled = weights != "same"
     nan, uppermost = f32(float("nan")), i32(-0x7F7F7F80)  # 0x80808080
 
-    @device
+    @device_function
     def ask_x(far, x, buffer, chunk, state):
         """Ask for the numbers of x for a chunk, that of the pointers or `far` turns of the warps
         later."""
@@ -326,7 +326,7 @@ def gemv(form: Gemv) -> Any:
                     x, (buffer * 2 + 1) * half_x + 4 * n, address + i64(depth) * 16 + 16 * n, second
                 )
 
-    @device
+    @device_function
     def ask(far, u, chunk, w, factors, zeros, state):
         """Ask for a chunk's weights, scales and zero points, into slot u."""
         at_w, at_scale, at_x, quad, depth, pitch, first, second, scale, zero = state
@@ -344,7 +344,7 @@ def gemv(form: Gemv) -> Any:
                 if has_zero:
                     zeros[u * lines + r] = i32(zero[at_scale[r] + of])
 
-    @device
+    @device_function
     def use(u, w, x, a, b, part, total, factors, zeros, seen):
         """Multiply what is in slot u."""
         arrange(b, 0, x, (u & 1) * halves * half_x)
@@ -375,7 +375,7 @@ def gemv(form: Gemv) -> Any:
                     if wide:
                         multiply(total, 4 * halves * t + 4, a, 4 * s, b, 2 * steps + 2 * s)
 
-    @device
+    @device_function
     def slot(u, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state):
         """Multiply the chunk in slot u, and ask for the one that comes `ahead` chunks later.
         certain: all these exist."""
@@ -386,7 +386,7 @@ def gemv(form: Gemv) -> Any:
             if certain or chunk + (u + ahead) * warps < chunks:
                 ask(u + ahead, u, chunk, w, factors, zeros, state)
 
-    @device
+    @device_function
     def turn(certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state):
         """All slots once; the pointers move on."""
         slot(0, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state)

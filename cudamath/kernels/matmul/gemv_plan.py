@@ -127,7 +127,7 @@ def gemv_launch(
     """The launch. weight: stored numbers, scales, zero points."""
     from .gemv import COLUMNS, PER_WORD, Gemv, gemv
 
-    rows = x.size // depth
+    rows = x.size // x.shape[-1]  # and not by `depth`: y has a row for each of x
     words = 4 if form == "same" else gemv_words(depth, form, group)
     chunk = 4 * words * PER_WORD[form]
     chunks = blocks(depth, chunk)

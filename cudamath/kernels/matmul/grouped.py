@@ -58,6 +58,7 @@ from ..lib.versions import Version, choose
 from .grouped_tiles import i64, in_order, inside
 from .measured import TILE, TILES
 from .register_tiles import arithmetic
+from .sm90_tiles import COSTS
 
 
 @functools.cache
@@ -195,8 +196,7 @@ def _sm90(p: Problem) -> bool:
 
 def tile_sizes(groups: int, rows: int, k: int, n: int, multiprocessors: int) -> tuple[int, int]:
     """The tile that suits groups of so many rows each (rows, n: of C): see
-    tensor_core_dispatch.COSTS."""
-    from .tensor_core_dispatch import COSTS
+    sm90_tiles.COSTS."""
 
     def time(tile: tuple[int, int]) -> float:
         slab, rest = COSTS[(*tile, False)]

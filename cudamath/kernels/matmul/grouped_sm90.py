@@ -22,7 +22,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..compiler.decorators import FULL, device
+from ..compiler.decorators import FULL, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
 from ..ptx import sm90 as ptx
@@ -44,7 +44,7 @@ BOX = tma_pipeline.BOX
 SOME = 8  # named barrier of a warpgroup that writes zeros: this and the next
 
 
-@device
+@device_function
 def uniform(x):
     """An int32 that all lanes have, in a way that the compiler knows."""
     return i32(cuda.shfl_sync(FULL, i32(x), 0))
@@ -56,7 +56,7 @@ def _find(tile_m: int, outer: bool) -> Any:
     its first tile, tile row, tile column); group `groups` if there is none. group, start and first:
     those of the tile before, 0 at first."""
 
-    @device
+    @device_function
     def of_rows(ends, groups, rows, tiles_m, tiles_n, index, group, start, first):
         end, height = i32(start), i32(0)
         while group < groups:
@@ -72,7 +72,7 @@ def _find(tile_m: int, outer: bool) -> Any:
         )
         return i32(group), i32(start), i32(end), i32(first), tile_row, tile_column
 
-    @device
+    @device_function
     def of_depth(ends, groups, rows, tiles_m, tiles_n, index, group, start, first):
         group, tile_row, tile_column = tma_pipeline.tile_at(index, tiles_m, tiles_n)
         start, end = i32(0), i32(0)
@@ -125,13 +125,13 @@ def grouped_wgmma(tile: Tile, outer: bool) -> Any:
     pack = pack_bf16 if tile.kind == "bf16" else pack_f16
     find = _find(tile_m, outer)
 
-    @device
+    @device_function
     def release(barrier, thread):
         """This warpgroup is done with a stage."""
         if thread == 0:
             ptx.barrier_arrive(barrier)
 
-    @device
+    @device_function
     def wipe(at, boxes, tail, thread):
         """Zeros into the rows from `tail` on of boxes of 64 rows of k: 16 bytes a thread, eight
         threads a row."""
@@ -144,7 +144,7 @@ def grouped_wgmma(tile: Tile, outer: bool) -> Any:
                 store_shared_float_4(here, f32(0), f32(0), f32(0), f32(0))
                 row = i32(row + 16)
 
-    @device
+    @device_function
     def store_some(c, out, row0, column0, end, columns, thread):
         """Rows of a warpgroup's sums up to the group's end, pair by pair."""
         lane = i32(thread & 31)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import types
 
 i64 = types.int64
 
 
-@device
+@device_function
 def inside(end, start, rows):
     """An end of a group, kept between where the group starts and the last row."""
     return min(max(i64(end), i64(start)), i64(rows))
 
 
-@device
+@device_function
 def in_order(ends, group, rows):
     """Whether this end is where one may be."""
     before = i64(ends[group - 1]) if group > 0 else i64(0)

@@ -18,7 +18,8 @@ from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR
-from ..elementwise.generator import launch, scalar_function
+from ..elementwise.dispatch import launch
+from ..elementwise.generator import scalar_function
 from ..lib.plan_edit import renumber
 from ..lib.versions import Version, choose
 from .dispatch import matmul
@@ -150,7 +151,7 @@ def linear(
     """Planner of y = activation(x weight^T + bias) + residual: x (.., in), weight (out, in), bias
     (out,), residual as y.
 
-    version: a name of `VERSIONS`; a tile may follow (tensor_core_dispatch.Choice, gemv.Gemv).
+    version: a name of `VERSIONS`; a tile may follow (sm90_tiles.Choice, gemv.Gemv).
     """
     name, _, tile = (version or "").partition(" ")
     problem = Problem(x, weight, bias, residual, activation, tf32, tile)

@@ -9,6 +9,7 @@ import numpy as np
 from ...core.dispatch import autotune
 from ...core.layout import Layout
 from .problem import Problem
+from .sm90_tiles import is_tile
 
 TILE = 16  # of matmul_tiled
 TILES = (TILE, TILE)
@@ -27,16 +28,27 @@ def kind(a: Layout, b: Layout, tf32: bool = False) -> str:
 
 
 def fastest(
-    problem: Problem, versions: Sequence[str], without: str = "-"
+    problem: Problem, versions: Sequence[str], whole: bool = False
 ) -> autotune.Decision | None:
-    """The fastest of these versions measured for a product, with its tile; see autotune.lookup."""
+    """The fastest of these versions measured for a product, with its tile; `whole`: of those that
+    do not split k."""
     p, what = problem.product, kind(problem.a, problem.b, problem.tf32)
     sizes = (p.batch * len(p.parts), p.m, p.k, p.n)
     kinds = [what]
     if what.startswith("float16"):
         kinds.append(f"b{what}")  # bfloat16 takes the same time
+
+    def is_candidate(text: str) -> bool:
+        return is_version(text, versions, whole)
+
     for name in kinds:
-        decision = autotune.lookup("matmul", problem.a.device, name, sizes, versions, without)
+        decision = autotune.lookup("matmul", problem.a.device, name, sizes, is_candidate)
         if decision is not None:
             return decision
     return None
+
+
+def is_version(text: str, versions: Sequence[str], whole: bool = False) -> bool:
+    """Whether a candidate of a table is one of these versions, "sm90" with a tile that there is."""
+    name, _, tile = text.partition(" ")
+    return name in versions and (is_tile(tile, whole) if name == "sm90" and tile else not tile)

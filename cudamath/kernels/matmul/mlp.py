@@ -19,7 +19,8 @@ from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.op import registry
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
-from ..elementwise.generator import launch, scalar_function
+from ..elementwise.dispatch import launch
+from ..elementwise.generator import scalar_function
 from ..lib.plan_edit import renumber
 from ..lib.versions import Version, choose
 from . import linear as layer

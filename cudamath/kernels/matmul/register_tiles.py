@@ -12,7 +12,7 @@ from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
@@ -38,7 +38,7 @@ def arithmetic(dtype: np.dtype) -> tuple[Any, Any, Any]:
     if dtype.kind in "iub":
         computed = types.int64 if dtype.itemsize > 4 else types.int32
 
-        @device
+        @device_function
         def any_of(value):
             return types.uint8(value != 0)
 
@@ -122,17 +122,17 @@ def _slab(dtype: np.dtype, order: str) -> tuple[Any, Any, Any, Any]:
     item = dtype.itemsize
     load_vector, store_vector = vector_access.load_vector, vector_access.store_vector
 
-    @device
+    @device_function
     def start(x, batch, i):
         return batch * (x.strides[0] // item) + i * (x.strides[1] // item)
 
     if order in "Kk":  # 2 neighbouring threads load 8 numbers of one i
 
-        @device
+        @device_function
         def place(thread):
             return thread >> 1, (thread & 1) << 2
 
-        @device
+        @device_function
         def put(s, stage, i, k, v):
             at = (stage * DEPTH + k) * (SIDE + 4) + i
             store_vector(s, at, (v[0],))
@@ -142,17 +142,17 @@ def _slab(dtype: np.dtype, order: str) -> tuple[Any, Any, Any, Any]:
 
     else:  # a warp loads 128 numbers of one k
 
-        @device
+        @device_function
         def place(thread):
             return (thread & 31) << 2, thread >> 5
 
-        @device
+        @device_function
         def put(s, stage, i, k, v):
             store_vector(s, (stage * DEPTH + k) * (SIDE + 4) + i, v)
 
     if order in "KI":  # sizes are multiples of 4: all 4 are inside, or none
 
-        @device
+        @device_function
         def fetch(x, begin, i, k):
             if i < x.shape[1] and k < x.shape[2]:
                 v = load_vector(x, begin + (k if order == "K" else k * (x.strides[2] // item)), 4)
@@ -162,14 +162,14 @@ def _slab(dtype: np.dtype, order: str) -> tuple[Any, Any, Any, Any]:
     else:
         di, dk = (0, 1) if order == "k" else (1, 0)
 
-        @device
+        @device_function
         def one(x, begin, i, k, j):
             if i + j * di < x.shape[1] and k + j * dk < x.shape[2]:
                 along = j * di * (x.strides[1] // item) + (k + j * dk) * (x.strides[2] // item)
                 return read(load_vector(x, begin + along, 1)[0])
             return C(0)
 
-        @device
+        @device_function
         def fetch(x, begin, i, k):
             return (
                 one(x, begin, i, k, 0),
@@ -186,7 +186,7 @@ def _multiply(C: Any) -> Any:
     """The inner step: 64 multiply-adds on 8 + 8 numbers from shared memory."""
     load_vector = vector_access.load_vector
 
-    @device
+    @device_function
     def multiply(sa, sb, at, m, n, x, y, total):
         """sa, sb: SLABS, of which the row at `at` is used; x, y: (8,) and total: (64,), in
         registers."""
@@ -209,13 +209,13 @@ def _finish(dtype: np.dtype, wide: bool) -> Any:
     store_vector = vector_access.store_vector
     item = dtype.itemsize
 
-    @device
+    @device_function
     def write_4(out, batch, row, column, total, i):
         for j in range(4):
             if column + j < out.shape[2]:
                 out[batch, row, column + j] = write(total[i + j])
 
-    @device
+    @device_function
     def write_4_at_once(out, batch, row, column, total, i):
         if column < out.shape[2]:
             v = (write(total[i]), write(total[i + 1]), write(total[i + 2]), write(total[i + 3]))

@@ -44,9 +44,10 @@ from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
-from ..copy.strided import Part, copy_part
+from ..copy.dispatch import copy_part
+from ..copy.parts import Part
 from ..lib.integers import blocks
 from ..ptx import vector_access
 from .problem import Problem, Product
@@ -74,7 +75,7 @@ def _multiply(C: Any) -> Any:
     """The inner step: 128 multiply-adds on 16 + 8 numbers from shared memory."""
     load_vector = vector_access.load_vector
 
-    @device
+    @device_function
     def multiply(sa, sb, at, m, n, x, y, total):
         """sa, sb: SLABS, of which the row at `at` is used; x: (16,), y: (8,) and total: (128,), in
         registers."""
@@ -180,11 +181,11 @@ def _small_slab(order: str) -> tuple[Any, Any]:
 
     if order in "Kk":
 
-        @device
+        @device_function
         def place(thread):
             return thread >> 1, (thread & 1) << 2
 
-        @device
+        @device_function
         def put(s, stage, i, k, v):
             at = (stage * DEPTH + k) * (SMALL + 4) + i
             store_vector(s, at, (v[0],))
@@ -194,11 +195,11 @@ def _small_slab(order: str) -> tuple[Any, Any]:
 
     else:  # half a warp loads 64 numbers of one k
 
-        @device
+        @device_function
         def place(thread):
             return (thread & 15) << 2, thread >> 4
 
-        @device
+        @device_function
         def put(s, stage, i, k, v):
             store_vector(s, (stage * DEPTH + k) * (SMALL + 4) + i, v)
 

@@ -57,7 +57,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime import device as devices
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib.integers import blocks
 from ..lib.plan_edit import embed
@@ -152,15 +152,15 @@ def _along_k(tile: Tile) -> Slabs:
     )  # that the block loads at a time; bytes in shared memory
     count = tile.side // rows
 
-    @device
+    @device_function
     def place(thread):
         return i32(thread >> 3), i32(thread & 7)
 
-    @device
+    @device_function
     def step(x):
         return i64(4 * DEPTH)
 
-    @device
+    @device_function
     def first(to, at, x, i, size, left, k):
         for j in range(count):
             for half in range(DEPTH // 8):
@@ -171,7 +171,7 @@ def _along_k(tile: Tile) -> Slabs:
                     inside,
                 )
 
-    @device
+    @device_function
     def bring(to, at, x, i, limit, part, parts):
         for j in range(part * count // parts, (part + 1) * count // parts):
             for half in range(DEPTH // 8):
@@ -195,15 +195,15 @@ def _across(tile: Tile, wide: bool) -> Slabs:
     steps = tile.threads // lanes  # that the block loads at a time
     count = DEPTH // steps
 
-    @device
+    @device_function
     def place(thread):
         return i32((thread % lanes) * numbers), i32(thread // lanes)
 
-    @device
+    @device_function
     def step(x):
         return DEPTH * x.strides[2]
 
-    @device
+    @device_function
     def first(to, at, x, i, size, left, k):
         for j in range(count):
             for turn in range(turns):
@@ -221,7 +221,7 @@ def _across(tile: Tile, wide: bool) -> Slabs:
                         inside,
                     )
 
-    @device
+    @device_function
     def bring(to, at, x, i, limit, part, parts):
         for j in range(part * count // parts, (part + 1) * count // parts):
             for turn in range(turns):
@@ -255,12 +255,12 @@ def _own(tile: Tile) -> tuple[Any, Any, int, int]:
     """
     if tile.rows == 16:  # four warps, each 64 x 64
 
-        @device
+        @device_function
         def where(thread):
             lane, warp = i32(thread & 31), i32(thread >> 5)
             return i32((warp >> 1) * 64 + (lane >> 3) * 4), i32((warp & 1) * 64 + (lane & 7) * 4)
 
-        @device
+        @device_function
         def read(x, y, at_a, at_b):
             x[0], x[1], x[2], x[3] = load_4(at_a)
             y[0], y[1], y[2], y[3] = load_4(at_b)
@@ -271,12 +271,12 @@ def _own(tile: Tile) -> tuple[Any, Any, int, int]:
 
         return where, read, 16, 32
 
-    @device
+    @device_function
     def where(thread):  # two warps, each 64 x 32
         lane, warp = i32(thread & 31), i32(thread >> 5)
         return i32(((lane >> 1) & 7) * 4), i32(warp * 32 + ((lane >> 4) * 2 + (lane & 1)) * 4)
 
-    @device
+    @device_function
     def read(x, y, at_a, at_b):
         x[0], x[1], x[2], x[3] = load_4(at_a)
         y[0], y[1], y[2], y[3] = load_4(at_b)
@@ -307,21 +307,21 @@ def matmul_async(order_a: str, order_b: str, wide: bool, tile: Tile = LARGE) -> 
     )
     slab_bytes, shared_bytes = stage_bytes // 2, STAGES * stage_bytes
 
-    @device
+    @device_function
     def bring(copies, part, parts):
         """One of `parts` parts of the next slab of A and of B."""
         a, b, i_a, i_b, to_a, to_b, next_a, next_b, limit_a, limit_b = copies
         bring_a(to_a, next_a, a, i_a, limit_a, part, parts)
         bring_b(to_b, next_b, b, i_b, limit_b, part, parts)
 
-    @device
+    @device_function
     def multiply(x, y, total):
         """Multiply-adds on the numbers of a step."""
         for i in range(rows):
             for j in range(8):
                 total[8 * i + j] = f32(total[8 * i + j] + x[i] * y[j])
 
-    @device
+    @device_function
     def two_steps(part, at_a, at_b, x, y, u, v, total, copies):
         """Steps 2 part and 2 part + 1 of the slab at at_a, at_b. x, y: the numbers of the first,
         then of the step behind."""

@@ -53,7 +53,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib.tma_pipeline import advance, first_tile, tile_at
 from ..ptx import sm80 as ptx
@@ -94,7 +94,7 @@ def _fetch(major: str, lines: int = SIDE) -> Any:
 
     turns = lines * 8 // THREADS
 
-    @device
+    @device_function
     def fetch(at, source, pitch, row0, byte0, rows, width, thread):
         for i in range(turns):
             chunk = i32(thread + THREADS * i)
@@ -121,7 +121,7 @@ def _fragments(major: str, second: bool) -> Any:
     of k, the step-th of the slab. `second`: of B, where the two halves along k come before the two
     along n."""
 
-    @device
+    @device_function
     def along_k(at, row, step, lane):
         if second:
             line, chunk = (
@@ -132,7 +132,7 @@ def _fragments(major: str, second: bool) -> Any:
             line, chunk = i32(row + (lane & 15)), i32(2 * step + (lane >> 4))
         return ptx.load_matrix_4(i32(at + line * 128 + ((chunk ^ (line & 7)) << 4)))
 
-    @device
+    @device_function
     def across(at, row, step, lane):
         if second:
             line, chunk = i32(16 * step + (lane & 15)), i32(((row & 63) >> 3) + (lane >> 4))
@@ -156,7 +156,7 @@ def _put(store: str) -> Any:
 
     if store in ("bf16", "f16"):
 
-        @device
+        @device_function
         def put(at, both, even, x, y):
             bits = pack(x, y)
             if even:
@@ -175,7 +175,7 @@ def _put(store: str) -> Any:
     size = SIZES[store]
     if two is None:
 
-        @device
+        @device_function
         def put(at, both, even, x, y):
             one(at, x)
             if both:
@@ -183,7 +183,7 @@ def _put(store: str) -> Any:
 
     else:
 
-        @device
+        @device_function
         def put(at, both, even, x, y):
             if even:
                 two(at, x, y)
@@ -211,11 +211,11 @@ def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int, col
     tiles = 2 * pairs  # of 8 columns
     held_b, held_c = 4 * pairs, 16 * tiles
 
-    @device
+    @device_function
     def ready(bits):
         return ptx.float_bits(ptx.round_tf32(ptx.bits_float(bits))) if kind == "tf32" else bits
 
-    @device
+    @device_function
     def ask(at, a, b, pitch_a, pitch_b, row, column, slab, m, n, k, thread):
         if major_a == "K":
             fetch_a(at, a, pitch_a, row, i32(slab * 128), m, i32(k * size), thread)
@@ -237,7 +237,7 @@ def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int, col
                 thread,
             )
 
-    @device
+    @device_function
     def bring(x, y, here, row, column, step, lane):
         """The fragments of a step: x: (16,) of A, y: (held_b,) of B."""
         for i in range(4):
@@ -257,13 +257,13 @@ def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int, col
                 ready(s),
             )
 
-    @device
+    @device_function
     def multiply(c, x, y):
         for i in range(4):
             for j in range(tiles):
                 instruction(c, 4 * (tiles * i + j), x, 4 * i, y, 2 * j)
 
-    @device
+    @device_function
     def store_tile(c, e, at_c, r, s, m, n, even):
         """Four sums of a thread: row r, columns s and s + 1; and eight rows below."""
         if s < n:
@@ -273,7 +273,7 @@ def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int, col
             if r + 8 < m:
                 put(at + 8 * size_c * i64(n), s + 1 < n, even, c[e + 2], c[e + 3])
 
-    @device
+    @device_function
     def store_rows(c, i, at_c, r, s, m, n, even):
         """The i-th 16 rows of a warp. Written out: where LLVM leaves a loop, the sums cannot stay
         in registers."""
@@ -376,7 +376,7 @@ def matmul_mma_double(whole: bool) -> Any:
     f64 = types.float64
     stage_size = stage_bytes(SIDE)
 
-    @device
+    @device_function
     def number(at, row, p, lane):
         """Column 4 p + lane % 4 of a row of a slab."""
         chunk = i32(2 * p + ((lane >> 1) & 1))

@@ -66,7 +66,7 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib import tma_pipeline
 from ..ptx import sm90 as ptx
@@ -188,13 +188,13 @@ def _load(major: str, rows: int) -> Any:
     z, barrier)."""
     if major == "K":  # a box of all rows
 
-        @device
+        @device_function
         def load(at, tensor, row, k, z, barrier):
             ptx.tma_load_3d(at, tensor, k, row, z, barrier)
 
     else:  # boxes of 64 k x 64 rows
 
-        @device
+        @device_function
         def load(at, tensor, row, k, z, barrier):
             for box in range(rows // BOX):
                 ptx.tma_load_3d(
@@ -258,7 +258,7 @@ def matmul_wgmma(tile: Tile) -> Any:
     share = tile.share
     quads = held // 4
 
-    @device
+    @device_function
     def gather(c, thread, at, rank):
         """The sums of the blocks that share a tile come together in the first one, in the order of
         k."""
@@ -285,7 +285,7 @@ def matmul_wgmma(tile: Tile) -> Any:
                     c[4 * i + 2] += z
                     c[4 * i + 3] += w
 
-    @device
+    @device_function
     def multiply(c, at_a, at_b, first):
         """A stage: 64 blocks_m x a slab times a slab x n."""
         b = tma_pipeline.descriptor(at_b, base_b)
@@ -301,7 +301,7 @@ def matmul_wgmma(tile: Tile) -> Any:
             else:
                 add(c, block * each, a, b)
 
-    @device
+    @device_function
     def release(barrier, thread):
         """This warpgroup is done with a stage."""
         if thread == 0:

@@ -16,13 +16,15 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime import device as devices
-from ..copy.strided import Part, copy_part
+from ..copy.dispatch import copy_part
+from ..copy.parts import Part
 from ..lib import split_k_reduce
 from ..lib.integers import blocks
 from . import aligned_copy, sm80
 from .measured import fastest
 from .problem import Problem, Product
 from .sm90 import Tile, box_of, matmul_wgmma
+from .sm90_tiles import Choice, choose
 from .split_k import sum_parts
 
 KINDS = {
@@ -33,35 +35,6 @@ KINDS = {
     "float8_e4m3fn": "e4m3",
     "float8_e5m2": "e5m2",
 }
-
-
-class Choice(NamedTuple):
-    """A choice for `wgmma`: the tile of C, whether warpgroups take turns, the parts of k, or how
-    many blocks of a cluster share the k of one tile."""
-
-    m: int
-    n: int
-    pingpong: bool = False
-    splits: int = 1
-    share: int = 1
-
-    @classmethod
-    def parse(cls, text: str) -> Choice:
-        """From text: "128x256", which "pingpong", "split 4" and "share 4" may follow."""
-        size, *words = text.split()
-        m, n = map(int, size.split("x"))
-        splits = int(words[words.index("split") + 1]) if "split" in words else 1
-        share = int(words[words.index("share") + 1]) if "share" in words else 1
-        return cls(m, n, "pingpong" in words, splits, share)
-
-    def __str__(self) -> str:
-        words = [
-            f"{self.m}x{self.n}",
-            "pingpong" * self.pingpong,
-            f"split {self.splits}" * (self.splits > 1),
-            f"share {self.share}" * (self.share > 1),
-        ]
-        return " ".join(w for w in words if w)
 
 
 # -------------------- operands
@@ -271,73 +244,6 @@ def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan
     return Plan([out], steps, ready.temps)
 
 
-#: What a slab of k and the rest of a tile cost on an H200, in microseconds under steady load, by
-#: tile; "pingpong" hides the rest behind the other warpgroup's tile. From measurements of 2,048 to
-#: 8,192: enough to rank tiles, not to foretell times.
-COSTS: dict[tuple[int, int, bool], tuple[float, float]] = {
-    (128, 256, False): (0.75, 2.5),
-    (64, 256, True): (0.41, 0.2),
-    (128, 192, False): (0.58, 2.0),
-    (128, 128, False): (0.41, 1.2),
-    (128, 128, True): (0.43, 0.3),
-    (128, 64, False): (0.29, 0.8),
-    (64, 128, False): (0.29, 0.7),
-    (64, 64, False): (0.2, 0.5),
-    (256, 128, False): (0.76, 2.5),
-    (192, 128, False): (0.6, 2.0),
-    (192, 192, False): (0.88, 3.0),
-}
-MOST_SHARE = 8  # blocks of a cluster, on any device
-PARTS = 2.5  # microseconds of a second kernel that sums parts
-
-
-def choices(
-    m: int, k: int, n: int, batch: int, multiprocessors: int, whole: bool = False, itemsize: int = 2
-) -> list[Choice]:
-    """Tiles and splits, those that should be fastest first; `whole`: without splits. A slab has 128
-    bytes of k, and takes the same time whatever numbers these are."""
-    slabs = blocks(k * itemsize, 128)
-    ranked = []
-    for (tile_m, tile_n, pingpong), (slab, rest) in COSTS.items():
-        for splits in (1,) if whole else (1, 2, 4, 8):
-            tiles = blocks(m, tile_m) * blocks(n, tile_n) * batch * splits
-            if splits > 1 and (tiles > 2 * multiprocessors or slabs < 4 * splits):
-                continue
-            time = blocks(tiles, multiprocessors) * (slab * blocks(slabs, splits) + rest)
-            if splits > 1:
-                time += (
-                    PARTS + batch * m * n * 4e-6 * splits / 2
-                )  # parts are written and read at some 4 TB/s
-            ranked.append((time, Choice(tile_m, tile_n, pingpong, splits)))
-    return [choice for _, choice in sorted(ranked)]
-
-
-def contenders(
-    m: int, k: int, n: int, batch: int, multiprocessors: int, itemsize: int = 2
-) -> list[Choice]:
-    """The choices to be timed: the best ranked, and where tiles are few, those with as many blocks
-    that share k as there is room for."""
-    ranked = choices(m, k, n, batch, multiprocessors, False, itemsize)
-    best = ranked[:7]
-    for choice in ranked:
-        tiles = blocks(m, choice.m) * blocks(n, choice.n) * batch
-        share = min(multiprocessors // tiles, k * itemsize // (4 * 128), MOST_SHARE)
-        if (
-            itemsize > 1
-            and share > 1
-            and choice.splits == 1
-            and not choice.pingpong  # sums in float32
-            and tiles * share >= 0.7 * multiprocessors
-        ):
-            best.append(choice._replace(share=share))
-    return best
-
-
-def choose(p: Product, device: int, whole: bool = False, itemsize: int = 2) -> Choice:
-    """The tile that suits the sizes, and the splits unless `whole`."""
-    return choices(p.m, p.k, p.n, p.batch, devices.multiprocessors(device), whole, itemsize)[0]
-
-
 class Epilogue(NamedTuple):
     """f(C scale_a scale_b + bias) + residual; see sm90.Tile, also for `scaled`, `keep` and `slope`.
     Inputs of the plan, or None. With `keep` the plan has a second output."""
@@ -375,9 +281,7 @@ def wgmma(
     p = ready.product
     if not tile:
         # an epilogue needs whole sums: no tile that splits k
-        decision = fastest(
-            Problem(a, b, tf32), ["sm90"], without="-" if epilogue is None else "split"
-        )
+        decision = fastest(Problem(a, b, tf32), ["sm90"], whole=epilogue is not None)
         tile = decision.choice.removeprefix("sm90").strip() if decision else ""
     choice = Choice.parse(tile) if tile else choose(p, a.device, epilogue is not None, a.itemsize)
     if epilogue and choice.splits > 1:

@@ -115,10 +115,10 @@ def rows(dtype, param, shape, parts):
     raw = numba_type(kind)
     read_param, write = reader(param, width), writer(dtype, width)
     sums_of, gather = group_sums(threads, T), gathered(parts)
-    held, packed = vectors * width, vectors * words
-    kept = held <= KEPT
+    elements, packed = vectors * width, vectors * words
+    in_registers = elements <= KEPT
     center, weighted, biased, residual, _ = parts
-    size = threads * held
+    size = threads * elements
 
     @bounded((threads * together, resident(shape, dtype, residual)))
     def norm_rows_grad(g, x, weight, mean, rstd, extra, dx, sums, rows, columns):
@@ -130,16 +130,16 @@ def rows(dtype, param, shape, parts):
         next_g = cuda.local.array(packed, raw)
         next_x = cuda.local.array(packed, raw)
         beside = cuda.local.array(packed, raw)
-        a = cuda.local.array(held, T)
-        v = cuda.local.array(held, T)
+        a = cuda.local.array(elements, T)
+        v = cuda.local.array(elements, T)
         w = cuda.local.array(width, T)
-        own = cuda.local.array(held if kept else width, T)
-        dweight = cuda.local.array(held, T)
-        dbias = cuda.local.array(held, T)
-        for e in range(held):
+        own = cuda.local.array(elements if in_registers else width, T)
+        dweight = cuda.local.array(elements, T)
+        dbias = cuda.local.array(elements, T)
+        for e in range(elements):
             dweight[e] = T(0)
             dbias[e] = T(0)
-        if weighted and kept:
+        if weighted and in_registers:
             for k in range(vectors):
                 if i32(k * threads + tx) < accesses:
                     read_param(weight, (k * threads + tx) * width, own, k * width)
@@ -182,8 +182,8 @@ def rows(dtype, param, shape, parts):
             sum_gx = T(0)
             for k in range(vectors):
                 if i32(k * threads + tx) < accesses:
-                    at = k * width if kept else 0
-                    if weighted and not kept:
+                    at = k * width if in_registers else 0
+                    if weighted and not in_registers:
                         read_param(weight, (k * threads + tx) * width, own, at)
                     for j in range(width):
                         e = k * width + j
@@ -210,7 +210,7 @@ def rows(dtype, param, shape, parts):
                     for other in range(together):
                         cuda.syncthreads()
                         if cuda.threadIdx.y == other:
-                            for e in range(held):
+                            for e in range(elements):
                                 mine = dweight[e] if which == 0 else dbias[e]
                                 if other > 0:
                                     mine += room[e * threads + tx]

@@ -38,7 +38,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import multiprocessors
-from ..compiler.decorators import WARP, bounded, device
+from ..compiler.decorators import WARP, bounded, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sum
@@ -85,11 +85,11 @@ def putter(words):
     """Device function (a, i, r): access number i of a = the words r[0], ..., as `vector_io.fetcher`
     gives them."""
 
-    @device
+    @device_function
     def put_2(a, i, r):
         store_vector(a, i * 2, (r[0], r[1]))
 
-    @device
+    @device_function
     def put_4(a, i, r):
         store_vector(a, i * 4, (r[0], r[1], r[2], r[3]))
 
@@ -110,17 +110,17 @@ def rows(dtype, param, width, ranks, parts):
     fetch_param, widen_param, param_words, param_kind = fetcher(param, width)
     raw, raw_param, nbytes = numba_type(kind), numba_type(param_kind), dtype.itemsize
     write, write_sums = writer(dtype, width), writer(np.dtype(np.float32), 4)
-    warps, held = THREADS // WARP, VECTORS * width
+    warps, elements = THREADS // WARP, VECTORS * width
     warp_sum, block_sum, cluster_sum = group_sum(WARP, T), group_sum(warps, T), group_sum(ranks, T)
     (meet, tell, hear), gather, halvings = tables(ranks), gathered(parts), ranks.bit_length() - 1
     put = putter(param_words)
     center, weighted, biased, _, _ = parts
-    array_bytes = THREADS * held * nbytes
+    array_bytes = THREADS * elements * nbytes
     behind = (
         STAGES * 2 * array_bytes // (param.itemsize * width)
     )  # the stages, in accesses of weights
 
-    @device
+    @device_function
     def ask(ring, full, stage, g, x, place, count):
         """The block's part of a row, `count` bytes `place` bytes from the beginning, into that
         stage (one thread)."""
@@ -135,7 +135,7 @@ def rows(dtype, param, width, ranks, parts):
         ring = cuda.shared.array(0, raw)
         weights = cuda.shared.array(0, raw_param)  # the same memory
         barriers = cuda.shared.array(STAGES, types.int64)
-        found = cuda.shared.array((2, 2, warps), T)
+        partials = cuda.shared.array((2, 2, warps), T)
         tx = i32(cuda.threadIdx.x)
         exchange = meet()
         cluster = cuda.blockIdx.x >> halvings
@@ -163,13 +163,13 @@ def rows(dtype, param, width, ranks, parts):
                         amount,
                     )
         r = cuda.local.array(words, raw)
-        a = cuda.local.array(held, T)
-        v = cuda.local.array(held, T)
+        a = cuda.local.array(elements, T)
+        v = cuda.local.array(elements, T)
         w = cuda.local.array(width, T)
         q = cuda.local.array(param_words, raw_param)
-        dweight = cuda.local.array(held, T)
-        dbias = cuda.local.array(held, T)
-        for e in range(held):
+        dweight = cuda.local.array(elements, T)
+        dbias = cuda.local.array(elements, T)
+        for e in range(elements):
             dweight[e] = T(0)
             dbias[e] = T(0)
         if weighted:
@@ -223,12 +223,12 @@ def rows(dtype, param, width, ranks, parts):
                 if center:
                     sum_g = warp_sum(sum_g)
                 if tx % WARP == 0:
-                    found[half, 0, tx // WARP] = sum_g
-                    found[half, 1, tx // WARP] = sum_gx
+                    partials[half, 0, tx // WARP] = sum_g
+                    partials[half, 1, tx // WARP] = sum_gx
                 cuda.syncthreads()
                 if tx < WARP:
-                    sum_g = block_sum(found[half, 0, tx % warps])
-                    sum_gx = block_sum(found[half, 1, tx % warps])
+                    sum_g = block_sum(partials[half, 0, tx % warps])
+                    sum_gx = block_sum(partials[half, 1, tx % warps])
                     tell(exchange, turn, sum_g / T(columns), sum_gx / T(columns))
             if turn > 0:  # the second pass of the row before
                 sum_g, sum_gx = hear(exchange, i32(turn - 1))

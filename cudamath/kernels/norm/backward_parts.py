@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.layout import Layout
 from ...runtime.device import capability
-from ..compiler.decorators import WARP, device
+from ..compiler.decorators import WARP, device_function
 from ..lib.integers import blocks, power_of_two
 from ..lib.row_layout import Rows, fitting
 from ..lib.widths import wide
@@ -43,7 +43,7 @@ def gathered(parts):
     what they add."""
     center, weighted, biased, _, _ = parts
 
-    @device
+    @device_function
     def gather(a, v, e, weight, middle, scale, dweight, dbias, sum_g, sum_gx):
         v[e] = (v[e] - middle) * scale
         if weighted:
@@ -59,21 +59,21 @@ def gathered(parts):
 
 def resident(shape: Rows, dtype, residual: bool) -> int:
     """Blocks on a multiprocessor."""
-    held = shape.vectors * shape.width
-    if held <= KEPT and shape.width == 8:
+    elements = shape.vectors * shape.width
+    if elements <= KEPT and shape.width == 8:
         most = RESIDENT_SHORT_ADDED if residual else RESIDENT_SHORT
     else:
-        most = RESIDENT_WARP if held > HELD or dtype.itemsize == 8 else RESIDENT
+        most = RESIDENT_WARP if elements > HELD or dtype.itemsize == 8 else RESIDENT
     return max(most // (shape.threads * shape.rows), 1)
 
 
 def spread_backward(columns: int, width: int, dtype: np.dtype, residual: bool) -> Rows | None:
     """How a row is spread over threads; None where it is too long."""
     alone = fitting_rows(columns, width, HELD_WARP, WARP, SHORT) if width == 8 else None
-    held = (
+    elements = (
         HELD // 2 if residual and dtype.itemsize > 2 else HELD
     )  # a third array is under way, not packed
-    return alone or fitting_rows(columns, width, fitting(held, dtype), THREADS)
+    return alone or fitting_rows(columns, width, fitting(elements, dtype), THREADS)
 
 
 def fits_tma(shape: Rows | None, columns: int, x: Layout) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import WARP, bounded, device
+from ..compiler.decorators import WARP, bounded, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sum
@@ -64,17 +64,17 @@ def rows(dtype, param, shape, parts, depth):
         writer(np.dtype(np.float32), 4),
         group_sum(WARP, T),
     )
-    held, packed, warps = vectors * width, vectors * words, threads // WARP
-    size, gather = threads * held, gathered(parts)
+    elements, packed, warps = vectors * width, vectors * words, threads // WARP
+    size, gather = threads * elements, gathered(parts)
     center, weighted, biased, residual, _ = parts
     row_words = words * vectors * threads
     arrays = 3 if residual else 2
     totals = (
         depth * arrays * row_words
     )  # where the warps' sums begin: one group a block has several warps
-    kept, stages = vectors * param_words, together * depth
+    weight_words, stages = vectors * param_words, together * depth
 
-    @device
+    @device_function
     def ask(ring, full, stage, row, columns, g, x, extra):
         """The rows of this number, into that stage (one thread)."""
         count = i32(2 * columns)
@@ -89,7 +89,7 @@ def rows(dtype, param, shape, parts, depth):
     @bounded((threads * together, resident(shape, dtype, parts.residual)))
     def norm_ring_grad(g, x, weight, mean, rstd, extra, dx, sums, rows, columns):
         ring = cuda.shared.array(0, raw)
-        found = cuda.shared.array(0, f32)  # the same memory
+        partials = cuda.shared.array(0, f32)  # the same memory
         barriers = cuda.shared.array(stages, types.int64)
         tx, group = i32(cuda.threadIdx.x), i32(cuda.threadIdx.y)
         step = cuda.gridDim.x * together
@@ -116,13 +116,13 @@ def rows(dtype, param, shape, parts, depth):
                         from_extra,
                     )
         r = cuda.local.array(packed, raw)
-        a = cuda.local.array(held, T)
-        v = cuda.local.array(held, T)
+        a = cuda.local.array(elements, T)
+        v = cuda.local.array(elements, T)
         w = cuda.local.array(width, T)
-        weights = cuda.local.array(kept, raw_param)
-        dweight = cuda.local.array(held, T)
-        dbias = cuda.local.array(held, T)
-        for e in range(held):
+        weights = cuda.local.array(weight_words, raw_param)
+        dweight = cuda.local.array(elements, T)
+        dbias = cuda.local.array(elements, T)
+        for e in range(elements):
             dweight[e] = T(0)
             dbias[e] = T(0)
         if weighted:
@@ -168,8 +168,8 @@ def rows(dtype, param, shape, parts, depth):
                 sum_g = warp_sum(sum_g)
             if warps > 1:
                 if tx % WARP == 0:
-                    found[totals + 2 * warps * half + 2 * (tx // WARP)] = sum_g
-                    found[totals + 2 * warps * half + 2 * (tx // WARP) + 1] = sum_gx
+                    partials[totals + 2 * warps * half + 2 * (tx // WARP)] = sum_g
+                    partials[totals + 2 * warps * half + 2 * (tx // WARP) + 1] = sum_gx
                 cuda.syncthreads()
             else:
                 cuda.syncwarp()
@@ -179,7 +179,7 @@ def rows(dtype, param, shape, parts, depth):
                 sum_g = T(0)
                 sum_gx = T(0)
                 for i in range(warps // 2):
-                    pairs = load_vector(found, totals + 2 * warps * half + 4 * i, 4)
+                    pairs = load_vector(partials, totals + 2 * warps * half + 4 * i, 4)
                     sum_g += pairs[0] + pairs[2]
                     sum_gx += pairs[1] + pairs[3]
             mean_g = sum_g * part
@@ -206,8 +206,8 @@ def rows(dtype, param, shape, parts, depth):
                 for j in range(0, width, 4):
                     e = k * width + j
                     place = 2 * size * group + i32(k * threads + tx) * width + j
-                    write_sums(found, place, dweight, e)
-                    write_sums(found, place + size, dbias, e)
+                    write_sums(partials, place, dweight, e)
+                    write_sums(partials, place + size, dbias, e)
             cuda.syncthreads()
             for which in range(2):
                 if weighted if which == 0 else biased:
@@ -217,7 +217,7 @@ def rows(dtype, param, shape, parts, depth):
                         for e in range(4):
                             a[e] = T(0)
                         for other in range(together):
-                            theirs = load_vector(found, (2 * other + which) * size + column, 4)
+                            theirs = load_vector(partials, (2 * other + which) * size + column, 4)
                             for e in range(4):
                                 a[e] += theirs[e]
                         write_sums(

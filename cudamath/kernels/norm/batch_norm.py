@@ -72,8 +72,8 @@ from .batch_norm_welford import (
     Geometry,
     chan,
     geometry,
-    moved,
     present,
+    running_average,
     typical,
 )
 from .problem import BatchForward
@@ -130,8 +130,8 @@ def columns_moments(dtype, threads, rows, width):
     _, _, T = codec(dtype)
     read, pivot = reader(dtype, width), typical(dtype)
     merged = chan(T)
-    held = fitting(2 * HELD, dtype)
-    depth = held // width
+    elements = fitting(2 * HELD, dtype)
+    depth = elements // width
 
     @bounded(threads * rows)
     def batch_columns_moments(x, parts, n, channels):
@@ -140,7 +140,7 @@ def columns_moments(dtype, threads, rows, width):
         squares = cuda.shared.array((width, rows, threads), T)
         tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
         c = (cuda.blockIdx.x * threads + tx) * width
-        v = cuda.local.array(held, T)
+        v = cuda.local.array(elements, T)
         mean = cuda.local.array(width, T)
         m2 = cuda.local.array(width, T)
         total = cuda.local.array(width, T)
@@ -217,7 +217,7 @@ def columns_moments(dtype, threads, rows, width):
 def finish(param):
     """One thread per channel merges the parts; parts: (4, splits, C); everything else: (C,)."""
     T = codec(param)[2]
-    merged, mixed = chan(T), moved(param)
+    merged, mixed = chan(T), running_average(param)
 
     @cuda.jit
     def batch_finish(
@@ -249,7 +249,7 @@ def finish_many(param):
     Block (NEIGHBOURS, MERGERS): the parts of neighbouring channels are read together.
     """
     T = codec(param)[2]
-    merged, mixed = chan(T), moved(param)
+    merged, mixed = chan(T), running_average(param)
 
     @bounded(NEIGHBOURS * MERGERS)
     def batch_finish_many(
@@ -389,7 +389,7 @@ def apply(
         from . import batch_norm_nchw as segments
 
         kernel, read = (
-            segments.apply(*options, geo.turned),
+            segments.apply(*options, geo.transposed),
             [packed(array, x, geo.width) for array in arrays[:2]],
         )
         sizes = [geo.n * geo.channels, geo.channels, geo.run]
@@ -462,11 +462,11 @@ def inference(
         None if each is None else Input(next(number))
         for each in (x, running_mean, running_var, weight, bias, residual)
     ]
-    given = [
+    weight_and_bias = [
         Constant(np.full(x.shape[1], value, param)) if each is None else each
         for each, value in zip(scaling, (1, 0), strict=True)
     ]
-    arrays = [image, more or image, mean, var, *given, Output(0)]
+    arrays = [image, more or image, mean, var, *weight_and_bias, Output(0)]
     geo = geometry(x, *present(residual))
     return Plan(
         [out],

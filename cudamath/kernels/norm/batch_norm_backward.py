@@ -17,7 +17,7 @@ the same number throughout, off the mean of g.
 Where a relu followed, the g above is the gradient where its input z was positive, and 0 elsewhere.
 Without a residual z is computed from x once more, in (a) and in (c): nothing else need be read.
 With one, (a) reads y, which is positive where z was, and writes the masked g: that is the gradient
-of the residual, and what (c) reads. The flags of the kernels: `relu`, z is computed; `kept`, y is
+of the residual, and what (c) reads. The flags of the kernels: `relu`, z is computed; `with_y`, y is
 read and the masked g written to `dr`; `two`, g comes as two arrays to be added, as it does where y
 was used twice: by the next block and by the connection around it.
 
@@ -39,7 +39,7 @@ import functools
 from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import cuda
 from ..lib.codec import codec
 from ..lib.integers import blocks
@@ -52,7 +52,7 @@ from .problem import BatchBackward
 
 
 @functools.cache
-def plain_sums(dtype, param, relu, kept, two):
+def plain_sums(dtype, param, relu, with_y, two):
     """One thread per channel; g, more, x, y, dr: (N, C, S); weight, bias, mean, rstd: (C,); parts:
     (3, 1, C)."""
     load, store, T = codec(dtype)
@@ -80,7 +80,7 @@ def plain_sums(dtype, param, relu, kept, two):
                     d = load(x[i // run, c, i % run]) - mean[c]
                     if relu:
                         a = a if d * factor + shift > T(0) else T(0)
-                    if kept:
+                    if with_y:
                         a = a if load(y[i // run, c, i % run]) > T(0) else T(0)
                         dr[i // run, c, i % run] = store(a)
                     part_g += a
@@ -97,7 +97,7 @@ def plain_sums(dtype, param, relu, kept, two):
 
 
 @functools.cache
-def columns_sums(dtype, param, relu, kept, two, threads, rows, width):
+def columns_sums(dtype, param, relu, with_y, two, threads, rows, width):
     """As columns_moments; g, more, x, y, dr: (N * C,); weight, bias, mean, rstd: (C,); parts: (3,
     splits, C)."""
     _, _, T = codec(dtype)
@@ -139,7 +139,7 @@ def columns_sums(dtype, param, relu, kept, two, threads, rows, width):
                     read(x, at, v, k * width)
                     if two:
                         read(more, at, b, k * width)
-                    if kept:
+                    if with_y:
                         read(y, at, z, k * width)
                 for k in range(depth):
                     if first + k * step < n:
@@ -150,12 +150,12 @@ def columns_sums(dtype, param, relu, kept, two, threads, rows, width):
                                 a[e] += b[e]
                             if relu:
                                 z[e] = d * factor[j] + shift[j]
-                            if relu or kept:
+                            if relu or with_y:
                                 a[e] = a[e] if z[e] > T(0) else T(0)
                             sum_g[j] += a[e]
                             sum_gd[j] += a[e] * d
                             sum_d[j] += d
-                        if kept:
+                        if with_y:
                             write(dr, (first + k * step) * channels + c, a, k * width)
         for j in range(width):
             sums_g[j, ty, tx] = sum_g[j]
@@ -185,7 +185,7 @@ def constants_of(param):
     are added."""
     _, store, T = codec(param)
 
-    @device
+    @device_function
     def constants(c, sum_g, sum_gd, sum_d, rstd, dweight, dbias, means, count):
         drift = sum_d / T(count)
         sum_gd -= drift * sum_g
@@ -371,7 +371,7 @@ def three_steps(p: BatchBackward, first: Launch, splits: int) -> Plan:
         [Temp(0), Input(5), Output(1), Output(2), Temp(1), max(geo.n * geo.run, 1)],
     )
     if geo.segments:
-        slope = segments.slope(*flags_of(p), *geo.block, geo.width, geo.turned)
+        slope = segments.slope(*flags_of(p), *geo.block, geo.width, geo.transposed)
         sizes = [geo.n * channels, channels, geo.run]
         views = [packed(array, x, geo.width) for array in (masked_of(p), Input(1))]
     else:

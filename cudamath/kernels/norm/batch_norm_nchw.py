@@ -1,12 +1,13 @@
 """Batch norm and its gradient where a channel's numbers lie in runs: the kernels that read them
 (batch_norm.py and batch_norm_backward.py explain the steps).
 
-The picture. A block's threads stand along a run, each with `held` elements of it in some accesses
-of 16 bytes, which it asks for before it works on any. 16-bit numbers stay packed until they are
-worked on, two to a register, and a thread holds 32: what an item of work costs by itself, its place
-and its tests, is then shared by as many bytes as in float32. Counted in instructions a number of
-bfloat16, with 16 of them a thread and now: `moments` 19 and 7, `apply` 19 and 8, `sums` 18 and 10,
-`slope` 24 and 13. At the memory's rate there is room for some 13 to each number read or written.
+The picture. A block's threads stand along a run. Each takes `elements_per_thread` elements of it in
+some accesses of 16 bytes, and issues all loads before it works on any. 16-bit numbers stay packed
+until they are worked on, two to a register, and a thread holds 32: the cost of an item of work, its
+place and its tests, is then shared by as many bytes as in float32. Counted in instructions a number
+of bfloat16, with 16 of them a thread and now: `moments` 19 and 7, `apply` 19 and 8, `sums` 18 and
+10, `slope` 24 and 13. At the memory's rate there is room for some 13 to each number read or
+written.
 
 The sums of the gradient are of float32 however narrow the numbers, and narrow numbers are the worst
 for them. Numbers of float16 near 3,000 are even, so all distances to a mean of 2519.35 have the
@@ -20,12 +21,12 @@ items, and with those of d what the addition before has lost (Kahan 1965).
 import functools
 import math
 
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.codec import codec
 from ..lib.vector_io import fetcher, writer
-from .batch_norm_welford import LONG, chan, held, typical
+from .batch_norm_welford import LONG, chan, elements_per_thread, typical
 
 i32 = types.int32
 FEW = 4  # numbers, at least, that `sums` adds up by themselves
@@ -37,11 +38,11 @@ def channel_of(rows):
     64-bit division, some hundred instructions, is left to blocks of several runs, which are short.
     """
 
-    @device
+    @device_function
     def of_block(block, row, channels):
         return types.int64(types.uint32(block) % types.uint32(channels))
 
-    @device
+    @device_function
     def of_row(block, row, channels):
         return (block * rows + row) % channels
 
@@ -49,20 +50,20 @@ def channel_of(rows):
 
 
 @functools.cache
-def block_of(turned):
-    """Device function: this block's number along the runs, and along a run. `turned`: a run has
+def block_of(transposed):
+    """Device function: this block's number along the runs, and along a run. `transposed`: a run has
     more chunks than a grid has room for in its second dimension (`Geometry.whole`), so the first
     one counts them."""
 
-    @device
+    @device_function
     def upright():
         return cuda.blockIdx.x, cuda.blockIdx.y
 
-    @device
+    @device_function
     def sideways():
         return cuda.blockIdx.y, cuda.blockIdx.x
 
-    return sideways if turned else upright
+    return sideways if transposed else upright
 
 
 @functools.cache
@@ -79,7 +80,7 @@ def moments(dtype, threads, rows, width):
     _, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     pivot, merged, raw = typical(dtype), chan(T), numba_type(kind)
-    vectors = held(dtype, width) // width
+    vectors = elements_per_thread(dtype, width) // width
     packed, most = vectors * words, threads * vectors
     size = threads * rows
 
@@ -175,19 +176,19 @@ def moments(dtype, threads, rows, width):
 
 
 @functools.cache
-def apply(dtype, param, stat, inference, add, relu, threads, rows, width, turned):
+def apply(dtype, param, stat, inference, add, relu, threads, rows, width, transposed):
     """y, for S > 1; x, more: accesses (see rows.fetcher); y: (N * C * S,); weight, bias, mean,
     scale: (C,).
 
-    Block (threads, rows), grid (runs, chunks), or `turned`. `scale` is rstd, or in inference the
-    variance to make it from; `more` the residual, or untouched without `add`.
+    Block (threads, rows), grid (runs, chunks), or `transposed`. `scale` is rstd, in inference the
+    variance, from which it is computed; `more` is the residual, and is not read without `add`.
     """
     _, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     write, raw, channel = writer(dtype, width), numba_type(kind), channel_of(rows)
-    place = block_of(turned)
+    place = block_of(transposed)
     load_param, load_stat = codec(param)[0], codec(stat)[0]
-    vectors = held(dtype, width) // width
+    vectors = elements_per_thread(dtype, width) // width
     packed, most = vectors * words, threads * vectors
 
     @bounded(threads * rows)
@@ -232,13 +233,13 @@ def apply(dtype, param, stat, inference, add, relu, threads, rows, width, turned
 
 
 @functools.cache
-def sums(dtype, param, relu, kept, two, threads, rows, width):
+def sums(dtype, param, relu, with_y, two, threads, rows, width):
     """As `moments`, with g, more, x, y: accesses; dr: (N * C * S,); weight, bias, mean, rstd: (C,);
     parts: (3, splits, C)."""
     _, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     write, raw, load_param = writer(dtype, width), numba_type(kind), codec(param)[0]
-    vectors = held(dtype, width) // width
+    vectors = elements_per_thread(dtype, width) // width
     packed, most = vectors * words, threads * vectors
     size = threads * rows
     few = max(FEW // width, 1)  # accesses
@@ -282,7 +283,7 @@ def sums(dtype, param, relu, kept, two, threads, rows, width):
                 fetch(x, at, r_x, k * words)
                 if two:
                     fetch(more, at, r_more, k * words)
-                if kept:
+                if with_y:
                     fetch(y, at, r_y, k * words)
             item_g, item_gd, item_d = T(0), T(0), T(0)
             few_g, few_gd, few_d = T(0), T(0), T(0)
@@ -292,7 +293,7 @@ def sums(dtype, param, relu, kept, two, threads, rows, width):
                     widen(r_x, k * words, v, 0)
                     if two:
                         widen(r_more, k * words, b, 0)
-                    if kept:
+                    if with_y:
                         widen(r_y, k * words, z, 0)
                     for j in range(width):
                         d = v[j] - middle
@@ -300,12 +301,12 @@ def sums(dtype, param, relu, kept, two, threads, rows, width):
                             a[j] += b[j]
                         if relu:
                             z[j] = d * factor + shift
-                        if relu or kept:
+                        if relu or with_y:
                             a[j] = a[j] if z[j] > T(0) else T(0)
                         few_g += a[j]
                         few_gd += a[j] * d
                         few_d += d
-                    if kept:
+                    if with_y:
                         write(dr, (start + i32(k * threads + tx)) * width, a, 0)
                 if (k + 1) % few == 0:
                     item_g += few_g
@@ -345,7 +346,7 @@ def sums(dtype, param, relu, kept, two, threads, rows, width):
 
 
 @functools.cache
-def slope(dtype, param, relu, threads, rows, width, turned):
+def slope(dtype, param, relu, threads, rows, width, transposed):
     """dx; g, x: accesses; dx: (N * C * S,); weight, bias, mean, rstd: (C,); means: (2, C); launched
     as `apply`."""
     _, _, T = codec(dtype)
@@ -356,8 +357,8 @@ def slope(dtype, param, relu, threads, rows, width, turned):
         channel_of(rows),
         codec(param)[0],
     )
-    place = block_of(turned)
-    vectors = held(dtype, width) // width
+    place = block_of(transposed)
+    vectors = elements_per_thread(dtype, width) // width
     packed, most = vectors * words, threads * vectors
 
     @bounded(threads * rows)

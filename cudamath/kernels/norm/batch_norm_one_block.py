@@ -17,11 +17,11 @@ import numpy as np
 from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.widths import wide
-from .batch_norm_welford import moved, typical
+from .batch_norm_welford import running_average, typical
 from .problem import BatchForward
 
 THREADS = 32 if SIMULATOR else 256  # (there a thread is one of Python's)
@@ -32,7 +32,7 @@ def block_sum(T: Any) -> Any:
     """Device function: the sum of a number of each thread of a block; `shared`: room for THREADS of
     them."""
 
-    @device
+    @device_function
     def summed(shared, t, value):
         shared[t] = value
         half = THREADS // 2
@@ -55,7 +55,7 @@ def batch_few(dtype: np.dtype, param: np.dtype, add: bool, relu: bool) -> Any:
     untouched without `add`."""
     load, store, T = codec(dtype)
     load_param = codec(param)[0]
-    pivot, mixed, summed = typical(dtype), moved(param), block_sum(T)
+    pivot, mixed, summed = typical(dtype), running_average(param), block_sum(T)
 
     @bounded(THREADS)
     def batch_few(

@@ -7,7 +7,7 @@ import math
 from typing import NamedTuple
 
 from ...core.layout import Layout
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..lib.codec import codec
 from ..lib.integers import blocks, power_of_two
 from ..lib.row_layout import fitting
@@ -30,7 +30,7 @@ NEIGHBOURS = (
 def chan(T):
     """Device function: (count, mean, M2) of two disjoint parts -> of both together."""
 
-    @device
+    @device_function
     def merged(n1, mean1, m1, n2, mean2, m2):
         n = n1 + n2
         f = n2 / max(n, T(1))
@@ -47,7 +47,7 @@ def typical(dtype):
     load, _, T = codec(dtype)
     highest = T(math.inf)
 
-    @device
+    @device_function
     def pivot(a, b, c):
         a, b, c = load(a), load(b), load(c)
         middle = max(min(a, b), min(max(a, b), c))
@@ -57,21 +57,21 @@ def typical(dtype):
 
 
 @functools.cache
-def moved(param):
+def running_average(param):
     """Device function (running statistics, channel, that of the batch, momentum) -> the new one. At
     momentum 1 the running one is not read: there may be none."""
     load, store, T = codec(param)
 
-    @device
-    def moved(running, c, batch, momentum):
+    @device_function
+    def running_average(running, c, batch, momentum):
         return store(
             batch if momentum == T(1) else load(running[c]) * (T(1) - momentum) + batch * momentum
         )
 
-    return moved
+    return running_average
 
 
-def held(dtype, width: int) -> int:
+def elements_per_thread(dtype, width: int) -> int:
     """Elements that a thread of the `segments` kernels reads before it works on them: 64 bytes,
     where an access has several.
 
@@ -90,7 +90,7 @@ class Geometry(NamedTuple):
     run: int
     width: int
     block: tuple[int, int]
-    held: int  # elements of a thread (segments)
+    elements: int  # of a thread (segments)
 
     @property
     def segments(self) -> bool:
@@ -99,10 +99,10 @@ class Geometry(NamedTuple):
     @property
     def chunks(self) -> int:
         """Pieces of a run that a row of threads reads at once (segments)."""
-        return blocks(self.run, self.block[0] * self.held)
+        return blocks(self.run, self.block[0] * self.elements)
 
     @property
-    def turned(self) -> bool:
+    def transposed(self) -> bool:
         """Whether a grid's second dimension has no room for the chunks (its first has:
         segments.block_of)."""
         return self.chunks > MOST_CHUNKS
@@ -124,7 +124,7 @@ class Geometry(NamedTuple):
         """The grid of a kernel that visits every element once."""
         if self.segments:
             grid = blocks(self.n * self.channels, self.block[1]), self.chunks
-            return grid[::-1] if self.turned else grid
+            return grid[::-1] if self.transposed else grid
         return self.side, min(blocks(self.n, self.block[1] * HELD // self.width), BLOCKS)
 
 
@@ -136,7 +136,7 @@ def geometry(*layouts: Layout) -> Geometry:
         n, run = n * run, 1
     width = vector_width(run if run > 1 else channels, *layouts)
     if run > 1:
-        many = held(x.dtype, width)
+        many = elements_per_thread(x.dtype, width)
         threads = min(power_of_two(blocks(run, many)), THREADS)
         return Geometry(n, channels, run, width, (threads, max(128 // threads, 1)), many)
     threads = min(power_of_two(blocks(channels, width)), 32)

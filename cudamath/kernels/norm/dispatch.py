@@ -21,7 +21,7 @@ from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ..compiler.decorators import WARP
 from ..lib.row_layout import fitting, spread
-from ..lib.versions import Version, always, choose
+from ..lib.versions import Version, always, choose, never
 from . import backward_parts, group_norm_parts, row_parts
 from .problem import Backward, BatchBackward, BatchForward, Forward, GroupBackward
 from .row_parts import LONG_GROUP, Channels
@@ -29,11 +29,6 @@ from .row_parts import LONG_GROUP, Channels
 # elements of an input, and of a channel, up to which one launch beats three (of 4,096 in a channel
 # three took 10 us, one 16)
 ONE_BLOCK, ONE_BLOCK_CHANNEL = 1 << 16, 1024
-
-
-def never(_problem: object) -> bool:
-    """For a version that runs by its name alone."""
-    return False
 
 
 def held_by_block(p: Forward) -> bool:

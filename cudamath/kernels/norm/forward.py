@@ -59,7 +59,7 @@ import math
 from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib.block_reduce import group_sum, group_total, inverse_root
 from ..lib.codec import codec
@@ -77,13 +77,13 @@ def places(channels: bool):
     """Device function (row, column, groups, share, run): the place of the weight. Group norm: row %
     groups is the number of the group, which has `share` channels of `run` columns."""
 
-    @device
+    @device_function
     def by_channel(row, column, groups, share, run):
         return types.int64(types.uint32(row) % types.uint32(groups)) * share + types.int64(
             types.uint32(column) // types.uint32(run)
         )
 
-    @device
+    @device_function
     def by_column(row, column, groups, share, run):
         return column
 
@@ -96,11 +96,11 @@ def parameter(param, width, channels):
     of `width` columns."""
     read, one, place = reader(param, width), codec(param)[0], places(channels)
 
-    @device
+    @device_function
     def by_columns(a, row, column, v, groups, share, run):
         read(a, column, v, 0)
 
-    @device
+    @device_function
     def by_channel(a, row, column, v, groups, share, run):
         value = one(a[place(row, column, groups, share, run)])
         for j in range(width):
@@ -166,7 +166,7 @@ def rows(dtype, param, shape, parts, full):
     read, write = reader(dtype, width), writer(dtype, width)
     read_param = parameter(param, width, parts.channels)
     total_of, root = group_total(threads, T), inverse_root(T)
-    held = vectors * width
+    elements = vectors * width
     center, weighted, biased, residual, _ = parts
 
     @bounded(max(threads, 128))
@@ -177,11 +177,11 @@ def rows(dtype, param, shape, parts, full):
         row = min(cuda.blockIdx.x * together + cuda.threadIdx.y, rows - 1)
         start = row * columns
         length = i32(columns)
-        v = cuda.local.array(held, T)
+        v = cuda.local.array(elements, T)
         w = cuda.local.array(width, T)
         b = cuda.local.array(width, T)
         if not full:
-            for e in range(held):
+            for e in range(elements):
                 v[e] = T(0)
         for k in range(vectors):
             column = i32((k * threads + tx) * width)
@@ -197,7 +197,7 @@ def rows(dtype, param, shape, parts, full):
                     write(h, start + column, v, k * width)
         middle = T(0)
         if center:
-            for e in range(held):
+            for e in range(elements):
                 middle += v[e]
             middle = total_of(middle, 0) * part
         total = T(0)

@@ -38,7 +38,7 @@ from ...core.dispatch.arguments import Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...runtime.device import capability
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sum, group_total, inverse_root
@@ -70,11 +70,11 @@ def parameter(param, width, channels):
     `width` columns."""
     read, one = reader(param, width), codec(param)[0]
 
-    @device
+    @device_function
     def by_columns(a, first, column, inverse, v):
         read(a, column, v, 0)
 
-    @device
+    @device_function
     def by_channel(a, first, column, inverse, v):
         value = one(a[first + (i64(column) * inverse >> SHIFT)])
         for j in range(width):
@@ -126,7 +126,7 @@ def rows(dtype, param, width, threads, ranks, parts):
     packed = vectors * words
     center, weighted, biased, _, channels = parts
 
-    @device
+    @device_function
     def begin_next(k, tx, count, place, weight, bias, r_weight, r_bias):
         """Read what access k needs of the weights and biases, if shared memory has it not."""
         if near <= k < vectors and i32((k * threads + tx) * width) < count:
@@ -135,7 +135,7 @@ def rows(dtype, param, width, threads, ranks, parts):
             if biased:
                 fetch_param(bias, place + k * threads, r_bias, 0)
 
-    @device
+    @device_function
     def finish(
         k,
         tx,
@@ -154,7 +154,7 @@ def rows(dtype, param, width, threads, ranks, parts):
         inverse,
         middle,
         scale,
-        kept,
+        parameters,
         r_weight,
         r_bias,
     ):
@@ -164,11 +164,11 @@ def rows(dtype, param, width, threads, ranks, parts):
             if near:
                 if weighted:
                     if k < near:
-                        fetch_param(kept, k * threads + tx, r_weight, 0)
+                        fetch_param(parameters, k * threads + tx, r_weight, 0)
                     widen_param(r_weight, 0, w, 0)
                 if biased:
                     if k < near:
-                        fetch_param(kept, behind + k * threads + tx, r_bias, 0)
+                        fetch_param(parameters, behind + k * threads + tx, r_bias, 0)
                     widen_param(r_bias, 0, b, 0)
                 begin_next(k + 1, tx, count, place, weight, bias, r_weight, r_bias)
             else:
@@ -206,10 +206,13 @@ def rows(dtype, param, width, threads, ranks, parts):
         for k in range(vectors):
             if i32((k * threads + tx) * width) < count:
                 fetch(x, start // width + i32(k * threads + tx), r, k * words)
-        kept = weight
+        parameters = weight
         if near:  # on its way while the row is read and reduced
-            kept = cuda.shared.array(all_room, raw_param, alignment=16)
-            full, to = i32(shared_address(cuda.shared.array(1, i64))), i32(shared_address(kept))
+            parameters = cuda.shared.array(all_room, raw_param, alignment=16)
+            full, to = (
+                i32(shared_address(cuda.shared.array(1, i64))),
+                i32(shared_address(parameters)),
+            )
             if tx == 0:
                 amount = i32(min(count, i32(near * threads * width)) * param_bytes)
                 barrier_init(full, i32(1))
@@ -273,7 +276,7 @@ def rows(dtype, param, width, threads, ranks, parts):
                 inverse,
                 middle,
                 scale,
-                kept,
+                parameters,
                 r_weight,
                 r_bias,
             )
@@ -296,7 +299,7 @@ def rows(dtype, param, width, threads, ranks, parts):
                 inverse,
                 middle,
                 scale,
-                kept,
+                parameters,
                 r_weight,
                 r_bias,
             )

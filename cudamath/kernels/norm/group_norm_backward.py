@@ -153,13 +153,13 @@ def piece_sums(dtype, width):
 
 @functools.cache
 def means(param, T, weighted):
-    """One block per group; weight: (C,); sums: (2, N * pieces, C); found: (2, N * groups), mean_g
-    and mean_gx."""
+    """One block per group; weight: (C,); sums: (2, N * pieces, C); mean_pairs: (2, N * groups),
+    mean_g and mean_gx."""
     load_param = codec(param)[0]
     sums_of = group_sums(THREADS, T)
 
     @bounded(THREADS)
-    def group_means(weight, sums, found, share, run, pieces):
+    def group_means(weight, sums, mean_pairs, share, run, pieces):
         row = cuda.blockIdx.x
         channels = sums.shape[2]
         sum_g = T(0)
@@ -172,8 +172,8 @@ def means(param, T, weighted):
             sum_gx += w * sums[0, place, i % channels]
         sum_g, sum_gx = sums_of(sum_g, sum_gx, 0)
         if cuda.threadIdx.x == 0:
-            found[0, row] = sum_g / T(share * run)
-            found[1, row] = sum_gx / T(share * run)
+            mean_pairs[0, row] = sum_g / T(share * run)
+            mean_pairs[1, row] = sum_gx / T(share * run)
 
     return group_means
 
@@ -181,18 +181,18 @@ def means(param, T, weighted):
 @functools.cache
 def long(dtype, param, width, weighted):
     """One block per piece of a channel; g, x, dx: (N * C * run,); weight: (C,); mean, rstd: (N *
-    groups,); found: (2, them)."""
+    groups,); mean_pairs: (2, them)."""
     _, _, T = codec(dtype)
     read, write, load_param = reader(dtype, width), writer(dtype, width), codec(param)[0]
 
     @bounded(THREADS)
-    def group_long_grad(g, x, weight, mean, rstd, found, dx, channels, share, run, pieces):
+    def group_long_grad(g, x, weight, mean, rstd, mean_pairs, dx, channels, share, run, pieces):
         i = cuda.blockIdx.x // pieces
         row = i // share
         scale = rstd[row]
         middle = mean[row]
-        mean_g = found[0, row] * scale
-        mean_gx = found[1, row] * scale * scale
+        mean_g = mean_pairs[0, row] * scale
+        mean_gx = mean_pairs[1, row] * scale * scale
         factor = scale * load_param(weight[i % channels]) if weighted else scale
         begin = i * run + cuda.blockIdx.x % pieces * PIECE
         end = min(begin + PIECE, (i + 1) * run)

@@ -12,7 +12,8 @@ import numpy as np
 from ...core.dispatch.arguments import ArrayArg, Input, Output
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..elementwise.generator import launch, scalar_function
+from ..elementwise.dispatch import launch
+from ..elementwise.generator import scalar_function
 from ..lib.row_layout import Rows
 from ..lib.widths import vector_width, wide
 from .backward_parts import spread_backward

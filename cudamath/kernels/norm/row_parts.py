@@ -48,10 +48,10 @@ class Channels(NamedTuple):
 
 
 def fitting_rows(
-    columns: int, width: int, held: int, limit: int = LONG, together: int = 1
+    columns: int, width: int, elements: int, limit: int = LONG, together: int = 1
 ) -> Rows | None:
     """`row_layout.spread` with no more accesses per thread than the row has."""
-    shape = spread(columns, width, held, limit, together)
+    shape = spread(columns, width, elements, limit, together)
     return shape and shape._replace(
         vectors=min(shape.vectors, blocks(blocks(columns, width), shape.threads))
     )

@@ -306,17 +306,19 @@ class _Steps:
                 copied = self.copy(source, target if alike else self.temp(source.layout))
                 calls = _calls(copied, target, axes, inverse, n)
             else:
-                seen = [part._replace(layout=_last(part.layout, axes)) for part in (source, target)]
-                moved = self.copy(seen[0], self.temp(seen[0].layout))
-                made = moved if alike else self.temp(seen[1].layout)
+                views = [
+                    part._replace(layout=_last(part.layout, axes)) for part in (source, target)
+                ]
+                source_copy = self.copy(views[0], self.temp(views[0].layout))
+                output = source_copy if alike else self.temp(views[1].layout)
                 self.one(
-                    moved,
-                    made,
+                    source_copy,
+                    output,
                     tuple(range(source.layout.ndim - len(axes), source.layout.ndim)),
                     inverse,
                     n,
                 )
-                self.copy(made, seen[1])
+                self.copy(output, views[1])
                 return
         self.steps += calls or []
 

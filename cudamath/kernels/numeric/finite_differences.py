@@ -68,12 +68,12 @@ def gradient(x: Layout, *, axis: int, second: bool) -> Plan:
     if not y.size:
         return Plan([y], [])
     temps: list[Layout] = []
-    steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
+    steps, operand = dense(Input(0), x, x.shape, x.dtype, temps)
     lines = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
     launch = Launch(
         slopes_of_lines(x.dtype, second),
         blocks(x.size, THREADS),
         THREADS,
-        [given.view(lines), Output(0).view(lines), Scalar(0, real_dtype(compute_dtype(x.dtype)))],
+        [operand.view(lines), Output(0).view(lines), Scalar(0, real_dtype(compute_dtype(x.dtype)))],
     )
     return Plan([y], [*steps, launch], temps)

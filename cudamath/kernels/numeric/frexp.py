@@ -45,11 +45,11 @@ def frexp(x: Layout) -> Plan:
     """x -> m and e."""
     m, e = x.like(), x.like(dtype=np.dtype(np.int32))
     temps: list[Layout] = []
-    steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
+    steps, operand = dense(Input(0), x, x.shape, x.dtype, temps)
     launch = Launch(
         mantissas(x.dtype),
         blocks(x.size, THREADS),
         THREADS,
-        [given.flat, Output(0).flat, Output(1).flat],
+        [operand.flat, Output(0).flat, Output(1).flat],
     )
     return Plan([m, e], [*steps, launch] if x.size else [], temps)

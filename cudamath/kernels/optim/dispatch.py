@@ -9,15 +9,9 @@ from __future__ import annotations
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ...core.specs.optimizer import PLAIN, Form
-from ..lib.versions import Version, choose
+from ..lib.versions import Version, choose, never
 from .problem import Clip, Factor, Step
 from .rules import adam_rule, lion_rule, momentum_rule, nesterov_rule, rmsprop_rule, sgd_rule
-
-
-def never(_problem: object) -> bool:
-    """For a version that runs by its name alone."""
-    return False
-
 
 STEP = (
     Version("many", "optim.steps.plan_many", reason="one launch for all arrays of a dtype"),

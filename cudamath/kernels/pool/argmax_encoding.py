@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...core.dtypes import bfloat16
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..lib.vector_io import reader, writer
 
@@ -40,7 +40,7 @@ def note_reader(kind: str, width: int) -> Any:
     together = width if kind == "bytes" else min(width, 4)
     read = reader(BYTE if kind == "bytes" else NOTE, together)
 
-    @device
+    @device_function
     def read_notes(index, i, where, first):
         for k in range(0, width, together):
             read(index, i + k, where, first + k)
@@ -56,7 +56,7 @@ def first_note(kind: str, window: Any) -> Any:
     rows, columns, *_, row_step, column_step = window
     within = kind == "bytes"
 
-    @device
+    @device_function
     def first_note(h, w, H, W):
         r = 0 if h >= 0 else (row_step - 1 - h) // row_step
         s = 0 if w >= 0 else (column_step - 1 - w) // column_step
@@ -76,7 +76,7 @@ def note_writer(kind: str, width: int, window: Any) -> Any:
     together = width if kind == "bytes" else min(width, 4)  # 16 bytes at most
     write, first = writer(BYTE if kind == "bytes" else NOTE, together), first_note(kind, window)
 
-    @device
+    @device_function
     def write_notes(index, i, where, h, w, on, H, W):
         least = where[0]
         for k in range(1, width):
@@ -95,19 +95,19 @@ def note_writer(kind: str, width: int, window: Any) -> Any:
 def taking(kind: str) -> Any:
     """Device function: one more element of a window; position: what is noted of it."""
 
-    @device
+    @device_function
     def add(best, where, k, value, position):
         best[k] += value
 
-    @device
+    @device_function
     def larger(best, where, k, value, position):
         if value > best[k] or value != value:  # NaN wins, as in NumPy and torch
             best[k] = value
 
-    @device
-    def noted(best, where, k, value, position):
+    @device_function
+    def larger_at(best, where, k, value, position):
         if value > best[k] or value != value:
             best[k] = value
             where[k] = types.int32(position)
 
-    return {"max": larger, "notes": noted, "bytes": noted}.get(kind, add)
+    return {"max": larger, "notes": larger_at, "bytes": larger_at}.get(kind, add)

@@ -42,9 +42,9 @@ def pool_windows(
     locate, read, write = decode(width, across, large), reader(dtype, width), writer(dtype, width)
     rows, columns, down, right, top, left, row_step, column_step = window
     averaging, within = kind not in MAXIMA, kind == "bytes"
-    write_notes, noted = note_writer(kind, width, window), kind in NOTED
+    write_notes, with_notes = note_writer(kind, width, window), kind in NOTED
     size = window_size(kind)
-    held = width * columns if across else width
+    elements = width * columns if across else width
     start = C(0) if averaging else C(-np.inf)
     take = taking(kind)
 
@@ -59,7 +59,7 @@ def pool_windows(
         step = 1 if flat else channels
         best = cuda.local.array(width, C)
         where = cuda.local.array(width, types.int32)
-        line = cuda.local.array(held, C)
+        line = cuda.local.array(elements, C)
         for k in range(width):
             best[k] = start
             where[k] = -1
@@ -110,7 +110,7 @@ def pool_windows(
                 best[k] = C(best[k] / places)
         at = ((n * P + p) * Q + q) * step + c
         write(y, at, best, 0)
-        if noted:
+        if with_notes:
             write_notes(index, at, where, h, w, columns if across else 0, H, W)
 
     return pool_windows
@@ -131,7 +131,7 @@ def pool_gather(
         (rows - 1) * row_step // down + 1,
         (columns - 1) * column_step // right + 1,
     )  # windows over a patch
-    held = down * right * width
+    elements = down * right * width
 
     @cuda.jit
     def pool_gather(grad, index, dx, count, H, W, P, Q, channels, patches_down, patches_right):
@@ -142,10 +142,10 @@ def pool_gather(
             return
         n, i, j, c = locate(t, patches_down, patches_right, channels)
         step = 1 if flat else channels
-        total = cuda.local.array(held, C)
+        total = cuda.local.array(elements, C)
         line = cuda.local.array(width, C)
         notes = cuda.local.array(width, types.int32)
-        for e in range(held):
+        for e in range(elements):
             total[e] = C(0)
         h, w = i * down - top, j * right - left
         here = h * W + w

@@ -58,7 +58,7 @@ def pool_bytes_grad(dtype: np.dtype, window: Window, width: int) -> Any:
         (right - 1 + left) // right,
     )  # windows beside its own that do
     windows, sides, deep = before + width + after, before + after, above + 1
-    held, all_words, all_notes, all_sides = (
+    elements, all_words, all_notes, all_sides = (
         down * span,
         deep * words,
         deep * note_words,
@@ -92,9 +92,9 @@ def pool_bytes_grad(dtype: np.dtype, window: Window, width: int) -> Any:
                 place = u64(i32(i32(i32(at) * width) + (i32(e) if inside else i32(0))))
                 beside[d * sides + k] = grad1[place]
                 noted_beside[d * sides + k] = index1[place]
-        total = cuda.local.array(held, C)
+        total = cuda.local.array(elements, C)
         g = cuda.local.array(windows, C)
-        for e in range(held):
+        for e in range(elements):
             total[e] = C(0)
         for back in range(deep):
             d = deep - 1 - back

@@ -33,7 +33,7 @@ from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import bfloat16
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.fast_division import split
@@ -87,7 +87,7 @@ def picking() -> Any:
     """Device function: numbers i and j (constants) of a line of pairs that begins at `first`, as a
     pair."""
 
-    @device
+    @device_function
     def pick(line, first, i, j):
         low, high = types.uint32(0x32 if i & 1 else 0x10), types.uint32(0x7600 if j & 1 else 0x5400)
         return permute(line[first + (i >> 1)], line[first + (j >> 1)], types.uint32(low | high))
@@ -106,11 +106,15 @@ def pool_pairs(kind: str, dtype: np.dtype, window: Window) -> Any:
     )  # columns of an image under the results; the windows also reach `left` and `after` beyond
     after = max(columns - left - right, 0)
     ahead = left + left % 2
-    held = (ahead + body + after + 1) // 2  # pairs of a row
-    all_held = rows * held
+    row_pairs = (ahead + body + after + 1) // 2  # pairs of a row
+    all_pairs = rows * row_pairs
     lowest = LOWEST[dtype] << 16 | LOWEST[dtype]
     pick, larger_of, is_equal = picking(), larger[dtype], equal[dtype]
-    noted, write_notes, first = kind == "bytes", writer(BYTE, WIDTH), first_note("bytes", window)
+    with_notes, write_notes, first = (
+        kind == "bytes",
+        writer(BYTE, WIDTH),
+        first_note("bytes", window),
+    )
     uint32, uint64, i32, pairs = types.uint32, types.uint64, types.int32, WIDTH // 2
 
     @cuda.jit
@@ -125,7 +129,7 @@ def pool_pairs(kind: str, dtype: np.dtype, window: Window) -> Any:
         h, w = i32(i32(p) * down - top), i32(q * uint32(body))
         across = uint64(uint32(W) >> uint32(WIDTH_BITS))  # accesses of a row
         to_the_right = i32(i32(W) - i32(1) - w)
-        line = cuda.local.array(all_held, types.uint32)
+        line = cuda.local.array(all_pairs, types.uint32)
         for r in range(rows):
             row = min(
                 max(i32(h + r), i32(0)), i32(i32(H) - i32(1))
@@ -135,13 +139,13 @@ def pool_pairs(kind: str, dtype: np.dtype, window: Window) -> Any:
             )
             base = access << uint64(WIDTH_BITS)
             for s in range(right):
-                fetch(x, access + uint64(s), line, r * held + ahead // 2 + s * words)
+                fetch(x, access + uint64(s), line, r * row_pairs + ahead // 2 + s * words)
             for s in range(left):
                 number = uint32(x1[base - uint64(min(i32(left - s), w))])
                 number = number if w >= i32(left - s) else uint32(lowest & 0xFFFF)
                 k = ahead - left + s
-                old = line[r * held + k // 2] if k % 2 else uint32(lowest)
-                line[r * held + k // 2] = (
+                old = line[r * row_pairs + k // 2] if k % 2 else uint32(lowest)
+                line[r * row_pairs + k // 2] = (
                     (old & uint32(0xFFFF)) | number << uint32(16)
                     if k % 2
                     else ((old & uint32(0xFFFF0000)) | number)
@@ -151,15 +155,15 @@ def pool_pairs(kind: str, dtype: np.dtype, window: Window) -> Any:
                 number = number if i32(body + s) <= to_the_right else uint32(lowest & 0xFFFF)
                 k = ahead + body + s
                 if k % 2:
-                    line[r * held + k // 2] = (
-                        line[r * held + k // 2] & uint32(0xFFFF)
+                    line[r * row_pairs + k // 2] = (
+                        line[r * row_pairs + k // 2] & uint32(0xFFFF)
                     ) | number << uint32(16)
                 else:
-                    line[r * held + k // 2] = number
+                    line[r * row_pairs + k // 2] = number
         for r in range(rows):
             if i32(h + r) < i32(0) or i32(h + r) >= i32(H):
-                for e in range(held):
-                    line[r * held + e] = uint32(lowest)
+                for e in range(row_pairs):
+                    line[r * row_pairs + e] = uint32(lowest)
         best = cuda.local.array(pairs, types.uint32)
         where = cuda.local.array(WIDTH, types.int32)
         strange = uint32(0)
@@ -168,19 +172,19 @@ def pool_pairs(kind: str, dtype: np.dtype, window: Window) -> Any:
             best[j] = pick(line, 0, e, e + right)
             for k in range(1, rows * columns):
                 s = e + k % columns
-                best[j] = larger_of(best[j], pick(line, k // columns * held, s, s + right))
-            if noted:
+                best[j] = larger_of(best[j], pick(line, k // columns * row_pairs, s, s + right))
+            if with_notes:
                 places = uint32(0)
                 for back in range(rows * columns):
                     k = rows * columns - 1 - back
                     s = e + k % columns
-                    same = is_equal(best[j], pick(line, k // columns * held, s, s + right))
+                    same = is_equal(best[j], pick(line, k // columns * row_pairs, s, s + right))
                     places = (same & uint32(k << 16 | k)) | (~same & places)
                 where[2 * j] = types.int32(places & uint32(0xFFFF))
                 where[2 * j + 1] = types.int32(places >> uint32(16))
                 strange |= ~is_equal(best[j], best[j]) | is_equal(best[j], uint32(lowest))
         store_vector(y, uint64(i) * uint64(pairs), (best[0], best[1], best[2], best[3]))
-        if noted:
+        if with_notes:
             at = uint64(i) * uint64(WIDTH)
             write_notes(index, at, where, 0)
             if strange != uint32(0):
@@ -197,8 +201,8 @@ def pool_pairs(kind: str, dtype: np.dtype, window: Window) -> Any:
                         for r in range(rows):
                             for s in range(columns):
                                 if 0 <= h + r < H and 0 <= column + s < W:
-                                    seen = load(x1[(n * H + h + r) * W + column + s])
-                                    if seen != seen:
+                                    element = load(x1[(n * H + h + r) * W + column + s])
+                                    if element != element:
                                         note = types.int32(r * columns + s)
                         index[at + types.uint64(k)] = types.uint8(note)
 

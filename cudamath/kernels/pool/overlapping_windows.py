@@ -51,7 +51,7 @@ def pool_rows(kind: str, dtype: np.dtype, window: Window, width: int, large: boo
     body = width * right
     after = max(columns - left - right, 0)
     span = left + body + after
-    averaging, within, noted = kind not in MAXIMA, kind == "bytes", kind in NOTED
+    averaging, within, with_notes = kind not in MAXIMA, kind == "bytes", kind in NOTED
     write_notes = note_writer(kind, width, window)
     size = window_size(kind)
     start = C(0) if averaging else C(-np.inf)
@@ -97,7 +97,7 @@ def pool_rows(kind: str, dtype: np.dtype, window: Window, width: int, large: boo
                 )
         at = (n * P + p) * Q + q
         write(y, at, best, 0)
-        if noted:
+        if with_notes:
             write_notes(index, at, where, h, w - left, right, H, W)
 
     return pool_rows
@@ -121,7 +121,7 @@ def pool_rows_grad(kind: str, dtype: np.dtype, window: Window, width: int, large
         (right - 1 + left) // right,
     )  # windows beside its own that reach its columns
     before = max(before, 0)
-    windows, held = before + width + after, down * span
+    windows, elements = before + width + after, down * span
 
     @cuda.jit
     def pool_rows_grad(grad, index, dx, count, H, W, P, Q, channels, bands):
@@ -131,10 +131,10 @@ def pool_rows_grad(kind: str, dtype: np.dtype, window: Window, width: int, large
         if i >= count:
             return
         n, band, q, _ = locate(i, bands, Q, channels)
-        total = cuda.local.array(held, C)
+        total = cuda.local.array(elements, C)
         g = cuda.local.array(windows, C)
         note = cuda.local.array(windows, types.int32)
-        for e in range(held):
+        for e in range(elements):
             total[e] = C(0)
         h = band * down - top
         here = h * W + q * right
@@ -202,7 +202,7 @@ def pool_spread(
         kind == "bytes",
     )
     read_notes = note_reader(kind, width)
-    part, held = (
+    part, elements = (
         C(1.0 / (int(kind[6:]) if kind.startswith("sum / ") else rows * columns)),
         width * columns,
     )
@@ -217,7 +217,7 @@ def pool_spread(
         n, p, q, _ = locate(i, P, Q, channels)
         at = (n * P + p) * Q + q
         g = cuda.local.array(width, C)
-        line = cuda.local.array(held, C)
+        line = cuda.local.array(elements, C)
         note = cuda.local.array(width, types.int32)
         read(grad, at, g, 0)
         if averaging:
@@ -235,7 +235,7 @@ def pool_spread(
                         if averaging or note[k] == (r * columns + s if within else first + e)
                         else C(0)
                     )
-            for e in range(0, held, together):
+            for e in range(0, elements, together):
                 write(dx, n * H * W + first + e, line, e)
 
     return pool_spread

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import types
 from .intrinsics import instruction
 
@@ -137,7 +137,7 @@ def unpack(weights: str, to: str) -> tuple[Any, Any]:
     """
     if weights == "int8" and to == "bf16":
 
-        @device
+        @device_function
         def offset_float(zero):
             return f32(8388736 + zero)
 
@@ -146,7 +146,7 @@ def unpack(weights: str, to: str) -> tuple[Any, Any]:
         base, negative = (0x43, 0x8000) if to == "bf16" else (0x64, 0)
         first = (base << 8) + negative + (128 if weights == "int8" else 0)
 
-        @device
+        @device_function
         def offset_pair(zero):
             bits = i32(first + zero)
             return i32(bits | i32(bits << 16))
@@ -158,19 +158,19 @@ def unpack(weights: str, to: str) -> tuple[Any, Any]:
         }[weights, to], offset_pair
     to_f16 = _e4m3_f16 if weights == "float8_e4m3fn" else _e5m2_f16
 
-    @device
+    @device_function
     def none(zero):
         return i32(0)
 
     if to == "f16":
 
-        @device
+        @device_function
         def as_f16(word, less):
             return to_f16(word)
 
         return as_f16, none
 
-    @device
+    @device_function
     def as_bf16(word, less):
         a, b = to_f16(word)
         return _f16_bf16(a), _f16_bf16(b)

@@ -30,25 +30,21 @@ dequantize 8,192 squared, int8 to bfloat16; NVIDIA H200, commit 74447bcdd4c1, 20
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import struct
 from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.arguments import ArrayArg, Input, Output
 from ...core.dispatch.plan import Plan
-from ...core.dispatch.steps import Call, Launch
-from ...core.dtypes import float8_e4m3, float8_e5m2
-from ...core.layout import Layout
-from ..compiler.decorators import bounded, device
+from ...core.dispatch.steps import Launch
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.float8 import decoder, encoder
 from ..lib.integers import blocks
 from ..lib.vector_io import writer
-from ..lib.versions import Version, choose
+from .problem import FORMS, WIDTH, QuantizeProblem
 
 if not SIMULATOR:
     from ..ptx.intrinsics import instruction
@@ -83,18 +79,9 @@ if not SIMULATOR:
     )
 
 THREADS = 256
-WIDTH = 8  # neighbours a thread takes
 NARROW = 1 << 31  # elements
 GROUPS = 2  # times WIDTH neighbours a thread of `dequantize_wide` takes
 ENOUGH = 1 << 22  # elements: with fewer it takes one group, so that all multiprocessors have some
-#: form -> (dtype it is stored in, lowest and highest stored number)
-FORMS: dict[str, tuple[np.dtype, float, float]] = {
-    "int8": (np.dtype(np.int8), -128, 127),
-    "int4": (np.dtype(np.uint8), 0, 15),
-    "float8_e4m3fn": (float8_e4m3, -448, 448),
-    "float8_e5m2": (float8_e5m2, -57344, 57344),
-}
-
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 
@@ -103,14 +90,14 @@ def _read(form: str) -> Any:
     """(stored number, zero point) -> value before its scale. int4: one of 0 .. 15."""
     if form.startswith("int"):
 
-        @device
+        @device_function
         def read_integer(stored, zero):
             return f32(i32(stored) - i32(zero))
 
         return read_integer
     decode = decoder(FORMS[form][0])
 
-    @device
+    @device_function
     def read_float(stored, zero):
         return decode(stored)
 
@@ -129,7 +116,7 @@ def rounding(form: str) -> Any:
             12582912
         )  # 1.5 x 2^23: added, a small number is rounded to an integer, ties to even
 
-        @device
+        @device_function
         def write_integer(value, zero):
             if value != value:
                 value = f32(0)
@@ -140,7 +127,7 @@ def rounding(form: str) -> Any:
         return write_integer
     encode = encoder(FORMS[form][0])
 
-    @device
+    @device_function
     def write_float(value, zero):
         if value < low:  # False for NaN, which stays
             value = low
@@ -191,7 +178,7 @@ def _channel(narrow: bool) -> Any:
     elements, so that 32-bit division will do; in 64 bits it would take longer than the memory."""
     number = types.uint32 if narrow else i64
 
-    @device
+    @device_function
     def channel(i, inner, channels):
         part = number(i) // number(inner)
         return i64(number(part % number(channels)))
@@ -269,7 +256,7 @@ def _eight(form: str) -> Any:
     eight stored numbers in words[k] and, but for int4, words[k + 1]."""
     if form == "int8":
 
-        @device
+        @device_function
         def eight_int8(words, k, zero, v):
             for half in range(2):
                 four = int8_floats(words[k + half], f32(f32(zero) + f32(8388736)))
@@ -279,7 +266,7 @@ def _eight(form: str) -> Any:
         return eight_int8
     if form == "int4":
 
-        @device
+        @device_function
         def eight_int4(words, k, zero, v):
             at = f32(zero)
             for half in range(2):
@@ -296,7 +283,7 @@ def _eight(form: str) -> Any:
         return eight_int4
     decode = decoder(FORMS[form][0])
 
-    @device
+    @device_function
     def eight_float8(words, k, zero, v):
         for half in range(2):
             for j in range(4):
@@ -355,53 +342,21 @@ def dequantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool, group
     return dequantize_wide
 
 
-# -------------------- planners
+# -------------------- launches
 
 
-@dataclasses.dataclass(frozen=True)
-class Problem:
-    """Numbers to quantize or dequantize: from memory `x` to `y`. `inner` numbers next to each other
-    share one of `channels` scales."""
-
-    size: int
-    source: Layout
-    x: ArrayArg
-    scale: ArrayArg
-    zero: ArrayArg | None
-    y: ArrayArg
-    dtype: np.dtype  # of the numbers that are not quantized
-    form: str
-    inner: int
-    channels: int
-
-    @property
-    def stored(self) -> int:
-        """Stored elements: bytes."""
-        return self.size // (2 if self.form == "int4" else 1)
-
-    @property
-    def arguments(self) -> list[Any]:
-        """Those of all kernels behind the first."""
-        return [self.scale.flat, (self.zero or self.scale).flat, self.y.flat, self.inner]
-
-
-def _wide(p: Problem) -> bool:
-    """Whether 8 neighbours share a scale, and can be read at once."""
-    return not SIMULATOR and p.inner % WIDTH == 0 and p.source.aligned
-
-
-def plan_quantize_wide(p: Problem) -> Plan:
+def plan_quantize_wide(p: QuantizeProblem) -> Plan:
     kernel = quantize_wide(p.form, p.dtype, p.zero is not None, p.size < NARROW)
     grid = blocks(blocks(p.size, WIDTH), THREADS)
     return Plan([], [Launch(kernel, grid, THREADS, [p.x.flat, *p.arguments])])
 
 
-def plan_quantize_plain(p: Problem) -> Plan:
+def plan_quantize_plain(p: QuantizeProblem) -> Plan:
     kernel = quantize_plain(p.form, p.dtype, p.zero is not None)
     return Plan([], [Launch(kernel, blocks(p.stored, THREADS), THREADS, [p.x.flat, *p.arguments])])
 
 
-def plan_dequantize_wide(p: Problem) -> Plan:
+def plan_dequantize_wide(p: QuantizeProblem) -> Plan:
     groups = GROUPS if p.size >= ENOUGH else 1
     channels_on, inner_on = divmod(THREADS * WIDTH, p.inner)
     words = p.x.view((p.stored // 4,), dtype=np.dtype(np.uint32))
@@ -414,83 +369,6 @@ def plan_dequantize_wide(p: Problem) -> Plan:
     return Plan([], [launch])
 
 
-def plan_dequantize_plain(p: Problem) -> Plan:
+def plan_dequantize_plain(p: QuantizeProblem) -> Plan:
     kernel = dequantize_plain(p.form, p.dtype, p.zero is not None)
     return Plan([], [Launch(kernel, blocks(p.stored, THREADS), THREADS, [p.x.flat, *p.arguments])])
-
-
-QUANTIZE = (
-    Version("wide", "quantize.quantize.plan_quantize_wide", supports=_wide),
-    Version("plain", "quantize.quantize.plan_quantize_plain"),
-)
-DEQUANTIZE = (
-    Version("wide", "quantize.quantize.plan_dequantize_wide", supports=_wide),
-    Version("plain", "quantize.quantize.plan_dequantize_plain"),
-)
-
-
-def quantize(
-    x: Layout,
-    scale: Layout,
-    zero: Layout | None = None,
-    *,
-    form: str,
-    inner: int,
-    version: str | None = None,
-) -> Plan:
-    """Planner of the stored numbers of a contiguous x; scale, zero: (channels,). version: a name of
-    `QUANTIZE`."""
-    shape = (*x.shape[:-1], x.shape[-1] // 2) if form == "int4" else x.shape
-    at_zero = None if zero is None else Input(2)
-    problem = Problem(
-        x.size, x, Input(0), Input(1), at_zero, Output(0), x.dtype, form, inner, scale.size
-    )
-    plan = choose("quantize", QUANTIZE, problem, version)
-    return Plan([Layout.new(shape, FORMS[form][0], x.device)], plan.steps, why=plan.why)
-
-
-def dequantize_steps(
-    x: ArrayArg,
-    values: Layout,
-    scale: ArrayArg,
-    zero: ArrayArg | None,
-    y: ArrayArg,
-    dtype: np.dtype,
-    form: str,
-    inner: int,
-    channels: int,
-    version: str | None = None,
-) -> list[Launch | Call]:
-    """The launch that brings the values of stored numbers to y. channels: scales."""
-    size = values.size * (2 if form == "int4" else 1)
-    problem = Problem(size, values, x, scale, zero, y, dtype, form, inner, channels)
-    return choose("dequantize", DEQUANTIZE, problem, version).steps
-
-
-def dequantize(
-    values: Layout,
-    scale: Layout,
-    zero: Layout | None = None,
-    *,
-    form: str,
-    inner: int,
-    dtype: np.dtype,
-    version: str | None = None,
-) -> Plan:
-    """Planner of the values of contiguous stored numbers, in a floating-point dtype. version: a
-    name of `DEQUANTIZE`."""
-    shape = (*values.shape[:-1], values.shape[-1] * 2) if form == "int4" else values.shape
-    out = Layout.new(shape, dtype, values.device)
-    steps = dequantize_steps(
-        Input(0),
-        values,
-        Input(1),
-        None if zero is None else Input(2),
-        Output(0),
-        dtype,
-        form,
-        inner,
-        scale.size,
-        version,
-    )
-    return Plan([out], steps)

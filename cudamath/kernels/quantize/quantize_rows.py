@@ -25,25 +25,23 @@ quantize 8,192 squared, bfloat16 to int8, scales of rows; NVIDIA H200, commit 74
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
 from ...runtime.device import capability
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_max
 from ..lib.codec import codec
-from ..lib.row_layout import Rows, spread
+from ..lib.row_layout import Rows
 from ..lib.vector_io import fetcher, writer
-from ..lib.versions import Version, choose
-from ..lib.widths import vector_width
-from .quantize import FORMS, default_zero, rounding
+from .problem import FORMS, RowsProblem
+from .quantize import default_zero, rounding
 
 if not SIMULATOR:
     from ..ptx.intrinsics import instruction
@@ -63,12 +61,6 @@ if not SIMULATOR:
         for dtype, kind in (("float16", "f16x2"), ("bfloat16", "bf16x2"))
     }
 
-# Numbers of a row in a thread of `quantize_rows`: 32 bits each. Twice as many of 16 bits, two to a
-# register, up to FEW_THREADS threads (more have too few registers) and not for float8, whose
-# rounding is too long to be unrolled so often.
-HELD = 32
-FEW_THREADS = 256
-TOGETHER = 4  # threads that share a row at least
 PLAIN_THREADS = 64  # of `quantize_rows_plain`
 #: the largest stored number of a row whose scale is its own
 LARGEST = {"int8": 127.0, "int4": 7.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
@@ -94,7 +86,7 @@ def _divide(dtype: np.dtype) -> Any:
     """
     short = dtype.itemsize == 2
 
-    @device
+    @device_function
     def divide(x, by, reciprocal):
         first = f32(x * reciprocal)
         q = cuda.fma(cuda.fma(-first, by, x), reciprocal, first)
@@ -111,7 +103,7 @@ def _within(form: str) -> Any:
     integers = form.startswith("int")
     low, high = f32(lowest - default_zero(form)), f32(highest - default_zero(form))
 
-    @device
+    @device_function
     def within(value):
         if integers and value != value:
             value = f32(0)
@@ -140,7 +132,7 @@ def _settled(form: str) -> Any:
     """
     magic = f32(MAGIC)
 
-    @device
+    @device_function
     def settled(largest, by, reciprocal):
         half = f32(largest * f32(0.5))
         wanted = f32(f32(half / by) + magic)
@@ -158,7 +150,7 @@ def _widen(dtype: np.dtype, width: int) -> Any:
     if dtype.name != "bfloat16" or width == 1:
         return fetcher(dtype, width)[1]
 
-    @device
+    @device_function
     def widen_bfloats(r, k, v, e):
         for j in range(width // 2):
             v[e + 2 * j] = bits_float(u32(r[k + j] << u32(16)))
@@ -175,7 +167,7 @@ def _put(form: str, width: int, rounded: bool = False) -> tuple[Any, np.dtype]:
     if not form.startswith("int"):
         write = writer(FORMS[form][0], width)
 
-        @device
+        @device_function
         def put_floats(y, i, v):
             write(y, i * width, v, 0)
 
@@ -194,7 +186,7 @@ def _put(form: str, width: int, rounded: bool = False) -> tuple[Any, np.dtype]:
         sum(middle << size * i for i in range(each)) if form == "int8" else 0
     )  # int4 is stored less its lowest number
 
-    @device
+    @device_function
     def pack(v, e):
         w = u32(0)
         for i in range(each):
@@ -202,11 +194,11 @@ def _put(form: str, width: int, rounded: bool = False) -> tuple[Any, np.dtype]:
             w = u32(u32(w << shift) + u32(float_bits(value if rounded else f32(value + magic))))
         return to(u32(w + rest) ^ signs)
 
-    @device
+    @device_function
     def put_word(y, i, v):
         y[i] = pack(v, 0)
 
-    @device
+    @device_function
     def put_words(y, i, v):
         store_vector(y, i * words, (pack(v, 0), pack(v, each)))
 
@@ -351,42 +343,7 @@ def quantize_rows_plain(form: str, dtype: np.dtype) -> Any:
     return quantize_rows_plain
 
 
-class Problem(NamedTuple):
-    """A contiguous (m, n) whose rows are quantized."""
-
-    x: Layout
-    form: str
-
-    @property
-    def width(self) -> int:
-        """Numbers of an access."""
-        return vector_width(self.x.shape[1], self.x)
-
-    @property
-    def outputs(self) -> list[Layout]:
-        """Stored numbers and the rows' scales."""
-        m, n = self.x.shape
-        shape = (m, n // 2) if self.form == "int4" else (m, n)
-        return [
-            Layout.new(shape, FORMS[self.form][0], self.x.device),
-            Layout.new((m,), np.dtype(np.float32), self.x.device),
-        ]
-
-    @property
-    def rows(self) -> Rows | None:
-        """How threads share the rows; None where registers cannot hold them."""
-        x, n = self.x, self.x.shape[1]
-        rows = None
-        if x.itemsize == 2 and self.form.startswith("int"):
-            rows = spread(n, self.width, 2 * HELD, FEW_THREADS, TOGETHER)
-        return rows or spread(n, self.width, HELD * 4 // max(x.itemsize, 4), together=TOGETHER)
-
-
-def _in_registers(p: Problem) -> bool:
-    return not SIMULATOR and not (p.form == "int4" and p.width == 1) and p.rows is not None
-
-
-def plan_rows(p: Problem) -> Plan:
+def plan_rows(p: RowsProblem) -> Plan:
     """One pass: rows are kept in registers."""
     x, (y, _), rows, width = p.x, p.outputs, p.rows, p.width
     if rows is None:
@@ -407,7 +364,7 @@ def plan_rows(p: Problem) -> Plan:
     return Plan(p.outputs, [launch])
 
 
-def plan_plain(p: Problem) -> Plan:
+def plan_plain(p: RowsProblem) -> Plan:
     """Two passes, by a block for each row."""
     m, n = p.x.shape
     arguments = [Input(0).flat, Output(0).flat, Output(1).flat, n]
@@ -415,23 +372,3 @@ def plan_plain(p: Problem) -> Plan:
         p.outputs,
         [Launch(quantize_rows_plain(p.form, p.x.dtype), m, PLAIN_THREADS, arguments)],
     )
-
-
-VERSIONS = (
-    Version(
-        "rows",
-        "quantize.quantize_rows.plan_rows",
-        supports=_in_registers,
-        reason="rows that registers hold are read once",
-    ),
-    Version("plain", "quantize.quantize_rows.plan_plain"),
-)
-
-
-def quantize_row(x: Layout, *, form: str, version: str | None = None) -> Plan:
-    """Planner of (stored numbers, scale of each row) of a contiguous (m, n), n > 0 and for int4
-    even.
-
-    version: a name of `VERSIONS`.
-    """
-    return choose("quantize (rows)", VERSIONS, Problem(x, form), version)

@@ -56,11 +56,11 @@ def below_of(dtype):
 
 
 @functools.cache
-def chances_each(dtype, held):
-    """p: (n,) dtype; out: (n,) bool; key, stream, first: uint64 (held: key is a generator's cell,
-    see lib/philox.py). One thread per element."""
+def chances_each(dtype, from_cell):
+    """p: (n,) dtype; out: (n,) bool; key, stream, first: uint64 (from_cell: key is a generator's
+    cell, see lib/philox.py). One thread per element."""
     load, _, _ = codec(dtype)
-    begin, below = beginning(held), below_of(dtype)
+    begin, below = beginning(from_cell), below_of(dtype)
 
     @cuda.jit
     def chances_each(p, out, key, stream, first):
@@ -77,19 +77,19 @@ def chances_each(dtype, held):
 
 
 @functools.cache
-def chances_vectors(dtype, width, held):
+def chances_vectors(dtype, width, from_cell):
     """Arguments of `chances_each`; out 8-byte aligned, and p as `width` of its elements. RUNS runs
     a thread, whose chances are all loaded before the first word is computed."""
     load, _, T = codec(dtype)
     _, store, B = codec(BOOL)
     size, stride = RUNS * G, THREADS * G
-    begin, below = beginning(held), below_of(dtype)
+    begin, below = beginning(from_cell), below_of(dtype)
     read, write = reader(dtype, width), writer(BOOL, G)
 
     @cuda.jit
     def chances_vectors(p, out, key, stream, first):
         v = cuda.local.array(size, T)
-        kept = cuda.local.array(G, B)
+        results = cuda.local.array(G, B)
         k, s, start = begin(key, stream, first)
         at = (types.int64(cuda.blockIdx.x) * (RUNS * THREADS) + cuda.threadIdx.x) * G
         start += types.uint64(at // LANES)
@@ -101,11 +101,11 @@ def chances_vectors(dtype, width, held):
                 for e in range(0, G, LANES):
                     w0, w1, w2, w3 = philox(start + types.uint64((run * stride + e) // LANES), s, k)
                     j = run * G + e
-                    kept[e] = B(below(w0, v[j]))
-                    kept[e + 1] = B(below(w1, v[j + 1]))
-                    kept[e + 2] = B(below(w2, v[j + 2]))
-                    kept[e + 3] = B(below(w3, v[j + 3]))
-                write(out, at + run * stride, kept, 0)
+                    results[e] = B(below(w0, v[j]))
+                    results[e + 1] = B(below(w1, v[j + 1]))
+                    results[e + 2] = B(below(w2, v[j + 2]))
+                    results[e + 3] = B(below(w3, v[j + 3]))
+                write(out, at + run * stride, results, 0)
         else:
             for group in range(size // LANES):
                 ahead = group // (G // LANES) * stride + group % (G // LANES) * LANES
@@ -121,12 +121,16 @@ def chances_vectors(dtype, width, held):
 def chances(p, *cell, version="vectors"):
     """Planner: p contiguous, of any real dtype -> bool of its shape. Scalars: key, stream, first
     block."""
-    out, held = Layout.new(p.shape, BOOL, p.device), bool(cell)
-    arguments = [Input(0).flat, Output(0).flat, *counter(held, 1)]
+    out, from_cell = Layout.new(p.shape, BOOL, p.device), bool(cell)
+    arguments = [Input(0).flat, Output(0).flat, *counter(from_cell, 1)]
     if version == "each":
         return Plan(
             [out],
-            [Launch(chances_each(p.dtype, held), blocks(out.size, THREADS), THREADS, arguments)],
+            [
+                Launch(
+                    chances_each(p.dtype, from_cell), blocks(out.size, THREADS), THREADS, arguments
+                )
+            ],
         )
-    kernel = chances_vectors(p.dtype, run_width(p.dtype) if p.aligned else 1, held)
+    kernel = chances_vectors(p.dtype, run_width(p.dtype) if p.aligned else 1, from_cell)
     return Plan([out], [Launch(kernel, blocks(out.size, THREADS * RUNS * G), THREADS, arguments)])

@@ -290,11 +290,11 @@ def below_of(dtype, T):
 
 
 @functools.cache
-def each(distribution, dtype, E, held):
-    """out: (n,) dtype; key, stream, first, and a, b, c: scalars (held: key is a cell). One thread
-    per element."""
+def each(distribution, dtype, E, from_cell):
+    """out: (n,) dtype; key, stream, first, and a, b, c: scalars (from_cell: key is a cell). One
+    thread per element."""
     _, store, T = codec(dtype)
-    numbers, begin = distribution(dtype, T), beginning(held)
+    numbers, begin = distribution(dtype, T), beginning(from_cell)
 
     @cuda.jit
     def each(out, key, stream, first, a, b, c):
@@ -309,7 +309,7 @@ def each(distribution, dtype, E, held):
 
 
 @functools.cache
-def vectors(distribution, dtype, E, held):
+def vectors(distribution, dtype, E, from_cell):
     """out: (n,) dtype, 16-byte aligned; the other arguments as in `each`. RUNS runs a thread, whole
     sectors a warp.
 
@@ -317,7 +317,7 @@ def vectors(distribution, dtype, E, held):
     overlap.
     """
     _, store, T = codec(dtype)
-    numbers, begin = distribution(dtype, T), beginning(held)
+    numbers, begin = distribution(dtype, T), beginning(from_cell)
     width = run_width(dtype)
     G = max(E, width)  # elements per run
     philoxes = G // E  # blocks of random bits per run
@@ -381,15 +381,15 @@ def run_width(dtype):
     return min(16 // dtype.itemsize, 8)
 
 
-def draw(distribution, out, E, kind, held, version="vectors"):
+def draw(distribution, out, E, kind, from_cell, version="vectors"):
     """Plan: fill `out` from a distribution of E numbers per block. Scalars: key, stream, first, a,
     b, c (dtype kind).
 
-    held: in a captured graph; the input is the generator's cell, and the key's scalar is not used.
+    from_cell: in a captured graph. The input is the generator's cell; the key's scalar is not used.
     """
     G = max(E, run_width(out.dtype))
     per_block = THREADS if version == "each" else THREADS * RUNS * G
-    kernel = (each if version == "each" else vectors)(distribution, out.dtype, E, held)
+    kernel = (each if version == "each" else vectors)(distribution, out.dtype, E, from_cell)
     parameters = [Scalar(3 + i, kind) for i in range(3)]
     return Plan(
         [out],
@@ -398,7 +398,7 @@ def draw(distribution, out, E, kind, held, version="vectors"):
                 kernel,
                 blocks(out.size, per_block),
                 THREADS,
-                [Output(0).flat, *counter(held), *parameters],
+                [Output(0).flat, *counter(from_cell), *parameters],
             )
         ],
     )
@@ -477,9 +477,9 @@ def bernoulli(*cell, shape, device, version="vectors"):
 
 
 @functools.cache
-def ranks(held):
+def ranks(from_cell):
     """One block of RANKED threads."""
-    begin = beginning(held)
+    begin = beginning(from_cell)
 
     @cuda.jit
     def ranks(out, key, stream, first, n):
@@ -506,9 +506,9 @@ def ranks(held):
 
 
 @functools.cache
-def bijection(held):
+def bijection(from_cell):
     """One thread per number, and more in long arrays."""
-    begin = beginning(held)
+    begin = beginning(from_cell)
 
     @cuda.jit
     def bijection(out, key, stream, first, n, left_bits, right_bits):
@@ -563,22 +563,22 @@ def permutation(*cell, count, ranked, bits, device):
     ranked: n <= RANKED. Otherwise bits = (n - 1).bit_length().
     """
     out = Layout.new((count,), np.dtype(np.int64), device)
-    held = bool(cell)
-    arguments = [Output(0), *counter(held), Scalar(3, np.uint64)]
+    from_cell = bool(cell)
+    arguments = [Output(0), *counter(from_cell), Scalar(3, np.uint64)]
     if ranked:
-        return Plan([out], [Launch(ranks(held), min(count, 1), RANKED, arguments)])
+        return Plan([out], [Launch(ranks(from_cell), min(count, 1), RANKED, arguments)])
     parts = [np.uint64(bits // 2), np.uint64(bits - bits // 2)]
     grid = min(blocks(count, THREADS), 4096)
-    return Plan([out], [Launch(bijection(held), grid, THREADS, [*arguments, *parts])])
+    return Plan([out], [Launch(bijection(from_cell), grid, THREADS, [*arguments, *parts])])
 
 
 # -------------------- choice by weight
 
 
 @functools.cache
-def choice_each(held):
+def choice_each(from_cell):
     """One thread per element."""
-    begin = beginning(held)
+    begin = beginning(from_cell)
 
     @cuda.jit
     def choice_each(thresholds, out, key, stream, first):

@@ -49,12 +49,12 @@ LANES = 4  # elements a Philox block decides
 
 
 @functools.cache
-def each(dtype, held):
-    """x, y: (n,) dtype; key, stream, first, threshold: uint64 (held: key is a generator's cell, see
-    lib/philox.py); scale: compute type. One thread per element.
+def each(dtype, from_cell):
+    """x, y: (n,) dtype; key, stream, first, threshold: uint64 (from_cell: key is a generator's
+    cell, see lib/philox.py); scale: compute type. One thread per element.
     """
     load, store, T = codec(dtype)
-    begin = beginning(held)
+    begin = beginning(from_cell)
 
     @cuda.jit
     def each(x, y, key, stream, first, threshold, scale):
@@ -70,7 +70,7 @@ def each(dtype, held):
 
 
 @functools.cache
-def vectors(dtype, read_width, held):
+def vectors(dtype, read_width, from_cell):
     """Arguments of `each`; y 16-byte aligned, and x too if read_width > 1.
 
     Only the last threads may reach beyond the end, and go by another way, number by number. All
@@ -81,7 +81,7 @@ def vectors(dtype, read_width, held):
     width, runs = run_width(dtype), runs_of(dtype)
     G = max(LANES, width)  # elements per run
     size, stride = runs * G, THREADS * G
-    begin = beginning(held)
+    begin = beginning(from_cell)
     read, write = reader(dtype, read_width), writer(dtype, width)
 
     @cuda.jit
@@ -130,17 +130,19 @@ def runs_of(dtype):
 def dropout(x, *cell, version="vectors"):
     """Planner: x contiguous -> y like x. Scalars: key, stream, first block, threshold, scale."""
     y = x.like()
-    held = bool(cell)
+    from_cell = bool(cell)
     arguments = [
         Input(0).flat,
         Output(0).flat,
-        *counter(held, 1),
+        *counter(from_cell, 1),
         Scalar(3, np.uint64),
         Scalar(4, compute_dtype(x.dtype)),
     ]
     if version == "each":
-        return Plan([y], [Launch(each(x.dtype, held), blocks(x.size, THREADS), THREADS, arguments)])
+        return Plan(
+            [y], [Launch(each(x.dtype, from_cell), blocks(x.size, THREADS), THREADS, arguments)]
+        )
     width = run_width(x.dtype)
     per_block = THREADS * runs_of(x.dtype) * max(LANES, width)
-    kernel = vectors(x.dtype, width if x.aligned else 1, held)
+    kernel = vectors(x.dtype, width if x.aligned else 1, from_cell)
     return Plan([y], [Launch(kernel, blocks(x.size, per_block), THREADS, arguments)])

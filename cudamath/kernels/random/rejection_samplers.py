@@ -297,14 +297,14 @@ def binomial64(block, stream, key, n, chance, log):
             k += types.float64(1)
             chance_k = chance_k * (odds * (n - k + types.float64(1))) / k
     else:
-        spread = math.sqrt(n * p * q)
-        b = cuda.fma(types.float64(2.53), spread, types.float64(1.15))
+        deviation = math.sqrt(n * p * q)
+        b = cuda.fma(types.float64(2.53), deviation, types.float64(1.15))
         a = cuda.fma(
             types.float64(0.0248), b, cuda.fma(types.float64(0.01), p, types.float64(-0.0873))
         )
         centre = cuda.fma(n, p, types.float64(0.5))
         accepted = types.float64(0.92) - types.float64(4.2) / b
-        alpha = (types.float64(2.83) + types.float64(5.1) / b) * spread
+        alpha = (types.float64(2.83) + types.float64(5.1) / b) * deviation
         m = types.float64(math.floor((n + types.float64(1)) * p))
         beside = n - m + types.float64(1)
         height = cuda.fma(
@@ -384,14 +384,14 @@ def element(given):
 
 
 @functools.cache
-def each(sampler, dtype, per, given, log, held):
+def each(sampler, dtype, per, given, log, from_cell):
     """out: (n,) dtype; key, stream, first: as in `beginning`; a, b: (n,) arrays where `given`, else
     scalars.
 
     per: blocks per element.
     """
     _, store, T = codec(dtype)
-    begin, first_of, second_of = beginning(held), element(given[0]), element(given[1])
+    begin, first_of, second_of = beginning(from_cell), element(given[0]), element(given[1])
 
     @cuda.jit
     def each(out, key, stream, first, a, b):
@@ -412,10 +412,10 @@ def sampled(sampler, out, kind, arrays, given, *, per=1, log=False):
     more than `given` says is the generator's cell.
     """
     count = sum(map(bool, given))
-    held = len(arrays) > count
+    from_cell = len(arrays) > count
     where = [index for index, there in enumerate(given) if there]
     parameters = [Input(where.index(i)).flat if given[i] else Scalar(3 + i, kind) for i in range(2)]
-    kernel = each(sampler, out.dtype, per, given, log, held)
+    kernel = each(sampler, out.dtype, per, given, log, from_cell)
     return Plan(
         [out],
         [
@@ -423,7 +423,7 @@ def sampled(sampler, out, kind, arrays, given, *, per=1, log=False):
                 kernel,
                 blocks(out.size, THREADS),
                 THREADS,
-                [Output(0).flat, *counter(held, count), *parameters],
+                [Output(0).flat, *counter(from_cell, count), *parameters],
             )
         ],
     )

@@ -8,7 +8,7 @@ beyond which two numbers in 10^10 lie. It is then scaled, shifted, and kept betw
 which rounding may have left. The logarithm and the multiply-adds are those of reproducible_math.py,
 so cpu/truncated_normal.py gets the same bits.
 
-One version: the elementwise kernels (elementwise/generator.py) with this function. The floor is one
+One version: the elementwise kernels (elementwise/dispatch.py) with this function. The floor is one
 read of p, in float64, and one write.
 
 Source: Giles, "Approximating the erfinv function", GPU Computing Gems, 2011: the polynomials.
@@ -23,35 +23,14 @@ import numpy as np
 from ...core.dispatch.arguments import Output
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
-from ..compiler.decorators import device
+from ...core.specs.erfinv import FAR, NEAR
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
-from ..elementwise.generator import launch
+from ..elementwise.dispatch import launch
 from ..lib.codec import codec
 from .reproducible_math import log64
 
 F64 = np.dtype(np.float64)
-NEAR = (
-    2.81022636e-08,
-    3.43273939e-07,
-    -3.5233877e-06,
-    -4.39150654e-06,
-    0.00021858087,
-    -0.00125372503,
-    -0.00417768164,
-    0.246640727,
-    1.50140941,
-)
-FAR = (
-    -0.000200214257,
-    0.000100950558,
-    0.00134934322,
-    -0.00367342844,
-    0.00573950773,
-    -0.0076224613,
-    0.00943887047,
-    1.00167406,
-    2.83297682,
-)
 
 
 @functools.cache
@@ -61,7 +40,7 @@ def inverse(dtype: np.dtype) -> Any:
     store, R = codec(dtype)[1:]
     F = types.float64
 
-    @device
+    @device_function
     def inverse(p, scale, mean, low, high):
         w = -log64(max((F(1) - p) * (F(1) + p), F(1e-16)))
         near = w < F(5)

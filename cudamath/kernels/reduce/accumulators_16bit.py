@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ...core.specs.reduction import Accumulator, Reduction
-from ..compiler.decorators import WARP, device
+from ..compiler.decorators import WARP, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.accumulators import SIGNED, accumulator
 from ..lib.codec import codec
@@ -62,11 +62,11 @@ def place(reduction: Any, source: np.dtype, target: np.dtype) -> Accumulator:
     order = ordered(reduction.largest, source)
     lowest = i32(np.iinfo(np.int32).min)  # below all keys
 
-    @device
+    @device_function
     def lift(value, j):  # an element by itself: the first of a load
         return i32(order(u32(value)) << u32(16)) | i32(LAST), SIGNED(j)
 
-    @device
+    @device_function
     def keys(low, high, e):
         word = order(u32(low) | (u32(high) << u32(16)))
         first, second = (
@@ -75,30 +75,30 @@ def place(reduction: Any, source: np.dtype, target: np.dtype) -> Accumulator:
         )
         return first if first > second else second
 
-    @device
+    @device_function
     def larger(a, b):
         return a if a > b else b
 
-    @device
+    @device_function
     def together(v, j):
         low = larger(keys(v[0], v[1], 0), keys(v[2], v[3], 2))
         high = larger(keys(v[4], v[5], 4), keys(v[6], v[7], 6))
         return larger(low, high), SIGNED(j)
 
-    @device
+    @device_function
     def follow(a, b):
         return b if b[0] > a[0] | i32(LAST) else a
 
-    @device
+    @device_function
     def combine(a, b):
         one, other = a[0] | i32(LAST), b[0] | i32(LAST)
         return b if other > one or (other == one and b[1] < a[1]) else a
 
-    @device
+    @device_function
     def identity():
         return lowest, SIGNED(0)
 
-    @device
+    @device_function
     def finish(a, divisor):
         return a[1] + SIGNED(i32(LAST) - (a[0] & i32(LAST)))
 
@@ -112,7 +112,7 @@ def spread(reduction: Reduction, source: np.dtype, target: np.dtype) -> Accumula
     load, join, A = codec(source)[0], single.combine, single.kinds[0]
     eighth, count, none = A(0.125), A(8), A(0)
 
-    @device
+    @device_function
     def together(v, j):
         a, b, c, d = A(load(v[0])), A(load(v[1])), A(load(v[2])), A(load(v[3]))
         e, f, g, h = A(load(v[4])), A(load(v[5])), A(load(v[6])), A(load(v[7]))
@@ -132,7 +132,7 @@ def spread(reduction: Reduction, source: np.dtype, target: np.dtype) -> Accumula
         )
         return mean, (a * a + b * b + c * c + d * d) + (e * e + f * f + g * g + h * h), count
 
-    @device
+    @device_function
     def combine(a, b):
         return b if a[2] == none else join(a, b)  # the first loads of a thread: no division
 
@@ -140,7 +140,7 @@ def spread(reduction: Reduction, source: np.dtype, target: np.dtype) -> Accumula
     def meet(lanes: int) -> Any:
         total, before = _total(A, lanes), WARP - lanes
 
-        @device
+        @device_function
         def meet(a):
             every = total(a[2])
             share = a[2] / every if every > none else none
@@ -162,7 +162,7 @@ def _total(A: Any, lanes: int) -> Any:
     """Device function: the sum over `lanes` neighbouring lanes, in each of them."""
     other, steps = lane_exchange(A), lanes.bit_length() - 1
 
-    @device
+    @device_function
     def total(value):
         for step in range(steps):
             value = value + other(value, 1 << step)

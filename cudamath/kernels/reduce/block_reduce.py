@@ -10,7 +10,7 @@ import functools
 from typing import Any
 
 from ...core.specs.reduction import Accumulator
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, dtype_of, types
 from ..lib.strided_index import index_walker
 
@@ -28,7 +28,7 @@ def lift_all(reduce: Accumulator, width: int, along: bool) -> Any:
     step = 1 if along else 0
     if width == 1:
 
-        @device
+        @device_function
         def read(v, j):
             return (lift(v[0], j),)
 
@@ -36,7 +36,7 @@ def lift_all(reduce: Accumulator, width: int, along: bool) -> Any:
     half = width // 2
     low = lift_all(reduce, half, along)
 
-    @device
+    @device_function
     def read(v, j):
         return low(v[:half], j) + low(v[half:], j + step * half)
 
@@ -49,7 +49,7 @@ def tree_of(reduce: Accumulator, width: int) -> Any:
     combine = reduce.combine
     if width == 1:
 
-        @device
+        @device_function
         def tree(a):
             return a[0]
 
@@ -57,7 +57,7 @@ def tree_of(reduce: Accumulator, width: int) -> Any:
     half = width // 2
     low = tree_of(reduce, half)
 
-    @device
+    @device_function
     def tree(a):
         return combine(low(a[:half]), low(a[half:]))
 
@@ -71,7 +71,7 @@ def taking(reduce: Accumulator, width: int) -> Any:
         return reduce.together
     read, tree = lift_all(reduce, width, True), tree_of(reduce.in_order, width)
 
-    @device
+    @device_function
     def take(v, j):
         return tree(read(v, j))
 
@@ -84,7 +84,7 @@ def pairwise(reduce: Accumulator, width: int) -> Any:
     combine = reduce.combine
     if width == 1:
 
-        @device
+        @device_function
         def pairs(a, b):
             return (combine(a[0], b[0]),)
 
@@ -92,7 +92,7 @@ def pairwise(reduce: Accumulator, width: int) -> Any:
     half = width // 2
     low = pairwise(reduce, half)
 
-    @device
+    @device_function
     def pairs(a, b):
         return low(a[:half], b[:half]) + low(a[half:], b[half:])
 
@@ -108,19 +108,19 @@ def lane_exchange(kind: Any) -> Any:
     if dtype_of(kind).kind == "c":
         part = lane_exchange(kind.underlying_float)
 
-        @device
+        @device_function
         def exchange(value, distance):
             return kind(complex(part(value.real, distance), part(value.imag, distance)))
 
     elif kind == types.uint64:
 
-        @device
+        @device_function
         def exchange(value, distance):
             return types.uint64(cuda.shfl_xor_sync(FULL, types.int64(value), distance))
 
     else:
 
-        @device
+        @device_function
         def exchange(value, distance):
             return kind(cuda.shfl_xor_sync(FULL, value, distance))
 
@@ -134,19 +134,19 @@ def lane_swap(reduce: Accumulator) -> Any:
     first, second, third = (parts * 3)[:3]
     if len(parts) == 1:
 
-        @device
+        @device_function
         def swap(a, distance):
             return (first(a[0], distance),)
 
     elif len(parts) == 2:
 
-        @device
+        @device_function
         def swap(a, distance):
             return first(a[0], distance), second(a[1], distance)
 
     else:
 
-        @device
+        @device_function
         def swap(a, distance):
             return first(a[0], distance), second(a[1], distance), third(a[2], distance)
 
@@ -159,31 +159,31 @@ def components(reduce: Accumulator) -> tuple[Any, Any]:
     a tuple of three."""
     if len(reduce.kinds) == 1:
 
-        @device
+        @device_function
         def put(arrays, i, a):
             arrays[0][i] = a[0]
 
-        @device
+        @device_function
         def get(arrays, i):
             return (arrays[0][i],)
 
     elif len(reduce.kinds) == 2:
 
-        @device
+        @device_function
         def put(arrays, i, a):
             arrays[0][i], arrays[1][i] = a
 
-        @device
+        @device_function
         def get(arrays, i):
             return arrays[0][i], arrays[1][i]
 
     else:
 
-        @device
+        @device_function
         def put(arrays, i, a):
             arrays[0][i], arrays[1][i], arrays[2][i] = a
 
-        @device
+        @device_function
         def get(arrays, i):
             return arrays[0][i], arrays[1][i], arrays[2][i]
 
@@ -203,7 +203,7 @@ def across_threads(reduce: Accumulator, threads: int) -> Any:
     first, second, third = (reduce.kinds * 3)[:3]
     lanes, warps = min(threads, 32), threads // 32
 
-    @device
+    @device_function
     def pairs(a):
         distance = lanes // 2
         while distance:
@@ -215,7 +215,7 @@ def across_threads(reduce: Accumulator, threads: int) -> Any:
     if threads <= 32:
         return warp
 
-    @device
+    @device_function
     def block(a):
         shared = (
             cuda.shared.array(32, first),
@@ -242,15 +242,15 @@ def columns_exchange(reduce: Accumulator, width: int, room: int) -> tuple[Any, A
     identity = reduce.identity
     if width == 1:
 
-        @device
+        @device_function
         def put(arrays, i, a):
             put_one(arrays, i, a[0])
 
-        @device
+        @device_function
         def get(arrays, i):
             return (get_one(arrays, i),)
 
-        @device
+        @device_function
         def none():
             return (identity(),)
 
@@ -258,16 +258,16 @@ def columns_exchange(reduce: Accumulator, width: int, room: int) -> tuple[Any, A
     half = width // 2
     put_half, get_half, none_half = columns_exchange(reduce, half, room)
 
-    @device
+    @device_function
     def put(arrays, i, a):
         put_half(arrays, i, a[:half])
         put_half(arrays, i + half * room, a[half:])
 
-    @device
+    @device_function
     def get(arrays, i):
         return get_half(arrays, i) + get_half(arrays, i + half * room)
 
-    @device
+    @device_function
     def none():
         return none_half() + none_half()
 
@@ -280,7 +280,7 @@ def for_each(act: Any, width: int) -> Any:
     them."""
     if width == 1:
 
-        @device
+        @device_function
         def each(arguments, o, a):
             act(arguments, o, a[0])
 
@@ -288,7 +288,7 @@ def for_each(act: Any, width: int) -> Any:
     half = width // 2
     low = for_each(act, half)
 
-    @device
+    @device_function
     def each(arguments, o, a):
         low(arguments, o, a[:half])
         low(arguments, o + half, a[half:])
@@ -307,7 +307,7 @@ def column_reducer(reduce: Accumulator, fetch: Any, width: int, across: int, dow
     one, two, three = (reduce.kinds * 3)[:3]
     size = width * room
 
-    @device
+    @device_function
     def columns(arrays, c, first, last):
         x, y = cuda.threadIdx.x, cuda.threadIdx.y
         a, b = none(), none()
@@ -348,7 +348,7 @@ def result_writer(reduce: Accumulator, kept: int, narrow: bool) -> Any:
     """Device function ((out, divisor), o, accumulator): the o-th result."""
     index, finish = index_walker(0, kept, narrow), reduce.finish
 
-    @device
+    @device_function
     def write(arguments, o, a):
         arguments[0][index(arguments[0], o)] = finish(a, arguments[1])
 

@@ -10,7 +10,7 @@ from typing import Any
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.specs.reduction import Accumulator
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import cuda
 from ..lib.strided_index import offset_walker
 from ..ptx import vector_access
@@ -30,7 +30,7 @@ def _fetch_columns(reduce: Accumulator, walk: Walk) -> Any:
         offset_walker(walk.kept, walk.reduced, walk.narrow, walk.itemsize),
     )
 
-    @device
+    @device_function
     def fetch(arrays, c, j):
         x = arrays[0]
         return read(load(x, kept(x, c * width) + reduced(x, j), width), j)

@@ -11,7 +11,7 @@ from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...core.specs.reduction import Accumulator
 from ...runtime.device import capability
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda
 from ..lib.integers import blocks, power_of_two
 from .block_reduce import column_reducer, components, result_writer
@@ -29,14 +29,14 @@ def reduce_partials(
     early: launched before they are there (compute capability 9.0)."""
     _, get = components(reduce)
 
-    @device
+    @device_function
     def fetch(arrays, o, part):
         return (get(arrays[0], o * arrays[1] + part * arrays[2]),)
 
     columns = column_reducer(reduce, fetch, 1, across, down)
     write = result_writer(reduce, kept, narrow)
 
-    @device
+    @device_function
     def combine_parts(p, q, r, out, parts, between_results, between_parts, divisor):
         o = cuda.blockIdx.x * across + cuda.threadIdx.x
         inside = o < out.size

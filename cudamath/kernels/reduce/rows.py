@@ -9,7 +9,7 @@ from typing import Any
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.specs.reduction import Accumulator
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import cuda
 from ..lib.strided_index import index_walker, offset_walker
 from ..ptx import vector_access
@@ -39,7 +39,7 @@ def _row(reduce: Accumulator, walk: Walk, threads: int) -> Any:
         offset_walker(walk.kept, walk.reduced, walk.narrow, walk.itemsize),
     )
 
-    @device
+    @device_function
     def row(x, o, lane, first, last, end):
         base = kept(x, o)
         a, b, c, d = identity(), identity(), identity(), identity()

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.dtypes import compute_dtype
 from ...core.specs.scans import SCANS
-from ..compiler.decorators import FULL, WARP, device
+from ..compiler.decorators import FULL, WARP, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
 from ..compiler.storage_types import numba_type
 from ..lib.accumulators import accumulator_type
@@ -42,14 +42,15 @@ def scan_functions(kind: str, source: np.dtype, target: np.dtype) -> ScanFunctio
     skip = scan.skips_nan and not scan.chooses and source.kind in "fcV"
     skipped = scan.neutral  # stands for a NaN, in NumPy too
 
-    @device
+    @device_function
     def lift(value):
         v = A(load(value))
         if skip and v != v:
             v = A(skipped)
         return v
 
-    return ScanFunctions(lift, device(scan.combine(A)), A(scan.start(dtype_of(A))), A)
+    combine = device_function(scan.combine(A, dtype_of(A).kind, device_function))
+    return ScanFunctions(lift, combine, A(scan.start(dtype_of(A))), A)
 
 
 @functools.cache
@@ -61,20 +62,20 @@ def total_exchange(A: Any) -> tuple[Any, Any, Any, Any, int]:
         F = A.underlying_float
         shift_part, last_part, publish_part, await_part, parts = total_exchange(F)
 
-        @device
+        @device_function
         def shift(a, lanes):
             return A(complex(shift_part(a.real, lanes), shift_part(a.imag, lanes)))
 
-        @device
+        @device_function
         def last(a):
             return A(complex(last_part(a.real), last_part(a.imag)))
 
-        @device
+        @device_function
         def publish(words, at, a):
             publish_part(words, at, a.real)
             publish_part(words, at + parts, a.imag)
 
-        @device
+        @device_function
         def await_(words, at):
             return A(complex(await_part(words, at), await_part(words, at + parts)))
 
@@ -83,15 +84,15 @@ def total_exchange(A: Any) -> tuple[Any, Any, Any, Any, int]:
     floating = dtype_of(A).kind == "f"
     S = A if floating else types.int64 if A.bitwidth == 64 else types.int32  # what shuffles move
 
-    @device
+    @device_function
     def shift(a, lanes):
         return A(cuda.shfl_up_sync(FULL, S(a), lanes))
 
-    @device
+    @device_function
     def last(a):
         return A(cuda.shfl_sync(FULL, S(a), WARP - 1))
 
-    @device
+    @device_function
     def wait(words, at):
         word = load_relaxed(words, at)
         while word < types.uint64(_READY):
@@ -100,7 +101,7 @@ def total_exchange(A: Any) -> tuple[Any, Any, Any, Any, int]:
 
     if A.bitwidth <= 32:
 
-        @device
+        @device_function
         def publish(words, at, a):
             store_relaxed(
                 words,
@@ -108,20 +109,20 @@ def total_exchange(A: Any) -> tuple[Any, Any, Any, Any, int]:
                 types.uint64(bits(a) if floating else types.uint32(a)) | types.uint64(_READY),
             )
 
-        @device
+        @device_function
         def await_(words, at):
             low = types.uint32(wait(words, at))
             return number(low) if floating else A(low)
 
         return shift, last, publish, await_, 1
 
-    @device
+    @device_function
     def publish(words, at, a):
         w = bits(a) if floating else types.uint64(a)
         store_relaxed(words, at, (w & types.uint64(0xFFFFFFFF)) | types.uint64(_READY))
         store_relaxed(words, at + 1, (w >> types.uint64(32)) | types.uint64(_READY))
 
-    @device
+    @device_function
     def await_(words, at):
         low, high = (
             load_relaxed(words, at),
@@ -143,7 +144,7 @@ def lane_shuffle(A: Any, shuffle: Any) -> Any:
     if dtype_of(A).kind == "c":
         part, F = lane_shuffle(A.underlying_float, shuffle), A.underlying_float
 
-        @device
+        @device_function
         def move(a, i):
             return A(complex(part(F(a.real), i), part(F(a.imag), i)))
 
@@ -152,7 +153,7 @@ def lane_shuffle(A: Any, shuffle: Any) -> Any:
         A if dtype_of(A).kind == "f" else types.int64 if A.bitwidth == 64 else types.int32
     )  # what shuffles move
 
-    @device
+    @device_function
     def move(a, i):
         return A(shuffle(FULL, S(a), i))
 
@@ -164,7 +165,7 @@ def lane_scan(A: Any, combine: Any, lanes: int) -> Any:
     A group has `lanes` lanes, a power of two."""
     shift, steps = lane_shuffle(A, cuda.shfl_up_sync), lanes.bit_length() - 1
 
-    @device
+    @device_function
     def scanned(a, lane):
         for s in range(steps):
             lower = shift(a, 1 << s)
@@ -185,7 +186,7 @@ def row_scan(kinds: tuple[str, np.dtype, np.dtype], lanes: int, width: int, vect
     lower, from_lane = lane_shuffle(A, cuda.shfl_up_sync), lane_shuffle(A, cuda.shfl_sync)
     steps = lanes.bit_length() - 1
 
-    @device
+    @device_function
     def scanned(v, place, end, carry):
         up_to = cuda.local.array(vectors, A)
         for r in range(vectors):  # each access by itself
@@ -222,7 +223,7 @@ def row_writer(A: Any, target: np.dtype, width: int) -> Any:
     write = writer(target, per)
     if width == per:
 
-        @device
+        @device_function
         def put(y, base, first, n, lane, v, e):
             if first < n:
                 write(y, base + first, v, e)
@@ -230,7 +231,7 @@ def row_writer(A: Any, target: np.dtype, width: int) -> Any:
         return put
     swap = lane_shuffle(A, cuda.shfl_xor_sync)
 
-    @device
+    @device_function
     def put_swapped(y, base, first, n, lane, v, e):
         odd = lane & 1
         pair = first - odd * width  # where the accesses of both begin

@@ -53,11 +53,12 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime.device import multiprocessors
-from ..compiler.decorators import WARP, bounded, device
+from ..compiler.decorators import WARP, bounded, device_function
 from ..compiler.lazy_numba import cuda, dtype_of, types
 from ..compiler.storage_types import numba_type
 from ..copy.axis_last import neighbours
-from ..copy.strided import fill_part, whole
+from ..copy.fill import fill_part
+from ..copy.parts import whole
 from ..lib.integers import blocks
 from ..lib.vector_io import writer
 from ..ptx import sm90 as ptx
@@ -90,19 +91,19 @@ def total_decoder(A: Any, at: int) -> Any:
             total_decoder(A.underlying_float, at + A.bitwidth // 64),
         )
 
-        @device
+        @device_function
         def decode_complex(words):
             return A(complex(real(words), imag(words)))
 
         return decode_complex
     floating, low = dtype_of(A).kind == "f", u64(0xFFFFFFFF)
 
-    @device
+    @device_function
     def decode_narrow(words):
         w = u32(words[at] & low)
         return number(w) if floating else A(w)
 
-    @device
+    @device_function
     def decode_wide(words):
         w = u64((words[at] & low) | (words[at + 1] << u64(32)))
         return number(w) if floating else A(w)
@@ -117,12 +118,12 @@ def total_reader(A: Any) -> tuple[Any, Any]:
     two."""
     parts, decode = total_exchange(A)[4], total_decoder(A, 0)
 
-    @device
+    @device_function
     def ask(totals, at, words):
         for p in range(parts):
             words[p] = load_relaxed(totals, at + p)
 
-    @device
+    @device_function
     def answer(totals, at, words):
         for p in range(parts):
             while words[p] < u64(_READY):
@@ -158,7 +159,7 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
     write, read_out = writer(target, per), ptx.bulk_wait(0, read=True)
     crosswise = held // per % 2 == 0
 
-    @device
+    @device_function
     def fetch(x, tile, n, per_row, warp, to, barrier):
         """Start the bulk copy of this warp's part of a tile."""
         row = divide_unsigned(tile, per_row)

@@ -38,7 +38,7 @@ import numpy as np
 from ...core.dispatch.arguments import Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import WARP, bounded, device
+from ..compiler.decorators import WARP, bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
@@ -64,28 +64,28 @@ def scan_columns(kind: str, source: np.dtype, target: np.dtype, width: int, held
     if width == 1:
         store = codec(target)[1]
 
-        @device
+        @device_function
         def read(x, b, j, a, n, after, v, e):
             v[e] = lift(x[b, j, a])
 
-        @device
+        @device_function
         def put(y, b, j, a, n, after, v, e):
             y[b, j, a] = store(v[e])
 
     else:
         write = writer(target, width)
 
-        @device
+        @device_function
         def read(x, b, j, a, n, after, v, e):
             packed = load_vector(x, (b * n + j) * after + a, width)
             for w in range(width):
                 v[e + w] = lift(packed[w])
 
-        @device
+        @device_function
         def put(y, b, j, a, n, after, v, e):
             write(y, (b * n + j) * after + a, v, e)
 
-    @device
+    @device_function
     def fetch(x, b, j, a, n, after, v):
         for k in range(held):
             if j + k < n and a < after:

@@ -9,10 +9,11 @@ from ...core.dispatch.arguments import Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.decorators import WARP, bounded, device
+from ..compiler.decorators import WARP, bounded, device_function
 from ..compiler.lazy_numba import cuda, dtype_of, types
 from ..copy.axis_last import neighbours
-from ..copy.strided import fill_part, whole
+from ..copy.fill import fill_part
+from ..copy.parts import whole
 from ..lib.integers import blocks
 from ..lib.vector_io import reading
 from ..lib.widths import vector_width
@@ -36,7 +37,7 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
     tile_size = warp_size * WARPS
     put = row_writer(A, target, width)
 
-    @device
+    @device_function
     def warp_scan(a, lane):
         for s in range(5):
             lower = shift(a, 1 << s)

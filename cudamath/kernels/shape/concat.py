@@ -37,12 +37,12 @@ import numpy as np
 from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import box
 from ..copy.dispatch import copy_part
-from ..copy.parts import IN_FLIGHT, THREADS, whole
+from ..copy.parts import IN_FLIGHT, THREADS, WORDS, whole
 from ..lib.integers import blocks
 from .problem import ConcatProblem
 
@@ -56,8 +56,6 @@ if SIMULATOR:
 else:
     from ..ptx.vector_access import load_vector, store_vector
 
-_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-
 
 @functools.cache
 def mover(vector: bool, single: bool) -> Any:
@@ -65,25 +63,25 @@ def mover(vector: bool, single: bool) -> Any:
     rows of n, into rows of y. vector: a word is two elements; single: there is one row, and nothing
     to divide."""
 
-    @device
+    @device_function
     def load(x, i):
         return load_vector(x, i * 2, 2) if vector else x[i]
 
-    @device
+    @device_function
     def store(y, row, column, value):
         if vector:
             store_vector(y, (row + column) * 2, value)
         else:
             y[row + column] = value
 
-    @device
+    @device_function
     def place(i, n, start, total):
         if single:
             return types.int64(start), types.int64(i)
         row = types.uint32(i) // types.uint32(n)
         return types.int64(row) * total + start, i - types.int64(row) * n
 
-    @device
+    @device_function
     def move(x, y, first, n, count, start, total):
         if first + 3 * THREADS < count:
             a = load(x, first)
@@ -146,8 +144,10 @@ def join_gathered(inputs: int, count: int, single: bool) -> Any:
         for k, (start, end) in enumerate(itertools.pairwise(starts))
     ]
     words = ", ".join(f"word({xs}, row, column + {e}, {ns})" for e in range(count))
-    word = device(compiled(f"def word({xs}, row, column, {ns}):\n" + "".join(chain), "word", {}))
-    gathered = device(
+    word = device_function(
+        compiled(f"def word({xs}, row, column, {ns}):\n" + "".join(chain), "word", {})
+    )
+    gathered = device_function(
         compiled(
             f"def gathered({xs}, row, column, {ns}):\n" + "".join(within) + f"    return {words}\n",
             "gathered",
@@ -158,7 +158,7 @@ def join_gathered(inputs: int, count: int, single: bool) -> Any:
     place = (
         ("0", "i * {}") if single else ("i // types.uint32(total // {})", "i * {} - row * total")
     )
-    fetch = device(
+    fetch = device_function(
         compiled(
             f"def fetch({xs}, i, total, {ns}):\n    row = types.int64({place[0].format(count)})\n"
             f"    return gathered({xs}, row, types.int64({place[1].format(count)}), {ns})\n",
@@ -250,18 +250,18 @@ def by_vectors(p: ConcatProblem) -> Plan:
 
 def _flat_inputs(p: ConcatProblem) -> list[Any]:
     return [
-        Input(i).view((max(x.nbytes // p.element, 1),), dtype=np.dtype(_WORDS[p.element]))
+        Input(i).view((max(x.nbytes // p.element, 1),), dtype=np.dtype(WORDS[p.element]))
         for i, x in enumerate(p.inputs)
     ]
 
 
 def _flat_output(p: ConcatProblem) -> Any:
-    return Output(0).view((p.out.nbytes // p.element,), dtype=np.dtype(_WORDS[p.element]))
+    return Output(0).view((p.out.nbytes // p.element,), dtype=np.dtype(WORDS[p.element]))
 
 
 def by_strides(p: ConcatProblem) -> Plan:
     """Version "join_strided"."""
-    word = _WORDS[p.out.itemsize]
+    word = WORDS[p.out.itemsize]
     boxes = [box(Input(i), x, p.axis, 1, [])[1] for i, x in enumerate(p.inputs)]
     words = [b.view(b.shape, b.strides, dtype=word) for b in boxes]
     launch = Launch(

@@ -21,10 +21,10 @@ from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.dispatch import copy_part
-from ..copy.parts import _WORDS, IN_FLIGHT, THREADS, index_type, whole
+from ..copy.parts import IN_FLIGHT, THREADS, WORDS, index_type, whole
 from ..lib.integers import blocks
 
 if not SIMULATOR:
@@ -38,20 +38,20 @@ def origin(axes: int, index: Any) -> Any:
     """Device function: the number of the word from which word i of the result comes. sizes, shifts:
     from the outermost axis on, in words."""
 
-    @device
+    @device_function
     def before(place, size, shift):
         return index(place - shift) if place >= shift else index(place + size - shift)
 
     if axes == 1:
 
-        @device
+        @device_function
         def find(i, sizes, shifts):
             return before(i, sizes[0], shifts[0])
 
         return find
     outer, last = origin(axes - 1, index), axes - 1
 
-    @device
+    @device_function
     def find(i, sizes, shifts):
         size = sizes[last]
         row = index(i // size)
@@ -67,11 +67,11 @@ def rolled(axes: int, vector: bool, index: Any) -> Any:
     """vector: a word is two elements. index: uint32, or uint64 for so many words."""
     find = origin(axes, index)
 
-    @device
+    @device_function
     def load(x, i):
         return load_vector(x, types.int64(i) * 2, 2) if vector else x[i]
 
-    @device
+    @device_function
     def store(y, i, value):
         if vector:
             store_vector(y, types.int64(i) * 2, value)
@@ -138,7 +138,7 @@ def roll(x: Layout, *, shifts: tuple[int, ...]) -> Plan:
     element, count = min(word, 8), out.nbytes // word
     index = index_type(count + THREADS * IN_FLIGHT)
     memory = [
-        place.view((out.nbytes // element,), dtype=np.dtype(_WORDS[element]))
+        place.view((out.nbytes // element,), dtype=np.dtype(WORDS[element]))
         for place in (source, Output(0))
     ]
     spare = [(1, 0)] * (AXES + 1 - len(axes))

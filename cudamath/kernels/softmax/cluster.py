@@ -19,7 +19,7 @@ import numpy as np
 
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import bounded, device
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_max, group_sum
@@ -45,19 +45,19 @@ def power(dtype):
     the sum."""
     log2e = np.float32(1 / math.log(2))
 
-    @device
+    @device_function
     def exponent(x):
         return x
 
-    @device
+    @device_function
     def power(v, x):
         return math.exp(v - x)
 
-    @device
+    @device_function
     def exponent_short(x):
         return x * log2e
 
-    @device
+    @device_function
     def power_short(v, x):
         return exp2(v * log2e - x)
 
@@ -70,7 +70,7 @@ def block_portion(dtype, width, ranks):
     access, how many it has, and the element that thread t has at one of the line's ends, or -1."""
     place, halvings = ends(width, LINE // dtype.itemsize), ranks.bit_length() - 1
 
-    @device
+    @device_function
     def portion(columns, most, t):
         rank = cluster_rank()
         start = (cuda.blockIdx.x >> halvings) * columns

@@ -46,16 +46,11 @@ from __future__ import annotations
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ...runtime.device import capability
-from ..lib.versions import Version, choose
+from ..lib.versions import Version, choose, never
 from .online import CACHE
 from .problem import Problem, fits_cluster
 
 MOST_THREADS = 1024  # of a block
-
-
-def never(_problem: Problem) -> bool:
-    """For a version that runs by its name alone."""
-    return False
 
 
 def is_inner(p: Problem) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 
-from ..compiler.decorators import device
+from ..compiler.decorators import device_function
 from ..lib.codec import codec
 from ..lib.fast_math import exponential
 
@@ -25,7 +25,7 @@ def online(dtype):
     T, exp = codec(dtype)[2], exponential(dtype)
     lowest = T(-math.inf)
 
-    @device
+    @device_function
     def take(m, s, v, count):
         top = m
         for e in range(count):
@@ -46,7 +46,7 @@ def rescale(dtype):
     T, exp = codec(dtype)[2], exponential(dtype)
     lowest = T(-math.inf)
 
-    @device
+    @device_function
     def rescaled(m, s, top):
         return s * exp(m - (top if top != lowest else T(0)))
 
@@ -58,11 +58,11 @@ def formula(dtype, log):
     """Device functions: term(g, y) to be summed over the line, and slope(g, y, sum)."""
     exp = exponential(dtype)
 
-    @device
+    @device_function
     def term(g, y):
         return g if log else g * y
 
-    @device
+    @device_function
     def slope(g, y, total):
         return g - exp(y) * total if log else y * (g - total)
 
@@ -75,7 +75,7 @@ def ends(width, border):
     the element that thread t has at one of the ends, or -1). border: elements from one to the next,
     a multiple of `width`."""
 
-    @device
+    @device_function
     def found(start, columns, t):
         head = min((border - start % border) % border, columns)
         inner = (columns - head) // width

@@ -69,9 +69,9 @@ class Problem:
     def shape(self) -> Rows | None:
         """How a line is spread over threads that hold it in registers; None if it is too long."""
         width, edges = self.access
-        held = fitting(HELD_GRAD if self.gradient else HELD, self.x.dtype)
+        elements = fitting(HELD_GRAD if self.gradient else HELD, self.x.dtype)
         columns = self.n + (width - 1 if edges else 0)
-        return spread(columns, width, held, together=TOGETHER // width)
+        return spread(columns, width, elements, together=TOGETHER // width)
 
     @property
     def arrays(self) -> list[ArrayArg]:

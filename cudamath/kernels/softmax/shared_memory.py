@@ -64,24 +64,24 @@ def under_way(width):
 @functools.cache
 def rows(dtype, width, log):
     """A block of THREADS threads per line, two a multiprocessor; x: accesses (rows.fetcher), x1, y:
-    (lines * columns,); kept: accesses that fit."""
+    (lines * columns,); resident: accesses that fit."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, place, write = numba_type(kind), ends(width, width), writer(dtype, width)
     take, rescaled, exp = online(dtype), rescale(dtype), exponential(dtype)
     group_top, group_total = group_max(THREADS, T), group_sum(THREADS, T)
     several = under_way(width)
-    held, packed, lowest = several * width, several * words, T(-math.inf)
+    elements, packed, lowest = several * width, several * words, T(-math.inf)
 
     @bounded((THREADS, 2))
-    def softmax_cached(x, x1, y, columns, kept):
+    def softmax_cached(x, x1, y, columns, resident):
         line = cuda.shared.array(0, raw)
         t = cuda.threadIdx.x
         start = cuda.blockIdx.x * columns
         head, inner, lone = place(start, columns, t)
         first = (start + head) // width
         r = cuda.local.array(packed, raw)
-        v = cuda.local.array(held, T)
+        v = cuda.local.array(elements, T)
         m = lowest
         s = T(0)
         if lone >= 0:
@@ -97,7 +97,7 @@ def rows(dtype, width, log):
                 n = i + k * THREADS
                 if n < inner:
                     widen(r, k * words, v, k * width)
-                    if n < kept:
+                    if n < resident:
                         store_vector(
                             line,
                             n * words,
@@ -106,7 +106,7 @@ def rows(dtype, width, log):
                 else:
                     for e in range(k * width, (k + 1) * width):
                         v[e] = lowest
-            m, s = take(m, s, v, held)
+            m, s = take(m, s, v, elements)
         top = group_top(m)  # its barriers also make the line visible
         s = group_total(rescaled(m, s, top))
         shift = math.log(s)
@@ -115,7 +115,7 @@ def rows(dtype, width, log):
             d = load(x1[start + lone]) - top
             y[start + lone] = store(d - shift if log else exp(d) * scale)
         for i in range(t, inner, THREADS):
-            if i < kept:
+            if i < resident:
                 taken = load_vector(line, i * words, words)
                 for j in range(words):
                     r[j] = taken[j]
@@ -140,7 +140,7 @@ def turns(dtype, width, log):
     take, rescaled, exp = online(dtype), rescale(dtype), exponential(dtype)
     group_top, group_total = group_max(ALONE, T), group_sum(ALONE, T)
     lowest = T(-math.inf)
-    held, packed = SEVERAL * width, SEVERAL * words
+    elements, packed = SEVERAL * width, SEVERAL * words
     come = tuple(copy_wait(PARTS - 1 - p) for p in range(PARTS))
 
     @bounded(ALONE)
@@ -150,7 +150,7 @@ def turns(dtype, width, log):
         at = shared_address(room)
         source = global_address(x)
         r = cuda.local.array(packed, raw)
-        v = cuda.local.array(held, T)
+        v = cuda.local.array(elements, T)
         line = cuda.blockIdx.x
         start = line * columns
         head, inner, lone = place(start, columns, t)
@@ -186,7 +186,7 @@ def turns(dtype, width, log):
                         else:
                             for e in range(k * width, (k + 1) * width):
                                 v[e] = lowest
-                    m, s = take(m, s, v, held)
+                    m, s = take(m, s, v, elements)
             top = group_top(m)
             s = group_total(rescaled(m, s, top))
             shift = math.log(s)
@@ -226,10 +226,10 @@ def rows_grad(dtype, width, log):
     term, slope = formula(dtype, log)
     group_total = group_sum(THREADS, T)
     several = under_way(width) if log else 2
-    held, packed = several * width, several * words
+    elements, packed = several * width, several * words
 
     @bounded((THREADS, 2))
-    def softmax_cached_grad(g, y, g1, y1, dx, columns, kept):
+    def softmax_cached_grad(g, y, g1, y1, dx, columns, resident):
         line = cuda.shared.array(0, raw)
         t = cuda.threadIdx.x
         start = cuda.blockIdx.x * columns
@@ -237,8 +237,8 @@ def rows_grad(dtype, width, log):
         first = (start + head) // width
         r = cuda.local.array(packed, raw)
         q = cuda.local.array(packed, raw)
-        a = cuda.local.array(held, T)
-        b = cuda.local.array(held, T)
+        a = cuda.local.array(elements, T)
+        b = cuda.local.array(elements, T)
         total = T(0)
         if lone >= 0:
             total = term(load(g1[start + lone]), load(y1[start + lone]))
@@ -254,7 +254,7 @@ def rows_grad(dtype, width, log):
                     widen(r, k * words, a, k * width)
                     if not log:
                         widen(q, k * words, b, k * width)
-                    if n < kept:
+                    if n < resident:
                         store_vector(
                             line,
                             n * words,
@@ -270,7 +270,7 @@ def rows_grad(dtype, width, log):
                 n = i + k * THREADS
                 if n < inner:
                     fetch(y, first + n, q, k * words)
-                    if n < kept:
+                    if n < resident:
                         taken = load_vector(line, n * words, words)
                         for j in range(words):
                             r[k * words + j] = taken[j]

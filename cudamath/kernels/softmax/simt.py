@@ -59,7 +59,7 @@ def rows(dtype, threads, vectors, width, edges, log):
     _, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     group_top, group_total = group_max(threads, T), group_sum(threads, T)
-    held = vectors * width
+    elements = vectors * width
     lowest, exp = T(-math.inf), exponential(dtype)
 
     @bounded(max(threads, 128))
@@ -69,25 +69,25 @@ def rows(dtype, threads, vectors, width, edges, log):
         before = (
             start % width if edges else 0
         )  # accesses lie on their borders, the first may begin before the line
-        v = cuda.local.array(held, T)
-        for e in range(held):
+        v = cuda.local.array(elements, T)
+        for e in range(elements):
             v[e] = lowest  # beyond the end: never the maximum, and exp(-inf) adds nothing
         for k in range(vectors):
             column = (k * threads + cuda.threadIdx.x) * width - before
             if line < lines and column < columns:
                 read(x, start + column, v, k * width, start, start + columns)
         top = lowest
-        for e in range(held):
+        for e in range(elements):
             top = max(top, v[e])
         top = group_top(top)
         total = T(0)
-        for e in range(held):
+        for e in range(elements):
             v[e] = v[e] - top if log else exp(v[e] - top)
             total += exp(v[e]) if log else v[e]
         total = group_total(total)
         shift = math.log(total)
         scale = T(1) / total
-        for e in range(held):
+        for e in range(elements):
             v[e] = v[e] - shift if log else v[e] * scale
         for k in range(vectors):
             column = (k * threads + cuda.threadIdx.x) * width - before
@@ -106,7 +106,7 @@ def long_rows(dtype, width, edges, log):
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     take, rescaled = online(dtype), rescale(dtype)
     group_top, group_total = group_max(threads, T), group_sum(threads, T)
-    held = VECTORS * width
+    elements = VECTORS * width
     stride = threads * width
     lowest, exp = T(-math.inf), exponential(dtype)
 
@@ -114,16 +114,16 @@ def long_rows(dtype, width, edges, log):
     def softmax_long_rows(x, y, columns):
         start = cuda.blockIdx.x * columns
         before = start % width if edges else 0
-        v = cuda.local.array(held, T)
+        v = cuda.local.array(elements, T)
         m = lowest
         s = T(0)
         for first in range(cuda.threadIdx.x * width - before, columns, VECTORS * stride):
-            for e in range(held):
+            for e in range(elements):
                 v[e] = lowest
             for k in range(VECTORS):
                 if first + k * stride < columns:
                     read(x, start + first + k * stride, v, k * width, start, start + columns)
-            m, s = take(m, s, v, held)
+            m, s = take(m, s, v, elements)
         top = group_top(m)
         s = group_total(rescaled(m, s, top))
         shift = math.log(s)
@@ -217,16 +217,16 @@ def rows_grad(dtype, threads, vectors, width, edges, log):
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     group_total = group_sum(threads, T)
     term, slope = formula(dtype, log)
-    held = vectors * width
+    elements = vectors * width
 
     @bounded(max(threads, 128))
     def softmax_rows_grad(g, y, dx, lines, columns):
         line = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
         start = line * columns
         before = start % width if edges else 0
-        a = cuda.local.array(held, T)
-        b = cuda.local.array(held, T)
-        for e in range(held):
+        a = cuda.local.array(elements, T)
+        b = cuda.local.array(elements, T)
+        for e in range(elements):
             a[e] = T(0)
             b[e] = T(0)
         for k in range(vectors):
@@ -235,10 +235,10 @@ def rows_grad(dtype, threads, vectors, width, edges, log):
                 read(g, start + column, a, k * width, start, start + columns)
                 read(y, start + column, b, k * width, start, start + columns)
         total = T(0)
-        for e in range(held):
+        for e in range(elements):
             total += term(a[e], b[e])
         total = group_total(total)
-        for e in range(held):
+        for e in range(elements):
             a[e] = slope(a[e], b[e], total)
         for k in range(vectors):
             column = (k * threads + cuda.threadIdx.x) * width - before

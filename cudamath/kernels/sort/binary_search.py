@@ -11,6 +11,8 @@ for several numbers at the same time there. The floor is a read of the numbers a
 bytes each; searches in arrays larger than the caches are bound by their last steps, about one
 sector from DRAM a number and doubling of the array beyond the cache.
 
+Complex numbers have no keys: ``find_complex`` compares them by their parts.
+
 Whether numbers occur in an array needs no place: ``among_few`` compares each with all of a few,
 which a block holds in shared memory, ITEMS numbers per thread for every element read from there;
 ``among_sorted`` searches as ``find`` does and compares the element it ends at. ``interpolate``
@@ -35,9 +37,11 @@ import numpy as np
 from ...core.dispatch.arguments import Flag, Input, Output, Scalar, Ticket
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.dtypes import compute_dtype
+from ...core.dtypes import COMPLEX, compute_dtype
 from ...core.layout import Layout
+from ...core.specs.complex_order import complex_order
 from ...runtime import kernel_errors
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..copy.contiguous import dense
 from ..lib.codec import codec
@@ -181,7 +185,9 @@ def among_sorted(dtype: np.dtype, coding: Coding) -> Any:
 
 
 def isin(numbers: Layout, table: Layout, *, invert: bool) -> Plan:
-    """Whether numbers occur in a vector of the same dtype, sorted if it is longer than FEW."""
+    """Complex numbers have no keys: ``find_complex`` compares them by their parts.
+
+    Whether numbers occur in a vector of the same dtype, sorted if it is longer than FEW."""
     out = numbers.like(dtype=np.dtype(bool))
     if not out.size:
         return Plan([out], [])
@@ -301,6 +307,35 @@ def digitize(edges: Layout, numbers: Layout, *, right: bool) -> Plan:
     return _places(edges, numbers, right, True)
 
 
+@functools.cache
+def find_complex(right: bool) -> Any:
+    """places[i] = how many elements of the sorted array come before (right: not after) numbers[i],
+    of complex numbers, which have no keys."""
+    before = complex_order(device_function).before
+
+    @cuda.jit
+    def find_complex(ordered, numbers, places):
+        # ordered: (n,), numbers: (m,) complex, places: (m,) int64; one thread per number
+        i = cuda.grid(1)
+        if i < places.size:
+            wanted = numbers[i]
+            low = types.int64(0)
+            high = types.int64(ordered.size)
+            while low < high:
+                middle = (low + high) >> 1
+                if right:
+                    below = not before(wanted, ordered[middle])
+                else:
+                    below = before(ordered[middle], wanted)
+                if below:
+                    low = middle + 1
+                else:
+                    high = middle
+            places[i] = low
+
+    return find_complex
+
+
 def _places(ordered: Layout, numbers: Layout, right: bool, either: bool) -> Plan:
     out = numbers.like(dtype=np.dtype(np.int64))
     if not out.size:
@@ -308,6 +343,12 @@ def _places(ordered: Layout, numbers: Layout, right: bool, either: bool) -> Plan
     temps: list[Layout] = []
     first, table = dense(Input(0), ordered, ordered.shape, ordered.dtype, temps)
     second, given = dense(Input(1), numbers, numbers.shape, numbers.dtype, temps)
+    if ordered.dtype in COMPLEX:
+        vectors = [a.view((x.size,)) for a, x in ((table, ordered), (given, numbers))]
+        step = Launch(
+            find_complex(right), blocks(out.size, THREADS), THREADS, [*vectors, Output(0).flat]
+        )
+        return Plan([out], [*first, *second, step], temps)
     code = coding(ordered.dtype)
     seen = [a.view((x.size,), dtype=code.word) for a, x in ((table, ordered), (given, numbers))]
     n = ordered.size

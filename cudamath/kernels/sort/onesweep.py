@@ -53,8 +53,7 @@ from ...core.dispatch.arguments import Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.decorators import FULL, WARP, bounded
-from ..compiler.decorators import device as device_function
+from ..compiler.decorators import FULL, WARP, bounded, device_function
 from ..compiler.lazy_numba import cuda, intrinsic, ir, types
 from ..copy.fill import fill_part
 from ..copy.parts import whole

@@ -41,7 +41,7 @@ from ...core.dispatch.arguments import Constant, Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.decorators import FULL, WARP, bounded, device
+from ..compiler.decorators import FULL, WARP, bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.axis_last import neighbours
 from ..copy.contiguous import dense
@@ -126,7 +126,7 @@ def word_of(kind: str, bits: int) -> Any:
     K = types.uint64 if bits == 64 else types.uint32
     sign, every = K(1 << (bits - 1)), K((1 << bits) - 1)
 
-    @device
+    @device_function
     def word_of(key):
         if kind == "u":
             return key
@@ -199,7 +199,7 @@ def placing(coding: Coding, positions: bool, items: int) -> Any:
     _, key_of, _, _ = coding
     W = types.uint64
 
-    @device
+    @device_function
     def place(held, out, base, first, n, border, flip, less, equal, begin, limit, below):
         # less, equal: how many are before the warp's elements; begin: where the equal ones begin;
         # base: out's first place; below: the lower lanes, as a mask

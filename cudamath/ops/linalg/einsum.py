@@ -20,11 +20,12 @@ from ...core.dispatch.checks import coerce, keeps_imaginary, members
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.op import ANY
 from ...core.dtypes import INEXACT
+from ...core.shapes import order_letter
 from ...core.typing import ArrayLike, DTypeLike
 from .. import reduce
 from ..elementwise import multiply
-from ..out_argument import deliver
-from ..shape import astype, diagonal, permute_dims, reshape, squeeze
+from ..out_argument import can_write, casting_rule, deliver
+from ..shape import astype, diagonal, in_order, permute_dims, reshape, squeeze
 from .products import matmul
 
 __all__ = ["einsum", "einsum_path", "kron"]
@@ -55,6 +56,13 @@ def _order(
 ) -> tuple[tuple[int, ...], ...]:
     """`_path`, in an order that is given, or by a strategy; an error in the name of the function
     where there is none such."""
+    if (
+        isinstance(optimize, tuple | list)
+        and len(optimize) == 2
+        and isinstance(optimize[0], str)
+        and isinstance(optimize[1], int | float)
+    ):  # NumPy's (strategy, limit of memory)
+        optimize = optimize[0]
     if not isinstance(optimize, bool | str | None):
         wanted = members(
             name, optimize, "pairs of operands as optimize, or a bool or the name of a strategy"
@@ -93,7 +101,7 @@ def _parse(name: str, given: tuple, shapes: tuple[tuple[int, ...], ...]) -> tupl
 
     try:
         return opt_einsum.parser.parse_einsum_input(given, shapes=isinstance(given[0], str))[:2]
-    except (ValueError, TypeError) as error:
+    except (LookupError, ValueError, TypeError) as error:
         raise ValueError(f"{name}: {error}; shapes {', '.join(map(str, shapes))}") from None
 
 
@@ -188,13 +196,15 @@ def _pair(a: ndarray, left: str, b: ndarray, right: str, keep: str) -> tuple[nda
     return reshape(matmul(a, b), lengths(batch + rows + columns)), batch + rows + columns
 
 
-@fast_path("*operands")
+@fast_path("*operands", rare=("order", "casting"))
 def einsum(
     subscripts: Any = None,
     /,
     *operands: Any,
     out: ndarray | None = None,
     dtype: DTypeLike | None = None,
+    order: str = "K",
+    casting: str = "same_kind",
     optimize: bool | str | Sequence | None = True,
 ) -> ndarray:
     """Sum of products by Einstein's convention.
@@ -214,6 +224,11 @@ def einsum(
         Array that receives the result.
     dtype : dtype_like, optional
         Dtype to which the arrays are converted.
+    order : str, default "K"
+        Order of the result in memory: "C", "F", "A" (Fortran's order if all arrays have it), or "K"
+        (any).
+    casting : str, default "same_kind"
+        NumPy's rule for the conversions to `dtype` and `out`.
     optimize : bool, str or Sequence or None, default True
         True takes the order of contractions from opt_einsum, and a name selects one of its
         strategies. False and None contract from left to right.
@@ -244,12 +259,17 @@ def einsum(
     """
     operands = () if subscripts is None else (subscripts, *operands)
     terms, result, arrays = _parsed("einsum", operands)
+    letter, casting = order_letter("einsum", order, "K"), casting_rule("einsum", casting)
+    if letter == "A":
+        letter = "F" if all([x.flags.fnc for x in arrays]) else "C"
     if dtype is not None or len(arrays) > 1:
         common = (
             dtypes.as_dtype(dtype, "einsum") if dtype is not None else dtypes.result_type(*arrays)
         )
         for x in arrays:
             keeps_imaginary("einsum", x, common)
+            if dtype is not None and not can_write(x.dtype, common, casting):
+                raise TypeError(f"einsum: {x.dtype} cannot become {common} by the rule {casting!r}")
         arrays = [astype(x, common, copy=False) for x in arrays]
     for step in _order(
         "einsum", ",".join(terms) + "->" + result, tuple([x.shape for x in arrays]), optimize
@@ -265,7 +285,7 @@ def einsum(
         terms.append(term)
     x, term = _single(arrays[0], terms[0], result)
     x = _ordered(x, term, result)
-    return x if out is None else deliver("einsum", x, out)
+    return in_order("einsum", x, letter) if out is None else deliver("einsum", x, out, casting)
 
 
 def einsum_path(*operands: Any, optimize: bool | str = "greedy") -> tuple[list, str]:
@@ -334,7 +354,10 @@ def kron(a: ArrayLike, b: ArrayLike) -> ndarray:
     a, b = coerce("kron", (a, b), ANY)
     ndim = max(a.ndim, b.ndim)
     first, second = ((1,) * (ndim - x.ndim) + x.shape for x in (a, b))
-    left = reshape(a, tuple([n for size in first for n in (size, 1)]))
-    right = reshape(b, tuple([n for size in second for n in (1, size)]))
-    shape = tuple([n * m for n, m in zip(first, second, strict=True)])
+    pairs = list(zip(first, second, strict=True))
+    # each axis becomes two, of which those of length 1 are left out: there may be 64 already
+    axes = [axis for n, m in pairs for axis in ((n, 1), (1, m)) if axis != (1, 1)]
+    left = reshape(a, tuple([n for n, _ in axes]))
+    right = reshape(b, tuple([m for _, m in axes]))
+    shape = tuple([n * m for n, m in pairs])
     return reshape(multiply(left, right), shape)

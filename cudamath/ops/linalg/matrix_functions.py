@@ -17,6 +17,7 @@ from ...core.asarray import asarray
 from ...core.dispatch.checks import MISTAKES, as_numbers, as_of, members, require, speaks_for
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.op import ANY, NUMERIC, REAL, Composed, Op
+from ...core.scalar import scalar_results
 from ...core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from ...core.typing import ArrayLike, DTypeLike
 from .. import reduce
@@ -29,6 +30,7 @@ from ..where import _where
 from .norms import matrix_norm
 from .products import _pair as common_pair
 from .products import matmul
+from .products import outer as outer_of_flat
 from .solve import _inv_and_sign, adjoint, inv, matrices, pair, run, slogdet, solve
 from .spectral import eigvalsh, svd, svdvals
 
@@ -40,6 +42,7 @@ __all__ = [
     "matrix_power",
     "matrix_rank",
     "multi_dot",
+    "outer",
     "pinv",
     "tensorinv",
     "tensorsolve",
@@ -166,8 +169,9 @@ def pinv(
     """
     if rcond is not None and rtol is not None:
         raise ValueError("pinv: `rtol` and `rcond` can't be both set.")
-    a = matrices("pinv", a)
-    if not a.size:
+    own, a = require("pinv", a).dtype, matrices("pinv", a)
+    if not a.size:  # of integers too, whose dtype NumPy keeps here
+        a = astype(a, own, copy=False)
         return reshape(a, (*a.shape[:-2], a.shape[-1], a.shape[-2]))
     what, given = ("rcond", rcond) if rtol is None else ("rtol", rtol)
     return _pinv(a, rtol=_cutoff(a, _tolerance("pinv", what, given, a)))
@@ -194,7 +198,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> LstsqResult
     LstsqResult
         Named tuple (x, residuals, rank, s). `x` has the shape (n,) or (..., n, k). `residuals` are
         the sums of |b - a x|^2 down the columns, of shape (k,), or (1,) for a vector; as in NumPy
-        they are empty if m <= n or, for a single matrix, if its rank is below n. `rank` is an int64
+        they are empty if m <= n or, for a single matrix, if its rank is below n. `rank` is an int32
         array (...), without dimensions for a single matrix, and `s` are the singular values. For a
         single matrix with m > n the call waits for the GPU, because the rank decides whether there
         are residuals.
@@ -242,6 +246,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> LstsqResult
         residuals = reduce.sum((missing * conj(missing)).real, axis=-2)
     else:
         residuals = zeros((*lead, 0), s.dtype, device=a.device)
+    rank = astype(rank, np.int32)  # as LAPACK counts it, and NumPy
     return LstsqResult(reshape(x, x.shape[:-1]) if vector else x, residuals, rank, s)
 
 
@@ -434,7 +439,7 @@ def matrix_power(a: ArrayLike, n: int) -> ndarray:
     >>> cm.linalg.matrix_power([[1, 1], [1, 0]], 10).tolist()
     [[89, 55], [55, 34]]
     """
-    a = require("matrix_power", a, NUMERIC)
+    a = require("matrix_power", a)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise np.linalg.LinAlgError(
             f"matrix_power: Last 2 dimensions of the array must be square, got shape {a.shape}"
@@ -485,6 +490,7 @@ _PADE = {
 }
 
 
+@scalar_results
 def expm(a: ArrayLike, /) -> ndarray:
     """Matrix exponential: sum_k a^k / k!, by scaling, a Pade approximant and repeated squaring.
 
@@ -797,6 +803,43 @@ _cross: Op = Op(
     broadcasts=True,
     vjp=(lambda g, _y, _a, b: _cross(conj(b), g), lambda g, _y, a, _b: _cross(g, conj(a))),
 )
+
+
+@fast_path("x1", "x2")
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> ndarray:
+    """Outer product of two vectors: y[i, j] = x1[i] x2[j].
+
+    ``cm.outer`` flattens its arguments.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+        Numeric or bool vectors.
+
+    Returns
+    -------
+    ndarray
+        Matrix of the common dtype.
+
+    Raises
+    ------
+    ValueError
+        An argument is not a vector.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.outer([1, 2], [3, 4]).tolist()
+    [[3, 4], [6, 8]]
+    """
+    a, b = common_pair("outer", x1, x2)
+    if a.ndim != 1 or b.ndim != 1:
+        raise ValueError(f"outer: wants vectors, got shapes {a.shape} and {b.shape}")
+    return outer_of_flat(a, b)
 
 
 @fast_path("x")

@@ -249,7 +249,6 @@ def norm(
     /,
     ord: float | str | None = None,
     axis: int | Sequence[int] | None = None,
-    *,
     keepdims: bool = False,
 ) -> ndarray:
     """Norm of vectors or matrices: `vector_norm` for one axis, `matrix_norm` for two.

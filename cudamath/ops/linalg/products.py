@@ -15,13 +15,14 @@ from ...core.array import ndarray
 from ...core.asarray import asarray
 from ...core.dispatch.checks import MISTAKES, as_of, require
 from ...core.dispatch.fast_path import fast_path, forget
-from ...core.dispatch.op import ANY, INEXACT, NUMERIC, Composed, Op
+from ...core.dispatch.op import ANY, COMPLEX, INEXACT, NUMERIC, Composed, Op
 from ...core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from ...core.typing import ArrayLike, DTypeLike
 from ..dtype_info import can_cast
 from ..elementwise import conj, multiply, weighted_sum
-from ..out_argument import deliver
+from ..out_argument import deliver, target_of
 from ..shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
+from ..ufunc_keywords import gufunc_keywords
 
 __all__ = [
     "dot",
@@ -138,6 +139,7 @@ _matmul_int32 = Op(
 
 
 @fast_path("a", "b")
+@gufunc_keywords((2, 2), 2)
 def matmul(
     a: ArrayLike, b: ArrayLike, /, out: ndarray | None = None, *, dtype: DTypeLike | None = None
 ) -> ndarray:
@@ -158,6 +160,9 @@ def matmul(
         Dtype of the operands, the sums and the result. The default is the common dtype of the
         operands. int8 operands with the dtype int32 are multiplied as they are, on tensor cores
         where the device has them.
+    **options : object
+        NumPy's `axes` and other options of a generalized ufunc: `casting`, `dtype`, `order`,
+        `subok`, `signature`.
 
     Returns
     -------
@@ -345,6 +350,7 @@ def _scaled(name: str, product: ndarray, alpha: Any, c: Any, beta: Any) -> ndarr
 
 
 @fast_path("a", "b")
+@gufunc_keywords((1, 1), 0)
 def vecdot(
     a: ArrayLike,
     b: ArrayLike,
@@ -366,6 +372,9 @@ def vecdot(
         Axis of the operation, counted from the end.
     keepdims : bool, default False
         Whether that axis stays in the result with length 1.
+    **options : object
+        NumPy's `axes` and other options of a generalized ufunc: `casting`, `dtype`, `order`,
+        `subok`, `signature`.
 
     Returns
     -------
@@ -453,6 +462,7 @@ def _shaped(name: str, a: ndarray, wanted: int, what: str) -> None:
 
 
 @fast_path("a", "x")
+@gufunc_keywords((2, 1), 1)
 def matvec(a: ArrayLike, x: ArrayLike, /, out: ndarray | None = None) -> ndarray:
     """Return matrices times vectors: y[..., i] = Σ_k a[..., i, k] x[..., k].
 
@@ -464,6 +474,9 @@ def matvec(a: ArrayLike, x: ArrayLike, /, out: ndarray | None = None) -> ndarray
         Numeric vectors. Leading axes broadcast.
     out : ndarray, optional
         Array that receives the result.
+    **options : object
+        NumPy's `axes` and other options of a generalized ufunc: `casting`, `dtype`, `order`,
+        `subok`, `signature`.
 
     Returns
     -------
@@ -501,6 +514,7 @@ def matvec(a: ArrayLike, x: ArrayLike, /, out: ndarray | None = None) -> ndarray
 
 
 @fast_path("x", "a")
+@gufunc_keywords((1, 2), 1)
 def vecmat(x: ArrayLike, a: ArrayLike, /, out: ndarray | None = None) -> ndarray:
     """Return vectors times matrices: y[..., j] = Σ_k conj(x[..., k]) a[..., k, j].
 
@@ -512,6 +526,9 @@ def vecmat(x: ArrayLike, a: ArrayLike, /, out: ndarray | None = None) -> ndarray
         Numeric matrices. Leading axes broadcast.
     out : ndarray, optional
         Array that receives the result.
+    **options : object
+        NumPy's `axes` and other options of a generalized ufunc: `casting`, `dtype`, `order`,
+        `subok`, `signature`.
 
     Returns
     -------
@@ -583,10 +600,11 @@ def vdot(a: ArrayLike, b: ArrayLike) -> ndarray:
     11
     """
     a, b = _pair("vdot", a, b)
-    a, b = require("vdot", a, NUMERIC), require("vdot", b, NUMERIC)
+    a, b = require("vdot", a), require("vdot", b)
     if a.size != b.size:
         raise ValueError(f"vdot: wants equally many elements, got shapes {a.shape} and {b.shape}")
-    return reshape(matmul(reshape(conj(a), (1, a.size)), reshape(b, (b.size, 1))), ())
+    a = conj(a) if a.dtype in COMPLEX else a
+    return reshape(matmul(reshape(a, (1, a.size)), reshape(b, (b.size, 1))), ())
 
 
 @fast_path("a", "b")
@@ -601,7 +619,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: ndarray | None = None) -> ndarray:
     a, b : array_like
         Numeric or bool arrays.
     out : ndarray, optional
-        Array that receives the result.
+        C-contiguous array that receives the result, of exactly its shape and dtype.
 
     Returns
     -------
@@ -626,7 +644,13 @@ def dot(a: ArrayLike, b: ArrayLike, out: ndarray | None = None) -> ndarray:
     32
     """
     if out is not None:
-        return deliver("dot", dot(a, b), out)
+        y, target = dot(a, b), target_of("dot", out)
+        if (target.shape, target.dtype) != (y.shape, y.dtype) or not target.is_contiguous:
+            raise ValueError(
+                f"dot: out must be C-contiguous and {y.dtype} of shape {y.shape}, got "
+                f"{target.dtype} of shape {target.shape} and strides {target.strides}"
+            )
+        return deliver("dot", y, out)
     a, b = _pair("dot", a, b)
     if not a.ndim or not b.ndim:
         return multiply(a, b)
@@ -763,7 +787,9 @@ def tensordot(
     if not isinstance(axes, (tuple, list)) and np.ndim(axes) == 0:
         count = as_integer("tensordot", "axes", axes)
         if not 0 <= count <= builtins.min(a.ndim, b.ndim):
-            raise ValueError(f"tensordot: axes={count} does not fit shapes {a.shape} and {b.shape}")
+            raise (IndexError if count >= 0 else ValueError)(
+                f"tensordot: axes={count} does not fit shapes {a.shape} and {b.shape}"
+            )
         of_a, of_b = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
         try:

@@ -27,7 +27,7 @@ from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import Category, Op
 from ...core.shapes import broadcast_shapes
 from ...core.typing import ArrayLike
-from ..creation import eye, tril, triu
+from ..creation import eye, tril, triu, zeros
 from ..elementwise import conj, exp
 from ..index import getitem
 from ..join import concat
@@ -65,13 +65,14 @@ def matrices(name: str, x: Any, *, square: bool = False, device: Any = None) -> 
     """An argument as an array of matrices of a dtype that LAPACK has."""
     if not isinstance(x, ndarray):
         x = asarray(x, device=device, name=name)
+    if x.ndim < 2:
+        raise np.linalg.LinAlgError(
+            f"{name}: wants matrices, an array of at least two dimensions, got {x.dtype} of shape "
+            f"{x.shape}"
+        )
     x = require(name, x, SOLVABLE)
     if x.dtype not in dtypes.INEXACT:
         x = astype(x, dtypes.default_float())
-    if x.ndim < 2:
-        raise ValueError(
-            f"{name}: wants matrices, an array of at least two dimensions, got shape {x.shape}"
-        )
     if square and x.shape[-1] != x.shape[-2]:
         raise np.linalg.LinAlgError(
             f"{name}: Last 2 dimensions of the array must be square, got shape {x.shape}"
@@ -131,6 +132,8 @@ def _system(name: str, card: Op, a: ndarray, b: ndarray, *more: ndarray, **param
         raise ValueError(
             f"{name}: the number of rows of b must be that of a, got shapes {a.shape} and {b.shape}"
         )
+    if not b.size and a.size:  # a singular matrix is an error all the same
+        run(card, *_batched(name, a, zeros((a.shape[-1], 1), a.dtype, device=a.device)), **params)
     if a.ndim == 2 and b.ndim > 2 and b.size:
         n, lead, k = b.shape[-2], b.shape[:-2], b.shape[-1]
         together = reshape(moveaxis(b, -2, 0), (n, b.size // n))

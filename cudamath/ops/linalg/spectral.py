@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...core.array import ndarray
+from ...core.asarray import asarray
 from ...core.dispatch.fast_path import fast_path
+from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import Op
 from ...core.typing import ArrayLike
 from ..creation import eye, tril, triu
@@ -190,13 +192,15 @@ def qr(a: ArrayLike, /, mode: str = "reduced") -> Any:
         Matrices.
     mode : str, default "reduced"
         "reduced": q (..., m, k) and r (..., k, n) with k = min(m, n). "complete": q (..., m, m) and
-        r (..., m, n). "r": r alone.
+        r (..., m, n). "r": r alone. "raw": LAPACK's Householder vectors h (..., n, m), whose
+        upper triangle, transposed, is r, and their factors tau (..., k); the host computes these,
+        so that a GPU is waited for, and they have no gradient.
 
     Returns
     -------
-    QRResult or ndarray
-        Named pair (Q, R). The mode "r" gives the array R alone. On a GPU q is stored by columns
-        (see its strides).
+    QRResult, ndarray or tuple of ndarray
+        Named pair (Q, R), or the pair (h, tau). The mode "r" gives the array R alone. On a GPU q
+        is stored by columns (see its strides).
 
     Raises
     ------
@@ -219,11 +223,22 @@ def qr(a: ArrayLike, /, mode: str = "reduced") -> Any:
     True
     """
     a = matrices("qr", a)
-    if mode not in ("reduced", "complete", "r"):
-        raise ValueError(f"qr: mode must be 'reduced', 'complete' or 'r', got {mode!r}")
+    if mode not in ("reduced", "complete", "r", "raw"):
+        raise ValueError(f"qr: mode must be 'reduced', 'complete', 'r' or 'raw', got {mode!r}")
+    if mode == "raw":
+        return _reflections(a)
     if mode == "r":
         return run(_qr_r, a) if a._node is None else run(_qr, a, complete=False)[1]
     return QRResult(*run(_qr, a, complete=mode == "complete"))
+
+
+def _reflections(a: ndarray) -> tuple[ndarray, ndarray]:
+    """LAPACK's form of a QR decomposition."""
+    if a._node is not None:
+        raise TypeError(f"qr: mode 'raw' of {a.dtype} of shape {a.shape} has no gradient")
+    parts = lazy("cpu", "decompose.qr_raw")(a.to_numpy())
+    h, tau = (asarray(part, device=a.device) for part in parts)
+    return h, tau
 
 
 def _triangle(name: str, UPLO: str) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from ...core.dispatch.call_record import open_records
 from ...core.recording import insiders
 from ...core.scalar import inside
 from ...runtime.state import runtime
-from .bit_stream import Source
+from .bit_stream import Source, lock
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -88,6 +89,8 @@ def drawn_ahead(most: int) -> Callable[[Function], Function]:
                 or insiders
                 or recording.state.draws is not None
                 or default_index() != CPU
+                or (stream := runtime.local.stream) is not None
+                and stream.capturing
             ):
                 return draw(self, *args, **kwargs)
             key: Any = draw
@@ -96,37 +99,39 @@ def drawn_ahead(most: int) -> Callable[[Function], Function]:
                 if not _NUMBERS.issuperset(kinds):
                     return draw(self, *args, **kwargs)
                 key = draw, parameters, kinds
-            with self._lock:
-                kept = self._ahead.get(key)
-                if kept is not None:
-                    per = kept.per
-                    start = (self._offset - kept.first) * per
-                    end = start + (size or 1)
-                    if (
-                        0 <= start
-                        and end <= len(kept.numbers)
-                        and kept.default is dtypes.default_float()
-                    ):
-                        if size is None:
-                            self._offset += 1
-                            return kept.numbers[start]
-                        self._offset += -(-size // per)
-                        return wrap(kept.numbers[start:end].copy())
-            if kept is None:
-                _remember(self, key)
-                return draw(self, *args, **kwargs)
-            return _refilled(self, draw, parameters, size, kept)
+            start = self._offset
+            try:
+                return _next(self, draw, key, parameters, size)
+            except BaseException:  # an interrupt, when numbers have been taken
+                self.return_to(start)
+                raise
 
         return call  # type: ignore[return-value]
 
     return decorate
 
 
-def _remember(source: Source, key: Any) -> None:
-    """Note a distribution: its next few numbers are drawn ahead."""
-    if len(source._ahead) >= _KINDS:  # parameters that change from draw to draw
-        source._ahead = {}
-    source._ahead[key] = _Kept()
+def _next(source: Source, draw: Callable, key: Any, parameters: tuple, size: int | None) -> Any:
+    """The next number, or an array of the next numbers, of a distribution."""
+    kept = source._ahead.get(key)
+    if kept is None:
+        if len(source._ahead) >= _KINDS:  # parameters that change from draw to draw
+            source._ahead = {}
+        source._ahead[key] = _Kept()  # from now on numbers are drawn ahead
+        return draw(source, *parameters, size=size)
+    with lock:
+        first, per = source._offset, kept.per
+        start = (first - kept.first) * per
+        end = start + (size or 1)
+        if 0 <= start and end <= len(kept.numbers) and kept.default is dtypes.default_float():
+            if source._taker != (thread := get_ident()):
+                source._taker, source._since = thread, first
+            if size is None:
+                source._offset = first + 1
+                return kept.numbers[start]
+            source._offset = first - (-size // per)
+            return wrap(kept.numbers[start:end].copy())
+    return _refilled(source, draw, parameters, size, kept)
 
 
 def _refilled(
@@ -134,15 +139,12 @@ def _refilled(
 ) -> Any:
     """Draw a few numbers, and keep those that follow."""
     result = draw(source, *parameters, size=size)
-    stream = runtime.local.stream
-    if stream is not None and stream.capturing:
-        return result
     twin = type(source)(0)
     twin.state = state = source.state
     count = 4 * kept.blocks
     with inside():
         numbers = draw(twin, *parameters, size=count)._data
-    with source._lock:
+    with lock:
         kept.first, kept.default = state["offset"], dtypes.default_float()
         kept.numbers, kept.per = numbers, count // (twin._offset - state["offset"])
         kept.blocks = min(4 * kept.blocks, MANY)

@@ -14,8 +14,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-import threading
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,8 @@ from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import FLOATING, REAL, Op
 from ...core.layout import Layout
 from ...core.shapes import as_integer, normalize_shape
-from ...runtime import memory
+from ...runtime import fork, memory
+from ...runtime.errors import shown_as
 from ...runtime.state import runtime
 from ...runtime.stream import Stream, refuse_capture
 from ..shape import broadcast_to
@@ -197,10 +198,10 @@ def filled(x: ndarray, shape: tuple[int, ...]) -> ndarray:
 
 
 def _on_host(x: Any) -> Any:
-    """The values of a parameter as given, None if they are on a GPU."""
+    """The values of a parameter as given, to be checked; None if they are on a GPU."""
     if not isinstance(x, ndarray):
         return x
-    return x.to_numpy() if x._layout.device == CPU else None
+    return x._alias().to_numpy() if x._layout.device == CPU else None
 
 
 def _checked(name: str, what: str, kind: str, value: Any) -> Any:
@@ -285,16 +286,38 @@ def drawn(op: Op, counter: tuple, rest: tuple, *arrays: ndarray, **params: Any) 
     return out
 
 
+def whole_draw(method: Callable) -> Callable:
+    """Decorator of a method that draws: where it fails, the generator is put back. `fast_path` does
+    that for the methods that it decorates."""
+
+    @functools.wraps(method)
+    def draw(self: Source, *args: Any, **kwargs: Any) -> Any:
+        start = self._offset
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException:
+            self.return_to(start)
+            raise
+
+    return shown_as(method.__name__, draw)
+
+
+#: One for all generators: it is held for a moment. Reentrant, since a signal handler may draw.
+lock = fork.new_reentrant_lock()
+
+
 class Source:
     """Key, stream, offset and number of children; see `Generator`."""
 
-    __slots__ = ("_key", "_stream", "_offset", "_children", "_lock", "_within", "_ahead")
+    __slots__ = ("_key", "_stream", "_offset", "_children", "_taker", "_since", "_within", "_ahead")
 
     def __init__(self, key: int, stream: int = 0):
         self._key, self._stream = key, stream
         self._offset = self._children = 0
-        self._lock = threading.Lock()
-        self._ahead: dict[tuple, Any] = {}  # see ahead.py
+        #: The thread that took the newest part of the sequence, and where its parts begin that no
+        #: other thread's part follows.
+        self._taker, self._since = 0, 0
+        self._ahead: dict[Any, Any] = {}  # see ahead.py
         # What is made inside a graph begins anew at each run of the function, and so at each
         # replay.
         now = runtime.local.stream
@@ -324,7 +347,7 @@ class Source:
         """Where the generator stands."""
         if self._captured():
             refuse_capture("Generator.state", _HOST)
-        with self._lock:
+        with lock:
             return {
                 "key": self._key,
                 "stream": self._stream,
@@ -347,7 +370,8 @@ class Source:
                 )
         if self._captured():
             refuse_capture("Generator.state", _HOST)
-        with self._lock:
+        with lock:
+            self._taker = 0
             self._key, self._stream, self._ahead = values["key"], values["stream"], {}
             self._offset, self._children = values["offset"], values["children"]
 
@@ -413,14 +437,31 @@ class Source:
             first = feed.blocks
             feed.blocks += blocks
             return feed.cell, 0, first
-        with self._lock:
+        with lock:
             first = self._offset
             if first + blocks > _LAST_BLOCK:
                 raise OverflowError(
                     f"{name}: the generator is used up after 2^58 words; spawn a new one"
                 )
+            if self._taker != (thread := get_ident()):
+                self._taker, self._since = thread, first
             self._offset = first + blocks
             return self._key, self._stream, first
+
+    def return_to(self, start: int) -> None:
+        """Put the generator back, after a draw that failed.
+
+        The same draw then gives the numbers that it would have given. Parts of the sequence that
+        other threads have taken since are not touched.
+
+        Parameters
+        ----------
+        start : int
+            The offset at the beginning of the draw.
+        """
+        with lock:
+            if self._taker == get_ident() and start < self._offset:
+                self._offset = max(start, self._since)
 
     def spawn(self, n_children: int) -> list[Any]:
         """Return new generators, independent of this one and of each other.
@@ -450,7 +491,7 @@ class Source:
             raise ValueError(f"Generator.spawn: wants n_children >= 0, got {n}")
         if self._captured():
             refuse_capture("Generator.spawn", _HOST)
-        with self._lock:
+        with lock:
             first = self._children
             self._children += n
         philox = lazy("cpu", "random.philox")

@@ -40,7 +40,7 @@ from ..masks import flatnonzero
 from ..search import searchsorted
 from ..shape import astype, broadcast_to, reshape
 from ..where import where
-from .bit_stream import Parameters, Size, wanted_dtype
+from .bit_stream import Parameters, Size, wanted_dtype, whole_draw
 from .permutations import Orders
 
 
@@ -500,6 +500,7 @@ class Derived(Orders):
         found = where(u <= q * q, far, where(u <= q, 2.0, 1.0))
         return astype(maximum(found, 1.0), kind)
 
+    @whole_draw
     def zipf(
         self,
         a: ArrayLike,
@@ -556,6 +557,7 @@ class Derived(Orders):
             raise ValueError(f"{name}: wants a > 1")
         return astype(self._by_parameters(given, _zipf), kind)
 
+    @whole_draw
     def hypergeometric(
         self,
         ngood: ArrayLike,
@@ -643,6 +645,7 @@ class Derived(Orders):
             y = where(place == i, draw(u, *numbers), y)
         return y
 
+    @whole_draw
     def vonmises(
         self,
         mu: ArrayLike,

@@ -32,6 +32,7 @@ from .bit_stream import (
     shape_for,
     shape_of,
     wanted_dtype,
+    whole_draw,
 )
 from .continuous import Continuous
 
@@ -500,6 +501,7 @@ class Discrete(Continuous):
         )
         return drawn(_geometric, self.take(q.name, blocks, q.place), (_rate(p), 0.0, 0.0), **what)
 
+    @whole_draw
     def multinomial(
         self,
         n: ArrayLike,

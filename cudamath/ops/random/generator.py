@@ -17,7 +17,7 @@ from ..elementwise import exp
 from ..linalg.products import matmul
 from ..reduce import max as largest
 from ..reduce import sum as total
-from .bit_stream import Parameters, Size, on_host, shape_of, wanted_dtype
+from .bit_stream import Parameters, Size, on_host, shape_of, wanted_dtype, whole_draw
 from .bit_stream import drawn as drawn
 from .bit_stream import probability as probability
 from .composed import Derived
@@ -33,10 +33,8 @@ class Generator(Derived):
     sequence at each replay, as the function would without a graph; a generator that is made inside
     the function begins again each time.
 
-    Draws go to the default device (or `device=`) and do not depend on it. A generator may be used
-    from several threads: each draw takes its own stretch of the sequence. Draws in a CUDA graph go
-    on with the sequence at each replay, as the function would without a graph; a generator made
-    inside the function begins anew each time.
+    A forked process continues the sequence from where its parent was: both draw the same numbers,
+    as with NumPy's generators. Give each process a generator of its own (`spawn`).
 
     Parameters
     ----------
@@ -123,6 +121,7 @@ class Generator(Derived):
         e = exp(x - largest(x, axis=-1, keepdims=True)) if shape[-1] else x
         return p.rounded(e / total(e, axis=-1, keepdims=True))
 
+    @whole_draw
     def multivariate_normal(
         self,
         mean: ArrayLike,

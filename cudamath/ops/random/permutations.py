@@ -20,7 +20,7 @@ from ...core.typing import ArrayLike, DeviceLike
 from ..index import _check_writable, take, take_along_axis
 from ..out_argument import deliver, receiver
 from ..sort import argsort
-from .bit_stream import Size, drawn, on_host, shape_of
+from .bit_stream import Size, drawn, on_host, shape_of, whole_draw
 from .discrete import Discrete
 
 _RANKED = 1024  # permutations up to this length are made by ranking keys
@@ -174,6 +174,7 @@ class Orders(Discrete):
             y = take_along_axis(x, argsort(keys, axis=axis), axis=axis)
         return y if out is None else deliver(name, y, out)
 
+    @whole_draw
     def shuffle(self, x: ndarray, axis: int = 0) -> None:
         """Shuffle an array in place along `axis`; slices stay whole.
 

@@ -11,7 +11,7 @@ from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 from cudamath.core.dispatch import fast_path
-from cudamath.core.layout import Layout
+from cudamath.core.layout import Layout, is_channels_last
 from cudamath.kernels.compiler import lazy_numba
 from cudamath.kernels.conv import conv3d
 from cudamath.kernels.conv import cudnn as conv_cudnn
@@ -186,7 +186,7 @@ def test_values(monkeypatch, library, name, x, w, options, dtype):
                     assert np.all(
                         error <= (size + np.abs(along)) * 2 * float(ml_dtypes.finfo(dtype).eps)
                     ), (lies, len(biases))
-                    assert y.dtype == dtype and channels_last.lies_last(y._layout) == (
+                    assert y.dtype == dtype and is_channels_last(y._layout) == (
                         lies == "last" and dtype.itemsize == 2
                     )
         if name == "conv3d":
@@ -330,7 +330,9 @@ def test_the_library_is_asked_once_and_told_what_lies_how(monkeypatch):
             shapes = (2, 8, 3, 4, 5), (10, 8, 1, 2, 3), (2, 10, 4, 5, 3)
             x, w, y = (Layout.new(shape, dtype, 0) for shape in shapes)
             filters = (
-                channels_last.last_strides(shapes[1], 1) if dtype == BF16 else (48, 6, 6, 3, 1)
+                channels_last.channels_last_strides(shapes[1], 1)
+                if dtype == BF16
+                else (48, 6, 6, 3, 1)
             )
             asked.clear()
             with assume((9, 0)):

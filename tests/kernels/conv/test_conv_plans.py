@@ -67,7 +67,7 @@ def test_versions_without_cudnn(monkeypatch, dtype, capability, channels, expect
     if lazy_numba.SIMULATOR:
         pytest.skip("the simulator has no tensor cores")
     monkeypatch.setattr(cudnn, "available", lambda: False)
-    last = lambda *shape: channels_last.as_last(layout_of(np.zeros(shape, dtype)))  # noqa: E731
+    last = lambda *shape: channels_last.as_channels_last(layout_of(np.zeros(shape, dtype)))  # noqa: E731
     where = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), groups=1)
     with assume(capability):
         plan = conv_dispatch.conv2d(last(2, channels, 29, 29), last(16, channels, 3, 3), **where)
@@ -124,7 +124,7 @@ def test_strided_input_gradients_are_one_launch_where_others_are_several(monkeyp
             with assume((9, 0)):
                 plans = [
                     conv_dispatch.conv2d_input_grad(g, w, size=size, **where)
-                    for g in (grad, channels_last.as_last(grad))
+                    for g in (grad, channels_last.as_channels_last(grad))
                 ]
             assert [
                 [step.kernel.__name__ for step in plan.steps] == ["conv2d_input_direct"]
@@ -212,7 +212,10 @@ def test_where_float32_goes_to_the_library(
 def test_where_weight_gradients_of_16_bits_run(monkeypatch, grad, weight, stride, first):
     monkeypatch.setattr(cudnn, "available", lambda: True)
     images = (grad[0], weight[1], *[n * stride for n in grad[2:]])
-    layouts = [channels_last.as_last(Layout.new(shape, F16, 0)) for shape in (weight, grad, images)]
+    layouts = [
+        channels_last.as_channels_last(Layout.new(shape, F16, 0))
+        for shape in (weight, grad, images)
+    ]
     with assume((9, 0)):
         assert order("weight", *layouts, (stride, stride))[0] == first
 
@@ -235,7 +238,9 @@ def test_where_weight_gradients_of_16_bits_run(monkeypatch, grad, weight, stride
 def test_where_filters_stay_in_shared_memory(monkeypatch, x, weight, forward, input):
     monkeypatch.setattr(cudnn, "available", lambda: False)
     shapes = x, weight, (x[0], weight[0], *x[2:])
-    images, filters, grad = (channels_last.as_last(Layout.new(shape, BF16, 0)) for shape in shapes)
+    images, filters, grad = (
+        channels_last.as_channels_last(Layout.new(shape, BF16, 0)) for shape in shapes
+    )
     margin = weight[2] // 2
     where = dict(stride=(1, 1), padding=(margin,) * 4, dilation=(1, 1), groups=1)
     with assume((9, 0)):
@@ -250,7 +255,7 @@ def test_where_depthwise_convolutions_of_images_channels_last_run(monkeypatch):
     monkeypatch.setattr(cudnn, "available", lambda: True)
     for dtype in (BF16, F32):
         x, w = (
-            channels_last.as_last(Layout.new(shape, dtype, 0))
+            channels_last.as_channels_last(Layout.new(shape, dtype, 0))
             for shape in ((4, 8, 9, 9), (8, 1, 3, 3))
         )
         with assume((9, 0)):
@@ -292,7 +297,7 @@ def test_what_was_measured_of_float32_decides(monkeypatch, tmp_path, kind):
             assert asked.pop() == plan
             assert conv_cudnn.convolution(problem_of(kind, *layouts, **where, tf32=True)) is None
             assert asked.pop() == ""
-            last = [channels_last.as_last(layout) for layout in layouts]
+            last = [channels_last.as_channels_last(layout) for layout in layouts]
             assert conv_cudnn.convolution(problem_of(kind, *last, **where)) is None
             assert asked.pop() == ""
 
@@ -308,7 +313,7 @@ def test_what_was_measured_of_16_bit_numbers_decides(monkeypatch, tmp_path):
     straight = [
         Layout.new(shape, BF16, 0) for shape in ((16, 8, 3, 3), (64, 16, 9, 9), (64, 8, 9, 9))
     ]
-    layouts = [channels_last.as_last(layout) for layout in straight]
+    layouts = [channels_last.as_channels_last(layout) for layout in straight]
     sm90 = ["sm90_shared_taps", "sm90"]
     for times, expected, plan in (
         ({"cudnn a": 2.0, "cudnn b": 1.0, "sm90": 3.0}, ["cudnn", *sm90, "sm80"], "b"),
@@ -335,7 +340,7 @@ def test_what_was_measured_of_one_tap_decides(monkeypatch, tmp_path):
     asked = []
     monkeypatch.setattr(cudnn, "convolution", lambda *_, plan, **__: asked.append(plan))
     shapes = (32, 256, 9, 9), (32, 192, 9, 9), (256, 192, 1, 1)
-    y, x, w = (channels_last.as_last(Layout.new(shape, BF16, 0)) for shape in shapes)
+    y, x, w = (channels_last.as_channels_last(Layout.new(shape, BF16, 0)) for shape in shapes)
     where = dict(stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1))
     own = ["pointwise_matmul", "sm90", "sm80"]
     with assume((9, 0)):

@@ -9,7 +9,7 @@ import pytest
 
 import cudamath as cm
 from cudamath.core.dispatch.steps import Call, Launch
-from cudamath.core.layout import Layout
+from cudamath.core.layout import Layout, is_channels_last
 from cudamath.kernels.compiler.lazy_numba import SIMULATOR, cuda
 from cudamath.kernels.conv import (
     depthwise_nchw,
@@ -148,7 +148,7 @@ def test_channels_last_by_name(case, kind, dtype):
     )(*inputs)
     check(out, expected, size, dtype, kind)
     if not inputs[0]._layout.contiguous:  # of 1 x 1 pixels both orders are the same
-        assert copy_channels_last.lies_last(out._layout)
+        assert is_channels_last(out._layout)
 
 
 @pytest.mark.gpu
@@ -775,7 +775,7 @@ def test_one_tap_as_a_product(kind):
     shape, outputs = (3, 64, 5, 7), 72
     operands, expected, _ = one_tap(shape, outputs, kind, BF16)
     operands = operands[:2]
-    layouts = [copy_channels_last.as_last(Layout.new(a.shape, BF16, 0)) for a in operands]
+    layouts = [copy_channels_last.as_channels_last(Layout.new(a.shape, BF16, 0)) for a in operands]
     with assume((9, 0)):
         problem = product_problem(kind, expected.shape, layouts)
         assert conv_dispatch.is_product_sm90(problem)

@@ -87,7 +87,9 @@ def arrays_of(case, across):
 def test_runs_of_pixels_hold_the_sums(case, across):
     """The kernel's walk through the boxes of its plan, in NumPy, against the definition."""
     images, w, exact, _, options = arrays_of(case, across)
-    layouts = [channels_last.as_last(Layout.new(a.shape, BF16, 0)) for a in (exact, images, w)]
+    layouts = [
+        channels_last.as_channels_last(Layout.new(a.shape, BF16, 0)) for a in (exact, images, w)
+    ]
     with assume((9, 0)):
         wanted = problem_of(across, *layouts, options)
         assert PLANNERS[across](wanted) is None  # too few tiles

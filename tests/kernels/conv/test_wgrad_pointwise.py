@@ -39,7 +39,7 @@ def arrays_of(images, channels, tall, wide, outputs):
 def gradient(images, channels, tall, wide, outputs, **where):
     """The planner's problem."""
     x, weight, y = (
-        channels_last.as_last(Layout.new(shape, BF16, 0))
+        channels_last.as_channels_last(Layout.new(shape, BF16, 0))
         for shape in (
             (images, channels, tall, wide),
             (outputs, channels, 1, 1),
@@ -116,7 +116,7 @@ def test_how_many_pairs_there_are(case, pairs):
 
 
 def test_what_pairs_cannot_do():
-    last = lambda *shape: channels_last.as_last(Layout.new(shape, BF16, 0))  # noqa: E731
+    last = lambda *shape: channels_last.as_channels_last(Layout.new(shape, BF16, 0))  # noqa: E731
     x, w, y = last(3, 136, 9, 8), last(128, 136, 1, 1), last(3, 128, 9, 8)
     with assume((9, 0)):
         able = conv_dispatch.has_pairs

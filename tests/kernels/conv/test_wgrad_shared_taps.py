@@ -98,7 +98,7 @@ def test_runs_of_pixels_hold_the_sums(case, together):
     """The kernel's walk through the boxes of its plan, in NumPy, against the definition."""
     x, grad, exact, _, options = gradient_of(case)
     outputs, channels, taps_down, taps_right = exact.shape
-    last = [channels_last.as_last(Layout.new(a.shape, BF16, 0)) for a in (x, exact, grad)]
+    last = [channels_last.as_channels_last(Layout.new(a.shape, BF16, 0)) for a in (x, exact, grad)]
     rows = taps_down if together else 1
     with assume((9, 0)):
         plan = wgrad_sm90_shared_taps.weight_gradient(
@@ -185,7 +185,8 @@ def test_runs_of_pixels_hold_the_sums(case, together):
 def test_what_taps_cannot_share(x, w, stride, dilation):
     _, margins, _, size = geometry(x, w, stride, 9, dilation)
     last = [
-        channels_last.as_last(Layout.new(shape, BF16, 0)) for shape in (x, w, (x[0], w[0], *size))
+        channels_last.as_channels_last(Layout.new(shape, BF16, 0))
+        for shape in (x, w, (x[0], w[0], *size))
     ]
     where = {"stride": stride, "padding": margins, "dilation": dilation, "groups": 1}
     problem = Problem("weight", *last, **where)
@@ -209,7 +210,8 @@ def test_two_blocks_share_a_tile(x, w, stride, paired):
     second kernel."""
     _, margins, _, size = geometry(x, w, stride, 1, 1)
     last = [
-        channels_last.as_last(Layout.new(shape, BF16, 0)) for shape in (x, w, (x[0], w[0], *size))
+        channels_last.as_channels_last(Layout.new(shape, BF16, 0))
+        for shape in (x, w, (x[0], w[0], *size))
     ]
     where = {"stride": (stride, stride), "padding": margins, "dilation": (1, 1), "groups": 1}
     with assume((9, 0)):

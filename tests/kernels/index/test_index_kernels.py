@@ -11,7 +11,8 @@ from cudamath.core.dispatch.arguments import Input, Output
 from cudamath.core.dispatch.op import registry
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.layout import Layout
-from cudamath.kernels.copy.strided import copy_part, whole
+from cudamath.kernels.copy.dispatch import copy_part
+from cudamath.kernels.copy.parts import whole
 from cudamath.kernels.index import dispatch as kernels
 from cudamath.kernels.index import put_along_axis, scatter_add_sorted, where
 from cudamath.kernels.index import scatter as index_scatter

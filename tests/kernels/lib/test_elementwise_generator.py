@@ -66,7 +66,7 @@ def c_math():
 
 def plan(row: Elementwise, *operands: Layout | np.dtype, version: str | None) -> Plan:
     """The plan a call of `row` with these operands makes, in one version."""
-    from cudamath.kernels.elementwise.generator import elementwise
+    from cudamath.kernels.elementwise.dispatch import elementwise
 
     card = cm.core.dispatch.op.registry[row.name]
     common = functools.reduce(
@@ -194,9 +194,9 @@ LONG_ROWS = [
 def test_several_elements_a_thread_in_the_simulator(shape, monkeypatch):
     """What a million elements run through: places found by additions, from row to row and beyond,
     or a share of the first dimension apart."""
-    from cudamath.kernels.elementwise import generator as elementwise_generator
+    from cudamath.kernels.elementwise import launches
 
-    monkeypatch.setattr(elementwise_generator, "MANY", 1)
+    monkeypatch.setattr(launches, "MANY", 1)
     rng = np.random.default_rng(0)
     a, b = (
         numbers(rng, tuple(n + 1 for n in shape), F32)[tuple([slice(1, None)] * len(shape))]

@@ -21,6 +21,7 @@ ml = cm.ml
 @pytest.mark.parametrize("dtype", STORED)
 @pytest.mark.parametrize(("machine", "version"), versions("plain", "wide", "wide of 2^31"))
 def test_versions(machine, version, dtype, zeros, monkeypatch):
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
     from cudamath.kernels.quantize import quantize
 
     if zeros and not dtype.startswith("int"):
@@ -41,12 +42,14 @@ def test_versions(machine, version, dtype, zeros, monkeypatch):
     else:
         expected = np.clip(value, low, high).astype(kind).astype(F32)
     more = [] if zero is None else [zero.astype("u1" if dtype == "int4" else "i1")]
-    form = functools.partial(quantize.quantize, form=FORMS[dtype], inner=16, version=version)
+    form = functools.partial(
+        quantize_dispatch.quantize, form=FORMS[dtype], inner=16, version=version
+    )
     got = run_version(machine, form, x, by, *more)
     spread = np.stack([got & 15, got >> 4], -1).reshape(x.shape) if dtype == "int4" else got
     np.testing.assert_array_equal(spread.astype(F32), expected)
     form = functools.partial(
-        quantize.dequantize, form=FORMS[dtype], inner=16, dtype=BF16, version=version
+        quantize_dispatch.dequantize, form=FORMS[dtype], inner=16, dtype=BF16, version=version
     )
     back = run_version(machine, form, np.ascontiguousarray(got), by, *more)
     np.testing.assert_array_equal(
@@ -61,6 +64,7 @@ def test_versions(machine, version, dtype, zeros, monkeypatch):
 def test_several_groups_of_a_thread(monkeypatch, dtype, zeros, kind):
     """From a thread's group to its next: within a channel, over several, back to the first; the
     last block not whole. Every stored number."""
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
     from cudamath.kernels.quantize import quantize
 
     if zeros and not dtype.startswith("int"):
@@ -98,7 +102,11 @@ def test_several_groups_of_a_thread(monkeypatch, dtype, zeros, kind):
             got = run_version(
                 "gpu",
                 functools.partial(
-                    quantize.dequantize, form=FORMS[dtype], inner=inner, dtype=kind, version="wide"
+                    quantize_dispatch.dequantize,
+                    form=FORMS[dtype],
+                    inner=inner,
+                    dtype=kind,
+                    version="wide",
                 ),
                 bits if dtype == "int4" else bits.view(STORED[dtype][0]),
                 scale,
@@ -111,11 +119,11 @@ def test_several_groups_of_a_thread(monkeypatch, dtype, zeros, kind):
 @pytest.mark.parametrize("form", ["int8", "float8_e4m3", "int4"])
 @pytest.mark.parametrize(("machine", "version"), versions("plain", "rows"))
 def test_rows_by_name(machine, version, form, dtype):
-    from cudamath.kernels.quantize import quantize_rows
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
 
     x = np.random.default_rng(12).standard_normal((3, 104)).astype(dtype)
     x[1] = 0
-    planner = functools.partial(quantize_rows.quantize_row, form=FORMS[form], version=version)
+    planner = functools.partial(quantize_dispatch.quantize_row, form=FORMS[form], version=version)
     if version == "plain" or machine == "gpu":
         stored, by = run_version(machine, planner, x)
         expected, scale, _, _ = defined(x, form, axis=0)
@@ -131,7 +139,7 @@ def test_rows_by_name(machine, version, form, dtype):
 @pytest.mark.parametrize("shape", [(40, 8192), (45, 1000), (40, 24), (40, 34)], ids=str)
 def test_rows_of_any_size_of_numbers(shape, form, dtype):
     """The bits of a division, over all exponents, at ties, at the ends of float32 and beyond."""
-    from cudamath.kernels.quantize import quantize_rows
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
 
     rng = np.random.default_rng(14)
     x = rng.standard_normal(shape, F32)
@@ -164,7 +172,7 @@ def test_rows_of_any_size_of_numbers(shape, form, dtype):
             expected = np.clip(value, low, high).astype(STORED[form][0]).astype(F32)
     # rows of int4 whose bytes are no whole accesses are the plain version's
     version = "plain" if form == "int4" and shape[1] % 4 else "rows"
-    planner = functools.partial(quantize_rows.quantize_row, form=FORMS[form], version=version)
+    planner = functools.partial(quantize_dispatch.quantize_row, form=FORMS[form], version=version)
     stored, by = run_version("gpu", planner, x)
     np.testing.assert_array_equal(by, scale)
     if form == "int4":
@@ -178,7 +186,7 @@ def test_rows_of_any_size_of_numbers(shape, form, dtype):
 def test_rows_with_every_significand_of_the_largest_number(form, dtype, bits):
     """A row is rounded by one multiply-add, with a reciprocal made for it: every number down to
     less than half a step."""
-    from cudamath.kernels.quantize import quantize_rows
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
 
     significands = 1 + np.arange(1 << bits) * 2.0**-bits
     for down in range(8):  # from the largest number: 127 / 2^8 is below half a step
@@ -191,7 +199,7 @@ def test_rows_with_every_significand_of_the_largest_number(form, dtype, bits):
             wide = numbers.astype(F32)
             by = np.abs(wide).max(1) / np.float32({"int8": 127, "int4": 7}[form])
             expected = np.rint(wide / by[:, None]) + (8 if form == "int4" else 0)
-            planner = functools.partial(quantize_rows.quantize_row, form=form, version="rows")
+            planner = functools.partial(quantize_dispatch.quantize_row, form=form, version="rows")
             stored, found = run_version("gpu", planner, numbers)
             np.testing.assert_array_equal(found, by)
             if form == "int4":
@@ -202,12 +210,12 @@ def test_rows_with_every_significand_of_the_largest_number(form, dtype, bits):
 @pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("form", ["int8", "int4"])
 def test_rows_compile_where_no_pairs_are_compared(form):
-    from cudamath.kernels.quantize import quantize_rows
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
 
     for dtype in (BF16, F16):
         x = Layout.new((64, 8192), dtype, 0)
         with assume((7, 5)):
-            plan = quantize_rows.quantize_row(x, form=form)
+            plan = quantize_dispatch.quantize_row(x, form=form)
         check_resources(plan, [x], (7, 5))
 
 
@@ -215,8 +223,7 @@ def test_rows_compile_where_no_pairs_are_compared(form):
 def test_products_in_the_simulator():
     """More rows or other dtypes than the packed kernel takes: dequantized first. And sums brought
     back to scale."""
-    from cudamath.kernels.quantize import linear as quantize_linear
-    from cudamath.kernels.quantize import scaled_matmul
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
     from cudamath.testing import layout_of, simulate
 
     rng = np.random.default_rng(13)
@@ -224,14 +231,14 @@ def test_products_in_the_simulator():
     stored, scale, _, values = defined(w, "int8", axis=0)
     arrays = [x, stored.astype("i1"), scale]
     with assume((7, 5)):
-        plan = quantize_linear.linear_quantized(
+        plan = quantize_dispatch.linear_quantized(
             *map(layout_of, arrays), None, None, None, form="int8", group=0, activation=""
         )
     np.testing.assert_allclose(simulate(plan, *arrays), x @ values.T, rtol=1e-5, atol=1e-5)
     a, b = rng.integers(-9, 9, (3, 8)).astype("i1"), rng.integers(-9, 9, (8, 5)).astype("i1")
     arrays = [a, b, np.full(3, 0.5, F32), np.array([2], F32)]
     with assume((7, 5)):
-        plan = scaled_matmul.scaled_matmul(*map(layout_of, arrays), dtype=F32)
+        plan = quantize_dispatch.scaled_matmul(*map(layout_of, arrays), dtype=F32)
     np.testing.assert_allclose(simulate(plan, *arrays), a.astype(F32) @ b.astype(F32), rtol=1e-6)
 
 
@@ -239,7 +246,7 @@ def packed_plan(
     rows, out, depth, dtype, group, zeros=False, version=None, kind=BF16, more=False, activation=""
 ):
     """A plan of a layer with packed weights and the layouts it takes."""
-    from cudamath.kernels.quantize.linear import linear_quantized
+    from cudamath.kernels.quantize.dispatch import linear_quantized
 
     def new(shape, dtype):
         return Layout.new(shape, np.dtype(dtype), 0)
@@ -437,7 +444,7 @@ def test_few_rows_times_16_bits(kind):
 )
 @pytest.mark.parametrize("dtype", ["int8", "float8_e4m3", "float8_e5m2"])
 def test_scaled_tiles_on_the_gpu(tile, dtype):
-    from cudamath.kernels.quantize.scaled_matmul import scaled_matmul
+    from cudamath.kernels.quantize.dispatch import scaled_matmul
 
     if cm.cuda.devices()[0].capability != (9, 0):
         pytest.skip("compute capability 9.0")
@@ -469,7 +476,7 @@ def test_scaled_tiles_on_the_gpu(tile, dtype):
 def test_when_float8_is_summed_before_it_is_scaled():
     """Rows that TMA cannot store, with a bias; float32 results are summed exactly, without tensor
     cores."""
-    from cudamath.kernels.quantize.scaled_matmul import scaled_matmul
+    from cudamath.kernels.quantize.dispatch import scaled_matmul
 
     with assume((9, 0)):
         for stored in ("int8", "float8_e4m3"):
@@ -490,7 +497,7 @@ def test_when_float8_is_summed_before_it_is_scaled():
 @pytest.mark.parametrize("dtype", ["float8_e4m3", "float8_e5m2"])
 def test_sums_and_then_their_scales_on_the_gpu(dtype):
     """Also rows that TMA cannot store, and operands that it cannot read."""
-    from cudamath.kernels.quantize.scaled_matmul import scaled_matmul
+    from cudamath.kernels.quantize.dispatch import scaled_matmul
 
     if cm.cuda.devices()[0].capability != (9, 0):
         pytest.skip("compute capability 9.0")
@@ -519,7 +526,7 @@ def scaled_layouts(m, n, k, outer=True, bias=False, kind=BF16, stored="float8_e4
 @pytest.mark.skipif(lazy_numba.SIMULATOR, reason="tensor cores have no simulator")
 def test_when_cublaslt_multiplies_float8(monkeypatch):
     from cudamath.core.dispatch import autotune
-    from cudamath.kernels.quantize import scaled_matmul
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
     from cudamath.runtime import cublas
 
     asked = []
@@ -528,11 +535,14 @@ def test_when_cublaslt_multiplies_float8(monkeypatch):
     monkeypatch.setattr(
         autotune,
         "lookup",
-        lambda op, device, kind, sizes, able: autotune.Decision(able[0], f"{op} {kind} {sizes}"),
+        lambda op, device, kind, sizes, is_candidate: autotune.Decision(
+            next(v.name for v in quantize_dispatch.SCALED_MATMUL if is_candidate(v.name)),
+            f"{op} {kind} {sizes}",
+        ),
     )
 
     def plan(*given, dtype=BF16, **more):
-        return scaled_matmul.scaled_matmul(*scaled_layouts(*given, **more), dtype=dtype)
+        return quantize_dispatch.scaled_matmul(*scaled_layouts(*given, **more), dtype=dtype)
 
     with assume((9, 0)):
         found = plan(32, 64, 128, bias=True)
@@ -573,7 +583,7 @@ def test_when_cublaslt_multiplies_float8(monkeypatch):
         assert names(plan(32, 64, 128)) == ["matmul_wgmma"]
         assert not names(plan(4096, 4096, 128)) and "many tiles" in plan(4096, 4096, 128).why
         monkeypatch.setattr(cublas, "multiplies_float8", lambda outer: False)
-        timed = scaled_matmul.contenders(
+        timed = quantize_dispatch.contenders(
             *scaled_layouts(32, 64, 128), None, Layout.new((32, 64), BF16, 0)
         )
         assert len(timed) == 7 and all(v.startswith("sm90 ") for v in timed)
@@ -677,7 +687,7 @@ def test_what_cublaslt_is_told(monkeypatch):
 @pytest.mark.parametrize("outer", [False, True])
 @pytest.mark.parametrize("kind", [BF16, F16], ids=str)
 def test_float8_by_cublaslt(kind, outer, bias):
-    from cudamath.kernels.quantize.scaled_matmul import scaled_matmul
+    from cudamath.kernels.quantize.dispatch import scaled_matmul
     from cudamath.runtime import cublas
 
     if cm.cuda.devices()[0].capability != (9, 0) or not cublas.multiplies_float8(outer):
@@ -703,7 +713,7 @@ def test_float8_by_cublaslt(kind, outer, bias):
 @pytest.mark.skipif(lazy_numba.SIMULATOR, reason="tensor cores have no simulator")
 def test_a_layer_of_float8_by_cublaslt_without_a_gpu(monkeypatch):
     """Within the plan of the layer the product finds its arrays where they are there."""
-    from cudamath.kernels.quantize import scaled_matmul
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
     from cudamath.runtime import cublas
 
     monkeypatch.setattr(cublas, "multiplies_float8", lambda outer: True)
@@ -711,7 +721,7 @@ def test_a_layer_of_float8_by_cublaslt_without_a_gpu(monkeypatch):
     x, w = Layout.new((2048, 512), BF16, 0), Layout.new((2048, 512), STORED["float8_e4m3"][0], 0)
     scale, bias = Layout.new((2048,), F32, 0), Layout.new((2048,), BF16, 0)
     with assume((9, 0)):
-        plan = scaled_matmul.linear_8_bits(x, w, scale, None, bias, form="float8_e4m3fn")
+        plan = quantize_dispatch.linear_8_bits(x, w, scale, None, bias, form="float8_e4m3fn")
     first, product = plan.steps
     assert first.kernel.__name__.startswith("quantize_rows") and product.fn() == {
         "outer": True,
@@ -796,3 +806,19 @@ def test_a_language_model(device):
     for weights in (params, quantized.quantize(half), quantized.quantize(half, "int4", group=32)):
         written = sampling.generate(weights, text[None, :8], 20, config, temperature=0).to_numpy()
         np.testing.assert_array_equal(written[0], text[8:28])
+
+
+@pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the kernel's instructions have no simulator")
+@pytest.mark.parametrize("rows", [1, 3, 16])
+def test_few_rows_are_counted_by_x(rows):
+    """And not by the weight: one of another depth would make the kernel store more rows than y
+    has."""
+    from cudamath.core.dispatch.arguments import Input
+    from cudamath.kernels.matmul.gemv_plan import gemv_launch
+
+    x = Layout.new((rows, 4096), np.dtype(F16), 0)
+    with assume((9, 0)):
+        for depth in (4096, 256):
+            places = (Input(1), Input(2), None)
+            launch = gemv_launch(x, 512, depth, "int8", 0, "", places, None, None, 1, "gemv")
+            assert [int(n) for n in launch.args[-5:-2]] == [rows, 512, depth]

@@ -22,7 +22,7 @@ def plan(
     expression: str = EXPRESSION,
     inplace: bool = False,
 ):
-    from cudamath.kernels.elementwise.generator import elementwise
+    from cudamath.kernels.elementwise.dispatch import elementwise
 
     dtype = layouts[0].dtype
     return elementwise(
@@ -141,7 +141,7 @@ def test_the_version_fits_the_layouts():
 
 def test_results_lie_as_their_operands():
     """As in NumPy: what is made of arrays in one dense order has that order."""
-    from cudamath.kernels.elementwise.generator import result_layout
+    from cudamath.kernels.elementwise.dispatch import result_layout
 
     a, b = transposed((8, 6), F32), Layout.new((8, 6), F32, 0)
     half = np.dtype(np.float16)

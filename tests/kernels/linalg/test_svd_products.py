@@ -21,7 +21,8 @@ from cudamath.core.dispatch.arguments import Flag, Input, Output, Ticket
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
-from cudamath.kernels.copy.strided import copy_part, whole
+from cudamath.kernels.copy.dispatch import copy_part
+from cudamath.kernels.copy.parts import whole
 from cudamath.kernels.linalg import dispatch, svd_jacobi, svd_products
 from cudamath.kernels.linalg import lapack_plans as planners
 from cudamath.runtime import cublas, cusolver, stream

@@ -124,7 +124,7 @@ def test_asynchronous_copies_need_neighbours():
 def test_what_is_planned_for_tensor_cores():
     """Copies only where rows do not begin at multiples of 16 bytes; stores by TMA only where C's
     rows do."""
-    from cudamath.kernels.matmul.tensor_core_dispatch import Choice, choices, contenders
+    from cudamath.kernels.matmul.sm90_tiles import Choice, choices, contenders
 
     def names(a, b, version):
         return [step.kernel.__name__ for step in planned(a, b, version).steps]

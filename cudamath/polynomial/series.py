@@ -15,9 +15,9 @@ import numpy as np
 from numpy import polynomial as bases
 from numpy.polynomial import polyutils
 
-from .core.array import ndarray
-from .core.asarray import asarray
-from .core.typing import ArrayLike
+from ..core.array import ndarray
+from ..core.asarray import asarray
+from ..core.typing import ArrayLike
 
 __all__ = ["Chebyshev", "Hermite", "HermiteE", "Laguerre", "Legendre", "Polynomial"]
 

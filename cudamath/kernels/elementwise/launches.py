@@ -1,0 +1,100 @@
+"""The launches of elementwise operations, one function per version. The choice: dispatch.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from ...core.dispatch.arguments import ArrayArg
+from ...core.dispatch.steps import Launch
+from ..lib.integers import blocks
+from .generator import NAMES, THREADS, plain_kernel, rows_kernel, vector_kernel
+from .problem import ElementwiseProblem
+
+AHEAD = 2  # accesses that a thread of `vector_ahead` has under way
+IN_FLIGHT = (
+    4  # elements a thread of `plain` reads before it writes, twice as many of one operand ..
+)
+MANY = 1 << 20  # .. where there are so many that all multiprocessors are full anyway
+# dimensions from which on a thread's elements share all but the first place: one set of divisions
+# for all of them
+APART = 4
+
+
+def by_vectors(p: ElementwiseProblem, ahead: int = 1) -> Launch:
+    """Version "vector"."""
+    return Launch(
+        vector_kernel(p.function, p.arrays, p.width, ahead),
+        blocks(p.target.size, THREADS * p.width),
+        THREADS // ahead,
+        [*p.lines, p.line],
+    )
+
+
+def by_vectors_ahead(p: ElementwiseProblem) -> Launch:
+    """Version "vector_ahead"."""
+    return by_vectors(p, AHEAD)
+
+
+def by_rows(p: ElementwiseProblem) -> Launch:
+    """Version "rows"."""
+    (shape, steps), inner = p.merged, iter(p.inner)
+    kinds = tuple("value" if not a else "run" if next(inner) else "one" for a in p.arrays)
+    pairs = zip(steps, p.everything, strict=True)
+    elements = [s // x.itemsize for along, x in pairs for s in along[:-1]]
+    count = p.target.size // p.width
+    return Launch(
+        rows_kernel(p.function, kinds, len(shape), p.width, count >= 1 << 31),
+        blocks(count, THREADS),
+        THREADS,
+        [*p.lines, p.line, *elements, *shape[:-1], shape[-1] // p.width, count],
+    )
+
+
+def by_tiles(p: ElementwiseProblem, version: str = "tiled") -> Launch | None:
+    """Version "tiled"."""
+    return p.squares and p.squares.launch(p.function, NAMES[: len(p.operands)], version)
+
+
+def by_vector_tiles(p: ElementwiseProblem) -> Launch | None:
+    """Version "tiled_vector"."""
+    return by_tiles(p, "tiled_vector")
+
+
+def by_pair_tiles(p: ElementwiseProblem) -> Launch | None:
+    """Version "tiled_pairs"."""
+    return by_tiles(p, "tiled_pairs")
+
+
+def by_elements(p: ElementwiseProblem) -> Launch:
+    """Version "plain"."""
+    shape, steps = p.merged
+    sides = [along or (x.itemsize,) for along, x in zip(steps, p.everything, strict=True)]
+    operands = p.arguments(lambda argument, _, i: argument.view(shape or (1,), sides[i]))
+    out = p.place.view(shape or (1,), sides[-1])
+    return plain(p.function, p.arrays, operands, out, shape)
+
+
+def plain(
+    function: Any,
+    arrays: tuple[bool, ...],
+    operands: Sequence[Any],
+    out: ArrayArg,
+    shape: Sequence[int],
+) -> Launch:
+    """The launch of `plain`. arrays: see there; operands and out: views of the merged shape, or
+    scalars."""
+    size = prod(shape)
+    long = size >= MANY and shape[-1] >= THREADS
+    items = 1 if size < MANY else 2 * IN_FLIGHT if long and sum(arrays) == 1 else IN_FLIGHT
+    apart = not long and items > 1 and len(shape) >= APART and shape[0] % items == 0
+    kernel = plain_kernel(
+        function, arrays, max(len(shape), 1), size + items * THREADS >= 1 << 31, items, long, apart
+    )
+    return Launch(
+        kernel,
+        blocks(size, items * THREADS),
+        THREADS,
+        [*operands, out, size // items if apart else size],
+    )

@@ -1,0 +1,160 @@
+"""The problem that the planners of elementwise operations solve."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...core import shapes
+from ...core.dispatch.arguments import ArrayArg, Input, Scalar
+from ...core.dtypes import COMPLEX
+from ...core.layout import Layout
+from ..lib.transpose_tiles import Operand, Squares
+
+ACCESS = 16  # bytes a thread moves at a time
+
+
+@dataclass(frozen=True, eq=False)
+class ElementwiseProblem:
+    """target = function(operands), element by element.
+
+    Parameters
+    ----------
+    function : device function
+        From stored elements of the operands to a stored element of the target.
+    operands : sequence of Layout or dtype
+        Arrays, and the dtypes of run-time scalars.
+    target : Layout
+        The result. Arrays broadcast to its shape.
+    place : ArrayArg
+        The result as an argument of the plan.
+    inputs : sequence of ArrayArg, optional
+        The arrays as arguments of the plan. By default they are its inputs in order.
+    takes_long : bool
+        Whether the function is more than a few instructions.
+    """
+
+    function: Any
+    operands: Sequence[Layout | np.dtype]
+    target: Layout
+    place: ArrayArg
+    inputs: Sequence[ArrayArg] | None = None
+    takes_long: bool = True
+
+    @functools.cached_property
+    def layouts(self) -> list[Layout]:
+        """Those of the array operands."""
+        return [x for x in self.operands if isinstance(x, Layout)]
+
+    @functools.cached_property
+    def everything(self) -> list[Layout]:
+        """The array operands and the target."""
+        return [*self.layouts, self.target]
+
+    @functools.cached_property
+    def arrays(self) -> tuple[bool, ...]:
+        """Which operands are arrays."""
+        return tuple(isinstance(x, Layout) for x in self.operands)
+
+    @functools.cached_property
+    def width(self) -> int:
+        """Elements per access: 16 bytes of the widest array."""
+        widest = max(x.itemsize for x in self.everything)
+        if len(self.layouts) == 1:
+            # A narrower result still takes a whole access, so that as much is under way.
+            return max(1, min(ACCESS // self.target.itemsize, 2 * ACCESS // widest))
+        return max(1, ACCESS // widest)
+
+    @functools.cached_property
+    def aligned(self) -> bool:
+        return all(x.aligned and x.dtype not in COMPLEX for x in self.everything)
+
+    @functools.cached_property
+    def merged(self) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+        """(shape, byte strides of each array) of the axes that remain when those that merge are
+        one. The target is dense along the last axis."""
+        order = shapes.axes_by_stride(self.target.strides)
+        shape = self.target.shape
+        strides = [shapes.broadcast_strides(x.shape, x.strides, shape) for x in self.everything]
+        merged, *steps = shapes.collapse(*[tuple([s[i] for i in order]) for s in (shape, *strides)])
+        return merged, steps
+
+    @functools.cached_property
+    def inner(self) -> list[int]:
+        """The byte stride of each array along the last axis."""
+        pairs = zip(self.merged[1], self.everything, strict=True)
+        return [steps[-1] if steps else x.itemsize for steps, x in pairs]
+
+    @functools.cached_property
+    def is_dense(self) -> bool:
+        """All arrays are dense in one order."""
+        dense = all(i == x.itemsize for i, x in zip(self.inner, self.everything, strict=True))
+        return self.target.size == 0 or (dense and len(self.merged[0]) < 2)
+
+    @functools.cached_property
+    def has_rows(self) -> bool:
+        """Each operand is a run of elements or one value along the last axis, and all rows begin
+        at borders of accesses."""
+        (shape, steps), inner, width = self.merged, self.inner, self.width
+        return (
+            self.aligned
+            and bool(shape)
+            and min(map(min, steps)) >= 0
+            and shape[-1] % width == 0
+            and inner[-1] == self.target.itemsize
+            and all(i in (0, x.itemsize) for i, x in zip(inner, self.layouts, strict=False))
+            and all(
+                s % min(ACCESS, width * x.itemsize) == 0
+                for along, x, i in zip(steps, self.everything, inner, strict=True)
+                if i
+                for s in along[:-1]
+            )
+        )
+
+    def arguments(self, view: Callable[[ArrayArg, Layout, int], ArrayArg]) -> list[Any]:
+        """The operands as arguments of a kernel: arrays as `view(argument, layout, number)`
+        says, the others as run-time scalars in order."""
+        arguments: list[Any] = []
+        arrays = scalars = 0
+        for operand in self.operands:
+            if isinstance(operand, Layout):
+                place = self.inputs[arrays] if self.inputs else Input(arrays)
+                arguments.append(view(place, operand, arrays))
+                arrays += 1
+            else:
+                arguments.append(Scalar(scalars, operand))
+                scalars += 1
+        return arguments
+
+    @functools.cached_property
+    def lines(self) -> list[Any]:
+        """The operands as arguments of a kernel: of arrays the memory, in one dimension."""
+        return self.arguments(lambda argument, x, _: memory(argument, x))
+
+    @functools.cached_property
+    def squares(self) -> Squares | None:
+        """The squares of a result across which an operand lies."""
+        (shape, steps), strides = self.merged, iter(self.merged[1])
+        operands = [
+            Operand(argument, x.dtype, next(strides), x.aligned)
+            if isinstance(x, Layout)
+            else Operand(argument, x, None)
+            for argument, x in zip(self.lines, self.operands, strict=True)
+        ]
+        out = Operand(self.line, self.target.dtype, steps[-1], self.target.aligned)
+        return Squares.of(operands, out, shape)
+
+    @property
+    def line(self) -> ArrayArg:
+        """The result's memory, in one dimension."""
+        return memory(self.place, self.target)
+
+
+def memory(argument: ArrayArg, layout: Layout) -> ArrayArg:
+    """The memory behind an argument of any shape, in one dimension."""
+    reach = shapes.byte_bounds(layout.shape, layout.strides, layout.itemsize)[1]
+    return argument.view((max(reach // layout.itemsize, 1),))

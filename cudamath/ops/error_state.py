@@ -1,0 +1,158 @@
+"""Floating-point errors on request: `errstate(all="warn")` or "raise" looks at the result of every
+op in its context.
+
+Elsewhere nothing is looked at: infinities and NaNs pass in silence, as on a GPU. In the context the
+ops of this thread report to a record (core/dispatch/call_record.py), and no call is replayed. Each
+result of floating-point numbers is tested on its device, and the host waits for the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..core.array import ndarray
+from ..core.devices import TRACED
+from ..core.dispatch.call_record import CallRecord, Step, unrecorded
+from ..core.dtypes import INEXACT, INTEGER
+from ..core.user_warnings import warn
+from . import elementwise, reduce
+from .ufunc import Elementwise
+
+__all__ = ["errstate"]
+
+_MESSAGES = {
+    "divide": "divide by zero encountered in",
+    "over": "overflow encountered in",
+    "invalid": "invalid value encountered in",
+}
+#: Ops that make an infinity of a finite number by dividing, and of their operand in a pole.
+_QUOTIENTS = {"divide", "floor_divide", "remainder", "reciprocal"}
+_POLES = {"log", "log2", "log10", "log1p", "atanh"}
+
+
+class errstate(np.errstate):
+    """A context in which floating-point errors are warned about, raised, or ignored.
+
+    With "warn" or "raise" the result of every operation in the context is looked at, on the CPU and
+    on a GPU, which is waited for each time. Outside of such a context nothing is.
+
+    Parameters
+    ----------
+    **kwargs : str
+        `all`, `divide`, `over`, `invalid`: "ignore", "warn" (RuntimeWarning with the line of the
+        call) or "raise" (FloatingPointError). The others are NumPy's and concern NumPy alone:
+        `under`, `call`.
+
+    Notes
+    -----
+    An error is a NaN or an infinity in a result where the operands have none at this place. For
+    reductions, products and the like it counts whether the operands have any. What an operator
+    writes in place is not looked at, and `where=` leaves no place out.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> with cm.errstate(divide="raise"):
+    ...     try:
+    ...         cm.asarray([1.0]) / 0.0
+    ...     except FloatingPointError as error:
+    ...         print(error)
+    divide by zero encountered in divide
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        every = kwargs.get("all")
+        modes = {kind: kwargs.get(kind) or every for kind in _MESSAGES}
+        self._modes = {kind: mode for kind, mode in modes.items() if mode in ("warn", "raise")}
+        self._watch: CallRecord | None = None
+
+    def __enter__(self) -> Any:
+        super().__enter__()
+        if self._modes:
+            self._watch = CallRecord()
+            self._watch.steps = _Watched(self._modes)
+            self._watch.__enter__()
+
+    def __exit__(self, *error: Any) -> Any:
+        if self._watch is not None:
+            self._watch.steps = []
+            self._watch.__exit__(*error)
+            self._watch = None
+        return super().__exit__(*error)
+
+
+class _Watched(list):
+    """The steps of a record: looked at and not kept."""
+
+    def __init__(self, modes: dict[str, str]):
+        super().__init__()
+        self.modes = modes
+
+    def append(self, step: Step) -> None:
+        with unrecorded():
+            kinds = _errors(step)
+        for kind in kinds:
+            if kind in self.modes:
+                _tell(f"{_MESSAGES[kind]} {step.op.name}", self.modes[kind])
+
+    def __iadd__(self, steps: Iterable[Step]) -> _Watched:  # type: ignore[misc,override]
+        for step in steps:
+            self.append(step)
+        return self
+
+
+def _errors(step: Step) -> list[str]:
+    """The kinds of errors that an op made."""
+    inputs = [x for x in step.inputs if isinstance(x, ndarray)]
+    name = step.op.name
+    if any(x._layout.device == TRACED or x.dtype.kind == "V" for x in inputs):
+        return []
+    found = []
+    for y in step.outputs:
+        if not isinstance(y, ndarray) or y._layout.device == TRACED or not y.size:
+            continue
+        if y.dtype in INTEGER and name in ("floor_divide", "remainder"):
+            if _any(elementwise.equal(step.inputs[1], 0)):
+                found.append("divide")
+        if y.dtype not in INEXACT or bool(reduce.all(elementwise.isfinite(y))):
+            continue
+        beside = isinstance(step.op, Elementwise)
+        floats = [x for x in inputs if x.dtype in INEXACT]
+        if _new(elementwise.isnan(y), [elementwise.isnan(x) for x in floats], beside):
+            found.append("invalid")
+        infinite = elementwise.isinf(y)
+        before = [elementwise.logical_not(elementwise.isfinite(x)) for x in floats]
+        if _new(infinite, before, beside):
+            found.append("divide" if _divided(name, step.inputs) else "over")
+    return found
+
+
+def _new(now: ndarray, before: list[ndarray], beside: bool) -> bool:
+    """Whether something is there now where it was not before: element beside element, or at all."""
+    if not beside:
+        return _any(now) and not any(_any(x) for x in before)
+    for x in before:
+        now = elementwise.logical_and(now, elementwise.logical_not(x))
+    return _any(now)
+
+
+def _divided(name: str, inputs: tuple) -> bool:
+    """Whether an infinity comes from a division by 0 or a pole."""
+    if name in _POLES:
+        return True
+    return name in _QUOTIENTS and _any(elementwise.equal(inputs[-1], 0))
+
+
+def _any(x: Any) -> bool:
+    return bool(reduce.any(x))
+
+
+def _tell(message: str, mode: str) -> None:
+    """A warning at the user's line, or an error."""
+    if mode == "raise":
+        raise FloatingPointError(message)
+    warn(message, RuntimeWarning)

@@ -1,0 +1,145 @@
+"""The functions of numpy.polynomial's six modules and of polyutils on arrays, beside NumPy's."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+
+RNG = np.random.default_rng(1)
+C, D, MATRIX, CUBE = RNG.random(4), RNG.random(3), RNG.random((3, 4)), RNG.random((2, 3, 4))
+X, Y, Z = RNG.random((3, 5))
+
+PREFIX = {
+    "polynomial": "poly",
+    "chebyshev": "cheb",
+    "legendre": "leg",
+    "laguerre": "lag",
+    "hermite": "herm",
+    "hermite_e": "herme",
+}
+#: Arguments by the name behind the prefix.
+CALLS: dict[str, tuple] = {
+    "add": (C, D),
+    "sub": (C, D),
+    "mul": (C, D),
+    "mulx": (C,),
+    "div": (C, D),
+    "pow": (C, 3),
+    "val": (X, C),
+    "val2d": (X, Y, MATRIX),
+    "val3d": (X, Y, Z, CUBE),
+    "grid2d": (X, Y, MATRIX),
+    "grid3d": (X, Y, Z, CUBE),
+    "der": (C, 2),
+    "int": (C, 2),
+    "fromroots": (X,),
+    "vander": (X, 3),
+    "vander2d": (X, Y, [1, 2]),
+    "vander3d": (X, Y, Z, [1, 2, 1]),
+    "fit": (X, Y, 2),
+    "roots": (C,),
+    "companion": (C,),
+    "line": (1, 2),
+    "gauss": (4,),
+    "weight": (X,),
+    "trim": (np.array([1.0, 2, 0, 0]),),
+    "valfromroots": (X, C),
+    "interpolate": (lambda t: t**2, 3),
+    "pts1": (4,),
+    "pts2": (4,),
+}
+
+
+def each(change: Any, arguments: tuple) -> list:
+    return [change(a) if isinstance(a, np.ndarray) else a for a in arguments]
+
+
+#: Forms of the arguments: as they are, in other dtypes, lists, several series at once.
+FORMS = {
+    "float64": lambda a: a,
+    "float32": lambda a: a.astype("f4"),
+    "int64": lambda a: (a * 10).astype("i8"),
+    "list": lambda a: a.tolist(),
+    "columns": lambda a: a[..., None] * [1.0, 2] if a.ndim == 1 else a,
+}
+
+
+def outcome(function: Any, arguments: list) -> Any:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return function(*arguments)
+        except (TypeError, ValueError, IndexError) as error:
+            return error
+
+
+def compare(ours: Any, theirs: Any) -> None:
+    if isinstance(theirs, (tuple, list)):
+        assert len(ours) == len(theirs)
+        for one, other in zip(ours, theirs, strict=True):
+            compare(one, other)
+    elif isinstance(theirs, Exception):
+        assert isinstance(ours, type(theirs))
+    else:
+        if isinstance(theirs, np.ndarray):
+            assert isinstance(ours, cm.ndarray)
+        assert (np.shape(ours), ours.dtype) == (theirs.shape, theirs.dtype)
+        precision = 1e-4 if theirs.dtype in (np.float32, np.complex64) else 1e-9
+        host = np.asarray(ours.to_numpy() if isinstance(ours, cm.ndarray) else ours)
+        np.testing.assert_allclose(host, theirs, rtol=precision, atol=precision)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("module", PREFIX)
+def test_functions(module, form):
+    theirs = importlib.import_module(f"numpy.polynomial.{module}")
+    ours = importlib.import_module(f"cudamath.polynomial.{module}")
+    tested = 0
+    for name, arguments in CALLS.items():
+        full = PREFIX[module] + name
+        if not hasattr(theirs, full):
+            continue
+        given = each(FORMS[form], arguments)
+        expected = outcome(getattr(theirs, full), given)
+        compare(outcome(getattr(ours, full), each(cm.asarray, tuple(given))), expected)
+        tested += 1
+    assert tested > 15
+
+
+@pytest.mark.parametrize("module", [*PREFIX, "polyutils"])
+def test_names(module):
+    theirs = importlib.import_module(f"numpy.polynomial.{module}")
+    ours = importlib.import_module(f"cudamath.polynomial.{module}")
+    assert set(theirs.__all__) - set(dir(ours)) <= {"ABCPolyBase"}
+
+
+def test_utilities():
+    theirs, ours = np.polynomial.polyutils, cm.polynomial.polyutils
+    for name, arguments in {
+        "trimseq": (np.array([1.0, 0]),),
+        "trimcoef": (np.array([1.0, 2, 0]),),
+        "getdomain": (X,),
+        "mapdomain": (X, [0, 1], [2, 3]),
+        "as_series": ([[1, 2, 0], [3]],),
+    }.items():
+        expected = getattr(theirs, name)(*arguments)
+        compare(getattr(ours, name)(*each(cm.asarray, arguments)), expected)
+
+
+def test_numpys_function_of_our_arrays():
+    y = np.polynomial.polynomial.polyval2d(cm.asarray(X), cm.asarray(Y), cm.asarray(MATRIX))
+    compare(y, np.polynomial.polynomial.polyval2d(X, Y, MATRIX))
+
+
+def test_gradients():
+    chebval = cm.polynomial.chebyshev.chebval
+    gradient = cm.grad(lambda x: chebval(x, [1.0, 2.0, 3.0]).sum())(cm.asarray([0.5, 2.0]))
+    np.testing.assert_allclose(gradient.to_numpy(), [2 + 12 * 0.5, 2 + 12 * 2.0])
+    gradient = cm.grad(lambda c: chebval(cm.asarray([0.5, 2.0]), c).sum())(cm.zeros(3))
+    np.testing.assert_allclose(gradient.to_numpy(), [2.0, 2.5, -0.5 + 7.0])

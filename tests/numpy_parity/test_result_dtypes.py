@@ -1,0 +1,108 @@
+"""The dtypes of the results of all functions for all dtypes of arrays, beside NumPy's, and whether
+there is a result; what differs on purpose stands in benchmarks/results/numpy_differences.json."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy_calls import CALLS, values
+
+import cudamath as cm
+
+DTYPES = (
+    "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64 "
+    "complex128"
+).split()
+FILE = Path(__file__).parents[2] / "benchmarks/results/numpy_differences.json"
+LIST = json.loads(FILE.read_text(encoding="utf-8"))["differences"]
+ON_PURPOSE = {
+    (name, dtype)
+    for entry in LIST
+    for name, dtypes in entry.get("calls", {}).items()
+    for dtype in (DTYPES if dtypes == ["*"] else dtypes)
+}
+
+
+def described(result: Any) -> Any:
+    """The dtypes of a result, however it is nested; a number's class."""
+    if isinstance(result, (tuple, list)):
+        return [described(part) for part in result]
+    if isinstance(result, np.poly1d):
+        return "poly1d", str(result.coeffs.dtype)
+    return str(result.dtype) if hasattr(result, "dtype") else type(result).__name__
+
+
+def outcome(name: str, xp: Any, dtype: str) -> Any:
+    """The dtypes of a call's results, or that it is refused."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return described(
+                CALLS[name](xp, lambda *shape: xp.asarray(values(np.dtype(dtype), *shape)))
+            )
+        except Exception as error:
+            # not a fault of the table
+            assert isinstance(error, (TypeError, ValueError)), (name, dtype, error)
+            return "refused"
+
+
+def differing(name: str) -> set[tuple[str, str]]:
+    return {(name, d) for d in DTYPES if outcome(name, np, d) != outcome(name, cm, d)}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_dtypes(name):
+    for _, dtype in sorted(differing(name) - ON_PURPOSE):
+        theirs, ours = outcome(name, np, dtype), outcome(name, cm, dtype)
+        pytest.fail(f"{name} of {dtype}: NumPy gives {theirs}, here {ours}")
+
+
+@pytest.mark.parametrize(
+    "entry", [e for e in LIST if "calls" in e], ids=lambda e: e["functions"][0]
+)
+def test_what_is_listed_differs(entry):
+    assert entry["numpy"] and entry["here"] and entry["why"]
+    assert any(differing(name) for name in entry["calls"]), f"{FILE.name}: take this entry out"
+
+
+def test_every_function_is_called():
+    """Whatever NumPy and this package both have and works on numbers is in the table."""
+    called = {name.split(" ")[0] for name in CALLS}
+    functions = {
+        f"{prefix}{name}"
+        for prefix, theirs, ours in (
+            ("", np, cm),
+            ("linalg.", np.linalg, cm.linalg),
+            ("fft.", np.fft, cm.fft),
+        )
+        for name in dir(theirs)
+        if not name.startswith("_")
+        and callable(getattr(theirs, name))
+        and not isinstance(getattr(theirs, name), type)
+        and callable(getattr(ours, name, None))
+    }
+    missing = functions - called - WITHOUT_NUMBERS
+    assert not missing, f"add to tests/support/numpy_calls.py: {sorted(missing)}"
+
+
+#: Functions of shapes, dtypes, indices, text, files and settings, and those that change an array.
+WITHOUT_NUMBERS = set(
+    (
+        "array2string array_repr array_str asarray_chkfinite astype bartlett base_repr "
+        "binary_repr blackman broadcast_shapes can_cast common_type copyto diag_indices "
+        "diag_indices_from einsum_path empty fft.fftfreq fft.rfftfreq format_float_positional "
+        "format_float_scientific from_dlpack frombuffer fromfile fromfunction fromiter fromregex "
+        "fromstring genfromtxt get_printoptions geterr hamming hanning indices iscomplexobj "
+        "isdtype isfortran isrealobj isscalar issubdtype iterable kaiser load loadtxt "
+        "mask_indices may_share_memory min_scalar_type ndim ones place printoptions promote_types "
+        "put put_along_axis putmask ravel_multi_index require result_type save savetxt savez "
+        "savez_compressed set_printoptions seterr shape shares_memory size tril_indices "
+        "tril_indices_from triu_indices triu_indices_from unravel_index zeros broadcast "
+        "mintypecode nditer row_stack typename "
+    ).split()
+)

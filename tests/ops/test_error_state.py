@@ -1,0 +1,147 @@
+"""errstate: floating-point errors that are warned about or raised on request, beside NumPy's."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+
+ONE, NIL, HUGE, NOTHING = np.ones(3), np.zeros(3), np.full(3, 1e300), np.full(3, np.nan)
+ENDLESS = np.full(3, np.inf)
+MIXED = np.array([1.0, np.nan, np.inf])
+
+#: Calls of (module, array), with and without errors.
+CALLS = {
+    "1 / 0": lambda m, a: a(ONE) / a(NIL),
+    "1 / 0.0": lambda m, a: a(ONE) / 0.0,
+    "0 / 0": lambda m, a: a(NIL) / a(NIL),
+    "log 0": lambda m, a: m.log(a(NIL)),
+    "log -1": lambda m, a: m.log(-a(ONE)),
+    "sqrt -1": lambda m, a: m.sqrt(-a(ONE)),
+    "overflow": lambda m, a: a(HUGE) * a(HUGE),
+    "exp": lambda m, a: m.exp(a(HUGE)),
+    "inf - inf": lambda m, a: a(ENDLESS) - a(ENDLESS),
+    "inf + 1": lambda m, a: a(ENDLESS) + 1,
+    "nan + 1": lambda m, a: a(NOTHING) + 1,
+    "some": lambda m, a: a(MIXED) * 2,
+    "some log": lambda m, a: m.log(a(MIXED)),
+    "fine": lambda m, a: m.exp(a(ONE)) / 2,
+    "integers": lambda m, a: a(np.arange(3)) // a(np.zeros(3, int)),
+    "integers by ones": lambda m, a: a(np.arange(3)) // a(np.ones(3, int)),
+    "sum": lambda m, a: m.sum(a(np.full(3, 1.7e308))),
+    "reciprocal": lambda m, a: m.reciprocal(a(NIL)),
+    "power": lambda m, a: a(HUGE) ** 2,
+    "float32": lambda m, a: m.exp(a(np.full(3, 100, "f4"))),
+}
+
+
+def raised(m, a, call):
+    try:
+        with m.errstate(all="raise", under="ignore"):
+            call(m, a)
+    except FloatingPointError as error:
+        return str(error).split(" encountered")[0]
+    return None
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_errors_are_numpys(name):
+    expected = raised(np, np.asarray, CALLS[name])
+    assert raised(cm, cm.asarray, CALLS[name]) == expected
+    with cm.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CALLS[name](cm, cm.asarray)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with cm.errstate(all="warn"):
+            CALLS[name](cm, cm.asarray)
+    messages = [str(w.message).split(" encountered")[0] for w in seen]
+    assert messages == ([expected] if expected else [])
+    assert all(w.category is RuntimeWarning for w in seen)
+
+
+def test_silent_by_default():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for call in CALLS.values():
+            call(cm, cm.asarray)
+
+
+def test_the_line_of_the_call():
+    with cm.errstate(all="warn"), warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        line = sys._getframe().f_lineno + 1
+        cm.asarray(ONE) / 0
+    assert [(w.filename, w.lineno) for w in seen] == [(__file__, line)]
+
+
+def test_only_what_is_asked_for():
+    with cm.errstate(divide="raise"):
+        cm.sqrt(cm.asarray(-ONE))
+        with cm.errstate(divide="ignore", invalid="raise"):
+            with pytest.raises(FloatingPointError, match="^invalid value encountered in sqrt$"):
+                cm.sqrt(cm.asarray(-ONE))
+        with pytest.raises(FloatingPointError, match="^divide by zero encountered in divide$"):
+            cm.asarray(ONE) / 0
+    cm.asarray(ONE) / 0
+
+
+def test_inside_of_functions_that_were_called_before():
+    """A call that is replayed reports as well."""
+    x = cm.asarray([0.0, 1.0])
+    for _ in range(4):
+        cm.average(x, weights=x)
+    for _ in range(2):
+        with pytest.raises(FloatingPointError), cm.errstate(all="raise"):
+            cm.var(x, correction=2)
+
+
+def test_kernels_report(monkeypatch):
+    """On a GPU too (in the simulator), with the host waiting."""
+    from simulated_gpu import simulated_gpu
+
+    with simulated_gpu(monkeypatch), cm.errstate(all="raise"):
+        with pytest.raises(FloatingPointError, match="^divide by zero"):
+            cm.asarray(ONE) / cm.asarray(NIL)
+        cm.asarray(ONE) / cm.asarray(ONE)
+
+
+test_kernels_report = pytest.mark.simulator(test_kernels_report)
+
+
+def warned(call):
+    with warnings.catch_warnings(record=True) as seen, np.errstate(all="ignore"):
+        warnings.simplefilter("always")
+        call()
+    return [w.category for w in seen], [w.filename for w in seen]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m, a: a([1j, 2]).astype(float),
+        lambda m, a: a([1j, 2]).astype("i4"),
+        lambda m, a: a([1j, 2]).astype("c8"),
+        lambda m, a: a([1j, 2]).astype(bool),
+        lambda m, a: m.sum(a([1j, 2]), out=a(0.0)),
+        lambda m, a: m.mean(a([])),
+        lambda m, a: m.mean(a([[], []]), axis=1),
+        lambda m, a: m.mean(a([[], []]), axis=0),
+        lambda m, a: m.var(a([1.0]), ddof=1),
+        lambda m, a: m.std(a([1.0, 2.0]), ddof=1),
+        lambda m, a: m.cross(a([1.0, 2.0]), a([1.0, 3.0])),
+        lambda m, a: m.polyfit(a([1.0, 1.0, 1.0]), a([1.0, 2.0, 3.0]), 1),
+        lambda m, a: m.real(a([1j])).astype(float),
+    ],
+)
+def test_warnings_that_need_no_values(call):
+    """NumPy's warnings about dtypes and shapes, each time, at the user's line."""
+    expected, _ = warned(lambda: call(np, np.asarray))
+    for _ in range(4):
+        categories, files = warned(lambda: call(cm, cm.asarray))
+        assert categories == expected[: len(categories)] and bool(categories) == bool(expected)
+        assert set(files) <= {__file__}

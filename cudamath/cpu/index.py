@@ -200,6 +200,21 @@ def where_number(mask, a=None, *, swapped, scalars, dtype=None):
     return np.asarray(np.where(mask, number, a) if swapped else np.where(mask, a, number))
 
 
+def _where_of(*layouts, swapped, scalars, dtype=None):
+    """np.where alone, with the numbers as arrays."""
+    numbers = [np.asarray(_in_dtype(dtype or layouts[1].dtype, (x,))) for x in scalars]
+    choose, x = np.where, numbers[0]
+    if len(numbers) == 2:
+        y = numbers[1]
+        return lambda mask: choose(mask, x, y)
+    if swapped:
+        return lambda mask, a: choose(mask, x, a)
+    return lambda mask, a: choose(mask, a, x)
+
+
+where_number.with_numbers = _where_of  # type: ignore[attr-defined]
+
+
 def where_into(x, mask, value=None, *, scalars=()):
     """x = mask ? value : x, in place; without an array of values the scalar is the value."""
     np.copyto(x, _in_dtype(x.dtype, scalars) if value is None else value, where=mask)

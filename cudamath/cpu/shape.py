@@ -72,6 +72,25 @@ def full(*, layout, device, scalars):
     return np.full(layout.shape, np.array(scalars, np.uint64).view(layout.dtype)[0])
 
 
+def _full_of(*, layout, device, scalars):
+    """New arrays of one number."""
+    shape, dtype, new = layout.shape, layout.dtype, np.empty
+    if scalars == (0, 0):
+        zeros = np.zeros
+        return lambda: zeros(shape, dtype)
+    value = np.array(scalars, np.uint64).view(dtype)[0]
+
+    def filled():
+        out = new(shape, dtype)
+        out.fill(value)
+        return out
+
+    return filled
+
+
+full.with_numbers = _full_of  # type: ignore[attr-defined]
+
+
 def _float_ramp(size, dtype, start, step):
     """start + i * step."""
     values = np.arange(size).astype(dtype)
@@ -89,12 +108,25 @@ def ramp(*, layout, device, count, scalars):
         values[count:] = stop
         if T == layout.dtype:
             return values
-    elif layout.dtype == np.int64 and abs(start) + abs(step) * layout.size < 1 << 62:
+    elif layout.dtype == np.int64 and step and abs(start) + abs(step) * layout.size < 1 << 62:
         return np.arange(start, start + step * layout.size, step)
     else:  # modulo 2**64, which is right for signed and unsigned numbers of any width
         start, step = (np.uint64(v & 0xFFFFFFFFFFFFFFFF) for v in (start, step))
         values = start + np.arange(layout.size).astype(np.uint64) * step
     return values.astype(layout.dtype)
+
+
+_FEW = 1 << 10  # elements of a ramp that is kept
+
+
+def _ramp_of(*, layout, device, count, scalars):
+    """Copies of a short ramp."""
+    if layout.size > _FEW:
+        return None
+    return ramp(layout=layout, device=device, count=count, scalars=scalars).copy
+
+
+ramp.with_numbers = _ramp_of  # type: ignore[attr-defined]
 
 
 def concat(*inputs, axis, sizes):

@@ -311,6 +311,7 @@ class Elementwise:
         run = self.plans.get(key)
         if run is None:
             run = store(self.plans, key, self._plan_numbers(operands))
+            self._compile(key)
         out = run(*operands)
         return wrap(np.asarray(out)) if not is_outermost() else out
 
@@ -758,7 +759,9 @@ def _on_numbers(ufunc: np.ufunc, count: int) -> Callable:
         except RuntimeError:
             return quiet().run(ufunc, *numbers)
 
-    return of_one if count == 1 else of_several
+    run: Any = of_one if count == 1 else of_several
+    run.direct = ufunc
+    return run
 
 
 def _scalar_plan(plan: Callable) -> Callable:
@@ -832,10 +835,7 @@ def unary(
     card = Elementwise(
         name, ufunc, expression, None if grad is None else (grad,), category, cpu, namespace
     )
-    plans, record, float64 = card.plans, tape.record, np.float64
-
-    def call_one(x: Any) -> Any:
-        return card.call((x,))
+    plans, record = card.plans, tape.record
 
     def function(x: Any, /, out: Any = None, *, where: Any = True, **options: Any) -> ndarray:
         if out is not None or where is not True or options:
@@ -845,14 +845,14 @@ def unary(
         if open_records:
             return card.call((x,))
         kind = x.__class__
-        if kind is float64 or kind is float:  # whose plans lie under their class
-            return plans.get(kind, call_one)(x)
+        if kind is not ndarray and kind in plans:  # a number: its plan lies under its class
+            return plans[kind](x)
         try:
             run = plans[x._layout]
         except KeyError:
             return card.call((x,))
         except AttributeError:
-            return plans.get(kind, call_one)(x)
+            return card.call((x,))
         out = run(x)
         if x._node is not None:
             record(card, (x,), out, {})

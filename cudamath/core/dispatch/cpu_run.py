@@ -24,6 +24,10 @@ def cpu_runner(
     the layout of whose result is always the same; or (such a function of the arrays and of one for
     the result, its layout (C order), what `straight` calls `compiled`); or None where it has
     nothing faster than the function itself.
+
+    One that takes numbers may have a `with_numbers(*layouts, scalars=numbers, **params)`: a
+    function of the NumPy arrays alone for these numbers, the layout of whose result is always the
+    same, or None. Replays use it, in which the numbers are constants.
     """
     ready = (
         function.prepare(*layouts, **params)
@@ -60,13 +64,20 @@ def cpu_runner(
         result = quiet().run(bound, x._data, scalars=numbers)
         return wrap(result) if result.__class__ is np.ndarray else wrapped(result)
 
+    def with_numbers(numbers: tuple) -> Callable | None:
+        leaner = function.with_numbers(*layouts, scalars=numbers, **params)  # type: ignore[attr-defined]
+        return None if leaner is None else known_result(leaner, len(layouts))
+
+    chosen: Any = run
     if scalars and not layouts:
-        return of_none
-    if scalars and len(layouts) == 1 and layouts[0] is not None:
-        return of_one_and_numbers
-    if scalars or None in layouts or not 0 < len(layouts) < 3:
-        return run
-    return of_one if len(layouts) == 1 else of_two
+        chosen = of_none
+    elif scalars and len(layouts) == 1 and layouts[0] is not None:
+        chosen = of_one_and_numbers
+    elif not scalars and None not in layouts and 0 < len(layouts) < 3:
+        chosen = of_one if len(layouts) == 1 else of_two
+    if hasattr(function, "with_numbers") and None not in layouts:
+        chosen.with_numbers = with_numbers
+    return chosen
 
 
 def wrapped(result: Any) -> Any:
@@ -84,10 +95,26 @@ def known_result(function: Callable, count: int) -> Callable:
     new = object.__new__
     layout: Layout | None = None  # from the first result on
 
+    def none() -> ndarray:
+        nonlocal layout
+        out = new(ndarray)
+        out._data = data = function()
+        out._layout = layout = layout or wrap(data)._layout
+        out._owner = out._node = out._base = None
+        return out
+
     def one(x: ndarray) -> ndarray:
         nonlocal layout
         out = new(ndarray)
         out._data = data = function(x._data)
+        out._layout = layout = layout or wrap(data)._layout
+        out._owner = out._node = out._base = None
+        return out
+
+    def two(x: ndarray, y: ndarray) -> ndarray:
+        nonlocal layout
+        out = new(ndarray)
+        out._data = data = function(x._data, y._data)
         out._layout = layout = layout or wrap(data)._layout
         out._owner = out._node = out._base = None
         return out
@@ -100,7 +127,7 @@ def known_result(function: Callable, count: int) -> Callable:
         out._owner = out._node = out._base = None
         return out
 
-    return one if count == 1 else several
+    return (none, one, two)[count] if count < 3 else several
 
 
 def _without_none(run: Callable, present: list[bool], scalars: int) -> Callable:

@@ -923,6 +923,10 @@ class _Writer:
         plain = getattr(run, "without_none", None)
         if plain is not None:
             run, inputs = plain, [x for x in inputs if x != "None"]
+        if step.scalars and step.draw is None and hasattr(run, "with_numbers"):
+            leaner = run.with_numbers(step.scalars)
+            if leaner is not None:
+                run, scalars = leaner, []
         name = self.constant("run", run)
         if step.draw is None:
             call = f"{name}({', '.join([*inputs, *scalars])})"

@@ -8,7 +8,8 @@ arrays on a GPU, while a gradient or the steps of a call are being recorded, for
 memory is pooled, and where NumPy raises an error, which is told in our words then.
 
     wrap(data)        the array over NumPy's; its layout comes from a table of shapes and strides
-    x[key]            integers, slices, None, ..., and tuples of these: NumPy's element, or wrap
+    x[key]            integers, slices, None, ..., and tuples of these: NumPy's element, or wrap;
+                      and arrays of bool or int64
     x[key] = value    the same keys; numbers, and arrays of the same dtype in other memory
     x + y, x += y     operands for which the op's plan is NumPy's ufunc (`direct` of its card)
 """
@@ -52,7 +53,7 @@ from .llvm_objects import (
 
 _FASTCALL, _KEYWORDS = 0x80, 0x02  # METH_FASTCALL, METH_KEYWORDS
 _ONE, _NONE = 0x08, 0x04  # METH_O, METH_NOARGS
-_OWNED = 0x4  # NPY_ARRAY_OWNDATA
+_CONTIGUOUS, _OWNED = 0x1, 0x4  # NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_OWNDATA
 _MOST_AXES = 4  # of the layouts in the table of `wrap`
 _ENTRIES = 1 << 10  # of that table
 _ENTRY = 16 + 16 * _MOST_AXES  # bytes: dtype and axes, layout, shape, strides
@@ -173,6 +174,7 @@ def _write_getitem(
     module: ir.Module,
     array: type,
     slots: dict[str, int],
+    of_layout: dict[str, int],
     wrap: Any,
     scalars: list[type],
     open_records: list,
@@ -184,6 +186,26 @@ def _write_getitem(
     b, (x, key) = w.b, w.function.args
     w.require(w.same(w.field(x, TYPE), w.object(array)))
     data = w.require_plain(x, slots, open_records)
+    basic, many = [w.function.append_basic_block() for _ in range(2)]
+    b.cbranch(w.same(w.field(key, TYPE), w.object(array)), many, basic)
+    b.position_at_end(many)  # the elements at some places: a copy
+    _require_elements(w, x, slots, of_layout)
+    places = _places(w, key, slots, open_records)
+    w.retain(places)
+    chosen = w.call("PyObject_GetItem", data, places)
+    w.release(places)
+    w.require_result(w.same(chosen, NULL))
+    other = w.function.append_basic_block()
+    w.require(w.same(w.field(chosen, TYPE), w.object(np.ndarray)), other)
+    in_order = b.and_(w.field(chosen, FLAGS, INT), INT(_CONTIGUOUS))
+    w.require(b.icmp_unsigned("!=", in_order, INT(0)), other)
+    copy = b.call(wrap, (w.object(None), chosen))
+    w.release(chosen)
+    b.ret(copy)
+    b.position_at_end(other)
+    w.release(chosen)
+    b.branch(w.slow)
+    b.position_at_end(basic)
     w.require_basic(key, _BASIC)
     item = w.call("PyObject_GetItem", data, key)
     w.require_result(w.same(item, NULL))
@@ -212,7 +234,7 @@ def _write_setitem(
     module: ir.Module,
     array: type,
     slots: dict[str, int],
-    separate: int,
+    of_layout: dict[str, int],
     numbers: list[type],
     open_records: list,
     holders: dict,
@@ -228,13 +250,26 @@ def _write_setitem(
     data = w.require_plain(x, slots, open_records)
     # PyDictObject has the number of its items where a list has its size
     w.require(w.same(w.field(w.object(holders), SIZE, WORD), WORD(0)))
-    w.require(w.same(w.field(w.field(x, slots["_layout"]), separate), w.object(True)))
+    w.require(w.same(w.field(w.field(x, slots["_layout"]), of_layout["separate"]), w.object(True)))
     number, other = w.function.append_basic_block(), w.function.append_basic_block()
     assign = w.function.append_basic_block("assign")
     kind = w.field(value, TYPE)
     b.cbranch(w.is_one_of(kind, numbers), number, other)
     b.position_at_end(number)
-    b.branch(assign)
+    many = w.function.append_basic_block("many")
+    b.cbranch(w.same(w.field(key, TYPE), w.object(array)), many, assign)
+    b.position_at_end(many)  # a number at some places, which are not in the memory of x
+    _require_elements(w, x, slots, of_layout)
+    places = _places(w, key, slots, open_records)
+    w.require(b.icmp_unsigned("!=", *[_owner(w, a) for a in (data, places)]))
+    for each in (data, places):
+        w.retain(each)
+    failed = w.call("PyObject_SetItem", data, places, value, result=INT)
+    for each in (data, places):
+        w.release(each)
+    w.require_result(b.icmp_signed("<", failed, INT(0)))
+    w.retain(w.object(None))
+    b.ret(w.object(None))
     b.position_at_end(other)  # an array of the same dtype in memory of its own
     w.require(w.same(kind, w.object(array)))
     source = w.require_plain(value, slots, open_records)
@@ -280,6 +315,21 @@ def _write_setitem(
     b.ret(w.ask(setitem, x))  # Python says what is missing
     b.position_at_end(w.slow)
     b.ret(w.ask(setitem, x, key, value))
+
+
+def _require_elements(w: Writer, x: Any, slots: dict[str, int], of_layout: dict[str, int]) -> None:
+    """Go on if an array has elements."""
+    size = w.field(w.field(x, slots["_layout"]), of_layout["size"])
+    w.require(w.b.icmp_unsigned("!=", size, w.object(0)))
+
+
+def _places(w: Writer, key: Any, slots: dict[str, int], open_records: list) -> Any:
+    """NumPy's array of a key that is an array of bool or int64 with at least one axis."""
+    data = w.require_plain(key, slots, open_records)
+    w.require(w.b.icmp_unsigned("!=", w.field(data, AXES, INT), INT(0)))
+    kinds = [w.same(w.field(data, DESCR), w.object(np.dtype(d))) for d in (np.bool_, np.int64)]
+    w.require(w.b.or_(*kinds))
+    return data
 
 
 def _same_place(w: Writer, one: Any, other: Any) -> Any:
@@ -444,8 +494,8 @@ def _write_operator(
 def _write_run(
     module: ir.Module, count: int, array: type, slots: dict[str, int], wrap: Any, context: Any
 ) -> None:
-    """run(bound, x) or run(bound, arguments, how many): a plan that is a ufunc alone. bound: the
-    tuple of the ufunc and of the plan in Python, for errors."""
+    """run(bound, x) or run(bound, arguments, how many): a plan that is a ufunc alone, of arrays or
+    of numbers. bound: the tuple of the ufunc and of the plan in Python, for errors."""
     w = Writer(module, f"run_of_{count}", count + 1)
     b, (bound, first, *_) = w.b, w.function.args
     operands = [first] if count == 1 else [w.field(first, 0), w.field(first, 8)]
@@ -473,9 +523,13 @@ def _write_run(
     result = w.ask(ufunc, *data)
     w.call("PyContext_Exit", w.object(context), result=INT)
     w.require_result(w.same(result, NULL))
+    number = w.function.append_basic_block()
+    w.require(w.same(w.field(result, TYPE), w.object(np.ndarray)), number)
     out = b.call(wrap, (w.object(None), result))
     w.release(result)
     b.ret(out)
+    b.position_at_end(number)  # of numbers alone
+    b.ret(result)
     b.position_at_end(w.slow)
     b.ret(w.ask(plan, *operands))
 
@@ -581,14 +635,14 @@ def methods(
     if not supported():
         return None
     slots = offsets_of(array, ("_layout", "_data", "_owner", "_node", "_base"))
-    of_layout = offsets_of(layout, ("separate",))
+    of_layout = offsets_of(layout, ("separate", "size"))
     if slots is None or of_layout is None:
         return None
     module = ir.Module()
     inner = _write_wrap(module, array, slots, wrap)
-    _write_getitem(module, array, slots, inner, scalars, open_records, insiders, getitem)
-    separate = of_layout["separate"]
-    _write_setitem(module, array, slots, separate, numbers, open_records, holders, setitem)
+    common = module, array, slots, of_layout
+    _write_getitem(*common, inner, scalars, open_records, insiders, getitem)
+    _write_setitem(*common, numbers, open_records, holders, setitem)
     generic = {
         form: _write_operator(
             module, form, array, slots, inner, scalars, open_records, insiders, holders, context

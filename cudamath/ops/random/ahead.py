@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...core import dtypes, recording
+from ...core import recording
 from ...core.array import wrap
 from ...core.devices import CPU, default_index
 from ...core.dispatch.call_record import open_records
+from ...core.dtypes import default_float
 from ...core.recording import insiders
 from ...core.scalar import inside
 from ...runtime.state import runtime
@@ -42,19 +43,19 @@ class _Kept:
     first : int
         The first block.
     numbers : numpy.ndarray
-        The numbers, `per` of each block.
+        The numbers, `count` of them, `per` of each block.
     blocks : int
         Number of blocks of the next refill.
     default : numpy.dtype
         The default dtype with which they were drawn.
     """
 
-    __slots__ = ("first", "numbers", "per", "blocks", "default")
+    __slots__ = ("first", "numbers", "count", "per", "blocks", "default")
 
     def __init__(self) -> None:
-        self.first, self.per, self.blocks = 0, 1, FEW
+        self.first, self.count, self.per, self.blocks = 0, 0, 1, FEW
         self.numbers = np.empty(0)
-        self.default = dtypes.default_float()
+        self.default = default_float()
 
 
 def drawn_ahead(most: int) -> Callable[[Function], Function]:
@@ -99,11 +100,27 @@ def drawn_ahead(most: int) -> Callable[[Function], Function]:
                 if not _NUMBERS.issuperset(kinds):
                     return draw(self, *args, **kwargs)
                 key = draw, parameters, kinds
-            start = self._offset
+            begin = self._offset
             try:
-                return _next(self, draw, key, parameters, size)
+                kept = self._ahead.get(key)
+                if kept is None:
+                    _remember(self, key)
+                    return draw(self, *parameters, size=size)
+                with lock:
+                    first = self._offset
+                    start = (first - kept.first) * kept.per
+                    end = start + (size or 1)
+                    if 0 <= start and end <= kept.count and kept.default is default_float():
+                        if self._taker != (thread := get_ident()):
+                            self._taker, self._since = thread, first
+                        if size is None:
+                            self._offset = first + 1
+                            return kept.numbers[start]
+                        self._offset = first - (-size // kept.per)
+                        return wrap(kept.numbers[start:end].copy())
+                return _refilled(self, draw, parameters, size, kept)
             except BaseException:  # an interrupt, when numbers have been taken
-                self.return_to(start)
+                self.return_to(begin)
                 raise
 
         return call  # type: ignore[return-value]
@@ -111,27 +128,11 @@ def drawn_ahead(most: int) -> Callable[[Function], Function]:
     return decorate
 
 
-def _next(source: Source, draw: Callable, key: Any, parameters: tuple, size: int | None) -> Any:
-    """The next number, or an array of the next numbers, of a distribution."""
-    kept = source._ahead.get(key)
-    if kept is None:
-        if len(source._ahead) >= _KINDS:  # parameters that change from draw to draw
-            source._ahead = {}
-        source._ahead[key] = _Kept()  # from now on numbers are drawn ahead
-        return draw(source, *parameters, size=size)
-    with lock:
-        first, per = source._offset, kept.per
-        start = (first - kept.first) * per
-        end = start + (size or 1)
-        if 0 <= start and end <= len(kept.numbers) and kept.default is dtypes.default_float():
-            if source._taker != (thread := get_ident()):
-                source._taker, source._since = thread, first
-            if size is None:
-                source._offset = first + 1
-                return kept.numbers[start]
-            source._offset = first - (-size // per)
-            return wrap(kept.numbers[start:end].copy())
-    return _refilled(source, draw, parameters, size, kept)
+def _remember(source: Source, key: Any) -> None:
+    """Note a distribution: from now on its numbers are drawn ahead."""
+    if len(source._ahead) >= _KINDS:  # parameters that change from draw to draw
+        source._ahead = {}
+    source._ahead[key] = _Kept()
 
 
 def _refilled(
@@ -145,7 +146,11 @@ def _refilled(
     with inside():
         numbers = draw(twin, *parameters, size=count)._data
     with lock:
-        kept.first, kept.default = state["offset"], dtypes.default_float()
-        kept.numbers, kept.per = numbers, count // (twin._offset - state["offset"])
+        kept.first, kept.default = state["offset"], default_float()
+        kept.numbers, kept.count, kept.per = (
+            numbers,
+            count,
+            count // (twin._offset - state["offset"]),
+        )
         kept.blocks = min(4 * kept.blocks, MANY)
     return result

@@ -4,8 +4,8 @@ benchmarks.numpy_programs`.
 Each is a tutorial's or textbook's program, written for NumPy, and runs with either module as it is.
 Such programs spend their time on single elements and small arrays. The figure is the processor time
 of the process (other processes do not count), the best of several runs that take turns. The first
-run of each is not timed: a process that computes for longer than a moment has the methods of
-ops/small_arrays.py in machine code, and so has this one.
+run of each is not timed: a process that computes for longer than a moment has methods of
+ndarray in machine code, and so has this one.
 
 The record goes to benchmarks/results/<processor>/numpy_programs.json, and the page of that folder
 shows it.
@@ -27,7 +27,7 @@ import numpy as np
 
 import cudamath as cm
 from benchmarks.run import RESULTS, environment, folder
-from cudamath.ops import small_arrays
+from cudamath.ops import methods
 
 PROGRAMS = pathlib.Path(__file__).resolve().parents[1] / "tests" / "programs"
 EACH, MEAN = 2.0, 1.3  # times NumPy's: the most for a program, and as geometric mean
@@ -48,7 +48,7 @@ def seconds(function: Callable[[Any], Any], module: Any) -> float:
 
 def measure(rounds: int) -> list[dict[str, Any]]:
     """Title, seconds with NumPy and with cudamath, and their ratio, of every program."""
-    small_arrays.compile_methods()
+    methods.compile_methods()
     measured = []
     with cm.device("cpu"):
         for name, main in programs().items():

@@ -13,7 +13,7 @@ import numpy as np
 import optree
 
 from ..core import asarray as core_asarray
-from ..core.array import ReadOnly, ndarray, refuse_read_only
+from ..core.array import ReadOnly, ndarray, refuse_read_only, when_often, wrap_plainly, wrap_with
 from ..core.autograd import mutation
 from ..core.bounded_cache import store
 from ..core.cpu_pool import SMALLEST
@@ -21,10 +21,14 @@ from ..core.devices import CPU
 from ..core.dispatch.call_record import obstruct, open_records
 from ..core.dispatch.checks import members
 from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.lazy_import import lazy
 from ..core.dtypes import COMPLEX
 from ..core.elements import lent, settle
+from ..core.fp_errors import quiet
 from ..core.interop import methods as interop_methods
 from ..core.interop.array_api_namespace import Namespace
+from ..core.layout import Layout
+from ..core.recording import insiders
 from ..core.scalar import NUMPY_SCALARS
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike, File
@@ -44,7 +48,6 @@ from . import (
     search,
     select,
     shape,
-    small_arrays,
     sort,
     subscript,
     transfer,
@@ -56,6 +59,7 @@ from .flat import Flat
 from .join import repeat, stack
 from .linalg import products as linalg_products
 from .out_argument import deliver, target_of
+from .ufunc import use_runs
 from .updates import At
 
 _package: ModuleType  # the public namespace
@@ -472,8 +476,14 @@ def install(package: ModuleType) -> None:
     core_asarray.install()
 
 
+#: Operators that can be machine code: name of the method; form, "forward", "reflected", "inplace"
+#: or "unary"; an object with a `ufunc` and the operands for which the method is that ufunc, in
+#: `direct`; the method in Python.
+_operators: list[tuple[str, str, Any, Callable]] = []
+
+
 class _Product:
-    """Small products of matrices, as small_arrays.py wants to know them."""
+    """Small products of matrices, as an operator in machine code."""
 
     ufunc = np.matmul
     direct: dict[Any, bool] = {}
@@ -496,12 +506,53 @@ class _Product:
 
 
 def _install_operator(name: str, form: str, function: Callable, method: Callable) -> None:
-    """Put an operator on the class; small_arrays.py may put machine code in its place."""
+    """Put an operator on the class; `compile_methods` may put machine code in its place."""
     setattr(ndarray, name, method)
     if hasattr(function, "card") and function.card.cpu is None:
-        small_arrays.add(name, form, function.card, method)
+        _operators.append((name, form, function.card, method))
     elif function is linalg_products.matmul and form == "forward":
-        small_arrays.add(name, form, _Product, method)
+        _operators.append((name, form, _Product, method))
+
+
+@functools.cache
+def compile_methods() -> None:
+    """Put methods in machine code in the place of Python's, where that is possible: once, when a
+    process has made some thousand small operations on the CPU (core/array.py). It takes a tenth of
+    a second."""
+    kind = lazy("cpu", "lib.llvm_methods.Operator")
+    native = lazy("cpu", "lib.llvm_methods.methods")(
+        ndarray,
+        Layout,
+        scalars=_first(NUMPY_SCALARS, np.float64, np.int64),
+        numbers=_first(subscript.ASSIGNED, float, int, np.float64),
+        open_records=open_records,
+        holders=mutation.holders,
+        insiders=insiders,
+        wrap=wrap_plainly,
+        getitem=subscript.getitem,
+        setitem=subscript.setitem,
+        operators=[
+            kind(name, form, card.ufunc, card.direct, method)
+            for name, form, card, method in _operators
+        ],
+        directs={card.ufunc: card.direct for _, form, card, _ in _operators if form == "reflected"},
+        array_ufunc=vars(ndarray)["__array_ufunc__"],
+        context=quiet(),
+    )
+    if native is not None:
+        wrap, runs, methods = native
+        wrap_with(wrap)
+        use_runs(runs)
+        for name, method in methods.items():
+            setattr(ndarray, name, method)
+
+
+def _first(kinds: Any, *common: type) -> list[type]:
+    """Classes, the commonest first."""
+    return [*common, *[kind for kind in kinds if kind not in common]]
+
+
+when_often.append(compile_methods)
 
 
 def _set_part(part: Callable, x: ndarray, value: Any) -> None:

@@ -81,7 +81,7 @@ _LOOPS = {
         "f",
     ),
 }
-#: Makers of plans in machine code, by the number of operands: see small_arrays.py.
+#: Makers of plans in machine code, by the number of operands: see methods.py.
 _runs: dict[int, Callable] = {}
 LOGICAL = (np.logical_and, np.logical_or, np.logical_xor)
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
@@ -184,7 +184,7 @@ class Elementwise:
         self.namespace = namespace
         self.compares = ufunc in _COMPARISONS
         self.plans: dict[Any, Callable] = {}
-        # keys of the plans that are NumPy's ufunc alone: see small_arrays.py
+        # keys of the plans that are NumPy's ufunc alone: see methods.py
         self.direct: dict[Any, bool] = {}
         dtypes.forget += [self.plans.clear, self.direct.clear]
         registry[name] = self  # type: ignore[assignment]

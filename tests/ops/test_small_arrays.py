@@ -12,7 +12,7 @@ import pytest
 
 import cudamath as cm
 from cudamath.core.array import ndarray
-from cudamath.ops import small_arrays, subscript
+from cudamath.ops import methods, subscript
 
 KEYS = [
     0, 3, -1, np.int64(2), slice(1, 3), slice(None, None, -1), None, ..., (), (1, 2),
@@ -31,7 +31,7 @@ VALUES = [
 def compiled():
     """Machine code in the class, as after some thousand operations."""
     with cm.device("cpu"):
-        small_arrays.compile_methods()
+        methods.compile_methods()
         assert type(ndarray.__dict__["__getitem__"]).__name__ == "method_descriptor"
         yield
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.ops import small_arrays
+from cudamath.ops import methods
 
 NAMES = sorted(p.stem for p in pathlib.Path(__file__).parent.glob("*.py") if p.stem[:5] != "test_")
 
@@ -93,6 +93,6 @@ def test_equal_statistics_with_own_random_numbers(device, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_equal_results_in_machine_code(name):
-    small_arrays.compile_methods()
+    methods.compile_methods()
     with cm.device("cpu"):
         compare(name, program(name).main(WithNumPysRandom()), {})

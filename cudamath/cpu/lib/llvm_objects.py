@@ -55,13 +55,14 @@ def _word(thing: Any, offset: int) -> int:
 def _containers_as_here() -> bool:
     items = object(), object()
     pair, several, table = tuple(items), list(items), dict.fromkeys(items)
+    containers: list[Any] = [pair, several, table]
     if not (
         tuple.__basicsize__ == ITEMS and tuple.__itemsize__ == WIDTH and dict.__basicsize__ > SIZE
     ):
         return False
     return (
-        all([_word(each, TYPE) == id(type(each)) for each in (*items, pair, several, table)])
-        and all([_word(each, SIZE) == 2 for each in (pair, several, table)])
+        all([_word(each, TYPE) == id(type(each)) for each in [*items, *containers]])
+        and all([_word(each, SIZE) == 2 for each in containers])
         and [_word(pair, ITEMS + k * WIDTH) for k in range(2)] == [id(each) for each in items]
         and not any([_word(each, SIZE) for each in ((), [], {})])
     )
@@ -98,7 +99,7 @@ def offsets_of(kind: type, names: Sequence[str]) -> dict[str, int] | None:
     """Bytes from the beginning of an object of a class to its `__slots__`: the places in the memory
     of an object at which there are the values that were put into the slots. None where they are not
     found."""
-    specimen = object.__new__(kind)
+    specimen: Any = object.__new__(kind)
     values = {name: object() for name in names}
     before = [_word(specimen, offset) for offset in range(SIZE, kind.__basicsize__, WIDTH)]
     for name, value in values.items():

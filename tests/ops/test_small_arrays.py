@@ -12,6 +12,9 @@ import pytest
 
 import cudamath as cm
 from cudamath.core.array import ndarray
+from cudamath.core.recording import insiders
+from cudamath.core.scalar import inside
+from cudamath.cpu.lib import llvm_objects
 from cudamath.ops import methods, subscript
 
 KEYS = [
@@ -215,3 +218,64 @@ def test_more_layouts_than_places_in_the_table():
         x = cm.zeros((n, 2), device="cpu")
         assert x[:, 0].shape == (n,) and (x + x).shape == (n, 2)
         assert x[0:1].strides == np.zeros((n, 2))[0:1].strides
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.filterwarnings("ignore")
+def test_masks_and_index_arrays(dtype):
+    """Read and written as by NumPy; indices out of range change nothing."""
+    for shape, key in itertools.product(
+        [(4, 3), (5,), (0, 3)],
+        [[0, 2], [-1, 0, 0], [7], [[0, 1], [1, 0]], [True, False, True, True], [False] * 5],
+    ):
+        host, x = pair(dtype, shape)
+        places = np.array(key)
+        ours = cm.asarray(places, device="cpu")
+        assert outcome(operator.getitem, x, ours) == outcome(operator.getitem, host, places)
+        for value in (1, 2.5, True, np.float64(3), 300, float("nan")):
+            (_, x), (_, y) = pair(dtype, shape), pair(dtype, shape)
+            result = outcome(operator.setitem, x, ours, value)
+            assert result == outcome(subscript.setitem, y, ours, value), (key, value)
+            assert x.to_numpy().tobytes() == y.to_numpy().tobytes()
+
+
+def test_a_key_in_the_memory_that_is_written():
+    """The key is what it was before the assignment, whatever order NumPy writes in."""
+    host, x = np.array([1, 2, 0]), cm.asarray([1, 2, 0], device="cpu")
+    host[host.copy()] = 5
+    x[x] = 5
+    assert x.tolist() == host.tolist()
+    host, x = np.array([True, False, True]), cm.asarray([True, False, True], device="cpu")
+    host[host[::-1].copy()] = False
+    x[x[::-1]] = False
+    assert x.tolist() == host.tolist()
+
+
+def test_views_have_a_base():
+    x = cm.zeros((3, 4), device="cpu")
+    assert x[1].base is x and x[1:][0].base is x and x[1][2:].base is x
+    assert x.base is None and (x + x).base is None and x[x > 0].base is None
+
+
+def test_other_layouts_of_objects_are_refused(monkeypatch):
+    """Where a field lies elsewhere than assumed, nothing is compiled."""
+
+    class Shadow:
+        __slots__ = ("a", "__dict__")
+
+    assert llvm_objects.supported()
+    assert set(llvm_objects.offsets_of(Shadow, ("a",))) == {"a"}
+    for field in ("TYPE", "SIZE", "ITEMS", "DATA", "AXES", "SHAPE", "STRIDES", "BASE", "DESCR"):
+        with monkeypatch.context() as patch:
+            patch.setattr(llvm_objects, field, getattr(llvm_objects, field) + 8)
+            assert not llvm_objects.supported(), field
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+        assert not llvm_objects.supported()
+
+
+def test_nobody_is_inside_afterwards():
+    """The list that machine code looks at is empty when no function of the package runs."""
+    with inside():
+        assert insiders
+    assert not insiders

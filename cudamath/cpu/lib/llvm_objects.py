@@ -74,13 +74,13 @@ def _arrays_as_here() -> bool:
     if np.ndarray.__basicsize__ < FLAGS + 4:
         return False
     for x in (owner, view):
-        fields = {
-            TYPE: id(np.ndarray),
-            DATA: x.ctypes.data,
-            BASE: 0 if x.base is None else id(x.base),
-            DESCR: id(x.dtype),
-        }
-        if any([_word(x, offset) != value for offset, value in fields.items()]):
+        fields = [
+            (TYPE, id(np.ndarray)),
+            (DATA, x.ctypes.data),
+            (BASE, 0 if x.base is None else id(x.base)),
+            (DESCR, id(x.dtype)),
+        ]
+        if any([_word(x, offset) != value for offset, value in fields]):
             return False
         axes = ctypes.c_int.from_address(id(x) + AXES).value
         flags = ctypes.c_int.from_address(id(x) + FLAGS).value

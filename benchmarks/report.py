@@ -28,6 +28,7 @@ from benchmarks import (
     latency,
     limits,
     models,
+    numpy_programs,
     rows_grid,
 )
 from benchmarks import families as beside_cupy
@@ -321,6 +322,7 @@ def page(folder: pathlib.Path) -> str:
         *headlines.section(folder, duration),
         *beside_cupy.section(folder),
         *beside_numpy.section(rows),
+        *numpy_programs.section(folder, duration),
         *tests_and_demo(folder),
     ]
     return "\n".join(lines).replace(f"benchmarks/results/{folder.name}/", "") + "\n"

@@ -550,10 +550,39 @@ def _numpy_view(base: np.ndarray, layout: Layout, offset: int) -> np.ndarray:
 
 def wrap(data: np.ndarray) -> ndarray:
     """A NumPy array as an ndarray on the CPU, over the same memory."""
+    return _wrap(data)
+
+
+def wrap_with(function: Callable[[np.ndarray], ndarray]) -> None:
+    """Let another function do what `wrap` does: machine code (cpu/lib/llvm_methods.py)."""
+    global _wrap
+    _wrap = function
+
+
+#: Small operations on the CPU after which the functions in `when_often` are called, once.
+OFTEN = 5000
+when_often: list[Callable[[], None]] = []
+_left = OFTEN
+
+
+def count_small() -> None:
+    """Count an operation that takes less time in NumPy than in Python."""
+    global _left
+    _left -= 1
+    while _left < 0 and when_often:
+        when_often.pop()()
+
+
+def wrap_plainly(data: np.ndarray) -> ndarray:
+    """`wrap` in Python."""
+    count_small()
     out = object.__new__(ndarray)
     out._layout = Layout.of(data.shape, data.strides, data.dtype, CPU)
     out._data, out._owner, out._node, out._base = data, None, None, None
     return out
+
+
+_wrap = wrap_plainly
 
 
 def allocate(layout: Layout) -> ndarray:

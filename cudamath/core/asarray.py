@@ -13,6 +13,21 @@ from .array import empty, ndarray, over, wrap
 from .devices import CPU, TRACED, default_index, device_of, index_of
 from .transfer.host_to_device import add_writer, copy_to
 
+#: Classes of numbers in lists that NumPy reads as this package does.
+_NUMBERS = frozenset([bool, int, float, complex, np.bool_, np.int64, np.float64])
+#: What NumPy makes of such lists, where the default dtype does not matter.
+_OF_LISTS = frozenset([np.dtype(np.bool_), np.dtype(np.int64)])
+
+
+def _of_numbers(obj: Any) -> bool:
+    """Whether there are only numbers in a list and in the lists in it."""
+    kinds = {*map(type, obj)}
+    return (
+        _NUMBERS.issuperset(kinds)
+        or (kinds == {list} or kinds == {tuple})
+        and all(map(_of_numbers, obj))
+    )
+
 
 def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
     """A NumPy array copied to a device number; on the CPU the same memory. ours: NumPy made it, so
@@ -58,6 +73,20 @@ def asarray(
         out = copy_to(obj, index_of(device))
         if out is not None:
             return out
+    if (
+        dtype is None
+        and (obj.__class__ is list or obj.__class__ is tuple)
+        and _of_numbers(obj)
+        and copy is not False
+        and (default_index() if device is None else index_of(device)) == CPU
+    ):  # most lists: nobody but NumPy looks at its numbers
+        try:
+            host = np.array(obj)
+        except (OverflowError, ValueError):  # to be told in our words
+            pass
+        else:
+            if host.dtype in _OF_LISTS or host.dtype == np.float64 == dtypes.default_float():
+                return wrap(host)
     target = None if dtype is None else dtypes.own_order(dtype, name)
     if isinstance(obj, ndarray):
         out = obj
@@ -176,6 +205,8 @@ def _arrays_in(obj: Any) -> list[ndarray]:
             map(type, obj)
         ):  # most lists: no item is looked at in Python
             return []
+        if {ndarray}.issuperset(map(type, obj)):
+            return list(obj)
         return [
             x for item in obj if isinstance(item, (list, tuple, ndarray)) for x in _arrays_in(item)
         ]

@@ -37,6 +37,7 @@ class Layout:
         "nbytes",
         "contiguous",
         "in_lines",
+        "separate",
     )
 
     shape: Shape
@@ -50,6 +51,7 @@ class Layout:
     nbytes: int
     contiguous: bool
     in_lines: bool  # contiguous, and of one axis at least
+    separate: bool  # no two elements share memory
 
     @staticmethod
     def of(
@@ -77,6 +79,9 @@ class Layout:
                 )
             layout.contiguous = shapes.is_contiguous(shape, strides, layout.itemsize)
             layout.in_lines = layout.contiguous and layout.ndim > 0
+            layout.separate = layout.contiguous or not shapes.overlaps_itself(
+                shape, strides, layout.itemsize
+            )
             # A layout in use outlives the table; an equal one created later gets plans of its own.
             make_room(_interned, _MOST)
             layout = _interned.setdefault(key, layout)  # one object for all threads

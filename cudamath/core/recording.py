@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from ..runtime import fork
 from ..runtime.interrupts import uninterrupted
 
 
@@ -30,3 +31,11 @@ class _State(threading.local):
 
 
 state = _State()
+#: Contexts of all threads in which `state.inside` is set. While it is empty nobody needs to ask.
+insiders: list[Any] = []
+
+
+@fork.in_child
+def _forget_other_threads() -> None:
+    if not state.inside:
+        insiders.clear()

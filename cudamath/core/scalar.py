@@ -29,7 +29,7 @@ from .array import ndarray, wrap
 from .devices import CPU
 from .dispatch.call_record import current
 from .layout import Layout
-from .recording import state
+from .recording import insiders, state
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -221,11 +221,15 @@ class inside:
     them."""
 
     def __enter__(self) -> None:
-        self.before, state.inside = state.inside, True
+        global insiders  # no call changes it, after which an interrupt could come
+        self.before = state.inside
+        insiders += [self]
+        state.inside = True
 
     @uninterrupted
     def __exit__(self, *_: object) -> None:
         state.inside = self.before
+        del insiders[-1]
 
 
 def is_outermost() -> bool:

@@ -182,6 +182,8 @@ where.prepare = _prepare_where  # type: ignore[attr-defined]
 
 def _in_dtype(dtype, scalars):
     """The call's number as NumPy has it in a dtype; what is too large for it is infinite."""
+    if dtype.char in "dl?":  # which round nothing
+        return dtype.type(scalars[0])
     with np.errstate(over="ignore"):
         return dtype.type(scalars[0])
 
@@ -190,10 +192,27 @@ def where_number(mask, a=None, *, swapped, scalars, dtype=None):
     """mask ? a : number; swapped: mask ? number : a. Without an array a: mask ? number : number, of
     this dtype."""
     if a is None:
+        if dtype.char in "dl":  # which NumPy makes of these numbers
+            return np.asarray(np.where(mask, *scalars), dtype)
         x, y = [_in_dtype(dtype, (number,)) for number in scalars]
         return np.asarray(np.where(mask, x, y))
     number = _in_dtype(a.dtype, scalars)
     return np.asarray(np.where(mask, number, a) if swapped else np.where(mask, a, number))
+
+
+def _where_of(*layouts, swapped, scalars, dtype=None):
+    """np.where alone, with the numbers as arrays."""
+    numbers = [np.asarray(_in_dtype(dtype or layouts[1].dtype, (x,))) for x in scalars]
+    choose, x = np.where, numbers[0]
+    if len(numbers) == 2:
+        y = numbers[1]
+        return lambda mask: choose(mask, x, y)
+    if swapped:
+        return lambda mask, a: choose(mask, x, a)
+    return lambda mask, a: choose(mask, a, x)
+
+
+where_number.with_numbers = _where_of  # type: ignore[attr-defined]
 
 
 def where_into(x, mask, value=None, *, scalars=()):

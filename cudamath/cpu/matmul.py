@@ -26,15 +26,13 @@ def matmul(a: np.ndarray, b: np.ndarray, *, tf32: bool = False) -> np.ndarray:
 
 def _prepare(a: Layout, b: Layout, *, tf32: bool = False) -> Callable | None:
     """The product of matrices of these layouts, without the questions."""
-    if a.ndim < 2 or b.ndim < 2 or compute_dtype(a.dtype) != a.dtype:
+    if not a.ndim or not b.ndim or compute_dtype(a.dtype) != a.dtype:
         return None
-    product, take = (
-        np.matmul,
-        cpu_pool.taker(
-            (*broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]),
-            a.dtype,
-        ),
-    )
+    rows, columns = a.shape[-2:-1], b.shape[-1:] if b.ndim > 1 else ()
+    shape = (*broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2]), *rows, *columns)
+    product, take = np.matmul, cpu_pool.taker(shape, a.dtype)
+    if not shape and a.dtype.kind in "fiu":  # a sum, which gives no warnings
+        return lambda x, y: np.asarray(np.dot(x, y))
     return lambda x, y: quiet().run(product, x, y, take())
 
 

@@ -21,6 +21,8 @@ Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3
 
 import os
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +38,7 @@ LOW32 = np.uint64(0xFFFFFFFF)
 SHIFT32 = np.uint64(32)
 RETRY = np.uint64(1 << 56)  # one attempt further, in the upper byte of the block number
 
+CORES = os.cpu_count() or 1
 SPLIT = 1 << 18  # elements a thread must have to be worth starting (~0.1 ms of work each)
 # Bits of a uniform number, so that every value is exact and below one.
 UNIFORM_BITS = {"float32": 24, "float16": 11, "bfloat16": 8}
@@ -297,8 +300,7 @@ def fill_bijection(out, start, count, round_keys, left_bits, right_bits):
 def split(fill, out, per_block, first, *args):
     """Run fill(out, first, *args) on a few threads: a counter-based draw can be cut between any two
     blocks."""
-    parts = min(os.cpu_count() or 1, out.size // SPLIT)
-    if parts <= 1:
+    if out.size < SPLIT or (parts := min(CORES, out.size // SPLIT)) <= 1:
         fill(out, first, *args)
         return
     size = -(-out.size // (parts * per_block)) * per_block
@@ -315,6 +317,24 @@ def split(fill, out, per_block, first, *args):
         thread.join()
 
 
+_entries: dict[Any, Callable] = {}  # loops -> their machine code
+
+
+def filled(fill, out, per_block, scalars, *args):
+    """Fill `out`, an array in C order, by a loop of one signature, fill(out, first, stream, key,
+    *args). For few numbers its machine code is called directly: Numba's dispatcher takes longer to
+    look at the arguments than they take to draw."""
+    key, stream, offset = scalars[:3]
+    line = out if out.ndim == 1 else out.reshape(-1)
+    entry = _entries.get(fill) if out.size < SPLIT else None
+    if entry is not None:
+        entry(line, offset, stream, key, *args)
+        return
+    split(fill, line, per_block, np.uint64(offset), np.uint64(stream), np.uint64(key), *args)
+    (overload,) = fill.overloads.values()
+    _entries[fill] = overload.entry_point
+
+
 # -------------------- the CPU functions; scalars = (key, stream, offset, ...)
 
 
@@ -326,31 +346,26 @@ def keyed(scalars):
 
 def uniform(*, scalars, shape, dtype, device):
     """scalars = (key, stream, offset, low, high - low, 0) -> shape, dtype."""
-    counter, (low, width, _) = keyed(scalars)
+    low, width = scalars[3:5]
     if dtype == np.float64:
         out = np.empty(shape, np.float64)
-        split(fill_uniform64, out.reshape(-1), 2, *counter, np.float64(low), np.float64(width))
+        filled(fill_uniform64, out, 2, scalars, float(low), float(width))
         return out
     out = np.empty(shape, np.float32)
     drop = np.uint32(32 - UNIFORM_BITS[np.dtype(dtype).name])
-    split(fill_uniform32, out.reshape(-1), 4, *counter, np.float32(low), np.float32(width), drop)
+    filled(fill_uniform32, out, 4, scalars, np.float32(low), np.float32(width), drop)
     return out.astype(dtype, copy=False)
 
 
 def normal(*, scalars, shape, dtype, device):
     """scalars = (key, stream, offset, mean, standard deviation, 0) -> shape, dtype."""
-    counter, (loc, scale, _) = keyed(scalars)
-    wide = dtype == np.float64
-    out = np.empty(shape, np.float64 if wide else np.float32)
-    real = out.dtype.type
-    split(
-        fill_normal64 if wide else fill_normal32,
-        out.reshape(-1),
-        2 if wide else 4,
-        *counter,
-        real(loc),
-        real(scale),
-    )
+    loc, scale = scalars[3:5]
+    if dtype == np.float64:
+        out = np.empty(shape, np.float64)
+        filled(fill_normal64, out, 2, scalars, float(loc), float(scale))
+        return out
+    out = np.empty(shape, np.float32)
+    filled(fill_normal32, out, 4, scalars, np.float32(loc), np.float32(scale))
     return out.astype(dtype, copy=False)
 
 
@@ -386,10 +401,10 @@ def geometric(*, scalars, shape, dtype, device):
 def integers(*, scalars, shape, dtype, device, wide):
     """scalars = (key, stream, offset, low, then the last two arguments of the fill) -> shape,
     dtype."""
-    counter, (low, a, b) = keyed(scalars)
+    low, a, b = scalars[3:]
     out = np.empty(shape, np.uint64 if wide else np.uint32)
-    fill = fill_bounded64 if wide else fill_bounded32
-    split(fill, out.reshape(-1), 2 if wide else 4, *counter, np.uint64(a), np.uint64(b))
+    fill, per_block = (fill_bounded64, 2) if wide else (fill_bounded32, 4)
+    filled(fill, out, per_block, scalars, np.uint64(a), np.uint64(b))
     if low:
         out = out + np.uint64(low)  # modulo 2^64: two's complement takes care of the signs
     return np.asarray(out).astype(dtype, copy=False)

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.dtypes import bfloat16, compute_dtype
 from ..core.fp_errors import quiet
 from ..core.layout import Layout
-from ..core.specs.pairwise_sum import total
+from ..core.specs.pairwise_sum import ROWS, total
 from ..core.specs.reduction import Reduction
 from ..core.specs.reductions import REDUCTIONS, absolute
 
@@ -40,10 +40,8 @@ def reduce(
     reduction = REDUCTIONS[kind]
     if reduction.quiet:
         result = reduction.numpy(x, axis, keepdims, dtype, 0)
-    else:
-        # 0 / 0 is NaN without a warning, as on a GPU.
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            result = reduction.numpy(x, axis, keepdims, compute_dtype(dtype), correction)
+    else:  # 0 / 0 is NaN without a warning, as on a GPU
+        result = quiet().run(reduction.numpy, x, axis, keepdims, compute_dtype(dtype), correction)
     return (
         result
         if type(result) is np.ndarray and result.dtype is dtype
@@ -93,20 +91,29 @@ def _prepare(
             return lambda x: place(x, *axis)
     if (
         reduction.sums
-        and not reduction.sums.squares
-        and layout.size < LARGE
+        and not reduction.sums.centred
         and dtype == layout.dtype
         and dtype.char in "fd"
-        and (axis and axis == tuple(range(layout.ndim - len(axis), layout.ndim)))
-    ):  # the innermost: NumPy's sum is pairwise
+        and axis
+        and layout.size < LARGE
+        and (
+            # the innermost: NumPy's sum is pairwise
+            axis == tuple(range(layout.ndim - len(axis), layout.ndim))
+            # so few rows are added one after the other
+            or max([layout.shape[i] for i in axis]) <= ROWS
+        )
+    ):
         return _small_sum(layout, reduction, axis, keepdims)
     return None
 
 
 def _small_sum(layout: Layout, reduction: Reduction, axis: Axes, keepdims: bool) -> Callable:
-    """A sum or mean over the innermost axes, in NumPy's own pairwise order, without warnings."""
+    """A sum, mean or norm in NumPy's own order, which is pairwise along the innermost axes, without
+    warnings."""
     count = layout.dtype.type(prod([layout.shape[i] for i in axis]))
-    shape = (*layout.shape[: axis[0]], *((1,) * len(axis) if keepdims else ()))
+    shape = tuple(
+        [1 if i in axis else n for i, n in enumerate(layout.shape) if keepdims or i not in axis]
+    )
     new, dtype = np.empty, layout.dtype
 
     def total(x: np.ndarray) -> np.ndarray:
@@ -116,6 +123,16 @@ def _small_sum(layout: Layout, reduction: Reduction, axis: Axes, keepdims: bool)
         out = total(x)
         return np.true_divide(out, count, out)
 
+    def norm(x: np.ndarray) -> np.ndarray:
+        return quiet().run(root, x)
+
+    def root(x: np.ndarray) -> np.ndarray:
+        out = _add(np.multiply(x, x), axis, None, new(shape, dtype), keepdims)
+        return np.sqrt(out, out)
+
+    assert reduction.sums is not None
+    if reduction.sums.squares:
+        return norm
     return mean if reduction.divides else total
 
 

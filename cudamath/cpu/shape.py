@@ -9,6 +9,7 @@ from numpy.lib.stride_tricks import as_strided
 from ..core import cpu_pool
 from ..core.devices import CPU
 from ..core.dtypes import COMPLEX, FLOATING, compute_dtype
+from ..core.fp_errors import quiet
 from ..core.layout import Layout
 
 
@@ -18,6 +19,10 @@ def copy(x, *, dtype=None):
     dtype = x.dtype if dtype is None else dtype
     if x.dtype in COMPLEX and dtype not in COMPLEX and dtype != np.bool_:
         x = x.real
+    if dtype == x.dtype:
+        return x.copy()
+    if dtype.kind == "f" and dtype.itemsize >= x.dtype.itemsize:
+        return x.astype(dtype, order="C")
     with np.errstate(invalid="ignore", over="ignore"):  # no check for numbers out of range
         return x.astype(dtype, order="C")
 
@@ -67,20 +72,61 @@ def full(*, layout, device, scalars):
     return np.full(layout.shape, np.array(scalars, np.uint64).view(layout.dtype)[0])
 
 
+def _full_of(*, layout, device, scalars):
+    """New arrays of one number."""
+    shape, dtype, new = layout.shape, layout.dtype, np.empty
+    if scalars == (0, 0):
+        zeros = np.zeros
+        return lambda: zeros(shape, dtype)
+    value = np.array(scalars, np.uint64).view(dtype)[0]
+
+    def filled():
+        out = new(shape, dtype)
+        out.fill(value)
+        return out
+
+    return filled
+
+
+full.with_numbers = _full_of  # type: ignore[attr-defined]
+
+
+def _float_ramp(size, dtype, start, step):
+    """start + i * step."""
+    values = np.arange(size).astype(dtype)
+    values *= dtype.type(step)
+    values += dtype.type(start)
+    return values
+
+
 def ramp(*, layout, device, count, scalars):
     """y[i] = start + i * step for i < count, stop from there on."""
     start, step, stop = scalars
     if layout.dtype in FLOATING:
         T = compute_dtype(layout.dtype)
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = np.arange(layout.size).astype(T)
-            values *= T.type(step)
-            values += T.type(start)
+        values = quiet().run(_float_ramp, layout.size, T, start, step)
         values[count:] = stop
+        if T == layout.dtype:
+            return values
+    elif layout.dtype == np.int64 and step and abs(start) + abs(step) * layout.size < 1 << 62:
+        return np.arange(start, start + step * layout.size, step)
     else:  # modulo 2**64, which is right for signed and unsigned numbers of any width
         start, step = (np.uint64(v & 0xFFFFFFFFFFFFFFFF) for v in (start, step))
         values = start + np.arange(layout.size).astype(np.uint64) * step
     return values.astype(layout.dtype)
+
+
+_FEW = 1 << 10  # elements of a ramp that is kept
+
+
+def _ramp_of(*, layout, device, count, scalars):
+    """Copies of a short ramp."""
+    if layout.size > _FEW:
+        return None
+    return ramp(layout=layout, device=device, count=count, scalars=scalars).copy
+
+
+ramp.with_numbers = _ramp_of  # type: ignore[attr-defined]
 
 
 def concat(*inputs, axis, sizes):

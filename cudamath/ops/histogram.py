@@ -17,6 +17,8 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.asarray import asarray, upload
+from ..core.devices import CPU
+from ..core.dispatch.call_record import obstruct
 from ..core.dispatch.checks import as_numbers, coerce, members, require, speaks_for
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
@@ -121,11 +123,17 @@ def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int =
     if x.ndim != 1:
         raise ValueError(f"bincount: wants 1 dimension, got shape {x.shape}")
     bins = as_integer("bincount", "minlength", minlength, 0)
-    signed = x.dtype.kind == "i"
-    # unsigned, negative numbers are the largest of all
-    high = int(max_(x.view(f"u{x.itemsize}") if signed else x))
-    if signed and high >> 8 * x.itemsize - 1:
-        raise ValueError(f"bincount: elements must not be negative, got {int(min_(x))}")
+    if x._layout.device == CPU:
+        obstruct("read values")
+        low, high = int(x._data.min()), int(x._data.max())
+        if low < 0:
+            raise ValueError(f"bincount: elements must not be negative, got {low}")
+    else:
+        signed = x.dtype.kind == "i"
+        # unsigned, negative numbers are the largest of all
+        high = int(max_(x.view(f"u{x.itemsize}") if signed else x))
+        if signed and high >> 8 * x.itemsize - 1:
+            raise ValueError(f"bincount: elements must not be negative, got {int(min_(x))}")
     bins = max(bins, high + 1)
     if weights is None:
         return _bincount(x, bins=bins)

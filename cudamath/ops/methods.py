@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from math import prod
 from types import ModuleType
 from typing import Any
 
@@ -12,16 +13,23 @@ import numpy as np
 import optree
 
 from ..core import asarray as core_asarray
-from ..core.array import ReadOnly, ndarray, refuse_read_only
+from ..core.array import ReadOnly, ndarray, refuse_read_only, when_often, wrap_plainly, wrap_with
 from ..core.autograd import mutation
+from ..core.bounded_cache import store
+from ..core.cpu_pool import SMALLEST
 from ..core.devices import CPU
 from ..core.dispatch.call_record import open_records
 from ..core.dispatch.checks import members
 from ..core.dispatch.fast_path import fast_path
+from ..core.dispatch.lazy_import import lazy
 from ..core.dtypes import COMPLEX
 from ..core.elements import lent, settle
+from ..core.fp_errors import quiet
 from ..core.interop import methods as interop_methods
 from ..core.interop.array_api_namespace import Namespace
+from ..core.layout import Layout
+from ..core.recording import insiders
+from ..core.scalar import NUMPY_SCALARS
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike, File
 from ..runtime.errors import shown_as
@@ -51,6 +59,7 @@ from .flat import Flat
 from .join import repeat, stack
 from .linalg import products as linalg_products
 from .out_argument import deliver, target_of
+from .ufunc import use_runs
 from .updates import At
 
 _package: ModuleType  # the public namespace
@@ -78,17 +87,25 @@ def _operator(function: Callable, otherwise: Callable = _not_taken) -> tuple[Cal
     """(x op y, y op x) from a two-input function whose first operand is an ndarray. otherwise: the
     result of (x, y) for a y that the function does not take."""
     if not hasattr(function, "card"):
+        squares = function is elementwise.pow
 
         def forward(
             x: ndarray, y: Any, modulus: Any = None
         ) -> Any:  # the third argument is of Python's pow
+            if y.__class__ is int and y == 2 and squares and modulus is None:
+                if x._layout.dtype.kind in "fiuc":
+                    return elementwise.square(x)
             if modulus is not None:
                 raise TypeError(
                     f"{function.__name__}: no power of arrays is taken modulo a number, got "
                     f"{modulus!r:.60} for "
                     f"{x.dtype} of shape {x.shape}"
                 )
-            return function(x, y) if isinstance(y, ndarray) or _takes(y) else NotImplemented
+            if isinstance(y, ndarray):
+                if x._layout.device == CPU and function is linalg_products.matmul:
+                    _Product.learn(x, y)
+                return function(x, y)
+            return function(x, y) if _takes(y) else NotImplemented
 
         def reflected(x: ndarray, y: Any) -> Any:
             return function(y, x) if _takes(y) else NotImplemented
@@ -213,6 +230,13 @@ def _array_ufunc(
     """np.sin(x), np.add(x, y), np.add.reduce(x) on our arrays: our function of that name, on the
     device."""
     function = _BY_UFUNC.get(ufunc)
+    if function is not None and method == "__call__" and out is None and not kwargs:
+        if len(inputs) == 2 and inputs[1] is self and inputs[0].__class__ in NUMPY_SCALARS:
+            plans = function.card.plans if hasattr(function, "card") else {}
+            run = plans.get((inputs[0].__class__, self._layout))
+            if run is not None and self._node is None and not open_records:
+                return run(*inputs)  # an element times an array
+        return function(*inputs)
     if function is None or kwargs.pop("order", "K") not in ("K", "C"):
         return NotImplemented
     kwargs.pop("subok", None)
@@ -334,9 +358,9 @@ def install(package: ModuleType) -> None:
     _package, _standard = package, Namespace(package)
     for name, (function, symbol) in _ARITHMETIC.items():
         forward, reflected = _operator(function)
-        setattr(ndarray, f"__{name}__", forward)
-        setattr(ndarray, f"__r{name}__", reflected)
-        setattr(ndarray, f"__i{name}__", _inplace(function, symbol))
+        _install_operator(f"__{name}__", "forward", function, forward)
+        _install_operator(f"__r{name}__", "reflected", function, reflected)
+        _install_operator(f"__i{name}__", "inplace", function, _inplace(function, symbol))
     for name, method in zip(
         ("__divmod__", "__rdivmod__"), _operator(elementwise_numpy.divmod), strict=True
     ):
@@ -344,7 +368,7 @@ def install(package: ModuleType) -> None:
     answers = {"eq": _same_everywhere(False), "ne": _same_everywhere(True)}
     for name, function in _COMPARISONS.items():
         operator = _operator(function, answers.get(name, _not_taken))
-        setattr(ndarray, f"__{name}__", operator[0])
+        _install_operator(f"__{name}__", "forward", function, operator[0])
     unary = {
         "neg": elementwise.negative,
         "pos": elementwise.positive,
@@ -352,7 +376,7 @@ def install(package: ModuleType) -> None:
         "invert": elementwise.bitwise_invert,
     }
     for name, one in unary.items():
-        setattr(ndarray, f"__{name}__", one)
+        _install_operator(f"__{name}__", "unary", one, one)
     methods = {
         **{
             name: getattr(reduce, name)
@@ -450,6 +474,85 @@ def install(package: ModuleType) -> None:
     ufunc_options.install()
     interop_methods.install()
     core_asarray.install()
+
+
+#: Operators that can be machine code: name of the method; form, "forward", "reflected", "inplace"
+#: or "unary"; an object with a `ufunc` and the operands for which the method is that ufunc, in
+#: `direct`; the method in Python.
+_operators: list[tuple[str, str, Any, Callable]] = []
+
+
+class _Product:
+    """Small products of matrices, as an operator in machine code."""
+
+    ufunc = np.matmul
+    direct: dict[Any, bool] = {}
+
+    @classmethod
+    def learn(cls, x: ndarray, y: ndarray) -> None:
+        """Note layouts of which NumPy's product is the one of this package."""
+        one, other = x._layout, y._layout
+        if (
+            one.device == other.device == CPU
+            and one.dtype is other.dtype
+            and one.dtype.char in "fdlFD"
+            and 0 < one.ndim < 3
+            and 0 < other.ndim < 3
+            and one.size
+            and other.size
+            and prod(one.shape[:-1] + other.shape[1:]) * one.itemsize < SMALLEST
+        ):
+            store(cls.direct, one if one is other else (one, other), True)
+
+
+def _install_operator(name: str, form: str, function: Callable, method: Callable) -> None:
+    """Put an operator on the class; `compile_methods` may put machine code in its place."""
+    setattr(ndarray, name, method)
+    if hasattr(function, "card") and function.card.cpu is None:
+        _operators.append((name, form, function.card, method))
+    elif function is linalg_products.matmul and form == "forward":
+        _operators.append((name, form, _Product, method))
+
+
+@functools.cache
+def compile_methods() -> None:
+    """Put methods in machine code in the place of Python's, where that is possible: once, when a
+    process has made some thousand small operations on the CPU (core/array.py). It takes a tenth of
+    a second."""
+    kind = lazy("cpu", "lib.llvm_methods.Operator")
+    native = lazy("cpu", "lib.llvm_methods.methods")(
+        ndarray,
+        Layout,
+        scalars=_first(NUMPY_SCALARS, np.float64, np.int64),
+        numbers=_first(subscript.ASSIGNED, float, int, np.float64),
+        open_records=open_records,
+        holders=mutation.holders,
+        insiders=insiders,
+        wrap=wrap_plainly,
+        getitem=subscript.getitem,
+        setitem=subscript.setitem,
+        operators=[
+            kind(name, form, card.ufunc, card.direct, method)
+            for name, form, card, method in _operators
+        ],
+        directs={card.ufunc: card.direct for _, form, card, _ in _operators if form == "reflected"},
+        array_ufunc=vars(ndarray)["__array_ufunc__"],
+        context=quiet(),
+    )
+    if native is not None:
+        wrap, runs, methods = native
+        wrap_with(wrap)
+        use_runs(runs)
+        for name, method in methods.items():
+            setattr(ndarray, name, method)
+
+
+def _first(kinds: Any, *common: type) -> list[type]:
+    """Classes, the commonest first."""
+    return [*common, *[kind for kind in kinds if kind not in common]]
+
+
+when_often.append(compile_methods)
 
 
 def _set_part(part: Callable, x: ndarray, value: Any) -> None:

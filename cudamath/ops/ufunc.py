@@ -17,10 +17,10 @@ import numpy as np
 
 from ..core import cpu_pool, dtypes, shapes
 from ..core.array import ReadOnly, ndarray, wrap
-from ..core.asarray import same_device
+from ..core.asarray import asarray, same_device
 from ..core.autograd import mutation, tape
 from ..core.bounded_cache import store
-from ..core.devices import CPU, TRACED
+from ..core.devices import CPU, TRACED, default_index
 from ..core.dispatch.call_record import obstruct, open_records, report
 from ..core.dispatch.checks import coerce
 from ..core.dispatch.cpu_codegen import either, straight, straight_inplace
@@ -81,6 +81,8 @@ _LOOPS = {
         "f",
     ),
 }
+#: Makers of plans in machine code, by the number of operands: see methods.py.
+_runs: dict[int, Callable] = {}
 LOGICAL = (np.logical_and, np.logical_or, np.logical_xor)
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
@@ -182,7 +184,9 @@ class Elementwise:
         self.namespace = namespace
         self.compares = ufunc in _COMPARISONS
         self.plans: dict[Any, Callable] = {}
-        dtypes.forget.append(self.plans.clear)
+        # keys of the plans that are NumPy's ufunc alone: see methods.py
+        self.direct: dict[Any, bool] = {}
+        dtypes.forget += [self.plans.clear, self.direct.clear]
         registry[name] = self  # type: ignore[assignment]
 
     @functools.cached_property
@@ -243,6 +247,8 @@ class Elementwise:
         if all(scalars):
             if not NUMPY_SCALARS.isdisjoint(map(type, operands)):
                 return self._of_numbers(operands)
+            if default_index() == CPU and not open_records:
+                return self._of_python_numbers(operands)
             operands, scalars = tuple(coerce(self.name, operands)), (False,) * len(operands)
         arrays = coerce(
             self.name, tuple([x for x, s in zip(operands, scalars, strict=True) if not s])
@@ -267,6 +273,13 @@ class Elementwise:
                 self.plans[key[:-1] if self.nin > 1 else key[0]] = run
                 if self.nin == 2 and key[0] is key[1]:
                     self.plans[key[0]] = run
+            if hasattr(run, "direct"):
+                short = key if target is not None else key[:-1] if self.nin > 1 else key[0]
+                store(self.direct, short, True)
+                if target is None:
+                    self._compile(key[:-1], short)
+                if target is None and self.nin == 2 and key[0] is key[1]:
+                    self.direct[key[0]] = True
         if target is not None and lent:
             settle(target)
         if open_records:
@@ -282,6 +295,13 @@ class Elementwise:
             report(self, operands, (), {}, run, out)
         return out
 
+    def _compile(self, *keys: Any) -> None:
+        """Put machine code in the place of a plan that is a ufunc alone."""
+        for key in keys:
+            run: Any = self.plans.get(key)
+            if hasattr(run, "direct") and self.nin in _runs:
+                self.plans[key] = _runs[self.nin]((run.direct, run))
+
     def _of_numbers(self, operands: tuple) -> Any:
         """The op on numbers alone, of which at least one is NumPy's: NumPy's scalar. They are on
         the CPU, whatever the default device is."""
@@ -291,8 +311,25 @@ class Elementwise:
         run = self.plans.get(key)
         if run is None:
             run = store(self.plans, key, self._plan_numbers(operands))
+            self._compile(key)
         out = run(*operands)
         return wrap(np.asarray(out)) if not is_outermost() else out
+
+    def _of_python_numbers(self, operands: tuple) -> Any:
+        """The op on Python's numbers alone, where the CPU is the default device: on the numbers of
+        NumPy of which it would make arrays."""
+        numbers = tuple([asarray(x, name=self.name)._data[()] for x in operands])
+        out = self._of_numbers(numbers)
+        if len(numbers) == 1 and operands[0].__class__ is float:
+            plan, kind = self.plans[type(numbers[0])], type(numbers[0])
+
+            def run(x: float) -> Any:
+                if default_index() == CPU and not state.inside:
+                    return plan(kind(x))
+                return self.call((x,))
+
+            self.plans[float] = run
+        return out
 
     def _plan_numbers(self, operands: tuple) -> Callable:
         """`run(*operands)` for numbers of these classes."""
@@ -304,8 +341,7 @@ class Elementwise:
             if int not in map(type, operands) and self._native(
                 tuple(arrays), weak, compute, result
             ):
-                ufunc = self.ufunc
-                return lambda *numbers: quiet().run(ufunc, *numbers)
+                return _on_numbers(self.ufunc, len(operands))
         plan = self.plan(tuple(arrays), weak, False)
 
         def run(*numbers: Any) -> Any:
@@ -497,7 +533,10 @@ class Elementwise:
             and not (may_raise or any_number)
             and scalars in ((False, False), (False, True))
         ):
-            return straight_inplace(self.name, function, scalars[1], compute)
+            run_inplace = straight_inplace(self.name, function, scalars[1], compute)
+            if isinstance(function, np.ufunc) and self.nin == 2:
+                run_inplace.direct = function  # type: ignore[attr-defined]
+            return run_inplace
         if (
             native
             and not (inplace or may_raise)
@@ -524,7 +563,10 @@ class Elementwise:
                 out if ours else None,
                 functools.partial(self._loop, compute, scalars) if loops else None,
             )
-            return either(run_straight, function) if any_number else run_straight
+            direct_run: Any = either(run_straight, function) if any_number else run_straight
+            if not ours and isinstance(function, np.ufunc):
+                direct_run.direct = function
+            return direct_run
         wide = compute if path is None else dtypes.compute_dtype(compute)
         # NumPy 2.4's negative reads other elements where its result goes to every fourth or eighth
         # place
@@ -567,6 +609,8 @@ class Elementwise:
             ) as error:  # a Python integer too large; a read-only target
                 raise type(error)(f"{self.name}: {error}") from None
 
+        if direct and not inplace and isinstance(function, np.ufunc) and not may_raise:
+            silent.ufunc = function  # type: ignore[attr-defined]
         return silent
 
     def _loop(self, dtype: np.dtype, scalars: tuple[bool, ...]) -> Callable:
@@ -685,14 +729,62 @@ class Elementwise:
         return f"<Elementwise {self.name}>"
 
 
+def use_runs(runs: dict[int, Callable]) -> None:
+    """Use machine code for plans that are a ufunc alone, those in use included."""
+    _runs.update(runs)
+    for card in list(registry.values()):
+        if isinstance(card, Elementwise):
+            card._compile(*[key for key in card.plans if not _in_place(key)])
+
+
+def _in_place(key: Any) -> bool:
+    """Whether a key of plans belongs to an operation in place."""
+    return type(key) is tuple and key[-1] is True
+
+
+def _on_numbers(ufunc: np.ufunc, count: int) -> Callable:
+    """A ufunc on NumPy's scalars, without warnings."""
+    enter = quiet().run
+
+    def of_one(x: Any) -> Any:
+        try:
+            return enter(ufunc, x)
+        except RuntimeError:  # another thread is in this context
+            return quiet().run(ufunc, x)
+
+    def of_several(*numbers: Any) -> Any:
+        try:
+            return enter(ufunc, *numbers)
+        except RuntimeError:
+            return quiet().run(ufunc, *numbers)
+
+    run: Any = of_one if count == 1 else of_several
+    run.direct = ufunc
+    return run
+
+
 def _scalar_plan(plan: Callable) -> Callable:
     """A plan whose results have no dimensions, with scalars as results for the user."""
 
-    def run(*operands: Any) -> Any:
+    def general(*operands: Any) -> Any:
         out = plan(*operands)
         return out if state.inside else result_of(out, operands)
 
-    run.array_plan = plan  # type: ignore[attr-defined]
+    def of_two(x: Any, y: Any) -> Any:
+        if state.inside:
+            return plan(x, y)
+        if x.__class__ is ndarray and x._node is None:
+            x = x._data
+        if y.__class__ is ndarray and y._node is None:
+            y = y._data
+        if isinstance(x, ndarray) or isinstance(y, ndarray):  # recorded, or of the array API
+            return general(*[wrap(z) if z.__class__ is np.ndarray else z for z in (x, y)])
+        return numbers(x, y)
+
+    run: Any = general
+    if hasattr(plan, "ufunc") and plan.ufunc.nin == 2:  # NumPy's alone: of its numbers, a number
+        numbers, run = _on_numbers(plan.ufunc, 2), of_two
+    run.array_plan = plan
     return run
 
 
@@ -751,13 +843,15 @@ def unary(
             return card.call_with((x,), out, where, **options)
         if open_records:
             return card.call((x,))
+        kind = x.__class__
+        if kind is not ndarray and kind in plans:  # a number: its plan lies under its class
+            return plans[kind](x)
         try:
             run = plans[x._layout]
         except KeyError:
             return card.call((x,))
         except AttributeError:
-            run = plans.get(type(x), card)  # of NumPy's scalars, whose plans lie under their class
-            return card.call((x,)) if run is card else run(x)
+            return card.call((x,))
         out = run(x)
         if x._node is not None:
             record(card, (x,), out, {})

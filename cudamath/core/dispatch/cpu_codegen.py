@@ -182,6 +182,8 @@ def straight_inplace(name: str, function: Callable, scalar: bool, compute: np.dt
 def _array(name: str, scalar: Any, dtype: np.dtype) -> np.ndarray:
     """A Python scalar as a 0-d array."""
     try:
+        if dtype.char in "dlD?":  # a number is not rounded to one of these with a warning
+            return np.asarray(scalar, dtype)
         return quiet().run(np.asarray, scalar, dtype)
     except OverflowError as error:
         raise OverflowError(f"{name}: {error}") from None

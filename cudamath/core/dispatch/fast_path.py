@@ -30,6 +30,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Iterable
+from math import copysign
 from numbers import Number
 from typing import Any, TypeVar
 
@@ -37,12 +38,14 @@ import numpy as np
 
 from ...runtime.state import register_tables
 from .. import dtypes
-from ..array import ndarray
+from ..array import ndarray, wrap
 from ..autograd import tape
 from ..bounded_cache import store
 from ..devices import CPU, default_index
+from ..layout import Layout
 from ..recording import state
 from ..scalar import (
+    NUMPY_SCALARS,
     arrays_to_user,
     inside,
     is_numpys,
@@ -178,6 +181,8 @@ def exact(value: Any) -> Any:
         return slice, exact(value.start), exact(value.stop), exact(value.step)
     if kind not in MISTAKABLE or kind is list or value and kind is float:
         return value, kind
+    if kind is float:
+        return value, kind, copysign(1.0, value)
     return value, kind, repr(value)
 
 
@@ -333,7 +338,7 @@ def _bind(
 ) -> Callable:
     """Give a wrapper its code, and return it."""
     parameters = _Parameters(function, arrays, source, rare)
-    calls = _Calls(function, parameters, scalars)
+    calls = _Calls(wrapper, function, parameters, scalars)
     namespace = wrapper.__globals__
     namespace.update(
         replays=calls.replays,
@@ -379,7 +384,10 @@ class _Calls:
         Key -> how often no replay could be made.
     """
 
-    def __init__(self, function: Callable, parameters: _Parameters, scalars: bool):
+    def __init__(
+        self, wrapper: Callable, function: Callable, parameters: _Parameters, scalars: bool
+    ):
+        self.wrapper = wrapper
         self.function, self.parameters, self.scalars = function, parameters, scalars
         self.replays: dict[tuple, Callable] = {}
         self.recorded: dict[tuple, Callable] = {}
@@ -389,6 +397,11 @@ class _Calls:
         kind = inspect.Parameter
         self.keywords = [p.name for p in order if p.kind is kind.KEYWORD_ONLY]
         self.starred = next((p.name for p in order if p.kind is kind.VAR_POSITIONAL), None)
+        self.places = [  # of arrays that may be scalars
+            i
+            for i, n in enumerate(parameters.names)
+            if n in parameters.arrays and n not in parameters.sequences and not self.starred
+        ]
 
     def call(self, values: dict[str, Any]) -> Any:
         """Run the function itself."""
@@ -414,9 +427,37 @@ class _Calls:
         """A call for which there is no replay: run the function, and make a replay if possible."""
         if state.inside or current() is not None:
             return self.run(arguments)
+        if self.places and not NUMPY_SCALARS.isdisjoint(map(type, arguments)):
+            arrays = self.scalars_as_arrays(arguments)
+            if arrays is not None:
+                return self.call_wrapper(arrays)
         with inside():
             result = self.run(arguments)
         return (to_user if self.scalars else arrays_to_user)(result, arguments)
+
+    def scalars_as_arrays(self, arguments: tuple) -> list | None:
+        """The arguments of a call, with NumPy's scalars as arrays on the CPU, where an element of
+        an array there would be the same; None where no argument is one, or they are elsewhere."""
+        values = list(arguments)
+        converted = beside = False
+        for i in self.places:
+            value = values[i]
+            if value.__class__ in NUMPY_SCALARS:
+                values[i] = wrap(np.asarray(value))
+                converted = True
+            elif isinstance(value, ndarray):
+                if value._layout.device != CPU:
+                    return None
+                beside = True
+        return values if converted and (beside or default_index() == CPU) else None
+
+    def call_wrapper(self, values: list) -> Any:
+        """Call the wrapper with values in the order of the parameters."""
+        if not self.keywords:
+            return self.wrapper(*values)
+        named = dict(zip(self.parameters.names, values, strict=True))
+        keywords = {n: named.pop(n) for n in self.keywords}
+        return self.wrapper(*named.values(), **keywords)
 
     def run(self, arguments: tuple) -> Any:
         """Run the function, and make a replay if possible."""
@@ -814,19 +855,30 @@ class _Writer:
             return value.name
         name = f"v{len(self.views)}"
         self.views[id(x)] = name
-        self.write_view(name, value.name, layout, offset, x._layout.device)
+        self.write_view(name, value.name, layout, offset, x._layout.device, value.array._layout)
         if last and value.step >= 0:  # for the caller it is no view: he has no other array there
             self.lines.append(f"{name}._base = None")
         return name
 
-    def write_view(self, name: str, base: str, layout: str, offset: int, device: int) -> None:
-        """Write the lines that make a view."""
-        if device == CPU:
-            start = self.constant("offset", offset)
-            self.lines.append(f"{name} = {base}._view({layout}, {start})")
-            return
+    def write_view(
+        self, name: str, base: str, layout: str, offset: int, device: int, source: Layout | None
+    ) -> None:
+        """Write the lines that make a view. source: the layout of the array that is viewed."""
         self.constants.setdefault("new", object.__new__)
         self.constants.setdefault("ndarray", ndarray)
+        if device == CPU:
+            view = "" if source is None else _numpys_view(source, self.constants[layout], offset)
+            if not view:
+                start = self.constant("offset", offset)
+                self.lines.append(f"{name} = {base}._view({layout}, {start})")
+                return
+            self.lines += [
+                f"{name} = new(ndarray)",
+                f"{name}._layout, {name}._owner, {name}._node = {layout}, None, None",
+                f"{name}._data = {base}._data{view}",
+                f"{name}._base = {base}._root()",
+            ]
+            return
         further = f" + {self.constant('offset', offset)}" if offset else ""
         self.lines += [
             f"{name} = new(ndarray)",
@@ -850,7 +902,8 @@ class _Writer:
             y = self.values[id(step.output)].name
             layout = self.constant("layout", step.output._layout)
             offset = step.output._address - step.inputs[0]._address
-            self.write_view(y, inputs[0], layout, offset, step.output._layout.device)
+            base = step.inputs[0]._layout
+            self.write_view(y, inputs[0], layout, offset, step.output._layout.device, base)
         else:
             self.write_run(k, step, used, inputs)
         if self.recorded and any(
@@ -873,6 +926,10 @@ class _Writer:
         plain = getattr(run, "without_none", None)
         if plain is not None:
             run, inputs = plain, [x for x in inputs if x != "None"]
+        if step.scalars and step.draw is None and hasattr(run, "with_numbers"):
+            leaner = run.with_numbers(step.scalars)
+            if leaner is not None:
+                run, scalars = leaner, []
         name = self.constant("run", run)
         if step.draw is None:
             call = f"{name}({', '.join([*inputs, *scalars])})"
@@ -944,6 +1001,18 @@ class _Writer:
         for y in results:
             if y._node is not None and id(_owner(y._node)) not in step_nodes | argument_nodes:
                 raise _Unexplained
+
+
+def _numpys_view(base: Layout, view: Layout, offset: int) -> str:
+    """The end of an expression that makes a view of an array of NumPy, if there is one that takes
+    less time than to describe the view."""
+    if offset or not base.size or base.dtype != view.dtype:
+        return ""
+    if base.shape[::-1] == view.shape and base.strides[::-1] == view.strides:
+        return ".T"
+    if base.contiguous and view.contiguous and base.size == view.size:
+        return f".reshape({view.shape})"
+    return ""
 
 
 def draw_in_graph(op: Any, place: tuple, rest: tuple, inputs: tuple, params: dict) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-_ROWS = 64  # rows that are added one after the other
+ROWS = 64  # rows that are added one after the other
 _add: Any = np.add.reduce  # (its types do not know that keepdims may be a variable)
 
 
@@ -26,7 +26,7 @@ def total(x: np.ndarray, axis: tuple[int, ...], keepdims: bool, dtype: np.dtype)
         return _add(x, axis=axis, dtype=dtype, keepdims=keepdims)
     order = sorted((i for i in range(x.ndim) if x.shape[i] > 1), key=lambda i: abs(x.strides[i]))
     inner = tuple(itertools.takewhile(axis.__contains__, order))
-    outer = [i for i in order if i in axis and i not in inner and x.shape[i] > _ROWS]
+    outer = [i for i in order if i in axis and i not in inner and x.shape[i] > ROWS]
     if not outer:
         return _add(x, axis=axis, dtype=dtype, keepdims=keepdims)
     rest = tuple(i for i in axis if i not in outer)
@@ -39,10 +39,10 @@ def total(x: np.ndarray, axis: tuple[int, ...], keepdims: bool, dtype: np.dtype)
 
 
 def _sum_of_sums(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The sum over the first axis: first of _ROWS rows each, then of these sums."""
-    while len(x) > _ROWS:
-        whole = len(x) // _ROWS * _ROWS
-        blocks = x[:whole].reshape(whole // _ROWS, _ROWS, *x.shape[1:])
+    """The sum over the first axis: first of ROWS rows each, then of these sums."""
+    while len(x) > ROWS:
+        whole = len(x) // ROWS * ROWS
+        blocks = x[:whole].reshape(whole // ROWS, ROWS, *x.shape[1:])
         sums = np.add.reduce(blocks, axis=1, dtype=dtype)
         if whole < len(x):
             rest = np.add.reduce(x[whole:], axis=0, dtype=dtype, keepdims=True)

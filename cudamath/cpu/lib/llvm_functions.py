@@ -114,23 +114,54 @@ def _machine() -> llvm.TargetMachine:
     )
 
 
-def native(module: ir.Module, name: str) -> Callable[..., None]:
-    """The function of this name and SIGNATURE, optimised and compiled; called from Python, it
-    returns None."""
+def compiled(module: ir.Module, speed: int = 3) -> Callable[[str], int]:
+    """A module, optimised and compiled: name of a function -> its address. speed: the level of
+    optimisation."""
     module.triple = llvm.get_default_triple()
     parsed = llvm.parse_assembly(str(module))
     parsed.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.loop_unrolling = True
+    options = llvm.create_pipeline_tuning_options(speed_level=speed)
+    options.loop_vectorization = options.loop_unrolling = speed == 3
     passes = llvm.create_pass_builder(_machine(), options)
     passes.getModulePassManager().run(parsed, passes)
     engine = llvm.create_mcjit_compiler(parsed, _machine())
     engine.finalize_object()
-    method = _MethodDef(name.encode(), engine.get_function_address(name), _FASTCALL, None)
-    _kept.append((engine, method))
-    return _new_function(ctypes.addressof(method), None, None)
+    _kept.append(engine)
+    return engine.get_function_address
+
+
+def native(module: ir.Module, name: str) -> Callable[..., None]:
+    """The function of this name and SIGNATURE, optimised and compiled; called from Python, it
+    returns None."""
+    return new_function(name, compiled(module)(name), _FASTCALL)
+
+
+def new_function(name: str, address: int, flags: int) -> Callable[..., Any]:
+    """Machine code as a function of Python. flags: of PyMethodDef."""
+    return _new_function(_definition(name, address, flags), None, None)
+
+
+def new_functions(name: str, address: int, flags: int) -> Callable[[Any], Callable[..., Any]]:
+    """A maker of functions of one machine code, which gets as its first argument the object that
+    the maker gets."""
+    definition = _definition(name, address, flags)
+    return lambda bound: _new_function(definition, bound, None)
+
+
+def method_of(kind: type, name: str, address: int, flags: int) -> Any:
+    """Machine code as a method for a class."""
+    return _new_method(kind, _definition(name, address, flags))
+
+
+def _definition(name: str, address: int, flags: int) -> int:
+    method = _MethodDef(name.encode(), address, flags, None)
+    _kept.append(method)
+    return ctypes.addressof(method)
 
 
 _new_function = ctypes.PYFUNCTYPE(
-    ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+    ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
 )(("PyCFunction_NewEx", ctypes.pythonapi))
+_new_method = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(
+    ("PyDescr_NewMethod", ctypes.pythonapi)
+)

@@ -303,13 +303,13 @@ def whole_draw(method: Callable) -> Callable:
 
 
 #: One for all generators: it is held for a moment. Reentrant, since a signal handler may draw.
-_lock = fork.new_reentrant_lock()
+lock = fork.new_reentrant_lock()
 
 
 class Source:
     """Key, stream, offset and number of children; see `Generator`."""
 
-    __slots__ = ("_key", "_stream", "_offset", "_children", "_taker", "_since", "_within")
+    __slots__ = ("_key", "_stream", "_offset", "_children", "_taker", "_since", "_within", "_ahead")
 
     def __init__(self, key: int, stream: int = 0):
         self._key, self._stream = key, stream
@@ -317,6 +317,7 @@ class Source:
         #: The thread that took the newest part of the sequence, and where its parts begin that no
         #: other thread's part follows.
         self._taker, self._since = 0, 0
+        self._ahead: dict[Any, Any] = {}  # see ahead.py
         # What is made inside a graph begins anew at each run of the function, and so at each
         # replay.
         now = runtime.local.stream
@@ -346,7 +347,7 @@ class Source:
         """Where the generator stands."""
         if self._captured():
             refuse_capture("Generator.state", _HOST)
-        with _lock:
+        with lock:
             return {
                 "key": self._key,
                 "stream": self._stream,
@@ -369,9 +370,9 @@ class Source:
                 )
         if self._captured():
             refuse_capture("Generator.state", _HOST)
-        with _lock:
+        with lock:
             self._taker = 0
-            self._key, self._stream = values["key"], values["stream"]
+            self._key, self._stream, self._ahead = values["key"], values["stream"], {}
             self._offset, self._children = values["offset"], values["children"]
 
     def take(self, name: str, blocks: int, device: int | None = None) -> tuple:
@@ -436,7 +437,7 @@ class Source:
             first = feed.blocks
             feed.blocks += blocks
             return feed.cell, 0, first
-        with _lock:
+        with lock:
             first = self._offset
             if first + blocks > _LAST_BLOCK:
                 raise OverflowError(
@@ -458,7 +459,7 @@ class Source:
         start : int
             The offset at the beginning of the draw.
         """
-        with _lock:
+        with lock:
             if self._taker == get_ident() and start < self._offset:
                 self._offset = max(start, self._since)
 
@@ -490,7 +491,7 @@ class Source:
             raise ValueError(f"Generator.spawn: wants n_children >= 0, got {n}")
         if self._captured():
             refuse_capture("Generator.spawn", _HOST)
-        with _lock:
+        with lock:
             first = self._children
             self._children += n
         philox = lazy("cpu", "random.philox")

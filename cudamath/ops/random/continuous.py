@@ -21,6 +21,7 @@ from ...core.typing import ArrayLike, DeviceLike, DTypeLike
 from ..elementwise import exp, expm1, log, sqrt
 from ..out_argument import deliver, target_of
 from ..where import where
+from .ahead import drawn_ahead
 from .bit_stream import Parameters, Size, Source, drawn, shape_of
 
 _uniform = Op("random.uniform", cpu="random.uniform", cuda="random.distributions.uniform")
@@ -83,6 +84,7 @@ class Continuous(Source):
 
     # -------------------- uniform, normal
 
+    @drawn_ahead(0)
     @fast_path(source="self")
     def random(
         self,
@@ -130,6 +132,7 @@ class Continuous(Source):
             return _filled("random.random", self.random, size, dtype, out)
         return self.uniform(0.0, 1.0, size, dtype, device)
 
+    @drawn_ahead(2)
     @fast_path("low?", "high?", source="self")
     def uniform(
         self,
@@ -194,6 +197,7 @@ class Continuous(Source):
             return self._fill(_uniform, p, (low, high - low, 0.0))
         return low + (high - low) * self._fill(_uniform, p, (0.0, 1.0, 0.0))
 
+    @drawn_ahead(2)
     @fast_path("loc?", "scale?", source="self")
     def normal(
         self,
@@ -250,6 +254,7 @@ class Continuous(Source):
         """
         return self._located(_normal, "normal", loc, scale, size, dtype, device)
 
+    @drawn_ahead(0)
     @fast_path(source="self")
     def standard_normal(
         self,
@@ -297,6 +302,7 @@ class Continuous(Source):
             return _filled("random.standard_normal", self.standard_normal, size, dtype, out)
         return self._located(_normal, "normal", 0.0, 1.0, size, dtype, device)
 
+    @drawn_ahead(2)
     @fast_path("mean?", "sigma?", source="self")
     def lognormal(
         self,
@@ -363,6 +369,7 @@ class Continuous(Source):
 
     # -------------------- functions of one word
 
+    @drawn_ahead(1)
     @fast_path("scale?", source="self")
     def exponential(
         self,
@@ -415,6 +422,7 @@ class Continuous(Source):
         """
         return self._located(_tail, "exponential", 0.0, scale, size, dtype, device)
 
+    @drawn_ahead(0)
     @fast_path(source="self")
     def standard_exponential(
         self,

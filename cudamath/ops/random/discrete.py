@@ -20,6 +20,7 @@ from ..elementwise import ceil, clip, log1p
 from ..join import stack
 from ..reduce import argmax
 from ..shape import astype
+from .ahead import drawn_ahead
 from .bit_stream import (
     MASK,
     Parameters,
@@ -75,6 +76,7 @@ class Discrete(Continuous):
 
     # -------------------- integers
 
+    @drawn_ahead(2)
     @fast_path("low?", "high?", source="self")
     def integers(
         self,

@@ -53,7 +53,7 @@ def _word(thing: Any, offset: int) -> int:
 
 
 def _containers_as_here() -> bool:
-    items = object(), object()
+    items: tuple[Any, Any] = (object(), object())
     pair, several, table = tuple(items), list(items), dict.fromkeys(items)
     containers: list[Any] = [pair, several, table]
     if not (
@@ -63,7 +63,7 @@ def _containers_as_here() -> bool:
     return (
         all([_word(each, TYPE) == id(type(each)) for each in [*items, *containers]])
         and all([_word(each, SIZE) == 2 for each in containers])
-        and [_word(pair, ITEMS + k * WIDTH) for k in range(2)] == [id(each) for each in items]
+        and [_word(pair, ITEMS + k * WIDTH) for k in range(2)] == [id(item) for item in items]
         and not any([_word(each, SIZE) for each in ((), [], {})])
     )
 

@@ -53,9 +53,10 @@ def _word(thing: Any, offset: int) -> int:
 
 
 def _containers_as_here() -> bool:
-    items: tuple[Any, Any] = (object(), object())
+    items = object(), object()
     pair, several, table = tuple(items), list(items), dict.fromkeys(items)
     containers: list[Any] = [pair, several, table]
+    empty: list[Any] = [(), [], {}]
     if not (
         tuple.__basicsize__ == ITEMS and tuple.__itemsize__ == WIDTH and dict.__basicsize__ > SIZE
     ):
@@ -64,7 +65,7 @@ def _containers_as_here() -> bool:
         all([_word(each, TYPE) == id(type(each)) for each in [*items, *containers]])
         and all([_word(each, SIZE) == 2 for each in containers])
         and [_word(pair, ITEMS + k * WIDTH) for k in range(2)] == [id(item) for item in items]
-        and not any([_word(each, SIZE) for each in ((), [], {})])
+        and not any([_word(each, SIZE) for each in empty])
     )
 
 

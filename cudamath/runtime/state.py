@@ -34,6 +34,8 @@ class ThreadState(threading.local):
     entered: tuple[tuple[Any, Any, Any], ...] = ()
     device_stack: tuple[tuple[int, Any], ...] = ()  # the `with cm.device(...)` of this thread
     device: int | None = None  # the device that cm.cuda.set_device chose for this thread
+    #: (kernel, signature) of what the plan that is being bound launches (core/dispatch/plan.py)
+    upcoming: tuple[tuple[Any, list[Any]], ...] = ()
 
 
 def _launch_lines() -> bool:

@@ -9,6 +9,7 @@ refers to.
 from __future__ import annotations
 
 import functools
+import pickle
 import types as python_types
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -17,13 +18,15 @@ from typing import Any
 import numpy as np
 
 from ...core.layout import Layout
-from ...runtime import cubin_cache, fork
+from ...runtime import compile_notice, cubin_cache, fork, kernel_packs
 from ...runtime.interrupts import context_manager
 from ...runtime.state import runtime
-from .cache_key import _toolchain, fingerprint
+from . import portable, worker_pool
+from .cache_key import key as key_of
+from .cache_key import source_key
 from .lazy_numba import cuda
 from .storage_types import Kind, _order, arguments_type, storage
-from .target import _under_way, target
+from .target import _under_way, architecture, target
 
 # -------------------- compiling
 
@@ -84,13 +87,62 @@ def compile_cubin(
     capability: tuple[int, int],
     seen: Callable[[np.dtype], np.dtype] = storage,
 ) -> bytes:
-    """The machine code of a kernel for these argument types and this compute capability; from the
-    disk if it is there."""
+    """The machine code of a kernel for these argument types and this compute capability: from a
+    pack, from the disk, from a worker that has begun to compile it, or compiled now."""
     cc = target(capability)
-    return cubin_cache.cached_cubin(
-        cache_key(kernel, signature, cc, seen),
-        lambda: compile_now(kernel, arguments_type(signature, seen), cc)[0],
-    )
+    key = cache_key(kernel, signature, cc, seen)
+    packed = kernel_packs.read(architecture(cc), source_key(key))
+    if packed is not None:
+        cubin_cache.statistics["loaded_from_disk"] += 1
+        return packed
+    return cubin_cache.cached_cubin(key, lambda: _compiled(key, kernel, signature, cc, seen))
+
+
+def _compiled(
+    key: str,
+    kernel: Any,
+    signature: Sequence[Kind],
+    cc: tuple,
+    seen: Callable[[np.dtype], np.dtype],
+) -> bytes:
+    """A kernel that is not on the disk: while it is compiled, workers begin with those that this
+    thread needs next."""
+    compile_ahead(runtime.local.upcoming, cc[:2])
+    name = getattr(kernel, "__name__", "a kernel")
+    what = f"{name} for {architecture(cc)}"
+    with compile_notice.waiting(what, cubin_cache.cache_directory()):
+        return worker_pool.pool().take(key) or compile_now(
+            kernel, arguments_type(signature, seen), cc
+        )[0]
+
+
+def compile_ahead(
+    kernels: Sequence[tuple[Any, Sequence[Kind]]], capability: tuple[int, int]
+) -> list[worker_pool.Job]:
+    """Let workers compile what is neither in a pack nor on the disk; returns at once. kernels:
+    (kernel, signature); a user's kernel that cannot be sent is left out."""
+    pool, cc = worker_pool.pool(), target(capability)
+    if pool.size == 0:
+        return []
+    jobs = []
+    for kernel, signature in kernels:
+        seen = getattr(kernel, "seen", storage)
+        function = getattr(kernel, "dispatcher", kernel)
+        key = cache_key(function, signature, cc, seen)
+        if is_stored(key, cc):
+            continue
+        try:
+            message = portable.dumps((key, function, list(signature), cc, seen))
+        except (pickle.PicklingError, TypeError, AttributeError, ValueError):
+            continue
+        jobs.append(pool.submit(key, message))
+    return jobs
+
+
+def is_stored(key: str, cc: tuple) -> bool:
+    """Whether a kernel is in a pack or on the disk."""
+    packs = kernel_packs.packs(architecture(cc))
+    return any(source_key(key) in pack for pack in packs) or cubin_cache.place(key).exists()
 
 
 def cache_key(
@@ -99,13 +151,12 @@ def cache_key(
     cc: tuple,
     seen: Callable[[np.dtype], np.dtype] = storage,
 ) -> str:
-    """What the machine code of a kernel depends on: its code, the types of its arguments, target
-    and toolchain."""
+    """The key of a kernel for these argument types and this target."""
     arguments = [
         f"{seen(k.dtype)} {max(k.ndim, 1)} {_order(k)}" if isinstance(k, Layout) else seen(k).name
         for k in signature
     ]
-    return f"{fingerprint(kernel)}|{arguments}|{cc}|{_toolchain()}"
+    return key_of(kernel, arguments, cc)
 
 
 def compile_now(kernel: Any, arguments: Any, cc: tuple) -> tuple[bytes, str]:
@@ -116,7 +167,7 @@ def compile_now(kernel: Any, arguments: Any, cc: tuple) -> tuple[bytes, str]:
         code, _ = cuda.compile(
             kernel.py_func, arguments, cc=cc, device=False, abi="numba", output="ltoir", **keep
         )
-    return cubin_cache.link(code, "sm_" + "".join(map(str, cc)), options.get("max_registers"))
+    return cubin_cache.link(code, architecture(cc), options.get("max_registers"))
 
 
 def compile_each(kernel: Any, arguments: Any, targets: Sequence[tuple]) -> list[tuple[bytes, str]]:
@@ -130,7 +181,7 @@ def compile_each(kernel: Any, arguments: Any, targets: Sequence[tuple]) -> list[
         code, _ = _compile_pyfunc_with_fixup(
             kernel.py_func, arguments, cc=min(targets), device=False, abi="numba", lto=True, **keep
         )
-        linked = [(code.get_ltoir(cc=cc), "sm_" + "".join(map(str, cc))) for cc in targets]
+        linked = [(code.get_ltoir(cc=cc), architecture(cc)) for cc in targets]
     return [cubin_cache.link(ltoir, arch, options.get("max_registers")) for ltoir, arch in linked]
 
 

@@ -32,8 +32,15 @@ from ..reduce.problem import Problem
 __all__ = ["UserKernel", "user_kernel"]
 
 
+def seen(dtype: np.dtype) -> np.dtype:
+    """What a user's kernel sees of a dtype."""
+    return dtype if dtype in (np.float16, np.bool_) else storage_types.storage(dtype)
+
+
 class UserKernel:
     """What a Launch takes for a user's kernel: `cubin` compiles it for its own argument types."""
+
+    seen = staticmethod(seen)
 
     def __init__(self, dispatcher: Any):
         self.dispatcher = dispatcher
@@ -43,11 +50,6 @@ class UserKernel:
         """Machine code for these arguments and this compute capability, from the disk if it is
         there."""
         return compiler.compile_cubin(self.dispatcher, signature, capability, seen)
-
-
-def seen(dtype: np.dtype) -> np.dtype:
-    """What a user's kernel sees of a dtype."""
-    return dtype if dtype in (np.float16, np.bool_) else storage_types.storage(dtype)
 
 
 @functools.cache

@@ -41,6 +41,7 @@ from ..scalar import inside
 from .call_record import obstruct, open_records, report, unrecorded
 from .cpu_run import _without_none, cpu_runner
 from .lazy_import import lazy
+from .planner_calls import call_planner
 
 __all__ = [
     "ANY",
@@ -239,11 +240,10 @@ class Op:
             `alone`, a planner whose plans compute no others. Without it the others are computed
             into scratch memory.
         """
-        planner = lazy("kernels", self.cuda)
-        alone = None if outputs is None else getattr(planner, "alone", None)
-        plan = (alone or planner)(*layouts, **params)
+        alone = outputs is not None and hasattr(lazy("kernels", self.cuda), "alone")
+        plan = call_planner(self.name, self.cuda + ":alone" * alone, layouts, params)
         plan.works = lazy("kernels", "lib.flop_counts.of")(self.name, plan, layouts, params)
-        if outputs is not None and alone is None:
+        if outputs is not None and not alone:
             plan = plan.only(outputs)
         run = plan.bind(self.name, [x for x in layouts if x is not None], scalars, device)
         return (
@@ -284,7 +284,7 @@ class Op:
         target."""
         if target.device < 0 or any([x.device != target.device for x in layouts]):
             return None
-        plan = lazy("kernels", self.cuda)(*layouts, **params)
+        plan = call_planner(self.name, self.cuda, tuple(layouts), params)
         if plan.outputs != [target]:
             return None
         plan.works = lazy("kernels", "lib.flop_counts.of")(self.name, plan, layouts, params)

@@ -1,4 +1,4 @@
-"""python -m cudamath info | demo | bench | tune | train | sample"""
+"""python -m cudamath info | demo | bench | tune | warm-up | train | sample"""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def parser() -> argparse.ArgumentParser:
         description="NumPy on your GPU: check, demonstrate, measure and tune it here.",
     )
     commands = top.add_subparsers(
-        dest="command", required=True, metavar="info | demo | bench | tune | train | sample"
+        dest="command",
+        required=True,
+        metavar="info | demo | bench | tune | warm-up | train | sample",
     )
 
     commands.add_parser(
@@ -105,6 +107,26 @@ def parser() -> argparse.ArgumentParser:
     tune.add_argument(
         "--file",
         help="results file (default: CUDAMATH_TUNE_CACHE, or one in the user's cache folder)",
+    )
+
+    warm = commands.add_parser(
+        "warm-up",
+        help="compile, on all cores, the kernels that functions or a program need; they are kept on disk",
+    )
+    warm.add_argument(
+        "functions", nargs="*", metavar="FUNCTION", help="matmul softmax ... (default: all)"
+    )
+    warm.add_argument(
+        "--from-program",
+        nargs=argparse.REMAINDER,
+        metavar=("FILE", "ARGUMENT"),
+        help="a Python program, rehearsed on the host to see what it needs; its arguments follow",
+    )
+    warm.add_argument(
+        "--capability", help="compute capability, e.g. 9.0 (default: that of the first GPU)"
+    )
+    warm.add_argument(
+        "--workers", type=int, default=0, help="processes (default: one for each core)"
     )
 
     from .models.command import add_commands
@@ -223,6 +245,31 @@ def tune(arguments: argparse.Namespace) -> int:
     return 0 if count else 1
 
 
+def warm_up(arguments: argparse.Namespace) -> int:
+    """Compile kernels, see cudamath/warm_up.py."""
+    from cudamath import warm_up as warming
+    from cudamath.runtime import cubin_cache
+
+    if arguments.workers < 0:
+        raise ValueError(f"warm-up: workers must be at least 0, got {arguments.workers}")
+    capability = warming.capability_of(arguments.capability)
+    if arguments.from_program is not None:
+        if arguments.functions:
+            raise ValueError("warm-up: name functions, or a program, not both")
+        if not arguments.from_program:
+            raise ValueError("warm-up: --from-program needs the file of a program")
+        path, *rest = arguments.from_program
+        requests = warming.program(path, rest, capability)
+    else:
+        requests = warming.functions(arguments.functions, capability)
+    with warming.progress("compiling kernels") as done:
+        errors = warming.compile_all(requests, capability, arguments.workers, done)
+    for error in errors:
+        print(f"cudamath: warm-up: a kernel was not compiled: {error}", file=sys.stderr)
+    print(f"{len(requests)} kernels are needed; they are kept in {cubin_cache.cache_directory()}")
+    return 1 if errors else 0
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0 for success, 1 for a result that is not good, 2 for wrong
     use, 130 if interrupted."""
@@ -232,9 +279,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             return info()
         from .models.command import sample, train
 
-        called = {"demo": demo, "bench": bench, "tune": tune, "train": train, "sample": sample}[
-            arguments.command
-        ]
+        called = {
+            "demo": demo,
+            "bench": bench,
+            "tune": tune,
+            "warm-up": warm_up,
+            "train": train,
+            "sample": sample,
+        }[arguments.command]
         return called(arguments)
     except KeyboardInterrupt:
         print("cudamath: stopped", file=sys.stderr)

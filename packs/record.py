@@ -2,7 +2,7 @@
 
 Every program of `packs/programs.py`, and those named here, is rehearsed for each architecture,
 without a device. A call of a planner is written down if it launches a kernel that no call before it
-does. The list is `cudamath/kernels/compiler/kernel_list.jsonl`; --add keeps what is in it.
+does. The list is `cudamath/kernels/compiler/kernel_list.jsonl`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,6 @@ from . import programs
 
 #: One wheel each.
 CAPABILITIES = ((8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))
-
-#: Kernels of users' own functions: no list knows them.
-_USERS = ("elementwise_function", "reduction_function")
 
 
 class Recorder:
@@ -89,7 +86,6 @@ def main() -> int:
     """Record, and write the list."""
     parser = argparse.ArgumentParser(prog="python -m packs.record", description=__doc__)
     parser.add_argument("files", nargs="*", metavar="PROGRAM.py")
-    parser.add_argument("--add", action="store_true", help="keep what is in the list")
     parser.add_argument("--only", help="programs whose name begins so")
     parser.add_argument(
         "--capabilities", default=",".join(f"{a}.{b}" for a, b in CAPABILITIES), help="8.0,9.0,..."
@@ -102,9 +98,6 @@ def main() -> int:
     ]
     chosen += [(f, functools.partial(runpy.run_path, f, run_name="__main__")) for f in arguments.files]
     recorder, failed = Recorder(), []
-    if arguments.add and kernel_list.PATH.exists():
-        for text in kernel_list.PATH.read_text(encoding="utf-8").splitlines():
-            recorder.lines[text] = None
     for text in arguments.capabilities.split(","):
         major, _, minor = text.partition(".")
         capability = int(major), int(minor)

@@ -215,7 +215,7 @@ def observed(
     def load(
         step: dispatch_steps.Launch, signature: list[Any], index: int
     ) -> kernel_launch.Function:
-        if not hasattr(step.kernel, "cubin"):  # a user's, which compiles itself
+        if not hasattr(step.kernel, "dispatcher"):  # a user's
             note(step, signature)
         return real_load(step, signature, index)
 

@@ -51,6 +51,7 @@ def call_planner(op: str, planner: str, inputs: tuple, params: dict[str, Any]) -
     """The plan that a planner ("family.file.planner") makes for an op."""
     call = PlannerCall(op, planner, inputs, params)
     plan = call.plan()
-    for observe in observers:
-        observe(call, plan)
+    if isinstance(plan, Plan):  # not that of a traced operation (core/tracing.py)
+        for observe in observers:
+            observe(call, plan)
     return plan

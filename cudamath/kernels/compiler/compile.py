@@ -12,7 +12,7 @@ import functools
 import pickle
 import types as python_types
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,13 +82,11 @@ def _device_functions() -> weakref.WeakSet:
 
 
 def compile_cubin(
-    kernel: Any,
-    signature: Sequence[Kind],
-    capability: tuple[int, int],
-    seen: Callable[[np.dtype], np.dtype] = storage,
+    kernel: Any, signature: Sequence[Kind], capability: tuple[int, int]
 ) -> bytes:
     """The machine code of a kernel for these argument types and this compute capability: from a
     pack, from the disk, from a worker that has begun to compile it, or compiled now."""
+    kernel, seen = _parts(kernel)
     cc = target(capability)
     key = cache_key(kernel, signature, cc, seen)
     packed = kernel_packs.read(architecture(cc), source_key(key))
@@ -96,6 +94,12 @@ def compile_cubin(
         cubin_cache.statistics["loaded_from_disk"] += 1
         return packed
     return cubin_cache.cached_cubin(key, lambda: _compiled(key, kernel, signature, cc, seen))
+
+
+def _parts(kernel: Any) -> tuple[Any, Callable[[np.dtype], np.dtype]]:
+    """(the function, what it sees of a dtype): storage types, unless the kernel is a user's
+    (kernels/generated/user_kernels.py)."""
+    return getattr(kernel, "dispatcher", kernel), getattr(kernel, "seen", storage)
 
 
 def _compiled(
@@ -117,22 +121,23 @@ def _compiled(
 
 
 def compile_ahead(
-    kernels: Sequence[tuple[Any, Sequence[Kind]]], capability: tuple[int, int]
+    kernels: Iterable[tuple[Any, Sequence[Kind]]],
+    capability: tuple[int, int],
+    pool: worker_pool.Pool | None = None,
 ) -> list[worker_pool.Job]:
     """Let workers compile what is neither in a pack nor on the disk; returns at once. kernels:
-    (kernel, signature); a user's kernel that cannot be sent is left out."""
-    pool, cc = worker_pool.pool(), target(capability)
+    (kernel, signature). A user's kernel that no other process can make is left out."""
+    pool, cc = pool or worker_pool.pool(), target(capability)
+    jobs: list[worker_pool.Job] = []
     if pool.size == 0:
-        return []
-    jobs = []
-    for kernel, signature in kernels:
-        seen = getattr(kernel, "seen", storage)
-        function = getattr(kernel, "dispatcher", kernel)
-        key = cache_key(function, signature, cc, seen)
+        return jobs
+    for each, signature in kernels:
+        kernel, seen = _parts(each)
+        key = cache_key(kernel, signature, cc, seen)
         if is_stored(key, cc):
             continue
         try:
-            message = portable.dumps((key, function, list(signature), cc, seen))
+            message = portable.dumps((key, kernel, list(signature), cc, seen))
         except (pickle.PicklingError, TypeError, AttributeError, ValueError):
             continue
         jobs.append(pool.submit(key, message))

@@ -56,6 +56,11 @@ class Job:
         self.error = ""
         self.done = threading.Event()
 
+    def fail(self, error: str) -> None:
+        """Done, without machine code."""
+        self.error = error
+        self.done.set()
+
 
 class Pool:
     """At most `size` worker processes."""
@@ -94,41 +99,47 @@ class Pool:
         return job.code
 
     def _work(self) -> None:
-        """One worker, and the thread that gives it jobs."""
-        job: Job | None = None
+        """One worker after another, and the thread that gives them jobs. A worker that breaks off
+        loses its job and is replaced; one that does not begin is the last."""
+        while self._serve():
+            pass
+        with self._changed:
+            self.size -= 1
+            self._threads -= 1
+            lost = list(self._waiting.values()) if self._threads == 0 else []
+            for job in lost:
+                del self._waiting[job.key]
+        for job in lost:
+            job.fail("no worker starts")
+
+    def _serve(self) -> bool:
+        """Start a worker and give it jobs until it breaks off; whether it began."""
         process = _started()
+        if process is None or process.stdin is None or process.stdout is None:
+            return False
+        job: Job | None = None
         try:
-            if process is None or process.stdin is None or process.stdout is None:
-                return
             if read(process.stdout) != b"ready":
-                return
+                return False
             while True:
                 job = self._next()
                 write(process.stdin, job.message)
                 answer = read(process.stdout)
                 if answer is None:
-                    return
+                    break
                 if answer[:1] == b"+":
                     job.code = answer[1:]
+                    job.done.set()
                 else:
-                    job.error = answer[1:].decode(errors="replace")
-                job.done.set()
-        except (OSError, ValueError):  # it has ended
-            return
+                    job.fail(answer[1:].decode(errors="replace"))
+        except OSError:  # a broken pipe
+            pass
         finally:
-            if process is not None:
-                process.kill()
-                process.wait()
-            with self._changed:
-                self.size -= 1  # one that cannot work is not started again
-                self._threads -= 1
-                lost = [] if job is None else [job]
-                if self._threads == 0:
-                    lost += self._waiting.values()
-                    self._waiting.clear()
-            for each in lost:
-                each.error = each.error or "the worker ended"
-                each.done.set()
+            process.kill()
+            process.wait()
+        if job is not None:
+            job.fail("the worker ended")
+        return job is not None
 
     def _next(self) -> Job:
         with self._changed:

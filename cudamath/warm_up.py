@@ -1,0 +1,116 @@
+"""`python -m cudamath warm-up`: kernels compiled before a program needs them.
+
+`functions` has the kernels that common programs need of the named functions, from the list of what
+packs hold (`kernels/compiler/kernel_list.py`). `program` has those of a program, which it rehearses
+without a device (`runtime/rehearsal.py`). `compile_all` compiles what is neither in a pack nor on
+the disk, on all cores.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import runpy
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .core.devices import device as on_device
+from .kernels.compiler import compile as compiler
+from .kernels.compiler import kernel_list, worker_pool
+from .runtime import device as devices
+from .runtime import rehearsal
+
+#: A kernel and the types of its arguments.
+Request = tuple[Any, list[Any]]
+
+
+def functions(names: Sequence[str], capability: tuple[int, int]) -> list[Request]:
+    """The kernels in the list that these functions need; of all functions if none is named.
+    ValueError for a function that the list does not have."""
+    calls = kernel_list.calls(names)
+    absent = set(names) - {call.op.strip("_") for call in calls}
+    if absent:
+        raise ValueError(
+            f"warm-up: the list of kernels has no function {', '.join(sorted(absent))}; "
+            "name others, or use --from-program"
+        )
+    return [(each.kernel, each.signature) for each in kernel_list.wanted(calls, capability)]
+
+
+def program(path: str, arguments: Sequence[str], capability: tuple[int, int]) -> list[Request]:
+    """The kernels that a program needs on a device of this capability, user's kernels included. It
+    runs on the host alone, without its output, up to its end or to the first error: results on the
+    device are not there, and what depends on them may go astray."""
+    requests: list[Request] = []
+
+    def note(kernel: Any, signature: list[Any], _capability: tuple[int, int]) -> bytes:
+        requests.append((kernel, list(signature)))
+        return b"\x7fELF"
+
+    argv, sys.argv = sys.argv, [path, *arguments]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    try:
+        with (
+            rehearsal.rehearsing(capability, note),
+            on_device("cuda:0"),
+            contextlib.redirect_stdout(io.StringIO()),
+        ):
+            try:
+                runpy.run_path(path, run_name="__main__")
+            except SystemExit:
+                pass
+            except Exception as error:
+                print(
+                    f"cudamath: warm-up: {path} was rehearsed up to an error, "
+                    f"{type(error).__name__}: {error}",
+                    file=sys.stderr,
+                )
+    finally:
+        sys.argv = argv
+        sys.path.pop(0)
+    return requests
+
+
+def capability_of(text: str | None) -> tuple[int, int]:
+    """A compute capability written as 9.0; None: that of the first GPU."""
+    if text is None:
+        return devices.capability(0)
+    major, _, minor = text.partition(".")
+    if not (major.isdecimal() and minor.isdecimal()):
+        raise ValueError(f"warm-up: a compute capability is written as 9.0, got {text}")
+    return int(major), int(minor)
+
+
+def compile_all(
+    requests: Sequence[Request],
+    capability: tuple[int, int],
+    workers: int = 0,
+    done: Callable[[int, int], object] = lambda count, total: None,
+) -> list[str]:
+    """Compile in worker processes what is not stored yet, and return what went wrong. workers:
+    their number (0: one for each core); done(count, total) is called as kernels are done."""
+    pool = worker_pool.Pool(workers or os.cpu_count() or 1)
+    jobs = list(dict.fromkeys(compiler.compile_ahead(requests, capability, pool)))
+    errors = []
+    done(0, len(jobs))
+    for count, job in enumerate(worker_pool.finished(jobs), 1):
+        pool.take(job.key)  # its machine code is on the disk
+        if job.error:
+            errors.append(job.error)
+        done(count, len(jobs))
+    return errors
+
+
+@contextlib.contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on stderr, as the function `done` of `compile_all`."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda count, total: bar.update(task, completed=count, total=total)

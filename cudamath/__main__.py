@@ -111,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
 
     warm = commands.add_parser(
         "warm-up",
-        help="compile, on all cores, the kernels that functions or a program need; they are kept on disk",
+        help="compile on all cores, and keep on disk, what functions or a program need",
     )
     warm.add_argument(
         "functions", nargs="*", metavar="FUNCTION", help="matmul softmax ... (default: all)"
@@ -123,7 +123,10 @@ def parser() -> argparse.ArgumentParser:
         help="a Python program, rehearsed on the host to see what it needs; its arguments follow",
     )
     warm.add_argument(
-        "--capability", help="compute capability, e.g. 9.0 (default: that of the first GPU)"
+        "--device", help="cpu, cuda, cuda:1, ... (default: the first GPU, else the CPU)"
+    )
+    warm.add_argument(
+        "--capability", help="of a GPU that need not be here, e.g. 9.0"
     )
     warm.add_argument(
         "--workers", type=int, default=0, help="processes (default: one for each core)"
@@ -249,24 +252,36 @@ def warm_up(arguments: argparse.Namespace) -> int:
     """Compile kernels, see cudamath/warm_up.py."""
     from cudamath import warm_up as warming
     from cudamath.runtime import cubin_cache
+    from cudamath.runtime import device as devices
 
     if arguments.workers < 0:
         raise ValueError(f"warm-up: workers must be at least 0, got {arguments.workers}")
-    capability = warming.capability_of(arguments.capability)
-    if arguments.from_program is not None:
-        if arguments.functions:
-            raise ValueError("warm-up: name functions, or a program, not both")
-        if not arguments.from_program:
-            raise ValueError("warm-up: --from-program needs the file of a program")
-        path, *rest = arguments.from_program
-        requests = warming.program(path, rest, capability)
+    if arguments.functions and arguments.from_program is not None:
+        raise ValueError("warm-up: name functions, or a program, not both")
+    on_cpu = arguments.device == "cpu" or not (
+        arguments.device or arguments.capability or devices.device_count()
+    )
+    if on_cpu:
+        if arguments.from_program is not None:
+            raise ValueError(
+                "warm-up: programs are rehearsed for a GPU; name one by --capability 9.0, say"
+            )
+        with warming.progress("compiling for the CPU") as done:
+            errors = warming.compile_cpu(arguments.functions, arguments.workers, done)
     else:
-        requests = warming.functions(arguments.functions, capability)
-    with warming.progress("compiling kernels") as done:
-        errors = warming.compile_all(requests, capability, arguments.workers, done)
+        capability = warming.capability_of(arguments.capability, arguments.device)
+        if arguments.from_program is None:
+            requests = warming.functions(arguments.functions, capability)
+        elif arguments.from_program:
+            path, *rest = arguments.from_program
+            requests = warming.program(path, rest, capability)
+        else:
+            raise ValueError("warm-up: --from-program needs the file of a program")
+        with warming.progress("compiling kernels") as done:
+            errors = warming.compile_all(requests, capability, arguments.workers, done)
     for error in errors:
-        print(f"cudamath: warm-up: a kernel was not compiled: {error}", file=sys.stderr)
-    print(f"{len(requests)} kernels are needed; they are kept in {cubin_cache.cache_directory()}")
+        print(f"cudamath: warm-up: not compiled: {error}", file=sys.stderr)
+    print(f"What was compiled is kept in {cubin_cache.cache_directory()}")
     return 1 if errors else 0
 
 

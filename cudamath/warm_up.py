@@ -1,5 +1,6 @@
 """`python -m cudamath warm-up`: kernels compiled before a program needs them.
 
+On the CPU, `compile_cpu` calls functions that Numba compiles, in several processes. For a GPU,
 `functions` has the kernels that common programs need of the named functions, from the list of what
 packs hold (`kernels/compiler/kernel_list.py`). `program` has those of a program, which it rehearses
 without a device (`runtime/rehearsal.py`). `compile_all` compiles what is neither in a pack nor on
@@ -8,8 +9,10 @@ the disk, on all cores.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import io
+import multiprocessing
 import os
 import runpy
 import sys
@@ -73,10 +76,10 @@ def program(path: str, arguments: Sequence[str], capability: tuple[int, int]) ->
     return requests
 
 
-def capability_of(text: str | None) -> tuple[int, int]:
-    """A compute capability written as 9.0; None: that of the first GPU."""
+def capability_of(text: str | None, device: str | None = None) -> tuple[int, int]:
+    """A compute capability written as 9.0; None: that of a GPU ("cuda:1"; None: the first)."""
     if text is None:
-        return devices.capability(0)
+        return devices.capability(on_device(device or "cuda").index)
     major, _, minor = text.partition(".")
     if not (major.isdecimal() and minor.isdecimal()):
         raise ValueError(f"warm-up: a compute capability is written as 9.0, got {text}")
@@ -100,6 +103,96 @@ def compile_all(
         if job.error:
             errors.append(job.error)
         done(count, len(jobs))
+    return errors
+
+
+# -------------------- the CPU
+
+
+def _cpu_calls() -> dict[str, Callable[[Any], object]]:
+    """{function: a call that compiles it for one dtype}."""
+    import cudamath as cm
+    from cudamath import ml
+
+    def table(dtype: Any) -> Any:
+        return cm.ones((48, 1024), dtype=dtype, device="cpu")
+
+    def image(dtype: Any) -> Any:
+        return cm.ones((2, 4, 12, 12), dtype=dtype, device="cpu")
+
+    def taps(dtype: Any) -> Any:
+        return cm.ones((8, 4, 3, 3), dtype=dtype, device="cpu")
+
+    def conv2d(dtype: Any) -> None:
+        def of(x: Any, w: Any, **options: Any) -> Any:
+            return ml.conv2d(x, w, padding=1, **options).sum()
+
+        cm.grad(of, argnums=(0, 1))(image(dtype), taps(dtype))
+        cm.grad(of, argnums=(0, 1))(image(dtype), taps(dtype)[:4, :1], groups=4)
+
+    def along(name: str) -> Callable[[Any], object]:
+        return lambda dtype: [getattr(cm, name)(table(dtype), axis=axis) for axis in (0, 1)]
+
+    def pool(dtype: Any) -> None:
+        cm.grad(lambda x: ml.max_pool2d(x, 2).sum())(image(dtype))
+
+    def drawn(name: str, *parameters: float) -> Callable[[Any], object]:
+        def draw(dtype: Any) -> object:
+            rng = cm.random.default_rng(0)
+            with on_device("cpu"):
+                return getattr(rng, name)(*parameters, size=(100,), dtype=dtype)
+
+        return draw
+
+    def adam(dtype: Any) -> None:
+        params = {"x": table(dtype)}
+        ml.adam_update(params, params, ml.adam_init(params))
+
+    names = ("sum", "mean", "std", "var", "max", "min", "argmax", "argmin", "any", "all")
+    return {name: along(name) for name in names} | {
+        "conv2d": conv2d,
+        "max_pool2d": pool,
+        "gelu": lambda dtype: cm.grad(lambda x: ml.gelu(x).sum())(table(dtype)),
+        "dropout": lambda dtype: ml.dropout(table(dtype), 0.5, training=True),
+        "normal": drawn("normal", 0.0, 1.0),
+        "gamma": drawn("gamma", 2.0),
+        "adam_update": adam,
+    }
+
+
+def _call_on_cpu(name: str, dtype: str) -> str:
+    """Call a function, which compiles it; what went wrong."""
+    try:
+        _cpu_calls()[name](dtype)
+    except Exception as error:
+        return f"{name} of {dtype}: {type(error).__name__}: {error}"
+    return ""
+
+
+def compile_cpu(
+    names: Sequence[str],
+    workers: int = 0,
+    done: Callable[[int, int], object] = lambda count, total: None,
+) -> list[str]:
+    """Compile the CPU's functions of these names (all, if none is named) for float32 and float64
+    in worker processes, and return what went wrong."""
+    absent = set(names) - set(_cpu_calls())
+    if absent:
+        raise ValueError(
+            f"warm-up: on the CPU no function {', '.join(sorted(absent))} is compiled ahead; "
+            f"those that are: {', '.join(sorted(_cpu_calls()))}"
+        )
+    tasks = [(n, t) for t in ("float32", "float64") for n in _cpu_calls() if n in names or not names]
+    errors = []
+    with concurrent.futures.ProcessPoolExecutor(
+        workers or os.cpu_count(), multiprocessing.get_context("spawn")
+    ) as processes:
+        running = [processes.submit(_call_on_cpu, *task) for task in tasks]
+        done(0, len(tasks))
+        for count, each in enumerate(concurrent.futures.as_completed(running), 1):
+            if error := each.result():
+                errors.append(error)
+            done(count, len(tasks))
     return errors
 
 

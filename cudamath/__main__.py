@@ -125,9 +125,7 @@ def parser() -> argparse.ArgumentParser:
     warm.add_argument(
         "--device", help="cpu, cuda, cuda:1, ... (default: the first GPU, else the CPU)"
     )
-    warm.add_argument(
-        "--capability", help="of a GPU that need not be here, e.g. 9.0"
-    )
+    warm.add_argument("--capability", help="of a GPU that need not be here, e.g. 9.0")
     warm.add_argument(
         "--workers", type=int, default=0, help="processes (default: one for each core)"
     )

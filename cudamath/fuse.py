@@ -26,8 +26,8 @@ from .core.bounded_cache import store
 from .core.devices import CPU, device_of
 from .core.dispatch.call_record import open_records, report, unrecorded
 from .core.dispatch.checks import require_function
-from .core.dispatch.planner_calls import call_planner
 from .core.dispatch.op import registry
+from .core.dispatch.planner_calls import call_planner
 from .core.dtypes import FLOATING, INEXACT, compute_dtype, planned
 from .core.layout import Layout
 from .core.scalar import as_arrays, to_user

@@ -182,7 +182,9 @@ def compile_cpu(
             f"warm-up: on the CPU no function {', '.join(sorted(absent))} is compiled ahead; "
             f"those that are: {', '.join(sorted(_cpu_calls()))}"
         )
-    tasks = [(n, t) for t in ("float32", "float64") for n in _cpu_calls() if n in names or not names]
+    tasks = [
+        (n, t) for t in ("float32", "float64") for n in _cpu_calls() if n in names or not names
+    ]
     errors = []
     with concurrent.futures.ProcessPoolExecutor(
         workers or os.cpu_count(), multiprocessing.get_context("spawn")
@@ -200,8 +202,13 @@ def compile_cpu(
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar on stderr, as the function `done` of `compile_all`."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:

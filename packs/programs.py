@@ -37,9 +37,7 @@ def first_calls() -> None:
         lambda: cm.cumsum(x, axis=1),
         lambda: ml.softmax(x),
         lambda: ml.layer_norm(x, 512),
-        lambda: ml.conv2d(
-            x.reshape(1, 8, 64, 512), x[:9, :8].reshape(1, 8, 3, 3)[:, :, :3, :3]
-        ),
+        lambda: ml.conv2d(x.reshape(1, 8, 64, 512), x[:9, :8].reshape(1, 8, 3, 3)[:, :, :3, :3]),
         lambda: cm.grad(lambda a: cm.tanh(a @ a).sum())(x),
         lambda: ml.scaled_dot_product_attention(h, h, h),
     ):
@@ -175,5 +173,3 @@ def programs() -> Iterator[tuple[str, Callable[[], None]]]:
     yield "sampled functions", sampled_functions
     for seed in range(SEEDS):
         yield f"random cases {seed}", lambda seed=seed: random_cases(seed)
-
-

@@ -62,9 +62,11 @@ class Recorder:
 
 def _shape_free(kind: Any) -> Any:
     """What a kernel's key takes from the type of an argument."""
-    return (kind.dtype, kind.ndim, kind.contiguous) if hasattr(kind, "ndim") and hasattr(
-        kind, "contiguous"
-    ) else kind
+    return (
+        (kind.dtype, kind.ndim, kind.contiguous)
+        if hasattr(kind, "ndim") and hasattr(kind, "contiguous")
+        else kind
+    )
 
 
 @contextmanager
@@ -96,7 +98,9 @@ def main() -> int:
         for name, run in programs.programs()
         if not arguments.only or name.startswith(arguments.only)
     ]
-    chosen += [(f, functools.partial(runpy.run_path, f, run_name="__main__")) for f in arguments.files]
+    chosen += [
+        (f, functools.partial(runpy.run_path, f, run_name="__main__")) for f in arguments.files
+    ]
     recorder, failed = Recorder(), []
     for text in arguments.capabilities.split(","):
         major, _, minor = text.partition(".")

@@ -25,8 +25,8 @@ from ..core.dispatch.call_record import obstruct, open_records, report
 from ..core.dispatch.checks import coerce
 from ..core.dispatch.cpu_codegen import either, straight, straight_inplace
 from ..core.dispatch.lazy_import import lazy
-from ..core.dispatch.planner_calls import call_planner
 from ..core.dispatch.op import Category, apart, registry
+from ..core.dispatch.planner_calls import call_planner
 from ..core.dtypes import bfloat16, float16
 from ..core.elements import lent, settle
 from ..core.fp_errors import quiet

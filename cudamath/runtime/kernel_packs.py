@@ -81,9 +81,7 @@ class Pack:
         return code
 
 
-def write(
-    path: str | os.PathLike[str], architecture: str, kernels: Mapping[str, bytes]
-) -> None:
+def write(path: str | os.PathLike[str], architecture: str, kernels: Mapping[str, bytes]) -> None:
     """Write a pack of {key: machine code}."""
     index, pieces = [], []
     at = _HEAD.size + _ENTRY.size * len(kernels)

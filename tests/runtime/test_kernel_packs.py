@@ -103,7 +103,9 @@ def test_a_damaged_kernel_is_refused_and_the_others_serve(pack):
     at, length = wanted._places[kernel_packs._hashed("key 3")]
     whole = pack.read_bytes()
     for damaged in (
-        whole[: at + length // 2] + bytes([whole[at + length // 2] ^ 1]) + whole[at + length // 2 + 1 :],
+        whole[: at + length // 2]
+        + bytes([whole[at + length // 2] ^ 1])
+        + whole[at + length // 2 + 1 :],
         whole[: at + 5],
     ):
         pack.write_bytes(damaged)

@@ -81,9 +81,7 @@ def _device_functions() -> weakref.WeakSet:
     return known
 
 
-def compile_cubin(
-    kernel: Any, signature: Sequence[Kind], capability: tuple[int, int]
-) -> bytes:
+def compile_cubin(kernel: Any, signature: Sequence[Kind], capability: tuple[int, int]) -> bytes:
     """The machine code of a kernel for these argument types and this compute capability: from a
     pack, from the disk, from a worker that has begun to compile it, or compiled now."""
     kernel, seen = _parts(kernel)
@@ -115,9 +113,10 @@ def _compiled(
     name = getattr(kernel, "__name__", "a kernel")
     what = f"{name} for {architecture(cc)}"
     with compile_notice.waiting(what, cubin_cache.cache_directory()):
-        return worker_pool.pool().take(key) or compile_now(
-            kernel, arguments_type(signature, seen), cc
-        )[0]
+        return (
+            worker_pool.pool().take(key)
+            or compile_now(kernel, arguments_type(signature, seen), cc)[0]
+        )
 
 
 def compile_ahead(

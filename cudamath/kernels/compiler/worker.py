@@ -15,6 +15,7 @@ from . import compile as compiler
 from . import portable, storage_types
 from .worker_pool import read, write
 
+
 def machine_code(job: bytes) -> bytes:
     """The machine code that a job describes: b"+" and the code, or b"-" and what went wrong."""
     try:

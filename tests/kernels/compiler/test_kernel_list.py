@@ -10,8 +10,8 @@ from cudamath.core.dispatch.planner_calls import PlannerCall
 from cudamath.core.dtypes import bfloat16
 from cudamath.core.layout import Layout
 from cudamath.core.specs.optimizer import Form
-from cudamath.kernels.compiler import kernel_list, lazy_numba
 from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import kernel_list, lazy_numba
 from cudamath.kernels.generated.fusion import Program
 from packs import programs, record
 
@@ -62,9 +62,9 @@ def test_a_program_is_recorded_and_planned_again(monkeypatch, tmp_path):
         cm.cuda.synchronize()
         from cudamath.runtime.state import runtime
 
-        runtime.compiler = lambda kernel, signature, _cc: launched.append(
-            compiler.cache_key(kernel, signature, (9, 0, "a"))
-        ) or b"\x7fELF"
+        runtime.compiler = lambda kernel, signature, _cc: (
+            launched.append(compiler.cache_key(kernel, signature, (9, 0, "a"))) or b"\x7fELF"
+        )
         x = cm.ones((100, 64))
         (cm.exp(x) @ x.T).sum(axis=0)
         cm.fuse(lambda a: cm.tanh(a) * 2 + 1)(x)

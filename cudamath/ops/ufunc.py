@@ -150,6 +150,7 @@ class Elementwise:
     """
 
     several = False
+    cuda = "elementwise.dispatch.elementwise"  # the planner
     broadcasts = True
 
     if TYPE_CHECKING:  # installed by ops/ufunc_options.py
@@ -615,7 +616,7 @@ class Elementwise:
             )
         plan = call_planner(
             self.name,
-            "elementwise.dispatch.elementwise",
+            self.cuda,
             tuple(kinds[:-1] if into else kinds),
             {
                 "expression": self.expression(compute),

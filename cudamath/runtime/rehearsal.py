@@ -155,15 +155,16 @@ class Driver:
     cuLaunchKernelEx = cuLaunchKernel
 
     def cuTensorMapEncodeTiled(self, *_: Any) -> tuple:
-        made = _Kind()
-        made.opaque = [0] * 16
-        return _OK, made
+        return _OK, _Kind(opaque=[0] * 16)
 
     cuTensorMapEncodeIm2col = cuTensorMapEncodeTiled
 
 
 class _Kind:
     """A structure of the driver's, with whatever fields it is given."""
+
+    def __init__(self, **fields: Any):
+        vars(self).update(fields)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

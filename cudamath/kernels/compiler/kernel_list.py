@@ -1,9 +1,9 @@
 """The list of what packs hold: calls of planners (`core/dispatch/planner_calls.py`), one a line.
 
 `kernel_list.jsonl` is what common programs call, recorded by `packs/record.py` without a device. A
-line names an op, its planner, the layouts and the parameters, and says nothing of kernels: whatever
-the planner launches today, on whichever architecture, is what a pack is to hold. So the list stays
-true when kernels change.
+line names an op, its planner ("": the op's own), the layouts and the parameters, and says nothing
+of kernels: whatever the planner launches today, on whichever architecture, is what a pack is to
+hold. So the list stays true when kernels change.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dispatch.op import registry
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.planner_calls import PlannerCall
 from ...core.dispatch.steps import Launch
@@ -34,14 +35,19 @@ _PACKAGE = __package__.partition(".")[0]
 
 def line(call: PlannerCall) -> str:
     """A call as a line of the list. TypeError for an argument that has no form there."""
-    parts = (call.op, call.planner, call.inputs, call.params)
+    own = getattr(registry.get(call.op), "cuda", None)  # which may move: it is looked up again
+    path, colon, attribute = call.planner.partition(":")
+    parts = (call.op, ("" if path == own else path) + colon + attribute, call.inputs, call.params)
     return json.dumps([_written(part) for part in parts], separators=(",", ":"))
 
 
 def call_of(text: str) -> PlannerCall:
     """The call that a line describes."""
     op, planner, inputs, params = [_read(part) for part in json.loads(text)]
-    return PlannerCall(op, planner, inputs, params)
+    path, colon, attribute = planner.partition(":")
+    if not path:
+        path = registry[op].cuda  # type: ignore[union-attr]
+    return PlannerCall(op, path + colon + attribute, inputs, params)
 
 
 def _written(value: Any) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cudamath as cm
+from cudamath.core.dispatch.op import registry
 from cudamath.core.dispatch.planner_calls import PlannerCall
 from cudamath.core.dtypes import bfloat16
 from cudamath.core.layout import Layout
@@ -47,6 +48,16 @@ def test_arguments_of_planners_are_lines_of_text(value):
     assert type(again.params["x"]) is type(value) and kernel_list.line(again) == text
     if isinstance(value, Layout):
         assert again.params["x"] is value  # interned
+
+
+@pytest.mark.parametrize(("op", "attribute"), [("softmax", ""), ("add", ""), ("softmax", ":alone")])
+def test_an_ops_own_planner_is_looked_up_again(op, attribute, monkeypatch):
+    own = registry[op].cuda
+    text = kernel_list.line(PlannerCall(op, own + attribute, (), {}))
+    assert own not in text
+    monkeypatch.setattr(type(registry[op]), "cuda", "another.place", raising=False)
+    monkeypatch.setattr(registry[op], "cuda", "another.place", raising=False)
+    assert kernel_list.call_of(text).planner == "another.place" + attribute
 
 
 @pytest.mark.parametrize("value", [object(), lambda x: x, np.ones(3), {1, 2}], ids=type)

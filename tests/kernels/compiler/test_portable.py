@@ -27,7 +27,7 @@ def plans():
     """(plan, inputs) of kernels of several kinds: generated source, closures over device functions
     and named tuples, intrinsics."""
     from cudamath.kernels.conv import dispatch as conv
-    from cudamath.kernels.elementwise.generator import elementwise
+    from cudamath.kernels.elementwise.dispatch import elementwise
     from cudamath.kernels.matmul import dispatch as matmul
     from cudamath.kernels.reduce import dispatch as reduce
     from cudamath.kernels.softmax import dispatch as softmax

@@ -13,7 +13,7 @@ from cudamath.core.dispatch.plan import Plan
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import compile as compiler
 from cudamath.kernels.compiler import lazy_numba, portable, storage_types, worker, worker_pool
-from cudamath.kernels.elementwise.generator import elementwise
+from cudamath.kernels.elementwise.dispatch import elementwise
 from cudamath.runtime import cubin_cache, kernel_packs
 from cudamath.runtime.state import runtime
 

@@ -13,11 +13,10 @@ import collections
 import os
 import pathlib
 import struct
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 _ROOT = str(pathlib.Path(__file__).parents[3])
 #: A worker's program. The folder of this package comes last: it may be the user's, and their files
@@ -162,7 +161,10 @@ def finished(jobs: list[Job]) -> Iterator[Job]:
         yield from done
 
 
-def _started() -> subprocess.Popen | None:
+def _started() -> Any:
+    """A worker process, None if none can be made."""
+    import subprocess  # needed only where something is compiled
+
     environment = {**os.environ, "CUDAMATH_COMPILE_WORKERS": "0", "CUDAMATH_COMPILE_NOTICE": "0"}
     try:
         return subprocess.Popen(

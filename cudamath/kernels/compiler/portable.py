@@ -43,7 +43,9 @@ def loads(data: bytes) -> Any:
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, python_types.FunctionType):
-            return NotImplemented if _is_named(value) else _function_parts(value)
+            if _is_importable(value):
+                return NotImplemented
+            return _attribute(value, value) or _function_parts(value)
         if isinstance(value, lazy_numba.StandIn):
             return _stand_in_parts(value)
         if isinstance(value, python_types.ModuleType):
@@ -62,10 +64,22 @@ class _Pickler(pickle.Pickler):
         return NotImplemented
 
 
-def _is_named(function: python_types.FunctionType) -> bool:
-    """Whether a function of this package, or of one that comes with it, is found by its name."""
-    module = function.__module__
-    if not module or module.partition(".")[0] not in _TOOLS:
+def _attribute(value: Any, function: python_types.FunctionType) -> tuple | None:
+    """`value`, which a module of this package holds, as an attribute of it; function: what the
+    module defines it by. What has a name stays one object, however many ways lead to it: keys
+    depend on that."""
+    if not _is_ours(function):
+        return None
+    module = sys.modules.get(function.__module__)
+    names = vars(module).items() if module is not None else ()
+    name = next((name for name, each in names if each is value), None)
+    return None if name is None else (getattr, (module, name))
+
+
+def _is_importable(function: python_types.FunctionType) -> bool:
+    """Whether pickle finds a function of another library by its name."""
+    module = function.__module__ or ""
+    if _is_ours(function) or module.partition(".")[0] not in _TOOLS:
         return False
     found: Any = sys.modules.get(module)
     for part in function.__qualname__.split("."):
@@ -91,10 +105,15 @@ def _function_parts(function: python_types.FunctionType) -> tuple:
 def _module_of(function: python_types.FunctionType) -> str | None:
     """The module of this package whose globals a function uses; None for a user's, and for
     generated source, which has globals of its own."""
-    module = function.__module__
-    if not module or module.partition(".")[0] != _PACKAGE:
+    module = sys.modules.get(function.__module__) if _is_ours(function) else None
+    if module is None or vars(module) is not function.__globals__:
         return None
-    return module if vars(sys.modules.get(module)) is function.__globals__ else None
+    return function.__module__
+
+
+def _is_ours(function: python_types.FunctionType) -> bool:
+    """Whether a module of this package defines it."""
+    return (function.__module__ or "").partition(".")[0] == _PACKAGE
 
 
 def _function(code: bytes, name: str, module: str | None) -> python_types.FunctionType:
@@ -115,13 +134,14 @@ def _complete(function: python_types.FunctionType, state: tuple) -> None:
 def _stand_in_parts(value: lazy_numba.StandIn) -> tuple:
     if id(value) in _NAMES:
         return getattr, (lazy_numba, _NAMES[id(value)])
-    if isinstance(value, lazy_numba.Kernel):
-        return lazy_numba.Kernel, (value.py_func, value.targetoptions)
-    if (generator := getattr(value, "generator", None)) is not None:  # an intrinsic
-        module = sys.modules.get(generator.__module__)
-        if getattr(module, value.__name__, None) is value:
-            return getattr, (module, value.__name__)
-        return lazy_numba.intrinsic, (generator,)
+    generator = getattr(value, "generator", None)  # of an intrinsic
+    function = generator or getattr(value, "py_func", None)
+    if function is not None:
+        if (named := _attribute(value, function)) is not None:
+            return named
+        if generator is not None:
+            return lazy_numba.intrinsic, (generator,)
+        return lazy_numba.Kernel, (function, value.targetoptions)
     for names in ("cuda", "types", "libdevice"):
         if vars(getattr(lazy_numba, names)).get(value.__name__) is value:
             return getattr, (getattr(lazy_numba, names), value.__name__)

@@ -183,10 +183,10 @@ def rehearsing(
 ) -> Iterator[None]:
     """Context: one device of this compute capability, on which nothing runs. `compiler` gets every
     kernel that would be compiled, as (kernel, signature, capability)."""
-    libraries = [
-        (cudnn, "available", lambda: False)
-    ]  # its plans are made on a device that is there
-    libraries += [(cublas, "multiplies_float8", lambda _outer: False)]  # it asks the driver
+    libraries: list[tuple[Any, str, Callable[..., bool]]] = [
+        (cudnn, "available", lambda *_: False),  # its plans are made on a device that is there
+        (cublas, "multiplies_float8", lambda *_: False),  # it asks the driver
+    ]
     before = [getattr(module, name) for module, name, _ in libraries]
     with runtime.replaced(Driver(capability), compiler), device.assume(capability):
         for module, name, function in libraries:

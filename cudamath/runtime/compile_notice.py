@@ -14,7 +14,9 @@ import threading
 import time
 from collections.abc import Iterator
 
-_lock = threading.Lock()
+from . import fork
+
+_lock = fork.new_lock()
 _waited = 0.0  # seconds of this process so far
 _next = 1.0  # seconds in all, after which the next line is due
 _here = threading.local()  # .inside: whether this thread waits already

@@ -18,6 +18,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+from ...runtime import fork
+
 _ROOT = str(pathlib.Path(__file__).parents[3])
 #: A worker's program. The folder of this package comes last: it may be the user's, and their files
 #: may have the names of other modules.
@@ -66,7 +68,7 @@ class Pool:
 
     def __init__(self, size: int):
         self.size = size
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(fork.new_reentrant_lock())
         self._waiting: collections.OrderedDict[str, Job] = collections.OrderedDict()
         self._jobs: dict[str, Job] = {}  # those that workers have begun, or done
         self._threads = self._idle = 0
@@ -197,11 +199,8 @@ def pool() -> Pool:
     return _pool
 
 
+@fork.in_child
 def _forget() -> None:
     """A fork takes no threads along."""
     global _pool
     _pool = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)

@@ -7,6 +7,9 @@ executed. So the folder is made for this user alone, and files of other users th
 root, and those that everybody may write, are not read (runtime/files.py). And it outlives this
 version of the package: an entry counts while all files of `cudamath/cpu` are what they were, since
 a function may call any of them. Numba would look at the function's own file.
+
+What is not there may be in a pack of the processor's level (processor.py, runtime/kernel_packs.py),
+for the same versions of all that took part.
 """
 
 from __future__ import annotations
@@ -22,11 +25,13 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import llvmlite
 import numba
-from numba.core import caching, event
+from numba.core import caching, event, sigutils
 from numba.np.ufunc import ufuncbuilder
 
-from ...runtime import compile_notice, cubin_cache, files
+from ...runtime import compile_notice, cubin_cache, files, kernel_packs
+from . import processor
 
 #: What reading a file raises that is not there, not one's own, or damaged.
 _UNREADABLE = (OSError, EOFError, pickle.UnpicklingError, ValueError, TypeError)
@@ -77,6 +82,11 @@ class _Places(caching.CompileResultCacheImpl):
 class _OwnFiles(caching.IndexDataCacheFile):
     """Entries that this user or root wrote; others count as missing, and are replaced."""
 
+    def save(self, key: Any, data: Any) -> None:
+        """One process at a time: each reads the index and writes it with its entry."""
+        with files.locked(os.path.join(self._cache_path, ".lock")):
+            super().save(key, data)
+
     def _load_index(self) -> dict:
         try:
             stream = io.BytesIO(files.read_own(self._index_path))
@@ -109,11 +119,40 @@ class _OptionalCache(caching.FunctionCache):
             self._cache_path, self._impl.filename_base, locator.get_source_stamp()
         )
 
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The function from the folder or from a pack; None if neither has it."""
+        stored = super()._load_overload(sig, target_context)
+        level = processor.level()
+        if stored is None and level is not None and processor.LEVEL is None:
+            key = _packed_key(
+                self._impl.filename_base, self._index_key(sig, target_context.codegen())
+            )
+            if (data := kernel_packs.read(level.name, key)) is not None:
+                return self._impl.rebuild(target_context, pickle.loads(data))
+        return stored
+
     @contextlib.contextmanager
     def _guard_against_spurious_io_errors(self) -> Iterator[None]:
         """Numba reads and writes inside of this; what it leaves out was not read, or written."""
         with contextlib.suppress(*_UNREADABLE):
             yield
+
+
+def _packed_key(name: str, key: tuple) -> str:
+    """What an entry is called in a pack. name, key: of its index, as Numba has them. Of the
+    processor it tells no more than the system; the pack has a level."""
+    signature, (triple, _, _), hashes = key
+    arguments, result = sigutils.normalize_signature(signature)
+    types = [kind.name for kind in arguments] + [str(result)]
+    made_by = [numba.__version__, llvmlite.__version__, triple, str(numba.config.USING_SVML)]
+    return "\n".join([*made_by, _stamp(), name, *types, *hashes])
+
+
+def entries(folder: pathlib.Path) -> Iterator[tuple[str, bytes]]:
+    """All that a folder holds of this version, for a pack."""
+    for path in sorted(folder.rglob("*.nbi")):
+        for key, name in _OwnFiles(str(path.parent), path.stem, _stamp())._load_index().items():
+            yield _packed_key(path.stem, key), files.read_own(path.parent / name)
 
 
 class _Notice(event.Listener):

@@ -46,7 +46,7 @@ def called(folder: pathlib.Path, kind: str = "f4") -> bool:
 
 
 def entries(folder: pathlib.Path) -> list[pathlib.Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
 
 
 @posix

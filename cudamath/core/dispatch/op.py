@@ -14,7 +14,7 @@ from typing import Any
 
 from ...runtime import background_init
 from ...runtime.memory import Buffer
-from ...runtime.state import register_tables
+from ...runtime.state import register_tables, runtime
 from .. import recording
 from ..array import ReadOnly, ndarray
 from ..asarray import same_device
@@ -211,9 +211,24 @@ class Op:
 
             run = tracing.op(self.name, layouts, params)
         else:
-            run = self.bound(layouts, params, scalars, device)
+            run = self._bound_with_gradient(arrays, layouts, params, scalars, device)
         store(self.plans, (*layouts, *params.values()), run)
         return run
+
+    def _bound_with_gradient(
+        self, arrays: tuple, layouts: tuple, params: dict, scalars: int, device: int
+    ) -> Callable:
+        """`bound`; while kernels are compiled, the compiler may begin with those of the gradient,
+        if one is recorded."""
+        leading = tuple([x is not None and x._node is not None for x in arrays])
+        if self.vjp is None or recording.state.paused or not any(leading):
+            return self.bound(layouts, params, scalars, device)
+        local, before = runtime.local, runtime.local.recorded
+        local.recorded = self.name, layouts, params, (1.0,) * scalars, leading
+        try:
+            return self.bound(layouts, params, scalars, device)
+        finally:
+            local.recorded = before
 
     def bound(
         self,

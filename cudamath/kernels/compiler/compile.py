@@ -9,6 +9,7 @@ refers to.
 from __future__ import annotations
 
 import functools
+import hashlib
 import pickle
 import types as python_types
 import weakref
@@ -108,8 +109,9 @@ def _compiled(
     seen: Callable[[np.dtype], np.dtype],
 ) -> bytes:
     """A kernel that is not on the disk: while it is compiled, workers begin with those that this
-    thread needs next."""
+    thread needs next, and those of the gradient that it records."""
     compile_ahead(runtime.local.upcoming, cc[:2])
+    _compile_gradient_ahead(cc[:2])
     name = getattr(kernel, "__name__", "a kernel")
     what = f"{name} for {architecture(cc)}"
     with compile_notice.waiting(what, cubin_cache.cache_directory()):
@@ -132,15 +134,44 @@ def compile_ahead(
         return jobs
     for each, signature in kernels:
         kernel, seen = _parts(each)
-        key = cache_key(kernel, signature, cc, seen)
-        if is_stored(key, cc):
+        if is_stored(cache_key(kernel, signature, cc, seen), cc):
             continue
         try:
-            message = portable.dumps((key, kernel, list(signature), cc, seen))
+            key, message = message_of(each, signature, capability)
         except (pickle.PicklingError, TypeError, AttributeError, ValueError):
             continue
         jobs.append(pool.submit(key, message))
     return jobs
+
+
+def _compile_gradient_ahead(capability: tuple[int, int]) -> None:
+    """Let a worker find out which kernels the gradient of the recorded call needs, and workers
+    compile them (gradients.py)."""
+    pool, call = worker_pool.pool(), runtime.local.recorded
+    if call is None or pool.size == 0:
+        return
+    try:
+        message = portable.dumps(("gradient", *call, capability))
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError):
+        return
+
+    def submit(answer: bytes) -> None:
+        for key, kernel in portable.loads(answer):
+            if not is_stored(key, target(capability)):
+                pool.submit(key, kernel)
+
+    pool.submit(f"gradient {hashlib.sha256(message).hexdigest()}", message, submit)
+
+
+def message_of(
+    kernel: Any, signature: Sequence[Kind], capability: tuple[int, int]
+) -> tuple[str, bytes]:
+    """(key, message to a worker) of a kernel. An error of `portable.dumps` for one that no other
+    process can make."""
+    function, seen = _parts(kernel)
+    cc = target(capability)
+    key = cache_key(function, signature, cc, seen)
+    return key, portable.dumps((key, function, list(signature), cc, seen))
 
 
 def is_stored(key: str, cc: tuple) -> bool:

@@ -15,7 +15,7 @@ import pathlib
 import struct
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 from ...runtime import fork
@@ -51,11 +51,22 @@ def read(file: BinaryIO) -> bytes | None:
 class Job:
     """A kernel to compile; its machine code, or None, once `done` is set."""
 
-    def __init__(self, key: str, message: bytes):
-        self.key, self.message = key, message
+    def __init__(self, key: str, message: bytes, then: Callable[[bytes], object] | None = None):
+        self.key, self.message, self.then = key, message, then
         self.code: bytes | None = None
         self.error = ""
         self.done = threading.Event()
+
+    def finish(self, code: bytes) -> None:
+        """Done, with this answer."""
+        try:
+            if self.then is not None:
+                self.then(code)
+        except Exception as error:  # the thread goes on with the next job
+            self.fail(f"{type(error).__name__}: {error}")
+            return
+        self.code = code
+        self.done.set()
 
     def fail(self, error: str) -> None:
         """Done, without machine code."""
@@ -73,12 +84,15 @@ class Pool:
         self._jobs: dict[str, Job] = {}  # those that workers have begun, or done
         self._threads = self._idle = 0
 
-    def submit(self, key: str, message: bytes) -> Job:
-        """Queue a kernel, unless it is already here."""
+    def submit(
+        self, key: str, message: bytes, then: Callable[[bytes], object] | None = None
+    ) -> Job:
+        """Queue a kernel, unless it is already here. then: is called with the answer, in a thread
+        of the pool."""
         with self._changed:
             job = self._jobs.get(key) or self._waiting.get(key)
             if job is None:
-                job = self._waiting[key] = Job(key, message)
+                job = self._waiting[key] = Job(key, message, then)
                 if self._idle < len(self._waiting) and self._threads < self.size:
                     self._threads += 1
                     thread = threading.Thread(target=self._work, daemon=True)
@@ -129,8 +143,7 @@ class Pool:
                 if answer is None:
                     break
                 if answer[:1] == b"+":
-                    job.code = answer[1:]
-                    job.done.set()
+                    job.finish(answer[1:])
                 else:
                     job.fail(answer[1:].decode(errors="replace"))
         except OSError:  # a broken pipe

@@ -133,30 +133,62 @@ def _cpu_calls() -> dict[str, Callable[[Any], object]]:
     def along(name: str) -> Callable[[Any], object]:
         return lambda dtype: [getattr(cm, name)(table(dtype), axis=axis) for axis in (0, 1)]
 
-    def pool(dtype: Any) -> None:
-        cm.grad(lambda x: ml.max_pool2d(x, 2).sum())(image(dtype))
+    def of_image(function: Callable, *options: Any, **named: Any) -> Callable[[Any], object]:
+        return lambda dtype: cm.grad(lambda x: function(x, *options, **named).sum())(image(dtype))
 
-    def drawn(name: str, *parameters: float) -> Callable[[Any], object]:
+    def drawn(name: str, *parameters: float, typed: bool = True) -> Callable[[Any], object]:
         def draw(dtype: Any) -> object:
             rng = cm.random.default_rng(0)
             with on_device("cpu"):
-                return getattr(rng, name)(*parameters, size=(100,), dtype=dtype)
+                options = {"dtype": dtype} if typed else {}
+                return getattr(rng, name)(*parameters, size=(100,), **options)
 
         return draw
+
+    def permutation(_: Any) -> object:
+        with on_device("cpu"):
+            return cm.random.default_rng(0).permutation(100)
+
+    def upsample(dtype: Any) -> None:
+        for mode in ("nearest", "bilinear", "bicubic"):
+            of_image(ml.upsample, scale_factor=2, mode=mode)(dtype)
 
     def adam(dtype: Any) -> None:
         params = {"x": table(dtype)}
         ml.adam_update(params, params, ml.adam_init(params))
 
+    def sgd(dtype: Any) -> None:
+        params = {"x": table(dtype)}
+        ml.sgd_update(params, params, learning_rate=0.1)
+        for nesterov in (False, True):
+            ml.sgd_update(
+                params,
+                params,
+                ml.sgd_init(params),
+                learning_rate=0.1,
+                momentum=0.9,
+                nesterov=nesterov,
+            )
+
     names = ("sum", "mean", "std", "var", "max", "min", "argmax", "argmin", "any", "all")
     return {name: along(name) for name in names} | {
         "conv2d": conv2d,
-        "max_pool2d": pool,
+        "max_pool2d": of_image(ml.max_pool2d, 2),
+        "avg_pool2d": of_image(ml.avg_pool2d, 2),
+        "upsample": upsample,
         "gelu": lambda dtype: cm.grad(lambda x: ml.gelu(x).sum())(table(dtype)),
         "dropout": lambda dtype: ml.dropout(table(dtype), 0.5, training=True),
         "normal": drawn("normal", 0.0, 1.0),
+        "uniform": drawn("uniform", 0.0, 1.0),
+        "exponential": drawn("exponential", 1.0),
         "gamma": drawn("gamma", 2.0),
+        "beta": drawn("beta", 2.0, 3.0),
+        "integers": drawn("integers", 0, 10, typed=False),
+        "poisson": drawn("poisson", 3.0, typed=False),
+        "binomial": drawn("binomial", 10, 0.5, typed=False),
+        "permutation": permutation,
         "adam_update": adam,
+        "sgd_update": sgd,
     }
 
 

@@ -1,6 +1,6 @@
 """Packs: files of kernels that were compiled ahead, one file for each architecture.
 
-A package such as `cudamath_kernels_sm90` brings a pack (`kernels/compiler/pack_builder.py` makes
+A package such as `cudamath_kernels_sm90` brings a pack (`packs/build.py` makes
 it); CUDAMATH_KERNEL_PACKS names others by path. A pack is read as the cache on disk is: it must
 belong to this user or to root, and nobody else may write it (runtime/files.py). Its entries are
 found by what a kernel's machine code is made from (`cache_key.source_key`): a kernel whose source

@@ -15,10 +15,11 @@ import cudamath as cm
 from cudamath import warm_up
 from cudamath.core.dispatch.planner_calls import PlannerCall
 from cudamath.core.layout import Layout
+from cudamath.cpu.lib import numba_cache, processor
 from cudamath.kernels.compiler import compile as compiler
 from cudamath.kernels.compiler import kernel_list, lazy_numba
 from cudamath.runtime import cubin_cache, kernel_packs
-from packs import build, record
+from packs import build, functions, record
 
 pytestmark = pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 F4 = np.dtype("f4")
@@ -72,6 +73,46 @@ def test_a_wheel_is_built_installed_and_used(compiled, tmp_path, monkeypatch):
         assert compiler.compile_cubin(each.kernel, each.signature, (9, 0)) == each.key.encode()
 
 
+def test_a_wheel_of_functions_is_built(compiled, tmp_path, monkeypatch):
+    """For one system: its pack is found under the level's name."""
+    level = processor.LEVELS["x86_64_v3"]
+    found = {"one": b"1", "two": b"2"}
+    monkeypatch.setattr(functions, "compile_functions", lambda *_: ["one was not"])
+    monkeypatch.setattr(numba_cache, "entries", lambda _: found.items())
+    path, count, errors = build.build_functions(level, tmp_path / "dist")
+    assert (count, errors) == (2, ["one was not"])
+    assert [p.name for p in (tmp_path / "dist").iterdir()] == [path.name]
+    assert re.fullmatch(r"cudamath_kernels_x8664v3-[\d.a-z]+-cp3\d+-none-\w+_\w+\.whl", path.name)
+    assert not path.name.endswith("-any.whl")
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path / "site")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.delenv("CUDAMATH_KERNEL_PACKS")
+    importlib.invalidate_caches()
+    kernel_packs.packs.cache_clear()
+    assert [kernel_packs.read(level.name, key) for key in (*found, "three")] == [b"1", b"2", None]
+
+
+def test_functions_are_compiled_for_a_level_alone(tmp_path, monkeypatch):
+    """In another process, whose cache is the pack's, whatever the user's settings are."""
+    seen = []
+
+    def run(command, env, **_):
+        seen.append((command, env))
+        return subprocess.CompletedProcess(command, len(seen) - 1)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "/elsewhere")
+    level = processor.LEVELS["x86_64_v3"]
+    assert functions.compile_functions(level, tmp_path) == []
+    assert functions.compile_functions(level, tmp_path) == ["functions for x86_64_v3"]
+    command, environment = seen[0]
+    assert "warm-up" in command and "NUMBA_CACHE_DIR" not in environment
+    assert environment["CUDAMATH_CACHE_DIR"] == str(tmp_path)
+    assert environment["NUMBA_CPU_NAME"] == "x86-64-v3"
+    assert environment["CUDAMATH_CPU_LEVEL"] == level.name
+
+
 def test_a_build_that_was_stopped_goes_on_where_it_was(compiled, tmp_path):
     build.build((9, 0), tmp_path / "dist", CALLS[:1])
     before = len(compiled)
@@ -81,7 +122,7 @@ def test_a_build_that_was_stopped_goes_on_where_it_was(compiled, tmp_path):
 
 def test_the_command_tells_what_is_missing_or_too_large(compiled, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(kernel_list, "calls", lambda: CALLS)
-    arguments = ["build", "--out", str(tmp_path / "dist"), "--capabilities"]
+    arguments = ["build", "--levels", "", "--out", str(tmp_path / "dist"), "--capabilities"]
     monkeypatch.setattr(sys, "argv", [*arguments, "9.0"])
     assert build.main() == 0
     out, err = capsys.readouterr()

@@ -159,16 +159,13 @@ def _cpu_calls() -> dict[str, Callable[[Any], object]]:
 
     def sgd(dtype: Any) -> None:
         params = {"x": table(dtype)}
-        ml.sgd_update(params, params, learning_rate=0.1)
+        ml.sgd_update(params, params, lr=0.1)
         for nesterov in (False, True):
-            ml.sgd_update(
-                params,
-                params,
-                ml.sgd_init(params),
-                learning_rate=0.1,
-                momentum=0.9,
-                nesterov=nesterov,
-            )
+            state = ml.sgd_init(params)
+            ml.sgd_update(params, params, state, lr=0.1, momentum=0.9, nesterov=nesterov)
+
+    def step(name: str) -> Callable[[Any], object]:
+        return lambda dtype: getattr(ml, name)({"x": table(dtype)}, {"x": table(dtype)})
 
     names = ("sum", "mean", "std", "var", "max", "min", "argmax", "argmin", "any", "all")
     return {name: along(name) for name in names} | {
@@ -189,6 +186,8 @@ def _cpu_calls() -> dict[str, Callable[[Any], object]]:
         "permutation": permutation,
         "adam_update": adam,
         "sgd_update": sgd,
+        "rmsprop_update": step("rmsprop_update"),
+        "lion_update": step("lion_update"),
     }
 
 

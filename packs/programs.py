@@ -4,6 +4,7 @@ them without one."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -168,8 +169,8 @@ def programs() -> Iterator[tuple[str, Callable[[], None]]]:
     yield "first calls", first_calls
     yield "demo", demo
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        yield path.stem, lambda path=path: notebook(path)
+        yield path.stem, functools.partial(notebook, path)
     yield "models", models
     yield "sampled functions", sampled_functions
     for seed in range(SEEDS):
-        yield f"random cases {seed}", lambda seed=seed: random_cases(seed)
+        yield f"random cases {seed}", functools.partial(random_cases, seed)

@@ -79,6 +79,22 @@ def test_what_others_could_have_written_is_not_read(folder, monkeypatch, suffix,
         assert called(folder)  # replaced by one of our own
 
 
+@posix
+@pytest.mark.parametrize("above", [0, 1, 2])
+def test_a_folder_in_which_others_may_rename_is_not_read(folder, above):
+    """Entries of one's own could lie there under each other's names."""
+    called(folder)
+    (index,) = [path for path in entries(folder) if path.suffix == ".nbi"]
+    shared = index.parents[above]
+    shared.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match=f"everybody may write the folder {shared}"):
+        assert not called(folder)
+    shared.chmod(0o1777)  # as /tmp: only one's own files may be renamed
+    assert called(folder)
+    shared.chmod(0o700)
+    assert called(folder)
+
+
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
 @pytest.mark.parametrize("damage", [b"", b"\x80\x04garbage", b"\0" * 100])
 def test_a_damaged_entry_is_compiled_again(folder, suffix, damage):

@@ -4,7 +4,8 @@ kernels (CUDAMATH_CACHE_DIR), or where NUMBA_CACHE_DIR says.
 The cache is no more than a cache: where it cannot be written (a full disk, a folder that became
 read-only), functions are compiled again by the next process, and nothing raises. What lies there is
 executed. So the folder is made for this user alone, and files of other users than this one and
-root, and those that everybody may write, are not read (runtime/files.py). And it outlives this
+root, and those that everybody may write, are not read (runtime/files.py), nor is any where
+everybody may rename them: entries have no digest that tells one from another. And it outlives this
 version of the package: an entry counts while all files of `cudamath/cpu` are what they were, since
 a function may call any of them. Numba would look at the function's own file.
 
@@ -22,6 +23,7 @@ import os
 import pathlib
 import pickle
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -88,6 +90,18 @@ class _OwnFiles(caching.IndexDataCacheFile):
             super().save(key, data)
 
     def _load_index(self) -> dict:
+        try:
+            files.require_own_names(self._cache_path)
+        except PermissionError as error:
+            warnings.warn(
+                f"cache of the CPU's functions: not used, {error.strerror} {error.filename}; "
+                "functions are compiled in every process",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return {}
+        except OSError:  # it is not there yet
+            return {}
         try:
             stream = io.BytesIO(files.read_own(self._index_path))
             if pickle.load(stream) != self._version:

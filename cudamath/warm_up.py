@@ -150,7 +150,7 @@ def _cpu_calls() -> dict[str, Callable[[Any], object]]:
             return cm.random.default_rng(0).permutation(100)
 
     def upsample(dtype: Any) -> None:
-        for mode in ("nearest", "bilinear", "bicubic"):
+        for mode in ("nearest", "bilinear"):
             of_image(ml.upsample, scale_factor=2, mode=mode)(dtype)
 
     def adam(dtype: Any) -> None:

@@ -51,12 +51,16 @@ def test_one_s_own_comes_first(packed, folder, monkeypatch):  # noqa: F811
     assert called(folder, "f8")
 
 
-@pytest.mark.parametrize("what", ["sources", "numba", "llvmlite", "level", "no level", "option"])
+@pytest.mark.parametrize(
+    "what", ["sources", "numba", "llvmlite", "level", "no level", "option", "Numba's own"]
+)
 def test_a_pack_of_something_else_is_not_used(packed, folder, monkeypatch, what):  # noqa: F811
     if what == "sources":
         monkeypatch.setattr(numba_cache, "_stamp", lambda: "another version")
     elif what == "option":
         monkeypatch.setenv("CUDAMATH_KERNEL_PACKS", "0")
+    elif what == "Numba's own":  # a processor that the user names
+        monkeypatch.setattr(numba_cache.numba.config, "CPU_NAME", "generic")
     elif what.endswith("level"):
         other = None if what == "no level" else processor.LEVELS["aarch64"]
         monkeypatch.setattr(processor, "level", lambda: other)

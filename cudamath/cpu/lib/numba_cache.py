@@ -137,7 +137,7 @@ class _OptionalCache(caching.FunctionCache):
         """The function from the folder or from a pack; None if neither has it."""
         stored = super()._load_overload(sig, target_context)
         level = processor.level()
-        if stored is None and level is not None and processor.LEVEL is None:
+        if stored is None and level is not None and numba.config.CPU_NAME is None:
             key = _packed_key(
                 self._impl.filename_base, self._index_key(sig, target_context.codegen())
             )

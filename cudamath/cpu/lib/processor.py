@@ -25,7 +25,7 @@ class Level:
     Parameters
     ----------
     name : str
-        As packs and `LEVEL` call it.
+        As packs call it.
     cpu : str
         As LLVM calls it.
     machines : tuple
@@ -57,9 +57,6 @@ LEVELS = {
     )
 }
 
-#: The level that a pack is being built for; else code is for this machine.
-LEVEL = LEVELS.get(os.environ.get("CUDAMATH_CPU_LEVEL", ""))
-
 
 def runnable(host: Mapping[str, bool] | None = None, machine: str | None = None) -> list[Level]:
     """The levels whose code this machine can run, or one with these features."""
@@ -79,17 +76,23 @@ def level(host: Mapping[str, bool] | None = None, machine: str | None = None) ->
     return next((each for each in runnable(host, machine) if each.widest == widest), None)
 
 
+def settings(chosen: Level) -> dict[str, str]:
+    """The environment of a process that compiles for a level."""
+    return {
+        "NUMBA_CPU_NAME": chosen.cpu,
+        "NUMBA_CPU_FEATURES": ",".join(f"+{name}" for name in sorted(chosen.features)),
+    }
+
+
+#: The level that Numba was told to compile for, while a pack is built; else code is for this
+#: machine.
+LEVEL = next(
+    (each for each in LEVELS.values() if settings(each).items() <= os.environ.items()), None
+)
+
+
 def features() -> Mapping[str, bool]:
     """What the processor has that functions are compiled for."""
     if LEVEL is not None:
         return dict.fromkeys(LEVEL.features, True)
     return llvmlite.binding.get_host_cpu_features()
-
-
-def settings(chosen: Level) -> dict[str, str]:
-    """The environment of a process that compiles for a level."""
-    return {
-        "CUDAMATH_CPU_LEVEL": chosen.name,
-        "NUMBA_CPU_NAME": chosen.cpu,
-        "NUMBA_CPU_FEATURES": ",".join(f"+{name}" for name in sorted(chosen.features)),
-    }

@@ -59,14 +59,16 @@ class Job:
 
     def finish(self, code: bytes) -> None:
         """Done, with this answer."""
+        if self.then is None:
+            self.code = code
+            self.done.set()
+            return
         try:
-            if self.then is not None:
-                self.then(code)
+            self.then(code)
         except Exception as error:  # the thread goes on with the next job
             self.fail(f"{type(error).__name__}: {error}")
-            return
-        self.code = code
-        self.done.set()
+        else:
+            self.done.set()
 
     def fail(self, error: str) -> None:
         """Done, without machine code."""

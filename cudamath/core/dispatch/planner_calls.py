@@ -7,9 +7,8 @@ kernels, while the kernels' keys do not.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from .lazy_import import lazy
 from .plan import Plan
@@ -18,8 +17,7 @@ from .plan import Plan
 observers: list[Callable[[PlannerCall, Plan], None]] = []
 
 
-@dataclasses.dataclass(frozen=True)
-class PlannerCall:
+class PlannerCall(NamedTuple):
     """A call of a planner for an op.
 
     Parameters

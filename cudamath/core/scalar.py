@@ -250,7 +250,7 @@ def to_user(result: Any, arguments: tuple = ()) -> Any:
     if isinstance(result, ndarray):
         if result._layout.ndim or not is_outermost():
             return result
-        if not isinstance(result, Scalar) and any([result is a for a in arguments]):
+        if not isinstance(result, Scalar) and any([result is a for a in _members(arguments)]):
             result = result.copy()
         return result_of(result, arguments)
     if isinstance(result, tuple) and any(
@@ -267,6 +267,7 @@ def arrays_to_user(result: Any, arguments: tuple) -> Any:
     because who writes into it must not change the scalar."""
     if not is_outermost():
         return result
+    arguments = _members(arguments)
     if any([a.__class__ is StandardArray for a in arguments]) and isinstance(result, ndarray):
         if not result._layout.ndim:
             result.__class__ = StandardArray
@@ -280,6 +281,15 @@ def arrays_to_user(result: Any, arguments: tuple) -> Any:
     if isinstance(result, (tuple, list)):
         return type(result)([arrays_to_user(y, arguments) for y in result])
     return result
+
+
+def _members(arguments: tuple) -> tuple:
+    """Arguments, with the members of those that are sequences of arrays (`*arrays`)."""
+    if not any([a.__class__ is tuple or a.__class__ is list for a in arguments]):
+        return arguments
+    return tuple(
+        [y for a in arguments for y in (a if isinstance(a, (tuple, list)) else (a,))],
+    )
 
 
 def scalar_results(function: Function) -> Function:

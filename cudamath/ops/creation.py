@@ -23,6 +23,7 @@ from ..core.dispatch.checks import refuse_text, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.layout import Layout
+from ..core.scalar import Scalar
 from ..core.shapes import as_integer, axes_in_copy, normalize_shape, order_letter
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike, SupportsDLPack
 from .shape import (
@@ -148,8 +149,15 @@ def asarray(
 def _made(
     name: str, obj: Any, dtype: Any, order: str | None, device: Any, copy: bool | None
 ) -> ndarray:
-    """An array from any object, in an order of NumPy's."""
+    """An array from any object, in an order of NumPy's. A scalar is copied: nothing may write into
+    it."""
     refuse_text(name, copy)
+    if isinstance(obj, Scalar):
+        if copy is False:
+            raise ValueError(
+                f"{name}: a scalar of {obj.dtype} cannot become an array without a copy"
+            )
+        obj = obj.own_array()
     if order is None or order_letter(name, order, "K") == "K":
         if type(obj) is np.ndarray and not obj.flags.c_contiguous and copy is not False:
             axes = axes_in_copy(obj.shape, obj.strides)
@@ -280,6 +288,8 @@ def from_dlpack(
         raise TypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__")
     if isinstance(x, np.ndarray):  # host memory stays where it is unless a device is named
         device = "cpu" if device is None else device
+    if isinstance(x, Scalar):
+        return _made("from_dlpack", x, None, None, device, copy)
     return core_asarray.asarray(x, None, device, copy, name="from_dlpack")
 
 

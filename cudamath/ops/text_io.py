@@ -14,6 +14,7 @@ from ..core.asarray import asarray
 from ..core.dispatch.checks import coerce, members, require_function, speaks_for
 from ..core.dispatch.checks import require as taken
 from ..core.dispatch.op import NUMERIC
+from ..core.scalar import Scalar
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike, File
 from .creation import _beside
 from .index_grids import indices
@@ -468,6 +469,7 @@ def require(
         raise ValueError(
             f"require: wants some of C, F, A, W, O and E, not both orders, got {requirements!r}"
         )
+    x = x.own_array() if isinstance(x, Scalar) else x  # what is written must not change it
     x = asarray(x, dtype, _beside("require", like, None), name="require")
     x = in_order("require", x, orders.pop()) if orders else x
     lacking = "O" in kinds and not x.flags.owndata or "W" in kinds and not x.flags.writeable

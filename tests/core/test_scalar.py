@@ -107,6 +107,45 @@ def test_views_of_a_scalar_are_copies(device):
         s[0]
 
 
+#: Functions whose results are arrays that the user may write to.
+ARRAYS = {
+    "asarray": cm.asarray,
+    "asarray with a dtype": lambda s: cm.asarray(s, "float32"),
+    "array without a copy": lambda s: cm.array(s, copy=None),
+    "array with ndmin": lambda s: cm.array(s, copy=None, ndmin=2),
+    "ascontiguousarray": cm.ascontiguousarray,
+    "asfortranarray": cm.asfortranarray,
+    "require": cm.require,
+    "from_dlpack": cm.from_dlpack,
+    "atleast_1d": cm.atleast_1d,
+    "atleast_2d": cm.atleast_2d,
+    "atleast_3d": cm.atleast_3d,
+    "several": lambda s: cm.atleast_1d(s, s)[1],
+    "broadcast_arrays": lambda s: cm.broadcast_arrays(s, s)[0],
+    "reshape": lambda s: cm.reshape(s, (1, 1)),
+    "ravel": cm.ravel,
+    "flatten": lambda s: s.flatten(),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_made_of_a_scalar_have_their_own_memory(device, name):
+    """At a first call and at a replay."""
+    for _ in range(3):
+        s = cm.arange(3, dtype="bfloat16")[2]  # NumPy has no scalar of it, on either device
+        y = ARRAYS[name](s)
+        assert type(y) is cm.ndarray
+        y[...] = 7
+        assert (float(s), y.tolist()) == (2, np.full(y.shape, 7).tolist())
+
+
+def test_a_scalar_is_no_array_without_a_copy(device):
+    s = cm.arange(3, dtype="bfloat16")[2]
+    for name in "asarray", "from_dlpack":
+        with pytest.raises(ValueError, match=f"^{name}: a scalar of bfloat16"):
+            getattr(cm, name)(s, copy=False)
+
+
 def test_a_scalar_is_no_out(device):
     s = cm.arange(3.0).sum()
     with pytest.raises((TypeError, ValueError), match="add|sum"):

@@ -184,7 +184,7 @@ def test_nothing_to_sum_gives_zeros(device):
 def test_what_does_not_fit_is_infinite_without_a_word(shape, dtype):
     x = cm.full(shape, np.finfo(dtype).max, dtype=dtype, device="cpu")
     for _ in range(2):
-        assert np.isinf((x @ x).to_numpy()).all()
+        assert np.isinf(np.asarray(x @ x)).all()
 
 
 def test_results_on_the_cpu_are_kept_while_somebody_sees_them():
@@ -216,7 +216,7 @@ def test_compositions(device, dtype):
 
     def same(name, a, b, **extra):
         expected = getattr(np, name)(a, b, **extra)
-        got = getattr(cm, name)(cm.asarray(a), cm.asarray(b), **extra).to_numpy()
+        got = np.asarray(getattr(cm, name)(cm.asarray(a), cm.asarray(b), **extra))
         assert got.shape == expected.shape and got.dtype == expected.dtype
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
 
@@ -378,7 +378,7 @@ def test_errors(device):
         cm.vdot(cm.zeros(3), cm.zeros(2))
     with pytest.raises(ValueError, match="^dot: "):
         cm.dot(cm.zeros(3), cm.zeros(2))
-    with pytest.raises(ValueError, match="^tensordot: axes=3 does not fit"):
+    with pytest.raises(IndexError, match="^tensordot: axes=3 does not fit"):
         cm.tensordot(cm.zeros((2, 2)), cm.zeros((2, 2)), axes=3)
     with pytest.raises(ValueError, match="^tensordot: axes .* differ in length"):
         cm.tensordot(cm.zeros((2, 3)), cm.zeros((2, 3)), axes=((0,), (1,)))

@@ -3,6 +3,8 @@
 # make test-quick  a choice of it, on the CPU, in at most two minutes; says at its end what it leaves out
 # make bench       measure against whatever peers are installed; results below benchmarks/results/
 # make notebooks   execute the notebooks in place
+# make kernels     compile the kernels that common programs need, for every architecture, into wheels in dist/: a night's work
+# make kernel-list record what common programs need (packs/programs.py), without a GPU
 # make lint        ruff, mypy and the import contracts
 #
 # Each first sets up .venv in this folder, once, and installs nothing elsewhere.
@@ -18,7 +20,7 @@ STAMP   := .venv/.cudamath-installed
 # Every process of the tests and of those they start would otherwise compile all test files again: ten seconds each.
 test-quick test-cpu test-simulator test-gpu: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test test-quick test-cpu test-simulator test-gpu bench notebooks lint clean
+.PHONY: setup demo test test-quick test-cpu test-simulator test-gpu bench notebooks kernels kernel-list lint clean
 
 setup: $(STAMP)
 
@@ -63,6 +65,12 @@ bench: $(STAMP)
 
 notebooks: $(STAMP)
 	@.venv/bin/jupyter-execute --inplace notebooks/*.ipynb
+
+kernels: $(STAMP)
+	@$(RUN) -m packs.build
+
+kernel-list: $(STAMP)
+	@$(RUN) -m packs.record
 
 lint: $(STAMP)
 	@.venv/bin/ruff check .

@@ -1,4 +1,4 @@
-"""python -m cudamath info | demo | bench | tune | train | sample"""
+"""python -m cudamath info | demo | bench | tune | warm-up | train | sample"""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def parser() -> argparse.ArgumentParser:
         description="NumPy on your GPU: check, demonstrate, measure and tune it here.",
     )
     commands = top.add_subparsers(
-        dest="command", required=True, metavar="info | demo | bench | tune | train | sample"
+        dest="command",
+        required=True,
+        metavar="info | demo | bench | tune | warm-up | train | sample",
     )
 
     commands.add_parser(
@@ -105,6 +107,27 @@ def parser() -> argparse.ArgumentParser:
     tune.add_argument(
         "--file",
         help="results file (default: CUDAMATH_TUNE_CACHE, or one in the user's cache folder)",
+    )
+
+    warm = commands.add_parser(
+        "warm-up",
+        help="compile on all cores, and keep on disk, what functions or a program need",
+    )
+    warm.add_argument(
+        "functions", nargs="*", metavar="FUNCTION", help="matmul softmax ... (default: all)"
+    )
+    warm.add_argument(
+        "--from-program",
+        nargs=argparse.REMAINDER,
+        metavar=("FILE", "ARGUMENT"),
+        help="a Python program, rehearsed on the host to see what it needs; its arguments follow",
+    )
+    warm.add_argument(
+        "--device", help="cpu, cuda, cuda:1, ... (default: the first GPU, else the CPU)"
+    )
+    warm.add_argument("--capability", help="of a GPU that need not be here, e.g. 9.0")
+    warm.add_argument(
+        "--workers", type=int, default=0, help="processes (default: one for each core)"
     )
 
     from .models.command import add_commands
@@ -223,6 +246,43 @@ def tune(arguments: argparse.Namespace) -> int:
     return 0 if count else 1
 
 
+def warm_up(arguments: argparse.Namespace) -> int:
+    """Compile kernels, see cudamath/warm_up.py."""
+    from cudamath import warm_up as warming
+    from cudamath.runtime import cubin_cache
+    from cudamath.runtime import device as devices
+
+    if arguments.workers < 0:
+        raise ValueError(f"warm-up: workers must be at least 0, got {arguments.workers}")
+    if arguments.functions and arguments.from_program is not None:
+        raise ValueError("warm-up: name functions, or a program, not both")
+    on_cpu = arguments.device == "cpu" or not (
+        arguments.device or arguments.capability or devices.device_count()
+    )
+    if on_cpu:
+        if arguments.from_program is not None:
+            raise ValueError(
+                "warm-up: programs are rehearsed for a GPU; name one by --capability 9.0, say"
+            )
+        with warming.progress("compiling for the CPU") as done:
+            errors = warming.compile_cpu(arguments.functions, arguments.workers, done)
+    else:
+        capability = warming.capability_of(arguments.capability, arguments.device)
+        if arguments.from_program is None:
+            requests = warming.functions(arguments.functions, capability)
+        elif arguments.from_program:
+            path, *rest = arguments.from_program
+            requests = warming.program(path, rest, capability)
+        else:
+            raise ValueError("warm-up: --from-program needs the file of a program")
+        with warming.progress("compiling kernels") as done:
+            errors = warming.compile_all(requests, capability, arguments.workers, done)
+    for error in errors:
+        print(f"cudamath: warm-up: not compiled: {error}", file=sys.stderr)
+    print(f"What was compiled is kept in {cubin_cache.cache_directory()}")
+    return 1 if errors else 0
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0 for success, 1 for a result that is not good, 2 for wrong
     use, 130 if interrupted."""
@@ -232,9 +292,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             return info()
         from .models.command import sample, train
 
-        called = {"demo": demo, "bench": bench, "tune": tune, "train": train, "sample": sample}[
-            arguments.command
-        ]
+        called = {
+            "demo": demo,
+            "bench": bench,
+            "tune": tune,
+            "warm-up": warm_up,
+            "train": train,
+            "sample": sample,
+        }[arguments.command]
         return called(arguments)
     except KeyboardInterrupt:
         print("cudamath: stopped", file=sys.stderr)

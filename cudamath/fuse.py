@@ -26,8 +26,8 @@ from .core.bounded_cache import store
 from .core.devices import CPU, device_of
 from .core.dispatch.call_record import open_records, report, unrecorded
 from .core.dispatch.checks import require_function
-from .core.dispatch.lazy_import import lazy
 from .core.dispatch.op import registry
+from .core.dispatch.planner_calls import call_planner
 from .core.dtypes import FLOATING, INEXACT, compute_dtype, planned
 from .core.layout import Layout
 from .core.scalar import as_arrays, to_user
@@ -370,7 +370,9 @@ class _Stages:
             key = tuple([x._layout for x in arrays])
             launch = bound.get(key)
             if launch is None:
-                plan = lazy("kernels", "generated.fusion.fused")(*key, program=program, shape=shape)
+                plan = call_planner(
+                    "fuse", "generated.fusion.fused", key, {"program": program, "shape": shape}
+                )
                 launch = bound[key] = plan.bind("fuse", list(key))
             results = launch(*arrays)
             return [

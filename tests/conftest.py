@@ -9,6 +9,8 @@ import pytest
 import cudamath as cm
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+# for the processes that tests start, too
+os.environ["CUDAMATH_COMPILE_NOTICE"] = "0"
 ABSENT = "no GPU", "fewer than two GPUs"
 
 

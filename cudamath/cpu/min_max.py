@@ -246,18 +246,23 @@ def _anywhere(x, zero):
 
 
 @njit(cache=True, nogil=True)
-def best(x, largest, out):
+def best_of_lines(x, largest, out):
+    """x: (outer, n, 1), n > 0, out: (outer, 1). The largest or smallest numbers over n."""
+    lines = x.reshape(x.shape[0], x.shape[1])
+    for o in range(x.shape[0]):
+        out[o, 0] = _best(lines[o], largest)
+
+
+@njit(cache=True, nogil=True)
+def best_of_rows(x, largest, out):
     """x: (outer, n, inner), n > 0, out: (outer, inner). The largest or smallest numbers over n."""
     outer, n, inner = x.shape
-    if inner == 1:
-        lines = x.reshape(outer, n)
-        for o in range(outer):
-            out[o, 0] = _best(lines[o], largest)
-        return
     for o in range(outer):
         for left in range(0, inner, BLOCK):
             total = out[o, left : left + BLOCK]
-            total[:] = x[o, 0, left : left + BLOCK]
+            row = x[o, 0, left : left + BLOCK]
+            for j in range(total.size):  # an assignment of arrays compiles its error messages too
+                total[j] = row[j]
             for i in range(1, n):
                 row = x[o, i, left : left + BLOCK]
                 if largest:
@@ -285,22 +290,27 @@ def _update(row, i, largest, total, places):
 
 
 @njit(cache=True, nogil=True)
-def place(x, largest, out):
+def places_in_lines(x, largest, out):
+    """x: (outer, n, 1), n > 0, out: (outer, 1) int64. The places over n of the largest or smallest
+    numbers."""
+    lines = x.reshape(x.shape[0], x.shape[1])
+    for o in range(x.shape[0]):
+        out[o, 0] = _place(lines[o], largest)
+
+
+@njit(cache=True, nogil=True)
+def places_in_rows(x, largest, out):
     """x: (outer, n, inner), 0 < n < 2^31, out: (outer, inner) int64. The places over n of the
     largest or smallest numbers."""
     outer, n, inner = x.shape
-    if inner == 1:
-        lines = x.reshape(outer, n)
-        for o in range(outer):
-            out[o, 0] = _place(lines[o], largest)
-        return
     total = np.empty(min(inner, BLOCK), x.dtype)
     places = np.empty(min(inner, BLOCK), np.int32)  # as wide as most numbers: vector beside vector
     for o in range(outer):
         for left in range(0, inner, BLOCK):
             width = min(inner - left, BLOCK)
-            total[:width] = x[o, 0, left : left + width]
-            places[:width] = 0
+            row = x[o, 0, left : left + width]
+            for j in range(width):
+                total[j], places[j] = row[j], 0
             for i in range(1, n):
                 _update(
                     x[o, i, left : left + width],
@@ -309,19 +319,25 @@ def place(x, largest, out):
                     total[:width],
                     places[:width],
                 )
-            out[o, left : left + width] = places[:width]
+            found = out[o, left : left + width]
+            for j in range(width):
+                found[j] = places[j]
 
 
 @njit(cache=True, nogil=True)
-def any_or_all(x, every, out):
+def any_or_all_of_lines(x, every, out):
+    """x: (outer, n, 1), out: (outer, 1) bool. Whether all numbers over n (`every`), or any, are not
+    zero."""
+    lines = x.reshape(x.shape[0], x.shape[1])
+    for o in range(x.shape[0]):
+        out[o, 0] = _anywhere(lines[o], every) != every
+
+
+@njit(cache=True, nogil=True)
+def any_or_all_of_rows(x, every, out):
     """x: (outer, n, inner), out: (outer, inner) bool. Whether all numbers over n (`every`), or any,
     are not zero."""
     outer, n, inner = x.shape
-    if inner == 1:
-        lines = x.reshape(outer, n)
-        for o in range(outer):
-            out[o, 0] = _anywhere(lines[o], every) != every
-        return
     for o in range(outer):
         for left in range(0, inner, BLOCK):
             total = out[o, left : left + BLOCK]

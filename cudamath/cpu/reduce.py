@@ -165,7 +165,8 @@ def _selection(layout: Layout, reduction: Reduction, axis: Axes, keepdims: bool)
     lines, flat, shape = _lines(layout.shape, axis, keepdims)
     name, form = reduction.selection
     dtype, new = reduction.result(layout.dtype), np.empty
-    run = entry(getattr(min_max, name), (layout.dtype, 3), bool, (dtype, 2))
+    way = "lines" if lines[2] == 1 else "rows"
+    run = entry(getattr(min_max, f"{name}_{way}"), (layout.dtype, 3), bool, (dtype, 2))
 
     def select(x: np.ndarray) -> np.ndarray:
         out = new(shape, dtype)
@@ -179,10 +180,14 @@ def _compiled_sum(
     layout: Layout, reduction: Reduction, axis: Axes, keepdims: bool, correction: float
 ) -> Callable:
     """A sum over neighbouring axes."""
-    from .sums import sums, variances
+    from . import sums as compiled
 
     assert reduction.sums is not None
     lines, flat, shape = _lines(layout.shape, axis, keepdims)
+    if lines[2] == 1:
+        sums, variances = compiled.sums_of_lines, compiled.variances_of_lines
+    else:
+        sums, variances = compiled.sums_of_rows, compiled.variances_of_rows
     dtype = layout.dtype
     divisor = float(max(lines[1] - correction, 0)) if reduction.divides else 1.0
     squares, centred, root = reduction.sums

@@ -47,21 +47,22 @@ def _piece_of_squares(x, mean):
     return total
 
 
-@njit(cache=True, nogil=True)
-def _vector(x, mean, squares, levels):
-    """x: (n,), levels: (LEVELS,). The sum of x, or of (x - mean)^2."""
-    count = 0
-    for first in range(0, x.size, PIECE):
-        piece = x[first : first + PIECE]
-        total = _piece_of_squares(piece, mean) if squares else _piece(piece)
-        level, carry = 0, count
-        while carry & 1:  # a digit 1: two sums of as many pieces become one of twice as many
-            total = levels[level] + total
-            carry >>= 1
-            level += 1
-        levels[level] = total
-        count += 1
-    total = x.dtype.type(0)
+# In line, so that each of them is compiled once, with its caller.
+@njit(inline="always")
+def _carry(levels, count, total):
+    """Add the sum of piece number `count`, as the digit 1 is added to a binary number."""
+    level, carry = 0, count
+    while carry & 1:  # two sums of the same number of pieces become one of twice as many
+        total = levels[level] + total
+        carry >>= 1
+        level += 1
+    levels[level] = total
+
+
+@njit(inline="always")
+def _collected(levels, count):
+    """The sum of all digits of the counter, which are `count`'s."""
+    total = levels.dtype.type(0)
     level = 0
     while count:
         if count & 1:
@@ -69,6 +70,26 @@ def _vector(x, mean, squares, levels):
         count >>= 1
         level += 1
     return total
+
+
+@njit(cache=True, nogil=True)
+def _vector(x, levels):
+    """x: (n,), levels: (LEVELS,). The sum of x."""
+    count = 0
+    for first in range(0, x.size, PIECE):
+        _carry(levels, count, _piece(x[first : first + PIECE]))
+        count += 1
+    return _collected(levels, count)
+
+
+@njit(cache=True, nogil=True)
+def _vector_of_squares(x, mean, levels):
+    """x: (n,), levels: (LEVELS,). The sum of (x - mean)^2."""
+    count = 0
+    for first in range(0, x.size, PIECE):
+        _carry(levels, count, _piece_of_squares(x[first : first + PIECE], mean))
+        count += 1
+    return _collected(levels, count)
 
 
 @njit(cache=True, nogil=True)
@@ -165,45 +186,51 @@ def _rows(x, mean, squares, levels, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")  # 0 / 0 is NaN
-def sums(x, divisor, out):
-    """x: (outer, n, inner), out: (outer, inner): out = sum of x over n / divisor."""
-    outer, n, inner = x.shape
-    by = x.dtype.type(divisor)
-    if inner == 1:
-        levels = np.empty(LEVELS, x.dtype)
-        for o in range(outer):
-            out[o, 0] = _vector(x.reshape(outer, n)[o], by, False, levels) / by
-    else:
-        levels = np.empty((LEVELS, min(inner, BLOCK)), x.dtype)
-        for o in range(outer):
-            _rows(x[o], out[o], False, levels, out[o])
-            for j in range(inner):
-                out[o, j] /= by
+def sums_of_lines(x, divisor, out):
+    """x: (outer, n, 1), out: (outer, 1): out = sum of x over n / divisor."""
+    lines, by = x.reshape(x.shape[0], x.shape[1]), x.dtype.type(divisor)
+    levels = np.empty(LEVELS, x.dtype)
+    for o in range(x.shape[0]):
+        out[o, 0] = _vector(lines[o], levels) / by
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def variances(x, divisor, centred, root, out):
-    """x: (outer, n, inner), out: (outer, inner): out = sum of (x - mean of x)^2 over n / divisor,
-    or its root; the mean counts as 0 unless `centred`."""
-    outer, n, inner = x.shape
+def sums_of_rows(x, divisor, out):
+    """x: (outer, n, inner), out: (outer, inner): out = sum of x over n / divisor."""
+    inner, by = x.shape[2], x.dtype.type(divisor)
+    levels = np.empty((LEVELS, min(inner, BLOCK)), x.dtype)
+    for o in range(x.shape[0]):
+        _rows(x[o], out[o], False, levels, out[o])
+        for j in range(inner):
+            out[o, j] /= by
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def variances_of_lines(x, divisor, centred, root, out):
+    """x: (outer, n, 1), out: (outer, 1): out = sum of (x - mean of x)^2 over n / divisor, or its
+    root; the mean counts as 0 unless `centred`."""
+    lines, by = x.reshape(x.shape[0], x.shape[1]), x.dtype.type(divisor)
+    size, levels = x.dtype.type(x.shape[1]), np.empty(LEVELS, x.dtype)
+    for o in range(x.shape[0]):
+        mean = _vector(lines[o], levels) / size if centred else by * 0
+        variance = _vector_of_squares(lines[o], mean, levels) / by
+        out[o, 0] = math.sqrt(variance) if root else variance
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def variances_of_rows(x, divisor, centred, root, out):
+    """x: (outer, n, inner), out: (outer, inner): as `variances_of_lines`."""
+    n, inner = x.shape[1], x.shape[2]
     size, by = x.dtype.type(n), x.dtype.type(divisor)
-    if inner == 1:
-        levels = np.empty(LEVELS, x.dtype)
-        for o in range(outer):
-            mean = _vector(x.reshape(outer, n)[o], by, False, levels) / size if centred else by * 0
-            out[o, 0] = _vector(x.reshape(outer, n)[o], mean, True, levels) / by
-    else:
-        levels = np.empty((LEVELS, min(inner, BLOCK)), x.dtype)
-        means = np.zeros(inner, x.dtype)
-        for o in range(outer):
-            if centred:
-                _rows(x[o], means, False, levels, means)
-                for j in range(inner):
-                    means[j] /= size
-            _rows(x[o], means, True, levels, out[o])
+    levels = np.empty((LEVELS, min(inner, BLOCK)), x.dtype)
+    means = np.empty(inner, x.dtype)
+    for j in range(inner):
+        means[j] = 0
+    for o in range(x.shape[0]):
+        if centred:
+            _rows(x[o], means, False, levels, means)
             for j in range(inner):
-                out[o, j] /= by
-    if root:
-        for o in range(outer):
-            for j in range(inner):
-                out[o, j] = math.sqrt(out[o, j])
+                means[j] /= size
+        _rows(x[o], means, True, levels, out[o])
+        for j in range(inner):
+            out[o, j] = math.sqrt(out[o, j] / by) if root else out[o, j] / by

@@ -26,6 +26,7 @@ from ..core.dispatch.checks import coerce
 from ..core.dispatch.cpu_codegen import either, straight, straight_inplace
 from ..core.dispatch.lazy_import import lazy
 from ..core.dispatch.op import Category, apart, registry
+from ..core.dispatch.planner_calls import call_planner
 from ..core.dtypes import bfloat16, float16
 from ..core.elements import lent, settle
 from ..core.fp_errors import quiet
@@ -151,6 +152,7 @@ class Elementwise:
     """
 
     several = False
+    cuda = "elementwise.dispatch.elementwise"  # the planner
     broadcasts = True
 
     if TYPE_CHECKING:  # installed by ops/ufunc_options.py
@@ -655,12 +657,16 @@ class Elementwise:
             kinds.append(
                 Layout.new((), by_value, device) if s and boxed else by_value if s else x._layout
             )
-        plan = lazy("kernels", "elementwise.dispatch.elementwise")(
-            *kinds[:-1] if into else kinds,
-            expression=self.expression(compute),
-            compute=compute,
-            output=result,
-            inplace=inplace,
+        plan = call_planner(
+            self.name,
+            self.cuda,
+            tuple(kinds[:-1] if into else kinds),
+            {
+                "expression": self.expression(compute),
+                "compute": compute,
+                "output": result,
+                "inplace": inplace,
+            },
         )
         if into:
             if plan.outputs[0] is not kinds[-1]:

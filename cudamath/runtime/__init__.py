@@ -8,12 +8,12 @@ one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
 
     1  fork, interrupts, state, mpi
     2  files, library_paths
-    3  errors, cubin_cache
+    3  errors, cubin_cache, kernel_packs, compile_notice
     4  background_init
     5  device
     6  stream, roofline
     7  memory, library_handles, host_stream
     8  kernel_errors, tensormap, kernel_launch
     9  graph, profiler, cublas, cudnn, cufft
-   10  cusolver
+   10  cusolver, rehearsal
 """

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from . import files
 
-statistics = {"compiled": 0, "loaded_from_disk": 0}
+statistics = {"compiled": 0, "loaded_from_disk": 0}  # packs are on the disk too
 _homeless = functools.cache(tempfile.TemporaryDirectory)  # goes when the interpreter ends
 
 
@@ -58,20 +58,33 @@ def _digest(key: str, data: bytes) -> bytes:
     return hashlib.sha256(key.encode() + b"\0" + data).digest()[:_DIGEST]
 
 
+def stored_cubin(key: str) -> bytes | None:
+    """The cubin stored under `key`, None if there is none that is whole and this user's own."""
+    try:
+        stored = files.read_own(place(key))
+    except OSError:
+        return None
+    data, digest = stored[:-_DIGEST], stored[-_DIGEST:]
+    if digest != _digest(key, data):
+        return None
+    statistics["loaded_from_disk"] += 1
+    return data
+
+
+def place(key: str) -> pathlib.Path:
+    """Where the cubin of a key lies, or would."""
+    return cache_directory() / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.cubin"
+
+
 def cached_cubin(key: str, compile: Callable[[], bytes]) -> bytes:
     """The cubin stored under `key`, or a fresh one, stored for the next process."""
-    try:
-        path = cache_directory() / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.cubin"
-        stored = files.read_own(path)
-        data, digest = stored[:-_DIGEST], stored[-_DIGEST:]
-        if digest == _digest(key, data):
-            statistics["loaded_from_disk"] += 1
-            return data
-    except OSError:
-        pass
+    stored = stored_cubin(key)
+    if stored is not None:
+        return stored
     statistics["compiled"] += 1
     data = compile()
     try:
+        path = place(key)
         files.make_private_folder(path.parent)
         with (
             files.whole_file("kernel cache", path, private=True, durable=False) as beside,

@@ -13,6 +13,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
+from typing import BinaryIO
 
 try:
     import fcntl
@@ -153,12 +154,13 @@ def make_private_folder(folder: str | os.PathLike[str]) -> None:
         raise NotADirectoryError(errno.ENOTDIR, "there is no folder", os.fspath(folder))
 
 
-def read_own(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file of a cache. OSError for what someone else may have put there: a link, a
-    pipe, a folder, a file of another user but root, or one that everybody may write."""
+def open_own(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file of a cache, open for reading. OSError for what someone else may have put there: a
+    link, a pipe, a folder, a file of another user but root, or one that everybody may write."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))  # NONBLOCK: a pipe has no writer
-    with open(descriptor, "rb") as file:
+    file = open(descriptor, "rb")
+    try:
         about = os.fstat(descriptor)
         require_regular(about.st_mode)
         if os.name != "nt":
@@ -166,7 +168,29 @@ def read_own(path: str | os.PathLike[str]) -> bytes:
                 raise PermissionError(errno.EPERM, f"it belongs to user {about.st_uid}")
             if about.st_mode & stat.S_IWOTH:
                 raise PermissionError(errno.EPERM, "everybody may write it")
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def read_own(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file of a cache; OSError as `open_own`."""
+    with open_own(path) as file:
         return file.read()
+
+
+def require_own_names(folder: str | os.PathLike[str]) -> None:
+    """PermissionError if everybody may rename what lies in a folder, or in one above it: a file of
+    one's own may then lie under the name of another."""
+    place = os.path.realpath(folder)
+    while os.name != "nt":
+        mode = os.stat(place).st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise PermissionError(errno.EPERM, "everybody may write the folder", place)
+        if place == os.path.dirname(place):
+            break
+        place = os.path.dirname(place)
 
 
 @contextlib.contextmanager

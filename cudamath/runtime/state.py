@@ -34,6 +34,11 @@ class ThreadState(threading.local):
     entered: tuple[tuple[Any, Any, Any], ...] = ()
     device_stack: tuple[tuple[int, Any], ...] = ()  # the `with cm.device(...)` of this thread
     device: int | None = None  # the device that cm.cuda.set_device chose for this thread
+    #: (kernel, signature) of what the plan that is being bound launches (core/dispatch/plan.py)
+    upcoming: tuple[tuple[Any, list[Any]], ...] = ()
+    #: the recorded call of an op whose plan is being made: (name, layouts, parameters, run-time
+    #: scalars, which inputs lead to a gradient) (core/dispatch/op.py)
+    recorded: tuple[str, tuple, dict, tuple, tuple] | None = None
 
 
 def _launch_lines() -> bool:

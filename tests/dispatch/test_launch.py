@@ -32,6 +32,7 @@ from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dispatch.plan_codegen import array_words
 from cudamath.core.dispatch.steps import Call, Launch, triple
 from cudamath.core.layout import Layout
+from cudamath.kernels.compiler.compile import compile_cubin
 from cudamath.runtime import cubin_cache, kernel_errors, kernel_launch, stream
 from cudamath.runtime.memory import pool_of
 from cudamath.runtime.roofline import Work
@@ -662,7 +663,7 @@ def test_a_users_kernel_sees_numbas_types():
         if i < x.size:
             x[i] = value
 
-    code = user_kernel(fill).cubin([layout(np.float16), np.dtype("f4")], (9, 0))
+    code = compile_cubin(user_kernel(fill), [layout(np.float16), np.dtype("f4")], (9, 0))
     assert code[:4] == b"\x7fELF" and user_kernel(fill) is user_kernel(fill)
 
 

@@ -9,11 +9,16 @@ import importlib
 import pathlib
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 
 from cudamath import kernels
+from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import cache_key, lazy_numba
+from cudamath.kernels.compiler import compile as compiler
+from cudamath.runtime import kernel_packs
 
 pytestmark = pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 
@@ -105,7 +110,11 @@ class Tree:
         self.root.joinpath(*filter(None, place.split(".")), f"{name}.py").write_text(text)
 
     def fingerprint(self, use: str, depth: int, body: str) -> str:
-        """Of the kernel that uses a helper with this body, all modules imported anew."""
+        """Of the kernel that uses a helper with this body."""
+        return cache_key.fingerprint(self.kernel(use, depth, body))
+
+    def kernel(self, use: str, depth: int, body: str) -> Any:
+        """The kernel that uses a helper with this body, all modules imported anew."""
         for helper in self.root.rglob("helper.py"):
             helper.unlink()
         forget()
@@ -117,7 +126,7 @@ class Tree:
         self.write("kernel_here", "kernel", source)
         importlib.invalidate_caches()
         module = importlib.import_module(f"{kernels.__name__}.kernel_here.kernel")
-        return cache_key.fingerprint(module.kernel)
+        return module.kernel
 
 
 def forget() -> None:
@@ -145,6 +154,70 @@ def test_an_edited_helper_is_another_kernel(tree: Tree, use: str, depth: int) ->
     before = tree.fingerprint(use, depth, OLD)
     assert tree.fingerprint(use, depth, OLD) == before
     assert tree.fingerprint(use, depth, NEW) != before
+
+
+@pytest.fixture
+def packed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable]:
+    """packed(kernel) puts "machine code" of a kernel into the only pack; served(kernel) is what the
+    loader then gives for one: b"packed", or b"compiled" anew."""
+    monkeypatch.setenv("CUDAMATH_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("CUDAMATH_KERNEL_PACKS", str(tmp_path))
+    monkeypatch.setattr(compiler, "compile_now", lambda *_: (b"compiled", ""))
+    x = Layout.new((9,), np.dtype("f4"), 0)
+
+    def put(kernel: Any) -> None:
+        key = cache_key.source_key(compiler.cache_key(kernel, [x], (9, 0, "a")))
+        kernel_packs.write(tmp_path / "sm_90a.kernels", "sm_90a", {key: b"packed"})
+        kernel_packs.packs.cache_clear()
+
+    yield put, lambda kernel: compiler.compile_cubin(kernel, [x], (9, 0))
+    kernel_packs.packs.cache_clear()
+
+
+@pytest.mark.parametrize("depth", range(4))
+@pytest.mark.parametrize("use", USES)
+def test_a_packed_kernel_is_taken_only_for_the_same_sources(
+    tree: Tree, packed: tuple[Callable, Callable], use: str, depth: int
+) -> None:
+    put, served = packed
+    put(tree.kernel(use, depth, OLD))
+    assert served(tree.kernel(use, depth, OLD)) == b"packed"
+    assert served(tree.kernel(use, depth, NEW)) == b"compiled"
+    assert served(tree.kernel(use, depth, OLD)) == b"packed"
+
+
+def test_a_packed_kernel_is_not_taken_for_other_instructions_or_another_way_to_the_compilers(
+    tree: Tree,
+    packed: tuple[Callable, Callable],
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put, served = packed
+    kernel = tree.kernel("function", 0, OLD)
+    put(kernel)
+    for module in (*cache_key.ptx_sources(), pathlib.Path(compiler.__file__)):
+        read = pathlib.Path.read_bytes
+        with monkeypatch.context() as patch:
+            changed = lambda self, m=module: read(self) + b" " * (self == m)  # noqa: E731
+            patch.setattr(pathlib.Path, "read_bytes", changed)
+            cache_key._shared_sources.cache_clear()
+            assert served(kernel) == b"compiled", module
+        cache_key._shared_sources.cache_clear()
+    assert served(kernel) == b"packed"
+
+
+def test_a_packed_kernel_serves_whichever_compilers_are_installed(
+    tree: Tree, packed: tuple[Callable, Callable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is machine code already. What this machine compiles is kept apart by compiler."""
+    put, served = packed
+    kernel = tree.kernel("function", 0, OLD)
+    x = Layout.new((9,), np.dtype("f4"), 0)
+    put(kernel)
+    key = compiler.cache_key(kernel, [x], (9, 0, "a"))
+    monkeypatch.setattr(cache_key, "_toolchain", lambda: "numba=0.1")
+    assert compiler.cache_key(kernel, [x], (9, 0, "a")) != key
+    assert served(kernel) == b"packed"
 
 
 @pytest.mark.parametrize("use", [use for use in USES if "package" not in use])

@@ -33,7 +33,7 @@ from cudamath.core.dispatch import fast_path, plan_codegen
 from cudamath.core.dispatch import steps as dispatch_steps
 from cudamath.core.dispatch.op import registry
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler import cache_key, lazy_numba, storage_types, target
+from cudamath.kernels.compiler import cache_key, lazy_numba, portable, storage_types, target
 from cudamath.kernels.compiler import compile as compiler_compile
 from cudamath.runtime import cublas, cudnn, device, kernel_launch
 from cudamath.runtime.state import runtime
@@ -215,7 +215,7 @@ def observed(
     def load(
         step: dispatch_steps.Launch, signature: list[Any], index: int
     ) -> kernel_launch.Function:
-        if not hasattr(step.kernel, "cubin"):  # a user's, which compiles itself
+        if not hasattr(step.kernel, "dispatcher"):  # a user's
             note(step, signature)
         return real_load(step, signature, index)
 
@@ -501,6 +501,18 @@ def test_what_only_another_architecture_gets(capability):
 
 def test_every_call_could_be_planned():  # elsewhere: above, where all others are made anyway
     assert reached((9, 0)).errors == []
+
+
+def test_every_kernel_can_be_sent_to_a_worker():
+    """By value: what another process makes of the bytes has the same key."""
+    functions = {fingerprint(k.function): k.function for k in reached((9, 0)).kernels}
+    assert len(functions) > 1000
+    changed = [
+        function.py_func.__name__
+        for said, function in functions.items()
+        if cache_key.fingerprint(portable.loads(portable.dumps(function))) != said
+    ]
+    assert changed == []
 
 
 def test_every_kernel_was_reached():

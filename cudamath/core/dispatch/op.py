@@ -14,7 +14,7 @@ from typing import Any
 
 from ...runtime import background_init
 from ...runtime.memory import Buffer
-from ...runtime.state import register_tables
+from ...runtime.state import register_tables, runtime
 from .. import recording
 from ..array import ReadOnly, ndarray
 from ..asarray import same_device
@@ -41,6 +41,7 @@ from ..scalar import inside
 from .call_record import obstruct, open_records, report, unrecorded
 from .cpu_run import _without_none, cpu_runner
 from .lazy_import import lazy
+from .planner_calls import call_planner
 
 __all__ = [
     "ANY",
@@ -210,9 +211,24 @@ class Op:
 
             run = tracing.op(self.name, layouts, params)
         else:
-            run = self.bound(layouts, params, scalars, device)
+            run = self._bound_with_gradient(arrays, layouts, params, scalars, device)
         store(self.plans, (*layouts, *params.values()), run)
         return run
+
+    def _bound_with_gradient(
+        self, arrays: tuple, layouts: tuple, params: dict, scalars: int, device: int
+    ) -> Callable:
+        """`bound`; while kernels are compiled, the compiler may begin with those of the gradient,
+        if one is recorded."""
+        leading = tuple([x is not None and x._node is not None for x in arrays])
+        if self.vjp is None or recording.state.paused or not any(leading):
+            return self.bound(layouts, params, scalars, device)
+        local, before = runtime.local, runtime.local.recorded
+        local.recorded = self.name, layouts, params, (1.0,) * scalars, leading
+        try:
+            return self.bound(layouts, params, scalars, device)
+        finally:
+            local.recorded = before
 
     def bound(
         self,
@@ -239,11 +255,10 @@ class Op:
             `alone`, a planner whose plans compute no others. Without it the others are computed
             into scratch memory.
         """
-        planner = lazy("kernels", self.cuda)
-        alone = None if outputs is None else getattr(planner, "alone", None)
-        plan = (alone or planner)(*layouts, **params)
+        alone = outputs is not None and hasattr(lazy("kernels", self.cuda), "alone")
+        plan = call_planner(self.name, self.cuda + ":alone" * alone, layouts, params)
         plan.works = lazy("kernels", "lib.flop_counts.of")(self.name, plan, layouts, params)
-        if outputs is not None and alone is None:
+        if outputs is not None and not alone:
             plan = plan.only(outputs)
         run = plan.bind(self.name, [x for x in layouts if x is not None], scalars, device)
         return (
@@ -284,7 +299,7 @@ class Op:
         target."""
         if target.device < 0 or any([x.device != target.device for x in layouts]):
             return None
-        plan = lazy("kernels", self.cuda)(*layouts, **params)
+        plan = call_planner(self.name, self.cuda, tuple(layouts), params)
         if plan.outputs != [target]:
             return None
         plan.works = lazy("kernels", "lib.flop_counts.of")(self.name, plan, layouts, params)

@@ -285,11 +285,7 @@ def _block_supply(
 
 
 def load(step: Launch, signature: list[Any], device: int) -> kernel_launch.Function:
-    """The loaded kernel of a launch, compiled at most once per kernel and signature.
-
-    A kernel with a method `cubin(signature, capability)` compiles itself (a user's:
-    kernels/generated/user_kernels.py).
-    """
+    """The loaded kernel of a launch, compiled at most once per kernel and signature."""
     if runtime.compiler is None:
         raise AssertionError("kernels/compiler/compile.py has not been imported")
     key = (
@@ -302,12 +298,7 @@ def load(step: Launch, signature: list[Any], device: int) -> kernel_launch.Funct
     function = runtime.kernel_functions.get(key)
     if function is None:
         name = getattr(step.kernel, "__name__", "kernel")
-        own = getattr(step.kernel, "cubin", None)
-        cubin = (
-            own(signature, capability(device))
-            if own
-            else runtime.compiler(step.kernel, signature, capability(device))
-        )
+        cubin = runtime.compiler(step.kernel, signature, capability(device))
         arguments = tuple([k.ndim or 1 if isinstance(k, Layout) else None for k in signature])
         function = runtime.kernel_functions[key] = kernel_launch.load(
             name, cubin, device, step.shared, arguments, step.cluster

@@ -145,7 +145,8 @@ class Reduction:
     ufunc : np.ufunc or None
         The ufunc that has this as its `reduce`.
     selection : (str, bool) or None
-        The function of cpu/min_max.py that computes it, and which of its two forms.
+        The functions of cpu/min_max.py that compute it (NAME_lines, NAME_rows), and which of their
+        two forms.
     sums : Sums or None
         How cpu/sums.py computes it.
     packed : str or None

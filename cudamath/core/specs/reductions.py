@@ -227,7 +227,7 @@ class Extreme(Reduction):
     def __init__(self, name: str, ufunc: np.ufunc, largest: bool):
         super().__init__(name)
         self.ufunc, self.largest = ufunc, largest
-        self.selection = "best", largest
+        self.selection = "best_of", largest
         self.partial = name
 
     def accumulator(self, n):
@@ -307,7 +307,7 @@ class Place(Reduction):
     def __init__(self, name: str, find: Callable, largest: bool):
         super().__init__(name)
         self.find, self.largest = find, largest
-        self.selection = "place", largest
+        self.selection = "places_in", largest
 
     def result(self, own):
         return INT64
@@ -366,7 +366,7 @@ class Truth(Reduction):
     def __init__(self, name: str, ufunc: np.ufunc, every: bool):
         super().__init__(name)
         self.ufunc, self.every, self.neutral = ufunc, every, int(every)
-        self.selection = "any_or_all", every
+        self.selection = "any_or_all_of", every
 
     def result(self, own):
         return BOOL

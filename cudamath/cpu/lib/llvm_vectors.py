@@ -4,11 +4,12 @@ Numba has no vector type. Loops that keep sums in vector registers are therefore
 vector operations, in Numba intrinsics. `Emit` provides the operations they need.
 """
 
-import llvmlite.binding
 from llvmlite import ir
 from numba.core import cgutils
 
-FEATURES = llvmlite.binding.get_host_cpu_features()
+from . import processor
+
+FEATURES = processor.features()
 if FEATURES.get("avx512f"):  # bytes of a vector, and tiles that leave registers for the operands:
     VECTOR, ROWS, COLUMNS = 64, 8, 3  # 32 registers, 24 hold sums
 elif FEATURES.get("avx"):

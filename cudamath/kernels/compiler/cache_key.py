@@ -12,7 +12,7 @@ import pathlib
 import re
 import sys
 import types as python_types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -28,11 +28,15 @@ KERNELS = __name__.partition(".kernels.")[0] + ".kernels"
 #: PTX instructions: what lies directly in it, as a file or a folder, under a name that begins so.
 _PTX = "ptx"
 
+#: Files of this folder that determine what the compilers get.
+_WAY = ("compile", "decorators", "storage_types", "target")
+
 
 @functools.cache
 def _toolchain() -> str:
+    """Versions of the compilers, as names in a key."""
     there = _installed()
-    found = [
+    return ",".join(
         f"{name}={there.get(name, 'system')}"
         for name in (
             "numba-cuda",
@@ -42,14 +46,21 @@ def _toolchain() -> str:
             "nvidia-nvvm",
             "cuda-core",
         )
-    ]
-    text = b"".join(source.read_bytes() for source in ptx_sources())
-    return ",".join([*found, hashlib.sha256(text).hexdigest()])
+    )
+
+
+@functools.cache
+def _shared_sources() -> str:
+    """A digest of what every kernel is made with: PTX instructions, and the way from a kernel to
+    the compilers."""
+    here = pathlib.Path(__file__).parent
+    sources = [*ptx_sources(), *(here / f"{name}.py" for name in _WAY)]
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
 def ptx_sources(folder: pathlib.Path | None = None) -> list[pathlib.Path]:
     """The files of PTX instructions below the folder of the kernels. Intrinsics are named in keys,
-    so their text is a part of the toolchain."""
+    so their text is a part of every key."""
     if folder is None:
         folder = pathlib.Path(sys.modules[KERNELS].__path__[0])
     found = [*folder.glob(f"{_PTX}*.py"), *folder.glob(f"{_PTX}*/**/*.py")]
@@ -69,6 +80,18 @@ def _installed() -> dict[str, str]:
                 if told := re.fullmatch(r"([^-]+)-([^-]+)(-py[^-]*)?\.(dist|egg)-info", entry):
                     found.setdefault(re.sub(r"[_.]+", "-", told[1]).lower(), told[2])
     return found
+
+
+def key(kernel: Any, arguments: Sequence[str], cc: tuple) -> str:
+    """What the machine code of a kernel depends on: its code, the types of its arguments, target
+    and toolchain."""
+    return f"{fingerprint(kernel)}|{arguments}|{cc}|{_shared_sources()}|{_toolchain()}"
+
+
+def source_key(key: str) -> str:
+    """The part of a key that describes sources. Kernels of packs have it as their key: they are
+    machine code already, whichever compilers are installed here."""
+    return key.rpartition("|")[0]
 
 
 def fingerprint(kernel: Any) -> str:

@@ -9,21 +9,25 @@ refers to.
 from __future__ import annotations
 
 import functools
+import hashlib
+import pickle
 import types as python_types
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...core.layout import Layout
-from ...runtime import cubin_cache, fork
+from ...runtime import compile_notice, cubin_cache, fork, kernel_packs
 from ...runtime.interrupts import context_manager
 from ...runtime.state import runtime
-from .cache_key import _toolchain, fingerprint
+from . import portable, worker_pool
+from .cache_key import key as key_of
+from .cache_key import source_key
 from .lazy_numba import cuda
 from .storage_types import Kind, _order, arguments_type, storage
-from .target import _under_way, target
+from .target import _under_way, architecture, target
 
 # -------------------- compiling
 
@@ -78,19 +82,102 @@ def _device_functions() -> weakref.WeakSet:
     return known
 
 
-def compile_cubin(
+def compile_cubin(kernel: Any, signature: Sequence[Kind], capability: tuple[int, int]) -> bytes:
+    """The machine code of a kernel for these argument types and this compute capability: from a
+    pack, from the disk, from a worker that has begun to compile it, or compiled now."""
+    kernel, seen = _parts(kernel)
+    cc = target(capability)
+    key = cache_key(kernel, signature, cc, seen)
+    packed = kernel_packs.read(architecture(cc), source_key(key))
+    if packed is not None:
+        cubin_cache.statistics["loaded_from_disk"] += 1
+        return packed
+    return cubin_cache.cached_cubin(key, lambda: _compiled(key, kernel, signature, cc, seen))
+
+
+def _parts(kernel: Any) -> tuple[Any, Callable[[np.dtype], np.dtype]]:
+    """(the function, what it sees of a dtype): storage types, unless the kernel is a user's
+    (kernels/generated/user_kernels.py)."""
+    return getattr(kernel, "dispatcher", kernel), getattr(kernel, "seen", storage)
+
+
+def _compiled(
+    key: str,
     kernel: Any,
     signature: Sequence[Kind],
-    capability: tuple[int, int],
-    seen: Callable[[np.dtype], np.dtype] = storage,
+    cc: tuple,
+    seen: Callable[[np.dtype], np.dtype],
 ) -> bytes:
-    """The machine code of a kernel for these argument types and this compute capability; from the
-    disk if it is there."""
+    """A kernel that is not on the disk: while it is compiled, workers begin with those that this
+    thread needs next, and those of the gradient that it records."""
+    compile_ahead(runtime.local.upcoming, cc[:2])
+    _compile_gradient_ahead(cc[:2])
+    name = getattr(kernel, "__name__", "a kernel")
+    what = f"{name} for {architecture(cc)}"
+    with compile_notice.waiting(what, cubin_cache.cache_directory()):
+        return (
+            worker_pool.pool().take(key)
+            or compile_now(kernel, arguments_type(signature, seen), cc)[0]
+        )
+
+
+def compile_ahead(
+    kernels: Iterable[tuple[Any, Sequence[Kind]]],
+    capability: tuple[int, int],
+    pool: worker_pool.Pool | None = None,
+) -> list[worker_pool.Job]:
+    """Let workers compile what is neither in a pack nor on the disk; returns at once. kernels:
+    (kernel, signature). A user's kernel that no other process can make is left out."""
+    pool, cc = pool or worker_pool.pool(), target(capability)
+    jobs: list[worker_pool.Job] = []
+    if pool.size == 0:
+        return jobs
+    for each, signature in kernels:
+        kernel, seen = _parts(each)
+        if is_stored(cache_key(kernel, signature, cc, seen), cc):
+            continue
+        try:
+            key, message = message_of(each, signature, capability)
+        except (pickle.PicklingError, TypeError, AttributeError, ValueError):
+            continue
+        jobs.append(pool.submit(key, message))
+    return jobs
+
+
+def _compile_gradient_ahead(capability: tuple[int, int]) -> None:
+    """Let a worker find out which kernels the gradient of the recorded call needs, and workers
+    compile them (gradients.py)."""
+    pool, call = worker_pool.pool(), runtime.local.recorded
+    if call is None or pool.size == 0:
+        return
+    try:
+        message = portable.dumps(("gradient", *call, capability))
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError):
+        return
+
+    def submit(answer: bytes) -> None:
+        for key, kernel in portable.loads(answer):
+            if not is_stored(key, target(capability)):
+                pool.submit(key, kernel)
+
+    pool.submit(f"gradient {hashlib.sha256(message).hexdigest()}", message, submit)
+
+
+def message_of(
+    kernel: Any, signature: Sequence[Kind], capability: tuple[int, int]
+) -> tuple[str, bytes]:
+    """(key, message to a worker) of a kernel. An error of `portable.dumps` for one that no other
+    process can make."""
+    function, seen = _parts(kernel)
     cc = target(capability)
-    return cubin_cache.cached_cubin(
-        cache_key(kernel, signature, cc, seen),
-        lambda: compile_now(kernel, arguments_type(signature, seen), cc)[0],
-    )
+    key = cache_key(function, signature, cc, seen)
+    return key, portable.dumps((key, function, list(signature), cc, seen))
+
+
+def is_stored(key: str, cc: tuple) -> bool:
+    """Whether a kernel is in a pack or on the disk."""
+    packs = kernel_packs.packs(architecture(cc))
+    return any(source_key(key) in pack for pack in packs) or cubin_cache.place(key).exists()
 
 
 def cache_key(
@@ -99,13 +186,12 @@ def cache_key(
     cc: tuple,
     seen: Callable[[np.dtype], np.dtype] = storage,
 ) -> str:
-    """What the machine code of a kernel depends on: its code, the types of its arguments, target
-    and toolchain."""
+    """The key of a kernel for these argument types and this target."""
     arguments = [
         f"{seen(k.dtype)} {max(k.ndim, 1)} {_order(k)}" if isinstance(k, Layout) else seen(k).name
         for k in signature
     ]
-    return f"{fingerprint(kernel)}|{arguments}|{cc}|{_toolchain()}"
+    return key_of(kernel, arguments, cc)
 
 
 def compile_now(kernel: Any, arguments: Any, cc: tuple) -> tuple[bytes, str]:
@@ -116,7 +202,7 @@ def compile_now(kernel: Any, arguments: Any, cc: tuple) -> tuple[bytes, str]:
         code, _ = cuda.compile(
             kernel.py_func, arguments, cc=cc, device=False, abi="numba", output="ltoir", **keep
         )
-    return cubin_cache.link(code, "sm_" + "".join(map(str, cc)), options.get("max_registers"))
+    return cubin_cache.link(code, architecture(cc), options.get("max_registers"))
 
 
 def compile_each(kernel: Any, arguments: Any, targets: Sequence[tuple]) -> list[tuple[bytes, str]]:
@@ -130,7 +216,7 @@ def compile_each(kernel: Any, arguments: Any, targets: Sequence[tuple]) -> list[
         code, _ = _compile_pyfunc_with_fixup(
             kernel.py_func, arguments, cc=min(targets), device=False, abi="numba", lto=True, **keep
         )
-        linked = [(code.get_ltoir(cc=cc), "sm_" + "".join(map(str, cc))) for cc in targets]
+        linked = [(code.get_ltoir(cc=cc), architecture(cc)) for cc in targets]
     return [cubin_cache.link(ltoir, arch, options.get("max_registers")) for ltoir, arch in linked]
 
 

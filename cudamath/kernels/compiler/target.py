@@ -15,6 +15,11 @@ def target(capability: tuple[int, int]) -> tuple:
     return (*capability, "a") if capability >= (9, 0) else tuple(capability)
 
 
+def architecture(cc: tuple) -> str:
+    """The assembler's name of a target: "sm_90a"."""
+    return "sm_" + "".join(map(str, cc))
+
+
 def target_has(capability: tuple[int, int]) -> bool:
     """Whether what is being compiled is for a device of at least this capability (False if
     unknown)."""

@@ -19,7 +19,6 @@ from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ...core.specs.reduction import Accumulator
 from ...core.specs.scalar_functions import typed
-from ..compiler import compile as compiler
 from ..compiler import decorators, generated, storage_types
 from ..compiler.lazy_numba import cuda, types
 from ..elementwise.dispatch import launch, result_layout
@@ -32,22 +31,20 @@ from ..reduce.problem import Problem
 __all__ = ["UserKernel", "user_kernel"]
 
 
+def seen(dtype: np.dtype) -> np.dtype:
+    """What a user's kernel sees of a dtype."""
+    return dtype if dtype in (np.float16, np.bool_) else storage_types.storage(dtype)
+
+
 class UserKernel:
-    """What a Launch takes for a user's kernel: `cubin` compiles it for its own argument types."""
+    """What a Launch takes for a user's kernel. The compiler (kernels/compiler/compile.py) compiles
+    its `dispatcher` for the argument types that `seen` gives."""
+
+    seen = staticmethod(seen)
 
     def __init__(self, dispatcher: Any):
         self.dispatcher = dispatcher
         self.__name__ = dispatcher.py_func.__name__
-
-    def cubin(self, signature: list[Layout | np.dtype], capability: tuple[int, int]) -> bytes:
-        """Machine code for these arguments and this compute capability, from the disk if it is
-        there."""
-        return compiler.compile_cubin(self.dispatcher, signature, capability, seen)
-
-
-def seen(dtype: np.dtype) -> np.dtype:
-    """What a user's kernel sees of a dtype."""
-    return dtype if dtype in (np.float16, np.bool_) else storage_types.storage(dtype)
 
 
 @functools.cache

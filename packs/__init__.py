@@ -1,0 +1,1 @@
+"""Packs of kernels that were compiled ahead: which programs they are for, and their wheels."""

@@ -1,0 +1,128 @@
+"""Record what programs ask of the planners: `python -m packs.record [PROGRAM.py ...]`.
+
+Every program of `packs/programs.py`, and those named here, is rehearsed for each architecture,
+without a device. A call of a planner is written down if it launches a kernel that no call before it
+does. The list is `cudamath/kernels/compiler/kernel_list.jsonl`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import runpy
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import cudamath as cm
+from cudamath.core.dispatch import planner_calls
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.planner_calls import PlannerCall
+from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import kernel_list
+from cudamath.kernels.compiler.target import target
+from cudamath.runtime import rehearsal
+
+from . import programs
+
+#: One wheel each.
+CAPABILITIES = ((8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))
+
+
+class Recorder:
+    """Calls of planners that launch kernels which no call before them did."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, None] = {}
+        self.unwritten: set[str] = set()
+        self._keys: set[str] = set()
+        self._seen: set[Any] = set()
+
+    def note(self, capability: tuple[int, int], call: PlannerCall, plan: Plan) -> None:
+        """An observer of `planner_calls`."""
+        cc = target(capability)
+        new = False
+        for kernel, signature in kernel_list.launches(call, plan):
+            quick = (cc, kernel, tuple(map(_shape_free, signature)))
+            if quick in self._seen:
+                continue
+            self._seen.add(quick)
+            key = compiler.cache_key(kernel, signature, cc)
+            new |= key not in self._keys
+            self._keys.add(key)
+        if new:
+            try:
+                self.lines[kernel_list.line(call)] = None
+            except TypeError as error:
+                self.unwritten.add(f"{call.op}: {error}")
+
+
+def _shape_free(kind: Any) -> Any:
+    """What a kernel's key takes from the type of an argument."""
+    return (
+        (kind.dtype, kind.ndim, kind.contiguous)
+        if hasattr(kind, "ndim") and hasattr(kind, "contiguous")
+        else kind
+    )
+
+
+@contextmanager
+def recording(recorder: Recorder, capability: tuple[int, int]) -> Iterator[None]:
+    """Context: programs are rehearsed for a device of this capability, and recorded."""
+    note = functools.partial(recorder.note, capability)
+    planner_calls.observers.append(note)
+    try:
+        with (
+            rehearsal.rehearsing(capability, lambda *_: b"\x7fELF"),
+            cm.device("cuda:0"),
+        ):
+            yield
+    finally:
+        planner_calls.observers.remove(note)
+
+
+def main() -> int:
+    """Record, and write the list."""
+    parser = argparse.ArgumentParser(prog="python -m packs.record", description=__doc__)
+    parser.add_argument("files", nargs="*", metavar="PROGRAM.py")
+    parser.add_argument("--only", help="programs whose name begins so")
+    parser.add_argument(
+        "--capabilities", default=",".join(f"{a}.{b}" for a, b in CAPABILITIES), help="8.0,9.0,..."
+    )
+    arguments = parser.parse_args()
+    chosen: list[tuple[str, Callable[[], object]]] = [
+        (name, run)
+        for name, run in programs.programs()
+        if not arguments.only or name.startswith(arguments.only)
+    ]
+    chosen += [
+        (f, functools.partial(runpy.run_path, f, run_name="__main__")) for f in arguments.files
+    ]
+    recorder, failed = Recorder(), []
+    for text in arguments.capabilities.split(","):
+        major, _, minor = text.partition(".")
+        capability = int(major), int(minor)
+        start = time.monotonic()
+        for name, run in chosen:
+            with recording(recorder, capability):
+                try:
+                    run()
+                except Exception:
+                    failed.append(f"{name} for {text}")
+                    traceback.print_exc()
+        print(
+            f"{text}: {len(recorder.lines)} calls, {len(recorder._keys)} kernels so far, "
+            f"{time.monotonic() - start:.0f} s",
+            flush=True,
+        )
+    kernel_list.PATH.write_text("".join(f"{text}\n" for text in sorted(recorder.lines)))
+    for problem in (*sorted(recorder.unwritten), *failed):
+        print(f"not recorded: {problem}", file=sys.stderr)
+    return 1 if failed or recorder.unwritten else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

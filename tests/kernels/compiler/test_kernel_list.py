@@ -1,0 +1,144 @@
+"""The list of what packs hold: its lines, and that common programs need nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+from cudamath.core.dispatch.op import registry
+from cudamath.core.dispatch.planner_calls import PlannerCall
+from cudamath.core.dtypes import bfloat16
+from cudamath.core.layout import Layout
+from cudamath.core.specs.optimizer import Form
+from cudamath.kernels.compiler import compile as compiler
+from cudamath.kernels.compiler import kernel_list, lazy_numba
+from cudamath.kernels.generated.fusion import Program
+from packs import programs, record
+
+pytestmark = pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
+F4 = np.dtype("f4")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Layout.new((3, 4), F4, 0),
+        Layout.of((3, 4), (4, 12), F4, 0, False),
+        Layout.new((), bfloat16, 0),
+        bfloat16,
+        np.dtype("c16"),
+        None,
+        (1, -2.5, True, None, ("a", ())),
+        float("inf"),
+        2 + 3j,
+        np.float32(0.1),
+        np.int8(-3),
+        np.complex64(1 - 1j),
+        Form(step=True),
+        Program((), (0, 1)),
+    ],
+    ids=str,
+)
+def test_arguments_of_planners_are_lines_of_text(value):
+    call = PlannerCall("op", "family.file.planner", (value,), {"x": value, "y": (value,)})
+    text = kernel_list.line(call)
+    again = kernel_list.call_of(text)
+    assert again == call and "\n" not in text
+    assert type(again.params["x"]) is type(value) and kernel_list.line(again) == text
+    if isinstance(value, Layout):
+        assert again.params["x"] is value  # interned
+
+
+@pytest.mark.parametrize(("op", "attribute"), [("softmax", ""), ("add", ""), ("softmax", ":alone")])
+def test_an_ops_own_planner_is_looked_up_again(op, attribute, monkeypatch):
+    own = registry[op].cuda
+    text = kernel_list.line(PlannerCall(op, own + attribute, (), {}))
+    assert own not in text
+    monkeypatch.setattr(type(registry[op]), "cuda", "another.place", raising=False)
+    monkeypatch.setattr(registry[op], "cuda", "another.place", raising=False)
+    assert kernel_list.call_of(text).planner == "another.place" + attribute
+
+
+@pytest.mark.parametrize("value", [object(), lambda x: x, np.ones(3), {1, 2}], ids=type)
+def test_what_has_no_form_is_refused(value):
+    with pytest.raises(TypeError, match="kernel list: no form for"):
+        kernel_list.line(PlannerCall("op", "planner", (), {"x": value}))
+
+
+def test_a_program_is_recorded_and_planned_again(monkeypatch, tmp_path):
+    """What a program launches on a device, and what the recorded calls launch, are the same."""
+    recorder, launched = record.Recorder(), []
+    with record.recording(recorder, (9, 0)):
+        cm.cuda.synchronize()
+        from cudamath.runtime.state import runtime
+
+        runtime.compiler = lambda kernel, signature, _cc: (
+            launched.append(compiler.cache_key(kernel, signature, (9, 0, "a"))) or b"\x7fELF"
+        )
+        x = cm.ones((100, 64))
+        (cm.exp(x) @ x.T).sum(axis=0)
+        cm.fuse(lambda a: cm.tanh(a) * 2 + 1)(x)
+        cm.grad(lambda a: cm.ml.softmax(a).sum())(x)
+    path = tmp_path / "list"
+    path.write_text("\n".join(recorder.lines))
+    calls = kernel_list.calls(path=path)
+    errors = []
+    again = [each.key for each in kernel_list.wanted(calls, (9, 0), errors)]
+    assert sorted(again) == sorted(set(launched)) and len(again) >= 6 and not errors
+    only = kernel_list.calls(["exp"], path)
+    assert {call.op for call in only} == {"exp"}
+
+
+def test_a_call_that_a_planner_does_not_take_is_reported():
+    calls = [PlannerCall("op", "softmax.dispatch.softmax", (Layout.new((9,), F4, 0),), {"size": 1})]
+    errors = []
+    assert list(kernel_list.wanted(calls, (8, 0), errors)) == []
+    assert len(errors) == 1 and "TypeError" in errors[0] and "softmax" in errors[0]
+
+
+def test_recording_ends_with_its_context():
+    from cudamath.core.dispatch import planner_calls
+
+    before = list(planner_calls.observers)
+    with pytest.raises(KeyError), record.recording(record.Recorder(), (8, 0)):
+        raise KeyError
+    assert planner_calls.observers == before
+
+
+# -------------------- the list itself
+
+
+@pytest.fixture(scope="module")
+def listed() -> set[str]:
+    """The keys of all kernels in the list, for a device of capability 9.0."""
+    errors: list[str] = []
+    keys = {each.key for each in kernel_list.wanted(kernel_list.calls(), (9, 0), errors)}
+    assert not errors
+    return keys
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [(n, run) for n, run in programs.programs() if not n.startswith(("random", "sampled"))],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_kernel_of_a_common_program_is_in_the_list(name, run, listed):
+    """The demo, the notebooks, the models, and the first calls of a session. A kernel that is not
+    in the list: `make kernel-list`."""
+    if name[:2].isdigit() or name == "demo":
+        pytest.importorskip("matplotlib")
+        pytest.importorskip("sklearn")
+    needed: dict[str, str] = {}
+
+    class Keys(record.Recorder):
+        def note(self, capability, call, plan):
+            for kernel, signature in kernel_list.launches(call, plan):
+                key = compiler.cache_key(kernel, signature, (9, 0, "a"))
+                needed[key] = f"{call.op}: {kernel.__name__}"
+
+    with record.recording(Keys(), (9, 0)):
+        run()
+    assert needed or name.startswith("02")
+    assert [said for key, said in needed.items() if key not in listed] == []

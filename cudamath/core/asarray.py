@@ -11,12 +11,20 @@ from ..runtime.errors import DeviceError
 from . import dtypes
 from .array import empty, ndarray, over, wrap
 from .devices import CPU, TRACED, default_index, device_of, index_of
+from .dispatch.call_record import open_records, report_made
 from .transfer.host_to_device import add_writer, copy_to
 
 
 def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
     """A NumPy array copied to a device number; on the CPU the same memory. ours: NumPy made it, so
     it is pageable memory."""
+    out = _uploaded(host, device, ours)
+    if open_records:
+        report_made(out, host, ours or device != CPU)
+    return out
+
+
+def _uploaded(host: np.ndarray, device: int, ours: bool) -> ndarray:
     if device == CPU:
         return wrap(host)
     if device == TRACED:
@@ -57,6 +65,8 @@ def asarray(
     if dtype is None and type(obj) is np.ndarray and copy is not False:
         out = copy_to(obj, index_of(device))
         if out is not None:
+            if open_records:
+                report_made(out, obj, fresh=True)
             return out
     target = None if dtype is None else dtypes.own_order(dtype, name)
     if isinstance(obj, ndarray):
@@ -90,7 +100,7 @@ def asarray(
             return upload(
                 host.copy() if copy and index == CPU else host,
                 index,
-                ours=type(obj) in (list, tuple),
+                ours=type(obj) in (list, tuple) or bool(open_records) and _apart(host, obj),
             )
         out = taken
     if target is not None and out.dtype != target:
@@ -104,6 +114,13 @@ def asarray(
             )
         out, copy = out.to(device), None
     return out.copy() if copy else out
+
+
+def _apart(host: np.ndarray, obj: Any) -> bool:
+    """Whether a host array that was made of an object lies in memory of its own."""
+    if isinstance(obj, np.ndarray):
+        return not np.may_share_memory(host, obj)
+    return isinstance(obj, np.generic)
 
 
 def _host_scalar(obj: Any, dtype: np.dtype | None, name: str) -> np.ndarray:

@@ -157,6 +157,8 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         if open_records:
             obstruct("wrote in place")
         try:
+            if open_records:
+                raise KeyError
             if not isinstance(y, ndarray):
                 run = plans[x._layout, type(y), True]
             elif (
@@ -167,7 +169,9 @@ def _inplace(function: Callable, symbol: str) -> Callable:
                 run = plans[x._layout, y._layout, True]
             else:
                 raise KeyError
-        except KeyError:  # also operands on a GPU that may overlap, which `call` sees to
+        except (
+            KeyError
+        ):  # also operands on a GPU that may overlap, and records: `call` sees to them
             x = function.card.call((x, y), target=x)  # type: ignore[attr-defined]
         else:
             if lent:

@@ -21,7 +21,7 @@ from ..core.asarray import same_device
 from ..core.autograd import mutation, tape
 from ..core.bounded_cache import store
 from ..core.devices import CPU, TRACED
-from ..core.dispatch.call_record import obstruct, open_records, report
+from ..core.dispatch.call_record import obstruct, open_records, report, traced
 from ..core.dispatch.checks import coerce
 from ..core.dispatch.cpu_codegen import either, straight, straight_inplace
 from ..core.dispatch.lazy_import import lazy
@@ -31,7 +31,7 @@ from ..core.elements import lent, settle
 from ..core.fp_errors import quiet
 from ..core.layout import Layout
 from ..core.recording import state
-from ..core.scalar import NUMPY_SCALARS, is_outermost, result_of
+from ..core.scalar import NUMPY_SCALARS, is_outermost, result_of, to_user
 from ..core.typing import ArrayLike, DTypeLike  # noqa: F401
 from ..runtime.errors import shown_as
 from ..runtime.memory import Buffer
@@ -227,6 +227,7 @@ class Elementwise:
             tape.record(self, operands, out, {})
         if open_records:
             report(self, operands, (), {}, run, out)
+            return to_user(out, operands)
         return out
 
     # -------------------- the slow path: once per combination of layouts
@@ -274,12 +275,14 @@ class Elementwise:
         out = run(*operands)
         if target is not None:
             if open_records:
+                report(self, operands, (), {}, run, target, writes=True)
                 obstruct("wrote in place")
             return target
         if self.grad is not None and any([x._node is not None for x in arrays]):
             tape.record(self, operands, out, {})
         if open_records:
             report(self, operands, (), {}, run, out)
+            return to_user(out, operands)
         return out
 
     def _of_numbers(self, operands: tuple) -> Any:
@@ -340,6 +343,8 @@ class Elementwise:
                         settle(target)
                     known(x, y, target)
                     return True
+        if open_records and traced():
+            return False  # a program writes by ops of its own
         key: list = ["into", target._layout]
         owner, separate = (
             target._owner,

@@ -38,7 +38,7 @@ from ..dtypes import (
 from ..elements import lent, settle
 from ..layout import Layout
 from ..scalar import inside
-from .call_record import obstruct, open_records, report, unrecorded
+from .call_record import obstruct, open_records, report, traced, unrecorded
 from .cpu_run import _without_none, cpu_runner
 from .lazy_import import lazy
 
@@ -258,6 +258,8 @@ class Op:
         It is possible on a GPU if `target` has the layout of the result and shares no memory with
         the inputs, and if no gradient is recorded. The public function has checked the arrays.
         """
+        if open_records and traced():
+            return False  # a program writes by ops of its own
         layouts = [x._layout for x in arrays]
         key = ("into", target._layout, *layouts, *params.values())
         try:
@@ -329,6 +331,10 @@ class Composed:
     def __call__(self, *arrays: ndarray, **params: Any) -> ndarray:
         if not any(x._node is not None for x in arrays):
             return self.function(*arrays, **params)
+        if open_records and traced():  # a program sees the ops that this one is made of
+            out = self.value(*arrays, **params)
+            tape.record(self, arrays, out, params)
+            return out
         with unrecorded():
             out = self.value(*arrays, **params)
         tape.record(self, arrays, out, params)

@@ -1,0 +1,3 @@
+"""Whole programs: a function is traced once, simplified, fused, and replayed (`cm.jit`)."""
+
+from .jit import *  # noqa: F403

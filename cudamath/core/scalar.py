@@ -70,6 +70,10 @@ class Scalar(ndarray):
         out.__class__ = ndarray
         return out
 
+    def astype(self, *args: Any, **kwargs: Any) -> Any:
+        """This value in another dtype, as a scalar."""
+        return to_user(ndarray.astype(self, *args, **kwargs))
+
     def __getitem__(self, key: Any) -> Any:
         if key == ():
             return self

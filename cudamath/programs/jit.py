@@ -26,6 +26,7 @@ from ..core.scalar import NUMPY_SCALARS, Scalar, is_numpys, scalar, scalar_class
 from ..runtime.state import register_tables
 from .program import Program
 from .run import straight_line
+from .simplify import simplify
 from .trace import Trace, TraceError, span, trace
 
 __all__ = ["TraceError", "jit"]
@@ -283,7 +284,7 @@ class Jitted:
                 else:
                     kinds.append(y)
             if not program.ambiguous:
-                store(self.plans, call.key, _Compiled(program, structure, kinds), MOST)
+                store(self.plans, call.key, _Compiled(simplify(program), structure, kinds), MOST)
         self._count(call)
         made: dict[int, Any] = {}
         out = []

@@ -99,8 +99,8 @@ class Node:
         What it returns, empty for an op that only writes.
     several : bool
         Whether `run` returns a tuple.
-    writes : bool
-        Whether it may write into its operands.
+    written : tuple of int
+        The operands that it writes into.
     draw : Draw or None
         For a random draw.
     line : str
@@ -115,7 +115,7 @@ class Node:
         "run",
         "results",
         "several",
-        "writes",
+        "written",
         "draw",
         "line",
     )
@@ -129,13 +129,13 @@ class Node:
         run: Callable,
         results: tuple[Block, ...],
         several: bool,
-        writes: bool = False,
+        written: tuple[int, ...] = (),
         draw: Draw | None = None,
         line: str = "",
     ):
         self.op, self.operands, self.scalars, self.params = op, operands, scalars, params
         self.run, self.results, self.several = run, results, several
-        self.writes, self.draw, self.line = writes, draw, line
+        self.written, self.draw, self.line = written, draw, line
 
     @property
     def name(self) -> str:
@@ -145,6 +145,11 @@ class Node:
     def views(self) -> list[View]:
         """The operands that are arrays."""
         return [x for x in self.operands if isinstance(x, View)]
+
+    @property
+    def targets(self) -> list[View]:
+        """The operands that it writes into."""
+        return [self.operands[i] for i in self.written if isinstance(self.operands[i], View)]
 
     def with_operands(self, operands: tuple) -> Node:
         """The same op on other operands."""
@@ -156,7 +161,7 @@ class Node:
             self.run,
             self.results,
             self.several,
-            self.writes,
+            self.written,
             self.draw,
             self.line,
         )
@@ -198,7 +203,7 @@ class Program:
 
     def written(self) -> set[Block]:
         """The groups of blocks into which the program writes."""
-        return {v.block.group for node in self.nodes if node.writes for v in node.views}
+        return {view.block.group for node in self.nodes for view in node.targets}
 
     def returned(self) -> Iterator[View]:
         """The arrays among the results."""

@@ -52,7 +52,7 @@ ADVICE = {
     "need one. Choose by cm.where, return the number and look at it outside, or pass what decides "
     "as a static argument",
     CHOSE: "the number of chosen elements, and so a shape, would depend on values. Use "
-    "cm.where(mask, x, 0), x.at[mask].set(value), or nonzero(size=...) outside",
+    "cm.where(mask, x, 0) or x.at[mask].set(value), or choose outside",
     "copied into an array": "copy_to writes past the ops of a program. Write target[...] = x",
     "launched a kernel of the user": "what a kernel of your own reads and writes is not known. "
     "Launch it outside, or make it an operation by cm.elementwise or cm.reduction",
@@ -72,7 +72,7 @@ class Trace(CallRecord):
         self.sources: list[Any] = []  # of random numbers, made by the function
         # arrays that were there before: they stay alive, so that their identity and their memory
         # are not given to others
-        self.before = {id(x): x for x in gc.get_objects() if isinstance(x, ndarray)}
+        self.before = {id(x): x for x in gc.get_objects() if issubclass(type(x), ndarray)}
 
     def add(self, step: Step) -> None:
         """Append a step, and the user's line."""
@@ -256,7 +256,7 @@ def trace(trace: Trace, arrays: Sequence[ndarray], leaves: Sequence[Any], device
                 block = Block(RESULT, y._layout, k)
                 memory.add(y, block)
                 results.append(block)
-        if outputs and not results and not step.writes:
+        if outputs and not results and not step.written:
             continue
         draw = None
         if step.draw is not None and id(step.draw[0]) not in inside:
@@ -272,15 +272,15 @@ def trace(trace: Trace, arrays: Sequence[ndarray], leaves: Sequence[Any], device
                 step.run,
                 tuple(results),
                 type(step.output) is tuple,
-                step.writes,
+                step.written,
                 draw,
                 line,
             )
         )
     if trace.drawn is not None:
         raise TraceError(
-            f"jit: {trace.name} draws random numbers on the host ({trace.drawn[1]}), which would be "
-            "the same at each call; draw them outside and pass them"
+            f"jit: {trace.name} draws random numbers on the host ({trace.drawn[1]}), which would "
+            "be the same at each call; draw them outside and pass them"
         )
     results = [memory.view(y, "its end") if isinstance(y, ndarray) else y for y in leaves]
     program = Program(arguments, nodes, results, device)

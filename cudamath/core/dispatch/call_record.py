@@ -48,9 +48,11 @@ class Step:
     draw : tuple or None
         For a random draw: the bit stream and the arguments of its `take`. The first three scalars
         are then a position in the random sequence, which a replay must take anew.
-    writes : bool
-        Whether the op writes into its first input.
+    writes : bool or callable
+        Whether the op writes into its inputs, as in `Op`.
     """
+
+    writes: Any
 
     __slots__ = ("op", "inputs", "scalars", "params", "run", "output", "draw", "writes")
 
@@ -73,6 +75,13 @@ class Step:
     def outputs(self) -> tuple:
         """The outputs, always as a tuple."""
         return self.output if type(self.output) is tuple else (self.output,)
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The numbers of the inputs that the op writes into."""
+        if callable(self.writes):
+            return tuple(self.writes(len(self.inputs), self.params))
+        return (0,) if self.writes else ()
 
     def __repr__(self) -> str:
         return f"<Step {self.op.name}>"

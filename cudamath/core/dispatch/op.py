@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ...runtime import background_init
@@ -114,8 +114,9 @@ class Op:
     adds : bool
         For an op with several outputs: where two ops use an output, the rule takes both gradients
         instead of their sum (see `backward.terms`).
-    writes : bool
-        The op writes into its first input.
+    writes : bool or callable
+        The op writes into its first input. Or `writes(count, params)` -> the numbers of the inputs,
+        of so many, that it writes into.
 
     Attributes
     ----------
@@ -136,7 +137,7 @@ class Op:
         outputs: int = 1,
         broadcasts: bool = False,
         adds: bool = False,
-        writes: bool = False,
+        writes: bool | Callable[[int, dict], Iterable[int]] = False,
     ):
         self.name, self.cpu, self.cuda, self.vjp, self.adds = name, cpu, cuda, vjp, adds
         self.writes = writes

@@ -140,10 +140,14 @@ class Graphed:
     ----------
     fn : callable
         Function of arrays.
+    written : frozenset of int, optional
+        Positions of the arrays that the function changes, for a function of arrays alone. By
+        default the first replay tells.
     """
 
-    def __init__(self, fn: Callable):
+    def __init__(self, fn: Callable, written: frozenset[int] | None = None):
         self._fn = fn
+        self._written = written
         self._kinds: collections.OrderedDict[Any, _Kind] = collections.OrderedDict()
         self._lock = fork.new_reentrant_lock()  # replays share memory
         self._values: list[
@@ -283,7 +287,9 @@ class Graphed:
         for i in replay.copied:
             _copy(replay.inputs[i], leaves[i])
         replay.graph.launch(current)
-        if first:  # which of the copies did the function change? Looked up once; this waits
+        if self._written is not None:
+            replay.written = [i for i in replay.copied if i in self._written]
+        elif first:  # which of the copies did the function change? Looked up once; this waits
             replay.written = [
                 i for i in replay.copied if replay.inputs[i].tobytes() != leaves[i].tobytes()
             ]

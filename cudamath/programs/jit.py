@@ -23,9 +23,12 @@ from ..core.dispatch.checks import require_function
 from ..core.dispatch.fast_path import exact
 from ..core.elements import lent, settle_all
 from ..core.scalar import NUMPY_SCALARS, Scalar, is_numpys, scalar, scalar_class
+from ..cuda.graphs import Graphed
 from ..runtime.state import register_tables
-from .program import Program
-from .run import straight_line
+from .donation import donated
+from .fusion import fused
+from .program import ARGUMENT, Program, View
+from .run import on_one_device, straight_line
 from .simplify import simplify
 from .trace import Trace, TraceError, span, trace
 
@@ -142,7 +145,8 @@ class _Compiled:
     program : Program
         What runs.
     run : callable
-        `run(*arrays)` -> the arrays among the results.
+        `run(*arrays)` -> the arrays that span the blocks that the program makes. On a GPU it
+        replays a CUDA graph.
     structure : PyTreeSpec
         Of what the function returns.
     leaves : list
@@ -155,12 +159,20 @@ class _Compiled:
 
     def __init__(self, program: Program, structure: Any, leaves: list[Any]):
         self.program, self.structure, self.leaves = program, structure, leaves
-        self.run = straight_line(program)
         groups = program.written()
         self.written = [b.index for b in program.arguments if b.group in groups]
-        self.captured = [
-            b.array for b in program.constants() if b.outside and b.group in groups and b.array
+        self.captured: list[ndarray] = [
+            b.array  # type: ignore[misc]
+            for b in program.constants()
+            if b.outside and b.group in groups
         ]
+        self.run: Callable[..., tuple] = straight_line(program)
+        if program.device >= 0 and on_one_device(program):
+            self.run = Graphed(self.run, frozenset(self.written))
+        made = {block: i for i, block in enumerate(program.made())}
+        for leaf, result in zip(leaves, program.results, strict=True):
+            if isinstance(result, View):
+                leaf.view, leaf.made = result, made.get(result.block)
 
     def __call__(self, arrays: list[ndarray], passed: list[Any]) -> Any:
         """Run the program on the array arguments. passed: these, as the caller passed them."""
@@ -168,34 +180,82 @@ class _Compiled:
             refuse_read_only("jit", arrays[i])
         if lent and (self.written or self.captured):
             settle_all()
-        results = iter(self.run(*arrays))
+        made = self.run(*arrays)
         if mutation.holders:
             for x in (*[arrays[i] for i in self.written], *self.captured):
                 mutation.wrote(x)
-        made: dict[int, Any] = {}
-        out = []
-        for leaf in self.leaves:
-            if leaf.__class__ is not _Leaf:
-                out.append(leaf)
-                continue
-            y = next(results)
-            if leaf.argument is not None:
-                out.append(passed[leaf.argument])
-                continue
-            if leaf.same not in made:
-                made[leaf.same] = y if leaf.kind is None else _as_scalar(y)
-            out.append(made[leaf.same])
-        return self.structure.unflatten(out)
+
+        def array(leaf: _Leaf) -> ndarray:
+            view = leaf.view
+            if leaf.made is not None:
+                base = made[leaf.made]
+            elif view.block.kind == ARGUMENT:
+                base = arrays[view.block.index]
+            else:
+                base = view.block.array
+                if view.whole:
+                    return base  # the function found it outside
+            return base if leaf.made is not None and view.whole else base._view(*view[1:])
+
+        return assembled(self.structure, self.leaves, array, passed)
 
 
 class _Leaf:
-    """An array among the results. argument: the number of the argument that it is; same: a number
-    that is equal for leaves that are one object; kind: the class of a scalar."""
+    """An array among the results.
 
-    __slots__ = ("argument", "same", "kind")
+    argument: the number of the argument that it is, or None; same: a number that is equal for
+    leaves that are one object; kind: the class of a scalar, or None; view: where it lies; made: the
+    number of the array that the program makes, of which it is a view, or None.
+    """
+
+    __slots__ = ("argument", "same", "kind", "view", "made")
+
+    view: View
+    made: int | None
 
     def __init__(self, argument: int | None, same: int, kind: type | None):
         self.argument, self.same, self.kind = argument, same, kind
+
+
+def leaves_of(results: list[Any], arguments: list[ndarray]) -> list[Any]:
+    """How the leaves of what a function returned are made: a `_Leaf` for an array, and anything
+    else as it is."""
+    positions = {id(x): i for i, x in enumerate(arguments)}
+    same: dict[int, int] = {}
+    return [
+        _Leaf(
+            positions.get(id(y)),
+            same.setdefault(id(y), len(same)),
+            type(y) if isinstance(y, Scalar) else None,
+        )
+        if isinstance(y, ndarray)
+        else y
+        for y in results
+    ]
+
+
+def _is_leaf(x: Any) -> bool:
+    return x.__class__ is _Leaf
+
+
+def assembled(
+    structure: Any, leaves: list[Any], array: Callable[[_Leaf], ndarray], passed: list[Any]
+) -> Any:
+    """What a call returns. array: of a leaf; passed: the array arguments as the caller passed
+    them."""
+    made: dict[int, Any] = {}
+    out = []
+    for leaf in leaves:
+        if not _is_leaf(leaf):
+            out.append(leaf)
+        elif leaf.argument is not None:
+            out.append(passed[leaf.argument])
+        else:
+            if leaf.same not in made:
+                y = array(leaf)
+                made[leaf.same] = y if leaf.kind is None else _as_scalar(y)
+            out.append(made[leaf.same])
+    return structure.unflatten(out)
 
 
 def _as_scalar(y: ndarray) -> Any:
@@ -270,34 +330,17 @@ class Jitted:
                 settle_all()
             with Trace(self._name) as record:
                 result = self.fn(*args, **kwargs)
-            leaves, structure = trees.flatten("jit", result)
-            program = trace(record, twins, leaves, call.device)
-            own = {id(x): i for i, x in enumerate(twins)}
-            identities: dict[int, int] = {}
-            kinds: list[Any] = []
-            for y in leaves:
-                if isinstance(y, ndarray):
-                    same = identities.setdefault(id(y), len(identities))
-                    kinds.append(
-                        _Leaf(own.get(id(y)), same, type(y) if isinstance(y, Scalar) else None)
-                    )
-                else:
-                    kinds.append(y)
+            results, structure = trees.flatten("jit", result)
+            program = trace(record, twins, results, call.device)
+            leaves = leaves_of(results, twins)
             if not program.ambiguous:
-                store(self.plans, call.key, _Compiled(simplify(program), structure, kinds), MOST)
+                program = donated(simplify(program), call.donated(self.donate_argnums), leaves)
+                if program.device >= 0:
+                    program = fused(program)
+                store(self.plans, call.key, _Compiled(program, structure, leaves), MOST)
         self._count(call)
-        made: dict[int, Any] = {}
-        out = []
-        for y, leaf in zip(leaves, kinds, strict=True):
-            if leaf.__class__ is not _Leaf:
-                out.append(y)
-            elif leaf.argument is not None:
-                out.append(call.passed[leaf.argument])
-            else:
-                if leaf.same not in made:
-                    made[leaf.same] = y if leaf.kind is None else _as_scalar(y)
-                out.append(made[leaf.same])
-        return structure.unflatten(out)
+        arrays = {leaf.same: y for leaf, y in zip(leaves, results, strict=True) if _is_leaf(leaf)}
+        return assembled(structure, leaves, lambda leaf: arrays[leaf.same], call.passed)
 
     def _count(self, call: _Call) -> None:
         """Count a trace; a warning where they repeat."""
@@ -386,6 +429,19 @@ class _Call:
         args = [given[i] if i in self.places else x for i, x in enumerate(args)]
         kwargs = {n: named[n] if n in self.names else x for n, x in kwargs.items()}
         return args, kwargs, twins
+
+    def donated(self, positions: tuple[int, ...]) -> set[int]:
+        """The numbers of the arrays in the arguments at these positions."""
+        count = len(self.args)
+        chosen = {i % count for i in positions if -count <= i < count}
+        owner: list[int] = []  # of each leaf: the position of its argument
+        for i, x in enumerate(self.args):
+            owner += [i] * len(trees.flatten("jit", x)[0])
+        return {
+            k
+            for k, at in enumerate(self.positions)
+            if at < len(owner) and owner[at] in chosen and self.arrays[k] is self.passed[k]
+        }
 
     def difference(self, before: tuple, now: tuple) -> str:
         """What differs between two keys, in words."""

@@ -201,6 +201,12 @@ class Program:
         blocks += [v.block for v in self.results if isinstance(v, View)]
         return [b for b in dict.fromkeys(blocks) if b.kind == CONSTANT]
 
+    def made(self) -> list[Block]:
+        """The blocks of the results that the program makes, in the order in which `run` returns
+        them. Other results lie in arguments, or outside."""
+        blocks = dict.fromkeys(view.block for view in self.returned())
+        return [b for b in blocks if b.kind == RESULT or b.fresh]
+
     def written(self) -> set[Block]:
         """The groups of blocks into which the program writes."""
         return {view.block.group for node in self.nodes for view in node.targets}

@@ -20,8 +20,15 @@ from .program import Block, Node, Program, View
 
 
 def straight_line(program: Program) -> Callable[..., tuple]:
-    """`run(*arguments)` -> the arrays among the program's results, in order."""
+    """`run(*arguments)` -> the arrays that span the blocks of `program.made()`."""
     return _Writer(program).function()
+
+
+def on_one_device(program: Program) -> bool:
+    """Whether all that a program reads and makes is on its device, as a CUDA graph demands."""
+    blocks = [*program.arguments, *program.constants()]
+    blocks += [block for node in program.nodes for block in node.results]
+    return all([block.layout.device == program.device for block in blocks])
 
 
 class _Writer:
@@ -47,7 +54,7 @@ class _Writer:
             parameters.append(name)
         for k, node in enumerate(self.program.nodes):
             self.node(k, node)
-        names = [self.view(view) for view in self.program.returned()]
+        names = [self.names[block] for block in self.program.made()]
         self.emit(f"return ({''.join([f'{n}, ' for n in names])})", names)
         body = "\n        ".join(self.with_deletions())
         source = (

@@ -11,14 +11,16 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import recording, tracing
-from ..core.array import ndarray
+from ..core.array import allocate, ndarray
 from ..core.devices import TRACED, device_of
 from ..core.dispatch.call_record import unrecorded
+from ..core.dispatch.op import registry
 from ..core.dtypes import FLOATING
 from ..core.layout import Layout
 from ..core.scalar import inside
 from ..core.specs.reductions import REDUCTIONS
 from ..fuse import kernels_of
+from ..ops.shape import reshape
 from ..ops.ufunc import Elementwise
 from .program import Block, Node, Program, View
 
@@ -120,6 +122,13 @@ def _region(region: list[Node], after: list[Node], program: Program) -> list[Nod
     return [Node(Fused(region), tuple(inputs), (), {}, run, results, True, line=region[-1].line)]
 
 
+def _in_layout(y: ndarray, layout: Layout) -> ndarray:
+    """The same elements in C order, where a kernel chose the order of its operands."""
+    out = allocate(layout)
+    registry["copy_into"](out, y if y._layout.shape == layout.shape else reshape(y, layout.shape))
+    return out
+
+
 def _kernels(region: list[Node], inputs: list[View], outputs: list[Block]) -> Any:
     """`run(*inputs)` -> the outputs, as arrays of the blocks' layouts."""
     values: dict[Block, ndarray] = {}
@@ -155,7 +164,7 @@ def _kernels(region: list[Node], inputs: list[View], outputs: list[Block]) -> An
 
     def run(*arrays: ndarray) -> list[ndarray]:
         return [
-            y if y._layout is layout else y._view(layout)
+            y if y._layout is layout else _in_layout(y, layout)
             for y, layout in zip(kernels(*arrays), targets, strict=True)
         ]
 

@@ -25,6 +25,7 @@ from ..core.elements import lent, settle_all
 from ..core.scalar import NUMPY_SCALARS, Scalar, is_numpys, scalar, scalar_class
 from ..cuda.graphs import Graphed
 from ..runtime.state import register_tables
+from .description import described
 from .donation import donated
 from .fusion import fused
 from .program import ARGUMENT, Program, View
@@ -301,7 +302,7 @@ class Jitted:
         functools.update_wrapper(self, fn)
 
     def clear(self) -> None:
-        """Drop all programs."""
+        """Drop all programs and their memory."""
         self.plans.clear()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -355,6 +356,17 @@ class Jitted:
             RuntimeWarning,
             stacklevel=4,
         )
+
+    def describe(self) -> str:
+        """What `cm.explain` prints: the programs that it holds.
+
+        Returns
+        -------
+        str
+            A paragraph for each program.
+        """
+        texts = [described(self._name, program) for program in self.programs()]
+        return "\n".join(texts) or f"{self._name} has no program yet: call it first"
 
     def programs(self) -> list[Program]:
         """The programs that it holds, in the order in which they were made."""

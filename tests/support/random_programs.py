@@ -76,9 +76,13 @@ class RandomProgram:
         Number of instructions.
     draws : bool
         Whether it draws random numbers.
+    without : tuple of str
+        Instructions that it does not have.
     """
 
-    def __init__(self, seed: int, length: int = 12, draws: bool = True):
+    def __init__(
+        self, seed: int, length: int = 12, draws: bool = True, without: tuple[str, ...] = ()
+    ):
         rng = np.random.default_rng(seed)
         self.seed, self.inputs = seed, int(rng.integers(1, 4))
         self.dtype = np.dtype(rng.choice(["float32", "float64"]))
@@ -95,7 +99,7 @@ class RandomProgram:
                 "write": WRITES,
                 "draw": {"": 0},
             }[kind]
-            name = str(rng.choice(list(table)))
+            name = str(rng.choice([name for name in table if name not in without]))
             x, y = (int(rng.integers(0, count)) for _ in range(2))
             self.instructions.append((str(kind), name, x, y))
             count += kind != "write"

@@ -1,0 +1,55 @@
+"""What a program does, in words: for `cm.explain`."""
+
+from __future__ import annotations
+
+from ..core.devices import device_of
+from ..core.layout import Layout
+from ..runtime.memory import human
+from .fusion import Fused, fusible
+from .memory_plan import memory_plan
+from .program import Node, Program, View
+
+
+def described(name: str, program: Program) -> str:
+    """A paragraph per program: its operations in order, why neighbours are not fused, and its
+    memory."""
+    arguments = ", ".join([_array(block.layout) for block in program.arguments])
+    place = device_of(program.device)
+    lines = [f"{name}({arguments}) on {place}: {len(program.nodes)} operations"]
+    for number, node in enumerate(program.nodes):
+        lines.append(f"  {number}: {_node(node)}{_why(node, program)}")
+    lines += [f"  {note}" for note in program.notes]
+    plan = memory_plan(program)
+    inputs = {view.block for node in program.nodes for view in node.views if view.block.outside}
+    floor = sum([block.layout.nbytes for block in inputs])
+    floor += sum([block.layout.nbytes for block in program.made()])
+    moved = sum(
+        [view.layout.nbytes for node in program.nodes for view in node.views]
+        + [block.layout.nbytes for node in program.nodes for block in node.results]
+    )
+    lines.append(
+        f"  bytes: {human(moved)} are read and written, of which arguments and results are "
+        f"{human(floor)}"
+    )
+    lines.append(f"  memory: {human(plan.total)}, of which {human(plan.peak)} are in use at a time")
+    return "\n".join(lines)
+
+
+def _array(layout: Layout) -> str:
+    return f"{layout.dtype} {layout.shape}"
+
+
+def _node(node: Node) -> str:
+    operands = ", ".join(
+        [_array(x.layout) if isinstance(x, View) else repr(x) for x in node.operands]
+    )
+    results = ", ".join([_array(block.layout) for block in node.results])
+    arrow = f" -> {results}" if results else f", writes {len(node.targets)}"
+    return f"{node.name}({operands}){arrow} at {node.line}"
+
+
+def _why(node: Node, program: Program) -> str:
+    """Why a node stands alone, on a GPU."""
+    if program.device < 0 or isinstance(node.op, Fused):
+        return ""
+    return f"\n     alone: {fusible(node) or 'its neighbours cannot be fused with it'}"

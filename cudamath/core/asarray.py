@@ -15,12 +15,12 @@ from .dispatch.call_record import open_records, report_made
 from .transfer.host_to_device import add_writer, copy_to
 
 
-def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
+def upload(host: np.ndarray, device: int, ours: bool = False, shared: bool = False) -> ndarray:
     """A NumPy array copied to a device number; on the CPU the same memory. ours: NumPy made it, so
-    it is pageable memory."""
+    it is pageable memory. shared: the user has this memory too."""
     out = _uploaded(host, device, ours)
     if open_records:
-        report_made(out, host, ours or device != CPU)
+        report_made(out, host, fresh=not shared or device != CPU)
     return out
 
 
@@ -100,7 +100,8 @@ def asarray(
             return upload(
                 host.copy() if copy and index == CPU else host,
                 index,
-                ours=type(obj) in (list, tuple) or bool(open_records) and _apart(host, obj),
+                ours=type(obj) in (list, tuple),
+                shared=bool(open_records) and _shared(host, obj),
             )
         out = taken
     if target is not None and out.dtype != target:
@@ -116,11 +117,11 @@ def asarray(
     return out.copy() if copy else out
 
 
-def _apart(host: np.ndarray, obj: Any) -> bool:
-    """Whether a host array that was made of an object lies in memory of its own."""
+def _shared(host: np.ndarray, obj: Any) -> bool:
+    """Whether a host array that was made of an object may lie in the memory of that object."""
     if isinstance(obj, np.ndarray):
-        return not np.may_share_memory(host, obj)
-    return isinstance(obj, np.generic)
+        return np.may_share_memory(host, obj)
+    return not isinstance(obj, (list, tuple, np.generic))
 
 
 def _host_scalar(obj: Any, dtype: np.dtype | None, name: str) -> np.ndarray:

@@ -119,7 +119,9 @@ def rule(expression: str, count: int, namespace: Mapping[str, Any]) -> Callable:
     """
     names = compile(expression, "<gradient>", "eval").co_names
     parameters = ["g", *(n if n in names else f"_{n}" for n in ("out", *_NAMES[:count]))]
-    real = eval(f"lambda {', '.join(parameters)}: {expression}", namespace)  # type: ignore[arg-type]
+    source = f"lambda {', '.join(parameters)}: {expression}"
+    code = compile(source, "<cudamath gradient>", "eval")  # a name that is no line of the user's
+    real = eval(code, namespace)  # type: ignore[arg-type]
 
     @functools.wraps(real)
     def gradient(g: ndarray, *rest: Any) -> Any:

@@ -14,7 +14,7 @@ from ..core import recording, tracing
 from ..core.array import allocate, ndarray
 from ..core.devices import TRACED, device_of
 from ..core.dispatch.call_record import unrecorded
-from ..core.dispatch.op import registry
+from ..core.dispatch.op import ViewOp, registry
 from ..core.dtypes import FLOATING
 from ..core.layout import Layout
 from ..core.scalar import inside
@@ -64,6 +64,47 @@ def fusible(node: Node) -> str:
             return ""
         return "a reduction of integers"
     return "it is neither elementwise nor a reduction"
+
+
+#: Cards whose functions decide by values how many elements there are: refused while tracing.
+REFUSED = {
+    "chosen": "x[mask] has as many elements as the mask has ones",
+    "count_true": "a number of elements, read on the host",
+    "count_new": "a number of elements, read on the host",
+    "distinct": "as many elements as there are different ones",
+    "distinct_runs": "as many elements as there are different ones",
+    "nonzero": "as many elements as there are ones that are not 0",
+}
+
+
+def rule(op: Any) -> tuple[str, str]:
+    """How an op takes part in a program, and why not in a better way.
+
+    Parameters
+    ----------
+    op : Op, Elementwise or ViewOp
+        A card of the registry.
+
+    Returns
+    -------
+    tuple of str
+        "view": no work; "fused": with its neighbours; "alone": it runs as it is; "refused": it
+        cannot be traced. And the reason, "" for the first two.
+    """
+    if isinstance(op, ViewOp):
+        return "view", ""
+    if isinstance(op, Elementwise) or op.name in tracing.FUSIBLE:
+        return "fused", ""
+    if any([op.name == reduction.op for reduction in REDUCTIONS.values()]):
+        return "fused", ""
+    if op.name in REFUSED:
+        return "refused", REFUSED[op.name]
+    if op.name == "to":
+        return "alone", "it copies between devices"
+    if op.writes:
+        return "alone", "it writes in place"
+    family = op.cuda.partition(".")[0]
+    return "alone", f"the kernels of {family} have no door for their neighbours yet"
 
 
 def fused(program: Program) -> Program:

@@ -2,6 +2,7 @@
 
 - What nobody uses is dropped.
 - The same op on the same elements runs once.
+- What depends on no argument, and is small, is computed once, beforehand.
 - A copy of elements that do not change is a view of them; so is what two casts give back.
 
 Nothing is reordered, and no op is replaced by one that rounds differently, so results keep their
@@ -16,17 +17,25 @@ from typing import Any
 
 import numpy as np
 
+from ..core.array import ndarray
 from ..core.dispatch.fast_path import exact
 from ..core.dtypes import FLOATING, INTEGER, promote
-from .program import Block, Node, Program, View
+from .program import CONSTANT, Block, Node, Program, View
 
+SMALL = 1 << 16  # bytes of an array that is computed beforehand
 COPIES, CASTS = ("copy",), ("astype",)
 
 
 def simplify(program: Program) -> Program:
     """The program without what it does in vain; `notes` says what was found."""
     before = len(program.nodes)
-    for change in (without_unused, without_copies, without_repetitions, without_unused):
+    for change in (
+        without_unused,
+        with_constants,
+        without_copies,
+        without_repetitions,
+        without_unused,
+    ):
         program = change(program)
     if before > len(program.nodes):
         program.notes.append(f"simplified: {before} operations became {len(program.nodes)}")
@@ -81,6 +90,42 @@ class _Writes:
     def before(self, block: Block, k: int) -> int:
         """How often it has been written before node k."""
         return sum([at < k for at in self.at.get(block.group, ())])
+
+
+def with_constants(program: Program) -> Program:
+    """Compute beforehand what depends on nothing but constants of the function."""
+    writes = _Writes(program)
+    returned = {view.block for view in program.returned()}
+    replaced: dict[Block, View] = {}
+    values: dict[Block, ndarray] = {}
+    nodes = []
+    for node in program.nodes:
+        fixed = (
+            not node.targets
+            and node.draw is None
+            and all([view.block in values for view in node.views])
+            and all(
+                [
+                    block not in returned
+                    and block not in writes.at
+                    and block.layout.nbytes <= SMALL
+                    for block in node.results
+                ]
+            )
+        )
+        if not fixed:
+            nodes.append(node)
+            continue
+        operands = [
+            values[x.block]._view(x.layout, x.offset) if isinstance(x, View) else x
+            for x in node.operands
+        ]
+        out = node.run(*operands, *node.scalars)
+        for block in node.results:
+            values[block] = out[block.index] if node.several else out
+            constant = Block(CONSTANT, block.layout, 0, values[block])
+            replaced[block] = View(constant, block.layout, 0)
+    return edited(program, nodes, replaced)
 
 
 def without_copies(program: Program) -> Program:

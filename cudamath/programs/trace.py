@@ -236,7 +236,7 @@ def trace(trace: Trace, arrays: Sequence[ndarray], leaves: Sequence[Any], device
     memory = _Memory(trace)
     arguments = memory.add_arguments(arrays)
     inside = {id(source) for source in trace.sources}
-    draws: dict[tuple, int] = {}
+    draws: dict[tuple, Draw] = {}  # by key, stream and first block
     nodes: list[Node] = []
     for step, place in zip(trace.steps, trace.places, strict=True):
         line = line_of(place)
@@ -258,11 +258,11 @@ def trace(trace: Trace, arrays: Sequence[ndarray], leaves: Sequence[Any], device
                 results.append(block)
         if outputs and not results and not step.written:
             continue
-        draw = None
-        if step.draw is not None and id(step.draw[0]) not in inside:
+        # a gradient, or a second run, draws again from where the first draw began
+        draw = draws.get(step.scalars[:3])
+        if draw is None and step.draw is not None and id(step.draw[0]) not in inside:
             source, *taken = step.draw
-            number = draws.setdefault((id(source), *step.scalars[:3]), len(draws))
-            draw = Draw(source, tuple(taken), number)
+            draw = draws[step.scalars[:3]] = Draw(source, tuple(taken), len(draws))
         nodes.append(
             Node(
                 step.op,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core.devices import device_of
 from ..core.layout import Layout
 from ..runtime.memory import human
-from .fusion import Fused, fusible
+from .fusion import Fused, fusible, rule
 from .memory_plan import memory_plan
 from .program import Node, Program, View
 
@@ -52,4 +52,5 @@ def _why(node: Node, program: Program) -> str:
     """Why a node stands alone, on a GPU."""
     if program.device < 0 or isinstance(node.op, Fused):
         return ""
-    return f"\n     alone: {fusible(node) or 'its neighbours cannot be fused with it'}"
+    why = rule(node.op)[1] or fusible(node) or "its neighbours cannot be fused with it"
+    return f"\n     alone: {why}"

@@ -101,8 +101,10 @@ def rule(op: Any) -> tuple[str, str]:
         return "refused", REFUSED[op.name]
     if op.name == "to":
         return "alone", "it copies between devices"
-    if op.writes:
+    if getattr(op, "writes", False):
         return "alone", "it writes in place"
+    if not hasattr(op, "cuda"):
+        return "alone", "its kernel is the user's"
     family = op.cuda.partition(".")[0]
     return "alone", f"the kernels of {family} have no door for their neighbours yet"
 

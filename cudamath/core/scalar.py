@@ -72,7 +72,7 @@ class Scalar(ndarray):
 
     def astype(self, *args: Any, **kwargs: Any) -> Any:
         """This value in another dtype, as a scalar."""
-        return to_user(ndarray.astype(self, *args, **kwargs))
+        return to_user(ndarray.astype(self, *args, **kwargs))  # type: ignore[attr-defined]
 
     def __getitem__(self, key: Any) -> Any:
         if key == ():

@@ -1,3 +1,5 @@
 """Whole programs: a function is traced once, simplified, fused, and replayed (`cm.jit`)."""
 
-from .jit import *  # noqa: F403
+from .jit import TraceError, jit
+
+__all__ = ["TraceError", "jit"]

@@ -198,7 +198,8 @@ def _kernels(region: list[Node], inputs: list[View], outputs: list[Block]) -> An
             if not block.layout.contiguous:
                 raise TypeError(f"{node.name} gives another order than C")
             extra = {"scalars": node.scalars} if node.scalars else {}
-            values[block] = node.op(*map(operand, node.operands), **node.params, **extra)
+            op: Any = node.op
+            values[block] = op(*map(operand, node.operands), **node.params, **extra)
             if values[block]._layout.dtype != block.layout.dtype:
                 raise TypeError(f"{node.name} has another dtype in a kernel")
     layouts = [view.layout for view in inputs]

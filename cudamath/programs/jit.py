@@ -22,7 +22,7 @@ from ..core.dispatch.call_record import current, open_records
 from ..core.dispatch.checks import require_function
 from ..core.dispatch.fast_path import exact
 from ..core.elements import lent, settle_all
-from ..core.scalar import NUMPY_SCALARS, Scalar, is_numpys, scalar, scalar_class
+from ..core.scalar import NUMPY_SCALARS, Scalar, is_numpys, scalar
 from ..cuda.graphs import Graphed
 from ..runtime.state import register_tables
 from .description import described
@@ -193,7 +193,7 @@ class _Compiled:
             elif view.block.kind == ARGUMENT:
                 base = arrays[view.block.index]
             else:
-                base = view.block.array
+                base = view.block.array  # type: ignore[assignment]
                 if view.whole:
                     return base  # the function found it outside
             return base if leaf.made is not None and view.whole else base._view(*view[1:])
@@ -205,8 +205,8 @@ class _Leaf:
     """An array among the results.
 
     argument: the number of the argument that it is, or None; same: a number that is equal for
-    leaves that are one object; kind: the class of a scalar, or None; view: where it lies; made: the
-    number of the array that the program makes, of which it is a view, or None.
+    leaves that are one object; kind: the class of a scalar, or None for an array; view: where it
+    lies; made: the number of the array that the program makes, of which it is a view, or None.
     """
 
     __slots__ = ("argument", "same", "kind", "view", "made")
@@ -227,7 +227,7 @@ def leaves_of(results: list[Any], arguments: list[ndarray]) -> list[Any]:
         _Leaf(
             positions.get(id(y)),
             same.setdefault(id(y), len(same)),
-            type(y) if isinstance(y, Scalar) else None,
+            None if type(y) is ndarray else type(y),
         )
         if isinstance(y, ndarray)
         else y
@@ -254,16 +254,16 @@ def assembled(
         else:
             if leaf.same not in made:
                 y = array(leaf)
-                made[leaf.same] = y if leaf.kind is None else _as_scalar(y)
+                made[leaf.same] = y if leaf.kind is None else _in_class(y, leaf.kind)
             out.append(made[leaf.same])
     return structure.unflatten(out)
 
 
-def _as_scalar(y: ndarray) -> Any:
-    """A new array without dimensions as the scalar that it is to the user."""
-    if is_numpys(y._layout):
+def _in_class(y: ndarray, kind: type) -> Any:
+    """A new array in the class that it had in the trace: a scalar as the user gets it."""
+    if issubclass(kind, Scalar) and is_numpys(y._layout):
         return y._data[()]
-    y.__class__ = scalar_class(y._layout.dtype)
+    y.__class__ = kind
     return y
 
 
@@ -329,7 +329,8 @@ class Jitted:
         with device_of(call.device):
             if call.device != CPU:
                 settle_all()
-            with Trace(self._name) as record:
+            record = Trace(self._name)
+            with record:
                 result = self.fn(*args, **kwargs)
             results, structure = trees.flatten("jit", result)
             program = trace(record, twins, results, call.device)

@@ -195,7 +195,7 @@ class _Memory:
         for other in self.trace.before.values():
             if _inside(x, other):  # an alias, or a view that no step made
                 base = self.by_identity.get(id(other)) or self.constant(other)
-                if base is not None:
+                if base is not None and base.block.array is not None:
                     return View(base.block, x._layout, x._address - base.block.array._address)
         return None
 
@@ -282,8 +282,8 @@ def trace(trace: Trace, arrays: Sequence[ndarray], leaves: Sequence[Any], device
             f"jit: {trace.name} draws random numbers on the host ({trace.drawn[1]}), which would "
             "be the same at each call; draw them outside and pass them"
         )
-    results = [memory.view(y, "its end") if isinstance(y, ndarray) else y for y in leaves]
-    program = Program(arguments, nodes, results, device)
+    returned = [memory.view(y, "its end") if isinstance(y, ndarray) else y for y in leaves]
+    program = Program(arguments, nodes, returned, device)
     program.ambiguous = any(
         [
             low < last and first < high and block.layout.device == constant.layout.device

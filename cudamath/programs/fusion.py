@@ -168,7 +168,8 @@ def _region(region: list[Node], after: list[Node], program: Program) -> list[Nod
 def _in_layout(y: ndarray, layout: Layout) -> ndarray:
     """The same elements in C order, where a kernel chose the order of its operands."""
     out = allocate(layout)
-    registry["copy_into"](out, y if y._layout.shape == layout.shape else reshape(y, layout.shape))
+    copy_into: Any = registry["copy_into"]
+    copy_into(out, y if y._layout.shape == layout.shape else reshape(y, layout.shape))
     return out
 
 
@@ -198,8 +199,7 @@ def _kernels(region: list[Node], inputs: list[View], outputs: list[Block]) -> An
             if not block.layout.contiguous:
                 raise TypeError(f"{node.name} gives another order than C")
             extra = {"scalars": node.scalars} if node.scalars else {}
-            op: Any = node.op
-            values[block] = op(*map(operand, node.operands), **node.params, **extra)
+            values[block] = node.op(*map(operand, node.operands), **node.params, **extra)
             if values[block]._layout.dtype != block.layout.dtype:
                 raise TypeError(f"{node.name} has another dtype in a kernel")
     layouts = [view.layout for view in inputs]

@@ -186,17 +186,15 @@ class _Compiled:
             for x in (*[arrays[i] for i in self.written], *self.captured):
                 mutation.wrote(x)
 
-        def array(leaf: _Leaf) -> ndarray:
-            view = leaf.view
+        def array(leaf: _Leaf) -> Any:
+            block = leaf.view.block
             if leaf.made is not None:
-                base = made[leaf.made]
-            elif view.block.kind == ARGUMENT:
-                base = arrays[view.block.index]
+                base: Any = made[leaf.made]
+            elif block.kind == ARGUMENT:
+                return arrays[block.index]._view(*leaf.view[1:])
             else:
-                base = view.block.array  # type: ignore[assignment]
-                if view.whole:
-                    return base  # the function found it outside
-            return base if leaf.made is not None and view.whole else base._view(*view[1:])
+                base = block.array  # the function found it outside
+            return base if leaf.view.whole else base._view(*leaf.view[1:])
 
         return assembled(self.structure, self.leaves, array, passed)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -293,7 +292,6 @@ class Jitted:
         self.plans: dict[Any, _Compiled] = {}
         self.traces = 0
         self._keys: list[tuple] = []  # of the last traces
-        self._lock = threading.RLock()
         self._name = getattr(fn, "__name__", "function")
         _functions.add(self)
         dtypes.planned.add(self)

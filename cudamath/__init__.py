@@ -74,6 +74,7 @@ from .autodiff import *  # noqa: F403
 from .checkpoints import *  # noqa: F403
 from .core.array import ndarray
 from .core.devices import default_device, device, set_default_device
+from .core.dispatch import numpy_names as _numpy_names
 from .core.dispatch.explain import *  # noqa: F403
 from .core.dtypes import result_type, set_default_dtype
 from .core.number_classes import *  # noqa: F403
@@ -81,7 +82,6 @@ from .custom import *  # noqa: F403
 from .fuse import *  # noqa: F403
 from .numpy_files import *  # noqa: F403
 from .ops import methods as _methods
-from .ops import numpy_names as _numpy_names
 from .ops.bessel import *  # noqa: F403
 from .ops.broadcast import *  # noqa: F403
 from .ops.compare import *  # noqa: F403

@@ -23,7 +23,7 @@ from .layout import Layout
 from .scalar import Scalar, scalar_class
 
 #: Elements that lie in the memory of an array: id of the memory's owner -> a weak reference to each
-#: and the stream on which it was read. Hot paths test whether it is empty. Elements that have died
+#: and to the stream on which it was read. Hot paths test whether it is empty. Dead elements
 #: leave the table when their array is written, or when it has grown.
 lent: dict[int, list[tuple[weakref.ref, Any]]] = device_table()
 _MOST_OWNERS, _MOST_ELEMENTS = 256, 64
@@ -51,7 +51,7 @@ def lend(x: ndarray, layout: Layout, offset: int) -> Scalar | None:
     element = _new(scalar_class(layout.dtype))
     element._layout, element._data, element._owner = layout, x._data + offset, owner
     element._node = element._base = None
-    entry = _reference(element), stream
+    entry = _reference(element), _reference(stream)
     elements = lent.get(id(owner))
     if elements is None:
         if len(lent) >= _MOST_OWNERS:
@@ -96,10 +96,11 @@ def expose(x: ndarray) -> None:
 
 def _copy(elements: list[tuple[weakref.ref, Any]]) -> None:
     current = runtime.local.stream
-    for reference, stream in list(elements):
+    for reference, read_on in list(elements):
         element = reference()
         if element is None:
             continue
+        stream = read_on() or stream_of(element._layout.device)
         nbytes = element._layout.itemsize
         buffer = Buffer(nbytes, stream)
         memory.copy(buffer.address, element._data, nbytes, stream)

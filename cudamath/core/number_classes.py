@@ -48,7 +48,8 @@ class _NumberClass(type):
 
 
 def _class(numpys: type) -> Any:
-    members = {"numpys": numpys, "__module__": "cudamath", "__doc__": numpys.__doc__}
+    doc = f"NumPy's class `{numpys.__name__}`, to which scalars on a GPU belong too."
+    members = {"numpys": numpys, "__module__": "cudamath", "__doc__": doc}
     return _NumberClass(numpys.__name__, (numpys,), members)
 
 

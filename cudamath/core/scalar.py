@@ -152,7 +152,8 @@ for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshi
 
 class StandardArray(ndarray):
     """An array without dimensions that a function of the array API has returned: results of
-    operators and functions on it are such arrays and no scalars. See ops/array_api_namespace.py.
+    operators and functions on it are such arrays and no scalars. See
+    core/interop/array_api_namespace.py.
 
     Parameters
     ----------
@@ -273,8 +274,14 @@ def to_user(result: Any, arguments: tuple = ()) -> Any:
 def arrays_to_user(result: Any, arguments: tuple) -> Any:
     """Arrays as the user gets them from a function that makes views: a view of a scalar is copied,
     because who writes into it must not change the scalar."""
+    if not is_outermost():
+        return result
+    if any([a.__class__ is StandardArray for a in arguments]) and isinstance(result, ndarray):
+        if not result._layout.ndim:
+            result.__class__ = StandardArray
+        return result
     scalars = [a for a in arguments if isinstance(a, Scalar)]
-    if not scalars or not is_outermost():
+    if not scalars:
         return result
     if isinstance(result, ndarray):
         own = [a for a in scalars if a._address == result._address]

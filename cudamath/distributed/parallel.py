@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import optree
 
 from ..autodiff import value_and_grad as alone
@@ -134,7 +135,7 @@ def _placed(tree: Any, where: Any, number: int | None, count: int) -> Any:
 
 
 def _averaged(leaf: Any) -> bool:
-    return isinstance(leaf, ndarray) and leaf.dtype in INEXACT
+    return isinstance(leaf, ndarray | np.inexact) and leaf.dtype in INEXACT
 
 
 def _mean(found: list[Any]) -> Any:
@@ -143,6 +144,9 @@ def _mean(found: list[Any]) -> Any:
     def mean(first: Any, *others: Any) -> Any:
         if not _averaged(first):
             return first
+        if not isinstance(first, ndarray):  # scalars of NumPy
+            wide = compute_dtype(first.dtype)
+            return first.dtype.type(np.mean([first, *others], dtype=wide))
         total = first.astype(compute_dtype(first.dtype))
         for other in others:
             total = total + other.to(first.device).astype(total.dtype)

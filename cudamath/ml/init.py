@@ -12,6 +12,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dispatch.checks import as_numbers, speaks_for
 from ..core.dispatch.op import FLOATING, Op
+from ..core.scalar import inside
 from ..core.shapes import normalize_shape
 from ..core.typing import DeviceLike, DTypeLike
 from ..ops.creation import full
@@ -503,7 +504,8 @@ def trunc_normal(
     generator = _generator("trunc_normal", rng)
     start = generator._offset
     try:
-        p = generator.uniform(first, last, shape, "float64", device)
+        with inside():
+            p = generator.uniform(first, last, shape, "float64", device)
         scalars = (std * math.sqrt(2), float(mean), float(low), float(high))
         return _truncated(p, scalars=scalars, dtype=dtype)
     except BaseException:

@@ -21,6 +21,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dtypes import COMPLEX
 from ..core.elements import lent, settle
 from ..core.interop import methods as interop_methods
+from ..core.interop.array_api_namespace import Namespace
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike, File
 from ..runtime.errors import shown_as
@@ -45,7 +46,6 @@ from . import (
     ufunc_methods,
     ufunc_options,
 )
-from .array_api_namespace import Namespace
 from .creation import full
 from .flat import Flat
 from .join import repeat, stack

@@ -248,8 +248,7 @@ def copy(x: ArrayLike, /, order: str | None = "K", subok: bool = False) -> ndarr
     return in_order("copy", require("copy", x, HELD), order or "K", copy=True)
 
 
-@fast_path("x", scalars=False)
-def copied(x: ndarray, order: str | None = "C") -> ndarray:
+def _copied(x: ndarray, order: str | None = "C") -> ndarray:
     """Return a copy of the array.
 
     Parameters
@@ -265,6 +264,10 @@ def copied(x: ndarray, order: str | None = "C") -> ndarray:
         New array of the same shape, dtype and device.
     """
     return in_order("copy", x, order or "C", copy=True)
+
+
+_copied.__name__ = _copied.__qualname__ = "copy"  # the method's, which errors show
+copied = fast_path("x", scalars=False)(_copied)
 
 
 @fast_path("x", rare=("subok",), scalars=False)

@@ -21,7 +21,7 @@ from ..core.dispatch.call_record import open_records
 from ..core.elements import lend
 from ..core.layout import Layout
 from ..core.recording import state
-from ..core.scalar import NUMPY_SCALARS, inside, is_outermost, result_of, scalar
+from ..core.scalar import NUMPY_SCALARS, StandardArray, inside, is_outermost, result_of, scalar
 from ..core.view_cache import BASIC, cached_view
 from . import index
 from .shape import _copy
@@ -46,7 +46,7 @@ def getitem(x: ndarray, key: Any) -> Any:
                 out = wrap(item)
                 out._base = x if x._base is None else x._base
                 return out
-            if kind in NUMPY_SCALARS and not state.inside and isinstance(x, ndarray):
+            if kind in NUMPY_SCALARS and not state.inside and x.__class__ is not StandardArray:
                 return item
         return _getitem(x, key)
     selection = cached_view(layout, key)

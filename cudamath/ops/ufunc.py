@@ -584,7 +584,7 @@ class Elementwise:
         self, operands: tuple, scalars: tuple[bool, ...], compute: np.dtype, result: np.dtype
     ) -> bool:
         """Whether the ufunc, left alone with these operands, computes and returns in our dtypes."""
-        kinds = [type(x) if s else x.dtype for x, s in zip(operands, scalars, strict=True)]
+        kinds = [type(x) if type(x) in SCALARS else x.dtype for x in operands]
         if (
             any([k is bool for k in kinds]) or any(scalars) and bfloat16 in kinds
         ):  # no weak type of NumPy's

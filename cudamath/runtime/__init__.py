@@ -6,13 +6,14 @@ no import cycles (tests/meta/test_imports.py). Where a lower module needs an upp
 one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
 `stream.after_synchronize`, `stream.without_gpu`.
 
-    1  fork, interrupts, state, files, library_paths, mpi
-    2  errors, cubin_cache
-    3  background_init
-    4  device
-    5  stream, roofline
-    6  memory, library_handles, host_stream
-    7  kernel_errors, tensormap, kernel_launch
-    8  graph, profiler, cublas, cudnn, cufft
-    9  cusolver
+    1  fork, interrupts, state, mpi
+    2  files, library_paths
+    3  errors, cubin_cache
+    4  background_init
+    5  device
+    6  stream, roofline
+    7  memory, library_handles, host_stream
+    8  kernel_errors, tensormap, kernel_launch
+    9  graph, profiler, cublas, cudnn, cufft
+   10  cusolver
 """

@@ -48,13 +48,14 @@ def out_of_memory(error: Exception) -> bool:
 
 def public_function() -> str:
     """Name of the public function that the user called, "" if there is none: of the frames of this
-    package above the user's, the first without an underscore; `__add__` is "add"."""
+    package above the user's, the first with a public name; `__add__` is "add"."""
     name, frame = "", sys._getframe(1)
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back  # type: ignore[assignment]
     while frame is not None and is_ours(frame.f_code):
-        caller = frame.f_code.co_name
-        if caller.startswith("__") or not caller.startswith(("_", "<")):
+        caller, place = frame.f_code.co_name, frame.f_code.co_qualname
+        inner = "<locals>" in place and place.endswith(f".{caller}")  # and not `shown_as` another
+        if caller.startswith("__") or not (inner or caller.startswith(("_", "<"))):
             name = caller.strip("_")
         frame = frame.f_back  # type: ignore[assignment]
     return name

@@ -30,7 +30,7 @@ CALLS = {
     "getitem": lambda x: x[[1, 2]],
 }
 #: Those that launch a kernel, and those that copy to the GPU or from there.
-LAUNCHES = set(CALLS)
+LAUNCHES = list(CALLS)
 COPIES = {
     "asarray": lambda _: cm.asarray(np.ones(3), device="cuda"),
     "to_numpy": lambda x: x.to_numpy(),

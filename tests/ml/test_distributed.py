@@ -126,7 +126,7 @@ def test_all_reduce(device, processes, monkeypatch, op, dtype):
                 result[name].dtype == np.dtype(dtype)
                 and result[name].device == cm.zeros(1, device=device).device
             )
-            np.testing.assert_array_equal(result[name].to_numpy(), expected)
+            np.testing.assert_array_equal(np.asarray(result[name]), expected)
 
 
 def test_all_reduce_of_several_dtypes_and_layouts(device, processes):
@@ -136,8 +136,8 @@ def test_all_reduce_of_several_dtypes_and_layouts(device, processes):
 
     a, b = values(0, (4, 6), "float32"), values(1, (4, 6), "float32")
     for y, (n, z) in processes(2, one):
-        np.testing.assert_array_equal(y.to_numpy(), a.T[::2] + b.T[::2])
-        np.testing.assert_array_equal(z.to_numpy(), a[1] + b[1])
+        np.testing.assert_array_equal(np.asarray(y), a.T[::2] + b.T[::2])
+        np.testing.assert_array_equal(np.asarray(z), a[1] + b[1])
         assert n.tolist() == [1, 3, 5]
 
 
@@ -155,11 +155,11 @@ def test_broadcast_and_gather(device, processes, monkeypatch):
 
     parts = [values(rank, (2, 3), cm.bfloat16) for rank in range(3)]
     for told, wide, flags, empty in processes(3, one):
-        np.testing.assert_array_equal(told["x"].to_numpy(), parts[1])
+        np.testing.assert_array_equal(np.asarray(told["x"]), parts[1])
         assert (
             int(told["n"]) == 1 and flags.tolist() == [False, True, True] and empty.shape == (0, 3)
         )
-        np.testing.assert_array_equal(wide.to_numpy(), np.concatenate(parts, 1))
+        np.testing.assert_array_equal(np.asarray(wide), np.concatenate(parts, 1))
 
 
 def test_quantized_parameters_travel(device, processes):
@@ -173,7 +173,7 @@ def test_quantized_parameters_travel(device, processes):
         cm.ml.quantize(cm.asarray(values(1, (8, 4), "float32"), device=device), "float8_e4m3")
     )
     for found in processes(2, one):
-        np.testing.assert_array_equal(found.to_numpy(), expected.to_numpy())
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
 
 
 def test_shares(device, processes, monkeypatch):
@@ -185,14 +185,14 @@ def test_shares(device, processes, monkeypatch):
 
     total = functools.reduce(np.add, [values(rank, (6, 2), "float32") for rank in range(3)])
     for rank, (sums, (numbers, rows)) in enumerate(processes(3, one)):
-        np.testing.assert_array_equal(sums.to_numpy(), total[2 * rank : 2 * rank + 2])
+        np.testing.assert_array_equal(np.asarray(sums), total[2 * rank : 2 * rank + 2])
         assert isinstance(numbers, np.ndarray) and numbers.tolist() == [
             3 * rank,
             3 * rank + 1,
             3 * rank + 2,
         ]
         np.testing.assert_array_equal(
-            rows.to_numpy(), values(rank, (6, 2), "float32")[2 * rank : 2 * rank + 2]
+            np.asarray(rows), values(rank, (6, 2), "float32")[2 * rank : 2 * rank + 2]
         )
 
 
@@ -297,15 +297,15 @@ def check(results, device, tolerance=1e-5):
     for (v, a), g in results:
         np.testing.assert_allclose(float(v), float(value), rtol=tolerance)
         np.testing.assert_allclose(
-            a["mean"].to_numpy(), aux["mean"].to_numpy(), rtol=tolerance, atol=tolerance
+            np.asarray(a["mean"]), np.asarray(aux["mean"]), rtol=tolerance, atol=tolerance
         )
         assert int(a["count"]) == 3 and a["training"] is False
         for name, each in grads.items():
             assert g[name].device == each.device
             np.testing.assert_allclose(
-                g[name].to_numpy(), each.to_numpy(), rtol=tolerance, atol=tolerance
+                np.asarray(g[name]), np.asarray(each), rtol=tolerance, atol=tolerance
             )
-            assert g[name].to_numpy().tobytes() == results[0][1][name].to_numpy().tobytes()
+            assert np.asarray(g[name]).tobytes() == np.asarray(results[0][1][name]).tobytes()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -333,7 +333,7 @@ def test_complex_gradients_are_averaged(device, processes):
         distributed.value_and_grad(power),
     )
     for found in (both(w, x), *processes(2, lambda rank: each(w, distributed.share(x)))):
-        np.testing.assert_allclose(found[1].to_numpy(), expected.to_numpy(), rtol=1e-13)
+        np.testing.assert_allclose(np.asarray(found[1]), np.asarray(expected), rtol=1e-13)
 
 
 @pytest.mark.parametrize("devices", [1, 2])
@@ -368,7 +368,7 @@ def test_each_process_keeps_a_share_of_the_optimizer(device, processes):
             cm.ml.adamw_update(mine, distributed.owned(grads) if divided else grads, state, lr=1e-2)
             if divided:
                 distributed.take_from_owners(params)
-        return {name: p.to_numpy() for name, p in params.items()}, [
+        return {name: np.asarray(p) for name, p in params.items()}, [
             m.shape for m in state["m"]
         ] if divided else None
 

@@ -613,7 +613,8 @@ def test_workspace_is_the_pools(fake_fft):
 
 
 def test_errors_of_the_library(fake_fft, monkeypatch):
-    with pytest.raises(cm.cuda.OutOfMemoryError, match=r"^fft: cuFFT, 1 transforms of \(666,\)"):
+    words = r"^plan: fft: cuFFT, 1 transforms of \(666,\)"
+    with pytest.raises(cm.cuda.OutOfMemoryError, match=words):
         runtime.plan(spec(666), 0)
     assert (
         fake_fft.made == 2 and not state.runtime.fft_plans[0]

@@ -126,11 +126,10 @@ class FakeDriver:
         def call(*args):
             with self.lock:
                 self.calls[name] += 1
-                values = 1 if name in ("cuLaunchKernel", "cuLaunchKernelEx") else 2
                 if self.lost is not None:
-                    return (self.lost, 0)[:values]
+                    return self.failed(name, self.lost)
                 if name in self.fail:
-                    return (self.fail.pop(name), None)[:values]
+                    return self.failed(name, self.fail.pop(name))
                 result = found(*args)
                 return (
                     result
@@ -141,6 +140,11 @@ class FakeDriver:
                 )
 
         return call
+
+    @staticmethod
+    def failed(name, status):
+        """What a function returns with a status: most have a result, a launch has none."""
+        return (status,) if name in ("cuLaunchKernel", "cuLaunchKernelEx") else (status, None)
 
     # -------------------- threads, contexts, devices
 

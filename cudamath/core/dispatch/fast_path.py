@@ -47,6 +47,7 @@ from ..scalar import (
     inside,
     is_numpys,
     is_outermost,
+    result_of,
     scalar_class,
     to_user,
 )
@@ -778,6 +779,10 @@ class _Writer:
         if not self.scalars:
             return name
         self.constants["state"] = state
+        if any([x is not None and not x._layout.ndim for x in self.arrays]):
+            self.constants["result_of"] = result_of  # one may be an array of the standard
+            arguments = "".join([f"{n}, " for n in self.arguments])
+            return f"{name} if state.inside else result_of({name}, ({arguments}))"
         if is_numpys(y._layout) and y._node is None:
             return f"{name} if state.inside else {name}._data[()]"
         self.constants[f"class_{name}"] = scalar_class(y._layout.dtype)

@@ -1,8 +1,9 @@
 """Numba's decorators, with a cache on disk that is a convenience: where it cannot be read or
-written (a full disk, a read-only home), functions are compiled in memory.
+written (a full disk), functions are compiled in memory.
 
-Numba itself raises OSError from the call of a function whose code it cannot store, and RuntimeError
-from the decorator where no folder for the cache can be written to.
+Numba itself raises OSError from the call of a function whose code it cannot store. (Where no folder
+for the cache can be written to it raises RuntimeError from the decorator:
+core/dispatch/lazy_import.py.)
 """
 
 from __future__ import annotations
@@ -37,8 +38,7 @@ def njit(*functions: Callable, cache: bool = False, **options: Any) -> Any:
     def decorate(function: Callable) -> Any:
         dispatcher = numba.njit(**options)(function)
         if cache:
-            with contextlib.suppress(RuntimeError):  # there is no folder for it
-                dispatcher._cache = _Cache(dispatcher.py_func)
+            dispatcher._cache = _Cache(dispatcher.py_func)
         return dispatcher
 
     return decorate(*functions) if functions else decorate
@@ -50,7 +50,7 @@ def vectorize(signatures: list[str]) -> Callable[[Callable], Any]:
     def decorate(function: Callable) -> Any:
         try:
             return numba.vectorize(signatures, cache=True)(function)
-        except (OSError, RuntimeError):
+        except OSError:
             return numba.vectorize(signatures)(function)
 
     return decorate

@@ -30,6 +30,7 @@ from ...core.dispatch.op import FLOATING, REAL, Op
 from ...core.layout import Layout
 from ...core.shapes import as_integer, normalize_shape
 from ...runtime import fork, memory
+from ...runtime.errors import shown_as
 from ...runtime.state import runtime
 from ...runtime.stream import Stream, refuse_capture
 from ..shape import broadcast_to
@@ -298,7 +299,7 @@ def whole_draw(method: Callable) -> Callable:
             self.return_to(start)
             raise
 
-    return draw
+    return shown_as(method.__name__, draw)
 
 
 #: One for all generators: it is held for a moment. Reentrant, since a signal handler may draw.

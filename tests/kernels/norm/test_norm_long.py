@@ -463,7 +463,7 @@ def test_shared_rows_compile_without_spills(weighted, biased, param):
     "shape, groups",
     [
         ((3, 32, 16, 16), 4),
-        ((3, 6, 4, 25), 2),
+        ((3, 6, 4, 26), 2),
         ((2, 64, 64, 64), 2),
         ((5, 12, 100, 80), 3),
         ((2, 8, 8), 1),

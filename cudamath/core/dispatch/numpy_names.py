@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from ..core.dispatch import keyword_names
+from . import keyword_names
 
 #: NumPy's name of the first parameter -> the functions of a namespace.
 _FIRST: dict[str, str] = {

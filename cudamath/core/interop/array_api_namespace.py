@@ -12,9 +12,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from ..core.array import ndarray
-from ..core.recording import state
-from ..core.scalar import StandardArray, inside
+from ..array import ndarray
+from ..recording import state
+from ..scalar import StandardArray, inside
 
 _PARTS = "linalg", "fft"  # the extensions of the standard
 

@@ -1,5 +1,7 @@
-"""Whole programs: a function is traced once, simplified, fused, and replayed (`cm.jit`)."""
+"""Whole programs: a function is traced once, simplified, fused, and replayed (`cm.jit`); control flow
+by values that such a function can hold (`cm.scan`, `cm.cond`)."""
 
+from .control_flow import cond, fori_loop, scan, while_loop
 from .jit import TraceError, jit
 
-__all__ = ["TraceError", "jit"]
+__all__ = ["TraceError", "cond", "fori_loop", "jit", "scan", "while_loop"]

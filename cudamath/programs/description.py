@@ -16,9 +16,9 @@ def described(name: str, program: Program) -> str:
     arguments = ", ".join([_array(block.layout) for block in program.arguments])
     place = device_of(program.device)
     lines = [f"{name}({arguments}) on {place}: {len(program.nodes)} operations"]
-    for number, node in enumerate(program.nodes):
-        lines.append(f"  {number}: {_node(node)}{_why(node, program)}")
-    lines += [f"  {note}" for note in program.notes]
+    lines += _body(program, "  ")
+    if program.device >= 0 and program.reads:
+        lines.append("  no CUDA graph: a loop reads its condition at each step; give it max_steps")
     plan = memory_plan(program)
     inputs = {view.block for node in program.nodes for view in node.views if view.block.outside}
     floor = sum([block.layout.nbytes for block in inputs])
@@ -35,6 +35,17 @@ def described(name: str, program: Program) -> str:
     return "\n".join(lines)
 
 
+def _body(program: Program, indent: str) -> list[str]:
+    """The operations, those of loops and branches below them, and what was done to the program."""
+    lines = []
+    for number, node in enumerate(program.nodes):
+        lines.append(f"{indent}{number}: {_node(node)}{_why(node, program, indent)}")
+        for what, inner in getattr(node.op, "programs", {}).items():
+            lines.append(f"{indent}   {what}: {len(inner.nodes)} operations")
+            lines += _body(inner, indent + "     ")
+    return lines + [indent + note for note in program.notes]
+
+
 def _array(layout: Layout) -> str:
     return f"{layout.dtype} {layout.shape}"
 
@@ -48,9 +59,9 @@ def _node(node: Node) -> str:
     return f"{node.name}({operands}){arrow} at {node.line}"
 
 
-def _why(node: Node, program: Program) -> str:
+def _why(node: Node, program: Program, indent: str) -> str:
     """Why a node stands alone, on a GPU."""
     if program.device < 0 or isinstance(node.op, Fused):
         return ""
     why = rule(node.op)[1] or fusible(node) or "its neighbours cannot be fused with it"
-    return f"\n     alone: {why}"
+    return f"\n{indent}   alone: {why}"

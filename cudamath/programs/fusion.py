@@ -99,6 +99,8 @@ def rule(op: Any) -> tuple[str, str]:
         return "fused", ""
     if op.name in REFUSED:
         return "refused", REFUSED[op.name]
+    if why := getattr(op, "alone", ""):
+        return "alone", why
     if op.name == "to":
         return "alone", "it copies between devices"
     if getattr(op, "writes", False):

@@ -27,8 +27,8 @@ from ..runtime.state import register_tables
 from .description import described
 from .donation import donated
 from .fusion import fused
-from .program import ARGUMENT, Program, View
-from .run import on_one_device, straight_line
+from .program import Program, View
+from .run import lying, on_one_device, straight_line
 from .simplify import simplify
 from .trace import Trace, TraceError, span, trace
 
@@ -167,7 +167,7 @@ class _Compiled:
             if b.outside and b.group in groups
         ]
         self.run: Callable[..., tuple] = straight_line(program)
-        if program.device >= 0 and on_one_device(program):
+        if program.device >= 0 and on_one_device(program) and not program.reads:
             self.run = Graphed(self.run, frozenset(self.written))
         made = {block: i for i, block in enumerate(program.made())}
         for leaf, result in zip(leaves, program.results, strict=True):
@@ -186,14 +186,7 @@ class _Compiled:
                 mutation.wrote(x)
 
         def array(leaf: _Leaf) -> Any:
-            block = leaf.view.block
-            if leaf.made is not None:
-                base: Any = made[leaf.made]
-            elif block.kind == ARGUMENT:
-                return arrays[block.index]._view(*leaf.view[1:])
-            else:
-                base = block.array  # the function found it outside
-            return base if leaf.view.whole else base._view(*leaf.view[1:])
+            return lying(leaf.view, leaf.made, made, arrays)
 
         return assembled(self.structure, self.leaves, array, passed)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..runtime.memory import rounded
-from .program import RESULT, Block, Program
+from .program import RESULT, Block, Node, Program
 
 
 class Lifetime(NamedTuple):
@@ -57,6 +57,14 @@ def lifetimes(program: Program) -> dict[Block, Lifetime]:
     return out
 
 
+def scratch(node: Node) -> int:
+    """How many bytes a loop or a condition holds while it runs, at most."""
+    programs = getattr(node.op, "programs", {})
+    if not programs:
+        return 0
+    return node.op.kept + max([memory_plan(program).total for program in programs.values()])
+
+
 def memory_plan(program: Program) -> MemoryPlan:
     """The memory of a program.
 
@@ -76,7 +84,7 @@ def memory_plan(program: Program) -> MemoryPlan:
         ending.setdefault(life.last, []).append(block)
     free: dict[int, list[int]] = {}
     offsets: dict[Block, int] = {}
-    total = live = peak = 0
+    total = live = peak = most = 0
     for k, node in enumerate(program.nodes):
         for block in node.results:
             assert block.kind == RESULT
@@ -87,9 +95,10 @@ def memory_plan(program: Program) -> MemoryPlan:
                 offsets[block] = total
                 total += size
             live += size
-        peak = max(peak, live)
+        peak = max(peak, live + scratch(node))
+        most = max(most, scratch(node))
         for block in ending.get(k, ()):
             size = rounded(block.layout.nbytes)
             free.setdefault(size, []).append(offsets[block])
             live -= size
-    return MemoryPlan(lives, offsets, total, peak)
+    return MemoryPlan(lives, offsets, total + most, peak)

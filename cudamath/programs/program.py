@@ -207,6 +207,11 @@ class Program:
         blocks = dict.fromkeys(view.block for view in self.returned())
         return [b for b in blocks if b.kind == RESULT or b.fresh]
 
+    @property
+    def reads(self) -> bool:
+        """Whether a run waits for its device to read a value, as a loop by a condition does."""
+        return any([getattr(node.op, "reads", False) for node in self.nodes])
+
     def written(self) -> set[Block]:
         """The groups of blocks into which the program writes."""
         return {view.block.group for node in self.nodes for view in node.targets}

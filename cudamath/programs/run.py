@@ -7,7 +7,7 @@ last use, so that memory is reused. On a GPU it is what a CUDA graph is captured
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..core.array import ndarray
 from ..core.asarray import upload
 from ..core.devices import CPU
 from ..core.dispatch.fast_path import draw_in_graph
-from .program import Block, Node, Program, View
+from .program import ARGUMENT, Block, Node, Program, View
 
 
 def straight_line(program: Program) -> Callable[..., tuple]:
@@ -29,6 +29,31 @@ def on_one_device(program: Program) -> bool:
     blocks = [*program.arguments, *program.constants()]
     blocks += [block for node in program.nodes for block in node.results]
     return all([block.layout.device == program.device for block in blocks])
+
+
+def lying(view: View, position: int | None, made: Sequence, arguments: Sequence) -> ndarray:
+    """The array that a result of a program is, after a run.
+
+    Parameters
+    ----------
+    view : View
+        The result.
+    position : int or None
+        The number of its block among those that the program makes; None for any other block.
+    made, arguments : sequence of ndarray
+        What `run` returned, and what it was called with.
+
+    Returns
+    -------
+    ndarray
+        The array. It is never an argument itself.
+    """
+    block = view.block
+    if block.kind == ARGUMENT:
+        return arguments[block.index]._view(*view[1:])
+    # a constant that the program does not make is one that the function found outside
+    base: Any = block.array if position is None else made[position]
+    return base if view.whole else base._view(*view[1:])
 
 
 class _Writer:

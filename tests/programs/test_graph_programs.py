@@ -106,3 +106,53 @@ def test_an_argument_that_moves_is_copied_in(gpu):
     for x in inputs:
         jitted(x, y)
     assert launches(gpu, lambda: jitted(inputs[0], y)) == [] and jitted.traces == 1
+
+
+def test_a_scan_is_one_graph_and_its_steps_are_fused(gpu):
+    def f(w, c, xs):
+        def step(c, x):
+            c = cm.tanh(c * w + x) * 2 - 1
+            return c, c * c
+
+        return cm.scan(step, c, xs)
+
+    jitted = cm.jit(f)
+    w, c, xs = cm.ones(64), cm.ones(64), cm.ones((10, 64))
+    plain = launches(gpu, lambda: f(w, c, xs))
+    for _ in range(2):
+        jitted(w, c, xs)
+    captured = launches(gpu, lambda: jitted(w, c, xs))
+    assert captured == 1
+    before = gpu.calls["cuGraphLaunch"]
+    assert launches(gpu, lambda: jitted(w, c, xs)) == []
+    assert gpu.calls["cuGraphLaunch"] == before + 1 and jitted.traces == 1
+
+
+def test_a_condition_runs_both_branches_in_a_graph(gpu):
+    def f(x):
+        return cm.value_and_grad(
+            lambda x: cm.cond(x[0] > 0, lambda x: cm.sin(x).sum(), lambda x: cm.exp(x).sum(), x)
+        )(x)
+
+    jitted, x = cm.jit(f), cm.ones(64)
+    for _ in range(3):
+        jitted(x)
+    before = gpu.calls["cuGraphLaunch"]
+    assert launches(gpu, lambda: jitted(x)) == []
+    assert gpu.calls["cuGraphLaunch"] == before + 1
+
+
+def test_a_loop_by_a_condition_is_no_graph_unless_it_is_bounded(gpu, monkeypatch):
+    monkeypatch.setattr(cm.ndarray, "to_numpy", lambda self: np.zeros((), bool))
+
+    def f(x, bound):
+        return cm.while_loop(lambda x: x.sum() < 10, lambda x: x + 1, x, max_steps=bound)
+
+    x = cm.ones(64)
+    for bound in (None, 3):
+        jitted = cm.jit(f)
+        before = gpu.calls["cuGraphLaunch"]
+        for _ in range(4):
+            jitted(x, bound)
+        assert (gpu.calls["cuGraphLaunch"] > before) == (bound is not None)
+        assert ("no CUDA graph: a loop reads" in jitted.describe()) == (bound is None)

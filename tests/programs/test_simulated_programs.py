@@ -44,3 +44,40 @@ def test_a_program_gives_what_the_cpu_gives(gpu, seed: int) -> None:
             )
     assert jitted.traces == 1
     assert runtime.driver.calls["cuGraphLaunch"] == 1  # the first call traced, the second ran
+
+
+def test_loops_and_conditions_give_what_the_cpu_gives(gpu) -> None:
+    def total(w, c, xs):
+        def step(c, x):
+            y = cm.cond(c.sum() > 0, lambda c: cm.tanh(c * w), lambda c: c - w, c)
+            return y + x, (c * y).sum()
+
+        c, ys = cm.scan(step, c, xs)
+        c = cm.while_loop(lambda c: (c * c).sum() < 40, lambda c: c * 1.5, c, max_steps=8)
+        return c.sum() + ys.sum()
+
+    def f(*arrays):
+        return cm.value_and_grad(total, (0, 1, 2))(*arrays)
+
+    jitted = cm.jit(f)
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        data = [rng.normal(size=shape) for shape in ((5,), (5,), (4, 5))]
+        with cm.device("cpu"):
+            value, gradients = f(*map(cm.array, data))
+        ours, others = jitted(*map(cm.array, data))
+        np.testing.assert_allclose(ours.to_numpy(), value, 1e-10)
+        for a, b in zip(others, gradients, strict=True):
+            np.testing.assert_allclose(a.to_numpy(), b, 1e-9, 1e-9)
+    assert jitted.traces == 1 and runtime.driver.calls["cuGraphLaunch"] == 2
+
+
+def test_unaligned_rows(gpu) -> None:
+    """Rows of 12 bytes: all but one in four begin where vectors of 16 bytes do not."""
+    jitted = cm.jit(lambda c, xs: cm.scan(lambda c, x: (c + x * 2, c * x), c, xs))
+    data = np.arange(15, dtype="float32").reshape(5, 3)
+    for k in range(3):
+        carry, ys = jitted(cm.zeros(3, dtype="float32"), cm.array(data + k))
+        sums = np.cumsum(np.vstack([np.zeros((1, 3)), 2 * (data + k)]), 0)
+        assert carry.tolist() == sums[-1].tolist()
+        assert ys.tolist() == (sums[:-1] * (data + k)).tolist()

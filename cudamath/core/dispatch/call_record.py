@@ -159,8 +159,12 @@ class CallRecord:
         if self.drawn is not None:
             self.obstacle = self.obstacle or "took a part of a random sequence without a step"
         if outer is not None:
-            outer.steps += self.steps
-            outer.obstacle = outer.obstacle or self.obstacle
+            self.hand_over(outer)
+
+    def hand_over(self, outer: CallRecord) -> None:
+        """Pass the steps on to the record inside which this one was opened."""
+        outer.steps += self.steps
+        outer.obstacle = outer.obstacle or self.obstacle
 
 
 @fork.in_child

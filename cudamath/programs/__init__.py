@@ -1,5 +1,5 @@
-"""Whole programs: a function is traced once, simplified, fused, and replayed (`cm.jit`); control flow
-by values that such a function can hold (`cm.scan`, `cm.cond`)."""
+"""Whole programs: a function is traced once, simplified, fused, and replayed (`cm.jit`); and what
+such a function can do by values (`cm.scan`, `cm.cond`)."""
 
 from .control_flow import cond, fori_loop, scan, while_loop
 from .jit import TraceError, jit

@@ -29,6 +29,8 @@ from .run import lying, straight_line
 from .simplify import edited, simplify
 from .trace import Trace, TraceError, trace
 
+copy_into: Any = registry["copy_into"]
+
 
 class BodyTrace(Trace):
     """The record of a body. Its steps are no steps of the surrounding record."""
@@ -176,7 +178,6 @@ def in_standard_layout(x: ndarray) -> ndarray:
 
 def _twin(layout: Layout, x: ndarray) -> ndarray:
     """An array of this layout with the elements of x, in memory that nobody else knows."""
-    copy_into: Any = registry["copy_into"]
     out = allocate(standard(layout))
     with recording.paused(), inside(), unrecorded():
         copy_into(out, x._alias())

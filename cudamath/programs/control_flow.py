@@ -329,8 +329,8 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable, init: Tree) -> Any:
 
     Parameters
     ----------
-    lower, upper : int or integer array of shape ()
-        The range.
+    lower, upper : int or ndarray
+        The range. An array is of integers, and of shape ().
     body_fun : callable
         `body_fun(i, carry)` -> the next carry, of the same structure, shapes and dtypes. `i` is an
         integer scalar.

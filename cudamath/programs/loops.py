@@ -17,7 +17,7 @@ from typing import Any
 
 from ..autodiff.transforms import Level
 from ..core import recording
-from ..core.array import ndarray
+from ..core.array import allocate, ndarray
 from ..core.autograd import backward as autograd_backward
 from ..core.autograd import constants, tape
 from ..core.devices import CPU, device_of
@@ -25,9 +25,8 @@ from ..core.dispatch.call_record import report, unrecorded
 from ..core.dtypes import INEXACT
 from ..core.layout import Layout
 from ..core.scalar import inside
-from ..ops.join import stack
 from ..ops.where import where
-from .body import Body, in_standard_layout, traced_body
+from .body import Body, copy_into, in_standard_layout, traced_body
 from .trace import TraceError
 
 Function = Callable[[list[ndarray]], list[ndarray]]
@@ -69,11 +68,6 @@ class Rolled:
     def results(self, *inputs: ndarray) -> tuple[ndarray, ...]:
         """`run` for functions of this package."""
         raise NotImplementedError
-
-    @property
-    def kept(self) -> int:
-        """How many bytes the results of the bodies take until the op ends."""
-        return 0
 
     def called(self, inputs: list[ndarray]) -> tuple[ndarray, ...]:
         """Run the op, as a step of the program that is being traced."""
@@ -259,7 +253,10 @@ class Loop(Rolled):
         at = len(inputs) - len(self.slices)
         carry, rows = list(inputs[at - self.count : at]), inputs[at:]
         captured = inputs[: at - self.count]
-        columns: list[list[ndarray]] = []
+        columns = [
+            allocate(Layout.new((self.steps, *y.shape), y.dtype, y.device))
+            for y in self.body.results[self.count :]
+        ]
         for i in reversed(range(self.steps)) if self.reverse else range(self.steps):
             row = [
                 x._view(layout, i * layout.nbytes)
@@ -267,15 +264,10 @@ class Loop(Rolled):
             ]
             out = self.body.run(*carry, *row, *captured)
             carry = out[: self.count]
-            columns.append(out[self.count :])
-        if self.reverse:
-            columns.reverse()
-        return (*carry, *[stack(column) for column in zip(*columns, strict=True)])
-
-    @property
-    def kept(self) -> int:
-        """The rows of the results, until they are stacked."""
-        return self.steps * sum([x.nbytes for x in self.body.results[self.count :]])
+            for column, y in zip(columns, out[self.count :], strict=True):
+                layout = _row(column._layout)
+                copy_into(column._view(layout, i * layout.nbytes), y)
+        return (*carry, *columns)
 
     def vjp(self, g: Sequence, y: Sequence, call: _Call) -> list[Any]:
         """Gradients at the first carry, at the rows, and at the nodes outside: a loop from the last
@@ -383,8 +375,9 @@ class Branch(Rolled):
             for node in program.nodes:
                 if node.draw is not None:
                     raise TraceError(
-                        f"jit: {name}: the function draws random numbers at {node.line}: those "
-                        "that follow would depend on the condition. Draw them outside, and pass them"
+                        f"jit: {name}: the function draws random numbers at {node.line}: "
+                        "those that follow would depend on the condition. Draw them outside, and "
+                        "pass them"
                     )
         if true.results != false.results:
             raise TypeError(

@@ -60,9 +60,7 @@ def lifetimes(program: Program) -> dict[Block, Lifetime]:
 def scratch(node: Node) -> int:
     """How many bytes a loop or a condition holds while it runs, at most."""
     programs = getattr(node.op, "programs", {})
-    if not programs:
-        return 0
-    return node.op.kept + max([memory_plan(program).total for program in programs.values()])
+    return max([memory_plan(program).total for program in programs.values()], default=0)
 
 
 def memory_plan(program: Program) -> MemoryPlan:

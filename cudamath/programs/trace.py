@@ -27,11 +27,6 @@ __all__ = ["TraceError", "trace"]
 class TraceError(RuntimeError):
     """A function does what a program cannot hold. The message names the line.
 
-    Parameters
-    ----------
-    *args : object
-        The message.
-
     Examples
     --------
     >>> import cudamath as cm

@@ -126,7 +126,7 @@ def _checked(name: str, cell: _Cell, weights: Any, x: ndarray) -> list[list[_Dir
     while f"weight_ih_l{len(layers)}" in left or not layers:
         layer = []
         for end in (f"l{len(layers)}", f"l{len(layers)}_reverse")[: 1 + both]:
-            parts = [
+            parts: list[Any] = [
                 left.pop(f"{what}_{end}", None)
                 for what in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
             ]
@@ -143,8 +143,8 @@ def _checked(name: str, cell: _Cell, weights: Any, x: ndarray) -> list[list[_Dir
 def _check_shapes(name: str, cell: _Cell, w: _Direction, end: str, features: int) -> None:
     for what, weight in (("weight_ih", w.ih), ("weight_hh", w.hh)):
         if weight is None or weight.ndim != 2:
-            shape = "nothing" if weight is None else f"shape {weight.shape}"
-            raise ValueError(f"{name}: wants {what}_{end} as a matrix, got {shape}")
+            actual = "nothing" if weight is None else f"shape {weight.shape}"
+            raise ValueError(f"{name}: wants {what}_{end} as a matrix, got {actual}")
     if w.hr is not None and cell is not _LSTM:
         raise ValueError(f"{name}: only lstm has a projection, weight_hr_{end}")
     if w.hr is not None and w.hr.ndim != 2:
@@ -152,16 +152,15 @@ def _check_shapes(name: str, cell: _Cell, w: _Direction, end: str, features: int
     if (w.bias_ih is None) != (w.bias_hh is None):
         raise ValueError(f"{name}: wants bias_ih_{end} and bias_hh_{end}, or neither")
     rows, out = cell.gates * w.units, w.hh.shape[1] if w.hr is None else w.hr.shape[0]
-    wanted = {
-        "weight_ih": (w.ih, (rows, features)),
-        "weight_hh": (w.hh, (rows, out)),
-        "bias_ih": (w.bias_ih, (rows,)),
-        "bias_hh": (w.bias_hh, (rows,)),
-        "weight_hr": (w.hr, (out, w.units)),
-    }
-    for what, (weight, shape) in wanted.items():
-        if weight is not None and weight.shape != shape:
-            raise ValueError(f"{name}: wants {what}_{end} of shape {shape}, got {weight.shape}")
+    for what, part, shape in (
+        ("weight_ih", w.ih, (rows, features)),
+        ("weight_hh", w.hh, (rows, out)),
+        ("bias_ih", w.bias_ih, (rows,)),
+        ("bias_hh", w.bias_hh, (rows,)),
+        ("weight_hr", w.hr, (out, w.units)),
+    ):
+        if part is not None and part.shape != shape:
+            raise ValueError(f"{name}: wants {what}_{end} of shape {shape}, got {part.shape}")
 
 
 def _states(

@@ -202,7 +202,7 @@ def _check(name: str, program: Program, recorded: bool) -> None:
 def _closed(program: Program) -> tuple[Program, list[ndarray]]:
     """The program with further arguments in place of the arrays that it found outside; and
     these."""
-    found = [block for block in program.constants() if not block.fresh]
+    found = [block for block in program.constants() if block.array is not None and not block.fresh]
     count = len(program.arguments)
     blocks = [Block(ARGUMENT, block.layout, count + i) for i, block in enumerate(found)]
     program = Program([*program.arguments, *blocks], program.nodes, program.results, program.device)
@@ -210,4 +210,4 @@ def _closed(program: Program) -> tuple[Program, list[ndarray]]:
         block: View(argument, block.layout, 0)
         for block, argument in zip(found, blocks, strict=True)
     }
-    return edited(program, program.nodes, replaced), [block.array for block in found]
+    return edited(program, program.nodes, replaced), [block.array for block in found]  # type: ignore[misc]

@@ -127,7 +127,7 @@ def _scan(
         now, columns = carry, []
         for i in reversed(range(steps)) if reverse else range(steps):
             with inside():
-                row = [view_of(x, (i,)) for x in rows]
+                row: list[Any] = [view_of(x, (i,)) for x in rows]
             one = step([*now, *row])
             now = one[:count]
             columns.append(one[count:])
@@ -371,7 +371,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable, init: Tree) -> Any:
         if bounds[0] >= bounds[1]:
             return structure.unflatten(list(map(_for_user, carry)))
         device = carry[0].device if carry else None
-        rows = arange(*bounds, dtype="int64", device=device)
+        rows = arange(bounds[0], bounds[1], dtype="int64", device=device)
         return _scan(
             "fori_loop", lambda c, i: (body_fun(i, c), None), init, rows, len(rows), False
         )[0]
@@ -436,16 +436,16 @@ def _next(name: str, tree: Any, structure: Any, carry: list[ndarray]) -> list[nd
 
 def _length(name: str, rows: list[ndarray], length: int | None) -> int:
     """The number of steps."""
-    counts = {x.shape[0] if x.ndim else None for x in rows}
+    counts = {x.shape[0] if x.ndim else 0 for x in rows}
     if length is not None:
         counts.add(operator.index(length))
-    if len(counts) != 1 or None in counts or min(counts) < 1:  # type: ignore[type-var]
+    if len(counts) != 1 or min(counts) < 1:
         shapes = ", ".join([str(x.shape) for x in rows])
         raise ValueError(
             f"{name}: wants one number of rows, at least 1, got xs of shapes [{shapes}] and length "
             f"{length}"
         )
-    return counts.pop()  # type: ignore[return-value]
+    return counts.pop()
 
 
 def _bound(what: str, value: Any) -> Any:

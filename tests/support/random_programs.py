@@ -1,5 +1,5 @@
 """Random programs: functions of a few arrays, made of elementwise operations, reductions, products,
-indexing, gradients, writes in place and random draws, by a seed.
+indexing, gradients, loops and conditions, writes in place and random draws, by a seed.
 
 A program is a list of instructions, chosen before it runs; so it runs alike at each call. The
 shapes are those of small matrices, so that nearly every operation fits nearly every operand.
@@ -38,6 +38,11 @@ UNARY: dict[str, Callable] = {
     "taken": lambda x: x[cm.array([2, 0, 1])],
     "halves": lambda x: cm.concat([x[:, 2:], x[:, :2]], axis=1),
     "gradient": lambda x: cm.grad(lambda y: (cm.sin(y) * y).sum())(x),
+    "scan": lambda x: cm.scan(lambda c, row: (0.5 * c + row, c * row), x[0], x)[1],
+    "scan pulled": lambda x: cm.grad(
+        lambda y: (cm.scan(lambda c, row: (cm.sin(c) * row, c), y[0], y)[1] ** 2).sum()
+    )(x),
+    "loop": lambda x: cm.fori_loop(0, 3, lambda i, c: c + 0.5 * x, x),
     "second": lambda x: cm.grad(lambda y: (cm.grad(lambda z: (z**3).sum())(y) ** 2).sum())(x),
 }
 BINARY: dict[str, Callable] = {
@@ -50,6 +55,10 @@ BINARY: dict[str, Callable] = {
     "row": lambda x, y: x + y[:1],
     "column sum": lambda x, y: x + y.sum(axis=1, keepdims=True),
     "total": lambda x, y: x * y.mean(),
+    "cond": lambda x, y: cm.cond(x.sum() > y.sum(), cm.add, lambda x, y: x * y[0], x, y),
+    "cond pulled": lambda x, y: cm.grad(
+        lambda z: cm.cond(y[0, 0] > 0, lambda z: cm.sin(z) * y, lambda z: z * z, z).sum()
+    )(x),
     "product": lambda x, y: (x @ y.T) @ x,
     "pulled": lambda x, y: cm.value_and_grad(lambda w: cm.tanh(x @ w.T).sum())(y)[1],
 }

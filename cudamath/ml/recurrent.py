@@ -130,7 +130,8 @@ def _checked(name: str, cell: _Cell, weights: Any, x: ndarray) -> list[list[_Dir
                 left.pop(f"{what}_{end}", None)
                 for what in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
             ]
-            w = _Direction(*[p if p is None else p.astype(dtype, copy=False) for p in parts])
+            parts = [p if p is None else p.astype(dtype, copy=False) for p in parts]
+            w = _Direction(*parts)
             _check_shapes(name, cell, w, end, features)
             layer.append(w)
         features = sum([w.hh.shape[1] for w in layer])

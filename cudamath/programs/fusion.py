@@ -3,7 +3,7 @@
 The nodes of a region are called once more, on traced arrays, and so become symbols; `cm.fuse`
 makes stages of these (fuse.py), and kernels of the stages (kernels/generated/fusion.py). What is
 rounded is what `cm.fuse` says: 16-bit arrays are computed in float32 without rounding between
-operations.
+operations. What a product can do in its epilogue becomes part of the product before (doors.py).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..core.specs.reductions import REDUCTIONS
 from ..fuse import kernels_of
 from ..ops.shape import reshape
 from ..ops.ufunc import Elementwise
+from .doors import PRODUCTS, through_doors
 from .program import Block, Node, Program, View
 
 MOST = 32  # nodes of a region
@@ -66,6 +67,12 @@ def fusible(node: Node) -> str:
     return "it is neither elementwise nor a reduction"
 
 
+#: Why products stand alone, whose kernels have doors (doors.py).
+EPILOGUE = (
+    "its epilogue takes a bias, an activation and a residual, of 16-bit numbers, where nobody else "
+    "uses what lies between"
+)
+
 #: Cards whose functions decide by values how many elements there are: refused while tracing.
 REFUSED = {
     "chosen": "x[mask] has as many elements as the mask has ones",
@@ -107,12 +114,15 @@ def rule(op: Any) -> tuple[str, str]:
         return "alone", "it writes in place"
     if not hasattr(op, "cuda"):
         return "alone", "its kernel is the user's"
+    if op.name in PRODUCTS:
+        return "alone", EPILOGUE
     family = op.cuda.partition(".")[0]
     return "alone", f"the kernels of {family} have no door for their neighbours yet"
 
 
 def fused(program: Program) -> Program:
     """The program with one node in place of each region that can be fused."""
+    program = through_doors(program)
     nodes: list[Node] = []
     region: list[Node] = []
     made = 0

@@ -3,6 +3,7 @@ in float64, called as they are and inside of `cm.jit`, and what they refuse."""
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 
 import numpy as np
@@ -485,3 +486,64 @@ def test_the_memory_of_a_loop_is_known():
     finally:
         tracemalloc.stop()
     assert 9 * x.nbytes < peak <= plan.peak + (64 << 10)
+
+
+def test_a_program_keeps_no_array_of_its_first_call():
+    size = 1237
+
+    def f(x):
+        between = cm.sin(x)
+
+        def total(x):
+            c, ys = cm.scan(lambda c, row: (c * between + row.sum(), c), x, cm.ones((3, 2)))
+            return cm.cond(c[0] > 0, lambda c: (c * between).sum(), lambda c: c.sum(), c) + ys.sum()
+
+        return cm.value_and_grad(total)(x)[0]
+
+    jitted = cm.jit(f)
+    jitted(cm.ones(size))
+    gc.collect()
+    kept = [x for x in gc.get_objects() if type(x) is cm.ndarray and x.shape[-1:] == (size,)]
+    assert kept == [] and len(jitted.programs()) == 1
+
+
+def test_checkpoints_of_scans_and_scans_of_checkpoints(mode):
+    def step(c, x):
+        return cm.tanh(c * x), (c * c).sum()
+
+    def run(f):
+        def total(c, xs):
+            c, ys = cm.scan(cm.checkpoint(step), c, xs)
+            return c.sum() + ys.sum()
+
+        return mode(lambda c, xs: cm.value_and_grad(f(total), (0, 1))(c, xs))
+
+    data = arrays((3,), (4, 3))
+
+    def number(c, xs):
+        total = 0
+        for x in xs:
+            total, c = total + (c * c).sum(), np.tanh(c * x)
+        return c.sum() + total
+
+    for wrapped in (cm.checkpoint, lambda f: f):
+        f = run(wrapped)
+        for _ in range(2):
+            value, gradients = f(*map(cm.array, data))
+            close(value, number(*data))
+            for i, g in enumerate(gradients):
+                close(g, slopes(number, data, i), 1e-7)
+
+
+def test_several_pulls_through_one_scan(mode):
+    def f(c, xs, u, v):
+        (_, _), pull = cm.vjp(lambda c: cm.scan(lambda c, x: (c * x, c + x), c, xs), c)
+        return pull((u, xs * 0))[0], pull((v, xs))[0]
+
+    f = mode(f)
+    c, xs, u, v = arrays((3,), (4, 3), (3,), (3,))
+    products = np.vstack([np.ones((1, 3)), np.cumprod(xs, 0)])
+    for _ in range(2):
+        first, second = f(*map(cm.array, (c, xs, u, v)))
+        close(first, u * products[-1])
+        close(second, v * products[-1] + (products[:-1] * xs).sum(0))

@@ -68,7 +68,7 @@ def test_products_stand_between_regions(gpu):
     assert len(captured) < len(plain)
     assert launches(gpu, lambda: jitted(w, x)) == []
     text = cm.explain(jitted)
-    assert "matmul" in text and "alone: the kernels of matmul have no door" in text
+    assert "matmul" in text and "alone: its epilogue takes a bias" in text
 
 
 def test_draws_take_their_part_of_the_sequence_at_each_call(gpu):
@@ -157,3 +157,38 @@ def test_a_loop_by_a_condition_is_no_graph_unless_it_is_bounded(gpu, monkeypatch
             jitted(x, bound)
         assert (gpu.calls["cuGraphLaunch"] > before) == (bound is not None)
         assert ("no CUDA graph: a loop reads" in jitted.describe()) == (bound is None)
+
+
+def test_a_product_does_what_follows_in_its_epilogue(gpu):
+    def f(x, w, b, r):
+        return cm.ml.gelu(x @ w + b) + r
+
+    def arrays(rows, dtype):
+        shapes = (rows, 64), (64, 128), (128,), (rows, 128)
+        return [cm.ones(shape, dtype=dtype) for shape in shapes]
+
+    for rows, dtype, kernels in ((256, "float16", 1), (256, "float32", 2)):
+        jitted, inputs = cm.jit(f), arrays(rows, dtype)
+        for _ in range(2):
+            jitted(*inputs)
+        assert len(launches(gpu, lambda: jitted(*inputs))) == kernels  # noqa: B023
+        (program,) = jitted.programs()
+        names = [node.name for node in program.nodes]
+        assert names == (["linear"] if dtype == "float16" else ["matmul", "fused(add, gelu, add)"])
+    assert "epilogues: 1 products do the work of 3 operations" in "".join(
+        [note for program in _programs(f, arrays(256, "bfloat16")) for note in program.notes]
+    )
+
+    # what lies between is used elsewhere, too
+    def g(x, w, b, r):
+        y = x @ w + b
+        return cm.ml.gelu(y) * y
+
+    (program,) = _programs(g, arrays(256, "float16"))
+    assert [node.name for node in program.nodes] == ["linear", "fused(gelu, multiply)"]
+
+
+def _programs(f, inputs):
+    jitted = cm.jit(f)
+    jitted(*inputs)
+    return jitted.programs()

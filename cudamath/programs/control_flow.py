@@ -79,7 +79,8 @@ def scan(
     -----
     Gradient: of any order, with respect to `init`, `xs`, and what `f` closes over; `jvp` too.
 
-    Values without dimensions reach `f` as scalars.
+    Values without dimensions reach `f` as scalars. Inside of `jit` all arrays that it gets and
+    returns are in C order.
 
     Inside of `jit`, `f` is traced once, and its program runs so many times. It is simplified and
     fused as any program, and all steps are part of one CUDA graph: one launch by the host. Each
@@ -177,6 +178,7 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, *operands: Any) -> An
 
     Outside of `jit` a GPU's truth value is read, which waits. Inside, a GPU runs both functions and
     chooses from their results, because a CUDA graph always runs the same kernels; a CPU runs one.
+    The results are in C order then.
 
     Examples
     --------

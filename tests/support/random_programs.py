@@ -41,8 +41,9 @@ UNARY: dict[str, Callable] = {
     "scan": lambda x: cm.scan(lambda c, row: (0.5 * c + row, c * row), x[0], x)[1],
     "scan pulled": lambda x: cm.grad(
         lambda y: (cm.scan(lambda c, row: (cm.sin(c) * row, c), y[0], y)[1] ** 2).sum()
-    )(x),
-    "loop": lambda x: cm.fori_loop(0, 3, lambda i, c: c + 0.5 * x, x),
+    )(x).copy(),
+    # loops and conditions of a program give C order, others what their function gives
+    "loop": lambda x: cm.fori_loop(0, 3, lambda i, c: c + 0.5 * x, x).copy(),
     "second": lambda x: cm.grad(lambda y: (cm.grad(lambda z: (z**3).sum())(y) ** 2).sum())(x),
 }
 BINARY: dict[str, Callable] = {
@@ -55,10 +56,10 @@ BINARY: dict[str, Callable] = {
     "row": lambda x, y: x + y[:1],
     "column sum": lambda x, y: x + y.sum(axis=1, keepdims=True),
     "total": lambda x, y: x * y.mean(),
-    "cond": lambda x, y: cm.cond(x.sum() > y.sum(), cm.add, lambda x, y: x * y[0], x, y),
+    "cond": lambda x, y: cm.cond(x.sum() > y.sum(), cm.add, lambda x, y: x * y[0], x, y).copy(),
     "cond pulled": lambda x, y: cm.grad(
         lambda z: cm.cond(y[0, 0] > 0, lambda z: cm.sin(z) * y, lambda z: z * z, z).sum()
-    )(x),
+    )(x).copy(),
     "product": lambda x, y: (x @ y.T) @ x,
     "pulled": lambda x, y: cm.value_and_grad(lambda w: cm.tanh(x @ w.T).sum())(y)[1],
 }

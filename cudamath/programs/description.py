@@ -23,16 +23,27 @@ def described(name: str, program: Program) -> str:
     inputs = {view.block for node in program.nodes for view in node.views if view.block.outside}
     floor = sum([block.layout.nbytes for block in inputs])
     floor += sum([block.layout.nbytes for block in program.made()])
-    moved = sum(
-        [view.layout.nbytes for node in program.nodes for view in node.views]
-        + [block.layout.nbytes for node in program.nodes for block in node.results]
-    )
+    moved = _moved(program)
     lines.append(
         f"  bytes: {human(moved)} are read and written, of which arguments and results are "
         f"{human(floor)}"
     )
     lines.append(f"  memory: {human(plan.total)}, of which {human(plan.peak)} are in use at a time")
     return "\n".join(lines)
+
+
+def _moved(program: Program) -> int:
+    """How many bytes the operations read and write. Steps of a loop whose number is not known count
+    once, and of a condition both branches."""
+    total = 0
+    for node in program.nodes:
+        bodies = getattr(node.op, "programs", {}).values()
+        if bodies:
+            total += node.op.times * sum(map(_moved, bodies))
+        else:
+            total += sum([view.layout.nbytes for view in node.views])
+            total += sum([block.layout.nbytes for block in node.results])
+    return total
 
 
 def _body(program: Program, indent: str) -> list[str]:

@@ -48,11 +48,14 @@ class Rolled:
         What `explain` calls it -> the program of a body.
     reads : bool
         Whether a run waits for the device to read a value, so that it cannot be in a CUDA graph.
+    times : int
+        How often the bodies run, as far as it is known.
     """
 
     several = True
     broadcasts = False
     writes = False
+    times = 1
     alone = "its bodies are programs, which are fused by themselves; no step joins another"
 
     def __init__(self, name: str, bodies: dict[str, Body]):
@@ -246,7 +249,8 @@ class Loop(Rolled):
     ):
         super().__init__(name, {f"{steps} times": body})
         self.body, self.slices, self.count = body, slices, count
-        self.steps, self.reverse = steps, reverse
+        self.steps = self.times = steps
+        self.reverse = reverse
 
     def results(self, *inputs: ndarray) -> tuple[ndarray, ...]:
         """Inputs: what the body captures, the first carry, the rows."""

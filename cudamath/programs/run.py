@@ -28,7 +28,10 @@ def on_one_device(program: Program) -> bool:
     """Whether all that a program reads and makes is on its device, as a CUDA graph demands."""
     blocks = [*program.arguments, *program.constants()]
     blocks += [block for node in program.nodes for block in node.results]
-    return all([block.layout.device == program.device for block in blocks])
+    bodies = [body for node in program.nodes for body in getattr(node.op, "programs", {}).values()]
+    return all([block.layout.device == program.device for block in blocks]) and all(
+        [on_one_device(body) for body in bodies]
+    )
 
 
 def lying(view: View, position: int | None, made: Sequence, arguments: Sequence) -> ndarray:

@@ -472,6 +472,8 @@ def test_explain_shows_the_bodies():
     text = f.describe()
     assert "3 times: 2 operations" in text and "if true: 1 operations" in text
     assert "sin(float64 ())" in text and "cos(float64 ())" in text
+    # a step: greater 9 bytes, sin and cos 16 each, where c > 0 is one of x
+    assert "bytes: 123 B" in text
 
 
 def test_the_memory_of_a_loop_is_known():

@@ -159,6 +159,21 @@ def test_a_loop_by_a_condition_is_no_graph_unless_it_is_bounded(gpu, monkeypatch
         assert ("no CUDA graph: a loop reads" in jitted.describe()) == (bound is None)
 
 
+def test_draws_in_a_scan_take_their_part_at_each_call(gpu):
+    def f(x, rng):
+        return cm.scan(
+            lambda c, row: (cm.ml.dropout(c + row, 0.5, rng=rng), rng.uniform()), x[0], x
+        )
+
+    x, one, other = cm.ones((5, 64)), cm.random.default_rng(0), cm.random.default_rng(0)
+    jitted = cm.jit(f)
+    for _ in range(4):
+        jitted(x, one)
+        f(x, other)
+        assert one.state == other.state
+    assert jitted.traces == 1 and launches(gpu, lambda: jitted(x, one)) == []
+
+
 def test_a_product_does_what_follows_in_its_epilogue(gpu):
     def f(x, w, b, r):
         return cm.ml.gelu(x @ w + b) + r

@@ -81,3 +81,33 @@ def test_unaligned_rows(gpu) -> None:
         sums = np.cumsum(np.vstack([np.zeros((1, 3)), 2 * (data + k)]), 0)
         assert carry.tolist() == sums[-1].tolist()
         assert ys.tolist() == (sums[:-1] * (data + k)).tolist()
+
+
+def test_an_element_keeps_its_value_where_its_array_is_written(gpu) -> None:
+    def f(x):
+        y = x + 1
+        element, positive = y[0, 0], y[0, 1] > 0
+        y *= -2
+        return element * 3, cm.where(positive, y, 0)
+
+    jitted = cm.jit(f)
+    for value in (1.0, 4.0, -5.0):
+        element, y = jitted(cm.full((2, 2), value))
+        assert float(element) == 3 * (value + 1)
+        assert y.tolist() == [[-2 * (value + 1) if value > -1 else 0] * 2] * 2
+
+
+def test_fused_rows_that_lie_backwards(gpu) -> None:
+    """Rows, and one number a row, whose strides are negative."""
+    data = np.arange(12.0).reshape(3, 4)
+
+    @cm.fuse
+    def f(x, column):
+        return (x - x.mean(-1, keepdims=True)) * column
+
+    x = cm.array(data)
+    for rows, column in ((x[::-1], x[:, :1]), (x, x[::-1, :1]), (x[::-1, ::-1], x[::-1, 1:2])):
+        a, b = rows.to_numpy(), column.to_numpy()
+        np.testing.assert_allclose(
+            f(rows, column).to_numpy(), (a - a.mean(-1, keepdims=True)) * b, 1e-14
+        )

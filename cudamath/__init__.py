@@ -134,6 +134,7 @@ from .ops.text_io import *  # noqa: F403
 from .ops.transfer import *  # noqa: F403
 from .ops.ufunc_at import *  # noqa: F403
 from .ops.where import *  # noqa: F403
+from .programs import *  # noqa: F403
 from .ufunc_facts import *  # noqa: F403
 
 from ml_dtypes import bfloat16, float8_e4m3fn as float8_e4m3, float8_e5m2  # isort: skip

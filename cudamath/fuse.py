@@ -453,7 +453,9 @@ def _staged(
     ]
 
 
-def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[..., list[ndarray]]:
+def kernels_of(
+    outputs: Sequence[ndarray], layouts: Sequence[Layout]
+) -> Callable[..., list[ndarray]]:
     """`run(*arrays)` for traced results: the stages, and the views of their results. TypeError
     where there is no such kernel."""
     apart: frozenset[Symbol] = frozenset()
@@ -526,7 +528,7 @@ class _Fused:
 
     def plan(self, layouts: Sequence[Layout]) -> Callable[..., list[ndarray]]:
         """`run(*arrays)` for arrays of a GPU of these layouts."""
-        return _symbols(self.traced(layouts), layouts)
+        return kernels_of(self.traced(layouts), layouts)
 
     def traced(self, layouts: Sequence[Layout]) -> list[ndarray]:
         """The results of the function of traced arrays like these."""
@@ -553,7 +555,7 @@ class _Fused:
         if views is None:
             with unrecorded():
                 outputs = self.traced(layouts)
-                _symbols(outputs, layouts)
+                kernels_of(outputs, layouts)
             views = tuple(
                 [
                     i

@@ -250,7 +250,7 @@ def checkpoint(fn: Callable) -> Callable:
             for i, y in enumerate(leaves)
             if isinstance(y, ndarray) and y._node is not None and tape.owner(y._node).order >= start
         ]
-        outside = _outside([leaves[i]._node for i in places], start)
+        outside = outside_nodes([leaves[i]._node for i in places], start)
         segment = _Segment(again, args, kwargs, recorder.draws, places, outside)
         node = tape.node_of(
             _Checkpoint, outside, (segment,), None, {}, tuple([leaves[i]._layout for i in places])
@@ -263,7 +263,7 @@ def checkpoint(fn: Callable) -> Callable:
     return wrapped
 
 
-def _outside(nodes: list, start: int) -> tuple:
+def outside_nodes(nodes: list, start: int) -> tuple:
     """The nodes older than `start` (or parts of such) on which newer ones depend."""
     outside: dict[tuple, Any] = {}
     visited = {tape.owner(node) for node in nodes}

@@ -11,6 +11,7 @@ from ..runtime.errors import DeviceError
 from . import dtypes
 from .array import empty, ndarray, over, wrap
 from .devices import CPU, TRACED, default_index, device_of, index_of
+from .dispatch.call_record import open_records, report_made
 from .transfer.host_to_device import add_writer, copy_to
 
 #: Classes of numbers in lists that NumPy reads as this package does.
@@ -29,9 +30,16 @@ def _of_numbers(obj: Any) -> bool:
     )
 
 
-def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
+def upload(host: np.ndarray, device: int, ours: bool = False, shared: bool = False) -> ndarray:
     """A NumPy array copied to a device number; on the CPU the same memory. ours: NumPy made it, so
-    it is pageable memory."""
+    it is pageable memory. shared: the user has this memory too."""
+    out = _uploaded(host, device, ours)
+    if open_records:
+        report_made(out, host, fresh=not shared or device != CPU)
+    return out
+
+
+def _uploaded(host: np.ndarray, device: int, ours: bool) -> ndarray:
     if device == CPU:
         return wrap(host)
     if device == TRACED:
@@ -72,6 +80,8 @@ def asarray(
     if dtype is None and type(obj) is np.ndarray and copy is not False:
         out = copy_to(obj, index_of(device))
         if out is not None:
+            if open_records:
+                report_made(out, obj, fresh=True)
             return out
     if (
         dtype is None
@@ -120,6 +130,7 @@ def asarray(
                 host.copy() if copy and index == CPU else host,
                 index,
                 ours=type(obj) in (list, tuple),
+                shared=bool(open_records) and _shared(host, obj),
             )
         out = taken
     if target is not None and out.dtype != target:
@@ -133,6 +144,13 @@ def asarray(
             )
         out, copy = out.to(device), None
     return out.copy() if copy else out
+
+
+def _shared(host: np.ndarray, obj: Any) -> bool:
+    """Whether a host array that was made of an object may lie in the memory of that object."""
+    if isinstance(obj, np.ndarray):
+        return np.may_share_memory(host, obj)
+    return not isinstance(obj, (list, tuple, np.generic))
 
 
 def _host_scalar(obj: Any, dtype: np.dtype | None, name: str) -> np.ndarray:

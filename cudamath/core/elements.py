@@ -5,7 +5,8 @@ So the element lies in x's memory at first, and is *lent*. Whatever writes into 
 `settle` before, which copies the elements that its memory has lent.
 
 Nothing is lent where a write could not be seen: memory of other libraries, memory whose address
-they got (`expose`), and during the capture of a graph. `settle_all` is called before what may write
+they got (`expose`), during the capture of a graph, and while a program is traced, which must know
+where its operands lie. `settle_all` is called before what may write
 anywhere: a replay, a kernel of the user, a collective.
 """
 
@@ -19,6 +20,7 @@ from ..runtime.memory import Buffer
 from ..runtime.state import device_table, runtime
 from ..runtime.stream import stream_of
 from .array import ndarray
+from .dispatch.call_record import open_records, traced
 from .layout import Layout
 from .scalar import Scalar, scalar_class
 
@@ -46,6 +48,7 @@ def lend(x: ndarray, layout: Layout, offset: int) -> Scalar | None:
         owner.__class__ is not Buffer
         or stream.capturing
         or (_exposed and owner.address in _exposed)
+        or (open_records and traced())
     ):
         return None
     element = _new(scalar_class(layout.dtype))

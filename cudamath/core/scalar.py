@@ -27,7 +27,7 @@ from ..runtime.interrupts import uninterrupted
 from . import dtypes
 from .array import ndarray, wrap
 from .devices import CPU
-from .dispatch.call_record import current
+from .dispatch.call_record import current, open_records, traced
 from .layout import Layout
 from .recording import insiders, state
 
@@ -70,6 +70,10 @@ class Scalar(ndarray):
         out = self.copy()
         out.__class__ = ndarray
         return out
+
+    def astype(self, *args: Any, **kwargs: Any) -> Any:
+        """This value in another dtype, as a scalar."""
+        return to_user(ndarray.astype(self, *args, **kwargs))  # type: ignore[attr-defined]
 
     def __getitem__(self, key: Any) -> Any:
         if key == ():
@@ -190,7 +194,12 @@ def scalar(x: ndarray, recorded: bool = False) -> Any:
     """The scalar of a new array without dimensions. Only its producer may call this: the array
     itself becomes the scalar, unless NumPy's takes its place. recorded: a node will be attached."""
     layout = x._layout
-    if not recorded and x._node is None and is_numpys(layout):
+    if (
+        not recorded
+        and x._node is None
+        and is_numpys(layout)
+        and not (open_records and traced())  # a program has no values yet
+    ):
         return x._data[()]
     x.__class__ = scalar_class(layout.dtype)
     return x
@@ -234,7 +243,7 @@ class inside:
 
 def is_outermost() -> bool:
     """Whether this call comes from the user, and not from another function of this package."""
-    return not state.inside and current() is None
+    return not state.inside and (not open_records or current() is None or traced())
 
 
 def to_user(result: Any, arguments: tuple = ()) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core import trees
+from ..core import shapes, trees
 from ..core.array import allocate, ndarray, over, refuse_read_only
 from ..core.asarray import asarray, same_device
 from ..core.devices import CPU, default_index, device_of
@@ -140,10 +140,14 @@ class Graphed:
     ----------
     fn : callable
         Function of arrays.
+    written : frozenset of int, optional
+        Positions of the arrays that the function changes, for a function of arrays alone. By
+        default the first replay tells.
     """
 
-    def __init__(self, fn: Callable):
+    def __init__(self, fn: Callable, written: frozenset[int] | None = None):
         self._fn = fn
+        self._written = written
         self._kinds: collections.OrderedDict[Any, _Kind] = collections.OrderedDict()
         self._lock = fork.new_reentrant_lock()  # replays share memory
         self._values: list[
@@ -283,7 +287,9 @@ class Graphed:
         for i in replay.copied:
             _copy(replay.inputs[i], leaves[i])
         replay.graph.launch(current)
-        if first:  # which of the copies did the function change? Looked up once; this waits
+        if self._written is not None:
+            replay.written = [i for i in replay.copied if i in self._written]
+        elif first:  # which of the copies did the function change? Looked up once; this waits
             replay.written = [
                 i for i in replay.copied if replay.inputs[i].tobytes() != leaves[i].tobytes()
             ]
@@ -343,8 +349,17 @@ def _copy(target: ndarray, source: ndarray) -> None:
 
 
 def _copied(x: ndarray) -> ndarray:
-    out = allocate(Layout.new(x.shape, x.dtype, x._layout.device))
-    _copy(out, x)
+    """A copy, in the order in which the elements lie, as in a call of the function itself."""
+    layout = x._layout
+    if shapes.byte_bounds(layout.shape, layout.strides, layout.itemsize) == (0, layout.nbytes):
+        current = stream.stream_of(layout.device)
+        buffer = memory.Buffer(layout.nbytes, current)
+        out = over(layout, buffer.address, buffer)
+        x._owner.used_on(current)
+        memory.copy(out._data, x._data, layout.nbytes, current)
+    else:
+        out = allocate(Layout.new(x.shape, x.dtype, layout.device))
+        _copy(out, x)
     return scalar(out) if isinstance(x, Scalar) else out
 
 

@@ -12,6 +12,7 @@ from ..core.asarray import asarray, same_device
 from ..core.bounded_cache import store
 from ..core.devices import CPU, device_of
 from ..core.dispatch.arguments import Input, Scalar
+from ..core.dispatch.call_record import obstruct, open_records
 from ..core.dispatch.plan import Plan
 from ..core.dispatch.plan_codegen import load
 from ..core.dispatch.steps import Launch, triple
@@ -175,6 +176,8 @@ def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) ->
             user.__name__, [x._layout for x in arrays], len(scalars), device
         )
         store(runtime.user_launches, key, run, _MOST_LAUNCHES)
+    if open_records:
+        obstruct("launched a kernel of the user")
     settle_all()  # the kernel may write into its arguments
     run(*arrays, *scalars)
 

@@ -25,6 +25,7 @@ from .optim import *  # noqa: F403
 from .pool import *  # noqa: F403
 from .pool_nd import *  # noqa: F403
 from .quantize import *  # noqa: F403
+from .recurrent import *  # noqa: F403
 from .resize import *  # noqa: F403
 from .rotary import *  # noqa: F403
 from .self_attention import *  # noqa: F403

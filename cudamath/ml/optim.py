@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from ..core.dtypes import FLOATING, bfloat16, compute_dtype, float16, float32
 from ..core.elements import lent, settle_all
 from ..core.layout import Layout
 from ..core.shapes import as_integer
-from ..core.specs.optimizer import Form
+from ..core.specs.optimizer import PLAIN, Form
 
 __all__ = [
     "adagrad_update",
@@ -48,13 +48,31 @@ __all__ = [
 
 Tree = Any
 
-_sgd = Op("sgd_update", cpu="optim.sgd", cuda="optim.dispatch.sgd", writes=True)
+
+def _written(states: int) -> Callable[[int, dict], list[int]]:
+    """The inputs that a step writes: all but the gradients, which come after the parameters."""
+
+    def written(inputs: int, params: dict) -> list[int]:
+        form: Form = params.get("form", PLAIN)
+        count = (inputs - form.extra) // (2 + states + form.copies)
+        step = [inputs - form.extra] if form.step else []
+        return [*range(count), *range(2 * count, inputs - form.extra), *step]
+
+    return written
+
+
+_sgd = Op("sgd_update", cpu="optim.sgd", cuda="optim.dispatch.sgd", writes=_written(0))
 _momentum = Op(
-    "sgd_update (momentum)", cpu="optim.momentum", cuda="optim.dispatch.momentum", writes=True
+    "sgd_update (momentum)",
+    cpu="optim.momentum",
+    cuda="optim.dispatch.momentum",
+    writes=_written(1),
 )
-_adam = Op("adam_update", cpu="optim.adam", cuda="optim.dispatch.adam", writes=True)
-_rmsprop = Op("rmsprop_update", cpu="optim.rmsprop", cuda="optim.dispatch.rmsprop", writes=True)
-_lion = Op("lion_update", cpu="optim.lion", cuda="optim.dispatch.lion", writes=True)
+_adam = Op("adam_update", cpu="optim.adam", cuda="optim.dispatch.adam", writes=_written(2))
+_rmsprop = Op(
+    "rmsprop_update", cpu="optim.rmsprop", cuda="optim.dispatch.rmsprop", writes=_written(1)
+)
+_lion = Op("lion_update", cpu="optim.lion", cuda="optim.dispatch.lion", writes=_written(1))
 
 _sound: set[tuple] = set()  # (name, layouts) that have passed `_check`
 

@@ -174,6 +174,8 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         if open_records:  # the result is reported before it is written
             return function(x, y, out=x)
         try:
+            if open_records:
+                raise KeyError
             if not isinstance(y, ndarray):
                 run = plans[x._layout, type(y), True]
             elif (
@@ -184,7 +186,9 @@ def _inplace(function: Callable, symbol: str) -> Callable:
                 run = plans[x._layout, y._layout, True]
             else:
                 raise KeyError
-        except KeyError:  # also operands on a GPU that may overlap, which `call` sees to
+        except (
+            KeyError
+        ):  # also operands on a GPU that may overlap, and records: `call` sees to them
             x = function.card.call((x, y), target=x)  # type: ignore[attr-defined]
         else:
             if lent:

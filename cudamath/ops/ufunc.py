@@ -21,7 +21,7 @@ from ..core.asarray import asarray, same_device
 from ..core.autograd import mutation, tape
 from ..core.bounded_cache import store
 from ..core.devices import CPU, TRACED, default_index
-from ..core.dispatch.call_record import obstruct, open_records, report
+from ..core.dispatch.call_record import obstruct, open_records, report, traced
 from ..core.dispatch.checks import coerce
 from ..core.dispatch.cpu_codegen import either, straight, straight_inplace
 from ..core.dispatch.lazy_import import lazy
@@ -32,7 +32,7 @@ from ..core.elements import lent, settle
 from ..core.fp_errors import quiet
 from ..core.layout import Layout
 from ..core.recording import state
-from ..core.scalar import NUMPY_SCALARS, inside, is_outermost, result_of
+from ..core.scalar import NUMPY_SCALARS, inside, is_outermost, result_of, to_user
 from ..core.typing import ArrayLike, DTypeLike  # noqa: F401
 from ..runtime.errors import shown_as
 from ..runtime.memory import Buffer
@@ -122,7 +122,9 @@ def rule(expression: str, count: int, namespace: Mapping[str, Any]) -> Callable:
     """
     names = compile(expression, "<gradient>", "eval").co_names
     parameters = ["g", *(n if n in names else f"_{n}" for n in ("out", *_NAMES[:count]))]
-    real = eval(f"lambda {', '.join(parameters)}: {expression}", namespace)  # type: ignore[arg-type]
+    source = f"lambda {', '.join(parameters)}: {expression}"
+    code = compile(source, "<cudamath gradient>", "eval")  # a name that is no line of the user's
+    real = eval(code, namespace)  # type: ignore[arg-type]
 
     @functools.wraps(real)
     def gradient(g: ndarray, *rest: Any) -> Any:
@@ -233,6 +235,7 @@ class Elementwise:
             tape.record(self, operands, out, {})
         if open_records:
             report(self, operands, (), {}, run, out)
+            return to_user(out, operands)
         return out
 
     # -------------------- the slow path: once per combination of layouts
@@ -289,12 +292,14 @@ class Elementwise:
         out = run(*operands)
         if target is not None:
             if open_records:
+                report(self, operands, (), {}, run, target, writes=True)
                 obstruct("wrote in place")
             return target
         if self.grad is not None and any([x._node is not None for x in arrays]):
             tape.record(self, operands, out, {})
         if open_records:
             report(self, operands, (), {}, run, out)
+            return to_user(out, operands)
         return out
 
     def _compile(self, *keys: Any) -> None:
@@ -378,6 +383,8 @@ class Elementwise:
                         settle(target)
                     known(x, y, target)
                     return True
+        if open_records and traced():
+            return False  # a program writes by ops of its own
         key: list = ["into", target._layout]
         owner, separate = (
             target._owner,

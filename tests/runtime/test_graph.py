@@ -732,3 +732,16 @@ def test_capture_on_a_gpu():
         y = cm.exp(x) @ (x + 1)
     recorded.replay()
     assert float(y) == 1000.0
+
+
+def test_a_result_keeps_the_order_of_its_elements(ops):
+    def turned(x):
+        y = ops.double(x)
+        layout = Layout.of((2, 2), (8, 16), np.dtype(np.float64), 0)  # in Fortran's order
+        return y._view(layout)
+
+    step, x = cm.cuda.graph(turned), gpu([1, 2, 3, 4])
+    for _ in range(3):
+        y = step(x)
+        assert y.strides == (8, 16)
+        assert y._view(Layout.new((4,), y.dtype, 0)).tolist() == [2, 4, 6, 8]

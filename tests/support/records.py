@@ -503,7 +503,10 @@ ALIASES = {
 
 #: Public functions and cards whose tests are in a file of their own.
 ELSEWHERE = {
+    "programs/test_jit.py": ["jit"],
+    "programs/test_control_flow.py": ["scan", "cond", "while_loop", "fori_loop"],
     "ops/test_random.py": ["ml.dropout", "random.*", "dropout"],
+    "ml/test_recurrent.py": ["ml.rnn", "ml.lstm", "ml.gru"],
     "ml/test_rotary.py": ["ml.rotary_embedding", "ml.rotary_tables", "rotary_embedding"],
     "ml/test_optim.py": [
         "ml.sgd_update",

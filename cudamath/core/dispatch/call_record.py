@@ -3,7 +3,9 @@
 While a record is open in a thread, every op of that thread reports its step to it: the op, its
 inputs, scalars and parameters, the function that ran its plan, and its output. `fast_path` turns
 such a record into a replay for the next call of the same kind. `explain` opens a record so that no
-call is replayed.
+call is replayed. `jit` turns the record of a whole function of the user into a program
+(programs/trace.py): while such a record is open, functions return to the user as they do without
+one, and values without dimensions stay on their device.
 
 Reporting costs nothing while no record is open: a hot path only tests whether `open_records` is
 empty.
@@ -46,9 +48,13 @@ class Step:
     draw : tuple or None
         For a random draw: the bit stream and the arguments of its `take`. The first three scalars
         are then a position in the random sequence, which a replay must take anew.
+    writes : bool or callable
+        Whether the op writes into its inputs, as in `Op`.
     """
 
-    __slots__ = ("op", "inputs", "scalars", "params", "run", "output", "draw")
+    writes: Any
+
+    __slots__ = ("op", "inputs", "scalars", "params", "run", "output", "draw", "writes")
 
     def __init__(
         self,
@@ -59,14 +65,23 @@ class Step:
         run: Callable | None,
         output: Any,
         draw: tuple | None = None,
+        writes: bool = False,
     ):
         self.op, self.inputs, self.scalars, self.params = op, inputs, scalars, params
         self.run, self.output, self.draw = run, output, draw
+        self.writes = writes or getattr(op, "writes", False)
 
     @property
     def outputs(self) -> tuple:
         """The outputs, always as a tuple."""
         return self.output if type(self.output) is tuple else (self.output,)
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The numbers of the inputs that the op writes into."""
+        if callable(self.writes):
+            return tuple(self.writes(len(self.inputs), self.params))
+        return (0,) if self.writes else ()
 
     def __repr__(self) -> str:
         return f"<Step {self.op.name}>"
@@ -99,7 +114,11 @@ class CallRecord:
         A part of a random sequence that was taken, until a step reports that it has used it.
     outer : CallRecord or None
         The record inside which this one was opened.
+    program : bool
+        Whether this is the record of a whole function of the user.
     """
+
+    program = False
 
     def __init__(self, keep: bool = True) -> None:
         self.keep = keep
@@ -119,6 +138,16 @@ class CallRecord:
         _local.record = self
         return self
 
+    def add(self, step: Step) -> None:
+        """Append a step."""
+        self.steps.append(step)
+
+    def made(self, x: Any, host: Any, fresh: bool) -> None:
+        """Called when an array is made of values of the host. fresh: in memory of its own."""
+
+    def made_source(self, source: Any) -> None:
+        """Called when a source of random numbers is made."""
+
     def refuse(self, reason: str) -> None:
         """Called when the call does something that its steps do not describe. A subclass may raise
         an exception."""
@@ -130,8 +159,12 @@ class CallRecord:
         if self.drawn is not None:
             self.obstacle = self.obstacle or "took a part of a random sequence without a step"
         if outer is not None:
-            outer.steps += self.steps
-            outer.obstacle = outer.obstacle or self.obstacle
+            self.hand_over(outer)
+
+    def hand_over(self, outer: CallRecord) -> None:
+        """Pass the steps on to the record inside which this one was opened."""
+        outer.steps += self.steps
+        outer.obstacle = outer.obstacle or self.obstacle
 
 
 @fork.in_child
@@ -158,15 +191,38 @@ def current() -> CallRecord | None:
     return _local.record
 
 
+def traced() -> bool:
+    """Whether a whole function of the user is being recorded in this thread."""
+    return _local.record is not None and _local.record.program
+
+
 # -------------------- reports; hot paths call them only if `open_records` is not empty
 
 
 def report(
-    op: Any, inputs: tuple, scalars: tuple, params: dict, run: Callable | None, output: Any
+    op: Any,
+    inputs: tuple,
+    scalars: tuple,
+    params: dict,
+    run: Callable | None,
+    output: Any,
+    writes: bool = False,
 ) -> None:
     """Report a step of an op."""
     if (record := _local.record) is not None and record.keep:
-        record.steps.append(Step(op, inputs, scalars, params, run, output))
+        record.add(Step(op, inputs, scalars, params, run, output, None, writes))
+
+
+def report_made(x: Any, host: Any, fresh: bool) -> None:
+    """Report an array that was made of values of the host. fresh: in memory of its own."""
+    if (record := _local.record) is not None:
+        record.made(x, host, fresh)
+
+
+def report_source(source: Any) -> None:
+    """Report a source of random numbers that was made."""
+    if (record := _local.record) is not None:
+        record.made_source(source)
 
 
 def report_taken(source: Any, name: str, blocks: int, device: int | None) -> None:

@@ -27,7 +27,9 @@ def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
     Parameters
     ----------
     fn : callable
-        Function of arrays.
+        Function of arrays. For one that `jit` returned the text tells its programs: operations,
+        what was simplified and fused and why not more, bytes and memory. Without arguments it is
+        not called.
     *args : object
         Arguments of the function.
     **kwargs : object
@@ -58,6 +60,12 @@ def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
     matmul(float64 (2, 2), float64 (2, 2)) on the CPU: matmul in cpu/matmul.py
     """
     checks.require_function("explain", fn)
+    if (describe := getattr(fn, "describe", None)) is not None:
+        if args or kwargs:
+            fn(*args, **kwargs)
+        text = describe()
+        print(text)
+        return text
     lines: list[str] = []
     with _listening(lines), CallRecord(keep=False):  # in which no call is replayed
         fn(*args, **kwargs)

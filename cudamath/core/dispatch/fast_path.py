@@ -66,7 +66,7 @@ _tables: list[dict] = []  # of all decorated functions
 def forget() -> None:
     """Drop all replays. Called when a setting changes that plans depend on: the default dtype,
     TF32, tuning."""
-    for table in _tables:
+    for table in (*_tables, *[function.plans for function in dtypes.planned]):
         table.clear()
 
 
@@ -425,7 +425,7 @@ class _Calls:
 
     def first(self, *arguments: Any) -> Any:
         """A call for which there is no replay: run the function, and make a replay if possible."""
-        if state.inside or current() is not None:
+        if not is_outermost():
             return self.run(arguments)
         if self.places and not NUMPY_SCALARS.isdisjoint(map(type, arguments)):
             arrays = self.scalars_as_arrays(arguments)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ...runtime import background_init
@@ -38,7 +38,7 @@ from ..dtypes import (
 from ..elements import lent, settle
 from ..layout import Layout
 from ..scalar import inside
-from .call_record import obstruct, open_records, report, unrecorded
+from .call_record import obstruct, open_records, report, traced, unrecorded
 from .cpu_run import _without_none, cpu_runner
 from .lazy_import import lazy
 from .planner_calls import call_planner
@@ -115,8 +115,9 @@ class Op:
     adds : bool
         For an op with several outputs: where two ops use an output, the rule takes both gradients
         instead of their sum (see `backward.terms`).
-    writes : bool
-        The op writes into its first input.
+    writes : bool or callable
+        The op writes into its first input. Or `writes(count, params)` -> the numbers of the inputs,
+        of so many, that it writes into.
 
     Attributes
     ----------
@@ -137,7 +138,7 @@ class Op:
         outputs: int = 1,
         broadcasts: bool = False,
         adds: bool = False,
-        writes: bool = False,
+        writes: bool | Callable[[int, dict], Iterable[int]] = False,
     ):
         self.name, self.cpu, self.cuda, self.vjp, self.adds = name, cpu, cuda, vjp, adds
         self.writes = writes
@@ -273,6 +274,8 @@ class Op:
         It is possible on a GPU if `target` has the layout of the result and shares no memory with
         the inputs, and if no gradient is recorded. The public function has checked the arrays.
         """
+        if open_records and traced():
+            return False  # a program writes by ops of its own
         layouts = [x._layout for x in arrays]
         key = ("into", target._layout, *layouts, *params.values())
         try:
@@ -344,6 +347,10 @@ class Composed:
     def __call__(self, *arrays: ndarray, **params: Any) -> ndarray:
         if not any(x._node is not None for x in arrays):
             return self.function(*arrays, **params)
+        if open_records and traced():  # a program sees the ops that this one is made of
+            out = self.value(*arrays, **params)
+            tape.record(self, arrays, out, params)
+            return out
         with unrecorded():
             out = self.value(*arrays, **params)
         tape.record(self, arrays, out, params)

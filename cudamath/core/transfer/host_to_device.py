@@ -21,7 +21,7 @@ from ...runtime import memory, stream
 from ...runtime.errors import check
 from ...runtime.state import device_table, runtime
 from ..bounded_cache import store
-from ..dispatch.call_record import obstruct, open_records
+from ..dispatch.call_record import obstruct, open_records, traced
 from ..elements import lent, settle
 from ..layout import Layout
 from .staging import StagingBuffer
@@ -77,6 +77,7 @@ def into(x: Any, host: np.ndarray) -> bool:
         or not layout.contiguous
         or host.shape != layout.shape
         or host.dtype != layout.dtype
+        or (open_records and traced())  # a program writes by ops of its own
     ):
         return False
     if open_records:

@@ -529,9 +529,11 @@ def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
         argument, alignment = values[i].detail
         x = layouts[argument]
         along = alignment[-1]
-        if along is not None and x.strides[along] != x.itemsize:  # columns must be neighbours
+        # columns must be neighbours, and an index below 0 would count from the end of the memory
+        scattered = along is not None and x.strides[along] != x.itemsize
+        if scattered or any([s < 0 for s in x.strides]):
             if (argument, along) not in seen:
-                temps.append(_innermost(x, along))
+                temps.append(_innermost(x, x.ndim - 1 if along is None else along))
                 steps += copy_part(
                     whole(Input(argument), x), whole(Temp(len(temps) - 1), temps[-1])
                 )

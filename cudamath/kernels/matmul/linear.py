@@ -121,6 +121,12 @@ def fuses(x: Layout, weight: Layout, operands: Sequence[Layout]) -> bool:
     )
 
 
+def has_epilogue(x: Layout, weight: Layout, operands: Sequence[Layout]) -> bool:
+    """Whether one kernel multiplies and does what follows."""
+    few = few_rows(x, weight) and all(o.contiguous for o in operands)
+    return few or fuses(x, weight, operands)
+
+
 VERSIONS = (
     Version(
         "gemv",

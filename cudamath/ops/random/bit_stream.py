@@ -24,7 +24,7 @@ from ...core import dtypes, recording
 from ...core.array import ndarray, over
 from ...core.asarray import asarray, same_device
 from ...core.devices import CPU, device_of, index_of
-from ...core.dispatch.call_record import open_records, report_draw, report_taken
+from ...core.dispatch.call_record import open_records, report_draw, report_source, report_taken
 from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import FLOATING, REAL, Op
 from ...core.layout import Layout
@@ -322,6 +322,8 @@ class Source:
         # replay.
         now = runtime.local.stream
         self._within = now.feeds if now is not None and now.capturing else None
+        if open_records:
+            report_source(self)
 
     def __repr__(self) -> str:
         return (

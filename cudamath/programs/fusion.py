@@ -1,0 +1,227 @@
+"""Fusion: neighbouring elementwise operations and reductions become kernels of `cm.fuse`.
+
+The nodes of a region are called once more, on traced arrays, and so become symbols; `cm.fuse`
+makes stages of these (fuse.py), and kernels of the stages (kernels/generated/fusion.py). What is
+rounded is what `cm.fuse` says: 16-bit arrays are computed in float32 without rounding between
+operations. What a product can do in its epilogue becomes part of the product before (doors.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core import recording, tracing
+from ..core.array import allocate, ndarray
+from ..core.devices import TRACED, device_of
+from ..core.dispatch.call_record import unrecorded
+from ..core.dispatch.op import ViewOp, registry
+from ..core.dtypes import FLOATING
+from ..core.layout import Layout
+from ..core.scalar import inside
+from ..core.specs.reductions import REDUCTIONS
+from ..fuse import kernels_of
+from ..ops.shape import reshape
+from ..ops.ufunc import Elementwise
+from .doors import PRODUCTS, through_doors
+from .program import Block, Node, Program, View
+
+MOST = 32  # nodes of a region
+
+
+class Fused:
+    """The op of a fused region.
+
+    Parameters
+    ----------
+    nodes : list of Node
+        What it computes.
+    """
+
+    vjp = None
+    several = True
+
+    def __init__(self, nodes: list[Node]):
+        self.name = f"fused({', '.join([node.name for node in nodes])})"
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+def fusible(node: Node) -> str:
+    """Why a node cannot be part of a region; "" if it can."""
+    if node.targets or node.draw is not None or len(node.results) != 1 or node.several:
+        return "it writes, draws, or has several results"
+    if any([not view.layout.size for view in node.views]) or not node.views:
+        return "it has no elements"
+    layout = node.results[0].layout
+    if layout.device < 0 or not layout.size:
+        return "it has no elements on a GPU"
+    if isinstance(node.op, Elementwise) or node.name in tracing.FUSIBLE:
+        return ""
+    params = node.params
+    if "kind" in params and "keepdims" in params and params["kind"] in REDUCTIONS:
+        (x,) = node.views[:1]
+        if len(node.views) == 1 and {x.layout.dtype, layout.dtype} <= {*FLOATING}:
+            return ""
+        return "a reduction of integers"
+    return "it is neither elementwise nor a reduction"
+
+
+#: Why products stand alone, whose kernels have doors (doors.py).
+EPILOGUE = (
+    "its epilogue takes a bias, an activation and a residual, of 16-bit numbers, where nobody else "
+    "uses what lies between"
+)
+
+#: Cards whose functions decide by values how many elements there are: refused while tracing.
+REFUSED = {
+    "chosen": "x[mask] has as many elements as the mask has ones",
+    "count_true": "a number of elements, read on the host",
+    "count_new": "a number of elements, read on the host",
+    "distinct": "as many elements as there are different ones",
+    "distinct_runs": "as many elements as there are different ones",
+    "nonzero": "as many elements as there are ones that are not 0",
+}
+
+
+def rule(op: Any) -> tuple[str, str]:
+    """How an op takes part in a program, and why not in a better way.
+
+    Parameters
+    ----------
+    op : Op, Elementwise or ViewOp
+        A card of the registry.
+
+    Returns
+    -------
+    tuple of str
+        "view": no work; "fused": with its neighbours; "alone": it runs as it is; "refused": it
+        cannot be traced. And the reason, "" for the first two.
+    """
+    if isinstance(op, ViewOp):
+        return "view", ""
+    if isinstance(op, Elementwise) or op.name in tracing.FUSIBLE:
+        return "fused", ""
+    if any([op.name == reduction.op for reduction in REDUCTIONS.values()]):
+        return "fused", ""
+    if op.name in REFUSED:
+        return "refused", REFUSED[op.name]
+    if why := getattr(op, "alone", ""):
+        return "alone", why
+    if op.name == "to":
+        return "alone", "it copies between devices"
+    if getattr(op, "writes", False):
+        return "alone", "it writes in place"
+    if not hasattr(op, "cuda"):
+        return "alone", "its kernel is the user's"
+    if op.name in PRODUCTS:
+        return "alone", EPILOGUE
+    family = op.cuda.partition(".")[0]
+    return "alone", f"the kernels of {family} have no door for their neighbours yet"
+
+
+def fused(program: Program) -> Program:
+    """The program with one node in place of each region that can be fused."""
+    program = through_doors(program)
+    nodes: list[Node] = []
+    region: list[Node] = []
+    made = 0
+    for k, node in enumerate([*program.nodes, None]):
+        if node is not None and not fusible(node) and len(region) < MOST:
+            region.append(node)
+            continue
+        after = program.nodes[k:]
+        replacement = _region(region, after, program) if len(region) > 1 else region
+        made += replacement is not region
+        nodes += replacement
+        region = []
+        if node is not None and not fusible(node):
+            region = [node]
+        elif node is not None:
+            nodes.append(node)
+    out = Program(program.arguments, nodes, program.results, program.device)
+    out.notes, out.ambiguous = program.notes, program.ambiguous
+    if made:
+        out.notes.append(f"fused: {len(program.nodes)} operations became {len(nodes)}")
+    return out
+
+
+def _region(region: list[Node], after: list[Node], program: Program) -> list[Node]:
+    """One node in place of these, or several where one will not do; the nodes themselves if
+    nothing can be fused."""
+    needed = {view.block for node in after for view in node.views}
+    needed |= {view.block for view in program.returned()}
+    outputs = [node.results[0] for node in region if node.results[0] in needed]
+    inside_blocks = {node.results[0] for node in region}
+    inputs = list(
+        dict.fromkeys([v for node in region for v in node.views if v.block not in inside_blocks])
+    )
+    try:
+        if not outputs or not inputs:
+            raise TypeError("no arrays go in or come out")
+        run = _kernels(region, inputs, outputs)
+    except (TypeError, NotImplementedError, AssertionError) as error:
+        if len(region) > 3:  # halves may have what it takes
+            half = len(region) // 2
+            rest = region[half:]
+            return [
+                *_region(region[:half], [*rest, *after], program),
+                *_region(rest, after, program),
+            ]
+        names = ", ".join([node.name for node in region])
+        program.notes.append(f"not fused: {names}: {error}")
+        return region
+    results = tuple(outputs)
+    for k, block in enumerate(results):
+        block.index = k
+    return [Node(Fused(region), tuple(inputs), (), {}, run, results, True, line=region[-1].line)]
+
+
+def _in_layout(y: ndarray, layout: Layout) -> ndarray:
+    """The same elements in C order, where a kernel chose the order of its operands."""
+    out = allocate(layout)
+    copy_into: Any = registry["copy_into"]
+    copy_into(out, y if y._layout.shape == layout.shape else reshape(y, layout.shape))
+    return out
+
+
+def _kernels(region: list[Node], inputs: list[View], outputs: list[Block]) -> Any:
+    """`run(*inputs)` -> the outputs, as arrays of the blocks' layouts."""
+    values: dict[Block, ndarray] = {}
+    arguments = {
+        view: tracing.argument(view.layout.shape, view.layout.dtype, i)
+        for i, view in enumerate(inputs)
+    }
+
+    def operand(x: Any) -> Any:
+        if not isinstance(x, View):
+            return x
+        if x in arguments:
+            return arguments[x]
+        base = values[x.block]
+        if x.whole:
+            return base
+        if x.offset:
+            raise TypeError("a part of an array between")
+        return base._view(Layout.of(x.layout.shape, x.layout.strides, x.layout.dtype, TRACED))
+
+    with unrecorded(), recording.paused(), inside(), device_of(TRACED):
+        for node in region:
+            (block,) = node.results
+            if not block.layout.contiguous:
+                raise TypeError(f"{node.name} gives another order than C")
+            extra = {"scalars": node.scalars} if node.scalars else {}
+            values[block] = node.op(*map(operand, node.operands), **node.params, **extra)
+            if values[block]._layout.dtype != block.layout.dtype:
+                raise TypeError(f"{node.name} has another dtype in a kernel")
+    layouts = [view.layout for view in inputs]
+    kernels = kernels_of([values[block] for block in outputs], layouts)
+    targets = [block.layout for block in outputs]
+
+    def run(*arrays: ndarray) -> list[ndarray]:
+        return [
+            y if y._layout is layout else _in_layout(y, layout)
+            for y, layout in zip(kernels(*arrays), targets, strict=True)
+        ]
+
+    return run

@@ -1,0 +1,493 @@
+"""`jit`: a function becomes a program at its first call, and runs as one from then on."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes, recording, trees
+from ..core.array import ndarray, refuse_read_only
+from ..core.asarray import asarray, same_device
+from ..core.autograd import mutation
+from ..core.bounded_cache import store
+from ..core.devices import CPU, TRACED, default_index, device_of
+from ..core.dispatch.call_record import current, open_records
+from ..core.dispatch.checks import require_function
+from ..core.dispatch.fast_path import exact
+from ..core.elements import lent, settle_all
+from ..core.scalar import NUMPY_SCALARS, Scalar, is_numpys, scalar
+from ..cuda.graphs import Graphed
+from ..runtime.state import register_tables
+from .description import described
+from .donation import donated
+from .fusion import fused
+from .program import Program, View
+from .run import lying, on_one_device, straight_line
+from .simplify import simplify
+from .trace import Trace, TraceError, span, trace
+
+__all__ = ["TraceError", "jit"]
+
+MOST = 256  # programs that a function keeps
+MANY = 8  # traces, after which a warning says what keeps changing
+
+_functions: weakref.WeakSet[Jitted] = weakref.WeakSet()
+register_tables(lambda: iter([function.plans for function in _functions]))
+
+
+def jit(
+    fn: Callable,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+) -> Jitted:
+    """Compile a function of arrays to one program: traced once, simplified, and replayed.
+
+    The first call with arguments of given structure, shapes and dtypes runs the function as it is,
+    and records its operations, those of gradients and optimizer steps inside included. Later calls
+    run the recorded program, without the Python code of the function: fewer operations, and one
+    CUDA graph on a GPU.
+
+    Parameters
+    ----------
+    fn : callable
+        Takes trees of arrays and other values, and returns such. It may take gradients, update
+        arrays in place, and draw random numbers; all of it happens at each call, as without `jit`.
+    static_argnums : int or sequence of int, default ()
+        Positions of arguments that are constants of the program. They must be hashable, and another
+        value is traced anew. Numbers, strings and other leaves that are not arrays are constants
+        anyhow.
+    static_argnames : str or sequence of str, default ()
+        Names of such keyword arguments.
+    donate_argnums : int or sequence of int, default ()
+        Positions of arguments that the caller does not use again: their memory may become that of
+        results. The values of the results do not depend on it.
+
+    Returns
+    -------
+    Jitted
+        Called like `fn`. `.traces` counts how often it was traced.
+
+    Raises
+    ------
+    TypeError
+        `fn` is not callable, or a value that is neither array nor hashable is passed.
+    TraceError
+        At the first call: the function does what a program cannot hold. The message names the line:
+        reading values (`float(x)`, `if x`, `item`, printing), results whose shape depends on values
+        (boolean masks, `nonzero`), kernels of the user.
+
+    Warns
+    -----
+    RuntimeWarning
+        The function has been traced again and again; the message says what changes.
+
+    Notes
+    -----
+    Gradient: take it inside the function. Where a gradient is being recorded outside, the function
+    runs as it is.
+
+    Hidden state. Arrays that the function finds outside (globals, attributes, closures) are read
+    and written by reference at each call: what is changed in place is seen, a variable that is
+    bound to another array is not. All else that is not an argument is frozen at the first call:
+    Python variables, NumPy arrays on a GPU. Side effects of the Python code, warnings too, happen
+    in the first call only.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> @cm.jit
+    ... def step(w, x, y):
+    ...     loss, g = cm.value_and_grad(lambda w: ((x @ w - y) ** 2).mean())(w)
+    ...     w -= 0.1 * g
+    ...     return loss
+    >>> w, x, y = cm.zeros(2), cm.array([[1.0, 0.0], [0.0, 2.0]]), cm.array([1.0, 1.0])
+    >>> [round(float(step(w, x, y)), 4) for _ in range(3)], step.traces
+    ([1.0, 0.585, 0.3929], 1)
+    """
+    require_function("jit", fn)
+    return Jitted(
+        fn,
+        _positions("static_argnums", static_argnums),
+        _names(static_argnames),
+        _positions("donate_argnums", donate_argnums),
+    )
+
+
+def _positions(what: str, value: Any) -> tuple[int, ...]:
+    """Positions of arguments."""
+    try:
+        return tuple([operator.index(i) for i in (value if np.iterable(value) else [value])])
+    except TypeError:
+        raise TypeError(f"jit: wants {what} as a position or several, got {value!r}") from None
+
+
+def _names(value: Any) -> frozenset[str]:
+    """Names of arguments."""
+    names = [value] if isinstance(value, str) else list(value)
+    if not all([isinstance(name, str) for name in names]):
+        raise TypeError(f"jit: wants static_argnames as a name or several, got {value!r}")
+    return frozenset(names)
+
+
+class _Compiled:
+    """A program that is ready to run.
+
+    Attributes
+    ----------
+    program : Program
+        What runs.
+    run : callable
+        `run(*arrays)` -> the arrays that span the blocks that the program makes. On a GPU it
+        replays a CUDA graph.
+    structure : PyTreeSpec
+        Of what the function returns.
+    leaves : list
+        For each leaf of it: how it is made (`_Leaf`), or the constant itself.
+    written : list of int
+        Arguments that the program may write into.
+    captured : list of ndarray
+        Arrays outside that it may write into.
+    """
+
+    def __init__(self, program: Program, structure: Any, leaves: list[Any]):
+        self.program, self.structure, self.leaves = program, structure, leaves
+        groups = program.written()
+        self.written = [b.index for b in program.arguments if b.group in groups]
+        self.captured: list[ndarray] = [
+            b.array  # type: ignore[misc]
+            for b in program.constants()
+            if b.outside and b.group in groups
+        ]
+        self.run: Callable[..., tuple] = straight_line(program)
+        if program.device >= 0 and on_one_device(program) and not program.reads:
+            self.run = Graphed(self.run, frozenset(self.written))
+        made = {block: i for i, block in enumerate(program.made())}
+        for leaf, result in zip(leaves, program.results, strict=True):
+            if isinstance(result, View):
+                leaf.view, leaf.made = result, made.get(result.block)
+
+    def __call__(self, arrays: list[ndarray], passed: list[Any]) -> Any:
+        """Run the program on the array arguments. passed: these, as the caller passed them."""
+        for i in self.written:
+            refuse_read_only("jit", arrays[i])
+        if lent and (self.written or self.captured):
+            settle_all()
+        made = self.run(*arrays)
+        if mutation.holders:
+            for x in (*[arrays[i] for i in self.written], *self.captured):
+                mutation.wrote(x)
+
+        def array(leaf: _Leaf) -> Any:
+            return lying(leaf.view, leaf.made, made, arrays)
+
+        return assembled(self.structure, self.leaves, array, passed)
+
+
+class _Leaf:
+    """An array among the results.
+
+    argument: the number of the argument that it is, or None; same: a number that is equal for
+    leaves that are one object; kind: the class of a scalar, or None for an array; view: where it
+    lies; made: the number of the array that the program makes, of which it is a view, or None.
+    """
+
+    __slots__ = ("argument", "same", "kind", "view", "made")
+
+    view: View
+    made: int | None
+
+    def __init__(self, argument: int | None, same: int, kind: type | None):
+        self.argument, self.same, self.kind = argument, same, kind
+
+
+def leaves_of(results: list[Any], arguments: list[ndarray]) -> list[Any]:
+    """How the leaves of what a function returned are made: a `_Leaf` for an array, and anything
+    else as it is."""
+    positions = {id(x): i for i, x in enumerate(arguments)}
+    same: dict[int, int] = {}
+    return [
+        _Leaf(
+            positions.get(id(y)),
+            same.setdefault(id(y), len(same)),
+            None if type(y) is ndarray else type(y),
+        )
+        if isinstance(y, ndarray)
+        else y
+        for y in results
+    ]
+
+
+def _is_leaf(x: Any) -> bool:
+    return x.__class__ is _Leaf
+
+
+def assembled(
+    structure: Any, leaves: list[Any], array: Callable[[_Leaf], ndarray], passed: list[Any]
+) -> Any:
+    """What a call returns. array: of a leaf; passed: the array arguments as the caller passed
+    them."""
+    made: dict[int, Any] = {}
+    out = []
+    for leaf in leaves:
+        if not _is_leaf(leaf):
+            out.append(leaf)
+        elif leaf.argument is not None:
+            out.append(passed[leaf.argument])
+        else:
+            if leaf.same not in made:
+                y = array(leaf)
+                made[leaf.same] = y if leaf.kind is None else _in_class(y, leaf.kind)
+            out.append(made[leaf.same])
+    return structure.unflatten(out)
+
+
+def _in_class(y: ndarray, kind: type) -> Any:
+    """A new array in the class that it had in the trace: a scalar as the user gets it."""
+    if issubclass(kind, Scalar) and is_numpys(y._layout):
+        return y._data[()]
+    y.__class__ = kind
+    return y
+
+
+class Jitted:
+    """A function that runs as a program, returned by `jit`.
+
+    Call it like the function.
+
+    Parameters
+    ----------
+    fn : callable
+        Function of arrays.
+    static_argnums, donate_argnums : tuple of int
+        Positions of constants, and of arguments whose memory may be reused.
+    static_argnames : frozenset of str
+        Names of constants.
+    """
+
+    def __init__(
+        self,
+        fn: Callable,
+        static_argnums: tuple[int, ...],
+        static_argnames: frozenset[str],
+        donate_argnums: tuple[int, ...],
+    ):
+        self.fn = fn
+        self.static_argnums, self.static_argnames = static_argnums, static_argnames
+        self.donate_argnums = donate_argnums
+        self.plans: dict[Any, _Compiled] = {}
+        self.traces = 0
+        self._keys: list[tuple] = []  # of the last traces
+        self._name = getattr(fn, "__name__", "function")
+        _functions.add(self)
+        dtypes.planned.add(self)
+        functools.update_wrapper(self, fn)
+
+    def clear(self) -> None:
+        """Drop all programs and their memory."""
+        self.plans.clear()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if recording.state.depth or open_records and current() is not None:
+            return self.fn(*args, **kwargs)  # what surrounds it records its operations
+        call = _Call(self, args, kwargs)
+        if call.device == TRACED or any([x._node is not None for x in call.arrays]):
+            return self.fn(*args, **kwargs)
+        try:
+            compiled = self.plans.get(call.key)
+        except TypeError:
+            raise TypeError(
+                f"jit: arguments of {self._name} must be arrays or hashable values, got "
+                f"{sorted({type(x).__name__ for x in call.constants})}"
+            ) from None
+        if compiled is None:
+            return self._first(call)
+        with device_of(call.device):
+            return compiled(call.arrays, call.passed)
+
+    def _first(self, call: _Call) -> Any:
+        """Run the function and make the program of later calls."""
+        args, kwargs, twins = call.twins()
+        with device_of(call.device):
+            if call.device != CPU:
+                settle_all()
+            record = Trace(self._name)
+            with record:
+                result = self.fn(*args, **kwargs)
+            results, structure = trees.flatten("jit", result)
+            program = trace(record, twins, results, call.device)
+            leaves = leaves_of(results, twins)
+            if not program.ambiguous:
+                program = donated(simplify(program), call.donated(self.donate_argnums), leaves)
+                if program.device >= 0:
+                    program = fused(program)
+                store(self.plans, call.key, _Compiled(program, structure, leaves), MOST)
+        self._count(call)
+        arrays = {leaf.same: y for leaf, y in zip(leaves, results, strict=True) if _is_leaf(leaf)}
+        return assembled(structure, leaves, lambda leaf: arrays[leaf.same], call.passed)
+
+    def _count(self, call: _Call) -> None:
+        """Count a trace; a warning where they repeat."""
+        self.traces += 1
+        self._keys = [*self._keys[-1:], call.key]
+        if self.traces % MANY:
+            return
+        before, now = self._keys
+        changes = call.difference(before, now)
+        warnings.warn(
+            f"jit: {self._name} was traced {self.traces} times, because {changes}",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+    def describe(self) -> str:
+        """What `cm.explain` prints: the programs that it holds.
+
+        Returns
+        -------
+        str
+            A paragraph for each program.
+        """
+        texts = [described(self._name, program) for program in self.programs()]
+        return "\n".join(texts) or f"{self._name} has no program yet: call it first"
+
+    def programs(self) -> list[Program]:
+        """The programs that it holds, in the order in which they were made."""
+        return [compiled.program for compiled in self.plans.values()]
+
+
+class _Call:
+    """The arguments of a call, taken apart.
+
+    Attributes
+    ----------
+    arrays : list of ndarray
+        The array arguments. NumPy's arrays and scalars have become arrays.
+    passed : list
+        These, as the caller passed them.
+    constants : list
+        The other leaves.
+    device : int
+        Where the call runs.
+    key : tuple
+        What decides which program runs.
+    """
+
+    def __init__(self, jitted: Jitted, args: tuple, kwargs: dict):
+        count = len(args)
+        places = {i % count for i in jitted.static_argnums if -count <= i < count}
+        static = [args[i] for i in sorted(places)]
+        static += [kwargs[n] for n in sorted(jitted.static_argnames & kwargs.keys())]
+        self.args = [None if i in places else x for i, x in enumerate(args)]
+        self.kwargs = {n: None if n in jitted.static_argnames else x for n, x in kwargs.items()}
+        self.given, self.places, self.names = (args, kwargs), places, jitted.static_argnames
+        self.leaves, self.structure = trees.flatten("jit", (self.args, self.kwargs))
+        self.positions: list[int] = []
+        self.arrays: list[ndarray] = []
+        self.passed: list[Any] = []
+        self.constants: list[Any] = []
+        parts: list[Any] = []
+        for i, leaf in enumerate(self.leaves):
+            if isinstance(leaf, ndarray):
+                x = leaf
+            elif isinstance(leaf, np.ndarray) or type(leaf) in NUMPY_SCALARS:
+                x = asarray(leaf, name="jit")
+                x = scalar(x, recorded=True) if not isinstance(leaf, np.ndarray) else x
+            else:
+                self.constants.append(leaf)
+                parts.append(exact(leaf))
+                continue
+            self.positions.append(i)
+            self.arrays.append(x)
+            self.passed.append(leaf)
+            parts.append((x._layout, x.__class__))
+        self.constants += static
+        self.device = same_device("jit", self.arrays) if self.arrays else default_index()
+        self.key = (
+            self.structure,
+            self.device,
+            default_index(),
+            _overlaps(self.arrays),
+            tuple(map(exact, static)),
+            *parts,
+        )
+
+    def twins(self) -> tuple[list[Any], dict[str, Any], list[ndarray]]:
+        """The arguments with other objects in place of the arrays, which are none that the function
+        could have found elsewhere; and these."""
+        leaves = list(self.leaves)
+        twins = [x._alias() for x in self.arrays]
+        for i, twin in zip(self.positions, twins, strict=True):
+            leaves[i] = twin
+        args, kwargs = self.structure.unflatten(leaves)
+        given, named = self.given
+        args = [given[i] if i in self.places else x for i, x in enumerate(args)]
+        kwargs = {n: named[n] if n in self.names else x for n, x in kwargs.items()}
+        return args, kwargs, twins
+
+    def donated(self, positions: tuple[int, ...]) -> set[int]:
+        """The numbers of the arrays in the arguments at these positions."""
+        count = len(self.args)
+        chosen = {i % count for i in positions if -count <= i < count}
+        owner: list[int] = []  # of each leaf: the position of its argument
+        for i, x in enumerate(self.args):
+            owner += [i] * len(trees.flatten("jit", x)[0])
+        return {
+            k
+            for k, at in enumerate(self.positions)
+            if at < len(owner) and owner[at] in chosen and self.arrays[k] is self.passed[k]
+        }
+
+    def difference(self, before: tuple, now: tuple) -> str:
+        """What differs between two keys, in words."""
+        if before[0] != now[0]:
+            return f"the structure of its arguments changes, {before[0]} to {now[0]}"
+        if before[4] != now[4]:
+            return f"a static argument changes: {before[4]} to {now[4]}"
+        for i, (a, b) in enumerate(zip(before[5:], now[5:], strict=True)):
+            if a == b:
+                continue
+            leaf = self.leaves[i]
+            if isinstance(leaf, ndarray | np.ndarray | np.generic):
+                return (
+                    f"the layout of an array changes: {a[0]} to {b[0]}; pad it to one of few shapes"
+                )
+            return (
+                f"a value that is no array changes, now {leaf!r}; pass a number that changes as a "
+                "0-d array, cm.asarray(value)"
+            )
+        return "devices, or arguments that share memory, change"
+
+
+def _overlaps(arrays: list[ndarray]) -> Any:
+    """Which arguments share memory: part of the key, because a write into one changes the other.
+    None if all are apart, which is quickly told."""
+    owners = {
+        id(x._owner if x._layout.device != CPU else x._data if x._data.base is None else _root(x))
+        for x in arrays
+    }
+    if len(owners) == len(arrays):
+        return None
+    spans = [span(x) for x in arrays]
+    pattern = []
+    for i, (low, high) in enumerate(spans):
+        first = next(
+            (j for j in range(i) if spans[j][0] < high and low < spans[j][1] and low < high), i
+        )
+        pattern.append((first, low - spans[first][0]))
+    return None if all([j == i for i, (j, _) in enumerate(pattern)]) else tuple(pattern)
+
+
+def _root(x: ndarray) -> Any:
+    """The object that owns the memory of an array on the CPU."""
+    data = x._data
+    while isinstance(data.base, np.ndarray):
+        data = data.base
+    return data if data.base is None else data.base

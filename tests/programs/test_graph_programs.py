@@ -1,0 +1,209 @@
+"""Programs on a GPU, on the fake driver, whose kernels do not run here: the launches of fused
+regions, graphs, draws and donated arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fake_driver import FakeDriver
+
+import cudamath as cm
+
+
+@pytest.fixture
+def gpu(fake, monkeypatch):
+    monkeypatch.setattr(FakeDriver, "finish", lambda self, target: None)  # kernels do not run
+    with cm.device("cuda:0"):
+        yield fake
+
+
+def launches(fake, call) -> list[str]:
+    """The kernels of a call, by name."""
+    fake.launches.clear()
+    call()
+    return [launch[0] for launch in fake.launches]
+
+
+def test_a_chain_is_one_kernel_and_then_a_graph(gpu):
+    def f(x, y):
+        return cm.tanh(x * y + 1) / 2, cm.exp(-x)
+
+    jitted, x, y = cm.jit(f), cm.ones((64, 128)), cm.ones(128)
+    assert len(launches(gpu, lambda: f(x, y))) == 6
+    jitted(x, y)
+    before = gpu.calls["cuGraphLaunch"]
+    jitted(x, y)  # runs the program once, so that its kernels are there
+    assert len(launches(gpu, lambda: jitted(x, y))) == 1  # captured
+    assert launches(gpu, lambda: jitted(x, y)) == []
+    assert gpu.calls["cuGraphLaunch"] == before + 2 and jitted.traces == 1
+    (program,) = jitted.programs()
+    assert [node.name for node in program.nodes] == [
+        "fused(multiply, add, tanh, divide, negative, exp)"
+    ]
+
+
+def test_reductions_at_the_end_of_a_chain_are_fused(gpu):
+    def f(x):
+        mean = x.mean(-1, keepdims=True)
+        return (x - mean) / cm.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + 1e-5)
+
+    jitted, x = cm.jit(f), cm.ones((64, 128), dtype="float32")
+    jitted(x)
+    (program,) = jitted.programs()
+    assert len(program.nodes) == 1 and "simplified" in program.notes[0]
+    jitted(x)
+    assert len(launches(gpu, lambda: jitted(x))) == 1
+
+
+def test_products_stand_between_regions(gpu):
+    def f(w, x):
+        return cm.value_and_grad(lambda w: (cm.tanh(x @ w) ** 2).sum())(w)
+
+    jitted = cm.jit(f)
+    w, x = cm.ones((32, 16), dtype="float32"), cm.ones((8, 32), dtype="float32")
+    plain = launches(gpu, lambda: f(w, x))
+    for _ in range(2):
+        jitted(w, x)
+    captured = launches(gpu, lambda: jitted(w, x))
+    assert len(captured) < len(plain)
+    assert launches(gpu, lambda: jitted(w, x)) == []
+    text = cm.explain(jitted)
+    assert "matmul" in text and "alone: its epilogue takes a bias" in text
+
+
+def test_draws_take_their_part_of_the_sequence_at_each_call(gpu):
+    def f(x, rng):
+        return cm.ml.dropout(x, 0.5, rng=rng), rng.normal(size=100)
+
+    x, one, other = cm.ones(1000), cm.random.default_rng(0), cm.random.default_rng(0)
+    jitted = cm.jit(f)
+    for _ in range(4):
+        jitted(x, one)
+        f(x, other)
+        assert one.state == other.state
+    assert jitted.traces == 1
+
+
+def test_donated_arguments_stay_where_they_are(gpu):
+    def step(p, x):
+        return {"w": p["w"] - 0.1 * x}, x.sum()
+
+    for donate in ((), (0,)):
+        jitted = cm.jit(step, donate_argnums=donate)
+        p, x = {"w": cm.ones(1000)}, cm.ones(1000)
+        places = set()
+        for _ in range(5):
+            p, _total = jitted(p, x)
+            places.add(p["w"]._data)
+        assert (len(places) == 1) == bool(donate)
+        assert jitted.traces == 1
+
+
+def test_an_argument_that_moves_is_copied_in(gpu):
+    jitted = cm.jit(lambda x, y: x + y)
+    y = cm.ones(1000)
+    inputs = [cm.array(np.full(1000, float(k))) for k in range(5)]
+    for x in inputs:
+        jitted(x, y)
+    assert launches(gpu, lambda: jitted(inputs[0], y)) == [] and jitted.traces == 1
+
+
+def test_a_scan_is_one_graph_and_its_steps_are_fused(gpu):
+    def f(w, c, xs):
+        def step(c, x):
+            c = cm.tanh(c * w + x) * 2 - 1
+            return c, c * c
+
+        return cm.scan(step, c, xs)
+
+    jitted = cm.jit(f)
+    w, c, xs = cm.ones(64), cm.ones(64), cm.ones((10, 64))
+    plain = launches(gpu, lambda: f(w, c, xs))
+    for _ in range(2):
+        jitted(w, c, xs)
+    captured = launches(gpu, lambda: jitted(w, c, xs))
+    # a step is one kernel, and a copy of its row
+    assert len(plain) >= 60 and captured[::2] == ["fused_rows"] * 10 and len(captured) == 20
+    before = gpu.calls["cuGraphLaunch"]
+    assert launches(gpu, lambda: jitted(w, c, xs)) == []
+    assert gpu.calls["cuGraphLaunch"] == before + 1 and jitted.traces == 1
+
+
+def test_a_condition_runs_both_branches_in_a_graph(gpu):
+    def f(x):
+        return cm.value_and_grad(
+            lambda x: cm.cond(x[0] > 0, lambda x: cm.sin(x).sum(), lambda x: cm.exp(x).sum(), x)
+        )(x)
+
+    jitted, x = cm.jit(f), cm.ones(64)
+    for _ in range(3):
+        jitted(x)
+    before = gpu.calls["cuGraphLaunch"]
+    assert launches(gpu, lambda: jitted(x)) == []
+    assert gpu.calls["cuGraphLaunch"] == before + 1
+
+
+def test_a_loop_by_a_condition_is_no_graph_unless_it_is_bounded(gpu, monkeypatch):
+    monkeypatch.setattr(cm.ndarray, "to_numpy", lambda self: np.zeros((), bool))
+
+    def f(x, bound):
+        return cm.while_loop(lambda x: x.sum() < 10, lambda x: x + 1, x, max_steps=bound)
+
+    x = cm.ones(64)
+    for bound in (None, 3):
+        jitted = cm.jit(f)
+        before = gpu.calls["cuGraphLaunch"]
+        for _ in range(4):
+            jitted(x, bound)
+        assert (gpu.calls["cuGraphLaunch"] > before) == (bound is not None)
+        assert ("no CUDA graph: a loop reads" in jitted.describe()) == (bound is None)
+
+
+def test_draws_in_a_scan_take_their_part_at_each_call(gpu):
+    def f(x, rng):
+        return cm.scan(
+            lambda c, row: (cm.ml.dropout(c + row, 0.5, rng=rng), rng.uniform()), x[0], x
+        )
+
+    x, one, other = cm.ones((5, 64)), cm.random.default_rng(0), cm.random.default_rng(0)
+    jitted = cm.jit(f)
+    for _ in range(4):
+        jitted(x, one)
+        f(x, other)
+        assert one.state == other.state
+    assert jitted.traces == 1 and launches(gpu, lambda: jitted(x, one)) == []
+
+
+def test_a_product_does_what_follows_in_its_epilogue(gpu):
+    def f(x, w, b, r):
+        return cm.ml.gelu(x @ w + b) + r
+
+    def arrays(rows, dtype):
+        shapes = (rows, 64), (64, 128), (128,), (rows, 128)
+        return [cm.ones(shape, dtype=dtype) for shape in shapes]
+
+    for rows, dtype, kernels in ((256, "float16", 1), (256, "float32", 2)):
+        jitted, inputs = cm.jit(f), arrays(rows, dtype)
+        for _ in range(2):
+            jitted(*inputs)
+        assert len(launches(gpu, lambda: jitted(*inputs))) == kernels  # noqa: B023
+        (program,) = jitted.programs()
+        names = [node.name for node in program.nodes]
+        assert names == (["linear"] if dtype == "float16" else ["matmul", "fused(add, gelu, add)"])
+    assert "epilogues: 1 products do the work of 3 operations" in "".join(
+        [note for program in _programs(f, arrays(256, "bfloat16")) for note in program.notes]
+    )
+
+    # what lies between is used elsewhere, too
+    def g(x, w, b, r):
+        y = x @ w + b
+        return cm.ml.gelu(y) * y
+
+    (program,) = _programs(g, arrays(256, "float16"))
+    assert [node.name for node in program.nodes] == ["linear", "fused(gelu, multiply)"]
+
+
+def _programs(f, inputs):
+    jitted = cm.jit(f)
+    jitted(*inputs)
+    return jitted.programs()

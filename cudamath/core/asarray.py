@@ -8,7 +8,7 @@ import numpy as np
 
 from ..runtime import memory
 from ..runtime.errors import DeviceError
-from . import dtypes
+from . import dtypes, shapes
 from .array import empty, ndarray, over, wrap
 from .devices import CPU, TRACED, default_index, device_of, index_of
 from .dispatch.call_record import open_records, report_made
@@ -20,13 +20,15 @@ _NUMBERS = frozenset([bool, int, float, complex, np.bool_, np.int64, np.float64]
 _OF_LISTS = frozenset([np.dtype(np.bool_), np.dtype(np.int64)])
 
 
-def _of_numbers(obj: Any) -> bool:
-    """Whether there are only numbers in a list and in the lists in it."""
+def _of_numbers(obj: Any, depth: int = 1) -> bool:
+    """Whether there are only numbers in a list and in the lists in it, of which an array is
+    made."""
     kinds = {*map(type, obj)}
     return (
         _NUMBERS.issuperset(kinds)
         or (kinds == {list} or kinds == {tuple})
-        and all(map(_of_numbers, obj))
+        and depth < shapes.MOST_AXES
+        and all([_of_numbers(inner, depth + 1) for inner in obj])
     )
 
 
@@ -96,7 +98,7 @@ def asarray(
             pass
         else:
             if host.dtype in _OF_LISTS or host.dtype == np.float64 == dtypes.default_float():
-                return wrap(host)
+                return upload(host, CPU, ours=True)
     target = None if dtype is None else dtypes.own_order(dtype, name)
     if isinstance(obj, ndarray):
         out = obj

@@ -427,7 +427,12 @@ class _Calls:
         """A call for which there is no replay: run the function, and make a replay if possible."""
         if not is_outermost():
             return self.run(arguments)
-        if self.places and not NUMPY_SCALARS.isdisjoint(map(type, arguments)):
+        # (of `real` and the like a number is a number, and an array an array)
+        if (
+            self.places
+            and self.scalars
+            and not NUMPY_SCALARS.isdisjoint(map(type, arguments))
+        ):
             arrays = self.scalars_as_arrays(arguments)
             if arrays is not None:
                 return self.call_wrapper(arrays)

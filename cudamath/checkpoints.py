@@ -25,7 +25,6 @@ from .core.array import ndarray
 from .core.asarray import asarray, upload
 from .core.devices import CPU, index_of
 from .core.typing import DeviceLike, Tree
-from .ml.quantize import Quantized, complaint
 from .numpy_files import on_host, open_regular, path_of, read, without_objects
 from .runtime.files import naming, whole_file
 from .tree_description import Description, Header, is_scalar
@@ -109,6 +108,8 @@ def _describe(node: Any, path: str, found: dict[str, np.ndarray]) -> list:
         list(pair)
         for pair in zip(entries, inside(zip(entries, children, strict=True)), strict=True)
     ]
+    from .ml.quantize import Quantized  # ml is imported when it is needed
+
     if type(node) is Quantized:
         return ["quantized", [node.dtype, node.axis, node.group, node.shape], described]
     return ["other", type(node).__name__, described]
@@ -154,6 +155,8 @@ def _rebuild(node: list, take: Callable[[str, str], Any], path: str = "the top")
         values, scale, zero_point = [
             _rebuild(child, take, f"{path} {key}") for key, child in rest[1]
         ]
+        from .ml.quantize import Quantized
+
         dtype, axis, group, shape = rest[0]
         return Quantized(values, scale, zero_point, dtype, axis, group, tuple(shape))
     if kind == "other":
@@ -551,6 +554,8 @@ def _misfits(
 def _quantized_otherwise(file: _File, like: Any) -> list[str]:
     """Quantized arrays of `like` that the file has by other rules, or that are none: their parts do
     not fit each other."""
+    from .ml.quantize import Quantized, complaint
+
     problems = []
     paths, nodes, _ = optree.tree_flatten_with_path(
         like, is_leaf=lambda node: type(node) is Quantized

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ import numpy as np
 from .core import dtypes, shapes
 from .core.array import ndarray
 from .core.devices import index_of
+from .core.dispatch import numpy_names
 from .core.dispatch.checks import as_numbers, members, require
 from .core.dispatch.fast_path import fast_path
 from .core.dispatch.op import NUMERIC, REAL_OR_BOOL, Category
@@ -1167,3 +1169,6 @@ def _halves(
             split.append(2)
         split.append(n // 2 if i in axes else n)
     return tuple(split), tuple(numbers)
+
+
+numpy_names.install(sys.modules[__name__])

@@ -22,7 +22,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .core import dtypes
-from .ml.quantize import complaint
 
 __all__ = ["Description", "Header"]
 
@@ -127,6 +126,8 @@ class Description:
         ]
         if values is None or scale is None or (zero_point is None) != (kinds[2] == "none"):
             return True  # an array that the file does not have, which `load` says
+        from .ml.quantize import complaint  # ml is imported when it is needed
+
         problem = complaint(values, scale, zero_point, dtype, axis, group, tuple(shape))
         if problem:
             raise ValueError(f"the quantized array at {path or 'the top'} is none: {problem}")

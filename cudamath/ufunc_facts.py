@@ -47,8 +47,8 @@ def _loops(theirs: np.ufunc) -> list[str]:
 def install(package: ModuleType) -> None:
     """Give every public function in whose place NumPy has a ufunc what that says of itself."""
     for name, theirs in vars(np).items():
-        ours = getattr(package, name, None)
-        if isinstance(theirs, np.ufunc) and isinstance(ours, FunctionType):
+        ours = getattr(package, name, None) if isinstance(theirs, np.ufunc) else None
+        if isinstance(ours, FunctionType):
             for fact in ("identity", "nin", "nout", "nargs", "signature"):
                 setattr(ours, fact, getattr(theirs, fact))
             ours.types = _loops(theirs)  # type: ignore[attr-defined]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -42,7 +41,7 @@ def whole_file(
     """
     target = os.path.abspath(path) if private else os.path.realpath(path)
     folder = os.path.dirname(target)
-    beside = os.path.join(folder, f".cudamath-{secrets.token_hex(8)}.tmp")
+    beside = os.path.join(folder, f".cudamath-{os.urandom(8).hex()}.tmp")
     try:
         with naming(name, path):
             mode = PRIVATE_FILE if private else _mode_before(target)

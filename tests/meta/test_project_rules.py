@@ -212,6 +212,27 @@ def test_import_is_light() -> None:
     assert [name for name in done.stdout.split() if heavy.match(name)] == []
 
 
+def test_modules_that_nothing_else_needs_are_imported_when_they_are_named() -> None:
+    later = "data distributed emath fft lib math ml polynomial testing".split()
+    code = (
+        f"import sys, cudamath as cm; later = {later}\n"
+        "print([name for name in later if f'cudamath.{name}' in sys.modules])\n"
+        "print(set(later) <= set(dir(cm)), [name in vars(cm) for name in later].count(True))\n"
+        "print(all(getattr(cm, name) is sys.modules[f'cudamath.{name}'] for name in later))\n"
+        "import cudamath.fft; from cudamath import ml, data\n"
+        "print(ml is cm.ml, cm.fft.fft(a=[1.0, 2.0]).tolist())\n"
+        "try: cm.no_such_name\n"
+        "except AttributeError as error: print(error)"
+    )
+    assert python("-c", code).stdout.splitlines() == [
+        "[]",
+        "True 0",
+        "True",
+        "True [(3+0j), (-1+0j)]",
+        "module 'cudamath' has no attribute 'no_such_name'",
+    ]
+
+
 def test_import_is_quick(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Processor time, because what other processes do meanwhile is no cost of the import.
     code = (

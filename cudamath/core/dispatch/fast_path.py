@@ -55,6 +55,7 @@ from ..scalar import (
     to_user,
 )
 from .call_record import CallRecord, Step, current, open_records
+from .deferred_code import deferred
 from .keyword_hints import has_counterparts, refuse_keywords
 from .keyword_names import renamed
 
@@ -101,22 +102,11 @@ def fast_path(
     """
 
     def decorate(function: Function) -> Function:
-        namespace: dict[str, Any] = {"keyword_names": {}}  # filled by keyword_names.accept
-        code = _UNBOUND.replace(co_name=function.__name__)  # the name that errors show
-        wrapper = types.FunctionType(code, namespace, function.__name__)
-        namespace["bind"] = functools.partial(
-            _bind, wrapper, function, arrays, source, rare, scalars
-        )
+        wrapper = deferred(function.__name__, _bind, function, arrays, source, rare, scalars)
+        wrapper.__globals__["keyword_names"] = {}  # filled by keyword_names.accept
         return functools.update_wrapper(wrapper, function)  # type: ignore[return-value]
 
     return decorate
-
-
-def _unbound(*args: Any, **kwargs: Any) -> Any:
-    return bind()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
-
-
-_UNBOUND = _unbound.__code__
 
 
 # -------------------- the wrapper

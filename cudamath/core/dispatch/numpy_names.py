@@ -66,22 +66,26 @@ _FURTHER = {
 }
 
 
-def install(package: ModuleType) -> None:
-    """Let the functions of the package take NumPy's keywords."""
-    for name, names in _FURTHER.items():
-        keyword_names.accept(getattr(package, name), names)
+#: Namespace -> the tables of its functions.
+_TABLES: dict[str, tuple[dict[str, str], dict[str, dict[str, str]]]] = {
+    "cudamath": (_FIRST, _FURTHER),
+    "cudamath.linalg": (_LINALG, {}),
+    "cudamath.fft": (_FFT, {}),
+}
+
+
+def install(space: ModuleType) -> None:
+    """Let the functions of a namespace take NumPy's keywords."""
+    table, further = _TABLES[space.__name__]
+    for name, names in further.items():
+        keyword_names.accept(getattr(space, name), names)
     done: set[int] = set()
-    for space, table in (
-        (package, _FIRST),
-        (package.linalg, _LINALG),
-        (package.fft, _FFT),
-    ):
-        for theirs, functions in table.items():
-            for name in functions.split():
-                function = getattr(space, name)
-                if id(function) not in done:  # one function may have several names
-                    done.add(id(function))
-                    keyword_names.accept(function, {_first(function): theirs})
+    for theirs, functions in table.items():
+        for name in functions.split():
+            function = getattr(space, name)
+            if id(function) not in done:  # one function may have several names
+                done.add(id(function))
+                keyword_names.accept(function, {_first(function): theirs})
 
 
 def _first(function: Callable) -> str:

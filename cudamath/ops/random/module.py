@@ -16,12 +16,14 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import types
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...core.array import ndarray
+from ...core.dispatch.deferred_code import deferred
 from ...core.shapes import as_integer
 from ...core.typing import ArrayLike, DeviceLike, DTypeLike, Shape
 from ...runtime.stream import refuse_capture
@@ -341,25 +343,36 @@ def _of_module(name: str) -> Callable[..., Any]:
     """The function that draws by a method of the module's generator. It is written out with the
     method's parameters: to pass on *args and **kwargs would cost the host a tenth of a draw."""
     method = getattr(RandomState, name)
-    signature = inspect.signature(method)
-    parameters = list(signature.parameters.values())[1:]
+    draw: Any = functools.update_wrapper(deferred(name, _bind, method), method)
+    draw.__module__, draw.__qualname__ = (
+        __name__,
+        name,
+    )  # where pickle finds it, and what Python's own errors call it
+    draw.__wrapped__ = types.MethodType(method, RandomState)  # its signature has no self
+    return draw
+
+
+def _bind(draw: types.FunctionType, method: Callable) -> Callable:
+    """Give a function of the module its code, and return it."""
+    name = draw.__name__
+    parameters = list(inspect.signature(method).parameters.values())[1:]
     bare = inspect.Signature([p.replace(annotation=p.empty) for p in parameters])
     written: dict[Any, str] = {
         inspect.Parameter.KEYWORD_ONLY: "{0}={0}",
         inspect.Parameter.VAR_POSITIONAL: "*{0}",
     }
     passed = ", ".join([written.get(p.kind, "{0}").format(p.name) for p in parameters])
-    made: dict[str, Any] = {"_method": method, "_generator": default_generator}
+    namespace = draw.__globals__
+    namespace.update(_method=method, _generator=default_generator)
+    made: dict[str, Any] = {}
     source = f"def {name}{bare}:\n    return _method(_generator(), {passed})"
     exec(
-        compile(source, "<cudamath random>", "exec"), made
+        compile(source, "<cudamath random>", "exec"), namespace, made
     )  # whose name says to user_place that it is ours
-    draw = functools.update_wrapper(made[name], method)
-    draw.__module__, draw.__qualname__ = (
-        __name__,
-        name,
-    )  # where pickle finds it, and what Python's own errors call it
-    draw.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    template = made[name]
+    # the code last: from then on another thread may call the function
+    draw.__defaults__, draw.__kwdefaults__ = template.__defaults__, template.__kwdefaults__
+    draw.__code__ = template.__code__
     return draw
 
 

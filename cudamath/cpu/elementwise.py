@@ -19,6 +19,13 @@ def angle(x: np.ndarray) -> np.ndarray:
     return np.arctan2(x.imag, x.real)
 
 
+def complex_of_parts(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """x + iy, of the real parts of x and y."""
+    out = np.empty(np.broadcast_shapes(x.shape, y.shape), x.dtype)
+    out.real, out.imag = x.real, y.real
+    return out
+
+
 def fraction(x: np.ndarray) -> np.ndarray:
     """What is behind the point, with the sign of x: 0 of infinities."""
     return np.modf(x)[0]

@@ -252,17 +252,21 @@ def clipped(
 
 
 @fast_path("x")
-def conjugated(x: ndarray) -> ndarray:
+def conjugated(x: ndarray, out: ndarray | None = None) -> ndarray:
     """Return the complex conjugate: `cm.conj`, and a bool array as it is.
 
     Parameters
     ----------
     x : ndarray
         Array of any shape and dtype.
+    out : ndarray, optional
+        Array for the result, of its shape.
 
     Returns
     -------
     ndarray
         The conjugates.
     """
+    if out is not None:
+        return conj(x, out)
     return conj(x) if x._layout.dtype.kind == "c" else x

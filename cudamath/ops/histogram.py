@@ -36,7 +36,7 @@ from .reduce import min as min_
 from .search import _places
 from .shape import astype, ravel, reshape
 from .sort import sort
-from .transfer import imag, real
+from .transfer import complex_of_parts, imag, real
 from .where import where
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
@@ -510,7 +510,7 @@ def _sums(weights: ndarray, places: ndarray, bins: int) -> ndarray:
     if weights.dtype not in COMPLEX:
         return _bin_sums(weights, places, bins=bins)
     parts = [_bin_sums(part(weights), places, bins=bins) for part in (real, imag)]
-    return parts[0] + parts[1] * 1j
+    return complex_of_parts(*parts)
 
 
 # -------------------- several dimensions

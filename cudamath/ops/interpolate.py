@@ -18,6 +18,7 @@ from .join import concat
 from .search import searchsorted
 from .shape import astype, broadcast_to, span
 from .sort import argsort
+from .transfer import complex_of_parts
 from .transfer import imag as imag_part
 from .transfer import real as real_part
 from .where import where
@@ -129,7 +130,7 @@ def interp(
                 (imag_part, 0.0, 0.0),
             )
         ]
-        return parts[0] + parts[1] * 1j
+        return complex_of_parts(*parts)
     n = places.size
     if n == 1:
         y = broadcast_to(values[0], x.shape)

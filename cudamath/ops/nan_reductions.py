@@ -23,7 +23,7 @@ from .elementwise_numpy import fmax, fmin
 from .out_argument import deliver
 from .reduction_op import Axis, ReductionOp
 from .shape import _broadcast_as, astype, reshape
-from .transfer import imag, real
+from .transfer import complex_of_parts, imag, real
 from .where import where as choose
 
 __all__ = [
@@ -789,7 +789,7 @@ def nan_to_num(
             _broadcast_as("nan_to_num", coerce("nan_to_num", (x, value))[1], x.shape)
     if x.dtype in COMPLEX:
         parts = [nan_to_num(part(x), True, nan, posinf, neginf) for part in (real, imag)]
-        y = parts[0] + parts[1] * 1j
+        y = complex_of_parts(*parts)
     elif x.dtype in INEXACT:
         y = _without_nan(x, nan, _largest(x.dtype))
         y = (

@@ -244,6 +244,16 @@ def _padded(a: ndarray, n: int) -> ndarray:
     return concat([zeros(n - a.size, a.dtype, device=a.device), a]) if a.size < n else a
 
 
+def _of_one_length(name: str, *polynomials: Any) -> list[ndarray]:
+    """Coefficients with zeros in front of the shorter ones. Those of one length may be arrays with
+    more axes, each column of which is a polynomial."""
+    arrays = [reshape(a, (1,)) if not a.ndim else a for a in coerce(name, polynomials)]
+    if len({a.shape[0] for a in arrays}) == 1:
+        return arrays
+    arrays = _coefficients(name, *arrays)
+    return [_padded(a, max([b.size for b in arrays])) for a in arrays]
+
+
 @fast_path("a1", "a2")
 @_of_poly1d
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> ndarray:
@@ -276,9 +286,8 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> ndarray:
     >>> cm.polyadd([1, 2], [9, 5, 4]).tolist()
     [9, 6, 6]
     """
-    a, b = _coefficients("polyadd", a1, a2)
-    n = max(a.size, b.size)
-    return _padded(a, n) + _padded(b, n)
+    a, b = _of_one_length("polyadd", a1, a2)
+    return a + b
 
 
 @fast_path("a1", "a2")
@@ -309,9 +318,8 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> ndarray:
     >>> cm.polysub([2, 10, -2], [3, 10, -4]).tolist()
     [-1, 0, 2]
     """
-    a, b = _coefficients("polysub", a1, a2)
-    n = max(a.size, b.size)
-    return _padded(a, n) - _padded(b, n)
+    a, b = _of_one_length("polysub", a1, a2)
+    return a - b
 
 
 @_of_poly1d

@@ -51,7 +51,7 @@ from .shape import (
     span,
 )
 from .sort import argsort, sort
-from .transfer import imag, real
+from .transfer import complex_of_parts, imag, real
 from .where import where  # noqa: F401  where in a gradient expression
 
 __all__ = [
@@ -1138,5 +1138,5 @@ def corrcoef(
     spread = sqrt(real(diagonal(c)))
     c = c / expand_dims(spread, axis=1) / spread
     if c.dtype.kind == "c":
-        return clip(real(c), -1, 1) + clip(imag(c), -1, 1) * 1j
+        return complex_of_parts(clip(real(c), -1, 1), clip(imag(c), -1, 1))
     return astype(clip(c, -1, 1), result, copy=False)

@@ -18,7 +18,7 @@ from ..core.devices import CPU, TRACED
 from ..core.dispatch.call_record import obstruct, open_records, report
 from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
-from ..core.dispatch.op import ViewOp, registry
+from ..core.dispatch.op import FLOATING, ViewOp, registry
 from ..core.dtypes import COMPLEX, real_dtype
 from ..core.export_guard import refuse_to_leave
 from ..core.layout import Layout
@@ -26,6 +26,7 @@ from ..core.scalar import scalar
 from ..core.typing import ArrayLike
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
+from . import ufunc
 from .index import _check_writable
 from .shape import astype
 
@@ -180,6 +181,27 @@ def _part(layout: Layout, *, offset: int) -> tuple[Layout, int]:
     return layout.view(layout.shape, layout.strides, offset, dtype), offset
 
 
+class _OfParts(ufunc.Elementwise):
+    """The operands are real, the result is complex."""
+
+    def resolved(self, operands: tuple, common: np.dtype) -> tuple[np.dtype, np.dtype]:
+        kind = np.dtype(np.complex128 if common.itemsize == 8 else np.complex64)
+        return kind, kind
+
+
+#: x + iy of real x and y. The sum `x + y * 1j` is another number where y is infinite (its real part
+#: is NaN) and where a part is -0.
+complex_of_parts = _OfParts(
+    "complex_of_parts",
+    np.add,
+    "complex(x.real, y.real)",
+    ("real(g)", "-imag(g)"),  # -: g is conjugated on its way in
+    FLOATING,
+    "elementwise.complex_of_parts",
+    globals(),
+)
+
+
 _real = ViewOp(
     "real",
     _part,
@@ -187,7 +209,7 @@ _real = ViewOp(
         g.astype("complex128") if g.dtype == "float64" else g.astype("complex64"),
     ),
 )
-_imag = ViewOp("imag", _part, lambda g, _y, _x, offset: (g * 1j,))
+_imag = ViewOp("imag", _part, lambda g, _y, _x, offset: (complex_of_parts(0.0, g),))
 
 
 @fast_path("x", scalars=False)

@@ -132,7 +132,7 @@ def rule(expression: str, count: int, namespace: Mapping[str, Any]) -> Callable:
             return real(g, *rest)
         conj = registry["conj"]  # made in elementwise.py, of this file's classes
         y = real(conj(g), *rest)
-        return None if y is None else conj(y)
+        return y if y is None or y._layout.dtype.kind != "c" else conj(y)
 
     return gradient
 

@@ -32,6 +32,7 @@ from ..elementwise import conj, exp
 from ..index import getitem
 from ..join import concat
 from ..shape import astype, broadcast_to, expand_dims, in_order, matrix_transpose, moveaxis, reshape
+from ..transfer import complex_of_parts
 from .products import matmul
 
 __all__ = [
@@ -158,9 +159,10 @@ def _slogdet_grad(g: tuple, y: tuple, a: ndarray) -> tuple[ndarray | None]:
     for_sign, for_log = g
     if a.dtype.kind != "c":
         return (None if for_log is None else _spread(for_log, a),)
-    factor: Any = 0 if for_log is None else for_log
+    factor: Any = for_log
     if for_sign is not None:
-        factor = factor + (for_sign * conj(y[0])).imag * 1j
+        turn = (for_sign * conj(y[0])).imag
+        factor = complex_of_parts(0.0 if for_log is None else for_log, turn)
     return (_spread(factor, a),)
 
 

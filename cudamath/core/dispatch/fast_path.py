@@ -418,11 +418,7 @@ class _Calls:
         if not is_outermost():
             return self.run(arguments)
         # (of `real` and the like a number is a number, and an array an array)
-        if (
-            self.places
-            and self.scalars
-            and not NUMPY_SCALARS.isdisjoint(map(type, arguments))
-        ):
+        if self.places and self.scalars and not NUMPY_SCALARS.isdisjoint(map(type, arguments)):
             arrays = self.scalars_as_arrays(arguments)
             if arrays is not None:
                 return self.call_wrapper(arrays)

@@ -815,3 +815,13 @@ def test_dropout_on_the_gpu_is_that_of_the_cpu(dtype, version):
             np.testing.assert_array_equal(
                 numpy(run(x, *scalars)), cpu.dropout(host[start:], scalars=scalars)
             )
+
+
+@pytest.mark.parametrize("name", ["permutation", "choice"])
+@pytest.mark.parametrize("number", [np.int64, np.int32, np.uint8])
+def test_numpys_integers_are_counts(device, name, number):
+    """At a first call and at a replay."""
+    for _ in range(3):
+        rngs = [cm.random.default_rng(3) for _ in range(2)]
+        drawn = [getattr(rng, name)(n) for rng, n in zip(rngs, (5, number(5)), strict=True)]
+        assert np.array_equal(*[np.asarray(x) for x in drawn])

@@ -1,6 +1,7 @@
 """The methods of ndarray in machine code do what those in Python do, and what NumPy does."""
 
 import gc
+import inspect
 import itertools
 import operator
 import sys
@@ -279,3 +280,25 @@ def test_nobody_is_inside_afterwards():
     with inside():
         assert insiders
     assert not insiders
+
+
+@pytest.mark.parametrize(
+    "name, parameters",
+    {
+        "__getitem__": ["key"],
+        "__setitem__": ["key", "value"],
+        "__add__": ["other"],
+        "__neg__": [],
+    }.items(),
+)
+def test_methods_have_signatures(name, parameters):
+    methods.compile_methods()
+    assert [*inspect.signature(getattr(cm.ndarray, name)).parameters][1:] == parameters
+
+
+def test_calls_with_too_few_or_many_arguments_are_told():
+    methods.compile_methods()
+    x = cm.arange(3.0, device="cpu")
+    for arguments, words in (((), "missing 2"), ((1,), "missing 1"), ((1, 2, 3), "4 were given")):
+        with pytest.raises(TypeError, match=rf"^ndarray\.__setitem__\(\) .*{words}"):
+            x.__setitem__(*arguments)

@@ -387,10 +387,9 @@ class _Calls:
         kind = inspect.Parameter
         self.keywords = [p.name for p in order if p.kind is kind.KEYWORD_ONLY]
         self.starred = next((p.name for p in order if p.kind is kind.VAR_POSITIONAL), None)
+        arrays = {*parameters.arrays} - {*parameters.sequences} - {*parameters.numbers}
         self.places = [  # of arrays that may be scalars
-            i
-            for i, n in enumerate(parameters.names)
-            if n in parameters.arrays and n not in parameters.sequences and not self.starred
+            i for i, n in enumerate(parameters.names) if n in arrays and not self.starred
         ]
 
     def call(self, values: dict[str, Any]) -> Any:

@@ -148,13 +148,15 @@ def new_functions(name: str, address: int, flags: int) -> Callable[[Any], Callab
     return lambda bound: _new_function(definition, bound, None)
 
 
-def method_of(kind: type, name: str, address: int, flags: int) -> Any:
-    """Machine code as a method for a class."""
-    return _new_method(kind, _definition(name, address, flags))
+def method_of(kind: type, name: str, address: int, flags: int, parameters: str) -> Any:
+    """Machine code as a method for a class. parameters: those after self, for `inspect`."""
+    signature = f"{name}($self, {parameters})\n--\n\n"
+    return _new_method(kind, _definition(name, address, flags, signature))
 
 
-def _definition(name: str, address: int, flags: int) -> int:
-    method = _MethodDef(name.encode(), address, flags, None)
+def _definition(name: str, address: int, flags: int, signature: str | None = None) -> int:
+    doc = None if signature is None else signature.encode()
+    method = _MethodDef(name.encode(), address, flags, doc)
     _kept.append(method)
     return ctypes.addressof(method)
 

@@ -243,8 +243,8 @@ def _write_setitem(
     """setitem(self, arguments, how many)."""
     w = Writer(module, "setitem", 3)
     b, (x, arguments, count) = w.b, w.function.args
-    few = w.function.append_basic_block()
-    w.require(w.same(b.ptrtoint(count, WORD), WORD(2)), few)
+    odd = w.function.append_basic_block("odd")
+    w.require(w.same(b.ptrtoint(count, WORD), WORD(2)), odd)
     key, value = w.field(arguments, 0), w.field(arguments, 8)
     w.require(w.same(w.field(x, TYPE), w.object(array)))
     data = w.require_plain(x, slots, open_records)
@@ -311,8 +311,11 @@ def _write_setitem(
     b.position_at_end(other_place)
     w.release(item)
     b.branch(w.slow)
-    b.position_at_end(few)
-    b.ret(w.ask(setitem, x))  # Python says what is missing
+    b.position_at_end(odd)  # Python says what is missing
+    method = w.call("PyMethod_New", w.object(setitem), x)
+    result = w.call("PyObject_Vectorcall", method, arguments, b.ptrtoint(count, WORD), NULL)
+    w.release(method)
+    b.ret(result)
     b.position_at_end(w.slow)
     b.ret(w.ask(setitem, x, key, value))
 
@@ -656,14 +659,21 @@ def methods(
         _write_run(module, count, array, slots, inner, context)
     address = compiled(module, speed=1)
     made = {
-        "__getitem__": method_of(array, "__getitem__", address("getitem"), _ONE),
-        "__setitem__": method_of(array, "__setitem__", address("setitem"), _FASTCALL),
+        "__getitem__": method_of(array, "__getitem__", address("getitem"), _ONE, "key, /"),
+        "__setitem__": method_of(
+            array, "__setitem__", address("setitem"), _FASTCALL, "key, value, /"
+        ),
         "__array_ufunc__": method_of(
-            array, "__array_ufunc__", address("array_ufunc"), _FASTCALL | _KEYWORDS
+            array,
+            "__array_ufunc__",
+            address("array_ufunc"),
+            _FASTCALL | _KEYWORDS,
+            "ufunc, method, /, *inputs, **kwargs",
         ),
     }
     for name, form, *_ in operators:
-        made[name] = method_of(array, name, address(name), _NONE if form == "unary" else _ONE)
+        flags, parameters = (_NONE, "/") if form == "unary" else (_ONE, "other, /")
+        made[name] = method_of(array, name, address(name), flags, parameters)
     runs = {
         1: new_functions("run", address("run_of_1"), _ONE),
         2: new_functions("run", address("run_of_2"), _FASTCALL),

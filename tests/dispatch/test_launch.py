@@ -285,17 +285,27 @@ def test_an_index_error_names_the_line(fake):
     cm.cuda.synchronize()  # told once
 
 
-def test_an_error_of_a_replayed_graph_names_the_line_of_the_captured_call(fake):
+@pytest.mark.parametrize(
+    "kind",
+    [
+        (1, "take", IndexError, "take: an index is out of range"),
+        (-1, "cholesky", np.linalg.LinAlgError, "cholesky: not positive definite"),
+    ],
+    ids=["index", "decomposition"],
+)
+def test_an_error_of_a_replayed_graph_names_the_line_of_the_captured_call(fake, kind, monkeypatch):
     """However many other calls there have been since."""
+    sign, name, error, message = kind
 
     def check(x, out, flag, ticket):
         out[...] = x
         if x[0] > 5:
-            flag[0] = ticket
+            flag[0] = sign * ticket
 
+    monkeypatch.setitem(kernel_errors.failures, "cholesky", "not positive definite")
     x = gpu([1])
     looked = public(
-        bind(check, [x], [((1,), x.dtype)], [Input(0), Output(0), Flag(), Ticket()], name="take")
+        bind(check, [x], [((1,), x.dtype)], [Input(0), Output(0), Flag(), Ticket()], name=name)
     )
     step = cm.cuda.graph(lambda x: looked(x))
     line = sys._getframe().f_lineno - 1
@@ -303,9 +313,7 @@ def test_an_error_of_a_replayed_graph_names_the_line_of_the_captured_call(fake):
     step(x)
     for _ in range(5000):
         kernel_errors.ticket("other")
-    with pytest.raises(
-        IndexError, match=f"take: an index is out of range, called at {re.escape(__file__)}:{line} "
-    ):
+    with pytest.raises(error, match=f"^{message}, called at {re.escape(__file__)}:{line} "):
         step(gpu([9]))
         cm.cuda.synchronize()
 

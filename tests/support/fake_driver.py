@@ -38,10 +38,10 @@ from cudamath.core.asarray import upload
 from cudamath.core.dispatch import plan
 from cudamath.core.dispatch import steps as dispatch_steps
 from cudamath.core.layout import Layout
+from cudamath.kernels.compiler.simulator import poison
 from cudamath.kernels.compiler.storage_types import storage
 from cudamath.runtime.memory import Pool, live_buffers
 from cudamath.runtime.state import runtime
-
 
 _DYNAMIC = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
 _CLUSTER = "CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH"
@@ -398,7 +398,7 @@ class FakeDriver:
             return (CUresult.CUDA_ERROR_OUT_OF_MEMORY, 0)
         block = Block(index, size)
         if self.poisons:
-            ctypes.memset(block.address, 0xA5, size)
+            ctypes.memmove(block.address, poison(size).ctypes.data, size)
         self.blocks[block.address] = block
         return block.address
 
@@ -556,9 +556,7 @@ class FakeDriver:
         allowed = self.attributes.get((library, _DYNAMIC), SHARED)
         cluster = self.attributes.get((library, _CLUSTER), 1)
         if refusal((gx, gy, gz), (bx, by, bz), shared, allowed, cluster):
-            return (
-                CUresult.CUDA_ERROR_INVALID_CONFIGURATION if bx * by * bz > 1024 else INVALID,
-            )
+            return (CUresult.CUDA_ERROR_INVALID_CONFIGURATION if bx * by * bz > 1024 else INVALID,)
         kernel, kinds, index = self.kernels[handle]
         if self.current != index + 100:
             return (CUresult.CUDA_ERROR_INVALID_CONTEXT,)
@@ -608,8 +606,8 @@ class FakeDriver:
         )
 
     def check_array(self, described, index):
-        """An array argument: its bytes lie in live memory, and its elements where they may. (address
-        of the first byte, bytes, shape, strides)."""
+        """An array argument, whose bytes lie in live memory, and its elements where they may:
+        (address of the first byte, bytes, shape, strides)."""
         dtype, (meminfo, parent, size, itemsize, address, *rest), ndim = described
         shape, strides = rest[:ndim], rest[ndim:]
         assert (meminfo, parent, itemsize) == (0, 0, dtype.itemsize) and size == math.prod(shape)
@@ -634,7 +632,7 @@ class FakeDriver:
         return np.ndarray(shape, dtype, memory, address - start, strides)
 
     def check_alignment(self, demands, args, target):
-        """Arrays, and those in tables of addresses, are as aligned as a kernel's widest accesses."""
+        """Arrays, and those in tables of addresses, are as aligned as the widest accesses."""
         for (number, through_table), nbytes in demands.items():
             dtype, words, _ = args[number]
             addresses = [words[4]] if words[2] else []

@@ -2,9 +2,8 @@
 kernels, one after the other.
 
 What planners choose for compute capability 7.5, with the lanes of a warp and wide loads as Python
-functions. The simulator takes two shared arrays that one line of source makes for one (variances,
-places of extremes: wrong there), and has neither libraries nor what some kernels import only
-outside of it (an error).
+functions. The simulator has neither libraries nor what some kernels import only outside of it (an
+error).
 """
 
 from __future__ import annotations
@@ -114,12 +113,20 @@ class Warps:
 def simulated_gpu(monkeypatch):
     """The default device is a GPU in the simulator."""
     import fake_driver
+
+    monkeypatch.setattr(fake_driver, "FakeDriver", SimulatedDriver)
+    give_vectors_and_warps(monkeypatch)
+    with installed(monkeypatch), cm.device("cuda"), np.errstate(all="ignore"):
+        yield
+
+
+def give_vectors_and_warps(monkeypatch):
+    """What the simulator lacks: wide accesses, and the lanes of a warp."""
     from numba.cuda.simulator.kernelapi import FakeCUDAModule
 
     from cudamath.kernels.compiler import simulator  # noqa: F401  # whose import makes threads greenlets, as `Warps` knows them
     from cudamath.kernels.ptx import vector_access
 
-    monkeypatch.setattr(fake_driver, "FakeDriver", SimulatedDriver)
     monkeypatch.setattr(
         vector_access,
         "load_vector",
@@ -129,5 +136,3 @@ def simulated_gpu(monkeypatch):
     monkeypatch.setattr(vector_access, "store_vector", store_vector, raising=False)
     for name, function in Warps().functions().items():
         monkeypatch.setattr(FakeCUDAModule, name, function, raising=False)
-    with installed(monkeypatch), cm.device("cuda"), np.errstate(all="ignore"):
-        yield

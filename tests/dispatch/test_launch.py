@@ -311,10 +311,10 @@ def test_an_error_of_a_replayed_graph_names_the_line_of_the_captured_call(fake, 
     line = sys._getframe().f_lineno - 1
     step(x)
     step(x)
+    step(gpu([9]))
     for _ in range(5000):
         kernel_errors.ticket("other")
     with pytest.raises(error, match=f"^{message}, called at {re.escape(__file__)}:{line} "):
-        step(gpu([9]))
         cm.cuda.synchronize()
 
 

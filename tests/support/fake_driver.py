@@ -13,8 +13,8 @@
   where its arrays lie outside of live memory or are not aligned to their elements. With
   `alignments`, a function (kernel, kinds, capability) of vector_alignment.py, arrays must be as
   aligned as the widest access of the kernel's machine code.
-- Faults: `limit` (bytes of memory), `fail[function] = status` (once), `lost = status` (every call
-  from then on).
+- Faults: `limit` (bytes of memory), `fail[function] = status` (once), `later = [function, k,
+  status]` (its k-th call from now on, once), `lost = status` (every call from then on).
 
 `installed(...)` puts one in place of the driver, with a fresh state of the runtime.
 """
@@ -115,7 +115,7 @@ class FakeDriver:
         # at all
         self.poisons = True
         self.idle = False  # whether kernels do nothing
-        self.fail, self.lost = {}, None
+        self.fail, self.later, self.lost = {}, None, None
         self.calls = collections.Counter()
         self.blocks, self.host = Blocks(), Blocks()  # device memory, page-locked memory
         self.streams = {(i, 0): FakeStream(i, 0) for i in range(devices)}
@@ -174,6 +174,12 @@ class FakeDriver:
                     return self.failed(name, self.lost)
                 if name in self.fail:
                     return self.failed(name, self.fail.pop(name))
+                if self.later is not None and self.later[0] == name:
+                    self.later[1] -= 1
+                    if self.later[1] <= 0:
+                        _, _, status = self.later
+                        self.later = None
+                        return self.failed(name, status)
                 result = found(*args)
                 return (
                     result

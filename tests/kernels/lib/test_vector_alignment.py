@@ -31,9 +31,9 @@ def on_border(shape, dtype="float32"):
 
 def into_other_alignments():
     """The same call, of which the second writes elsewhere."""
-    x, w = on_border((64, 64)), on_border((64, 64))
-    for out in (on_border((64, 64)), between((64, 64))):
-        cm.matmul(x, w, out=out)
+    half = on_border((64, 64), "float16")
+    for out in (on_border((64, 64), "float16"), between((64, 64), "float16")):
+        cm.matmul(half, half, out=out)
     x, y = on_border(SIZE), on_border(SIZE)
     for out in (on_border(SIZE), between(SIZE)):
         cm.add(x, y, out=out)

@@ -74,7 +74,10 @@ def attack(under, monkeypatch):
             seed = chance.randrange(1 << 30)
             rng = np.random.default_rng(seed)
             rows, columns = chance.choice([(3, 5), (2, 9), (1, 4), (4, 1), (5, 33)])
-            shapes = [(rows, columns), chance.choice([(rows, columns), (columns,), (rows, 1), ()])]
+            shapes = [
+                (rows, columns),
+                chance.choice([(rows, columns), (columns,), (rows, 1), (1,)]),
+            ]
             arrays = [rng.standard_normal(shape).astype("f4") for shape in shapes]
             steps = program(chance, len(arrays), chance.randrange(2, 9))
 

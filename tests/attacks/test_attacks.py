@@ -1,11 +1,17 @@
 """The standing attacks, in a dose of some seconds each. `make attack` goes on for an hour and
 writes down what it tried and found (tests/attacks/record.json)."""
 
+import functools
+import math
 import os
 import pathlib
 import sys
 
+import numpy as np
 import pytest
+
+import cudamath as cm
+from cudamath.core import recording
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))  # its modules name each other
 
@@ -18,6 +24,8 @@ import interrupts  # noqa: E402
 import new_shapes  # noqa: E402
 import threads_at_once  # noqa: E402
 from outcome import Attack  # noqa: E402
+
+pytestmark = pytest.mark.slow
 
 
 def hold(under, least):
@@ -69,6 +77,54 @@ def test_random_calls_beside_numpy():
     under = Attack(8)
     beside_numpy.attack(under)
     hold(under, 1000)
+
+
+def test_what_is_looked_for_is_seen(monkeypatch, tmp_path):
+    """A violation of each kind, by functions that are wrong."""
+    under = Attack(5)
+
+    def leaves_a_tape():
+        recording.state.depth += 1
+        math.sqrt(2)
+        recording.state.depth -= 1
+
+    interrupts.everywhere(under, "tape", leaves_a_tape)
+    assert "a tape" in under.words[-1]
+    recording.state.depth = 0
+    beside_numpy.compare(under, "sum", lambda: cm.sum([1, 2]) + 1, lambda: np.sum([1, 2]))
+    assert "4" in under.words[-1] and "instead of" in under.words[-1]
+    beside_numpy.compare(under, "sum", lambda: {}["x"], lambda: np.sum([1, 2]))
+    assert "KeyError" in under.words[-1]
+
+    def survives():
+        try:
+            return np.ones(1000) + 1
+        except MemoryError:
+            return np.zeros(1000)
+
+    allocations.attack_one(under, "sums", survives, [survives().tobytes()])
+    assert "another answer" in under.words[-1]
+    with faults.gpu_without_values() as fake:
+        x, kept = cm.ones(5, "float32", device="cuda"), []
+
+        def keeps():
+            kept.append(x + 1)
+            y = kept[-1] + 1
+            kept.pop()
+            return y
+
+        for cold in (False, True):
+            faults.attack_one(under, fake, "keeps", lambda: keeps, cold)
+        kept.clear()
+    assert "bytes were in use before" in under.words[-1]
+    monkeypatch.setattr(cm, "load", lambda path: {}["x"])
+    damaged_files.load_one(under, tmp_path, "x.npy", b"")
+    assert "KeyError" in under.words[-1]
+    cached = functools.cache(lambda n: n)
+    monkeypatch.setattr(recording, "cached", cached, raising=False)
+    monkeypatch.setattr(new_shapes, "call", cached)
+    new_shapes.attack(under, count=50)
+    assert "cudamath.core.recording.cached has no limit" in under.words[-1]
 
 
 def test_ever_new_shapes():

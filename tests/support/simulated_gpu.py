@@ -15,6 +15,8 @@ import numpy as np
 from fake_driver import FakeDriver, installed
 
 import cudamath as cm
+from cudamath.kernels.compiler.simulator import poison
+from cudamath.runtime import memory
 
 _ATTRIBUTES = {
     "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR": 7,
@@ -116,8 +118,30 @@ def simulated_gpu(monkeypatch):
 
     monkeypatch.setattr(fake_driver, "FakeDriver", SimulatedDriver)
     give_vectors_and_warps(monkeypatch)
-    with installed(monkeypatch), cm.device("cuda"), np.errstate(all="ignore"):
+    with installed(monkeypatch) as driver, cm.device("cuda"), np.errstate(all="ignore"):
+        with poisoned_blocks(driver):
+            yield
+
+
+@contextlib.contextmanager
+def poisoned_blocks(driver):
+    """Blocks that the pool gives out again hold nothing of what they held: a kernel that reads what
+    nothing has written shows."""
+    allocate = memory.allocate
+
+    def allocate_poisoned(size, stream):
+        address = allocate(size, stream)
+        if not stream.capturing:
+            for queue in list(driver.streams.values()):
+                driver.finish(queue)  # copies out of what the block was before
+            ctypes.memmove(address, poison(size).ctypes.data, size)
+        return address
+
+    memory.replace_allocate(allocate_poisoned)
+    try:
         yield
+    finally:
+        memory.replace_allocate(allocate)
 
 
 def give_vectors_and_warps(monkeypatch):

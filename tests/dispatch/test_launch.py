@@ -1,6 +1,7 @@
 """From a plan to the driver: argument words, generated run code, compiled-kernel cache, users'
 kernels."""
 
+import ctypes
 import functools
 import inspect
 import os
@@ -311,7 +312,9 @@ def test_an_error_of_a_replayed_graph_names_the_line_of_the_captured_call(fake, 
     line = sys._getframe().f_lineno - 1
     step(x)
     step(x)
-    step(gpu([9]))
+    cm.cuda.synchronize()
+    ctypes.c_int64.from_address(x.ptr).value = 9  # another argument would be captured anew
+    step(x)
     for _ in range(5000):
         kernel_errors.ticket("other")
     with pytest.raises(error, match=f"^{message}, called at {re.escape(__file__)}:{line} "):

@@ -168,56 +168,69 @@ def main() -> int:
     parser.add_argument("--sample", action="store_true", help="those by rules.py alone")
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
-    equivalent = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
-    killed, all_bugs = collections.Counter(), collections.Counter()
-    survivors, reasoned = [], []
+    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
         copy = Copy(folder)
-        seen = 0
-        for bug in [] if options.sample else PLANTED:
-            if time.monotonic() > end:
-                break
-            by = plant(copy, bug)
-            seen += bool(by)
-            print(
-                f"{'killed  ' if by else 'SURVIVED'} {bug.path}: {bug.before.strip()[:60]}",
-                flush=True,
-            )
-            if not by:
-                survivors.append(f"{bug.path} planted: {bug.before.strip()} -> {bug.after.strip()}")
-        for mutant in (
-            [] if options.planted else sample(options.mutants, options.seed, options.folder)
-        ):
-            if time.monotonic() > end:
-                break
-            source = (ROOT / mutant.path).read_text(encoding="utf-8")
-            by = copy.killer(mutant.path, mutant.applied(source), runs_of(mutant.path))
-            place = folder_of(mutant.path)
-            if not by and str(mutant) in equivalent:
-                reasoned.append(str(mutant))
-            else:
-                all_bugs[place] += 1
-                killed[place] += bool(by)
-                if not by:
-                    survivors.append(str(mutant))
-            print(f"{'killed  ' if by else 'SURVIVED'} {mutant}  {by}", flush=True)
-    score = {f: round(killed[f] / n, 3) for f, n in sorted(all_bugs.items())}
-    total = all_bugs.total()
-    before = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
-    record = {
-        "planted": before.get("planted")
-        if options.sample
-        else {"bugs": len(PLANTED), "killed": seen},
+        if not options.sample:
+            record["planted"] = planted_bugs(copy, end)
+        if not options.planted:
+            chosen = sample(options.mutants, options.seed, options.folder)
+            record |= sampled_bugs(copy, chosen, end) | {"seed": options.seed}
+    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps({k: v for k, v in record.items() if k not in ("equivalent", "survivors")}))
+    planted = record.get("planted", {}).get("survivors")
+    return int(bool(planted or record.get("survivors")))
+
+
+def told(by: str, words: str) -> None:
+    print(f"{'killed  ' if by else 'SURVIVED'} {words}  {by}", flush=True)
+
+
+def planted_bugs(copy: Copy, end: float) -> dict:
+    """What became of the bugs of planted.py, until the time is up."""
+    survivors, seen = [], 0
+    for bug in PLANTED:
+        if time.monotonic() > end:
+            break
+        by = plant(copy, bug)
+        seen += bool(by)
+        words = f"{bug.path}: {' '.join(bug.before.split())[:70]}"
+        told(by, words)
+        if not by:
+            survivors.append(words)
+    return {"bugs": len(PLANTED), "killed": seen, "survivors": survivors}
+
+
+def sampled_bugs(copy: Copy, chosen: list[Mutant], end: float) -> dict:
+    """What became of these bugs, until the time is up: the score by folder, and the survivors."""
+    equivalent = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
+    killed: collections.Counter[str] = collections.Counter()
+    bugs: collections.Counter[str] = collections.Counter()
+    survivors, reasoned = [], []
+    for mutant in chosen:
+        if time.monotonic() > end:
+            break
+        source = (ROOT / mutant.path).read_text(encoding="utf-8")
+        by = copy.killer(mutant.path, mutant.applied(source), runs_of(mutant.path))
+        told(by, str(mutant))
+        if not by and str(mutant) in equivalent:
+            reasoned.append(str(mutant))
+            continue
+        bugs[folder_of(mutant.path)] += 1
+        killed[folder_of(mutant.path)] += bool(by)
+        if not by:
+            survivors.append(str(mutant))
+    total = bugs.total()
+    return {
         "mutants": total,
         "killed": killed.total(),
         "score": round(killed.total() / total, 3) if total else None,
-        "folders": {f: {"mutants": all_bugs[f], "score": score[f]} for f in score},
+        "folders": {
+            f: {"mutants": n, "score": round(killed[f] / n, 3)} for f, n in sorted(bugs.items())
+        },
         "equivalent": reasoned,
         "survivors": sorted(survivors),
     }
-    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps({key: record[key] for key in ("planted", "mutants", "score", "folders")}))
-    return int(bool(survivors))
 
 
 if __name__ == "__main__":

@@ -73,6 +73,12 @@ def defined(path: str) -> set[str]:
     return {name for name in names if len(name) > 2}
 
 
+def stems(test: pathlib.Path) -> set[str]:
+    """What a test file's name may stand for: test_norm_group.py for norm, group and norm_group."""
+    words = test.stem.removeprefix("test_").split("_")
+    return {"_".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1)}
+
+
 def tests_of(path: str) -> list[str]:
     """The test files that cover a file of the package, the likeliest first."""
     folder = _folder(path)
@@ -82,10 +88,12 @@ def tests_of(path: str) -> list[str]:
         for test in sorted((TESTS / mirror).rglob("test_*.py")):
             words = _words(test)
             score = sum(min(words[n], 5) / rarity[n] for n in names if n in words)
-            if pathlib.Path(path).stem in test.stem:
-                score += 3
+            score /= place + 1
+            # of a kernel's file, the family that is its folder
+            if {pathlib.Path(path).stem, pathlib.Path(path).parent.name} & stems(test):
+                score += 5
             if score:
-                scores[str(test.relative_to(ROOT))] = score / (place + 1)
+                scores[str(test.relative_to(ROOT))] = score
     best = sorted(scores, key=lambda t: -scores[t])[:MOST]
     always = ALWAYS.get(folder.split("/")[0], [])
     return [*best, *(t for t in always if t not in best)]

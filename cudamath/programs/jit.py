@@ -272,6 +272,8 @@ class Jitted:
         Names of constants.
     """
 
+    broadcasts = False  # a profile measures the ops that it runs
+
     def __init__(
         self,
         fn: Callable,

@@ -414,3 +414,13 @@ def test_explain_tells_the_program(capsys):
     text = cm.explain(f, cm.ones((2, 3)))
     assert text in capsys.readouterr().out and "simplified: 4 operations became 3" in text
     assert "sin(float64 (2, 3)) -> float64 (2, 3) at" in text and "memory: " in text
+
+
+def test_a_profile_is_taken_beside_programs():
+    jitted = cm.jit(lambda x: cm.exp(x) + 1)
+    x = cm.ones(3, device="cpu")
+    jitted(x)
+    with cm.device("cpu"), cm.cuda.profile() as report:
+        cm.exp(x)
+    assert "exp" in str(report)
+    assert jitted(x).tolist() == (np.exp(np.ones(3)) + 1).tolist()

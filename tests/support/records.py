@@ -545,6 +545,7 @@ ELSEWHERE = {
     ],
     "ops/test_masks.py": ["chosen", "count_new", "count_true", "distinct"],
     "kernels/lib/test_triangles.py": ["eye", "full"],
+    "ops/test_complex_of_parts.py": ["complex_of_parts"],
     "dispatch/test_launch_counts.py": ["window", "nan_quantile", "distinct_runs"],
     "kernels/sort/test_sort_kernels.py": ["interp", "leading", "order_statistics"],
     "kernels/sort/test_rank_sort.py": ["median_lines"],

@@ -447,30 +447,26 @@ class ndarray:
             )
         return host.copy() if copy and self._layout.device == CPU else host
 
+    def _described_by_numpy(self, name: str, refusal: type[Exception]) -> np.ndarray:
+        """The memory of an unrecorded array on the CPU, for another library to use as its own."""
+        layout = self._layout
+        if layout.device != CPU or self._node is not None or layout.dtype.kind == "V":
+            raise refusal(f"{name}: {layout.dtype} on {self.device} has none; see to_numpy()")
+        if open_records:
+            obstruct(READ)
+        return self._data
+
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's description of memory on the CPU (PIL, scikit-image, Cython, ...). Arrays that it
         cannot describe do not have it; `__array__` then says why."""
-        layout = self._layout
-        if layout.device != CPU or self._node is not None or layout.dtype.kind == "V":
-            raise AttributeError(
-                f"__array_interface__: {layout.dtype} on {self.device} has none; see to_numpy()"
-            )
-        if open_records:
-            obstruct(READ)
+        memory = self._described_by_numpy("__array_interface__", AttributeError)
         # strides also where there are no gaps: PIL then asks for bytes and not for a buffer
-        return {**self._data.__array_interface__, "strides": layout.strides}
+        return {**memory.__array_interface__, "strides": self._layout.strides}
 
     def __buffer__(self, flags: int, /) -> memoryview:
         """The buffer protocol on the CPU, from Python 3.12 on: `memoryview(x)`, `file.write(x)`."""
-        layout = self._layout
-        if layout.device != CPU or self._node is not None or layout.dtype.kind == "V":
-            raise BufferError(
-                f"__buffer__: {layout.dtype} on {self.device} has no buffer; see to_numpy()"
-            )
-        if open_records:
-            obstruct(READ)
-        return memoryview(self._data)
+        return memoryview(self._described_by_numpy("__buffer__", BufferError))
 
     def __copy__(self) -> ndarray:
         return self.copy()

@@ -233,6 +233,30 @@ def test_modules_that_nothing_else_needs_are_imported_when_they_are_named() -> N
     ]
 
 
+def test_ops_of_modules_that_are_not_loaded_yet_are_found_by_name() -> None:
+    code = (
+        "import sys, cudamath as cm; from cudamath.core.dispatch.op import registry\n"
+        "print('cudamath.ml' in sys.modules, 'softmax' in registry)\n"
+        "print(registry['softmax'].name, registry['fft_c2c'].name)\n"
+        "try: registry['no_such_op']\n"
+        "except KeyError as error: print(error)"
+    )
+    assert python("-c", code).stdout.splitlines() == [
+        "False False",
+        "softmax fft_c2c",
+        "'no_such_op'",
+    ]
+
+
+def test_a_profile_leaves_nothing_in_modules_that_were_loaded_in_it() -> None:
+    code = (
+        "import cudamath as cm; from cudamath.core.dispatch.op import registry\n"
+        "with cm.device('cpu'), cm.cuda.profile() as report: cm.ml.softmax(cm.ones(3))\n"
+        "print('softmax' in str(report), len(registry['softmax'].plans))"
+    )
+    assert python("-c", code).stdout.splitlines() == ["True 0"]
+
+
 def test_import_is_quick(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Processor time, because what other processes do meanwhile is no cost of the import.
     code = (

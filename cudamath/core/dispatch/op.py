@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -62,9 +63,23 @@ __all__ = [
     "registry",
 ]
 
+
+class _Registry(dict[str, "Op | ViewOp"]):
+    """Ops by name. Modules that the package loads when they are named have ops too: where a name
+    is missing, they are loaded."""
+
+    def __missing__(self, name: str) -> Op | ViewOp:
+        package = sys.modules[__name__.partition(".")[0]]
+        for module in dir(package):
+            getattr(package, module)
+        if name not in self:
+            raise KeyError(name)
+        return self[name]
+
+
 #: Every op by name. tests/meta/test_completeness.py compares it with records, docs and benchmark
 #: rows.
-registry: dict[str, Op | ViewOp] = {}
+registry = _Registry()
 
 
 def _tables() -> Iterator[dict]:

@@ -38,6 +38,10 @@ def replanned(observe: Callable[[Callable], Callable], more: Iterable[Any] = ())
         for table, plans in zip(tables, entries, strict=True):
             table.clear()
             table.update(plans)
+        before = {id(op) for op in observed}
+        for op in ops.registry.values():  # those of modules that were loaded meanwhile
+            if id(op) not in before and hasattr(op, "plans"):
+                op.plans.clear()
 
 
 def on_cpu(op: Any, operands: tuple, rest: tuple) -> bool:

@@ -12,7 +12,6 @@ import dataclasses
 import importlib
 import json
 import pathlib
-import sys
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -42,20 +41,11 @@ def line(call: PlannerCall) -> str:
     return json.dumps([_written(part) for part in parts], separators=(",", ":"))
 
 
-def _load_public_modules() -> None:
-    """Load the modules that the package loads when they are named: they have ops of their own."""
-    package = sys.modules[__name__.partition(".")[0]]
-    for name in dir(package):
-        getattr(package, name)
-
-
 def call_of(text: str) -> PlannerCall:
     """The call that a line describes."""
     op, planner, inputs, params = [_read(part) for part in json.loads(text)]
     path, colon, attribute = planner.partition(":")
     if not path:
-        if op not in registry:
-            _load_public_modules()
         path = registry[op].cuda  # type: ignore[union-attr]
     return PlannerCall(op, path + colon + attribute, inputs, params)
 

@@ -454,6 +454,7 @@ class _Worker:
         made, error = self.ready.get()
         if error is not None:
             self.ready.put((None, error))  # for whoever asks again
+            self.thread.join()  # it is about to end, and holds what it had made until then
             raise error
         self.stop.room.put(None)
         return made

@@ -466,7 +466,8 @@ class ndarray:
 
     def __buffer__(self, flags: int, /) -> memoryview:
         """The buffer protocol on the CPU, from Python 3.12 on: `memoryview(x)`, `file.write(x)`."""
-        return memoryview(self._described_by_numpy("__buffer__", BufferError))
+        memory: Any = self._described_by_numpy("__buffer__", BufferError)
+        return memoryview(memory)
 
     def __copy__(self) -> ndarray:
         return self.copy()

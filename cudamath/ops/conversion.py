@@ -15,6 +15,7 @@ from ..core.autograd.mutation import wrote
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, require, require_function
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import apart
+from ..core.scalar import Scalar
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike
 from .creation import asarray
 from .index import _check_writable, _fitted
@@ -382,7 +383,7 @@ def isscalar(x: Any, /) -> bool:
     >>> cm.isscalar(3.1), cm.isscalar(cm.asarray(3.1))
     (True, False)
     """
-    return not isinstance(x, ndarray) and bool(np.isscalar(x))
+    return isinstance(x, Scalar) or not isinstance(x, ndarray) and bool(np.isscalar(x))
 
 
 def isfortran(x: ArrayLike, /) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.scalar import Scalar
 from .index import put
 from .ranges import arange
 from .shape import flatten, ravel
@@ -60,7 +61,8 @@ class Flat:
 
     def __getitem__(self, key: Any) -> ndarray:
         """A copy of the elements that the key selects."""
-        return ravel(self.base)[key].copy()
+        elements = ravel(self.base)[key]
+        return elements if isinstance(elements, Scalar | np.generic) else elements.copy()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         x = self.base

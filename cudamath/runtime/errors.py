@@ -53,12 +53,18 @@ def public_function() -> str:
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back  # type: ignore[assignment]
     while frame is not None and is_ours(frame.f_code):
-        caller, place = frame.f_code.co_name, frame.f_code.co_qualname
-        inner = "<locals>" in place and place.endswith(f".{caller}")  # and not `shown_as` another
-        if caller.startswith("__") or not (inner or caller.startswith(("_", "<"))):
-            name = caller.strip("_")
+        name = _public_name(frame.f_code) or name
         frame = frame.f_back  # type: ignore[assignment]
     return name
+
+
+def _public_name(code: Any) -> str:
+    """Name of the public function or operator that this code of the package belongs to, or ""."""
+    caller, place = code.co_name, code.co_qualname
+    inner = "<locals>" in place and place.endswith(f".{caller}")  # and not `shown_as` another
+    if caller.startswith("__") or not (inner or caller.startswith(("_", "<"))):
+        return caller.strip("_")
+    return ""
 
 
 def named(message: str) -> str:
@@ -107,14 +113,16 @@ def is_ours(code: Any) -> bool:
 _files: dict[str, bool] = {}  # file name -> whether it belongs to this package
 
 
-def user_place(above: int = 1) -> tuple[Any, int]:
+def user_place(above: int = 1) -> tuple[Any, int, Any]:
     """The caller of cudamath: the innermost frame outside this package, as its code and position,
-    for `line_of`. above: the number of frames that belong to this package for certain.
+    for `line_of`, and the code that it called, for `function_of`. above: the number of frames that
+    belong to this package for certain.
     """
     try:
         frame = sys._getframe(above)
     except ValueError:  # called by the interpreter itself (atexit)
         frame = sys._getframe(1)
+    called = None
     while True:
         code = frame.f_code
         ours = _files.get(code.co_filename)
@@ -122,14 +130,21 @@ def user_place(above: int = 1) -> tuple[Any, int]:
             ours = _files[code.co_filename] = code.co_filename.startswith(_OURS)
         back = frame.f_back if ours else None  # Python creates an object for it: only when needed
         if back is None:
-            return code, frame.f_lasti
-        frame = back
+            return code, frame.f_lasti, called
+        frame, called = back, code
 
 
-def line_of(place: tuple[Any, int]) -> str:
+def function_of(place: tuple[Any, int, Any]) -> str:
+    """Name of the public function that was called at a place; "" for operators and where only inner
+    functions are known."""
+    called = place[2]
+    return "" if called is None or called.co_name.startswith("__") else _public_name(called)
+
+
+def line_of(place: tuple[Any, int, Any]) -> str:
     """The Python line ("file:number") of a place. Computing the number takes longer than storing
     the place."""
-    code, at = place
+    code, at, _ = place
     line = next((number for start, stop, number in code.co_lines() if start <= at < stop), None)
     return f"{code.co_filename}:{line}"
 

@@ -500,11 +500,13 @@ def test_mixed_devices():
         lambda: cm.where(x > 0, x, y),
         lambda: ml.mse_loss(x, y),
         lambda: y.__iadd__(x),
-        lambda: y.__setitem__(0, x[0]),
+        lambda: y.__setitem__(0, x[:1]),
     ):
         with pytest.raises(cm.cuda.DeviceError, match=r"^\w+: (?=.*cpu)(?=.*cuda:0)"):
             call()
     assert (y + np.ones(2)).device == "cuda"  # host objects go where the array is
+    y[0] = x[0]  # as does the scalar that an element on the host is
+    assert (y + x[1]).tolist() == [2.0, 2.0] and (y + x[1]).device == "cuda"
 
 
 @pytest.mark.multigpu

@@ -110,6 +110,8 @@ def is_ours(code: Any) -> bool:
     return code.co_filename.startswith(_OURS)
 
 
+_RUNTIME = os.path.dirname(os.path.abspath(__file__))
+
 _files: dict[str, bool] = {}  # file name -> whether it belongs to this package
 
 
@@ -136,9 +138,11 @@ def user_place(above: int = 1) -> tuple[Any, int, Any]:
 
 def function_of(place: tuple[Any, int, Any]) -> str:
     """Name of the public function that was called at a place; "" for operators and where only inner
-    functions are known."""
+    functions, or those of the runtime, are known."""
     called = place[2]
-    return "" if called is None or called.co_name.startswith("__") else _public_name(called)
+    if called is None or called.co_name.startswith("__"):
+        return ""
+    return "" if called.co_filename.startswith(_RUNTIME) else _public_name(called)
 
 
 def line_of(place: tuple[Any, int, Any]) -> str:

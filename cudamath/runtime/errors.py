@@ -53,18 +53,12 @@ def public_function() -> str:
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back  # type: ignore[assignment]
     while frame is not None and is_ours(frame.f_code):
-        name = _public_name(frame.f_code) or name
+        caller, place = frame.f_code.co_name, frame.f_code.co_qualname
+        inner = "<locals>" in place and place.endswith(f".{caller}")  # and not `shown_as` another
+        if caller.startswith("__") or not (inner or caller.startswith(("_", "<"))):
+            name = caller.strip("_")
         frame = frame.f_back  # type: ignore[assignment]
     return name
-
-
-def _public_name(code: Any) -> str:
-    """Name of the public function or operator that this code of the package belongs to, or ""."""
-    caller, place = code.co_name, code.co_qualname
-    inner = "<locals>" in place and place.endswith(f".{caller}")  # and not `shown_as` another
-    if caller.startswith("__") or not (inner or caller.startswith(("_", "<"))):
-        return caller.strip("_")
-    return ""
 
 
 def named(message: str) -> str:
@@ -110,21 +104,17 @@ def is_ours(code: Any) -> bool:
     return code.co_filename.startswith(_OURS)
 
 
-_RUNTIME = os.path.dirname(os.path.abspath(__file__))
-
 _files: dict[str, bool] = {}  # file name -> whether it belongs to this package
 
 
-def user_place(above: int = 1) -> tuple[Any, int, Any]:
+def user_place(above: int = 1) -> tuple[Any, int]:
     """The caller of cudamath: the innermost frame outside this package, as its code and position,
-    for `line_of`, and the code that it called, for `function_of`. above: the number of frames that
-    belong to this package for certain.
+    for `line_of`. above: the number of frames that belong to this package for certain.
     """
     try:
         frame = sys._getframe(above)
     except ValueError:  # called by the interpreter itself (atexit)
         frame = sys._getframe(1)
-    called = None
     while True:
         code = frame.f_code
         ours = _files.get(code.co_filename)
@@ -132,23 +122,14 @@ def user_place(above: int = 1) -> tuple[Any, int, Any]:
             ours = _files[code.co_filename] = code.co_filename.startswith(_OURS)
         back = frame.f_back if ours else None  # Python creates an object for it: only when needed
         if back is None:
-            return code, frame.f_lasti, called
-        frame, called = back, code
+            return code, frame.f_lasti
+        frame = back
 
 
-def function_of(place: tuple[Any, int, Any]) -> str:
-    """Name of the public function that was called at a place; "" for operators and where only inner
-    functions, or those of the runtime, are known."""
-    called = place[2]
-    if called is None or called.co_name.startswith("__"):
-        return ""
-    return "" if called.co_filename.startswith(_RUNTIME) else _public_name(called)
-
-
-def line_of(place: tuple[Any, int, Any]) -> str:
+def line_of(place: tuple[Any, int]) -> str:
     """The Python line ("file:number") of a place. Computing the number takes longer than storing
     the place."""
-    code, at, _ = place
+    code, at = place
     line = next((number for start, stop, number in code.co_lines() if start <= at < stop), None)
     return f"{code.co_filename}:{line}"
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from . import device as devices
 from . import stream as streams
-from .errors import function_of, line_of, user_place
+from .errors import line_of, user_place
 from .memory import HostBuffer
 from .state import runtime
 
@@ -89,12 +89,13 @@ def raise_pending(index: int) -> None:
     called, op, place = runtime.graph_calls.get(number) or calls[number % RING]
     in_ring = called == number  # else a later call has overwritten the entry
     where = f", called at {line_of(place)}" if in_ring else ""
-    name = (function_of(place) or op) if in_ring else ""
     if value < 0:
-        what = f"{name}: {failures[op]}" if in_ring else "linalg: a decomposition failed"
+        what = f"{op}: {failures[op]}" if in_ring else "linalg: a decomposition failed"
         kind = exceptions.get(op if in_ring else "", np.linalg.LinAlgError)
         raise kind(f"{what}{where} (found on cuda:{index})")
-    raise IndexError(f"{name or 'index'}: an index is out of range{where} (found on cuda:{index})")
+    raise IndexError(
+        f"{op if in_ring else 'index'}: an index is out of range{where} (found on cuda:{index})"
+    )
 
 
 streams.after_synchronize = raise_pending

@@ -709,8 +709,8 @@ def public(run):
     """`run` as a public function calls it: with two frames of ours in between, by which the user's
     line is found."""
     source = (
-        "def again(*arrays):\n    return run(*arrays)\n\ndef _function(*arrays):\n    return "
+        "def again(*arrays):\n    return run(*arrays)\n\ndef function(*arrays):\n    return "
         "again(*arrays)\n"
     )
     exec(compile(source, "<cudamath test>", "exec"), made := {"run": run})
-    return made["_function"]
+    return made["function"]

@@ -363,9 +363,9 @@ def size(x: ArrayLike, /, axis: int | tuple[int, ...] | None = None) -> int:
 
 
 def isscalar(x: Any, /) -> bool:
-    """Return whether an object is a Python or NumPy number.
+    """Return whether an object is a number: of Python, of NumPy, or a value on a device.
 
-    Arrays without dimensions are not scalars.
+    Arrays without dimensions are not scalars; elements and reductions over all axes are.
 
     Parameters
     ----------

@@ -153,8 +153,12 @@ def test_array_function(device):
     same(np.stack([x, x]), np.stack([BASE, BASE]))
     assert float(np.linalg.norm(x)) == pytest.approx(float(np.linalg.norm(BASE)))
     assert np.shape(x) == (2, 3, 4) and np.ndim(x) == 3 and np.size(x) == 24
-    np.testing.assert_allclose(np.asarray(np.i0(x / 8)), np.i0(BASE.astype(float) / 8), rtol=1e-6)
-    assert isinstance(np.i0(x / 8), cm.ndarray) and np.i0(x / 8).dtype == np.float32
+    if device == "cpu":
+        same(np.i0(x / 8), np.i0(BASE / 8))
+    else:  # a GPU's rounding is its own
+        bessel = np.i0(x / 8)
+        assert isinstance(bessel, cm.ndarray) and bessel.dtype == np.float32
+        np.testing.assert_allclose(np.asarray(bessel), np.i0(BASE.astype(float) / 8), rtol=1e-6)
     same(np.emath.sqrt(x), np.sqrt(BASE))
     for unknown in (lambda: np.is_busday(x), lambda: np.busday_count(x, x)):
         with pytest.raises(TypeError, match="implement|cudamath"):

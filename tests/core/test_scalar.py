@@ -157,6 +157,18 @@ def test_a_scalar_is_no_out(device):
 # -------------------- protocols
 
 
+def test_values_that_are_no_numpy_scalars_count_as_scalars(device):
+    """Those of bfloat16 are this package's own on the CPU too."""
+    x = cm.asarray([[1, 2], [3, 4]], dtype="bfloat16")
+    for value, number in ((x[0, 1], 2), (x.sum(), 10), (x.flat[2], 3), (x.T.flat[1], 3)):
+        assert isinstance(value, cm.core.scalar.Scalar) and cm.isscalar(value)
+        assert float(value) == number
+    assert not cm.isscalar(x) and not cm.isscalar(cm.asarray(1, dtype="bfloat16"))
+    part = x.T.flat[1:3]
+    part[0] = 9
+    assert x.tolist() == [[1, 2], [3, 4]] and part.tolist() == [9, 2]
+
+
 @pytest.mark.parametrize("dtype", KINDS)
 def test_scalars_act_as_numpys(device, dtype):
     data = np.array([1, 0, 3], dtype)

@@ -25,8 +25,9 @@ test-quick test-cpu test-simulator test-gpu: export PYTHONDONTWRITEBYTECODE :=
 setup: $(STAMP)
 
 $(STAMP): setup.cfg pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit( \
-	  "cudamath needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.12" % v[:2])'
+	@$(PYTHON) -c 'import sys; v = sys.version_info; (3, 11) <= v < (3, 15) or sys.exit( \
+	  "cudamath needs Python 3.11 to 3.14 (Numba has no release for newer ones), and $(PYTHON) is %d.%d: " \
+	  "make PYTHON=python3.12" % v[:2])'
 	@echo "Setting up .venv with [$(EXTRAS)]: once, a few minutes"
 	@$(PYTHON) -m venv .venv
 	@$(RUN) -m pip install -qq --disable-pip-version-check --no-warn-script-location -e '.[$(EXTRAS)]'

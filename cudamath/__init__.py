@@ -13,6 +13,12 @@ import importlib as _importlib
 import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+if _sys.version_info >= (3, 15):
+    raise ImportError(
+        "cudamath runs on Python 3.11 to 3.14, and this is "
+        f"{_sys.version.split()[0]}: Numba, which compiles its kernels, has no release for it"
+    )
+
 from numpy import (
     False_,
     ScalarType,
@@ -93,6 +99,7 @@ from .core.dispatch import numpy_names as _numpy_names
 from .core.dispatch.explain import *  # noqa: F403
 from .core.dtypes import result_type, set_default_dtype
 from .core.number_classes import *  # noqa: F403
+from .core.public_names import public_dir as _public_dir
 from .custom import *  # noqa: F403
 from .fuse import *  # noqa: F403
 from .numpy_files import *  # noqa: F403
@@ -142,7 +149,7 @@ from .ufunc_facts import *  # noqa: F403
 from ml_dtypes import bfloat16, float8_e4m3fn as float8_e4m3, float8_e5m2  # isort: skip
 
 bool = bool_
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __array_api_version__ = "2025.12"
 
 
@@ -160,8 +167,7 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+__dir__ = _public_dir(__name__, "cuda", "exceptions", "linalg", "random", *_LATER)
 
 
 _methods.install(_sys.modules[__name__])

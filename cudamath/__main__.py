@@ -1,4 +1,5 @@
-"""python -m cudamath info | demo | bench | tune | warm-up | train | sample"""
+"""The command `cudamath`, also as `python -m cudamath`: info, demo, bench, tune, warm-up, train and
+sample."""
 
 from __future__ import annotations
 
@@ -7,13 +8,17 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
+from cudamath import __version__
+
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
+    started = pathlib.Path(sys.argv[0]).name
     top = argparse.ArgumentParser(
-        prog="python -m cudamath",
+        prog="cudamath" if started.startswith("cudamath") else "python -m cudamath",
         description="NumPy on your GPU: check, demonstrate, measure and tune it here.",
     )
+    top.add_argument("--version", action="version", version=f"cudamath {__version__}")
     commands = top.add_subparsers(
         dest="command",
         required=True,

@@ -461,7 +461,7 @@ class vectorize:  # noqa: N801  NumPy's name
     ... def step(x, y):
     ...     return x - y if x > y else x + y
     >>> step(cm.array([1, 2, 3, 4]), 2)
-    array([3, 4, 1, 2])
+    array([3, 4, 1, 2], device='cpu')
     """
 
     def __init__(

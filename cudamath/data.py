@@ -27,6 +27,7 @@ from .core import dtypes, trees
 from .core.array import allocate, ndarray, wrap
 from .core.devices import CPU, device_of, index_of
 from .core.layout import Layout
+from .core.public_names import public_dir
 from .core.typing import ArrayLike, DeviceLike, DTypeLike, Tree
 from .cuda.memory import pinned
 from .numpy_files import path_of
@@ -35,6 +36,8 @@ from .runtime import memory
 from .runtime import stream as streams
 
 __all__ = ["Batches", "ByteTokenizer", "CharTokenizer", "Tokens", "batches", "tokens"]
+
+__dir__ = public_dir(__name__)
 
 Rows = slice | np.ndarray  # which rows a batch has: neighbours, or numbers of rows
 

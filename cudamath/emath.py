@@ -12,6 +12,7 @@ import numpy as np
 
 from .core.array import ndarray
 from .core.dispatch.checks import coerce, require
+from .core.public_names import public_dir
 from .core.typing import ArrayLike
 from .ops import elementwise, reduce
 from .ops.shape import astype
@@ -27,6 +28,8 @@ __all__ = [
     "power",
     "sqrt",
 ]
+
+__dir__ = public_dir(__name__)
 
 #: Dtypes whose complex numbers are complex64, as NumPy decides here.
 _SHORT = {"float32", "int8", "int16", "uint8", "uint16", "complex64"}

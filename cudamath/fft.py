@@ -31,6 +31,7 @@ from .core.dispatch.checks import as_numbers, members, require
 from .core.dispatch.fast_path import fast_path
 from .core.dispatch.op import NUMERIC, REAL_OR_BOOL, Category
 from .core.layout import Layout
+from .core.public_names import public_dir
 from .core.typing import ArrayLike, DeviceLike, DTypeLike
 from .core.user_warnings import warn
 from .ops.elementwise import conj
@@ -61,6 +62,8 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+__dir__ = public_dir(__name__)
 
 Axes = int | Sequence[int] | None
 _ANY = Category("numeric or bool", NUMERIC | dtypes.BOOLEAN)

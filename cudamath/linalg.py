@@ -4,6 +4,7 @@
 from numpy.linalg import LinAlgError
 
 from .core.array import ndarray
+from .core.public_names import public_dir
 from .core.typing import ArrayLike
 from .ops import shape
 from .ops.linalg.matrix_functions import (
@@ -80,6 +81,8 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+__dir__ = public_dir(__name__)
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> ndarray:

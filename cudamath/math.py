@@ -14,6 +14,7 @@ from . import cuda
 from .core.array import ndarray
 from .core.asarray import asarray
 from .core.dispatch.checks import require
+from .core.public_names import public_dir
 from .core.scalar import scalar_results
 from .core.typing import ArrayLike, DeviceLike, DTypeLike
 from .ml.activation import relu as _relu
@@ -35,6 +36,8 @@ __all__ = [
     "to_numpy",
     "vector_add",
 ]
+
+__dir__ = public_dir(__name__)
 
 
 def create_tensor(

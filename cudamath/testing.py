@@ -17,10 +17,13 @@ from .core.array import ndarray
 from .core.dispatch.plan import Plan
 from .core.dispatch.steps import Launch
 from .core.layout import Layout
+from .core.public_names import public_dir
 from .core.typing import ArrayLike
 from .runtime.device import assume
 
 __all__ = ["Resources", "assert_close", "compile_plan", "layout_of", "simulate"]
+
+__dir__ = public_dir(__name__)
 
 _OF_NUMPY = (
     "assert_allclose",

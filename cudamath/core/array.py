@@ -486,8 +486,7 @@ class ndarray:
             not self.size and self.ndim != 1 or self.size > np.get_printoptions()["threshold"]
         ):  # not shown by numbers
             extra = f", shape={self.shape}{extra}"
-        place = "" if self._layout.device == CPU else f", device='{self.device}'"
-        return f"array({body}{extra}{place})"
+        return f"array({body}{extra}, device='{self.device}')"  # NumPy's own have no device
 
     def __str__(self) -> str:
         return str(self._alias().to_numpy())
@@ -498,11 +497,9 @@ class ndarray:
     def _repr_html_(self) -> str:
         from html import escape
 
-        head = f"{'×'.join(map(str, self.shape)) or 'scalar'} {self.dtype} on {self.device}"
-        return (
-            f"<div><small>{head}, "
-            f"{memory.human(self.nbytes)}</small><pre>{escape(str(self))}</pre></div>"
-        )
+        head = f"{self.shape} {self.dtype} on {self.device}, {memory.human(self.nbytes)}"
+        style = "font-family: monospace; white-space: pre"
+        return f'<div style="{style}">{escape(head)}\n{escape(str(self))}</div>'
 
     __hash__ = None  # type: ignore[assignment]  # == compares elements
 

@@ -12,6 +12,7 @@ captures work raises DeviceError, which lists what is missing.
 
 from __future__ import annotations
 
+from ..core.public_names import public_dir
 from ..runtime.errors import CudaError, DeviceError, OutOfMemoryError
 from ..runtime.stream import Event, Stream, elapsed
 from .devices import *  # noqa: F403
@@ -76,3 +77,5 @@ __all__ = [  # noqa: F405
     "synchronize",
     "warm_up",
 ]
+
+__dir__ = public_dir(__name__)

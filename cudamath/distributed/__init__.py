@@ -25,6 +25,9 @@ every process has the same bits, and gets them again in the next run. Between pr
 travel through host memory, by MPI.
 """
 
+from ..core.public_names import public_dir as _public_dir
 from .collectives import *  # noqa: F403
 from .owners import *  # noqa: F403
 from .parallel import *  # noqa: F403
+
+__dir__ = _public_dir(__name__)

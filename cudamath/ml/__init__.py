@@ -6,6 +6,7 @@ for `target`, and in attention `mask`, `causal` and `dropout` for `attn_mask`, `
 `dropout_p`.
 """
 
+from ..core.public_names import public_dir as _public_dir
 from . import amp, init, schedules
 from .activation import *  # noqa: F403
 from .attention import *  # noqa: F403
@@ -30,3 +31,5 @@ from .resize import *  # noqa: F403
 from .rotary import *  # noqa: F403
 from .self_attention import *  # noqa: F403
 from .softmax import *  # noqa: F403
+
+__dir__ = _public_dir(__name__, "amp", "init", "schedules")

@@ -48,10 +48,13 @@ from ..core.devices import default_index, index_of
 from ..core.dispatch.checks import as_numbers, require_function
 from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, as_dtype, float32
+from ..core.public_names import public_dir
 from ..core.typing import DeviceLike, DTypeLike
 from .gradient_clipping import norm_and_factor
 
 __all__ = ["cast", "computing_in", "loss_scale", "unscale"]
+
+__dir__ = public_dir(__name__)
 
 Tree = Any
 

@@ -12,6 +12,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dispatch.checks import as_numbers, speaks_for
 from ..core.dispatch.op import FLOATING, Op
+from ..core.public_names import public_dir
 from ..core.scalar import inside
 from ..core.shapes import normalize_shape
 from ..core.typing import DeviceLike, DTypeLike
@@ -35,6 +36,8 @@ __all__ = [
     "xavier_uniform",
     "zeros",
 ]
+
+__dir__ = public_dir(__name__)
 
 Shape = int | Sequence[int]
 
@@ -637,7 +640,7 @@ def constant(
     --------
     >>> import cudamath as cm
     >>> cm.ml.init.constant(2, 0.5)
-    array([0.5, 0.5], dtype=float32)
+    array([0.5, 0.5], dtype=float32, device='cpu')
     """
     return _full("init.constant", shape, value, dtype, device)
 
@@ -672,7 +675,7 @@ def zeros(
     --------
     >>> import cudamath as cm
     >>> cm.ml.init.zeros(2)
-    array([0., 0.], dtype=float32)
+    array([0., 0.], dtype=float32, device='cpu')
     """
     return _full("init.zeros", shape, 0.0, dtype, device)
 
@@ -707,6 +710,6 @@ def ones(
     --------
     >>> import cudamath as cm
     >>> cm.ml.init.ones(2)
-    array([1., 1.], dtype=float32)
+    array([1., 1.], dtype=float32, device='cpu')
     """
     return _full("init.ones", shape, 1.0, dtype, device)

@@ -352,7 +352,7 @@ def sgd_init(params: Tree) -> Tree:
     --------
     >>> import cudamath as cm
     >>> cm.ml.sgd_init({"w": cm.ones(2)})
-    {'w': array([0., 0.])}
+    {'w': array([0., 0.], device='cpu')}
     """
     return _zeros(params, "sgd_init")
 
@@ -428,7 +428,7 @@ def sgd_update(
     >>> params = {"w": cm.array([1.0, 2.0])}
     >>> params, state = cm.ml.sgd_update(params, {"w": cm.array([1.0, 1.0])}, lr=0.5)
     >>> params["w"]
-    array([0.5, 1.5])
+    array([0.5, 1.5], device='cpu')
     """
     name = "sgd_update"
     _at_least_zero(name, lr=lr, momentum=momentum, weight_decay=weight_decay)
@@ -474,8 +474,9 @@ def adam_init(params: Tree) -> dict[str, Any]:
     Examples
     --------
     >>> import cudamath as cm
-    >>> cm.ml.adam_init([cm.ones(1)])
-    {'step': array(0), 'm': [array([0.])], 'v': [array([0.])]}
+    >>> state = cm.ml.adam_init([cm.ones(1)])
+    >>> state["step"].item(), state["m"], state["v"]
+    (0, [array([0.], device='cpu')], [array([0.], device='cpu')])
     """
     moments = {"m": _zeros(params, "adam_init"), "v": _zeros(params, "adam_init")}
     first = next(iter(optree.tree_leaves(params)), None)
@@ -737,7 +738,7 @@ def adamw_update(
     >>> grads, state = [cm.array([0.0])], cm.ml.adam_init(params)
     >>> params, state = cm.ml.adamw_update(params, grads, state, lr=0.1, weight_decay=0.5)
     >>> params
-    [array([0.95])]
+    [array([0.95], device='cpu')]
     """
     _at_least_zero("adamw_update", lr=lr, eps=eps, weight_decay=weight_decay)
     return _adam_step(

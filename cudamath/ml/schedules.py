@@ -24,11 +24,14 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import REAL
+from ..core.public_names import public_dir
 from ..fuse import fuse
 from ..ops import elementwise
 from ..ops.where import where
 
 __all__ = ["constant", "cosine", "exponential", "linear", "one_cycle", "step_decay"]
+
+__dir__ = public_dir(__name__)
 
 Schedule = Callable[[Any], Any]
 

@@ -781,7 +781,7 @@ def set_printoptions(*args: Any, **options: Any) -> None:
     >>> import cudamath as cm
     >>> cm.set_printoptions(precision=3)
     >>> cm.asarray([2 / 3])
-    array([0.667])
+    array([0.667], device='cpu')
     >>> cm.set_printoptions(precision=8)
     """
     np.set_printoptions(*args, **options)

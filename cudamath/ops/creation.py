@@ -133,7 +133,7 @@ def asarray(
     >>> import cudamath as cm
     >>> cm.asarray([[1, 2], [3, 4]], dtype="float32")
     array([[1., 2.],
-           [3., 4.]], dtype=float32)
+           [3., 4.]], dtype=float32, device='cpu')
     """
     if like is not None:
         device = _beside("asarray", like, device)
@@ -237,7 +237,7 @@ def array(
     --------
     >>> import cudamath as cm
     >>> cm.array((1.5, 2.5))
-    array([1.5, 2.5])
+    array([1.5, 2.5], device='cpu')
     """
     if like is not None:
         device = _beside("array", like, device)
@@ -282,7 +282,7 @@ def from_dlpack(
     --------
     >>> import numpy as np, cudamath as cm
     >>> cm.from_dlpack(np.arange(3))
-    array([0, 1, 2])
+    array([0, 1, 2], device='cpu')
     """
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__")
@@ -448,7 +448,7 @@ def zeros(
     --------
     >>> import cudamath as cm
     >>> cm.zeros(3)
-    array([0., 0., 0.])
+    array([0., 0., 0.], device='cpu')
     """
     return _new("zeros", shape, dtype, order, _beside("zeros", like, device), _zeros)
 
@@ -496,7 +496,7 @@ def ones(
     --------
     >>> import cudamath as cm
     >>> cm.ones((1, 2), "int32")
-    array([[1, 1]], dtype=int32)
+    array([[1, 1]], dtype=int32, device='cpu')
     """
     return _new("ones", shape, dtype, order, _beside("ones", like, device), _ones)
 
@@ -557,7 +557,7 @@ def full(
     --------
     >>> import cudamath as cm
     >>> cm.full(2, 7)
-    array([7, 7])
+    array([7, 7], device='cpu')
     """
     device = _beside("full", like, device)
     if type(fill_value) in (bool, int, float, complex):
@@ -717,7 +717,7 @@ def zeros_like(
     --------
     >>> import cudamath as cm
     >>> cm.zeros_like(cm.asarray([1, 2]))
-    array([0, 0])
+    array([0, 0], device='cpu')
     """
     return _number_like("zeros_like", x, 0, dtype, order, device, shape)
 
@@ -771,7 +771,7 @@ def ones_like(
     --------
     >>> import cudamath as cm
     >>> cm.ones_like(cm.asarray([1.5, 2.5]))
-    array([1., 1.])
+    array([1., 1.], device='cpu')
     """
     return _number_like("ones_like", x, 1, dtype, order, device, shape)
 
@@ -828,7 +828,7 @@ def full_like(
     --------
     >>> import cudamath as cm
     >>> cm.full_like(cm.asarray([1.5, 2.5]), 7)
-    array([7., 7.])
+    array([7., 7.], device='cpu')
     """
     if type(fill_value) in (bool, int, float, complex):
         return _number_like("full_like", x, fill_value, dtype, order, device, shape)
@@ -913,7 +913,7 @@ def eye(
     >>> import cudamath as cm
     >>> cm.eye(2, 3, k=1)
     array([[0., 1., 0.],
-           [0., 0., 1.]])
+           [0., 0., 1.]], device='cpu')
     """
     device = _beside("eye", like, device)
     if order_letter("eye", order, "C", "CF") == "C":
@@ -961,7 +961,7 @@ def identity(
     >>> import cudamath as cm
     >>> cm.identity(2)
     array([[1., 0.],
-           [0., 1.]])
+           [0., 1.]], device='cpu')
     """
     return _band_of_ones("identity", n, None, dtype, _beside("identity", like, device), 0, 0)
 
@@ -1015,7 +1015,7 @@ def tri(
     >>> import cudamath as cm
     >>> cm.tri(2, 3)
     array([[1., 0., 0.],
-           [1., 1., 0.]])
+           [1., 1., 0.]], device='cpu')
     """
     return _band_of_ones("tri", N, M, dtype, _beside("tri", like, device), -_FAR, k)
 
@@ -1062,7 +1062,7 @@ def tril(x: ArrayLike, /, k: int = 0) -> ndarray:
     >>> import cudamath as cm
     >>> cm.tril(cm.asarray([[1, 2], [3, 4]]))
     array([[1, 0],
-           [3, 4]])
+           [3, 4]], device='cpu')
     """
     return _triangle("tril", x, k)
 
@@ -1097,7 +1097,7 @@ def triu(x: ArrayLike, /, k: int = 0) -> ndarray:
     >>> import cudamath as cm
     >>> cm.triu(cm.asarray([[1, 2], [3, 4]]))
     array([[1, 2],
-           [0, 4]])
+           [0, 4]], device='cpu')
     """
     return _triangle("triu", x, k)
 

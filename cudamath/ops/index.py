@@ -503,7 +503,7 @@ def take(
     --------
     >>> import cudamath as cm
     >>> cm.take(cm.asarray([10, 20, 30]), cm.asarray([2, 0, -1]))
-    array([30, 10, 30])
+    array([30, 10, 30], device='cpu')
     """
     x = require("take", x)
     positions = _integers("take", indices, x.device, truths=True)
@@ -573,7 +573,7 @@ def take_along_axis(x: ArrayLike, /, indices: ArrayLike, axis: int | None = -1) 
     >>> x = cm.asarray([[3, 1, 2], [6, 5, 4]])
     >>> cm.take_along_axis(x, cm.asarray([[1, 2, 0], [2, 1, 0]]), axis=1)
     array([[1, 2, 3],
-           [4, 5, 6]])
+           [4, 5, 6]], device='cpu')
     """
     x = require("take_along_axis", x)
     if axis is None:
@@ -639,7 +639,7 @@ def index_add(x: ArrayLike, /, indices: ArrayLike, values: ArrayLike, axis: int 
     --------
     >>> import cudamath as cm
     >>> cm.index_add(cm.zeros(3), cm.asarray([0, 2, 0]), cm.asarray([1.0, 2.0, 3.0]))
-    array([4., 0., 2.])
+    array([4., 0., 2.], device='cpu')
     """
     x = require("index_add", x, NUMERIC)
     positions = _integers("index_add", indices, x.device)
@@ -687,7 +687,7 @@ def put(x: ndarray, /, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> Non
     >>> cm.put(x, [0, -1], [1.0, 2.0])
     >>> x
     array([[1., 0.],
-           [0., 2.]])
+           [0., 2.]], device='cpu')
     """
     x = in_place("put", x)
     _check_writable("put", x)

@@ -160,7 +160,7 @@ def meshgrid(
     >>> x, y = cm.meshgrid(cm.arange(3), cm.arange(2))
     >>> y
     array([[0, 0, 0],
-           [1, 1, 1]])
+           [1, 1, 1]], device='cpu')
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")

@@ -120,7 +120,7 @@ def concat(
     --------
     >>> import cudamath as cm
     >>> cm.concat([cm.asarray([1, 2]), cm.asarray([3.5])])
-    array([1. , 2. , 3.5])
+    array([1. , 2. , 3.5], device='cpu')
     """
     _one_of("concat", out, dtype)
     return _delivered("concat", _joined("concat", arrays, axis, dtype, casting), out, casting)
@@ -172,7 +172,7 @@ def concatenate(
     >>> import cudamath as cm
     >>> cm.concatenate([cm.zeros((2, 1)), cm.ones((2, 1))], axis=1)
     array([[0., 1.],
-           [0., 1.]])
+           [0., 1.]], device='cpu')
     """
     _one_of("concatenate", out, dtype)
     joined = _joined("concatenate", arrays, axis, dtype, casting)
@@ -289,7 +289,7 @@ def stack(
     >>> import cudamath as cm
     >>> cm.stack([cm.asarray([1, 2]), cm.asarray([3, 4])], axis=1)
     array([[1, 3],
-           [2, 4]])
+           [2, 4]], device='cpu')
     """
     inputs = _inputs("stack", arrays)
     if any(x.shape != inputs[0].shape for x in inputs):
@@ -336,7 +336,7 @@ def vstack(
     >>> import cudamath as cm
     >>> cm.vstack([cm.asarray([1, 2]), cm.asarray([3, 4])])
     array([[1, 2],
-           [3, 4]])
+           [3, 4]], device='cpu')
     """
     rows = [atleast_2d(x) for x in _inputs("vstack", arrays)]
     return _joined("vstack", rows, 0, dtype, casting)
@@ -377,7 +377,7 @@ def hstack(
     --------
     >>> import cudamath as cm
     >>> cm.hstack([cm.asarray([1, 2]), cm.asarray([3])])
-    array([1, 2, 3])
+    array([1, 2, 3], device='cpu')
     """
     inputs = [atleast_1d(x) for x in _inputs("hstack", arrays)]
     return _joined("hstack", inputs, 0 if inputs[0].ndim == 1 else 1, dtype, casting)
@@ -412,7 +412,7 @@ def unstack(x: ArrayLike, /, axis: int = 0) -> tuple[ndarray, ...]:
     --------
     >>> import cudamath as cm
     >>> cm.unstack(cm.asarray([[1, 2], [3, 4]]))
-    (array([1, 2]), array([3, 4]))
+    (array([1, 2], device='cpu'), array([3, 4], device='cpu'))
     """
     x = require("unstack", x)
     axis = normalize_axis("unstack", axis, x.ndim)
@@ -456,7 +456,7 @@ def array_split(
     --------
     >>> import cudamath as cm
     >>> cm.array_split(cm.arange(5), 2)
-    [array([0, 1, 2]), array([3, 4])]
+    [array([0, 1, 2], device='cpu'), array([3, 4], device='cpu')]
     """
     return _cut("array_split", x, indices_or_sections, axis, even=False)
 
@@ -496,7 +496,7 @@ def split(
     --------
     >>> import cudamath as cm
     >>> cm.split(cm.arange(6), [1, 3])
-    [array([0]), array([1, 2]), array([3, 4, 5])]
+    [array([0], device='cpu'), array([1, 2], device='cpu'), array([3, 4, 5], device='cpu')]
     """
     return _cut("split", x, indices_or_sections, axis, even=True)
 
@@ -564,7 +564,7 @@ def roll(x: ArrayLike, /, shift: int | Sequence[int], axis: Axes = None) -> ndar
     --------
     >>> import cudamath as cm
     >>> cm.roll(cm.arange(5), 2)
-    array([3, 4, 0, 1, 2])
+    array([3, 4, 0, 1, 2], device='cpu')
     """
     x = require("roll", x)
     if isinstance(shift, ndarray | np.ndarray):
@@ -643,7 +643,7 @@ def tile(x: ArrayLike, /, reps: int | Sequence[int]) -> ndarray:
     >>> import cudamath as cm
     >>> cm.tile(cm.asarray([1, 2]), (2, 2))
     array([[1, 2, 1, 2],
-           [1, 2, 1, 2]])
+           [1, 2, 1, 2]], device='cpu')
     """
     x = require("tile", x)
     counts = shapes.normalize_shape("tile", int(reps) if type(reps) is bool else reps)
@@ -688,7 +688,7 @@ def repeat(x: ArrayLike, /, repeats: ArrayLike, axis: int | None = None) -> ndar
     --------
     >>> import cudamath as cm
     >>> cm.repeat(cm.asarray([1, 2, 3]), [1, 0, 2])
-    array([1, 3, 3])
+    array([1, 3, 3], device='cpu')
     """
     x = require("repeat", x)
     if axis is None or not x.ndim and axis in (0, -1):  # NumPy lets a number be a vector here

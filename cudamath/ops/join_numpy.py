@@ -163,7 +163,7 @@ def rot90(x: ArrayLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
     >>> import cudamath as cm
     >>> cm.rot90(cm.asarray([[1, 2], [3, 4]]))
     array([[2, 4],
-           [1, 3]])
+           [1, 3]], device='cpu')
     """
     x = require("rot90", x)
     plane = normalize_axes("rot90", members("rot90", axes, "two axes"), x.ndim)

@@ -104,7 +104,7 @@ def nonzero(x: ArrayLike, /) -> tuple[ndarray, ...]:
     --------
     >>> import cudamath as cm
     >>> cm.nonzero(cm.asarray([[0, 7], [8, 0]]))
-    (array([0, 1]), array([1, 0]))
+    (array([0, 1], device='cpu'), array([1, 0], device='cpu'))
     """
     x = require("nonzero", x)
     if not x.ndim:
@@ -143,7 +143,7 @@ def flatnonzero(x: ArrayLike, /) -> ndarray:
     --------
     >>> import cudamath as cm
     >>> cm.flatnonzero(cm.asarray([[0, 7], [8, 0]]))
-    array([1, 2])
+    array([1, 2], device='cpu')
     """
     return nonzero(ravel(require("flatnonzero", x)))[0]
 
@@ -170,7 +170,7 @@ def argwhere(x: ArrayLike, /) -> ndarray:
     >>> import cudamath as cm
     >>> cm.argwhere(cm.asarray([[0, 7], [8, 0]]))
     array([[0, 1],
-           [1, 0]])
+           [1, 0]], device='cpu')
     """
     x = require("argwhere", x)
     if not x.ndim:

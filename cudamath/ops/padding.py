@@ -158,7 +158,7 @@ def pad(
     --------
     >>> import cudamath as cm
     >>> cm.pad(cm.asarray([1, 2, 3]), (2, 1), mode="reflect")
-    array([3, 2, 1, 2, 3, 2])
+    array([3, 2, 1, 2, 3, 2], device='cpu')
     """
     x = require("pad", x)
     try:

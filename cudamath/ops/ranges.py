@@ -73,7 +73,7 @@ def arange(
     --------
     >>> import cudamath as cm
     >>> cm.arange(2, 8, 2)
-    array([2, 4, 6])
+    array([2, 4, 6], device='cpu')
     """
     device = _beside("arange", like, device)
     first, last = (0, start) if stop is None else (start, stop)
@@ -200,7 +200,7 @@ def linspace(
     --------
     >>> import cudamath as cm
     >>> cm.linspace(0, 1, 5)
-    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ], device='cpu')
     """
     num = as_integer("linspace", "num", num, 0)
     steps = num - 1 if endpoint else num

@@ -243,7 +243,7 @@ def copy(x: ArrayLike, /, order: str | None = "K", subok: bool = False) -> ndarr
     >>> y = cm.copy(x)
     >>> y[0] = 9
     >>> x
-    array([1, 2, 3])
+    array([1, 2, 3], device='cpu')
     """
     return in_order("copy", require("copy", x, HELD), order or "K", copy=True)
 
@@ -324,7 +324,7 @@ def astype(
     --------
     >>> import cudamath as cm
     >>> cm.astype(cm.asarray([0.5, 1.9, -1.9]), "int32")
-    array([ 0,  1, -1], dtype=int32)
+    array([ 0,  1, -1], dtype=int32, device='cpu')
     """
     x = require("astype", x, HELD)
     if device is not None:
@@ -462,7 +462,7 @@ def reshape(
     >>> import cudamath as cm
     >>> cm.reshape(cm.arange(6), (2, -1))
     array([[0, 1, 2],
-           [3, 4, 5]])
+           [3, 4, 5]], device='cpu')
     """
     x = require("reshape", x, HELD)
     refuse_text("reshape", copy)
@@ -527,7 +527,7 @@ def ravel(x: ArrayLike, /, order: str = "C") -> ndarray:
     --------
     >>> import cudamath as cm
     >>> cm.ravel(cm.asarray([[1, 2], [3, 4]]))
-    array([1, 2, 3, 4])
+    array([1, 2, 3, 4], device='cpu')
     """
     x = _as_read("ravel", require("ravel", x, HELD), order)
     return _reshape(x if x._layout.contiguous else _copy(x), shape=(x.size,), old=x.shape)
@@ -558,7 +558,7 @@ def flatten(x: ArrayLike, /, order: str = "C") -> ndarray:
     --------
     >>> import cudamath as cm
     >>> cm.flatten(cm.asarray([[1, 2], [3, 4]]))
-    array([1, 2, 3, 4])
+    array([1, 2, 3, 4], device='cpu')
     """
     x = require("flatten", x, HELD)
     return ravel(_copy(_as_read("flatten", x, order)))
@@ -945,7 +945,7 @@ def flip(x: ArrayLike, /, axis: Axes = None) -> ndarray:
     --------
     >>> import cudamath as cm
     >>> cm.flip(cm.asarray([1, 2, 3]))
-    array([3, 2, 1])
+    array([3, 2, 1], device='cpu')
     """
     x = require("flip", x, HELD)
     axes = normalize_axes("flip", axis, x.ndim)
@@ -985,7 +985,7 @@ def diagonal(x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -
     --------
     >>> import cudamath as cm
     >>> cm.diagonal(cm.asarray([[1, 2], [3, 4]]))
-    array([1, 4])
+    array([1, 4], device='cpu')
     """
     x, offset = require("diagonal", x), shapes.as_integer("diagonal", "offset", offset)
     if x.ndim < 2:
@@ -1072,7 +1072,7 @@ def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int], subok: bool = Fals
     >>> import cudamath as cm
     >>> cm.broadcast_to(cm.asarray([1, 2]), (2, 2))
     array([[1, 2],
-           [1, 2]])
+           [1, 2]], device='cpu')
     """
     x = require("broadcast_to", x, HELD)
     return _broadcast_as("broadcast_to", x, shapes.normalize_shape("broadcast_to", shape))

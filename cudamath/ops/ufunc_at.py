@@ -157,7 +157,7 @@ def add_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
     >>> x = cm.zeros(3)
     >>> cm.add_at(x, [0, 2, 0], cm.asarray([1.0, 2.0, 3.0]))
     >>> x
-    array([4., 0., 2.])
+    array([4., 0., 2.], device='cpu')
     """
     _fold_at("add_at", "add", elementwise.add, NUMERIC, x, key, values)
 
@@ -198,7 +198,7 @@ def multiply_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
     >>> x = cm.ones(3)
     >>> cm.multiply_at(x, [0, 2, 0], cm.asarray([2.0, 5.0, 3.0]))
     >>> x
-    array([6., 1., 5.])
+    array([6., 1., 5.], device='cpu')
     """
     _fold_at("multiply_at", "multiply", elementwise.multiply, NUMERIC, x, key, values)
 
@@ -237,7 +237,7 @@ def maximum_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
     >>> x = cm.zeros(3)
     >>> cm.maximum_at(x, [0, 2, 0], cm.asarray([3.0, -1.0, 2.0]))
     >>> x
-    array([3., 0., 0.])
+    array([3., 0., 0.], device='cpu')
     """
     _fold_at("maximum_at", "max", elementwise.maximum, ANY, x, key, values)
 
@@ -276,6 +276,6 @@ def minimum_at(x: ndarray, key: Index, values: ArrayLike, /) -> None:
     >>> x = cm.zeros(3)
     >>> cm.minimum_at(x, [0, 2, 0], cm.asarray([3.0, -1.0, -2.0]))
     >>> x
-    array([-2.,  0., -1.])
+    array([-2.,  0., -1.], device='cpu')
     """
     _fold_at("minimum_at", "min", elementwise.minimum, ANY, x, key, values)

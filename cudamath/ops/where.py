@@ -87,7 +87,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     --------
     >>> import cudamath as cm
     >>> cm.where(cm.asarray([True, False]), cm.asarray([1.0, 2.0]), 0.0)
-    array([1., 0.])
+    array([1., 0.], device='cpu')
     """
     if x is None and y is None:
         return nonzero(condition)

@@ -3,6 +3,7 @@
 
 from numpy.polynomial import set_default_printstyle
 
+from ..core.public_names import public_dir
 from . import chebyshev, hermite, hermite_e, laguerre, legendre, polynomial, polyutils
 from .series import Chebyshev, Hermite, HermiteE, Laguerre, Legendre, Polynomial
 
@@ -22,3 +23,5 @@ __all__ = [
     "polyutils",
     "set_default_printstyle",
 ]
+
+__dir__ = public_dir(__name__)

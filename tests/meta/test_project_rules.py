@@ -6,6 +6,8 @@ from __future__ import annotations
 import ast
 import configparser
 import functools
+import inspect
+import json
 import os
 import pathlib
 import re
@@ -276,9 +278,13 @@ def test_version_is_the_installed_one() -> None:
 
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", cudamath.__version__)
     try:
-        assert importlib.metadata.version("cudamath") == cudamath.__version__
+        installed = importlib.metadata.distribution("cudamath")
     except importlib.metadata.PackageNotFoundError:
-        pass  # run from the tree, not installed
+        pytest.skip("run from the tree, not installed")
+    origin = json.loads(installed.read_text("direct_url.json") or "{}").get("url", "")
+    if origin.startswith("file:") and origin != ROOT.as_uri():
+        pytest.skip(f"another tree is installed: {origin}")
+    assert installed.version == cudamath.__version__
 
 
 def test_info_names_every_library_and_what_brings_it() -> None:
@@ -435,3 +441,50 @@ def test_bench_short_form(tmp_path: pathlib.Path) -> None:
     (row,) = json.loads(figures.read_text())
     assert row["name"] == "host_add" and 0 < row["results"]["cudamath"]["median"] < 1e-3
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_places_that_name_the_version_agree() -> None:
+    def text(name: str) -> str:
+        return (ROOT / name).read_text(encoding="utf-8")
+
+    newest = re.search(r"^## (\S+) \((\S+)\)$", text("CHANGELOG.md"), re.M)
+    cited = re.search(r"^version: (\S+)\ndate-released: (\S+)$", text("CITATION.cff"), re.M)
+    assert newest and cited and newest.groups() == cited.groups()
+    done = python("-m", "cudamath", "--version")
+    assert done.stdout == f"cudamath {newest[1]}\n"
+
+
+PUBLIC_MODULES = (
+    "cuda data distributed emath fft lib linalg math ml ml.amp ml.init ml.schedules polynomial "
+    "random testing"
+).split()
+
+
+@pytest.mark.parametrize("name", ["", *PUBLIC_MODULES])
+def test_dir_shows_public_names_alone(name: str) -> None:
+    """Neither the modules that a public module needs itself, nor typing's names."""
+    import cudamath
+
+    space = functools.reduce(getattr, name.split(".") if name else [], cudamath)
+    shown = {each for each in dir(space) if not each.startswith("_")}
+    hidden = {"ArrayLike", "DTypeLike", "DeviceLike", "Any", "annotations", "public_dir", "np"}
+    assert shown and not shown & hidden
+    for each in shown:
+        value = getattr(space, each)
+        if inspect.ismodule(value):
+            full = f"{name}.{each}".lstrip(".")
+            assert full in PUBLIC_MODULES or name in ("lib", "polynomial") or each == "exceptions"
+    promised = set(getattr(space, "__all__", ())) or {
+        each for each, value in vars(space).items() if inspect.isfunction(value)
+    }
+    assert {each for each in promised if not each.startswith("_")} <= shown
+
+
+def test_a_python_without_numba_is_refused_with_the_reason() -> None:
+    code = (
+        "import sys; sys.version_info = (3, 15, 0, 'final', 0); sys.version = '3.15.0 (main)'\n"
+        "try: import cudamath\n"
+        "except ImportError as error: print(error)"
+    )
+    said = python("-c", code).stdout
+    assert "3.11 to 3.14" in said and "this is 3.15.0" in said and "Numba" in said

@@ -59,6 +59,16 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: pathlib.Path) -> No
     assert names == files_of_the_package()
 
 
+def test_the_wheel_brings_the_command_and_says_what_it_needs(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        about = {pathlib.PurePosixPath(name).name: name for name in archive.namelist()}
+        commands = archive.read(about["entry_points.txt"]).decode()
+        needs = archive.read(about["METADATA"]).decode()
+    assert "[console_scripts]\ncudamath = cudamath.__main__:main\n" in commands
+    assert f"\nVersion: {cm.__version__}\n" in needs
+    assert "\nRequires-Python: <3.15,>=3.11\n" in needs
+
+
 def test_every_folder_is_a_package() -> None:
     folders = {path.parent for path in PACKAGE.rglob("*.py")}
     assert {str(f) for f in folders if not (f / "__init__.py").exists()} == set()

@@ -130,7 +130,7 @@ class Discrete(Continuous):
         >>> int(dice.min()), int(dice.max())
         (1, 6)
         >>> cm.random.default_rng(7).integers([1, 10, 100], [2, 11, 101])
-        array([  1,  10, 100])
+        array([  1,  10, 100], device='cpu')
         """
         name = "random.integers"
         if high is None:

@@ -117,7 +117,7 @@ def default_rng(seed: Any = None) -> Generator:
     --------
     >>> import cudamath as cm
     >>> cm.random.default_rng(7).integers(0, 1000, 3)
-    array([954, 750, 114])
+    array([954, 750, 114], device='cpu')
     """
     if isinstance(seed, Generator):
         return seed

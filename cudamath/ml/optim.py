@@ -645,7 +645,7 @@ def adam_update(
     >>> for _ in range(3):
     ...     params, state = cm.ml.adam_update(params, {"w": params["w"] * 2}, state, lr=0.1)
     >>> [round(v, 4) for v in params["w"].tolist()], state["step"]
-    ([0.7016, -0.7016], array(3))
+    ([0.7016, -0.7016], array(3, device='cpu'))
     """
     _at_least_zero("adam_update", lr=lr, eps=eps, weight_decay=weight_decay)
     return _adam_step(

@@ -14,9 +14,11 @@ from measurements that include errors (tuning.py).
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -102,17 +104,28 @@ handle = _handles.of
 
 # -------------------- convolutions
 
+_convolutions: weakref.WeakSet[Convolution] = weakref.WeakSet()
+
+
+@atexit.register
+def _release_graphs() -> None:
+    """Release cuDNN's graphs while the interpreter still runs. Plans live in tables until the
+    process ends, and the front end prints a page about every object that outlives it."""
+    for convolution in list(_convolutions):
+        convolution.graph = None
+
 
 class Convolution:
     """A plan of cuDNN, called with (stream, x, w, y[, bias], workspace), all addresses.
     `workspace`: its size in bytes."""
 
-    __slots__ = ("graph", "workspace", "what", "__name__")
+    __slots__ = ("graph", "workspace", "what", "__name__", "__weakref__")
 
     def __init__(self, graph: Any, what: str):
         self.graph, self.what = graph, what
         self.workspace: int = graph.get_workspace_size()
         self.__name__ = "cudnn_convolution"
+        _convolutions.add(self)
 
     def __call__(self, stream: Any, *addresses: int) -> None:
         one = _handles.get(id(stream)) or handle(stream)

@@ -17,8 +17,8 @@ def _smoothed(q, classes, label_smoothing):
 
 
 def soft_cross_entropy(x, q, *, reduction, label_smoothing):
-    """x, q (N, C, D) -> loss () or (N, D); in compute precision stats (3, N, D): top, log_sum, sum
-    of q; divisor ()."""
+    """x, q (N, C, D) -> loss () or (N, D), stats (3, N, D): top, log_sum, sum of q; divisor ().
+    All in compute precision."""
     wide, target = widen(x), _smoothed(q, x.shape[1], label_smoothing)
     n, classes, depth = x.shape
     with np.errstate(all="ignore"):
@@ -30,7 +30,7 @@ def soft_cross_entropy(x, q, *, reduction, label_smoothing):
         divisor = np.asarray(n * depth if reduction == "mean" else 1, wide.dtype)
         loss = each if reduction == "none" else each.sum(dtype=np.float64) / np.float64(divisor)
     return (
-        np.asarray(loss, x.dtype),
+        np.asarray(loss, wide.dtype),
         np.stack([top, log_sum, weight]).astype(wide.dtype, copy=False),
         divisor,
     )
@@ -41,5 +41,5 @@ def soft_cross_entropy_grad(g, x, q, stats, divisor, *, label_smoothing):
     top, log_sum, weight = stats[:, :, None]
     with np.errstate(all="ignore"):
         d = np.exp(widen(x) - top - log_sum) * weight - _smoothed(q, x.shape[1], label_smoothing)
-        factor = widen(g) / divisor
+        factor = g / divisor
         return (d * (factor[:, None] if g.ndim else factor)).astype(x.dtype, copy=False)

@@ -27,12 +27,10 @@ def _checked(
     return counted, np.where(counted, targets, 0).astype(np.int64)
 
 
-def _reduce(
-    loss: np.ndarray, counted: np.ndarray, reduction: str, dtype: np.dtype
-) -> tuple[np.ndarray, np.ndarray]:
-    """(N, D) losses -> the reduced loss in dtype, and the divisor: the number of counted targets or
-    1."""
-    divisor = np.asarray(counted.sum() if reduction == "mean" else 1, loss.dtype)
+def _reduce(loss: np.ndarray, counted: np.ndarray, reduction: str) -> tuple[np.ndarray, np.ndarray]:
+    """(N, D) losses -> the reduced loss and the divisor: the number of counted targets or 1."""
+    dtype = loss.dtype
+    divisor = np.asarray(counted.sum() if reduction == "mean" else 1, dtype)
     if reduction != "none":
         with np.errstate(invalid="ignore"):  # no target counted: 0 / 0 = NaN, as in PyTorch
             loss = loss.sum(dtype=np.float64) / divisor.astype(np.float64)
@@ -42,7 +40,7 @@ def _reduce(
 def _coefficient(g: np.ndarray, counted: np.ndarray, divisor: np.ndarray) -> np.ndarray:
     """The gradient of the scalar loss, or of each loss, as a factor for each target: (N, 1, D)."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(counted, widen(g) / divisor, divisor.dtype.type(0))[:, None, :]
+        return np.where(counted, g / divisor, divisor.dtype.type(0))[:, None, :]
 
 
 def _weights(weight: np.ndarray | None, counted: np.ndarray, picks: np.ndarray) -> np.ndarray:
@@ -55,8 +53,8 @@ def _weights(weight: np.ndarray | None, counted: np.ndarray, picks: np.ndarray) 
 
 
 def cross_entropy(x, targets, weight=None, *, reduction, ignore_index, label_smoothing):
-    """x (N, C, D), targets (N, D), weight (C,) -> loss () or (N, D); in compute precision stats (2,
-    N, D), divisor ().
+    """x (N, C, D), targets (N, D), weight (C,) -> loss () or (N, D), stats (2, N, D), divisor (),
+    all in compute precision.
 
     stats: the maximum of x over the classes, and log sum exp(x - maximum).
     """
@@ -69,7 +67,7 @@ def cross_entropy(x, targets, weight=None, *, reduction, ignore_index, label_smo
         loss, stats = _losses(wide, picks, label_smoothing)
     factor = _weights(weight, counted, picks)
     loss = np.where(counted, loss if weight is None else loss * factor, wide.dtype.type(0))
-    reduced, divisor = _reduce(loss, factor, reduction, x.dtype)
+    reduced, divisor = _reduce(loss, factor, reduction)
     return reduced, stats, divisor
 
 
@@ -121,16 +119,16 @@ def nll_loss(x, targets, weight=None, *, reduction, ignore_index):
         loss = np.where(
             counted, -picked if weight is None else -picked * factor, picked.dtype.type(0)
         )
-    return _reduce(loss, factor, reduction, x.dtype)
+    return _reduce(loss, factor, reduction)
 
 
-def nll_loss_grad(g, targets, divisor, *, classes, ignore_index):
-    """g () or (N, D), targets (N, D), divisor () -> gradient (N, C, D) in g's dtype: -g / divisor
-    at the targets."""
+def nll_loss_grad(g, targets, divisor, *, classes, ignore_index, dtype):
+    """g () or (N, D), targets (N, D), divisor () -> gradient (N, C, D) in dtype: -g / divisor at
+    the targets."""
     counted, picks = _checked("nll_loss", targets, classes, ignore_index)
-    out = np.zeros((targets.shape[0], classes, targets.shape[1]), g.dtype)
+    out = np.zeros((targets.shape[0], classes, targets.shape[1]), dtype)
     if out.size:
         np.put_along_axis(
-            out, picks[:, None, :], (-_coefficient(g, counted, divisor)).astype(g.dtype), axis=1
+            out, picks[:, None, :], (-_coefficient(g, counted, divisor)).astype(dtype), axis=1
         )
     return out

@@ -112,17 +112,17 @@ def _weighted(
     smooth: ndarray | None = None,
 ) -> ndarray:
     """Losses (N, D), each times the weight of its class, plus `smooth`; the mean is over the
-    weights. In each's dtype. For gradients with respect to weights, and for smooth labels:
-    `_cross_entropy` takes weights otherwise."""
+    weights. For gradients with respect to weights, and for smooth labels: `_cross_entropy` takes
+    weights otherwise."""
     counted, factor = not_equal(picks, ignore_index), _factor(picks, weight, ignore_index)
-    loss = each.astype(weight.dtype, copy=False) * factor
+    loss = each * factor
     if smooth is not None:
         loss = loss + where(counted, smooth, 0)
     if reduction == "mean":
         loss = loss.sum() / factor.sum()
     elif reduction == "sum":
         loss = loss.sum()
-    return loss.astype(each.dtype, copy=False)
+    return loss
 
 
 @fast_path("logits", "targets", "weight")
@@ -161,7 +161,8 @@ def cross_entropy(
     Returns
     -------
     ndarray
-        0-d, or for "none" in the shape of the class indices; dtype of `logits`.
+        0-d, or for "none" in the shape of the class indices. float32 for 16-bit logits, otherwise
+        their dtype.
 
     Raises
     ------
@@ -282,7 +283,8 @@ def nll_loss(
     Returns
     -------
     ndarray
-        0-d, or for "none" in the shape of `targets`; dtype of `log_probabilities`.
+        0-d, or for "none" in the shape of `targets`. float32 for 16-bit logarithms, otherwise their
+        dtype.
 
     Raises
     ------
@@ -326,7 +328,7 @@ def _of_each(g: ndarray, targets: ndarray, weight: ndarray | None, ignore_index:
     """The gradient of the losses, with weights of each: times the weight of its class."""
     if weight is None:
         return in_order(g)
-    return in_order((_factor(targets, weight, ignore_index) * g).astype(g.dtype, copy=False))
+    return in_order(_factor(targets, weight, ignore_index) * g)
 
 
 def _cross_entropy_rule(
@@ -379,7 +381,7 @@ def _cross_entropy_grad_rule(
     )
     along_g = h * unit
     p = softmax(x, 1)
-    factor = where(not_equal(targets, ignore_index), g / divisor.astype(g.dtype), 0)
+    factor = where(not_equal(targets, ignore_index), g / divisor, 0)
     along_x = factor.reshape((x.shape[0], 1, x.shape[2])) * p * (h - (h * p).sum(1, keepdims=True))
     return along_g.sum(1) if g.ndim else along_g.sum(), along_x, None, None, None
 
@@ -417,6 +419,7 @@ def _nll_rule(
         y[1],
         classes=x.shape[1],
         ignore_index=ignore_index,
+        dtype=x.dtype,
     )
     return (found, None) if weight is None else (found, None, None)
 
@@ -430,6 +433,7 @@ def _nll_grad_rule(
     *,
     classes: int,
     ignore_index: int,
+    dtype: np.dtype,
 ) -> tuple:
     unit = _nll_loss_grad(
         ones((), dtype=g.dtype, device=g.device),
@@ -437,6 +441,7 @@ def _nll_grad_rule(
         divisor,
         classes=classes,
         ignore_index=ignore_index,
+        dtype=dtype,
     )
     return (h * unit).sum(1) if g.ndim else (h * unit).sum(), None, None
 

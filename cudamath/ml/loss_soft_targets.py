@@ -20,7 +20,7 @@ def soft_cross_entropy(x: ndarray, q: ndarray, reduction: str, label_smoothing: 
 
 def _factor(g: ndarray, divisor: ndarray) -> ndarray:
     """g / divisor, to broadcast over (N, C, D)."""
-    factor = g / divisor.astype(g.dtype, copy=False)
+    factor = g / divisor
     return factor[:, None] if g.ndim else factor
 
 
@@ -59,7 +59,7 @@ def _grad_rule(
     p, factor = softmax(x, 1), _factor(g, divisor)
     mean = (h * p).sum(1, keepdims=True)
     weight = (
-        stats[2].astype(x.dtype, copy=False)[:, None]
+        stats[2][:, None]
         if q._node is None
         else q.sum(1, keepdims=True) * (1 - label_smoothing) + label_smoothing
     )

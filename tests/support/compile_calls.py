@@ -862,7 +862,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 logits,
                 targets,
             )
-            for g in (new(dtype=f), new(20, 1, dtype=f)):
+            for g in (new(dtype=wide), new(20, 1, dtype=wide)):
                 plan(
                     lambda g, x, *_, a=a: loss_dispatch.cross_entropy_grad(
                         g,
@@ -889,7 +889,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 logits,
                 targets,
             )
-        for g in (new(dtype=f), new(20, 1, dtype=f)):
+        for g in (new(dtype=wide), new(20, 1, dtype=wide)):
             plan(
                 lambda g, x, *_: loss_dispatch.cross_entropy_grad(
                     g, x, None, None, None, ignore_index=-100, label_smoothing=0.0, version="plain"

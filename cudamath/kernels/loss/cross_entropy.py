@@ -44,6 +44,8 @@ cross entropy of 16,384 x 4,096, float32; NVIDIA H200, commit 52457ee46004, 2026
 import functools
 import math
 
+import numpy as np
+
 from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
@@ -207,7 +209,7 @@ def few(dtype, threads, width, edges, smooth, held, weighted, reduction):
 
     x: (N * C,); targets: (N,); weight: (C,), unused unless `weighted`; losses: (N,) without
     reduction, otherwise (1,); stats: (2, N); divisor: (1,)."""
-    _, store, T = codec(dtype)
+    T = codec(dtype)[2]
     of_one, total_of = of_row(dtype, threads, width, edges, smooth, held), group_sum(FEW_THREADS, T)
 
     @bounded(
@@ -235,13 +237,13 @@ def few(dtype, threads, width, edges, smooth, held, weighted, reduction):
                 stats[0, row] = top
                 stats[1, row] = log_sum
                 if reduction == "none":
-                    losses[row] = store(loss)
+                    losses[row] = loss
         if reduction != "none":
             total = total_of(total)
             counted = total_of(counted)
         if cuda.threadIdx.x == 0:
             if reduction != "none":
-                losses[0] = store(total / counted) if reduction == "mean" else store(total)
+                losses[0] = total / counted if reduction == "mean" else total
             divisor[0] = counted if reduction == "mean" else T(1)
 
     return cross_entropy_few
@@ -290,7 +292,7 @@ def pick(dtype):
 def pick_few(dtype, mean):
     """nll_loss of few targets in one launch: `pick` and `finish` by one block of LAST threads, the
     same sums in the same order. x: (N, C, D); targets: (N, D); loss, divisor: (1,)."""
-    _, store, T = codec(dtype)
+    T = codec(dtype)[2]
     one, total_of = picked(dtype), group_sum(LAST, T)
 
     @bounded(LAST)
@@ -303,7 +305,7 @@ def pick_few(dtype, mean):
         total = total_of(total)
         counted = total_of(counted)
         if cuda.threadIdx.x == 0:
-            loss[0] = store(total / counted) if mean else store(total)
+            loss[0] = total / counted if mean else total
             divisor[0] = counted if mean else T(1)
 
     return nll_few
@@ -326,7 +328,7 @@ def plain_grad(dtype, reduced):
             n = i // depth
             d = i % depth
             target = targets[n, d]
-            factor = (load(g[0]) if reduced else load(g[n, d])) / divisor[0]
+            factor = (g[0] if reduced else g[n, d]) / divisor[0]
             top = stats[0, n, d]
             log_sum = stats[1, n, d]
             spread_out = smoothing / T(classes)
@@ -345,7 +347,7 @@ def rows_grad(dtype, reduced, threads, rows, width, edges, held):
 
     Block (threads, rows), `held` elements a thread; grid (rows, chunks of a row).
     """
-    load, _, T = codec(dtype)
+    T = codec(dtype)[2]
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     vectors = held // width
     exp = exponential(dtype)
@@ -364,7 +366,7 @@ def rows_grad(dtype, reduced, threads, rows, width, edges, held):
                         x, start + first + k * threads * width, v, k * width, start, start + classes
                     )
             target = targets[row]
-            factor = (load(g[0]) if reduced else load(g[row])) / divisor[0]
+            factor = (g[0] if reduced else g[row]) / divisor[0]
             top = stats[0, row]
             log_sum = stats[1, row]
             spread_out = smoothing / T(classes)
@@ -387,7 +389,7 @@ def rows_grad(dtype, reduced, threads, rows, width, edges, held):
 def pick_grad(dtype, reduced):
     """nll_loss: one thread per element; dx: (N, C, D); targets: (N, D); divisor: (1,); g: (1,) or
     (N, D)."""
-    load, store, T = codec(dtype)
+    _, store, T = codec(dtype)
 
     @cuda.jit
     def nll_grad(g, targets, divisor, dx, ignore):
@@ -400,7 +402,7 @@ def pick_grad(dtype, reduced):
             target = targets[n, d]
             v = T(0)
             if c == target and target != ignore:
-                v = -(load(g[0]) if reduced else load(g[n, d])) / divisor[0]
+                v = -(g[0] if reduced else g[n, d]) / divisor[0]
             dx[n, c, d] = store(v)
 
     return nll_grad
@@ -506,9 +508,11 @@ def plan_nll(p: NegativeLogLikelihood) -> Plan:
     return Plan(p.outputs, [first, *rest], temps)
 
 
-def plan_nll_grad(g: Layout, targets: Layout, classes: int, ignore_index: int) -> Plan:
+def plan_nll_grad(
+    g: Layout, targets: Layout, classes: int, ignore_index: int, dtype: np.dtype
+) -> Plan:
     """The plan of a thread per element; inputs g, targets, divisor."""
-    out = g.like((targets.shape[0], classes, targets.shape[1]))
+    out = g.like((targets.shape[0], classes, targets.shape[1]), dtype)
     arguments = [Input(0), Input(1), Input(2), Output(0), ignore_index]
-    kernel = pick_grad(g.dtype, g.ndim == 0)
+    kernel = pick_grad(dtype, g.ndim == 0)
     return Plan([out], [Launch(kernel, blocks(out.size, 256), 256, arguments)])

@@ -181,7 +181,7 @@ def rows_grad(dtype, reduced, width, smooth, threads, several):
             if lone >= 0:
                 dx[start + lone] = store(zero)
             return
-        factor = (load(g[0]) if reduced else load(g[row])) / divisor[0]
+        factor = (g[0] if reduced else g[row]) / divisor[0]
         top = stats[0, row]
         log_sum = stats[1, row]
         spread_out = smoothing / T(classes) if smooth else zero

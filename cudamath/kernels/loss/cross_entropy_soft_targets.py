@@ -174,7 +174,7 @@ def soft_plain_grad(dtype, reduced):
             d = i - rest * depth
             n = rest // classes
             c = rest - n * classes
-            factor = (load(g[0]) if reduced else load(g[n, d])) / divisor[0]
+            factor = (g[0] if reduced else g[n, d]) / divisor[0]
             p = exp(load(x[n, c, d]) - stats[0, n, d] - stats[1, n, d])
             dx[n, c, d] = store((p * stats[2, n, d] - (load(q[n, c, d]) * keep + share)) * factor)
 
@@ -186,7 +186,7 @@ def soft_rows_grad(dtype, reduced, threads, rows, width, edges):
     """x, q, dx: (N * C,); stats: (3, N); divisor: (1,); g: (1,) or (N,). Block (threads, rows);
     `chunks` blocks share their rows and follow each other, as in memory (see
     cross_entropy_long_rows.py)."""
-    load, _, T = codec(dtype)
+    T = codec(dtype)[2]
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     exp = exponential(dtype)
     held = fitting(HELD, dtype)
@@ -212,7 +212,7 @@ def soft_rows_grad(dtype, reduced, threads, rows, width, edges):
                     read(
                         q, start + first + k * threads * width, p, k * width, start, start + classes
                     )
-            factor = (load(g[0]) if reduced else load(g[row])) / divisor[0]
+            factor = (g[0] if reduced else g[row]) / divisor[0]
             top = stats[0, row]
             log_sum = stats[1, row]
             weight = stats[2, row]
@@ -260,7 +260,7 @@ def reduced(p: SoftTargets, first: Launch, one_thread: bool = False) -> Plan:
     """The plan of a launch that leaves the losses in Temp(0), and of what adds them up."""
     T = wide(p.x.dtype)
     n, _, depth = p.x.shape
-    loss = p.x.like((n, depth) if p.reduction == "none" else ())
+    loss = p.x.like((n, depth) if p.reduction == "none" else (), T)
     rest, temps = reduction_steps(
         p.x.dtype, p.x.like((n, depth), T), p.reduction, Output(2), one_thread=one_thread
     )

@@ -9,6 +9,8 @@ elementwise_losses.py).
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ...runtime.device import capability
@@ -221,12 +223,18 @@ def nll_loss(
 
 
 def nll_loss_grad(
-    g: Layout, targets: Layout, divisor: Layout, *, classes: int, ignore_index: int
+    g: Layout,
+    targets: Layout,
+    divisor: Layout,
+    *,
+    classes: int,
+    ignore_index: int,
+    dtype: np.dtype,
 ) -> Plan:
-    """g: () or (N, D), targets: (N, D), divisor: () -> (N, C, D) in g's dtype."""
+    """g: () or (N, D), targets: (N, D), divisor: () -> (N, C, D) in dtype."""
     from .cross_entropy import plan_nll_grad
 
-    return plan_nll_grad(g, targets, classes, ignore_index)
+    return plan_nll_grad(g, targets, classes, ignore_index, dtype)
 
 
 def soft_cross_entropy(

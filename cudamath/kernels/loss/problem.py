@@ -30,7 +30,7 @@ class CrossEntropy:
     def outputs(self) -> list[Layout]:
         """Loss, stats (top and log_sum), divisor."""
         T = wide(self.x.dtype)
-        loss = self.x.like(self.targets.shape if self.reduction == "none" else ())
+        loss = self.x.like(self.targets.shape if self.reduction == "none" else (), T)
         return [loss, self.x.like((2, *self.targets.shape), T), self.x.like((), T)]
 
     @property
@@ -77,8 +77,9 @@ class NegativeLogLikelihood:
     @property
     def outputs(self) -> list[Layout]:
         """Loss, divisor."""
-        loss = self.x.like(self.targets.shape if self.reduction == "none" else ())
-        return [loss, self.x.like((), wide(self.x.dtype))]
+        T = wide(self.x.dtype)
+        loss = self.x.like(self.targets.shape if self.reduction == "none" else (), T)
+        return [loss, self.x.like((), T)]
 
     @property
     def settings(self) -> list:

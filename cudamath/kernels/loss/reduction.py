@@ -1,4 +1,5 @@
-"""From the loss of each target to the loss of all: sum, mean, or a copy in the logits' dtype.
+"""From the loss of each target to the loss of all: sum, mean, or a copy. The loss has the dtype
+that the logits are computed in: float32 for 16-bit ones.
 
 A kernel of losses leaves `pairs`: of each target its loss and whether it counts. The sums have an
 order that the targets' number fixes alone.
@@ -47,15 +48,14 @@ def weigh(dtype):
 
 @functools.cache
 def copy_losses(dtype):
-    """Without reduction; pairs: (2, n); losses: (n,) in the logits' dtype; divisor: (1,), set to
-    1."""
-    _, store, T = codec(dtype)
+    """Without reduction; pairs: (2, n); losses: (n,); divisor: (1,), set to 1."""
+    T = codec(dtype)[2]
 
     @cuda.jit
     def loss_copy(pairs, losses, divisor):
         i = cuda.grid(1)
         if i < losses.size:
-            losses[i] = store(pairs[0, i])
+            losses[i] = pairs[0, i]
         if i == 0:
             divisor[0] = T(1)
 
@@ -89,7 +89,7 @@ def fold(dtype):
 def finish(dtype, mean):
     """One block of LAST threads; pairs: (2, n); loss: (1,), their sum or mean; divisor: (1,), by
     what was divided."""
-    _, store, T = codec(dtype)
+    T = codec(dtype)[2]
     total_of = group_sum(LAST, T)
 
     @bounded(LAST)
@@ -101,7 +101,7 @@ def finish(dtype, mean):
         total = total_of(total)
         counted = total_of(counted)
         if cuda.threadIdx.x == 0:
-            loss[0] = store(total / counted) if mean else store(total)
+            loss[0] = total / counted if mean else total
             divisor[0] = counted if mean else T(1)
 
     return loss_finish
@@ -110,7 +110,7 @@ def finish(dtype, mean):
 @functools.cache
 def plain_finish(dtype, mean):
     """As `finish`, by one thread: for the simulator."""
-    _, store, T = codec(dtype)
+    T = codec(dtype)[2]
 
     @cuda.jit
     def loss_plain_finish(pairs, loss, divisor):
@@ -121,7 +121,7 @@ def plain_finish(dtype, mean):
                 part += pairs[0, i]
                 counted += pairs[1, i]
             total += part
-        loss[0] = store(total / counted) if mean else store(total)
+        loss[0] = total / counted if mean else total
         divisor[0] = counted if mean else T(1)
 
     return loss_plain_finish
@@ -150,18 +150,16 @@ def reduction_steps(
     if reduction == "none":
         return [
             *steps,
-            Launch(
-                copy_losses(dtype), max(blocks(n, 256), 1), 256, [pairs, Output(0).flat, divisor]
-            ),
+            Launch(copy_losses(T), max(blocks(n, 256), 1), 256, [pairs, Output(0).flat, divisor]),
         ], temps
     if one_thread:
         return [
             *steps,
-            Launch(plain_finish(dtype, reduction == "mean"), 1, 1, [pairs, Output(0), divisor]),
+            Launch(plain_finish(T, reduction == "mean"), 1, 1, [pairs, Output(0), divisor]),
         ], temps
     if n > MANY:
-        steps.append(Launch(fold(dtype), FOLDS, LAST, [pairs, Temp(1)]))
+        steps.append(Launch(fold(T), FOLDS, LAST, [pairs, Temp(1)]))
         temps.append(targets.like((2, FOLDS), T))
         pairs = Temp(1)
-    steps.append(Launch(finish(dtype, reduction == "mean"), 1, LAST, [pairs, Output(0), divisor]))
+    steps.append(Launch(finish(T, reduction == "mean"), 1, LAST, [pairs, Output(0), divisor]))
     return steps, temps

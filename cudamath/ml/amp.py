@@ -50,6 +50,7 @@ from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, as_dtype, float32
 from ..core.public_names import public_dir
 from ..core.typing import DeviceLike, DTypeLike
+from ..ops.shape import in_memory_order
 from .gradient_clipping import norm_and_factor
 
 __all__ = ["cast", "computing_in", "loss_scale", "unscale"]
@@ -121,7 +122,7 @@ def cast(tree: Tree, dtype: DTypeLike, *, keep: Callable[[ndarray], bool] | None
             or (keep is not None and keep(x))
         ):
             return x
-        return x.astype(wanted)
+        return in_memory_order(lambda x: x.astype(wanted), x)
 
     return trees.map_leaves("cast", one, tree)
 

@@ -32,8 +32,9 @@ from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, bfloat16, compute_dtype, float16, float32
 from ..core.elements import lent, settle_all
 from ..core.layout import Layout
-from ..core.shapes import as_integer
+from ..core.shapes import as_integer, axes_by_stride
 from ..core.specs.optimizer import PLAIN, Form
+from ..ops.shape import in_memory_order, permute_dims
 
 __all__ = [
     "adagrad_update",
@@ -89,7 +90,9 @@ def _paths(tree: Tree) -> list[str]:
 
 def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> list[ndarray]:
     """All parameters, then the leaves of each other tree (gradients, states, copies), checked
-    against them."""
+    against them. Those of a parameter in another order than C's, such as channels-last filters, are
+    views with its axes from the widest stride to the narrowest: contiguous, as the kernels want
+    them."""
     leaves, structure = trees.flatten(name, params)
     arrays = list(leaves)
     if copies is not None:
@@ -109,6 +112,9 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
                 f"{name}: wants cudamath arrays in {what}, got {type(x).__name__} at {path}"
             )
     count = len(leaves)
+    for i, p in enumerate(leaves):
+        if not p._layout.contiguous:
+            _in_order_of(p, arrays, range(i, len(arrays), count))
     for i in range(count, min(2 * count, len(arrays))):
         if not arrays[i]._layout.contiguous:
             arrays[i] = arrays[i].copy()
@@ -142,6 +148,15 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
                     f"got another array of {copy.dtype} at {_paths(params)[i]}"
                 )
     return arrays
+
+
+def _in_order_of(p: ndarray, arrays: list[ndarray], places: range) -> None:
+    """Permute the axes of the arrays at these places so that those of `p` come from the widest
+    stride to the narrowest. Arrays of another shape stay; `_check` refuses them."""
+    order = axes_by_stride(p.strides)
+    if all([arrays[i].shape == p.shape for i in places]):
+        for i in places:
+            arrays[i] = permute_dims(arrays[i], order)
 
 
 def _constant(name: str, what: str, x: ndarray) -> None:
@@ -188,9 +203,9 @@ def _check(
             )
         if not x._layout.contiguous:
             raise ValueError(
-                f"{name}: updates in place and wants contiguous arrays, got {tree} of shape "
-                f"{x.shape} "
-                f"and strides {x.strides} at {path}"
+                f"{name}: updates in place and wants arrays without gaps in memory, states and "
+                f"copies in the order of their parameters; got {tree} of shape {x.shape} and "
+                f"strides {x.strides} at {path}, with the axes in the parameter's order"
             )
     order = sorted((x._address, x.nbytes, i) for i, x in enumerate(arrays[:count]) if x.size)
     for (at, nbytes, i), (other, _, j) in itertools.pairwise(order):
@@ -316,7 +331,7 @@ def _two_fractions(name: str, betas: Sequence[float]) -> tuple[float, float]:
 
 
 def _zeros(params: Tree, name: str) -> Tree:
-    """Zeros in the shapes of a tree, of the dtype that its arrays compute in."""
+    """Zeros in the shapes and memory orders of a tree, of the dtype that its arrays compute in."""
 
     def like(p: Any) -> ndarray:
         if not isinstance(p, ndarray):
@@ -325,7 +340,9 @@ def _zeros(params: Tree, name: str) -> Tree:
             raise TypeError(
                 f"{name}: wants floating-point parameters, got {p.dtype} of shape {p.shape}"
             )
-        return upload(np.zeros(p.shape, compute_dtype(p.dtype)), p._layout.device)
+        return in_memory_order(
+            lambda p: upload(np.zeros(p.shape, compute_dtype(p.dtype)), p._layout.device), p
+        )
 
     return trees.map_leaves(name, like, params)
 
@@ -379,8 +396,10 @@ def sgd_update(
 
     Parameters
     ----------
-    params : tree of contiguous arrays, float16, bfloat16, float32 or float64
-        Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
+    params : tree of arrays without gaps, float16, bfloat16, float32 or float64
+        Overwritten with the new values. Their axes may lie in memory in any order (channels last,
+        say); states and copies have the same order. 16-bit ones are widened to float32, stepped
+        and rounded.
     grads : tree of the same structure and shapes
         Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or
         bfloat16.
@@ -412,7 +431,7 @@ def sgd_update(
     Raises
     ------
     ValueError
-        Trees of different structure or shapes, non-contiguous or read-only arrays, a parameter that
+        Trees of different structure or shapes, arrays with gaps or read-only ones, a parameter that
         is there twice, several devices, negative numbers, Nesterov without momentum, or an array
         whose gradient is being recorded. Nothing has been changed then.
     TypeError
@@ -582,8 +601,10 @@ def adam_update(
 
     Parameters
     ----------
-    params : tree of contiguous arrays, float16, bfloat16, float32 or float64
-        Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
+    params : tree of arrays without gaps, float16, bfloat16, float32 or float64
+        Overwritten with the new values. Their axes may lie in memory in any order (channels last,
+        say); states and copies have the same order. 16-bit ones are widened to float32, stepped
+        and rounded.
     grads : tree of the same structure and shapes
         Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or
         bfloat16.
@@ -619,7 +640,7 @@ def adam_update(
     Raises
     ------
     ValueError
-        Trees of different structure or shapes, non-contiguous or read-only arrays, several devices,
+        Trees of different structure or shapes, arrays with gaps or read-only ones, several devices,
         numbers out of range, a state of another form, or an array whose gradient is being recorded.
         Nothing has been changed then.
     TypeError
@@ -684,8 +705,10 @@ def adamw_update(
 
     Parameters
     ----------
-    params : tree of contiguous arrays, float16, bfloat16, float32 or float64
-        Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
+    params : tree of arrays without gaps, float16, bfloat16, float32 or float64
+        Overwritten with the new values. Their axes may lie in memory in any order (channels last,
+        say); states and copies have the same order. 16-bit ones are widened to float32, stepped
+        and rounded.
     grads : tree of the same structure and shapes
         Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or
         bfloat16.
@@ -721,7 +744,7 @@ def adamw_update(
     Raises
     ------
     ValueError
-        Trees of different structure or shapes, non-contiguous or read-only arrays, several devices,
+        Trees of different structure or shapes, arrays with gaps or read-only ones, several devices,
         numbers out of range, a state of another form, or an array whose gradient is being recorded.
         Nothing has been changed then.
     TypeError
@@ -806,8 +829,10 @@ def rmsprop_update(
 
     Parameters
     ----------
-    params : tree of contiguous arrays, float16, bfloat16, float32 or float64
-        Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
+    params : tree of arrays without gaps, float16, bfloat16, float32 or float64
+        Overwritten with the new values. Their axes may lie in memory in any order (channels last,
+        say); states and copies have the same order. 16-bit ones are widened to float32, stepped
+        and rounded.
     grads : tree of the same structure and shapes
         Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or
         bfloat16.
@@ -840,7 +865,7 @@ def rmsprop_update(
     Raises
     ------
     ValueError
-        Trees of different structure or shapes, non-contiguous or read-only arrays, a parameter that
+        Trees of different structure or shapes, arrays with gaps or read-only ones, a parameter that
         is there twice, several devices, negative numbers, Nesterov without momentum, or an array
         whose gradient is being recorded. Nothing has been changed then.
     TypeError
@@ -901,8 +926,10 @@ def adagrad_update(
 
     Parameters
     ----------
-    params : tree of contiguous arrays, float16, bfloat16, float32 or float64
-        Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
+    params : tree of arrays without gaps, float16, bfloat16, float32 or float64
+        Overwritten with the new values. Their axes may lie in memory in any order (channels last,
+        say); states and copies have the same order. 16-bit ones are widened to float32, stepped
+        and rounded.
     grads : tree of the same structure and shapes
         Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or
         bfloat16.
@@ -933,7 +960,7 @@ def adagrad_update(
     Raises
     ------
     ValueError
-        Trees of different structure or shapes, non-contiguous or read-only arrays, a parameter that
+        Trees of different structure or shapes, arrays with gaps or read-only ones, a parameter that
         is there twice, several devices, negative numbers, Nesterov without momentum, or an array
         whose gradient is being recorded. Nothing has been changed then.
     TypeError
@@ -979,8 +1006,10 @@ def lion_update(
 
     Parameters
     ----------
-    params : tree of contiguous arrays, float16, bfloat16, float32 or float64
-        Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
+    params : tree of arrays without gaps, float16, bfloat16, float32 or float64
+        Overwritten with the new values. Their axes may lie in memory in any order (channels last,
+        say); states and copies have the same order. 16-bit ones are widened to float32, stepped
+        and rounded.
     grads : tree of the same structure and shapes
         Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or
         bfloat16.
@@ -1011,7 +1040,7 @@ def lion_update(
     Raises
     ------
     ValueError
-        Trees of different structure or shapes, non-contiguous or read-only arrays, a parameter that
+        Trees of different structure or shapes, arrays with gaps or read-only ones, a parameter that
         is there twice, several devices, negative numbers, Nesterov without momentum, or an array
         whose gradient is being recorded. Nothing has been changed then.
     TypeError

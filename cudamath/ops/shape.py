@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -146,6 +146,16 @@ _fill = Op("fill", cpu="shape.fill", cuda="copy.planners.fill", writes=True)
 def span(x: ndarray, axis: int, start: int, stop: int) -> ndarray:
     """Elements start ... stop - 1 along an axis, as a view."""
     return view_of(x, (*[slice(None)] * axis, slice(start, stop)))  # type: ignore[return-value]
+
+
+def in_memory_order(make: Callable[[ndarray], ndarray], x: ndarray) -> ndarray:
+    """What `make` makes of `x`, an array of its shape, with the axes lying in memory as those of
+    `x` do: channels last remain channels last."""
+    if x._layout.contiguous:
+        return make(x)
+    order = shapes.axes_by_stride(x.strides)
+    back = sorted(range(x.ndim), key=order.__getitem__)
+    return permute_dims(make(permute_dims(x, order)), back)
 
 
 def view_of(x: ndarray, key: Any) -> ndarray | None:

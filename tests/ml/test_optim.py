@@ -299,7 +299,7 @@ def adam(p, g, s=None, **options):
         (
             lambda p: cm.ml.sgd_update({"w": p["w"][::2]}, {"w": p["w"][::2]}, lr=1),
             ValueError,
-            "contiguous",
+            "without gaps in memory",
         ),
         (lambda p: adam(p, p, {"m": p}), ValueError, "adam_update: wants a state of adam_init"),
         (lambda p: adam(p, p, 3), ValueError, "got int"),

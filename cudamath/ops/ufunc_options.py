@@ -13,6 +13,7 @@ from ..core.asarray import asarray
 from ..core.autograd import mutation
 from ..core.dispatch.call_record import open_records
 from ..core.dispatch.checks import coerce
+from ..core.dispatch.keyword_hints import refuse_keywords
 from ..core.dispatch.op import apart
 from ..core.dtypes import bfloat16, float16
 from ..core.shapes import order_letter
@@ -36,7 +37,7 @@ def _call_with(
     """The op with NumPy's options."""
     signature = more.pop("sig", signature)
     if more:
-        raise TypeError(f"{self.name}() got an unexpected keyword argument {next(iter(more))!r}")
+        refuse_keywords(self.name, more, ("x", "y"))
     letter = order_letter(self.name, order, "K")
     if letter in "FA" and out is None:
         result = _call_with(self, operands, out, where, dtype, casting, "K", subok, signature)

@@ -159,7 +159,7 @@ def test_values(call: Any, expected: None) -> None:
 
 def test_positional_call_has_no_new_code() -> None:
     """Names are written into the code of a function; its instructions stay the same."""
-    for name in ("sum", "zeros_like"):
+    for name in ("ravel", "zeros_like"):
         function = getattr(cm, name)
         function(cm.ones(2, device="cpu"))
         code = function.__code__

@@ -32,7 +32,7 @@ import types
 from collections.abc import Callable, Iterable
 from math import copysign
 from numbers import Number
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -206,8 +206,9 @@ class _Parameters:
 
     Attributes
     ----------
-    names, arrays, options : list of str
-        All parameters; those that are arrays; the rest without the source.
+    names, required, arrays, options : list of str
+        All parameters; those without a default; those that are arrays; the rest without the
+        source.
     sequences, numbers, optional : set of str
         Of the arrays: sequences of arrays; arrays or numbers; those whose default is None.
     placeless : bool
@@ -223,9 +224,14 @@ class _Parameters:
         kind = inspect.Parameter
         self.names = [n for n, p in parameters.items() if p.kind is not kind.VAR_KEYWORD]
         self.keywords = [n for n in parameters if n not in self.names]  # **keywords, rare too
-        # functions that PyTorch has under the same names tell what they call its keywords
-        named = function.__module__.startswith("cudamath.ml.") and not self.keywords
-        self.hints = named and has_counterparts(self.names)
+        # functions that PyTorch has under the same names tell what they call its keywords; of
+        # NumPy's those along an axis alone, as **unknown costs some 20 ns a call
+        named = function.__module__.startswith("cudamath.ml.") or {"axis", "axes"} & {*self.names}
+        self.hints = bool(named) and not self.keywords and has_counterparts(self.names)
+        stars = kind.VAR_POSITIONAL, kind.VAR_KEYWORD
+        self.required = [
+            n for n, p in parameters.items() if p.default is p.empty and p.kind not in stars
+        ]
         self.sequences = {n.removeprefix("*") for n in arrays if n.startswith("*")}
         self.numbers = {n.removesuffix("?") for n in arrays if n.endswith("?")}  # or arrays
         self.arrays = [n.strip("*?") for n in arrays]
@@ -244,6 +250,8 @@ class _Parameters:
         signature: list[str] = []
         kind = inspect.Parameter
         before: Any = None
+        # a call that gives a required one by another library's name lacks it; it is told both
+        required = [n for n in self.required if self.hints]
         stars: dict[Any, str] = {kind.VAR_POSITIONAL: "*", kind.VAR_KEYWORD: "**"}
         for n, p in self.signature.parameters.items():
             if before is kind.POSITIONAL_ONLY and p.kind is not kind.POSITIONAL_ONLY:
@@ -254,7 +262,8 @@ class _Parameters:
             ):
                 signature.append("*")
             star = stars.get(p.kind, "")
-            signature.append(star + n + ("" if p.default is p.empty else f"=default_{n}"))
+            default = f"=default_{n}" if n in required or p.default is not p.empty else ""
+            signature.append(star + n + default)
             before = p.kind
         if before is kind.POSITIONAL_ONLY:
             signature.append("/")
@@ -285,7 +294,8 @@ class _Parameters:
         refused = ""
         if self.hints:
             signature.append("**unknown")
-            refused = f"if unknown: refuse(unknown)\n{indent}"
+            wrong = " or ".join(["unknown", *[f"{n} is default_{n}" for n in required]])
+            refused = f"if {wrong}: refuse(unknown, {self.tuple_of(required)})\n{indent}"
         unusual = " or ".join([*[f"{n} is not default_{n}" for n in self.rare], *self.keywords])
         written = f"if {unusual}: return direct({self.passed()})\n{indent}"
         return (
@@ -306,6 +316,11 @@ class _Parameters:
             .replace(",,", ",")
         )
 
+    @staticmethod
+    def tuple_of(names: list[str]) -> str:
+        """The source of a tuple."""
+        return f"({''.join(f'{n}, ' for n in names)})"
+
     def passed(self) -> str:
         """The arguments of a call of the function itself."""
         kind = inspect.Parameter
@@ -316,6 +331,20 @@ class _Parameters:
         }
         order = self.signature.parameters.values()
         return ", ".join([form.get(p.kind, "{0}").format(p.name) for p in order])
+
+
+def refuse_call(
+    wrapper: types.FunctionType,
+    parameters: _Parameters,
+    unknown: dict[str, Any],
+    required: tuple[Any, ...],
+) -> NoReturn:
+    """TypeError for a call with unknown keywords, or without a required argument."""
+    name, given = wrapper.__qualname__, zip(parameters.required, required, strict=True)
+    if unknown:
+        refuse_keywords(name, unknown, parameters.names)
+    absent = [repr(n) for n, x in given if x is inspect.Parameter.empty]
+    raise TypeError(f"{name}() missing required arguments: {', '.join(absent)}")
 
 
 def _bind(
@@ -344,7 +373,7 @@ def _bind(
         nodes=nodes_of,
         unrecorded_all=unrecorded_all,
         default_index=default_index,
-        refuse=lambda unknown: refuse_keywords(function.__name__, unknown, parameters.names),
+        refuse=functools.partial(refuse_call, wrapper, parameters),
         **{f"default_{n}": p.default for n, p in parameters.signature.parameters.items()},
     )
     definitions: dict[str, Any] = {}

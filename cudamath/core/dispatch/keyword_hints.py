@@ -18,7 +18,11 @@ _OURS = {
     "is_causal": ("causal",),
     "attn_mask": ("mask",),
     "dropout_p": ("dropout", "p"),
-    "input": ("x",),
+    "input": ("x", "logits", "log_probabilities", "indices", "arrays"),
+    "tensors": ("arrays",),
+    "query": ("q",),
+    "key": ("k",),
+    "value": ("v",),
     "other": ("y",),
     "target": ("targets", "labels", "target"),
     "weight": ("weight", "weights"),
@@ -70,5 +74,7 @@ def refuse_keywords(
     """TypeError for keywords that a function does not have."""
     keyword = next(iter(unknown))
     ours = counterpart(keyword, parameters)
-    hint = f"; here it is {ours}={unknown[keyword]!r:.40}" if ours else ""
+    value = unknown[keyword]
+    shown = f"={value!r}" if isinstance(value, bool | int | float | str) else ""
+    hint = f"; here it is {ours}{shown}" if ours else ""
     raise TypeError(f"{function}() got an unexpected keyword argument {keyword!r}{hint}")

@@ -53,6 +53,7 @@ from cudamath.timing import Spread, interleave, nothing
 RESULTS = pathlib.Path(__file__).parent / "results"
 CHART_ROWS = 40
 PEERS = ("torch", "cupy", "cupy-cuda13x", "jax", "scikit-learn")
+LIBRARIES = {"numpy", "torch", "cupy", "jax"}  # the other results of a row are kernels of cudamath
 
 
 def commit() -> str:
@@ -324,32 +325,40 @@ def table(records: Sequence[dict[str, Any]]) -> Any:
 
 
 def chart(records: Sequence[dict[str, Any]], path: str | os.PathLike[str]) -> None:
-    """Bars of each library's time as a multiple of cudamath's, as a PNG."""
+    """A PNG with a panel for each row: bars of the time of a call, from 0, each with its value.
+    Where another library took part, its speed beside cudamath's is printed too (above 1 cudamath is
+    faster)."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 1.5 + 0.8 * len(records)), layout="constrained")
-    axes = figure.subplots()
-    names = list(dict.fromkeys(name for each in records for name in each["results"]))
-    height = 0.8 / len(names)
-    for place, name in enumerate(names):
-        rows = [i for i, each in enumerate(records) if name in each["results"]]
-        ratios = [
-            records[i]["results"][name]["median"] / records[i]["results"]["cudamath"]["median"]
-            for i in rows
-        ]
-        axes.barh([i + place * height for i in rows], ratios, height, label=name)
-    axes.set_yticks(
-        [i + 0.4 - height / 2 for i in range(len(records))], [each["title"] for each in records]
-    )
-    axes.axvline(1, color="black", linewidth=0.5)
-    axes.set(
-        xscale="log",
-        xlabel="time of a call, cudamath = 1 (longer is slower)",
-        title=records[0]["device"],
-    )
-    axes.invert_yaxis()
-    axes.legend()
+    bars = [len(each["results"]) for each in records]
+    figure = Figure(figsize=(9, 0.6 + sum(0.35 + 0.22 * n for n in bars)), layout="constrained")
+    figure.suptitle(records[0]["device"], fontsize="medium")
+    heights = [0.35 + 0.22 * n for n in bars]
+    panels = figure.subplots(len(records), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, each in zip(panels, records, strict=True):
+        names = list(each["results"])
+        times = [each["results"][name]["median"] for name in names]
+        colours = ["tab:orange" if name == "cudamath" else "tab:gray" for name in names]
+        drawn = axes.barh(names, times, 0.75, color=colours)
+        axes.bar_label(drawn, labels(each), padding=3, fontsize="small")
+        axes.set_xlim(0, 1.3 * max(times))
+        axes.set_title(each["title"], loc="left", fontsize="small")
+        axes.invert_yaxis()
+        axes.set_xticks([])
+        axes.tick_params(labelsize="small", length=0)
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
     figure.savefig(path, dpi=100)
+
+
+def labels(record: dict[str, Any]) -> list[str]:
+    """What is printed beside the bars of a row: the times, and for other libraries than cudamath
+    the speedup of cudamath over them."""
+    ours = record["results"].get("cudamath", {}).get("median")
+    printed = []
+    for name, result in record["results"].items():
+        speedup = f"  ({result['median'] / ours:.2f}x)" if ours and name in LIBRARIES else ""
+        printed.append(duration(result["median"]) + speedup)
+    return printed
 
 
 def summary(records: Sequence[dict[str, Any]], failed: Sequence[str]) -> str:
@@ -363,9 +372,7 @@ def summary(records: Sequence[dict[str, Any]], failed: Sequence[str]) -> str:
     ratios: dict[str, dict[str, float]] = {}
     for each in records:
         results = each["results"]
-        for name in (
-            set(results) & {"numpy", "torch", "cupy", "jax"} if "cudamath" in results else ()
-        ):
+        for name in set(results) & LIBRARIES if "cudamath" in results else ():
             ratios.setdefault(name, {})[each["title"]] = (
                 results[name]["median"] / results["cudamath"]["median"]
             )
@@ -373,9 +380,9 @@ def summary(records: Sequence[dict[str, Any]], failed: Sequence[str]) -> str:
         mean = float(np.exp(np.mean(np.log(list(by_title.values())))))
         behind = sorted((ratio, title) for title, ratio in by_title.items() if ratio < 1)
         lines.append(
-            f"{name}: {len(by_title)} rows, its time over cudamath's {mean:.2f} (geometric mean); "
-            "cudamath is behind in "
-            f"{len(behind)}" + "".join(f"\n  {ratio:.2f}  {title}" for ratio, title in behind[:10])
+            f"{name}: {len(by_title)} rows, speedup of cudamath {mean:.2f} (geometric mean); "
+            f"behind in {len(behind)}"
+            + "".join(f"\n  {ratio:.2f}  {title}" for ratio, title in behind[:10])
         )
     errors = [
         (result["error"], name, each["title"])
@@ -402,8 +409,8 @@ def command(
     plots: bool = False,
     save: str | None = None,
 ) -> int:
-    """`python -m cudamath bench`: run rows on the default device, print them, keep them only where
-    asked.
+    """`cudamath bench`: run rows on the default device, print them, keep them only where asked.
+    After Ctrl-C, those that were measured.
 
     names: parts of rows' names; everything: all rows; plot, json: files for a chart and the
     figures; plots, save: charts of CHART_ROWS rows each, and figures and summary, into the folder
@@ -412,7 +419,14 @@ def command(
     if not names and not everything:
         print("rows: " + " ".join(ROWS))
         return 0
-    records, failed = run([] if everything else names, str(cm.default_device()), settings)
+    records: list[dict[str, Any]] = []
+    chosen: Sequence[str] = [] if everything else names
+    try:
+        _, failed = run(chosen, str(cm.default_device()), settings, records.append)
+        stopped = False
+    except KeyboardInterrupt:
+        print("cudamath: stopped; what follows is of the rows measured so far", file=sys.stderr)
+        failed, stopped = [], True
     text = summary(records, failed)
     print(text)
     if plots or save:
@@ -432,7 +446,7 @@ def command(
     if json:
         pathlib.Path(json).write_text(json_module.dumps(records, indent=1) + "\n")
         print(f"figures: {json}")
-    return 1 if failed else 0
+    return 130 if stopped else 1 if failed else 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -142,32 +142,25 @@ def parser() -> argparse.ArgumentParser:
 
 
 def info() -> int:
-    """Print the tables of cudamath/info.py, also where the device that was requested is not
-    there."""
+    """Print a sentence and the tables of cudamath/info.py, also where the device that was requested
+    is not there."""
     from rich.console import Console
 
-    from cudamath.info import device_sentence, tables
-    from cudamath.runtime.errors import DeviceError
+    from cudamath.info import tables, verdict
 
-    console, status = Console(highlight=False), 0
-    try:
-        sentence = device_sentence()
-    except DeviceError as problem:
-        sentence, status = f"no device: {problem}", 1
-    console.print(f"cudamath uses  {sentence}", markup=False)
+    console = Console(highlight=False)
+    sentence, ready = verdict()
+    console.print(sentence, markup=False, soft_wrap=True, style="green" if ready else "red")
     for table in tables():
         console.print()
         console.print(table)
-    return status
+    return 0 if ready else 1
 
 
 def demo(arguments: argparse.Namespace) -> int:
     """Run the demo."""
     from cudamath.demo import run
 
-    from .models.command import check_folder
-
-    check_folder("demo", arguments.json)
     good = run(
         device=arguments.device, epochs=arguments.epochs, out=arguments.out, json=arguments.json
     )
@@ -175,25 +168,30 @@ def demo(arguments: argparse.Namespace) -> int:
 
 
 def bench(arguments: argparse.Namespace) -> int:
-    """Run rows of benchmarks/, which lies beside the package in a source tree."""
-    tree = pathlib.Path(__file__).resolve().parents[1]
-    if not (tree / "benchmarks" / "run.py").is_file():
-        raise FileNotFoundError(
-            f"bench: {tree / 'benchmarks'} is not there; it comes with the source tree, "
-            "not with the installed package"
-        )
+    """Run rows of benchmarks/, which lies beside the package in a source tree, and in a folder of
+    an installed package (setup.py puts it there)."""
+    package = pathlib.Path(__file__).resolve().parent
+    for tree in (package.parent, package / "bench_tree"):
+        if (tree / "benchmarks" / "run.py").is_file():
+            break
+    else:
+        raise FileNotFoundError(f"bench: {tree / 'benchmarks'} is not there; install cudamath anew")
     sys.path.insert(0, str(tree))
     from benchmarks.run import Settings, command
 
-    from .models.command import check_folder
+    from .preflight import require_packages, require_writable_file, require_writable_folder
 
     if arguments.iterations is not None and arguments.iterations < 1:
         raise ValueError(f"bench: iterations must be at least 1, got {arguments.iterations}")
     for name in ("warmup", "threshold"):
         if (given := getattr(arguments, name)) is not None and not given >= 0:
             raise ValueError(f"bench: {name} must be at least 0, got {given}")
+    if arguments.plot or arguments.plots:
+        require_packages("bench", "demo", "matplotlib")
     for path in (arguments.plot, arguments.json):
-        check_folder("bench", path)
+        require_writable_file("bench", path)
+    if arguments.save or arguments.plots:
+        require_writable_folder("bench", arguments.save or "bench-output")
     settings = Settings(
         rounds=arguments.iterations,
         warm=arguments.warmup,
@@ -215,8 +213,11 @@ def tune(arguments: argparse.Namespace) -> int:
     """Time candidates, see cudamath/tuning.py."""
     from cudamath.tuning import DTYPES, SIZES, convolutions, products
 
+    from .preflight import require_writable_file
+
     if arguments.device == "cpu":
         raise ValueError("tune: only a GPU has something to tune; got device cpu")
+    require_writable_file("tune", arguments.file)
     if arguments.sizes == ["conv2d"]:
         return (
             0
@@ -257,6 +258,8 @@ def warm_up(arguments: argparse.Namespace) -> int:
     from cudamath.runtime import cubin_cache
     from cudamath.runtime import device as devices
 
+    from .preflight import require_file
+
     if arguments.workers < 0:
         raise ValueError(f"warm-up: workers must be at least 0, got {arguments.workers}")
     if arguments.functions and arguments.from_program is not None:
@@ -277,6 +280,7 @@ def warm_up(arguments: argparse.Namespace) -> int:
             requests = warming.functions(arguments.functions, capability)
         elif arguments.from_program:
             path, *rest = arguments.from_program
+            require_file("warm-up", path)
             requests = warming.program(path, rest, capability)
         else:
             raise ValueError("warm-up: --from-program needs the file of a program")

@@ -32,6 +32,7 @@ EXTRAS = {
     "mpi4py": "distributed",
     "dask": "distributed",
 }
+_DRIVER = "an NVIDIA driver of the 580 series or newer"
 VARIABLES = (
     "CUDAMATH_DEVICE",
     "CUDAMATH_CACHE_DIR",
@@ -96,6 +97,30 @@ def describe(index: int) -> str:
         f"{gpu.name}, compute capability {major}.{minor}, {memory.human(gpu.total_memory)}, "
         f"{gpu.multiprocessors} multiprocessors"
     )
+
+
+def verdict() -> tuple[str, bool]:
+    """One sentence on whether this machine is ready, and what to do if not; and whether it is."""
+    try:
+        device = default_device()
+    except DeviceError as problem:
+        return f"Not ready: {problem}", False
+    place = f"{device}, {describe(device.index)}"
+    if device.index < 0 and devices.device_count():
+        return f"Ready on {place}, which was chosen though there is a GPU.", True
+    if device.index < 0:
+        return (
+            f"Ready on {place}. A GPU needs compute capability 7.5 or newer and {_DRIVER}; not "
+            f"found: {devices.missing()}.",
+            True,
+        )
+    lacking = [library for library in library_paths.libraries() if not library.path]
+    if not lacking:
+        return f"Ready on {place}; every library was found.", True
+    names = ", ".join([library.name for library in lacking])
+    remedy = " and ".join(dict.fromkeys([library.remedy for library in lacking]))
+    ready = all([library.optional for library in lacking])
+    return f"{'Ready' if ready else 'Not ready'} on {place}: {names} not found; {remedy}.", ready
 
 
 def device_sentence() -> str:

@@ -18,6 +18,7 @@ from cudamath.info import device_sentence, versions
 from cudamath.models import cnn
 from cudamath.runtime import kernel_launch
 
+from ..preflight import require_packages, require_writable_file, require_writable_folder
 from ..runtime import cubin_cache
 from . import compare, plot, train
 
@@ -62,16 +63,12 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
     training, picture, figures."""
     from rich.console import Console
 
-    out.mkdir(parents=True, exist_ok=True)  # refused now rather than after the training
-    try:
-        digits = train.load()
-        import matplotlib  # noqa: F401  (found missing now rather than after the training)
-    except ImportError as error:
-        raise ImportError(
-            f"demo: {error}; pip install 'cudamath[demo]' brings what it needs"
-        ) from error
     if epochs < 1:
         raise ValueError(f"demo: epochs must be at least 1, got {epochs}")
+    require_packages("demo", "demo", "matplotlib", "sklearn")
+    require_writable_file("demo", json)
+    require_writable_folder("demo", out)
+    digits = train.load()
     console = Console(highlight=False)
     console.print(f"Device  {device_sentence()}", markup=False, soft_wrap=True)
     comparisons = _compare(console)

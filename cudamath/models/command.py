@@ -1,22 +1,36 @@
-"""`python -m cudamath train gpt2` and `python -m cudamath sample gpt2`: a language model of the
-bytes of a text."""
+"""`cudamath train gpt2` and `cudamath sample gpt2`: a language model of the bytes of a text.
+
+Training never loses its run: what it needs is looked at before it begins, Ctrl-C ends it after the
+step in hand with a checkpoint, and a checkpoint that cannot be written (a full disk) ends nothing
+while there is more to train; the last one then goes to the folder for temporary files.
+"""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import dataclasses
+import os
 import pathlib
+import sys
+import tempfile
 import time
+from typing import Any
 
 import numpy as np
 
 import cudamath as cm
 from cudamath import ml
 
+from ..preflight import (
+    require_file,
+    require_packages,
+    require_writable_file,
+    stop_requested,
+)
 from . import gpt2, sampling, training
 
-__all__ = ["Text", "add_commands", "check_folder", "sample", "train"]
+__all__ = ["Text", "add_commands", "sample", "train"]
 
 HELD_OUT = 0.1  # share of the text, its end, that is never trained on
 EVALUATED = 8  # batches of it for an evaluation
@@ -90,6 +104,9 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     teach.add_argument(
         "--resume", action="store_true", help="resume from the checkpoint named by --out"
     )
+    teach.add_argument(
+        "--overwrite", action="store_true", help="replace a checkpoint that lies at --out"
+    )
     write = commands.add_parser("sample", help="generate text with a trained language model")
     write.add_argument("model", choices=["gpt2"], help="which kind of model")
     write.add_argument(
@@ -118,18 +135,6 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         )
 
 
-def check_folder(name: str, path: str | None) -> None:
-    """OSError if a file cannot be written there, for want of its folder or because it is one: said
-    before the work."""
-    if path is None:
-        return
-    file = pathlib.Path(path).absolute()
-    if not file.parent.is_dir():
-        raise FileNotFoundError(f"{name}: cannot write {path}: there is no folder {file.parent}")
-    if file.is_dir():
-        raise IsADirectoryError(f"{name}: cannot write {path}: it is a folder")
-
-
 def train(arguments: argparse.Namespace) -> int:
     """Train; print losses, write checkpoints."""
     for name in ("steps", "batch", "length", "every"):
@@ -144,9 +149,18 @@ def train(arguments: argparse.Namespace) -> int:
             f"train: length must be at most {context}, the context of {arguments.size}, got "
             f"{arguments.length}"
         )
-    check_folder("train", arguments.out)
     if arguments.out.endswith(".npy"):
         raise ValueError(f"train: cannot write {arguments.out}: a checkpoint is a safetensors file")
+    require_packages("train", "io", "safetensors")
+    require_file("train", arguments.text)
+    if arguments.resume:
+        require_file("train", arguments.out)
+    elif os.path.lexists(arguments.out) and not arguments.overwrite:
+        raise FileExistsError(
+            f"train: {arguments.out} exists; --resume goes on with it, --overwrite replaces it, "
+            "--out names another file"
+        )
+    require_writable_file("train", arguments.out)
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -205,33 +219,91 @@ def train(arguments: argparse.Namespace) -> int:
             TimeRemainingColumn(),
             TextColumn("{task.fields[loss]}"),
         )
-        since, done = time.perf_counter(), begin
-        with Progress(*columns, console=console) as progress, text.training:
+        checkpoint = _Checkpoint(
+            console, trainer, text, arguments.out, config=dataclasses.asdict(config)
+        )
+        since, done, number = time.perf_counter(), begin, begin
+        with (
+            Progress(*columns, console=console) as progress,
+            text.training,
+            stop_requested() as stop,
+        ):
             task = progress.add_task("training", total=steps, completed=begin, loss="")
-            for number, (tokens, targets) in enumerate(text.training.steps(steps - begin), begin):
+            for number, (tokens, targets) in enumerate(
+                text.training.steps(steps - begin), begin + 1
+            ):
                 loss, _ = trainer.step(tokens, targets)
                 progress.advance(task)
-                last = number + 1 == steps
-                if number % 10 == 9 or last:  # reading the loss waits for the device
+                last = number == steps
+                if number % 10 == 0 or last:  # reading the loss waits for the device
                     progress.update(task, loss=f"loss {float(loss):.3f}")
-                if (number + 1) % arguments.every == 0 or last:
+                if stop():
+                    break
+                if number % arguments.every == 0 or last:
                     rate = (
-                        (number + 1 - done)
-                        * arguments.batch
-                        * length
-                        / (time.perf_counter() - since)
+                        (number - done) * arguments.batch * length / (time.perf_counter() - since)
                     )
                     held_out = trainer.evaluate(text.held_out)
                     console.print(
-                        f"step {number + 1:6}  loss {float(loss):.4f}  held out {held_out:.4f}  "
+                        f"step {number:6}  loss {float(loss):.4f}  held out {held_out:.4f}  "
                         f"{rate:,.0f} tokens/s"
                     )
-                    trainer.save(
-                        arguments.out, config=dataclasses.asdict(config), data=text.training.state
-                    )
-                    since, done = time.perf_counter(), number + 1
-        console.print(f"written: {arguments.out}", markup=False)
+                    if not last:
+                        checkpoint.write()
+                    since, done = time.perf_counter(), number
+            written = checkpoint.write_last()
+        if number < steps:
+            print(
+                f"cudamath: stopped after step {number} of {steps}; {written} holds it, and the "
+                "same command with --resume goes on from there",
+                file=sys.stderr,
+            )
+            return 130
+        console.print(f"written: {written}", markup=False)
     return 0
+
+
+class _Checkpoint:
+    """Where a run of `train` is kept, on disk."""
+
+    def __init__(self, console: Any, trainer: training.Trainer, text: Text, path: str, **more: Any):
+        self.console, self.trainer, self.text = console, trainer, text
+        self.path, self.more = path, more
+
+    def _write(self, path: str) -> None:
+        self.trainer.save(path, data=self.text.training.state, **self.more)
+
+    def write(self) -> None:
+        """The run so far. If it cannot be written, the one before remains, and the run goes on."""
+        try:
+            self._write(self.path)
+        except OSError as error:
+            self.console.print(
+                f"no checkpoint of this step: {error}; training goes on and tries again",
+                markup=False,
+                style="red",
+            )
+
+    def write_last(self) -> str:
+        """The end of the run; returns the path. Where it cannot be written, a folder for temporary
+        files takes it."""
+        try:
+            self._write(self.path)
+            return self.path
+        except OSError as error:
+            name = pathlib.Path(self.path).name
+            other = os.path.join(tempfile.mkdtemp(prefix="cudamath-"), name)
+            try:
+                self._write(other)
+            except OSError as second:
+                raise OSError(
+                    f"{error}; {second}; the run is lost but for an earlier checkpoint"
+                ) from error
+            print(
+                f"cudamath: {error}; the checkpoint is in {other}: move it to {self.path}",
+                file=sys.stderr,
+            )
+            return other
 
 
 def _model(path: str) -> tuple[dict[str, cm.ndarray], gpt2.Config]:
@@ -242,9 +314,7 @@ def _model(path: str) -> tuple[dict[str, cm.ndarray], gpt2.Config]:
         params, config = tree["params"], gpt2.Config(**tree["config"])
         found = {name: x.shape for name, x in params.items()}
     except (AttributeError, LookupError, TypeError):
-        raise ValueError(
-            f"sample: {path} is no checkpoint of `python -m cudamath train gpt2`"
-        ) from None
+        raise ValueError(f"sample: {path} is no checkpoint of `cudamath train gpt2`") from None
     wanted = gpt2.shapes(config)
     for name in wanted | found:
         if found.get(name) != wanted.get(name):
@@ -262,21 +332,17 @@ def sample(arguments: argparse.Namespace) -> int:
         raise ValueError(f"sample: count must be at least 1, got {arguments.count}")
     if not arguments.prompt:
         raise ValueError("sample: the prompt must have at least one character")
+    require_packages("sample", "io", "safetensors")
+    require_file("sample", arguments.checkpoint)
     with cm.device(arguments.device) if arguments.device else contextlib.nullcontext():
         params, config = _model(arguments.checkpoint)
         if params["wte.weight"].device != "cpu":
             params = ml.amp.cast(params, "bfloat16")
         prompt = np.frombuffer(arguments.prompt.encode(), np.uint8)[None].astype(np.int64)
-        if prompt.shape[1] >= config.context:
-            raise ValueError(
-                f"sample: the prompt has {prompt.shape[1]} bytes, which leaves no room in the "
-                "model's context of "
-                f"{config.context}"
-            )
         tokens = sampling.generate(
             params,
             prompt,
-            min(arguments.count, config.context - prompt.shape[1]),
+            arguments.count,
             config,
             rng=cm.random.default_rng(arguments.seed),
             temperature=arguments.temperature,

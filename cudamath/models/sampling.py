@@ -200,6 +200,11 @@ class Writer:
         self.count += count
         return cm.stack([self._step() for _ in range(count)], axis=1)
 
+    def restart(self) -> None:
+        """Forget all tokens, keep the memory and what was recorded of a step."""
+        self.cache["filled"][...] = 0
+        self.count = 0
+
     def _room(self, count: int) -> None:
         if self.count + count > self.length:
             raise ValueError(
@@ -222,7 +227,8 @@ def generate(
     """`count` tokens that follow each row of prompt (rows, n): (rows, count) int64. The options are
     those of `choose`.
 
-    ValueError if prompt and tokens are longer together than the model's context.
+    The model sees at most its context. When that is full, its latter half begins a new window; of
+    a prompt that fills it likewise.
     """
     prompt = cm.asarray(prompt)
     if prompt.ndim != 2 or not prompt.size or prompt.dtype.kind not in "iu":
@@ -241,5 +247,14 @@ def generate(
         top_k=top_k,
         top_p=top_p,
     )
-    writer.feed(prompt)
-    return writer.write(count)
+    seen, written, kept = prompt, [], max(config.context // 2, 1)
+    while count:
+        if seen.shape[1] >= config.context:
+            seen = seen[:, -kept:]
+            writer.restart()
+        if not writer.count:
+            writer.feed(seen)
+        more = writer.write(min(count, config.context - seen.shape[1]))
+        written.append(more)
+        seen, count = cm.concat([seen, more], axis=1), count - more.shape[1]
+    return written[0] if len(written) == 1 else cm.concat(written, axis=1)

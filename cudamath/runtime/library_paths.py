@@ -37,6 +37,11 @@ class Library:
     version: str | None
     looked: str = ""
 
+    @property
+    def optional(self) -> bool:
+        """Whether all functions work without it, if more slowly."""
+        return self.name == "cuDNN"
+
 
 def _by_property(prefix: str) -> Callable[[ctypes.CDLL], str]:
     """Version of a library that has <prefix>GetProperty(major | minor | patch, int *)."""

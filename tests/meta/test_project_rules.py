@@ -290,6 +290,7 @@ def test_version_is_the_installed_one() -> None:
 def test_info_names_every_library_and_what_brings_it() -> None:
     done = python("-m", "cudamath", "info", COLUMNS="200")
     assert done.returncode == 0, done.stderr
+    assert re.match(r"Ready on (cpu|cuda:0), .+\n", done.stdout)
     for word in (
         "driver",
         "NVVM",
@@ -344,9 +345,8 @@ def test_every_setting_is_documented() -> None:
 def test_info_of_a_device_that_is_not_there(device: str) -> None:
     done = python("-m", "cudamath", "info", CUDAMATH_DEVICE=device, COLUMNS="200")
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
-    assert (
-        f"no device: device: {device!r}" in done.stdout or f"{device} was asked for" in done.stdout
-    )
+    verdict = done.stdout.splitlines()[0]
+    assert verdict.startswith("Not ready: device: ") and device in verdict
     assert "CUDAMATH_DEVICE" in done.stdout and "kernel cache" in done.stdout
 
 
@@ -380,7 +380,7 @@ def test_info_honours_cudnn_path(tmp_path: pathlib.Path) -> None:
         (("nonsense",), "invalid choice"),
         (("tune", "large"), "tune: wants sizes like 4096x4096x4096"),
         (("tune", "--device", "cpu"), "tune: only a GPU"),
-        (("train", "gpt2", "--text", os.devnull), "0 bytes, too few"),
+        (("train", "gpt2", "--text", os.devnull), "not a regular file"),
         (
             ("train", "gpt2", "--text", __file__, "--every", "0"),
             "train: every must be at least 1, got 0",

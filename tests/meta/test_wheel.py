@@ -31,6 +31,10 @@ def files_of_the_package() -> set[str]:
     }
 
 
+def only_python(folder: str, names: list[str]) -> list[str]:
+    return [n for n in names if not n.endswith(".py") and not pathlib.Path(folder, n).is_dir()]
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The wheel, built as pip builds it but in this environment, without a network, and from a
@@ -40,8 +44,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     shutil.copytree(
         PACKAGE, tree / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
     )
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)
+    shutil.copytree(ROOT / "benchmarks", tree / "benchmarks", ignore=only_python)
     code = "import setuptools.build_meta as b; b.build_wheel('dist')"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tree, capture_output=True, text=True, timeout=300
@@ -56,7 +61,30 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: pathlib.Path) -> No
     Python nor named in setup.cfg."""
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert names == files_of_the_package()
+    rows = {name for name in names if name.startswith("cudamath/bench_tree/benchmarks/")}
+    assert names - rows == files_of_the_package()
+    assert {"run.py", "rows.py", "rows_matmul.py"} <= {pathlib.PurePath(n).name for n in rows}
+
+
+def test_rows_are_measured_without_the_source_tree(
+    wheel: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    options = ["--iterations", "1", "--json", "figures.json", "--plot", "chart.png"]
+    done = subprocess.run(
+        [sys.executable, "-m", "cudamath", "bench", "host_add", *options],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "installed"), "CUDAMATH_DEVICE": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads((tmp_path / "figures.json").read_text())
+    assert rows and all(row["results"]["cudamath"]["median"] > 0 for row in rows)
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_wheel_brings_the_command_and_says_what_it_needs(wheel: pathlib.Path) -> None:

@@ -66,6 +66,9 @@ def test_dtypes(name):
     "entry", [e for e in LIST if "calls" in e], ids=lambda e: e["functions"][0]
 )
 def test_what_is_listed_differs(entry):
+    table = json.loads(FILE.with_name("compatibility.json").read_text(encoding="utf-8"))
+    if np.__version__.split(".")[:2] != table["numpy"].split(".")[:2]:
+        pytest.skip(f"the list is of NumPy {table['numpy']}")
     assert entry["numpy"] and entry["here"] and entry["why"]
     assert any(differing(name) for name in entry["calls"]), f"{FILE.name}: take this entry out"
 

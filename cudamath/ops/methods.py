@@ -22,7 +22,7 @@ from ..core.dispatch.call_record import open_records
 from ..core.dispatch.checks import members
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.lazy_import import lazy
-from ..core.dtypes import COMPLEX
+from ..core.dtypes import COMPLEX, forget
 from ..core.elements import lent, settle
 from ..core.fp_errors import quiet
 from ..core.interop import methods as interop_methods
@@ -542,6 +542,8 @@ def compile_methods() -> None:
         directs={card.ufunc: card.direct for _, form, card, _ in _operators if form == "reflected"},
         array_ufunc=vars(ndarray)["__array_ufunc__"],
         context=quiet(),
+        run=_silently,
+        forget=forget,
     )
     if native is not None:
         wrap, runs, methods = native
@@ -549,6 +551,10 @@ def compile_methods() -> None:
         use_runs(runs)
         for name, method in methods.items():
             setattr(ndarray, name, method)
+
+
+def _silently(function: Callable, *arguments: Any) -> Any:
+    return quiet().run(function, *arguments)
 
 
 def _first(kinds: Any, *common: type) -> list[type]:

@@ -11,7 +11,8 @@ memory is pooled, and where NumPy raises an error, which is told in our words th
     x[key]            integers, slices, None, ..., and tuples of these: NumPy's element, or wrap;
                       and arrays of bool or int64
     x[key] = value    the same keys; numbers, and arrays of the same dtype in other memory
-    x + y, x += y     operands for which the op's plan is NumPy's ufunc (`direct` of its card)
+    x + y, x += y     operands for which the op's plan is NumPy's ufunc (`direct` of its card): its
+                      inner loop at once (llvm_ufuncs.py), or the ufunc
 """
 
 from __future__ import annotations
@@ -35,10 +36,9 @@ from .llvm_functions import (
 )
 from .llvm_objects import (
     AXES,
-    BASE,
+    CONTIGUOUS,
     DATA,
     DESCR,
-    FLAGS,
     ITEMS,
     NULL,
     SHAPE,
@@ -50,10 +50,11 @@ from .llvm_objects import (
     offsets_of,
     supported,
 )
+from .llvm_ufuncs import Ufuncs
+from .numpy_loops import Table, numbers_as_here
 
 _FASTCALL, _KEYWORDS = 0x80, 0x02  # METH_FASTCALL, METH_KEYWORDS
 _ONE, _NONE = 0x08, 0x04  # METH_O, METH_NOARGS
-_CONTIGUOUS, _OWNED = 0x1, 0x4  # NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_OWNDATA
 _MOST_AXES = 4  # of the layouts in the table of `wrap`
 _ENTRIES = 1 << 10  # of that table
 _ENTRY = 16 + 16 * _MOST_AXES  # bytes: dtype and axes, layout, shape, strides
@@ -197,8 +198,7 @@ def _write_getitem(
     w.require_result(w.same(chosen, NULL))
     other = w.function.append_basic_block()
     w.require(w.same(w.field(chosen, TYPE), w.object(np.ndarray)), other)
-    in_order = b.and_(w.field(chosen, FLAGS, INT), INT(_CONTIGUOUS))
-    w.require(b.icmp_unsigned("!=", in_order, INT(0)), other)
+    w.require_flag(chosen, CONTIGUOUS, other)
     copy = b.call(wrap, (w.object(None), chosen))
     w.release(chosen)
     b.ret(copy)
@@ -261,7 +261,7 @@ def _write_setitem(
     b.position_at_end(many)  # a number at some places, which are not in the memory of x
     _require_elements(w, x, slots, of_layout)
     places = _places(w, key, slots, open_records)
-    w.require(b.icmp_unsigned("!=", *[_owner(w, a) for a in (data, places)]))
+    w.require(b.icmp_unsigned("!=", *[w.owner(a) for a in (data, places)]))
     for each in (data, places):
         w.retain(each)
     failed = w.call("PyObject_SetItem", data, places, value, result=INT)
@@ -274,7 +274,7 @@ def _write_setitem(
     w.require(w.same(kind, w.object(array)))
     source = w.require_plain(value, slots, open_records)
     w.require(w.same(w.field(source, DESCR), w.field(data, DESCR)))
-    mine, theirs = [_owner(w, a) for a in (data, source)]
+    mine, theirs = [w.owner(a) for a in (data, source)]
     overlapping = w.function.append_basic_block("overlapping")
     w.require(b.icmp_unsigned("!=", mine, theirs), overlapping)
     after = b.block
@@ -363,17 +363,6 @@ def _same_place(w: Writer, one: Any, other: Any) -> Any:
     return equal
 
 
-def _owner(w: Writer, data: Any) -> Any:
-    """The array of NumPy that owns the memory of `data`, or go the slow way."""
-    b = w.b
-    base = w.field(data, BASE)
-    owner = b.select(w.same(base, NULL), data, base)
-    w.require(w.same(w.field(owner, TYPE), w.object(np.ndarray)))
-    owned = b.and_(w.field(owner, FLAGS, INT), INT(_OWNED))
-    w.require(b.icmp_unsigned("!=", owned, INT(0)))
-    return owner
-
-
 class Operator(NamedTuple):
     """A method of arrays that is a ufunc."""
 
@@ -384,104 +373,137 @@ class Operator(NamedTuple):
     function: Callable  # for all others
 
 
-def _write_operator(
-    module: ir.Module,
-    form: str,
-    array: type,
-    slots: dict[str, int],
-    wrap: Any,
-    scalars: list[type],
-    open_records: list,
-    insiders: list,
-    holders: dict,
-    context: Any,
-) -> Any:
-    """operator(x, y, ufunc, direct, function) of one form.
+class _Common(NamedTuple):
+    """What the functions of operators need."""
+
+    module: ir.Module
+    array: type
+    slots: dict[str, int]
+    wrap: Any
+    scalars: list[type]
+    open_records: list
+    insiders: list
+    holders: dict
+    context: Any
+    ufuncs: Ufuncs
+
+
+def _write_operator(form: str, common: _Common, separate: int) -> Any:
+    """operator(x, y, ufunc, direct, function) of one form. separate: where the layout has it.
 
     The key of `direct` is as that of a card's plans: the layout of both, or a tuple of layouts and
     classes of numbers, with True at its end for an operation in place.
     """
-    w = Writer(module, form, 5)
+    w = Writer(common.module, form, 5)
     w.function.attributes.add("noinline")
     w.function.linkage = "internal"
+    slots = common.slots
     b, (x, y, ufunc, direct, function) = w.b, w.function.args
     inplace = form == "inplace"
-    w.require(w.same(w.field(x, TYPE), w.object(array)))
+    w.require(w.same(w.field(x, TYPE), w.object(common.array)))
     if inplace:
-        w.require(w.same(w.field(w.object(holders), SIZE, WORD), WORD(0)))
-    left = w.require_plain(x, slots, open_records)
+        w.require(w.same(w.field(w.object(common.holders), SIZE, WORD), WORD(0)))
+    left = w.require_plain(x, slots, common.open_records)
     layout = w.field(x, slots["_layout"])
-    ready = w.function.append_basic_block("ready")
+    dtype = w.field(left, DESCR)
     if form == "unary":
+        operands, tags = [left], [dtype]
+    else:
+        ours, ready = [w.function.append_basic_block() for _ in range(2)]
+        kind, before = w.field(y, TYPE), b.block
+        b.cbranch(w.same(kind, w.object(common.array)), ours, ready)
+        b.position_at_end(ours)
+        data = w.require_plain(y, slots, common.open_records)
+        other_layout, other_dtype, last = (
+            w.field(y, slots["_layout"]),
+            w.field(data, DESCR),
+            b.block,
+        )
         b.branch(ready)
         b.position_at_end(ready)
-        allowed = w.call("PyDict_GetItemWithError", direct, layout)
-        right = NULL
-    else:
-        ours, theirs = (
-            w.function.append_basic_block("array"),
-            w.function.append_basic_block("number"),
-        )
-        kind = w.field(y, TYPE)
-        b.cbranch(w.same(kind, w.object(array)), ours, theirs)
-
-        def looked_up(other: Any) -> Any:
-            parts = [other, layout] if form.startswith("reflected") else [layout, other]
-            parts += [w.object(True)] * inplace
-            key = w.call("PyTuple_Pack", WORD(len(parts)), *parts)
-            w.require(b.icmp_unsigned("!=", key, NULL))
-            hit = w.call("PyDict_GetItemWithError", direct, key)
-            w.release(key)
-            b.branch(ready)
-            return hit, b.block
-
-        b.position_at_end(theirs)
-        of_number, after_number = looked_up(kind)
-        b.position_at_end(ours)
-        data = w.require_plain(y, slots, open_records)
-        other = w.field(y, slots["_layout"])
-        pairs = [(of_number, y, after_number)]
-        if not inplace:
-            alike, unlike = w.function.append_basic_block(), w.function.append_basic_block()
-            b.cbranch(w.same(layout, other), alike, unlike)
-            b.position_at_end(alike)
-            pairs.append((w.call("PyDict_GetItemWithError", direct, layout), data, b.block))
-            b.branch(ready)
-            b.position_at_end(unlike)
-        of_array, after_array = looked_up(other)
-        pairs.append((of_array, data, after_array))
-        b.position_at_end(ready)
-        allowed, right = b.phi(BYTES), b.phi(BYTES)
-        for hit, operand, block in pairs:
-            allowed.add_incoming(hit, block)
-            right.add_incoming(operand, block)
-    w.require(b.icmp_unsigned("!=", allowed, NULL))
-    entered = w.call("PyContext_Enter", w.object(context), result=INT)
-    w.require_result(b.icmp_signed("<", entered, INT(0)))  # another thread is in this context
-    operands = {
-        "unary": [left],
-        "forward": [left, right],
-        "reflected": [right, left],
-        "reflected_ufunc": [right, left],
-        "inplace": [left, right, left],
-    }[form]
-    result = w.ask(ufunc, *operands)
-    w.call("PyContext_Exit", w.object(context), result=INT)
-    w.require_result(w.same(result, NULL))
+        # the other operand for NumPy; what the table has of it; what `direct` has of it
+        right, tag, part = [b.phi(BYTES) for _ in range(3)]
+        for phi, of_number, of_array in (
+            (right, y, data),
+            (tag, kind, other_dtype),
+            (part, kind, other_layout),
+        ):
+            phi.add_incoming(of_number, before)
+            phi.add_incoming(of_array, last)
+        operands, tags = [left, right], [dtype, tag]
+        if form.startswith("reflected"):
+            operands, tags = operands[::-1], tags[::-1]
+    entry, known = common.ufuncs.find(w, ufunc, inplace, *tags, *[None] * (2 - len(tags)))
+    hit, usual = [w.function.append_basic_block() for _ in range(2)]
+    b.cbranch(known, hit, usual)
+    b.position_at_end(hit)
     if inplace:
-        w.release(result)
+        w.require(w.same(w.field(layout, separate), w.object(True)))
+    at_once = b.call(common.ufuncs.apply[len(operands), inplace], (entry, *operands))
+    finish, after_hit = w.function.append_basic_block("finish"), b.block
+    b.cbranch(w.same(at_once, NULL), usual, finish)
+
+    b.position_at_end(usual)
+    if form == "unary":
+        allowed = w.call("PyDict_GetItemWithError", direct, layout)
+    else:
+        alike, unlike, asked = [w.function.append_basic_block() for _ in range(3)]
+        b.cbranch(
+            ir.IntType(1)(0) if inplace else w.same(layout, part), alike, unlike
+        )  # of two arrays of one layout that alone is the key
+        b.position_at_end(alike)
+        of_both, after_both = w.call("PyDict_GetItemWithError", direct, layout), b.block
+        b.branch(asked)
+        b.position_at_end(unlike)
+        parts = [part, layout] if form.startswith("reflected") else [layout, part]
+        parts += [w.object(True)] * inplace
+        key = w.call("PyTuple_Pack", WORD(len(parts)), *parts)
+        w.require(b.icmp_unsigned("!=", key, NULL))
+        of_each = w.call("PyDict_GetItemWithError", direct, key)
+        w.release(key)
+        after_each = b.block
+        b.branch(asked)
+        b.position_at_end(asked)
+        allowed = b.phi(BYTES)
+        allowed.add_incoming(of_both, after_both)
+        allowed.add_incoming(of_each, after_each)
+    w.require(b.icmp_unsigned("!=", allowed, NULL))
+    learn, further = [w.function.append_basic_block() for _ in range(2)]
+    b.cbranch(known, further, learn)
+    b.position_at_end(learn)
+    learner = common.ufuncs.table.learn_inplace if inplace else common.ufuncs.table.learn
+    learnt = w.ask(learner, ufunc, *operands)
+    w.require_result(w.same(learnt, NULL))
+    w.release(learnt)
+    b.branch(further)
+    b.position_at_end(further)
+    entered = w.call("PyContext_Enter", w.object(common.context), result=INT)
+    w.require_result(b.icmp_signed("<", entered, INT(0)))  # another thread is in this context
+    by_numpy = w.ask(ufunc, *operands, *[left] * inplace)
+    w.call("PyContext_Exit", w.object(common.context), result=INT)
+    w.require_result(w.same(by_numpy, NULL))
+    if inplace:
+        w.release(by_numpy)
+        b.branch(finish)
+        b.position_at_end(finish)
         w.retain(x)
         b.ret(x)
     else:
+        after_numpy = b.block
+        b.branch(finish)
+        b.position_at_end(finish)
+        result = b.phi(BYTES)
+        result.add_incoming(at_once, after_hit)
+        result.add_incoming(by_numpy, after_numpy)
         element = w.function.append_basic_block()
         w.require(w.same(w.field(result, TYPE), w.object(np.ndarray)), element)
-        out = b.call(wrap, (w.object(None), result))
+        out = b.call(common.wrap, (w.object(None), result))
         w.release(result)
         b.ret(out)
         b.position_at_end(element)  # a product of vectors
         inside = w.function.append_basic_block()
-        w.require(w.is_one_of(w.field(result, TYPE), scalars), inside)
-        w.require(w.same(w.field(w.object(insiders), SIZE, WORD), WORD(0)), inside)
+        w.require(w.is_one_of(w.field(result, TYPE), common.scalars), inside)
+        w.require(w.same(w.field(w.object(common.insiders), SIZE, WORD), WORD(0)), inside)
         b.ret(result)
         b.position_at_end(inside)
         w.release(result)
@@ -494,41 +516,62 @@ def _write_operator(
     return w.function
 
 
-def _write_run(
-    module: ir.Module, count: int, array: type, slots: dict[str, int], wrap: Any, context: Any
-) -> None:
+def _write_run(count: int, common: _Common) -> None:
     """run(bound, x) or run(bound, arguments, how many): a plan that is a ufunc alone, of arrays or
     of numbers. bound: the tuple of the ufunc and of the plan in Python, for errors."""
-    w = Writer(module, f"run_of_{count}", count + 1)
+    w = Writer(common.module, f"run_of_{count}", count + 1)
     b, (bound, first, *_) = w.b, w.function.args
     operands = [first] if count == 1 else [w.field(first, 0), w.field(first, 8)]
     ufunc, plan = w.field(bound, ITEMS), w.field(bound, ITEMS + 8)
     if count == 2:
         w.require(w.same(b.ptrtoint(w.function.args[2], WORD), WORD(2)))
-    entered = w.call("PyContext_Enter", w.object(context), result=INT)
-    w.require_result(b.icmp_signed("<", entered, INT(0)))  # another thread is in this context
-    data = []
+    data, tags = [], []
     for x in operands:
         ours, other, after = [w.function.append_basic_block() for _ in range(3)]
-        kind, base = w.field(x, TYPE), w.object(array)
+        kind, base = w.field(x, TYPE), w.object(common.array)
         b.cbranch(w.same(kind, base), ours, other)
         b.position_at_end(other)  # a number, or an array of a subclass: a scalar
         derived = w.call("PyType_IsSubtype", kind, base, result=INT)
         b.cbranch(b.icmp_unsigned("!=", derived, INT(0)), ours, after)
         b.position_at_end(ours)
-        own = w.field(x, slots["_data"])
+        own = w.field(x, common.slots["_data"])
+        w.require(w.same(w.field(own, TYPE), w.object(np.ndarray)))
+        dtype, last = w.field(own, DESCR), b.block
         b.branch(after)
         b.position_at_end(after)
-        value = b.phi(BYTES)
-        value.add_incoming(x, other)
-        value.add_incoming(own, ours)
+        value, tag = b.phi(BYTES), b.phi(BYTES)
+        for block, of_value, of_tag in ((other, x, kind), (last, own, dtype)):
+            value.add_incoming(of_value, block)
+            tag.add_incoming(of_tag, block)
         data.append(value)
-    result = w.ask(ufunc, *data)
-    w.call("PyContext_Exit", w.object(context), result=INT)
-    w.require_result(w.same(result, NULL))
+        tags.append(tag)
+    entry, known = common.ufuncs.find(w, ufunc, False, *tags, *[None] * (2 - count))
+    hit, learn, usual = [w.function.append_basic_block() for _ in range(3)]
+    b.cbranch(known, hit, learn)
+    b.position_at_end(hit)
+    at_once = b.call(common.ufuncs.apply[count, False], (entry, *data))
+    finish, after_hit = w.function.append_basic_block("finish"), b.block
+    b.cbranch(w.same(at_once, NULL), usual, finish)
+    b.position_at_end(learn)
+    learnt = w.ask(common.ufuncs.table.learn, ufunc, *data)
+    w.require_result(w.same(learnt, NULL))
+    w.release(learnt)
+    b.branch(usual)
+    b.position_at_end(usual)
+    entered = w.call("PyContext_Enter", w.object(common.context), result=INT)
+    w.require_result(b.icmp_signed("<", entered, INT(0)))  # another thread is in this context
+    by_numpy = w.ask(ufunc, *data)
+    w.call("PyContext_Exit", w.object(common.context), result=INT)
+    w.require_result(w.same(by_numpy, NULL))
+    after_numpy = b.block
+    b.branch(finish)
+    b.position_at_end(finish)
+    result = b.phi(BYTES)
+    result.add_incoming(at_once, after_hit)
+    result.add_incoming(by_numpy, after_numpy)
     number = w.function.append_basic_block()
     w.require(w.same(w.field(result, TYPE), w.object(np.ndarray)), number)
-    out = b.call(wrap, (w.object(None), result))
+    out = b.call(common.wrap, (w.object(None), result))
     w.release(result)
     b.ret(out)
     b.position_at_end(number)  # of numbers alone
@@ -606,6 +649,8 @@ def methods(
     directs: dict[np.ufunc, dict],
     array_ufunc: Callable,
     context: Any,
+    run: Callable,
+    forget: list[Callable],
 ) -> tuple[Callable, dict[int, Callable], dict[str, Any]] | None:
     """In machine code `wrap`, makers of plans that are a ufunc of one or two operands, from (ufunc,
     plan in Python), and the methods by their names; None where objects lie otherwise.
@@ -634,8 +679,12 @@ def methods(
         `__array_ufunc__` for all other cases.
     context : contextvars.Context
         A context of their own in which NumPy's floating-point errors pass in silence.
+    run : callable
+        Calls a function in another such context.
+    forget : list of callable
+        What is called when a setting changes on which ops depend.
     """
-    if not supported():
+    if not (supported() and numbers_as_here()):
         return None
     slots = offsets_of(array, ("_layout", "_data", "_owner", "_node", "_base"))
     of_layout = offsets_of(layout, ("separate", "size"))
@@ -643,20 +692,32 @@ def methods(
         return None
     module = ir.Module()
     inner = _write_wrap(module, array, slots, wrap)
-    common = module, array, slots, of_layout
-    _write_getitem(*common, inner, scalars, open_records, insiders, getitem)
-    _write_setitem(*common, numbers, open_records, holders, setitem)
+    there = module, array, slots, of_layout
+    _write_getitem(*there, inner, scalars, open_records, insiders, getitem)
+    _write_setitem(*there, numbers, open_records, holders, setitem)
+    table = Table(run)
+    forget.append(table.clear)
+    common = _Common(
+        module,
+        array,
+        slots,
+        inner,
+        scalars,
+        open_records,
+        insiders,
+        holders,
+        context,
+        Ufuncs(module, table),
+    )
     generic = {
-        form: _write_operator(
-            module, form, array, slots, inner, scalars, open_records, insiders, holders, context
-        )
+        form: _write_operator(form, common, of_layout["separate"])
         for form in ("forward", "reflected", "reflected_ufunc", "inplace", "unary")
     }
     _write_array_ufunc(module, generic["reflected_ufunc"], directs, array_ufunc)
     for operator in operators:
         _write_method(module, operator, generic[operator.form])
     for count in (1, 2):
-        _write_run(module, count, array, slots, inner, context)
+        _write_run(count, common)
     address = compiled(module, speed=1)
     made = {
         "__getitem__": method_of(array, "__getitem__", address("getitem"), _ONE, "key, /"),

@@ -24,6 +24,7 @@ WIDTH = 8  # bytes of a pointer
 TYPE, SIZE, ITEMS = 8, 16, 24  # offsets in objects: type; size of a tuple, list or dict; items
 # offsets in PyArrayObject
 DATA, AXES, SHAPE, STRIDES, BASE, DESCR, FLAGS = 16, 24, 32, 40, 48, 56, 64
+CONTIGUOUS, OWNED, ALIGNED, WRITEABLE = 0x1, 0x4, 0x100, 0x400  # NPY_ARRAY_... in the flags
 NULL = ir.Constant(BYTES, None)
 _kept: list[Any] = []  # objects whose addresses are in the code
 
@@ -117,6 +118,14 @@ def offsets_of(kind: type, names: Sequence[str]) -> dict[str, int] | None:
     return {name: SIZE + WIDTH * k for name, (k,) in places.items()}
 
 
+def numpys(index: int) -> int:
+    """The address of a function or object of NumPy's C API, by its number there."""
+    capsule = ctypes.pythonapi.PyCapsule_GetPointer
+    capsule.restype, capsule.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = capsule(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
+    return ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))[index] or 0
+
+
 def _api(name: str) -> int:
     address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
     assert address is not None
@@ -131,7 +140,7 @@ class Writer:
         self.function = ir.Function(module, kind, name)
         self.function.attributes.add("nounwind")
         self.b = ir.IRBuilder(self.function.append_basic_block())
-        self.stack = self.b.alloca(BYTES, size=INT(3))  # arguments of a call
+        self.stack = self.b.alloca(BYTES, size=INT(4))  # arguments of a call
         self.slow = self.function.append_basic_block("slow")
 
     def object(self, thing: Any) -> Any:
@@ -181,6 +190,11 @@ class Writer:
             result = self.b.or_(result, check)
         return result
 
+    def numpys(self, index: int, *arguments: Any, result: ir.Type = BYTES) -> Any:
+        """A call of NumPy's C API, by the number of the function there."""
+        kind = ir.FunctionType(result, [a.type for a in arguments]).as_pointer()
+        return self.b.call(self.b.inttoptr(WORD(numpys(index)), kind), arguments)
+
     def release(self, thing: Any) -> None:
         self.call("Py_DecRef", thing, result=ir.VoidType())
 
@@ -218,6 +232,19 @@ class Writer:
         k.add_incoming(following, b.block)
         b.branch(loop)
         b.position_at_end(done)
+
+    def require_flag(self, data: Any, flag: int, otherwise: Any = None) -> None:
+        """Go on if an array of NumPy has a flag."""
+        bit = self.b.and_(self.field(data, FLAGS, INT), INT(flag))
+        self.require(self.b.icmp_unsigned("!=", bit, INT(0)), otherwise)
+
+    def owner(self, data: Any) -> Any:
+        """The array of NumPy that owns the memory of `data`, or go the slow way."""
+        base = self.field(data, BASE)
+        owner = self.b.select(self.same(base, NULL), data, base)
+        self.require(self.same(self.field(owner, TYPE), self.object(np.ndarray)))
+        self.require_flag(owner, OWNED)
+        return owner
 
     def require_plain(self, x: Any, slots: dict[str, int], open_records: list) -> Any:
         """Go on with NumPy's array of an array on the CPU, while nothing is recorded."""

@@ -1,0 +1,274 @@
+"""Small operations that call the inner loops of NumPy's ufuncs give what the ufuncs give: the same
+bits, dtypes and strides, and they leave the same objects."""
+
+import ctypes
+import gc
+import operator
+import sys
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+from cudamath.core import dtypes
+from cudamath.core.array import ndarray
+from cudamath.cpu.lib import llvm_objects, numpy_loops
+from cudamath.ops import methods
+
+ARITHMETIC = [
+    getattr(operator, name)
+    for name in "add sub mul truediv floordiv mod pow eq ne lt le gt ge and_ or_ xor".split()
+]
+INPLACE = [getattr(operator, name) for name in "iadd isub imul itruediv iand ior".split()]
+UNARY = [operator.neg, operator.pos, operator.abs, operator.invert]
+FUNCTIONS = [
+    (getattr(np, name), getattr(cm, name))
+    for name in "exp log sin cos tanh sqrt square abs sign floor isnan maximum hypot".split()
+]
+DTYPES = ["f8", "f8", "f8", "f4", "i8", "i8", "?", "u1", "c16", "i4"]
+NUMBERS = [
+    2, -1, 0, 7, 0.5, -0.0, float("nan"), float("inf"), 1e300, True, 10**30, 2**53 + 1, 1j,
+    np.float64(1.5), np.int64(3), np.float32(0.1), np.bool_(True), np.uint8(200), np.complex128(1j),
+]  # fmt: skip
+SIZES = [1, 1, 2, 3, 5, 8, 0]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
+    with cm.device("cpu"):
+        methods.compile_methods()
+        yield
+
+
+def some_array(rng, shape=None):
+    """An array of NumPy with any strides, and the same of this package."""
+    dtype = np.dtype(DTYPES[rng.integers(len(DTYPES))])
+    if shape is None:
+        shape = tuple([SIZES[k] for k in rng.integers(len(SIZES), size=rng.integers(4))])
+    wide = tuple([2 * n for n in shape])
+    base = (rng.normal(size=wide) * 3).astype(dtype)
+    if dtype.kind == "f" and base.size and rng.random() < 0.2:
+        base.flat[rng.integers(base.size)] = [np.nan, np.inf, -np.inf, 0][rng.integers(4)]
+    ours = cm.asarray(base.copy(), device="cpu")
+    steps = [
+        [slice(None, n), slice(n, None), slice(None, None, 2), slice(None, None, -2)] for n in shape
+    ]
+    key = tuple([each[rng.integers(4)] for each in steps])
+    if rng.random() < 0.5:  # in order
+        return np.ascontiguousarray(base[key]).reshape(shape), cm.asarray(
+            np.ascontiguousarray(base[key]).reshape(shape).copy(), device="cpu"
+        )
+    host, x = base[key], ours[key]
+    if rng.random() < 0.3 and host.ndim > 1:
+        host, x = host.T, x.T
+    return host, x
+
+
+def beside(rng, host):
+    """An array that is broadcast with another, or a number."""
+    if rng.random() < 0.35:
+        number = NUMBERS[rng.integers(len(NUMBERS))]
+        return number, number
+    shape = [n if rng.random() < 0.8 else 1 for n in host.shape]
+    return some_array(
+        rng, tuple(shape[rng.integers(len(shape) + 1) if rng.random() < 0.3 else 0 :])
+    )
+
+
+def described(result):
+    if isinstance(result, ndarray):
+        result = result.to_numpy()
+        return "array", result.dtype, result.shape, result.tobytes()
+    if isinstance(result, np.ndarray):
+        return "array", result.dtype, result.shape, result.tobytes()
+    return type(result), np.asarray(result).tobytes()
+
+
+def outcome(function, *arguments):
+    with np.errstate(all="ignore"):
+        try:
+            return described(function(*arguments))
+        except (TypeError, ValueError, OverflowError, ZeroDivisionError) as error:
+            return type(error)
+
+
+def agree(ours, theirs):
+    """Errors of NumPy may be results here, and the other way round, but not other results."""
+    return ours == theirs or isinstance(theirs, type) or isinstance(ours, type)
+
+
+def accepted(function, host, other):
+    """Whether the package defines this operation as NumPy does: test_operators_as_numpy has the
+    exceptions, which are of classes of dtypes."""
+    kinds = {np.asarray(host).dtype.kind, np.asarray(other).dtype.kind}
+    return not (function in (operator.floordiv, operator.mod) and "f" in kinds) and not (
+        function is operator.pow and (kinds - {"f", "i"})
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(8))
+def test_operators_on_any_arrays(seed):
+    """The reference is NumPy; where this package differs from it by design, its own function
+    without machine code."""
+    rng = np.random.default_rng(seed)
+    compared = 0
+    for _ in range(400):
+        host, x = some_array(rng)
+        if rng.random() < 0.15:
+            function = UNARY[rng.integers(len(UNARY))]
+            ours, theirs = outcome(function, x), outcome(function, host)
+            ours = outcome(function, x)
+            assert agree(ours, theirs), (function, host.dtype, host.shape)
+            continue
+        function = ARITHMETIC[rng.integers(len(ARITHMETIC))]
+        other, y = beside(rng, host)
+        if not accepted(function, host, other):
+            continue
+        for _ in range(3):  # found in Python, entered, and by the loop
+            for left, right, one, two in ((x, y, host, other), (y, x, other, host)):
+                ours, theirs = outcome(function, left, right), outcome(function, one, two)
+                assert agree(ours, theirs), (function, host.dtype, host.strides, other)
+                compared += not isinstance(theirs, type)
+    assert compared > 500
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(4))
+def test_in_place_on_any_arrays(seed):
+    rng = np.random.default_rng(100 + seed)
+    for _ in range(300):
+        host, x = some_array(rng)
+        function = INPLACE[rng.integers(len(INPLACE))]
+        other, y = beside(rng, host)
+        if rng.random() < 0.3 and host.ndim:  # in the same memory
+            key = (slice(None, None, -1), ..., slice(0, 1))[rng.integers(3)]
+            other, y = host[key], x[key]
+        for _ in range(3):
+            ours, theirs = outcome(function, x, y), outcome(function, host, other)
+            if isinstance(theirs, type) or isinstance(ours, type):
+                break
+            assert ours == theirs, (function, host.dtype, host.strides, other)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(4))
+def test_functions_on_any_arrays(seed):
+    rng = np.random.default_rng(200 + seed)
+    for _ in range(200):
+        host, x = some_array(rng)
+        theirs, ours = FUNCTIONS[rng.integers(len(FUNCTIONS))]
+        if host.dtype.kind == "c" or ours in (cm.sign,) and host.dtype.kind == "f":
+            continue
+        given, own = (host,), (x,)
+        if theirs.nin == 2:
+            other, y = beside(rng, host)
+            given, own = (host, other), (x, y)
+        for _ in range(3):
+            assert agree(outcome(ours, *own), outcome(theirs, *given)), (theirs, host.dtype)
+        if host.size and host.dtype.kind == "f" and theirs.nin == 1:
+            element = host.flat[0]
+            for _ in range(3):
+                assert outcome(ours, element) == outcome(theirs, element)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_strides_of_results():
+    """In the order in memory that NumPy chooses."""
+    rng = np.random.default_rng(7)
+    for _ in range(600):
+        host, x = some_array(rng)
+        other, y = beside(rng, host)
+        if host.dtype != "f8" or getattr(other, "dtype", host.dtype) != "f8":
+            continue
+        try:
+            wanted = host + other
+        except ValueError:
+            continue
+        for _ in range(3):
+            result = x + y
+        if isinstance(result, ndarray) and 1 < result.ndim and result.size:
+            long = [k for k, n in enumerate(wanted.shape) if n > 1]
+            assert [result.strides[k] for k in long] == [wanted.strides[k] for k in long]
+
+
+def test_many_operations_leave_nothing():
+    """10^5 operations: as many references as before, and no memory more."""
+    x, m = cm.arange(4.0, device="cpu"), cm.ones((3, 3), device="cpu")
+    row, whole, two = m[0], cm.arange(4, device="cpu"), np.float64(2)
+
+    def work(times):
+        for _ in range(times):
+            x + x, x * 2.0, 3 - x, x < 1, m + row, m * m[:, :1], -x, two * x, x / two
+            whole + 1, whole * whole, whole == 2, x + whole
+            y = x + 0.0
+            y += x
+            y *= 2
+            y -= whole
+            cm.exp(x), cm.sin(two), cm.maximum(x, 0.0), cm.sqrt(two)
+
+    things = [x, m, row, whole, two, x._data, x._layout, x.dtype, whole.dtype, np.add, float, None]
+    work(300)
+    gc.collect()
+    before = [sys.getrefcount(each) for each in things]
+    objects, blocks = len(gc.get_objects()), sys.getallocatedblocks()
+    work(5000)
+    gc.collect()
+    after = [sys.getrefcount(each) for each in things]
+    assert all(abs(b - a) < 100 for a, b in zip(before, after, strict=True)), (before, after)
+    assert len(gc.get_objects()) - objects < 200
+    assert sys.getallocatedblocks() - blocks < 500
+
+
+def test_a_change_of_settings_forgets_the_loops():
+    x = cm.arange(4.0, device="cpu")
+    for _ in range(3):
+        assert (x + 1).dtype == np.float64
+    for clear in dtypes.forget:
+        clear()
+    for _ in range(3):
+        assert (x + 1).tolist() == [1, 2, 3, 4]
+
+
+def test_another_layout_of_ufuncs_is_refused(monkeypatch):
+    """No loop is found where a ufunc's fields do not agree with what it says of itself."""
+    double = np.dtype(np.float64)
+    assert numpy_loops.loop_of(np.add, (double,) * 3)
+    shifted = type(
+        "Shifted",
+        (ctypes.Structure,),
+        {"_fields_": [("more", ctypes.c_int), *numpy_loops._Ufunc._fields_]},
+    )
+    monkeypatch.setattr(numpy_loops, "_Ufunc", shifted)
+    assert numpy_loops.loop_of(np.add, (double,) * 3) is None
+
+
+def test_numbers_elsewhere_are_refused(monkeypatch):
+    assert numpy_loops.numbers_as_here()
+    monkeypatch.setattr(numpy_loops, "VALUE", numpy_loops.VALUE - 8)
+    assert not numpy_loops.numbers_as_here()
+    assert llvm_objects.supported()
+
+
+def test_a_loop_that_computes_otherwise_is_not_entered(monkeypatch):
+    table = numpy_loops.Table(lambda f, *a: f(*a))
+    x = np.arange(1.0, 4)
+    monkeypatch.setattr(
+        numpy_loops, "loop_of", lambda ufunc, dtypes: LOOPS(np.subtract, dtypes), raising=True
+    )
+    table.learn(np.add, x, x)
+    assert [found for _, _, found in table.held.values()] == [None]
+
+
+LOOPS = numpy_loops.loop_of
+
+
+def test_flags_of_the_processor_stay_here():
+    """What a loop has raised is not told by a later operation of NumPy."""
+    x, none = cm.asarray([1.0, 0.0], device="cpu"), cm.zeros(2, device="cpu")
+    number = np.float64(2)
+    for _ in range(3):
+        x / none, cm.log(none - x), cm.exp(x * 1e300), cm.arange(2, device="cpu") // 0
+        with np.errstate(all="raise"):
+            assert number * 3 == 6 and np.sqrt(number) > 1 and np.add([1.0], [2.0])[0] == 3
+            assert np.float32(1) + np.float32(1) == 2 and np.arange(3.0).astype(int).sum() == 3

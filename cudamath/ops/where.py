@@ -56,7 +56,7 @@ def _is_scalar(value: Any) -> bool:
     return type(value) in _SCALARS or getattr(value, "ndim", None) == 0
 
 
-@fast_path("condition", "x?", "y?", scalars=False)
+@fast_path("condition", "x?", "y?", scalars=False, numbers=True)
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     """Select ``x`` where a condition holds, and ``y`` elsewhere.
 

@@ -272,3 +272,85 @@ def test_flags_of_the_processor_stay_here():
         with np.errstate(all="raise"):
             assert number * 3 == 6 and np.sqrt(number) > 1 and np.add([1.0], [2.0])[0] == 3
             assert np.float32(1) + np.float32(1) == 2 and np.arange(3.0).astype(int).sum() == 3
+
+
+def test_where_of_one_condition():
+    """A condition that is an element means what an array without dimensions means."""
+    x = cm.arange(3.0, device="cpu")
+    for condition, arguments in (
+        (x[1] > 0.5, (1, -1)),
+        (x[1] < 0.5, (1.5, -1)),
+        (np.bool_(True), (2.0, 3)),
+        (np.float64(0), (2, 3)),
+    ):
+        wanted = np.where(condition, *arguments)
+        for _ in range(3):
+            result = cm.where(condition, *arguments)
+            assert type(result) is ndarray and not result.shape
+            assert result.dtype == wanted.dtype and result.tolist() == wanted.tolist()
+    for condition in (np.bool_(True), np.bool_(False)):
+        for _ in range(3):
+            result = cm.where(condition, x, 7.0)
+            assert result.tolist() == np.where(condition, np.arange(3.0), 7.0).tolist()
+
+
+STATEMENTS = [
+    "v{a} = v{b} + v{c}", "v{a} = v{b} - v{c}", "v{a} = v{b} * v{c}", "v{a} = v{b} / v{c}",
+    "v{a} = v{b} * {n}", "v{a} = {n} - v{b}", "v{a} = v{b} + s{c}", "v{a} = s{b} * v{c}",
+    "v{a} += v{b}", "v{a} -= {n}", "v{a} *= s{b}", "v{a} /= v{b}", "v{a} = v{b}[::-1]",
+    "v{a} = v{b}.T", "v{a} = v{b}[1:]", "v{a} = v{b}[:, None]", "v{a} = -v{b}", "v{a} = abs(v{b})",
+    "s{a} = v{b}[{i}]", "s{a} = v{b}[{i}, {j}]", "v{a}[{i}] = {n}", "v{a}[{i}] += s{b}",
+    "v{a}[{i}, ...] = v{b}[{j}]", "s{a} = s{b} + s{c}", "s{a} = s{b} * {n}", "v{a} = v{b} < v{c}",
+    "v{a} = np.where(v{b} > {n}, v{c}, s{a})", "v{a} = np.maximum(v{b}, v{c})", "s{a} += v{b}[{i}]",
+    "v{a} = np.sqrt(np.abs(v{b}))", "v{a} = np.exp(v{b} * 0.1)", "s{a} = np.sin(s{b})",
+    "v{a} = (v{b} + 0) ** 2", "v{a} = v{b} == v{c}", "v{a} = v{b} & (v{c} > 0)",
+    "s{a} = v{b}.max()",
+    "v{a} = v{b}.copy()", "v{a} = v{b}.reshape(-1)", "v{a} = np.asarray(s{b}) + v{c}",
+    "v{a}[:] = v{b}", "v{a}[v{b} > {n}] = {n}", "v{a} = v{b}[v{b} > {n}]", "t{a} = v{b}",
+]  # fmt: skip
+
+
+def a_program(rng):
+    """Statements about three arrays v, three numbers s and three further names t of arrays."""
+    lines = []
+    for k in rng.integers(len(STATEMENTS), size=rng.integers(2, 16)):
+        a, b, c, i, j = rng.integers(3, size=5)
+        n = [0, 1, 2, -1, 0.5, 3.0][rng.integers(6)]
+        lines.append(STATEMENTS[k].format(a=a, b=b, c=c, i=i - 1, j=j, n=n))
+    return lines
+
+
+def ran(lines, module, starts):
+    """What the names are after each line that did not fail, and which failed."""
+    copied = {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in starts.items()}
+    names = {
+        name: module.asarray(x) if isinstance(x, np.ndarray) else x for name, x in copied.items()
+    }
+    failed = []
+    with np.errstate(all="ignore"):
+        for k, line in enumerate(lines):
+            try:
+                exec(line, {"np": module}, names)
+            except (ValueError, TypeError, IndexError):
+                failed.append(k)
+    return {name: described(x) for name, x in sorted(names.items())}, failed
+
+
+def differing_program(seed):
+    """The lines of a random program whose names are others than with NumPy, or None."""
+    rng = np.random.default_rng(seed)
+    starts = {}
+    for k in range(3):
+        shape = [(3,), (3, 3), (3, 1), (), (1, 3)][rng.integers(5)]
+        kind = "f8 f8 i8 ?".split()[rng.integers(4)]
+        starts[f"v{k}"] = np.asarray((rng.normal(size=shape) * 3).round(1)).astype(kind)
+        starts[f"s{k}"] = [np.float64(1.5), np.int64(2), np.bool_(True)][rng.integers(3)]
+    lines = a_program(rng)
+    ours, theirs = ran(lines, cm, starts), ran(lines, np, starts)
+    return None if ours == theirs else (seed, lines, starts, ours, theirs)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_random_programs():
+    differing = [found for seed in range(1500) if (found := differing_program(seed))]
+    assert not differing, differing[0]

@@ -76,7 +76,11 @@ register_tables(lambda: iter(_tables))
 
 
 def fast_path(
-    *arrays: str, source: str = "", rare: tuple[str, ...] = (), scalars: bool = True
+    *arrays: str,
+    source: str = "",
+    rare: tuple[str, ...] = (),
+    scalars: bool = True,
+    numbers: bool | None = None,
 ) -> Callable[[Function], Function]:
     """Decorate a public function whose calls can be replayed.
 
@@ -94,6 +98,10 @@ def fast_path(
     scalars : bool, default True
         Whether results without dimensions are scalars (see scalar.py). False for views and for
         functions that create arrays.
+    numbers : bool, optional
+        Whether one of NumPy's scalars in the place of an array means what an array without
+        dimensions means; by default `scalars` says it, because of a number `real` and the like give
+        a number.
 
     Notes
     -----
@@ -102,7 +110,8 @@ def fast_path(
     """
 
     def decorate(function: Function) -> Function:
-        wrapper = deferred(function.__name__, _bind, function, arrays, source, rare, scalars)
+        alike = scalars if numbers is None else numbers
+        wrapper = deferred(function.__name__, _bind, function, arrays, source, rare, scalars, alike)
         wrapper.__globals__["keyword_names"] = {}  # filled by keyword_names.accept
         return functools.update_wrapper(wrapper, function)  # type: ignore[return-value]
 
@@ -354,10 +363,11 @@ def _bind(
     source: str,
     rare: tuple[str, ...],
     scalars: bool,
+    numbers: bool,
 ) -> Callable:
     """Give a wrapper its code, and return it."""
     parameters = _Parameters(function, arrays, source, rare)
-    calls = _Calls(wrapper, function, parameters, scalars)
+    calls = _Calls(wrapper, function, parameters, scalars, numbers)
     namespace = wrapper.__globals__
     namespace.update(
         replays=calls.replays,
@@ -404,7 +414,12 @@ class _Calls:
     """
 
     def __init__(
-        self, wrapper: Callable, function: Callable, parameters: _Parameters, scalars: bool
+        self,
+        wrapper: Callable,
+        function: Callable,
+        parameters: _Parameters,
+        scalars: bool,
+        numbers: bool,
     ):
         self.wrapper = wrapper
         self.function, self.parameters, self.scalars = function, parameters, scalars
@@ -418,7 +433,9 @@ class _Calls:
         self.starred = next((p.name for p in order if p.kind is kind.VAR_POSITIONAL), None)
         arrays = {*parameters.arrays} - {*parameters.sequences} - {*parameters.numbers}
         self.places = [  # of arrays that may be scalars
-            i for i, n in enumerate(parameters.names) if n in arrays and not self.starred
+            i
+            for i, n in enumerate(parameters.names)
+            if n in arrays and not self.starred and numbers
         ]
 
     def call(self, values: dict[str, Any]) -> Any:
@@ -445,8 +462,7 @@ class _Calls:
         """A call for which there is no replay: run the function, and make a replay if possible."""
         if not is_outermost():
             return self.run(arguments)
-        # (of `real` and the like a number is a number, and an array an array)
-        if self.places and self.scalars and not NUMPY_SCALARS.isdisjoint(map(type, arguments)):
+        if self.places and not NUMPY_SCALARS.isdisjoint(map(type, arguments)):
             arrays = self.scalars_as_arrays(arguments)
             if arrays is not None:
                 return self.call_wrapper(arrays)

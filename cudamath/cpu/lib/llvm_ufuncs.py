@@ -2,7 +2,7 @@
 
 `Ufuncs.find` looks an operation up in the table of numpy_loops.py, by the ufunc and what the
 operands are. `Ufuncs.apply` then does what NumPy does for such operands: numbers, arrays in C
-order of one shape, and, where no rounding depends on it, arrays of one or two axes with any
+order of one shape, and, where no rounding depends on it, arrays of at most two axes with any
 strides that are broadcast. It makes the result, calls the loop, and returns NULL without an error
 where anything is otherwise; the ufunc itself is called then.
 """
@@ -251,7 +251,14 @@ class Ufuncs:
         extents = arguments[-1]
         model = operands[0] if len(operands) == 1 else b.select(arrays[0], *operands)
         axes = w.field(model, AXES, INT)
-        w.require(b.icmp_unsigned("!=", axes, INT(0)))
+        if inplace:
+            w.require(b.icmp_unsigned("!=", axes, INT(0)))
+        else:
+            one, more = [w.function.append_basic_block() for _ in range(2)]
+            b.cbranch(w.same(axes, INT(0)), one, more)
+            b.position_at_end(one)
+            self._of_numbers(w, entry, addresses, arguments)
+            b.position_at_end(more)
         shape = w.field(model, SHAPE, WORD.as_pointer())
         before = b.block
         loop, inside, after = [w.function.append_basic_block() for _ in range(3)]
@@ -377,15 +384,17 @@ class Ufuncs:
         return w.b.gep(entry, [WORD((loops.STEPS + nin) * 8)])
 
     def _two_axes(self, w: Writer, operand: Any, array: Any) -> tuple[Any, tuple[list, list]]:
-        """(axes, (sizes, strides)) of an operand as of two axes, to be broadcast. A number has
-        none, and an axis of one element the stride 0. Those strides go the slow way for which NumPy
-        would turn the result."""
+        """(axes, (sizes, strides)) of an operand as of two axes, to be broadcast. A number has no
+        axes, nor need an array have any; the stride along an axis of one element is 0. Those
+        strides go the slow way for which NumPy would turn the result."""
         b = w.b
-        look, two, after = [w.function.append_basic_block() for _ in range(3)]
+        look, further, two, after = [w.function.append_basic_block() for _ in range(4)]
         number = b.block
         b.cbranch(array, look, after)
         b.position_at_end(look)
         axes = w.field(operand, AXES, INT)
+        b.cbranch(w.same(axes, INT(0)), after, further)
+        b.position_at_end(further)
         w.require(b.icmp_unsigned("<=", b.sub(axes, INT(1)), INT(1)))
         shape = w.field(operand, SHAPE, WORD.as_pointer())
         strides = w.field(operand, STRIDES, WORD.as_pointer())
@@ -414,7 +423,8 @@ class Ufuncs:
             (WORD, WORD(0), inner[1], inner[1]),
         ):
             phi = b.phi(kind)
-            for value, block in ((of_number, number), (of_one, one), (of_two, end)):
+            pairs = (of_number, number), (of_number, look), (of_one, one), (of_two, end)
+            for value, block in pairs:
                 phi.add_incoming(value, block)
             values.append(phi)
         count, rows, columns, across, along = values

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: The line under the title of a page of records.
+WRITTEN = "Written by `python -m benchmarks.report` from the records in this folder."
+
 
 def duration(seconds: float) -> str:
     """A time with its unit, three digits.

@@ -29,6 +29,8 @@ import cudamath as cm
 from benchmarks.run import RESULTS, environment, folder
 from cudamath.ops import methods
 
+from .format import WRITTEN, duration
+
 PROGRAMS = pathlib.Path(__file__).resolve().parents[1] / "tests" / "programs"
 EACH, MEAN = 2.0, 1.3  # times NumPy's: the most for a program, and as geometric mean
 
@@ -65,7 +67,16 @@ def ratios(measured: list[dict[str, Any]]) -> list[float]:
     return [each["cudamath"] / each["numpy"] for each in measured]
 
 
-def section(results: pathlib.Path, duration: Callable[[float], str]) -> list[str]:
+def page(results: pathlib.Path) -> str:
+    """The page of a folder in which there is no record but this one; empty without it."""
+    file = results / "numpy_programs.json"
+    if not file.is_file():
+        return ""
+    title = f"# {json.loads(file.read_text())['device']}"
+    return "\n".join([title, "", WRITTEN, *section(results)]) + "\n"
+
+
+def section(results: pathlib.Path) -> list[str]:
     """The Markdown of the record in a folder; empty where there is none."""
     file = results / "numpy_programs.json"
     if not file.is_file():

@@ -34,7 +34,7 @@ from benchmarks import (
 from benchmarks import families as beside_cupy
 from benchmarks.rows import AGAIN
 
-from .format import duration
+from .format import WRITTEN, duration
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
@@ -304,11 +304,11 @@ def page(folder: pathlib.Path) -> str:
     """The folder's own page: all of it."""
     rows = records(folder)
     if not rows:
-        return ""
+        return numpy_programs.page(folder)
     lines = [
         f"# {rows[0]['device']}",
         "",
-        "Written by `python -m benchmarks.report` from the records in this folder.",
+        WRITTEN,
         "",
         heading(rows),
         "",
@@ -322,7 +322,7 @@ def page(folder: pathlib.Path) -> str:
         *headlines.section(folder, duration),
         *beside_cupy.section(folder),
         *beside_numpy.section(rows),
-        *numpy_programs.section(folder, duration),
+        *numpy_programs.section(folder),
         *tests_and_demo(folder),
     ]
     return "\n".join(lines).replace(f"benchmarks/results/{folder.name}/", "") + "\n"

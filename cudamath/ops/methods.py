@@ -3,8 +3,9 @@ expect."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,7 @@ from ..core.autograd import mutation
 from ..core.bounded_cache import store
 from ..core.cpu_pool import SMALLEST
 from ..core.devices import CPU
+from ..core.dispatch import replanning
 from ..core.dispatch.call_record import open_records
 from ..core.dispatch.checks import members
 from ..core.dispatch.fast_path import fast_path
@@ -549,8 +551,36 @@ def compile_methods() -> None:
         wrap, runs, methods = native
         wrap_with(wrap)
         use_runs(runs)
-        for name, method in methods.items():
-            setattr(ndarray, name, method)
+        _in_python.update({name: vars(ndarray)[name] for name in methods})
+        _in_machine_code.update(methods)
+        if not _observers:
+            _put(_in_machine_code)
+
+
+_in_python: dict[str, Any] = {}  # the methods of which there is machine code
+_in_machine_code: dict[str, Any] = {}
+_observers: list[None] = []  # of plans: one for each context below
+
+
+def _put(methods: dict[str, Any]) -> None:
+    for name, method in methods.items():
+        setattr(ndarray, name, method)
+
+
+@contextlib.contextmanager
+def _without_machine_code() -> Iterator[None]:
+    """Context: operators run the plans of their ops, which are timed or described."""
+    _observers.append(None)
+    _put(_in_python)
+    try:
+        yield
+    finally:
+        _observers.pop()
+        if not _observers:
+            _put(_in_machine_code)
+
+
+replanning.contexts.append(_without_machine_code)
 
 
 def _silently(function: Callable, *arguments: Any) -> Any:

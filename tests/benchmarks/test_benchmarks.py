@@ -473,6 +473,22 @@ def test_a_folder_has_a_page_and_readme_its_summary(tmp_path: pathlib.Path) -> N
     assert set(report.HEADLINES) <= set(rows.ROWS)
 
 
+def test_a_folder_with_programs_alone_has_a_page(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "a-processor"
+    folder.mkdir()
+    assert report.page(folder) == ""
+    measured = [
+        {"title": "k_means", "numpy": 2e-3, "cudamath": 3e-3},
+        {"title": "newton", "numpy": 3e-3, "cudamath": 2e-3},
+    ]
+    record = {"programs": measured, "device": "A processor", "commit": "abc", "date": "today"}
+    (folder / "numpy_programs.json").write_text(json.dumps(record))
+    page = report.page(folder)
+    assert page.startswith("# A processor\n") and "time over NumPy's 1.00. Commit `abc`" in page
+    assert "| k means | 3 ms | 2 ms | 1.50 |" in page
+    assert report.markdown(tmp_path) == ""
+
+
 def test_report_without_records_is_empty(tmp_path: pathlib.Path) -> None:
     assert (
         report.markdown(tmp_path)

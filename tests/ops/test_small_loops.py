@@ -354,3 +354,22 @@ def differing_program(seed):
 def test_random_programs():
     differing = [found for seed in range(1500) if (found := differing_program(seed))]
     assert not differing, differing[0]
+
+
+def test_operators_are_in_a_profile():
+    """A profile sees the operators that are machine code otherwise."""
+    x = cm.arange(4.0, device="cpu")
+
+    def work():
+        y = x * 2.0 + x
+        y += x
+        return -y @ x, cm.sqrt(x)
+
+    for _ in range(4):
+        work()
+    with cm.cuda.profile() as profile:
+        for _ in range(3):
+            work()
+    counts = {row["name"]: row["count"] for row in profile.stats()}
+    assert counts == {"multiply": 3, "add": 6, "negative": 3, "matmul": 3, "sqrt": 3}
+    assert type(vars(ndarray)["__add__"]).__name__ == "method_descriptor"

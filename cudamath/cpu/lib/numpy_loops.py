@@ -86,7 +86,8 @@ def loop_of(ufunc: np.ufunc, dtypes: tuple[np.dtype, ...]) -> tuple[int, int] | 
     if wanted not in loops or "O" in wanted:
         return None
     k = loops.index(wanted)  # of equal ones NumPy takes the first
-    return fields.functions[k] or 0, fields.closures[k] or 0
+    address = fields.functions[k]
+    return None if address is None else (address, fields.closures[k] or 0)
 
 
 _LETTERS = {np.dtype(letter).num: np.dtype(letter).char for letter in np.typecodes["All"]}

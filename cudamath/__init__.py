@@ -154,11 +154,11 @@ __array_api_version__ = "2025.12"
 
 
 if _TYPE_CHECKING:
-    from . import data, distributed, emath, fft, lib, math, ml, polynomial, testing
+    from . import data, distributed, emath, fft, lib, math, ml, polynomial, special, testing
 
 #: Modules that nothing else needs: they are imported when they are named for the first time, as in
 #: `cm.ml`. With them `import cudamath` would take a third longer.
-_LATER = frozenset("data distributed emath fft lib math ml polynomial testing".split())
+_LATER = frozenset("data distributed emath fft lib math ml polynomial special testing".split())
 
 
 def __getattr__(name: str) -> object:

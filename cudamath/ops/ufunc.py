@@ -842,9 +842,10 @@ def unary(
     formula: str = "",
     example: str = "[0.25, 0.5]",
     namespace: Mapping[str, Any],
+    kind: type[Elementwise] = Elementwise,
 ) -> Callable[..., ndarray]:
     """The public function of a one-input card."""
-    card = Elementwise(
+    card = kind(
         name, ufunc, expression, None if grad is None else (grad,), category, cpu, namespace
     )
     plans, record = card.plans, tape.record
@@ -885,9 +886,10 @@ def binary(
     formula: str = "",
     example: str = "[3.0, 5.0], [2.0, 4.0]",
     namespace: Mapping[str, Any],
+    kind: type[Elementwise] = Elementwise,
 ) -> Callable[..., ndarray]:
     """The public function of a two-input card."""
-    card = Elementwise(name, ufunc, expression, grad, category, cpu, namespace)
+    card = kind(name, ufunc, expression, grad, category, cpu, namespace)
     plans, record = card.plans, tape.record
 
     def function(

@@ -148,6 +148,8 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {
 
 #: libdevice reduces large arguments of these in float64; the fast path does not.
 REDUCES_IN_FLOAT64 = re.compile(r"^(sin|cos|tan)$")
+#: Special functions, which compute in float64 whatever they are given.
+SPECIAL = "/core/specs/special/"
 #: Probabilities become thresholds of 53 bits, added up as on the CPU.
 WANTS_FLOAT64 = {"thresholds_of"}
 
@@ -365,16 +367,16 @@ def check(
 
 
 def may_use_float64(kernel: Kernel) -> bool:
-    """Sine, cosine and tangent: of large float32 numbers the remainder is found in float64. And
-    what is made for it."""
+    """Sine, cosine and tangent: of large float32 numbers the remainder is found in float64. Special
+    functions. And what is made for it."""
     return kernel.function.py_func.__name__ in WANTS_FLOAT64 or uses(
-        kernel.function, REDUCES_IN_FLOAT64
+        kernel.function, REDUCES_IN_FLOAT64, SPECIAL
     )
 
 
-def uses(function: Any, names: re.Pattern[str]) -> bool:
+def uses(function: Any, names: re.Pattern[str], folder: str) -> bool:
     """Whether a kernel's code, or that of the device functions it closes over, has one of these
-    names."""
+    names or lies in this folder."""
     seen: set[int] = set()
 
     def look(value: Any) -> bool:
@@ -382,6 +384,8 @@ def uses(function: Any, names: re.Pattern[str]) -> bool:
         if not hasattr(value, "__code__") or id(value) in seen:
             return False
         seen.add(id(value))
+        if folder in pathlib.Path(value.__code__.co_filename).as_posix():
+            return True
         if any(names.search(n) for n in (*value.__code__.co_names, *value.__code__.co_freevars)):
             return True
         cells = [c.cell_contents for c in value.__closure__ or ()]

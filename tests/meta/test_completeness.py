@@ -24,6 +24,7 @@ SPACES = {
     "linalg": cm.linalg,
     "fft": cm.fft,
     "random": cm.random,
+    "special": cm.special,
     "ml.init": cm.ml.init,
     "ml.amp": cm.ml.amp,
     "ml.schedules": cm.ml.schedules,

@@ -71,6 +71,7 @@ SPACES = {
         "distributed",
         "emath",
         "polynomial",
+        "special",
         "lib.array_utils",
         "lib.stride_tricks",
         "ml.amp",

@@ -3,9 +3,9 @@ how near it must be.
 
 Nothing here is taken from the cards. `ELEMENTWISE` has a row for each ufunc-like function; `ROWS`
 one for each other function that takes floating-point arrays; those of machine learning are in
-records_ml.py. What neither can say (random numbers, optimizers, files, devices) is tested in the
-file that `ELSEWHERE` names. tests/meta/test_completeness.py compares all three with what the
-package has.
+records_ml.py, of special functions in records_special.py. What neither can say (random numbers,
+optimizers, files, devices) is tested in the file that `ELSEWHERE` names.
+tests/meta/test_completeness.py compares all three with what the package has.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from record_types import CUBE, A, Array, Elementwise, M, Row, V, W, Whole, moves, same
 from records_ml import ML_ROWS
+from records_special import SPECIAL_ROWS
 
 __all__ = [
     "ALIASES",
@@ -428,6 +429,7 @@ ROWS = [
         "setxor1d", lambda xp, x, y: xp.setxor1d(xp.floor(x), xp.floor(y)), M, A((2,)), grad=False
     ),
     *ML_ROWS,
+    *SPECIAL_ROWS,
 ]
 
 #: Public functions that make arrays from numbers: name -> the same call of both libraries.
@@ -464,6 +466,9 @@ CREATION: dict[str, Callable[[Any], Any]] = {
 #: Other names of the same functions.
 ALIASES = {
     "absolute": "abs",
+    **{f"special.{name}": name for name in "cbrt exp2 expm1 log1p sinc".split()},
+    "special.round": "rint",
+    "special.psi": "special.digamma",
     "true_divide": "divide",
     "mod": "remainder",
     "power": "pow",

@@ -6,7 +6,8 @@ read-only), functions are compiled again by the next process, and nothing raises
 executed. So the folder is made for this user alone, and files of other users than this one and
 root, and those that everybody may write, are not read (runtime/files.py), nor is any where
 everybody may rename them: entries have no digest that tells one from another. And it outlives this
-version of the package: an entry counts while all files of `cudamath/cpu` are what they were, since
+version of the package: an entry counts while all files of `cudamath/cpu` and of the
+scalar special functions are what they were, since
 a function may call any of them. Numba would look at the function's own file.
 
 What is not there may be in a pack of the processor's level (processor.py, runtime/kernel_packs.py),
@@ -37,15 +38,17 @@ from . import processor
 
 #: What reading a file raises that is not there, not one's own, or damaged.
 _UNREADABLE = (OSError, EOFError, pickle.UnpicklingError, ValueError, TypeError)
-_SOURCES = pathlib.Path(__file__).parents[1]
+#: What is compiled: the files of `cudamath/cpu`, and the scalar functions that the GPU has as well.
+_PACKAGE = pathlib.Path(__file__).parents[2]
+_SOURCES = (_PACKAGE / "cpu", _PACKAGE / "core" / "specs" / "special")
 
 
 @functools.cache
 def _stamp() -> str:
-    """A digest of every file of `cudamath/cpu`."""
+    """A digest of every file that is compiled."""
     digest = hashlib.sha256()
-    for path in sorted(_SOURCES.rglob("*.py")):
-        digest.update(path.relative_to(_SOURCES).as_posix().encode() + path.read_bytes())
+    for path in sorted(path for folder in _SOURCES for path in folder.rglob("*.py")):
+        digest.update(path.relative_to(_PACKAGE).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()
 
 

@@ -25,6 +25,9 @@ The kernels are generated from a scalar expression (generator.py).
    short, takes 129.0 instead of 128.3: such functions are left to `vector`, as are small arrays
    (log1p of 1 MB takes 2.4 instead of 2.0).
 
+6. `single`: `plain` with one element per thread, for special functions. They are long, and a copy
+   for each of a thread's elements would take the compiler a minute (beta: 67 s, here 5).
+
 Measured (row versions_elementwise):
 a + b, 2^26, float32; NVIDIA H200, commit bc3687d1d531, 2026-11-23
 
@@ -61,7 +64,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.lazy_numba import SIMULATOR
-from ..lib.versions import Version, first, named
+from ..lib.versions import Version, first, named, never
 from .generator import scalar_function
 from .problem import ElementwiseProblem
 
@@ -130,6 +133,7 @@ VERSIONS = (
     ),
     Version("tiled", "elementwise.launches.by_tiles", has_squares, prefers_tiles),
     Version("plain", "elementwise.launches.by_elements"),
+    Version("single", "elementwise.launches.by_single_elements", prefers=never),
 )
 
 
@@ -179,6 +183,8 @@ def elementwise(
     target = layouts[0] if inplace else result_layout(layouts, shape, output)
     if target.device == TRACED:
         return tracing.elementwise(operands, expression, compute, target, inplace)
+    if version is None and "special_" in expression:
+        version = "single"
     function = scalar_function(
         expression,
         tuple(x.dtype if isinstance(x, Layout) else x for x in operands),

@@ -67,13 +67,18 @@ def by_pair_tiles(p: ElementwiseProblem) -> Launch | None:
     return by_tiles(p, "tiled_pairs")
 
 
-def by_elements(p: ElementwiseProblem) -> Launch:
+def by_elements(p: ElementwiseProblem, most: int | None = None) -> Launch:
     """Version "plain"."""
     shape, steps = p.merged
     sides = [along or (x.itemsize,) for along, x in zip(steps, p.everything, strict=True)]
     operands = p.arguments(lambda argument, _, i: argument.view(shape or (1,), sides[i]))
     out = p.place.view(shape or (1,), sides[-1])
-    return plain(p.function, p.arrays, operands, out, shape)
+    return plain(p.function, p.arrays, operands, out, shape, most)
+
+
+def by_single_elements(p: ElementwiseProblem) -> Launch:
+    """Version "single"."""
+    return by_elements(p, 1)
 
 
 def plain(
@@ -82,12 +87,14 @@ def plain(
     operands: Sequence[Any],
     out: ArrayArg,
     shape: Sequence[int],
+    most: int | None = None,
 ) -> Launch:
     """The launch of `plain`. arrays: see there; operands and out: views of the merged shape, or
-    scalars."""
+    scalars; most: so many elements a thread at most."""
     size = prod(shape)
     long = size >= MANY and shape[-1] >= THREADS
     items = 1 if size < MANY else 2 * IN_FLIGHT if long and sum(arrays) == 1 else IN_FLIGHT
+    items = items if most is None else min(items, most)
     apart = not long and items > 1 and len(shape) >= APART and shape[0] % items == 0
     kernel = plain_kernel(
         function, arrays, max(len(shape), 1), size + items * THREADS >= 1 << 31, items, long, apart

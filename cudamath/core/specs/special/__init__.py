@@ -1,0 +1,1 @@
+"""Special functions of one number each, in float64, before anybody compiles them."""

@@ -1,0 +1,131 @@
+"""Products with logarithms, entropies, and the logistic functions."""
+
+from __future__ import annotations
+
+import math
+
+
+def xlogy(x, y):
+    """x log(y), and 0 where x is 0 and y a number."""
+    if x == 0.0 and y == y:
+        return 0.0
+    return x * math.log(y)
+
+
+def xlog1py(x, y):
+    """x log(1 + y), and 0 where x is 0 and y a number."""
+    if x == 0.0 and y == y:
+        return 0.0
+    return x * math.log1p(y)
+
+
+def entr(x):
+    """-x log(x); 0 at 0, and -inf of negative numbers."""
+    if x != x:
+        return x
+    if x > 0.0:
+        return -x * math.log(x)
+    return 0.0 if x == 0.0 else -math.inf
+
+
+def rel_entr(x, y):
+    """x log(x / y); 0 where x is 0, and infinite outside of the domain."""
+    if x != x or y != y:
+        return math.nan
+    if x <= 0.0 or y <= 0.0:
+        return 0.0 if x == 0.0 and y >= 0.0 else math.inf
+    ratio = x / y
+    if ratio > 0.5 and ratio < 2.0:
+        return x * math.log1p((x - y) / y)
+    if ratio > 2.2250738585072014e-308 and ratio < math.inf:
+        return x * math.log(ratio)
+    return x * (math.log(x) - math.log(y))
+
+
+def kl_div(x, y):
+    """x log(x / y) - x + y; y where x is 0, and infinite outside of the domain."""
+    if x != x or y != y:
+        return math.nan
+    if x > 0.0 and y > 0.0:
+        return x * math.log(x / y) - x + y
+    return y if x == 0.0 and y >= 0.0 else math.inf
+
+
+def huber(delta, r):
+    """Half the square of r up to delta, beyond it linear."""
+    if delta < 0.0:
+        return math.inf
+    if abs(r) <= delta:
+        return 0.5 * r * r
+    return delta * (abs(r) - 0.5 * delta)
+
+
+def pseudo_huber(delta, r):
+    """delta^2 (sqrt(1 + (r / delta)^2) - 1)."""
+    if delta < 0.0:
+        return math.inf
+    if delta == 0.0 or r == 0.0:
+        return 0.0
+    v = r / delta
+    return delta * delta * math.expm1(0.5 * math.log1p(v * v))
+
+
+def expit(x):
+    """1 / (1 + exp(-x))."""
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+def log_expit(x):
+    """log(expit(x))."""
+    if x < 0.0:
+        return x - math.log1p(math.exp(x))
+    return -math.log1p(math.exp(-x))
+
+
+def logit(x):
+    """log(x / (1 - x))."""
+    if x < 0.3 or x > 0.65:
+        return math.log(x / (1.0 - x))
+    s = 2.0 * (x - 0.5)
+    return math.log1p(s) - math.log1p(-s)
+
+
+def exprel(x):
+    """(exp(x) - 1) / x."""
+    if abs(x) < 2.220446049250313e-16:
+        return 1.0
+    if x > 717.0:
+        return math.inf
+    return math.expm1(x) / x
+
+
+def exp_moment(k, x):
+    """The integral of t^k exp(x t) over t from 0 to 1, k = 0, 1, ...: the k-th derivative of
+    exprel. By parts k times where that loses nothing, else a series of positive numbers."""
+    if x != x:
+        return x
+    if x == -math.inf:
+        return 0.0
+    if x < -30.0 or (x > 20.0 and x > k):
+        y = exprel(x)
+        i = 1.0
+        while i <= k:
+            y = (math.exp(x) - i * y) / x
+            i += 1.0
+        return y
+    term = 1.0
+    j = 0.0
+    if x < 0.0:
+        term /= k + 1.0
+        y = term
+        while term > 1e-17 * y:
+            j += 1.0
+            term *= -x / (k + 1.0 + j)
+            y += term
+        return y * math.exp(x)
+    y = 1.0 / (k + 1.0)
+    while term > 1e-18 * y:
+        j += 1.0
+        term *= x / j
+        y += term / (j + k + 1.0)
+    return y

@@ -1,0 +1,499 @@
+"""The gamma function and its relatives: logarithm, reciprocal, digamma, zeta, beta.
+
+Coefficients: Cephes (S. L. Moshier, Methods and Programs for Mathematical Functions, 1989) and, of
+digamma between 1 and 2, Boost (J. Maddock). Formulas: DLMF, chapters 5 and 25.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .polynomials import chebyshev, horner
+from .rounding import floor
+
+EULER = 0.5772156649015329
+HALF_LOG_2PI = 0.9189385332046728
+LOG_PI = 1.1447298858494002
+SQRT_2PI = 2.5066282746310007
+LARGEST = 171.624376956302725  # gamma of more is infinite
+EPSILON = 2.220446049250313e-16
+
+GAMMA_P = (
+    0.00016011952247675185,
+    0.0011913514700658638,
+    0.010421379756176158,
+    0.04763678004571372,
+    0.20744822764843598,
+    0.4942148268014971,
+    1.0,
+)
+GAMMA_Q = (
+    -2.3158187332412014e-05,
+    0.0005396055804933034,
+    -0.004456419138517973,
+    0.011813978522206043,
+    0.035823639860549865,
+    -0.23459179571824335,
+    0.0714304917030273,
+    1.0,
+)
+STIRLING = (
+    0.0007873113957930937,
+    -0.00022954996161337813,
+    -0.0026813261780578124,
+    0.0034722222160545866,
+    0.08333333333334822,
+)
+LOG_STIRLING = (
+    0.0008116141674705085,
+    -0.0005950619042843014,
+    0.0007936503404577169,
+    -0.002777777777300997,
+    0.08333333333333319,
+)
+LOG_P = (
+    -1378.2515256912086,
+    -38801.631513463784,
+    -331612.9927388712,
+    -1162370.974927623,
+    -1721737.0082083966,
+    -853555.6642457654,
+)
+LOG_Q = (
+    1.0,
+    -351.81570143652345,
+    -17064.210665188115,
+    -220528.59055385445,
+    -1139334.4436798252,
+    -2532523.0717758294,
+    -2018891.4143353277,
+)
+RECIPROCAL = (
+    3.1317345823123e-17,
+    -6.70718606477908e-16,
+    2.2003907817225954e-15,
+    2.4769163034825414e-13,
+    -6.600741004112952e-12,
+    5.13850186324227e-11,
+    1.0896538645441867e-09,
+    -3.3396463068683694e-08,
+    2.6897599644059546e-07,
+    2.960011775188017e-06,
+    -8.048141249784711e-05,
+    0.0004166091387096889,
+    0.005065798640286087,
+    -0.06419254361091582,
+    -0.004985587286840036,
+    0.12754601561052395,
+)
+PSI = (
+    0.08333333333333333,
+    -0.021092796092796094,
+    0.007575757575757576,
+    -0.004166666666666667,
+    0.003968253968253968,
+    -0.008333333333333333,
+    0.08333333333333333,
+)
+PSI_P = (
+    -0.002071332116774595,
+    -0.04525132144873906,
+    -0.28919126444774784,
+    -0.6503185377089651,
+    -0.3255503118680449,
+    0.25479851061131553,
+)
+PSI_Q = (
+    -5.578984132167551e-07,
+    0.0021284987017821146,
+    0.054151797245674226,
+    0.43593529692665967,
+    1.4606242909763516,
+    2.076711702373047,
+    1.0,
+)
+ZETA = (
+    12.0,
+    -720.0,
+    30240.0,
+    -1209600.0,
+    47900160.0,
+    -1892437580.3183792,
+    74724249600.0,
+    -2950130727918.164,
+    116467828143500.67,
+    -4597978722407473.0,
+    1.8152105401943546e17,
+    -7.166165256175667e18,
+)
+
+
+def sinpi(x):
+    """sin(pi x), exact at whole numbers."""
+    s = 1.0
+    if x < 0.0:
+        x = -x
+        s = -1.0
+    r = x % 2.0
+    if r < 0.5:
+        return s * math.sin(math.pi * r)
+    if r > 1.5:
+        return s * math.sin(math.pi * (r - 2.0))
+    return -s * math.sin(math.pi * (r - 1.0))
+
+
+def cospi(x):
+    """cos(pi x), exact at halves of odd numbers."""
+    r = abs(x) % 2.0
+    if r == 0.5 or r == 1.5:
+        return 0.0
+    if r < 1.0:
+        return -math.sin(math.pi * (r - 0.5))
+    return math.sin(math.pi * (r - 1.5))
+
+
+def stirling(x):
+    """gamma(x) of large x."""
+    if x >= LARGEST:
+        return math.inf
+    w = 1.0 / x
+    w = 1.0 + w * horner(w, STIRLING)
+    y = math.exp(x)
+    if x > 143.01608:  # x^x would overflow
+        v = x ** (0.5 * x - 0.25)
+        y = v * (v / y)
+    else:
+        y = x ** (x - 0.5) / y
+    return SQRT_2PI * y * w
+
+
+def gamma(x):
+    if x != x:
+        return x
+    if math.isinf(x):
+        return x if x > 0.0 else math.nan
+    if x == 0.0:
+        return math.copysign(math.inf, x)
+    q = abs(x)
+    if q > 33.0:
+        if x > 0.0:
+            return stirling(x)
+        whole = floor(q)
+        if whole == q:
+            return math.nan
+        s = -1.0 if whole % 2.0 == 0.0 else 1.0
+        z = q * abs(sinpi(q))
+        if z == 0.0:
+            return s * math.inf
+        return s * (math.pi / (z * stirling(q)))
+    z = 1.0
+    while x >= 3.0:
+        x -= 1.0
+        z *= x
+    while x < 2.0:
+        if abs(x) < 1e-9:
+            if x == 0.0:
+                return math.nan
+            return z / ((1.0 + EULER * x) * x)
+        z /= x
+        x += 1.0
+    if x == 2.0:
+        return z
+    x -= 2.0
+    return z * horner(x, GAMMA_P) / horner(x, GAMMA_Q)
+
+
+def gammaln(x):
+    """log |gamma(x)|."""
+    if x != x:
+        return x
+    if math.isinf(x):
+        return x
+    reflected = 0.0
+    negative = x < -34.0
+    if negative:
+        q = -x
+        if q == floor(q):
+            return math.inf
+        z = q * abs(sinpi(q))
+        if z == 0.0:
+            return math.inf
+        reflected = LOG_PI - math.log(z)
+        x = q
+    if x < 13.0:
+        z = 1.0
+        p = 0.0
+        u = x
+        while u >= 3.0:
+            p -= 1.0
+            u = x + p
+            z *= u
+        while u < 2.0:
+            if u == 0.0:
+                return math.inf
+            z /= u
+            p += 1.0
+            u = x + p
+        z = abs(z)
+        if u == 2.0:
+            return math.log(z)
+        p -= 2.0
+        x = x + p
+        return math.log(z) + x * horner(x, LOG_P) / horner(x, LOG_Q)
+    y = math.inf
+    if x <= 2.556348e305:
+        y = (x - 0.5) * math.log(x) - x + HALF_LOG_2PI
+        if x <= 1e8:
+            p = 1.0 / (x * x)
+            if x >= 1000.0:
+                p = (7.936507936507937e-4 * p - 2.7777777777777778e-3) * p + 0.08333333333333333
+            else:
+                p = horner(p, LOG_STIRLING)
+            y += p / x
+    return reflected - y if negative else y
+
+
+def gammasgn(x):
+    """The sign of gamma(x)."""
+    if x != x or x > 0.0:
+        return x if x != x else 1.0
+    if x == 0.0:
+        return math.copysign(1.0, x)
+    if math.isinf(x):
+        return math.nan
+    whole = floor(x)
+    if whole == x:
+        return math.nan
+    return 1.0 if whole % 2.0 == 0.0 else -1.0
+
+
+def loggamma(x):
+    """The principal branch of log gamma(x), which is real from 0 on."""
+    return gammaln(x) if x >= 0.0 else math.nan
+
+
+def rgamma(x):
+    """1 / gamma(x)."""
+    if x != x or x == 0.0:
+        return x
+    if math.isinf(x):
+        return 0.0
+    if x < 0.0 and x == floor(x):
+        return 0.0
+    if abs(x) > 4.0:
+        return 1.0 / gamma(x)
+    z = 1.0
+    w = x
+    while w > 1.0:
+        w -= 1.0
+        z *= w
+    while w < 0.0:
+        z /= w
+        w += 1.0
+    if w == 0.0:
+        return 0.0
+    if w == 1.0:
+        return 1.0 / z
+    return w * (1.0 + chebyshev(4.0 * w - 2.0, RECIPROCAL)) / z
+
+
+def digamma(x):
+    """The derivative of log gamma."""
+    if x != x:
+        return x
+    if math.isinf(x):
+        return x if x > 0.0 else math.nan
+    if x == 0.0:
+        return math.copysign(math.inf, -x)
+    if abs(x + 0.504083008264455409) < 0.3:
+        return digamma_beside_root(x)
+    y = 0.0
+    if x < 0.0:
+        r = -((-x) % 1.0)
+        if r == 0.0:
+            return math.nan
+        y = -math.pi / math.tan(math.pi * r)
+        x = 1.0 - x
+    if x <= 10.0 and x == floor(x):
+        i = 1.0
+        while i < x:
+            y += 1.0 / i
+            i += 1.0
+        return y - EULER
+    if x < 1.0:
+        y -= 1.0 / x
+        x += 1.0
+    elif x < 10.0:
+        while x > 2.0:
+            x -= 1.0
+            y += 1.0 / x
+    if x <= 2.0:  # times the distance from the root, which is three numbers added up
+        g = x - 1.4616321446374059
+        g -= 3.309564688275257e-10
+        g -= 9.016312093258695e-20
+        r = horner(x - 1.0, PSI_P) / horner(x - 1.0, PSI_Q)
+        return y + (g * 0.99558162689208984 + g * r)
+    if x < 1e17:
+        z = 1.0 / (x * x)
+        y -= z * horner(z, PSI)
+    return y + (math.log(x) - 0.5 / x)
+
+
+def digamma_beside_root(x):
+    """digamma's Taylor series about its root between -1 and 0."""
+    y = 7.2897639029768949e-17
+    c = -1.0
+    z = x + 0.504083008264455409
+    n = 1.0
+    while n < 100.0:
+        c *= -z
+        term = c * zeta(n + 1.0, -0.504083008264455409)
+        y += term
+        if abs(term) < EPSILON * abs(y):
+            break
+        n += 1.0
+    return y
+
+
+def zeta(x, q):
+    """Hurwitz' zeta function, the sum of (q + k)^-x over k = 0, 1, ...; Euler-Maclaurin."""
+    if x != x or q != q:
+        return math.nan
+    if x == 1.0:
+        return math.inf
+    if x < 1.0:
+        return math.nan
+    if q <= 0.0:
+        if q == floor(q):
+            return math.inf
+        if x != floor(x):  # q^-x is not real
+            return math.nan
+    if q > 1e8:
+        return (1.0 / (x - 1.0) + 1.0 / (2.0 * q)) * q ** (1.0 - x)
+    s = q**-x
+    a = q
+    i = 0
+    b = 0.0
+    while i < 9 or a <= 9.0:
+        i += 1
+        a += 1.0
+        b = a**-x
+        s += b
+        if abs(b / s) < EPSILON:
+            return s
+    w = a
+    s += b * w / (x - 1.0)
+    s -= 0.5 * b
+    a = 1.0
+    k = 0.0
+    for c in ZETA:
+        a *= x + k
+        b /= w
+        t = a * b / c
+        s += t
+        if abs(t / s) < EPSILON:
+            return s
+        k += 1.0
+        a *= x + k
+        b /= w
+        k += 1.0
+    return s
+
+
+def polygamma(n, x):
+    """The n-th derivative of digamma, n = 0, 1, ..."""
+    if n != n or n < 0.0 or n != floor(n):
+        return math.nan
+    if n == 0.0:
+        return digamma(x)
+    s = -1.0 if n % 2.0 == 0.0 else 1.0
+    return s * gamma(n + 1.0) * zeta(n + 1.0, x)
+
+
+def beta(a, b):
+    """gamma(a) gamma(b) / gamma(a + b)."""
+    s = 1.0
+    if (b <= 0.0 and b == floor(b)) and not (a <= 0.0 and a == floor(a)):
+        a, b = b, a
+    if a <= 0.0 and a == floor(a):  # infinite but for whole b that make up for it
+        if not makes_up(a, b):
+            return math.inf
+        s = 1.0 if b % 2.0 == 0.0 else -1.0
+        if b <= 0.0:
+            return s * math.inf
+        a = 1.0 - a - b
+    if abs(a) < abs(b):
+        a, b = b, a
+    y = a + b
+    if are_large(a, b):
+        s *= gammasgn(b)
+        if y > 0.0 or y != floor(y):  # else the result is 0
+            s *= gammasgn(a) * gammasgn(y)
+        else:
+            s *= gammasgn(a)
+        y = betaln_of_large(a, b)
+        return s * (math.inf if y > 709.782712893384 else math.exp(y))
+    return s * beta_of_small(a, b)
+
+
+def makes_up(a, b):
+    """Whether beta is finite for a = 0, -1, ..., or infinite with a sign."""
+    return abs(a) < 2147483648.0 and abs(b) < 2147483648.0 and b == floor(b) and 1.0 - a - b > 0.0
+
+
+def are_large(a, b):
+    """Whether a gamma function, of a, b or a + b, overflows; |a| >= |b|."""
+    return abs(a) > LARGEST or abs(a + b) > LARGEST
+
+
+def beta_of_small(a, b):
+    """a, b, a + b below LARGEST."""
+    y = rgamma(a + b)
+    if math.isinf(y):
+        return math.inf
+    ga = 1.0
+    gb = 1.0
+    for i in range(2):
+        ga = gb
+        gb = gamma(b if i == 1 else a)
+    if abs(abs(ga * y) - 1.0) > abs(abs(gb * y) - 1.0):  # first what gives a number nearer to 1
+        return gb * y * ga
+    return ga * y * gb
+
+
+def betaln_of_large(a, b):
+    """log |beta| by logarithms; |a| >= |b|."""
+    if abs(a) > 1e6 * abs(b) and a > 1e6:  # the difference of the large ones by a series
+        r = gammaln(b)
+        r -= b * math.log(a)
+        r += b * (1.0 - b) / (2.0 * a)
+        r += b * (1.0 - b) * (1.0 - 2.0 * b) / (12.0 * a * a)
+        r += -b * b * (1.0 - b) * (1.0 - b) / (12.0 * a * a * a)
+        return r
+    r = 0.0
+    for i in range(3):  # a loop: so the compiler has one copy of the function
+        y = gammaln(b if i == 0 else (a + b if i == 1 else a))
+        r += -y if i == 1 else y
+    return r
+
+
+def betaln(a, b):
+    """log |beta(a, b)|."""
+    if (b <= 0.0 and b == floor(b)) and not (a <= 0.0 and a == floor(a)):
+        a, b = b, a
+    if a <= 0.0 and a == floor(a):
+        if not makes_up(a, b) or b <= 0.0:
+            return math.inf
+        a = 1.0 - a - b
+    if abs(a) < abs(b):
+        a, b = b, a
+    if are_large(a, b):
+        return betaln_of_large(a, b)
+    return math.log(abs(beta_of_small(a, b)))
+
+
+def rgamma_slope(x):
+    """The derivative of 1 / gamma(x), which at its zeros x = -n is (-1)^n n!."""
+    if x <= 0.0 and x == floor(x):
+        return (1.0 if x % 2.0 == 0.0 else -1.0) * gamma(1.0 - x)
+    return -digamma(x) * rgamma(x)

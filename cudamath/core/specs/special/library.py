@@ -1,0 +1,47 @@
+"""The scalar functions by name, and their copies for a compiler.
+
+A function calls others of these files, which a compiler only follows where it has compiled them
+itself. So it gets copies: in their globals is what it made of the functions they call.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import importlib
+import types
+from collections.abc import Callable
+from typing import Any
+
+#: The files, by the package's name.
+FILES = ("gamma_functions", "error_functions", "entropies")
+
+
+@functools.cache
+def scalar(name: str) -> Callable[..., float]:
+    """The scalar function of this name."""
+    for file in FILES:
+        module = importlib.import_module(f"{__package__}.{file}")
+        found = vars(module).get(name)
+        if isinstance(found, types.FunctionType) and found.__module__ == module.__name__:
+            return found
+    raise KeyError(name)
+
+
+def is_scalar(function: Any) -> bool:
+    """Whether it is a function of these files, or the copy of one."""
+    return str(getattr(function, "__module__", "")).startswith(f"{__package__}.")
+
+
+def copied(function: Callable, compile: Callable[[Callable], Any], math: Any = None) -> Callable:
+    """A copy of a scalar function that calls what `compile` makes of the copies of others. math:
+    what stands in the place of Python's module."""
+    names = function.__globals__
+    own: dict[str, Any] = {"__name__": function.__module__}
+    for name in {i.argval for i in dis.get_instructions(function) if i.opname == "LOAD_GLOBAL"}:
+        value = names.get(name)
+        if isinstance(value, types.FunctionType):
+            own[name] = compile(value)
+        elif value is not None:
+            own[name] = math if name == "math" and math is not None else value
+    return types.FunctionType(function.__code__, own, function.__name__)

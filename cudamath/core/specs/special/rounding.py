@@ -1,0 +1,16 @@
+"""Whole numbers among floating-point ones."""
+
+from __future__ import annotations
+
+import math
+
+
+def floor(x):
+    """The largest whole number up to x, as a float: compilers give an integer of 64 bits, which
+    large numbers do not fit."""
+    return x if not abs(x) < 4503599627370496.0 else float(math.floor(x))
+
+
+def is_whole(x):
+    """Whether x is finite and whole."""
+    return abs(x) < math.inf and floor(x) == x

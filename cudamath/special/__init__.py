@@ -1,0 +1,14 @@
+"""Special functions, with SciPy's names and conventions: `scipy.special` on CPU and GPU, with
+gradients.
+
+Each function of numbers is a scalar function of core/specs/special, which is readable Python; the
+GPU's kernel and the CPU's loop are made of it. They compute in float64.
+"""
+
+from ..ops.elementwise import exp2, expm1, log1p
+from ..ops.elementwise import rint as round
+from ..ops.elementwise_numpy import cbrt, sinc
+from .entropies import *  # noqa: F403
+from .error_functions import *  # noqa: F403
+from .gamma_functions import *  # noqa: F403
+from .log_sums import *  # noqa: F403

@@ -26,7 +26,7 @@ The kernels are generated from a scalar expression (generator.py).
    (log1p of 1 MB takes 2.4 instead of 2.0).
 
 6. `single`: `plain` with one element per thread, for special functions. They are long, and a copy
-   for each of a thread's elements would take the compiler a minute (beta: 67 s, here 5).
+   for each of a thread's elements would take the compiler a minute (beta: 67 s, here 2).
 
 Measured (row versions_elementwise):
 a + b, 2^26, float32; NVIDIA H200, commit bc3687d1d531, 2026-11-23

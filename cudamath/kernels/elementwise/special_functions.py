@@ -40,8 +40,8 @@ class _Math:
 
 @functools.cache
 def _device(function: Callable) -> Any:
-    # not forced to be inlined, as other device functions are: a thread computes several elements, and
-    # so many copies of the gamma function take the compiler a minute
+    # not forced to be inlined, as other device functions are: so many copies of the gamma function,
+    # which others call several times, would take the compiler a minute
     return cuda.jit(device=True)(copied(function, _device, _Math() if SIMULATOR else None))
 
 

@@ -102,6 +102,7 @@ from .core.number_classes import *  # noqa: F403
 from .core.public_names import public_dir as _public_dir
 from .custom import *  # noqa: F403
 from .fuse import *  # noqa: F403
+from .jacobians import *  # noqa: F403
 from .numpy_files import *  # noqa: F403
 from .ops import methods as _methods
 from .ops.bessel import *  # noqa: F403
@@ -154,11 +155,11 @@ __array_api_version__ = "2025.12"
 
 
 if _TYPE_CHECKING:
-    from . import data, distributed, emath, fft, lib, math, ml, polynomial, special, testing
+    from . import data, distributed, emath, fft, lib, math, ml, polynomial, special, testing, tree
 
 #: Modules that nothing else needs: they are imported when they are named for the first time, as in
 #: `cm.ml`. With them `import cudamath` would take a third longer.
-_LATER = frozenset("data distributed emath fft lib math ml polynomial special testing".split())
+_LATER = frozenset("data distributed emath fft lib math ml polynomial special testing tree".split())
 
 
 def __getattr__(name: str) -> object:

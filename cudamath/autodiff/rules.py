@@ -1,4 +1,4 @@
-"""`custom_vjp`: functions with a user-defined gradient rule."""
+"""`custom_vjp` and `custom_jvp`: functions with a user-defined gradient rule."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..core.asarray import asarray
 from ..core.autograd import constants, tape
 from ..core.dispatch.checks import require_function
 from ..core.dtypes import INEXACT
-from ..core.scalar import as_arrays
+from ..core.scalar import NUMPY_SCALARS, as_arrays
 from .recompute import closed_over
-from .transforms import owned, stop_gradient
+from .transforms import owned, stop_gradient, vjp
 
-__all__ = ["custom_vjp"]
+__all__ = ["custom_jvp", "custom_vjp"]
 
 
 class _Call:
@@ -58,7 +58,7 @@ class _Custom:
     @staticmethod
     def vjp(g: list[ndarray | None], _y: Any, call: _Call) -> list[Any]:
         """Gradients at the parents, by the user's rule."""
-        name = call.rule.name
+        name = f"{call.rule.kind}: {call.rule.name}"
         full = [
             constants.full(layout.shape, 0, dtype=layout.dtype, device=layout_device)
             if each is None
@@ -70,7 +70,7 @@ class _Custom:
             several = isinstance(returned, (tuple, list))
             result = f"{len(returned)}" if several else type(returned).__name__
             raise TypeError(
-                f"custom_vjp: {name}: the backward function must return a tuple of "
+                f"{name}: the backward function must return a tuple of "
                 f"{len(call.structures)} gradients, one an argument, got {result}"
             )
         leaves: list[Any] = []
@@ -82,17 +82,17 @@ class _Custom:
                 leaves += structure.flatten_up_to(each)
             except ValueError:
                 raise ValueError(
-                    f"custom_vjp: {name}: the gradient of argument {number} has structure "
+                    f"{name}: the gradient of argument {number} has structure "
                     f"{optree.tree_structure(each)}, the argument {structure}"
                 ) from None
         gradients = []
         for place, layout in zip(call.places, call.layouts, strict=True):
             each = leaves[place]
             if each is not None and not isinstance(each, ndarray):
-                each = asarray(each, layout.dtype, name="custom_vjp")
+                each = asarray(each, layout.dtype, name=call.rule.kind)
             if each is not None and each.shape != layout.shape:
                 raise ValueError(
-                    f"custom_vjp: {name}: a gradient must be {layout.dtype} of shape "
+                    f"{name}: a gradient must be {layout.dtype} of shape "
                     f"{layout.shape} like its argument, got {each.dtype} of shape {each.shape}"
                 )
             gradients.append(each)
@@ -147,8 +147,11 @@ class custom_vjp:
     [0.5, 1.0]
     """
 
+    #: The public function that errors name.
+    kind = "custom_vjp"
+
     def __init__(self, fn: Callable):
-        require_function("custom_vjp", fn)
+        require_function(self.kind, fn)
         functools.update_wrapper(self, fn)
         self.fn = fn
         self.name = getattr(fn, "__name__", "the function")
@@ -172,14 +175,14 @@ class custom_vjp:
         self.forward, self.backward = forward, backward
 
     def __call__(self, *args: Any) -> Any:
-        leaves, _ = trees.flatten("custom_vjp", args)
+        leaves, _ = trees.flatten(self.kind, args)
         places = [i for i, x in enumerate(leaves) if isinstance(x, ndarray) and x._node is not None]
         if recording.state.paused or not (places or self.forward):
             return self.fn(*args)
         for x in optree.tree_leaves(cast(Any, closed_over(self.fn) + closed_over(self.forward))):
             if isinstance(x, ndarray) and x._node is not None:
                 raise TypeError(
-                    f"custom_vjp: {self.name} closes over {x.dtype} of shape {x.shape}, whose "
+                    f"{self.kind}: {self.name} closes over {x.dtype} of shape {x.shape}, whose "
                     "gradient is being recorded and would be lost; make it an argument, or give "
                     "stop_gradient(x) if it is meant as a constant"
                 )
@@ -187,7 +190,7 @@ class custom_vjp:
             return self.fn(*args)
         if self.forward is None:
             raise TypeError(
-                f"custom_vjp: {self.name} has no gradient rule; set one by "
+                f"{self.kind}: {self.name} has no gradient rule; set one by "
                 f"{self.name}.defvjp(forward, backward)"
             )
         within = getattr(self.local, "within", 0)
@@ -204,12 +207,12 @@ class custom_vjp:
                 pair = self.forward(*stop_gradient(args))
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(
-                f"custom_vjp: {self.name}: the forward function must return a pair (result, "
+                f"{self.kind}: {self.name}: the forward function must return a pair (result, "
                 f"residuals), got {type(pair).__name__}"
             )
         result, residuals = pair
         outputs, form = optree.tree_flatten(cast(Any, result))
-        outputs = as_arrays(f"custom_vjp: {self.name}", outputs)
+        outputs = as_arrays(f"{self.kind}: {self.name}", outputs)
         call = _Call(
             self,
             residuals,
@@ -233,3 +236,133 @@ class custom_vjp:
             y._node = tape.Part(node, index) if y.dtype in INEXACT else None
             results.append(y)
         return form.unflatten(results)
+
+
+class _Transposed(custom_vjp):
+    """The gradient of a function with a rule for tangents."""
+
+    kind = "custom_jvp"
+
+
+class custom_jvp:
+    """A function of arrays whose derivative is computed by a rule of one's own; a decorator.
+
+        @cm.custom_jvp
+        def f(x, y): ...
+
+        def rule(primals, tangents): ...      -> (f(*primals), derivative in this direction)
+
+        f.defjvp(rule)
+
+    The derivative must be linear in the tangents: gradients are its transpose.
+
+    Parameters
+    ----------
+    fn : callable
+        Takes trees of arrays (and anything else, which is constant), by position, and returns a
+        tree of arrays.
+
+    Raises
+    ------
+    TypeError
+        `fn` or `rule` is not a function; a derivative is taken and no rule was set; `rule` returns
+        something of the wrong form; `fn` closes over an array whose gradient is being recorded.
+    ValueError
+        A derivative whose structure, shape or dtype differs from that of the result.
+
+    Notes
+    -----
+    Tangents of constants are None; those of the others have their shapes and dtypes. The rule is
+    differentiated itself for higher orders. Only arguments are differentiated: arrays that `fn`
+    closes over are constants, and must be (`stop_gradient`).
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> @cm.custom_jvp
+    ... def softplus(x):
+    ...     return cm.log1p(cm.exp(x))
+    >>> def rule(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return softplus(x), t / (1 + cm.exp(-x))
+    >>> softplus.defjvp(rule)
+    >>> cm.grad(softplus)(0.0).item()
+    0.5
+    >>> cm.jvp(softplus, (cm.array(0.0),), (cm.array(2.0),))[1].item()
+    1.0
+    """
+
+    def __init__(self, fn: Callable):
+        require_function("custom_jvp", fn)
+        functools.update_wrapper(self, fn)
+        self._with_gradient = _Transposed(fn)
+        self.rule: Callable | None = None
+
+    def defjvp(self, rule: Callable) -> None:
+        """Set the rule of the derivative.
+
+        Parameters
+        ----------
+        rule : callable
+            Function ``rule(primals, tangents) -> (result, derivative)`` of two tuples with one
+            item for each argument.
+        """
+        require_function("custom_jvp", rule, "a function as rule")
+        self.rule = rule
+        fn = self._with_gradient.fn
+        self._with_gradient.defvjp(lambda *args: (fn(*args), args), self._transpose)
+
+    def __call__(self, *args: Any) -> Any:
+        if self.rule is None and any(
+            [getattr(x, "_node", None) is not None for x in trees.flatten("custom_jvp", args)[0]]
+        ):
+            name = self._with_gradient.name
+            raise TypeError(
+                f"custom_jvp: {name} has no rule of its derivative; set one by {name}.defjvp(rule)"
+            )
+        return self._with_gradient(*args)
+
+    def _transpose(self, args: tuple, g: Any) -> tuple:
+        """The gradients of the arguments: the transpose of the rule's derivative."""
+        name = f"custom_jvp: {self._with_gradient.name}"
+        assert self.rule is not None
+        leaves, structure = trees.flatten("custom_jvp", args)
+        # values without dimensions come as NumPy's
+        leaves = [asarray(x, name="custom_jvp") if type(x) in NUMPY_SCALARS else x for x in leaves]
+        places = [i for i, x in enumerate(leaves) if isinstance(x, ndarray) and x.dtype in INEXACT]
+        cotangents, form = trees.flatten("custom_jvp", g)
+        which = [i for i, y in enumerate(cotangents) if y.dtype in INEXACT]
+
+        def derivative(*tangents: ndarray) -> list[ndarray]:
+            full: list[Any] = [None] * len(leaves)
+            for i, t in zip(places, tangents, strict=True):
+                full[i] = t
+            assert self.rule is not None
+            pair = self.rule(structure.unflatten(leaves), structure.unflatten(full))
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise TypeError(
+                    f"{name}: the rule must return a pair (result, derivative), got "
+                    f"{type(pair).__name__}"
+                )
+            try:
+                parts: list[Any] = form.flatten_up_to(pair[1])
+            except ValueError:
+                raise ValueError(
+                    f"{name}: the derivative has structure {optree.tree_structure(pair[1])}, the "
+                    f"result {form}"
+                ) from None
+            outputs = as_arrays(name, [parts[i] for i in which])
+            for i, y in zip(which, outputs, strict=True):
+                if y.shape != cotangents[i].shape or y.dtype != cotangents[i].dtype:
+                    raise ValueError(
+                        f"{name}: the derivative must be {cotangents[i].dtype} of shape "
+                        f"{cotangents[i].shape} like the result, got {y.dtype} of shape {y.shape}"
+                    )
+            return outputs
+
+        zeros = [constants.full_like(leaves[i]._alias(), 0) for i in places]
+        _, pull = vjp(derivative, *zeros)
+        full: list[Any] = [None] * len(leaves)
+        for i, each in zip(places, pull([cotangents[i] for i in which]), strict=True):
+            full[i] = each
+        return structure.unflatten(full)

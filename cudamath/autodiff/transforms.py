@@ -1,4 +1,4 @@
-"""Transforms of functions: `grad`, `value_and_grad`, `vjp`, `jvp`, `stop_gradient`."""
+"""Transforms of functions: `grad`, `value_and_grad`, `vjp`, `jvp`, `linearize`, `stop_gradient`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..core.typing import Tree
 from ..runtime.errors import shown_as
 from ..runtime.interrupts import uninterrupted
 
-__all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
+__all__ = ["grad", "jvp", "linearize", "stop_gradient", "value_and_grad", "vjp"]
 
 
 def _leaves(name: str, tree: Any) -> tuple[list[Any], Any]:
@@ -205,7 +205,7 @@ def value_and_grad(
     return _differentiated("value_and_grad", fn, argnums, has_aux)
 
 
-def _positions(name: str, argnums: Any) -> tuple[tuple[int, ...], bool]:
+def positions_of(name: str, argnums: Any) -> tuple[tuple[int, ...], bool]:
     """The positions of the arguments, and whether `argnums` was a sequence."""
     if type(argnums) is int:
         return (argnums,), False
@@ -226,7 +226,7 @@ def _differentiated(
     name: str, fn: Callable, argnums: int | Sequence[int], has_aux: bool
 ) -> Callable:
     """What the function `name` returns: "value_and_grad", or "grad", without the value."""
-    positions, several = _positions(name, argnums)
+    positions, several = positions_of(name, argnums)
     both = name == "value_and_grad"
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -485,61 +485,144 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
                 f"jvp: wants {what} as a tuple or list, one an argument of the function, got "
                 f"{type(value).__name__}"
             )
-    leaves, structure = trees.flatten("jvp", tuple(primals))
-    towards: Any = tuple(tangents)
-    try:
-        directions: list[Any] = structure.flatten_up_to(towards)
-    except ValueError:
-        form = optree.tree_structure(towards)
-        raise ValueError(
-            f"jvp: the tangents have structure {form}, the primals {structure}"
-        ) from None
-    places, xs, vs = [], [], []
-    for i, (leaf, v) in enumerate(zip(leaves, directions, strict=True)):
-        x = leaf if isinstance(leaf, ndarray) else _array_or_none(leaf)
-        if x is None or x.dtype not in INEXACT:
-            if v is not None:
-                constant = _described(leaf if x is None else x)
-                raise TypeError(
-                    f"jvp: wants None as the tangent of a constant ({constant}), "
-                    f"got {type(v).__name__}"
-                )
-            continue
-        v = v if isinstance(v, ndarray) else asarray(v, dtype=x.dtype, device=x.device, name="jvp")
-        if v.shape != x.shape or v.dtype != x.dtype:
+    line = _Linear("jvp", fn, tuple(primals))
+    directions = line.directions(tuple(tangents))
+    return line.form.unflatten(line.outputs), line.push(directions)
+
+
+class _Linear:
+    """A function at a point: its value, and its derivative, which is linear.
+
+    The gradient u -> J^T u is linear in u, so its own gradient, at any u, is v -> J v. name: the
+    public function's.
+    """
+
+    def __init__(self, name: str, fn: Callable, primals: tuple):
+        self.name = name
+        self.leaves, self.structure = trees.flatten(name, primals)
+        #: The leaves that are differentiated: their places, and their arrays.
+        self.places: list[int] = []
+        self.arrays: list[ndarray] = []
+        for i, leaf in enumerate(self.leaves):
+            x = leaf if isinstance(leaf, ndarray) else _array_or_none(leaf)
+            if x is not None and x.dtype in INEXACT:
+                self.places.append(i)
+                self.arrays.append(x)
+        forms: list = []
+
+        def of(*arrays: ndarray) -> list[ndarray]:
+            full = list(self.leaves)
+            for i, x in zip(self.places, arrays, strict=True):
+                full[i] = x
+            outputs, form = trees.flatten(name, fn(*self.structure.unflatten(full)))
+            forms[:] = [form]
+            return as_arrays(f"{name}: the function", outputs)
+
+        outputs, pull = vjp(of, *self.arrays)
+        self.outputs = as_arrays(f"{name}: the function", outputs)
+        self.form = forms[0]
+        self.smooth = [i for i, y in enumerate(self.outputs) if y.dtype in INEXACT]
+        rest = [_zeros(None, y) for y in self.outputs]
+
+        def gradient(*us: ndarray) -> tuple:
+            full = list(rest)
+            for i, u in zip(self.smooth, us, strict=True):
+                full[i] = u
+            return pull(full)
+
+        _, self._push = vjp(gradient, *[rest[i] for i in self.smooth])
+
+    def directions(self, tangents: tuple) -> list[ndarray]:
+        """The tangents of the leaves that are differentiated."""
+        name = self.name
+        try:
+            directions: list[Any] = self.structure.flatten_up_to(tangents)
+        except ValueError:
+            form = optree.tree_structure(tangents)  # type: ignore[arg-type]
             raise ValueError(
-                f"jvp: the tangent must be {x.dtype} of shape {x.shape} like the primal, got "
-                f"{_described(v)}"
+                f"{name}: the tangents have structure {form}, the primals {self.structure}"
+            ) from None
+        arrays = dict(zip(self.places, self.arrays, strict=True))
+        vs = []
+        for i, (leaf, v) in enumerate(zip(self.leaves, directions, strict=True)):
+            x = arrays.get(i)
+            if x is None:
+                if v is not None:
+                    constant = leaf if isinstance(leaf, ndarray) else _array_or_none(leaf)
+                    raise TypeError(
+                        f"{name}: wants None as the tangent of a constant "
+                        f"({_described(leaf if constant is None else constant)}), "
+                        f"got {type(v).__name__}"
+                    )
+                continue
+            if not isinstance(v, ndarray):
+                v = asarray(v, dtype=x.dtype, device=x.device, name=name)
+            if v.shape != x.shape or v.dtype != x.dtype:
+                raise ValueError(
+                    f"{name}: the tangent must be {x.dtype} of shape {x.shape} like the primal, "
+                    f"got {_described(v)}"
+                )
+            vs.append(v)
+        return vs
+
+    def push(self, directions: Sequence[ndarray]) -> Any:
+        """The derivative in these directions, as a tree like the result."""
+        derivative: list[Any] = [None] * len(self.outputs)
+        for i, d in zip(self.smooth, self._push(tuple(directions)), strict=True):
+            derivative[i] = d
+        return self.form.unflatten(derivative)
+
+
+def linearize(fn: Callable, *primals: Any) -> tuple[Any, Callable]:
+    """Return `(fn(*primals), push)`, where `push(*tangents)` is the derivative in a direction.
+
+    What `jvp` gives for one direction, for any number of them: the function runs once.
+
+    Parameters
+    ----------
+    fn : callable
+        Returns an array or a tree of arrays.
+    *primals : trees
+        The arguments. Integer and bool arrays, numbers and anything that is not an array are
+        constants.
+
+    Returns
+    -------
+    (result, push)
+        `push` takes for each primal a tree of its structure, with arrays of its shapes and dtypes,
+        or None for a constant. It returns a tree like the result, with None for results that are
+        integers or bool.
+
+    Raises
+    ------
+    ValueError
+        From `push`: tangents that do not fit the primals.
+    TypeError
+        `fn` is not a function; a result is not an array. From `push`: a constant has a tangent.
+
+    Notes
+    -----
+    The arrays that the derivative needs live as long as `push`. It composes with `grad`, `vjp`,
+    `jvp` and itself.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> y, push = cm.linearize(lambda x: x ** 2, cm.array([1.0, 3.0]))
+    >>> push(cm.array([1.0, 0.0])).tolist(), push(cm.array([0.0, 0.5])).tolist()
+    ([2.0, 0.0], [0.0, 3.0])
+    """
+    require_function("linearize", fn)
+    line = _Linear("linearize", fn, primals)
+
+    def push(*tangents: Any) -> Any:
+        if len(tangents) != len(primals):
+            raise TypeError(
+                f"linearize: wants {len(primals)} tangents, one a primal, got {len(tangents)}"
             )
-        places.append(i)
-        xs.append(x)
-        vs.append(v)
-    results: list = []
+        return line.push(line.directions(tangents))
 
-    def of(*arrays: ndarray) -> list[ndarray]:
-        full = list(leaves)
-        for i, x in zip(places, arrays, strict=True):
-            full[i] = x
-        outputs, shape = trees.flatten("jvp", fn(*structure.unflatten(full)))
-        results[:] = [shape]
-        return as_arrays("jvp: the function", outputs)
-
-    outputs, pull = vjp(of, *xs)
-    outputs = as_arrays("jvp: the function", outputs)
-    smooth = [i for i, y in enumerate(outputs) if y.dtype in INEXACT]
-    rest = [_zeros(None, y) for y in outputs]
-
-    def gradient(*us: ndarray) -> tuple:
-        full = list(rest)
-        for i, u in zip(smooth, us, strict=True):
-            full[i] = u
-        return pull(full)
-
-    _, push = vjp(gradient, *[rest[i] for i in smooth])
-    derivative: list[Any] = [None] * len(outputs)
-    for i, d in zip(smooth, push(tuple(vs)), strict=True):
-        derivative[i] = d
-    return results[0].unflatten(outputs), results[0].unflatten(derivative)
+    return line.form.unflatten(line.outputs), push
 
 
 def _described(value: Any) -> str:

@@ -25,6 +25,7 @@ SPACES = {
     "fft": cm.fft,
     "random": cm.random,
     "special": cm.special,
+    "tree": cm.tree,
     "ml.init": cm.ml.init,
     "ml.amp": cm.ml.amp,
     "ml.schedules": cm.ml.schedules,

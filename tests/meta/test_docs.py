@@ -72,6 +72,7 @@ SPACES = {
         "emath",
         "polynomial",
         "special",
+        "tree",
         "lib.array_utils",
         "lib.stride_tricks",
         "ml.amp",

@@ -215,7 +215,7 @@ def test_import_is_light() -> None:
 
 
 def test_modules_that_nothing_else_needs_are_imported_when_they_are_named() -> None:
-    later = "data distributed emath fft lib math ml polynomial special testing".split()
+    later = "data distributed emath fft lib math ml polynomial special testing tree".split()
     code = (
         f"import sys, cudamath as cm; later = {later}\n"
         "print([name for name in later if f'cudamath.{name}' in sys.modules])\n"

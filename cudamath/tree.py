@@ -15,8 +15,11 @@ import optree
 
 from .core import trees
 from .core.dispatch.checks import require_function
+from .core.public_names import public_dir
 
 __all__ = ["flatten", "leaves", "map", "reduce", "structure", "unflatten"]
+
+__dir__ = public_dir(__name__)
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:

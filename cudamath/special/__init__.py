@@ -5,6 +5,7 @@ Each function of numbers is a scalar function of core/specs/special, which is re
 GPU's kernel and the CPU's loop are made of it. They compute in float64.
 """
 
+from ..core.public_names import public_dir as _public_dir
 from ..ops.elementwise import exp2, expm1, log1p
 from ..ops.elementwise import rint as round
 from ..ops.elementwise_numpy import cbrt, sinc
@@ -12,3 +13,5 @@ from .entropies import *  # noqa: F403
 from .error_functions import *  # noqa: F403
 from .gamma_functions import *  # noqa: F403
 from .log_sums import *  # noqa: F403
+
+__dir__ = _public_dir(__name__)

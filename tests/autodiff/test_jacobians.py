@@ -225,7 +225,7 @@ def test_errors_of_custom_jvp():
     with pytest.raises(ValueError, match="^custom_jvp: product: the derivative has structure"):
         cm.grad(lambda x: product({"a": x}, x)["sum"])(cm.ones(2))
     twice.defjvp(lambda p, t: (p[0], t[0][:1]))
-    with pytest.raises(ValueError, match="^custom_jvp: twice: the derivative must be float32"):
+    with pytest.raises(ValueError, match="^custom_jvp: twice: the derivative must be float"):
         slope(cm.ones(2))
     with pytest.raises(TypeError, match="^custom_jvp: "):
         cm.custom_jvp(3)

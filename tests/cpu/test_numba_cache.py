@@ -113,18 +113,24 @@ def test_an_entry_counts_for_one_version_of_all_files_of_the_cpu(folder, monkeyp
 
 
 def test_the_stamp_follows_every_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(numba_cache, "_SOURCES", tmp_path)
+    assert [path.name for path in numba_cache._SOURCES] == ["cpu", "special"]
+    other = tmp_path / "special"
+    tmp_path /= "cpu"
+    other.mkdir()
+    monkeypatch.setattr(numba_cache, "_SOURCES", (tmp_path, other))
 
     def stamp() -> str:
         numba_cache._stamp.cache_clear()
         return numba_cache._stamp()
 
-    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib").mkdir(parents=True)
     stamps = [stamp()]
     for name, text in (("a.py", "1"), ("lib/b.py", "1"), ("lib/b.py", "2"), ("c.py", "1")):
         (tmp_path / name).write_text(text)
         stamps.append(stamp())
     (tmp_path / "a.py").rename(tmp_path / "lib" / "a.py")
+    stamps.append(stamp())
+    (other / "a.py").write_text("1")
     stamps.append(stamp())
     assert len(set(stamps)) == len(stamps) and stamp() == stamps[-1]
     numba_cache._stamp.cache_clear()

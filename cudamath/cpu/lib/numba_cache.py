@@ -47,8 +47,9 @@ _SOURCES = (_PACKAGE / "cpu", _PACKAGE / "core" / "specs" / "special")
 def _stamp() -> str:
     """A digest of every file that is compiled."""
     digest = hashlib.sha256()
-    for path in sorted(path for folder in _SOURCES for path in folder.rglob("*.py")):
-        digest.update(path.relative_to(_PACKAGE).as_posix().encode() + path.read_bytes())
+    for source in _SOURCES:
+        for path in sorted(source.rglob("*.py")):
+            digest.update(path.relative_to(source).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()
 
 

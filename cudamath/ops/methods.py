@@ -234,7 +234,13 @@ def _array_ufunc(
     self: ndarray, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any
 ) -> Any:
     """np.sin(x), np.add(x, y), np.add.reduce(x) on our arrays: our function of that name, on the
-    device."""
+    device. Where NumPy's array is to be written (`a += x`), NumPy computes, if x is on the CPU."""
+    if out is not None and all(isinstance(y, np.ndarray) for y in out):
+        given = (*inputs, *kwargs.values())
+        if all(x._layout.device == CPU for x in given if isinstance(x, ndarray)):
+            inputs = tuple([np.asarray(x) if isinstance(x, ndarray) else x for x in inputs])
+            named = {k: np.asarray(x) if isinstance(x, ndarray) else x for k, x in kwargs.items()}
+            return getattr(ufunc, method)(*inputs, out=out, **named)
     function = _BY_UFUNC.get(ufunc)
     if function is not None and method == "__call__" and out is None and not kwargs:
         if len(inputs) == 2 and inputs[1] is self and inputs[0].__class__ in NUMPY_SCALARS:

@@ -3,6 +3,7 @@ functions on our arrays."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -390,8 +391,6 @@ def test_numpys_out(device):
     assert np.sum(cm.asarray(CUBE), axis=0, out=total) is total
     agree(total, CUBE.sum(0))
     with pytest.raises(TypeError):
-        np.add(cm.asarray(CUBE), 1.0, out=np.zeros(CUBE.shape))
-    with pytest.raises(TypeError):
         np.isnat(cm.asarray(CUBE))  # nothing of that name here
 
 
@@ -531,3 +530,34 @@ def test_sliding_windows(device):
         cm.sliding_window_view(x, 9, 0)
     with pytest.raises(ValueError, match="^setitem: "):
         cm.sliding_window_view(x, 2, 0)[...] = 0
+
+
+def test_arrays_of_numpy_are_written_by_arrays_of_the_cpu():
+    """`a += x` of NumPy's array and ours, and np.add(x, y, out=a): a keeps its dtype and its
+    memory, as with two arrays of NumPy."""
+    with cm.device("cpu"):
+        x, mask = cm.asarray(MATRIX), cm.asarray(MATRIX > 0)
+        a, expected = MATRIX.astype(np.float32), MATRIX.astype(np.float32)
+        view = a[:]
+        for operate in (operator.iadd, operator.isub, operator.imul, operator.itruediv):
+            a, expected = operate(a, x), operate(expected, MATRIX)
+            assert type(a) is np.ndarray
+            np.testing.assert_array_equal(a, expected)
+        np.testing.assert_array_equal(view, expected)
+        assert np.add(x, x, out=a, where=mask) is a
+        np.testing.assert_array_equal(a, np.add(MATRIX, MATRIX, out=expected, where=MATRIX > 0))
+        np.add.accumulate(x, axis=0, out=a)
+        np.testing.assert_array_equal(a, np.add.accumulate(MATRIX, axis=0, out=expected))
+        whole = np.zeros(MATRIX.shape, int)
+        with pytest.raises(TypeError, match="Cannot cast ufunc 'add' output"):
+            whole += x
+        with pytest.raises(TypeError, match="gradient is being recorded and would be lost"):
+            cm.grad(lambda v: np.add(v, 1.0, out=a).sum())(x)
+
+
+@pytest.mark.gpu
+def test_arrays_of_numpy_are_not_written_by_arrays_of_a_gpu():
+    a = MATRIX.copy()
+    with pytest.raises(TypeError, match="^add: out must be an ndarray of this package"):
+        a += cm.asarray(MATRIX, device="cuda")
+    np.testing.assert_array_equal(a, MATRIX)

@@ -26,6 +26,7 @@ from ..core.layout import Layout
 from ..core.scalar import Scalar
 from ..core.shapes import as_integer, axes_in_copy, normalize_shape, order_letter
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike, SupportsDLPack
+from ..core.user_warnings import warn
 from .shape import (
     _broadcast_as,
     _copy,
@@ -316,7 +317,22 @@ def _allocated(layout: Layout) -> ndarray:
 
 def _filled(name: str, layout: Layout, value: Any) -> ndarray:
     """A new array that holds a scalar everywhere."""
-    return _patterned(layout, pattern(name, value, layout.dtype))
+    return _patterned(layout, pattern(name, _as_converted(name, value, layout.dtype), layout.dtype))
+
+
+def _as_converted(name: str, value: Any, dtype: np.dtype) -> Any:
+    """A number as NumPy's rule "unsafe" converts it: complex ones lose their imaginary part, with a
+    warning; floats that no integer holds are undefined."""
+    if type(value) is complex and dtype.kind in "fiu":
+        warn(
+            f"{name}: {dtype} discards the imaginary part of {value}",
+            np.exceptions.ComplexWarning,
+        )
+        value = value.real
+    if type(value) is float and dtype.kind in "iu":
+        with np.errstate(invalid="ignore"):
+            return np.asarray(value).astype(dtype).item()
+    return value
 
 
 def _patterned(layout: Layout, halves: tuple[int, int]) -> ndarray:

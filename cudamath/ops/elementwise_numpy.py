@@ -36,6 +36,7 @@ from .elementwise import (
     _beyond,  # noqa: F401  in a gradient expression
     _power,
     abs,
+    add,
     atan2,
     copysign,
     cos,
@@ -741,6 +742,8 @@ def spacing(
     x = require("spacing", x, REAL_OR_BOOL)
     with recording.paused():
         x = _floats_in("spacing", x, dtype, casting)
+        if x.dtype == dtypes.float16:  # NumPy's rule for it: upwards from x, so never negative
+            return add(nextafter(x, np.inf) - x, 0 * x, out, where=where, casting=casting)
         size = abs(x)
         return copysign(
             nextafter(size, np.inf) - size, x + 0.0, out, where=where, casting=casting

@@ -353,7 +353,16 @@ def astype(
             f"astype: {wanted} discards the imaginary part of {x.dtype}",
             np.exceptions.ComplexWarning,
         )
-    return in_order("astype", _cast(x, dtype=wanted), order)
+    return in_order("astype", _cast_as_it_lies(x, wanted), order)
+
+
+def _cast_as_it_lies(x: ndarray, dtype: np.dtype) -> ndarray:
+    """x converted; the axes of the result lie as a copy's of order "K"."""
+    if not x._layout.contiguous:
+        axes = shapes.axes_in_copy(x.shape, x.strides)
+        if axes != _IN_PLACE[x.ndim]:
+            return permute_dims(_cast(permute_dims(x, axes), dtype=dtype), _inverse(axes))
+    return _cast(x, dtype=dtype)
 
 
 @fast_path("x", scalars=False)

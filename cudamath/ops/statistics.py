@@ -31,7 +31,7 @@ from ..core.typing import ArrayLike, DTypeLike
 from ..cpu.quantiles import rounded
 from . import elementwise, reduce, ufunc
 from .creation import full
-from .elementwise import clip, conj, divide, equal, floor, isnan, logical_not, maximum, sqrt
+from .elementwise import clip, conj_or_same, divide, equal, floor, isnan, logical_not, maximum, sqrt
 from .index import take_along_axis
 from .join import concat, stack
 from .linalg.products import matmul
@@ -1037,7 +1037,7 @@ def cov(
         freedom: Any = max(total - correction, 0)
         mean = reduce.mean(data, axis=1, keepdims=True)
         away = data - mean
-        product = matmul(away, conj(matrix_transpose(away)))
+        product = matmul(away, conj_or_same(matrix_transpose(away)))
     else:
         total = reduce.sum(weights)
         if aweights is not None:
@@ -1046,7 +1046,7 @@ def cov(
         freedom = maximum(total - correction, 0)
         mean = reduce.sum(data * weights, axis=1, keepdims=True) / total
         away = data - mean
-        product = matmul(away * weights, conj(matrix_transpose(away)))
+        product = matmul(away * weights, conj_or_same(matrix_transpose(away)))
     out = astype(product / freedom, result, copy=False)
     return reshape(out, ()) if out.shape == (1, 1) else out
 

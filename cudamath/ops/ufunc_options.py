@@ -41,8 +41,12 @@ def _call_with(
     letter = order_letter(self.name, order, "K")
     if letter in "FA" and out is None:
         result = _call_with(self, operands, out, where, dtype, casting, "K", subok, signature)
-        arrays = [x for x in operands if type(x) not in SCALARS]
-        columns = letter == "F" or all([np.isfortran(x) for x in arrays if np.ndim(x)])
+        arrays = [
+            x if isinstance(x, ndarray) else np.asarray(x)
+            for x in operands
+            if type(x) not in SCALARS
+        ]
+        columns = letter == "F" or all([x.flags.f_contiguous for x in arrays])
         return in_order(self.name, result, "F" if columns else "C")
     if (
         dtype is not None

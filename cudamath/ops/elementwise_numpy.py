@@ -912,7 +912,7 @@ def iscomplex(x: ArrayLike, /) -> ndarray:
     [True, False]
     """
     x = require("iscomplex", x)
-    return not_equal(imag(x), 0) if x.dtype in COMPLEX else zeros_like(x, np.bool_)
+    return not_equal(imag(x), 0) if x.dtype in COMPLEX else zeros_like(x, np.bool_, "C")
 
 
 def iscomplexobj(x: ArrayLike, /) -> bool:

@@ -76,6 +76,7 @@ def arange(
     array([2, 4, 6], device='cpu')
     """
     device = _beside("arange", like, device)
+    given = start, stop, step
     first, last = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
     if not first.__class__ is last.__class__ is step.__class__ is int:
@@ -83,7 +84,9 @@ def arange(
     whole = isinstance(first, int) and isinstance(last, int) and isinstance(step, int)
     if dtype is None:
         kind = dtypes.result_type(first, last, step)
-        kind = np.dtype(np.int64) if whole else kind
+        if whole:  # uint64 and the int64 of other integers meet in float64
+            wide = any([getattr(x, "dtype", None) == np.uint64 for x in given])
+            kind = dtypes.default_float() if wide else np.dtype(np.int64)
     else:
         kind = dtypes.as_dtype(dtype, "arange")
     if kind in STORAGE:

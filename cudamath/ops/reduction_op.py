@@ -247,7 +247,7 @@ class ReductionOp(Op):
         default what the definition says."""
         axes = (
             axes_of(self.name, axis, x.ndim)
-            if x.ndim or not self.reduction.divides
+            if x.ndim or self.reduction not in (specs.MEAN, specs.VAR, specs.STD)
             else normalize_axes(self.name, axis, 0)  # NumPy counts along an axis, which must be
         )
         if type(keepdims) is not bool:  # NumPy's argmax takes anything

@@ -23,7 +23,7 @@ from ..core.typing import ArrayLike
 from .creation import empty, full
 from .elementwise import equal, isnan, logical_and, logical_not, minimum, not_equal
 from .index import take
-from .join import concat
+from .join import _joined, concat
 from .masks import _FEW as WRITTEN_FIRST
 from .masks import beginning, flatnonzero, written
 from .ranges import arange
@@ -550,7 +550,7 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike) -> ndarray:
     >>> cm.union1d([3, 1], [2, 3]).tolist()
     [1, 2, 3]
     """
-    return unique(concat(_pair("union1d", ar1, ar2, True)))
+    return unique(_joined("union1d", [ar1, ar2], None))
 
 
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> ndarray:

@@ -356,6 +356,17 @@ def astype(
     return in_order("astype", _cast_as_it_lies(x, wanted), order)
 
 
+def converted(x: ndarray, dtype: np.dtype) -> ndarray:
+    """x in another dtype as an operand, repeated along the axes along which it was: these say
+    nothing of the order of the result in memory."""
+    if x._layout.dtype == dtype:
+        return x
+    if 0 not in x.strides or not x.size:
+        return astype(x, dtype)
+    once = view_of(x, tuple([slice(None) if step else slice(0, 1) for step in x.strides]))
+    return broadcast_to(astype(once, dtype), x.shape)
+
+
 def _cast_as_it_lies(x: ndarray, dtype: np.dtype) -> ndarray:
     """x converted; the axes of the result lie as a copy's of order "K"."""
     if not x._layout.contiguous:

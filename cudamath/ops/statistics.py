@@ -309,8 +309,11 @@ def _quantile(
         raise ValueError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
     if weights is not None:
         return _weighted(name, x, q, axis, method, keepdims, out, scale, weights)
-    lines, axes, shape = _lines(name, x, axis, method)
     fractions = _fractions(name, q, scale)
+    whole = (q.dtype if hasattr(q, "dtype") else np.asarray(q).dtype).kind in "biu"
+    if method == "linear" and scale == 1 and whole:
+        method = "lower"  # an end, which needs no floats
+    lines, axes, shape = _lines(name, x, axis, method)
     lines = _wide_enough(lines, q, method, scale != 1)
     n = lines.shape[-1]
     if not n:

@@ -438,8 +438,7 @@ def test_sections_must_begin_inside(device):
     for wrong in ([6], [-1], [[0]], [0.0]):
         with pytest.raises(IndexError, match="^add.reduceat: "):
             cm.add.reduceat(cm.arange(6), wrong)
-    with pytest.raises(TypeError, match="^subtract.reduceat: "):
-        cm.subtract.reduceat(cm.arange(6), [0])
+            cm.subtract.reduceat(cm.arange(6), wrong)
 
 
 @pytest.mark.parametrize(

@@ -801,7 +801,10 @@ _cross: Op = Op(
     cpu="cross.cross",
     cuda="linalg.cross.cross",
     broadcasts=True,
-    vjp=(lambda g, _y, _a, b: _cross(conj_or_same(b), g), lambda g, _y, a, _b: _cross(g, conj_or_same(a))),
+    vjp=(
+        lambda g, _y, _a, b: _cross(conj_or_same(b), g),
+        lambda g, _y, a, _b: _cross(g, conj_or_same(a)),
+    ),
 )
 
 

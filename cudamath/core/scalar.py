@@ -27,7 +27,7 @@ from ..runtime.interrupts import uninterrupted
 from . import dtypes
 from .array import ndarray, wrap
 from .devices import CPU
-from .dispatch.call_record import current, open_records, traced
+from .dispatch.call_record import open_records, returns_to_user, values_unread
 from .layout import Layout
 from .recording import insiders, state
 
@@ -198,7 +198,7 @@ def scalar(x: ndarray, recorded: bool = False) -> Any:
         not recorded
         and x._node is None
         and is_numpys(layout)
-        and not (open_records and traced())  # a program has no values yet
+        and not (open_records and values_unread())  # a program has no values yet
     ):
         return x._data[()]
     x.__class__ = scalar_class(layout.dtype)
@@ -243,7 +243,7 @@ class inside:
 
 def is_outermost() -> bool:
     """Whether this call comes from the user, and not from another function of this package."""
-    return not state.inside and (not open_records or current() is None or traced())
+    return not state.inside and (not open_records or returns_to_user())
 
 
 def to_user(result: Any, arguments: tuple = ()) -> Any:

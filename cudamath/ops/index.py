@@ -310,6 +310,14 @@ def _value(name: str, x: ndarray, value: Any) -> ndarray:
     return out if out.dtype == x.dtype else astype(out, x.dtype)
 
 
+def checked_number(value: Any, dtype: np.dtype) -> Any:
+    """A number that is assigned to an array of signed integers: NumPy's as Python's, which must
+    fit. Unsigned ones convert it, as in NumPy."""
+    if isinstance(value, np.generic) and dtype.kind == "i" and value.dtype.kind in "iuf":
+        return value.item()
+    return value
+
+
 def _values(x: ndarray, value: Any, shape: tuple[int, ...]) -> ndarray:
     """What is assigned to elements of x, as an array of its dtype that broadcasts to ``shape``."""
     if isinstance(value, ndarray) and value._node is None:
@@ -350,6 +358,7 @@ def _apart(x: ndarray, value: ndarray) -> ndarray:
 def _assign(target: ndarray, value: Any) -> None:
     """``target[...] = value``."""
     layout = target._layout
+    value = checked_number(value, layout.dtype)
     if type(value) in _SCALARS:
         if layout.size:
             _fill(target, scalars=pattern("setitem", value, layout.dtype))

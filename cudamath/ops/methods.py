@@ -66,7 +66,7 @@ from .updates import At
 
 _package: ModuleType  # the public namespace
 _standard: Namespace  # and that of the array API
-_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
+_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple, range, np.poly1d)
 
 
 def _takes(other: Any) -> bool:

@@ -341,7 +341,7 @@ _count_nonzero = ReductionOp(specs.COUNT_NONZERO)
 
 
 def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
-    if correction is not None and ddof is not None:
+    if correction is not None and ddof:
         raise ValueError(
             f"{name}: ddof and correction can't be provided simultaneously, got ddof={ddof} and "
             f"correction={correction}"

@@ -353,6 +353,7 @@ def _standard(
         y = _standard(name, kind, x, axis, dtype, include_initial, None)
         return deliver(name, y, target, "unsafe")
     x = require(name, x)
+    x = x if x.ndim else ravel(x)
     if axis is None:
         if x.ndim > 1:
             raise ValueError(

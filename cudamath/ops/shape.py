@@ -748,7 +748,7 @@ def atleast_2d(*arrays: ArrayLike) -> Any:
 
 
 @fast_path("x", scalars=False)
-def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> ndarray:
+def permute_dims(x: ArrayLike, /, axes: Sequence[int] | None = None) -> ndarray:
     """A view with the axes in another order: axis i of the result is axis ``axes[i]`` of ``x``.
 
     Parameters
@@ -813,11 +813,14 @@ def transpose(x: ArrayLike, /, axes: Sequence[int] | None = None) -> ndarray:
     (4, 3, 2)
     """
     x = require("transpose", x, HELD)
-    return _permuted_by("transpose", x, tuple(range(x.ndim - 1, -1, -1)) if axes is None else axes)
+    return _permuted_by("transpose", x, axes)
 
 
-def _permuted_by(name: str, x: ndarray, axes: Sequence[int]) -> ndarray:
-    order = normalize_axes(name, members(name, axes, "axes"), x.ndim)
+def _permuted_by(name: str, x: ndarray, axes: Sequence[int] | int | None) -> ndarray:
+    if axes is None:
+        return _permute(x, axes=tuple(range(x.ndim - 1, -1, -1)))
+    given = (axes,) if hasattr(axes, "__index__") and not np.ndim(axes) else axes
+    order = normalize_axes(name, members(name, given, "axes"), x.ndim)
     if len(order) != x.ndim:
         raise ValueError(
             f"{name}: axes {order} do not name each of the {x.ndim} axes of shape {x.shape}"

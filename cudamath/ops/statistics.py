@@ -261,7 +261,7 @@ def _weighted(
     skip = skip and not exact
     n = lines.shape[-1]
     if not n:
-        raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
+        raise IndexError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
     if bool(reduce.any(heavy < 0)):
         raise ValueError(f"{name}: Weights must be non-negative")
     heavy = astype(heavy, np.float64)
@@ -317,7 +317,7 @@ def _quantile(
     lines = _wide_enough(lines, q, method, scale != 1)
     n = lines.shape[-1]
     if not n:
-        raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
+        raise IndexError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
     places = [
         min(max(rounded(_place(float(q), n, method), method, np), 0), n - 1)
         for q in fractions.ravel()
@@ -918,7 +918,7 @@ def average(
         except MISTAKES as error:
             raise as_of("average", error) from None
         count = x.size / max(y.size, 1)
-        return (y, broadcast_to(astype(ndarray_of(count, x), y.dtype), y.shape)) if returned else y
+        return (y, full(y.shape, count, y.dtype, device=y.device)) if returned else y
     alike = (
         isinstance(weights, ndarray) and weights._layout is x._layout and x._layout.dtype in INEXACT
     )
@@ -953,7 +953,7 @@ def average(
         raise as_of("average", error) from None
     if half:
         y, total = astype(y, dtypes.float16), astype(total, dtypes.float16)
-    return (y, total) if returned else y
+    return (y, total if total.is_contiguous else total.copy()) if returned else y
 
 
 def ndarray_of(value: float, like: ndarray) -> ndarray:

@@ -20,22 +20,27 @@ from ..core.array import ndarray, wrap
 from ..core.asarray import asarray
 from ..core.devices import CPU
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, require
-from ..core.dispatch.op import INTEGER
 from ..core.dtypes import as_dtype, bfloat16, float16
 from ..core.scalar import scalar_results
 from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
 from . import elementwise, elementwise_numpy, integers, reduce, scan
 from .creation import full
-from .dtype_info import can_cast
 from .error_state import naming
 from .index import _value, put, take
 from .join import concat
-from .out_argument import deliver
+from .out_argument import deliver, in_place
 from .ranges import arange
 from .reduction_op import of_a_vector
 from .shape import astype, broadcast_to, moveaxis, reshape, span
 from .ufunc import LOGICAL, SCALARS
-from .ufunc_at import add_at, maximum_at, minimum_at, multiply_at
+from .ufunc_at import (
+    add_at,
+    loses_counts,
+    loses_fractions,
+    maximum_at,
+    minimum_at,
+    multiply_at,
+)
 from .where import where
 
 _REDUCTIONS: dict[np.ufunc, Callable] = {
@@ -188,7 +193,11 @@ def attach(function: Callable) -> None:
         """x[key] = f(x[key], values) in place, where positions that occur several times are met
         several times (`ufunc.at`). Where there is no scatter for the function, the positions are
         read on the host."""
-        if ufunc is np.subtract:
+        given = values.dtype if isinstance(values, ndarray) else np.asarray(values).dtype
+        x = in_place(f"{name}.at", x)
+        if loses_fractions(x, given, values) or loses_counts(x, given, values):
+            _in_rounds(f"{name}.at", function, x, key, values)  # each result is converted
+        elif ufunc is np.subtract:
             try:
                 if type(values) is not float:
                     fits = (
@@ -418,15 +427,7 @@ def _in_rounds(name: str, function: Callable, x: ndarray, key: Any, *values: Any
             take(reshape(x, -1), found),
             *[v if type(v) in SCALARS else take(v, here) for v in others],
         )
-        whole = (
-            y.dtype in INTEGER and x.dtype in INTEGER
-        )  # an int64 in an array of uint8, too: a list's numbers are int64
-        if not (whole or can_cast(y.dtype, x.dtype, "same_kind")):
-            raise TypeError(
-                f"{name}: a result of {y.dtype} cannot be written into an array of {x.dtype} of "
-                f"shape {x.shape}"
-            )
-        put(x, found, y)
+        put(x, found, astype(y, x.dtype, copy=False))
 
 
 def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> ndarray:

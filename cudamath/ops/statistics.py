@@ -309,6 +309,7 @@ def _quantile(
         raise ValueError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
     if weights is not None:
         return _weighted(name, x, q, axis, method, keepdims, out, scale, weights)
+    x = require(name, x, REAL_OR_BOOL)
     fractions = _fractions(name, q, scale)
     whole = (q.dtype if hasattr(q, "dtype") else np.asarray(q).dtype).kind in "biu"
     if method == "linear" and scale == 1 and whole:

@@ -363,7 +363,7 @@ def converted(x: ndarray, dtype: np.dtype) -> ndarray:
         return x
     if 0 not in x.strides or not x.size:
         return astype(x, dtype)
-    once = view_of(x, tuple([slice(None) if step else slice(0, 1) for step in x.strides]))
+    once: Any = view_of(x, tuple([slice(None) if step else slice(0, 1) for step in x.strides]))
     return broadcast_to(astype(once, dtype), x.shape)
 
 

@@ -490,17 +490,17 @@ class Elementwise:
         compute, result = self.resolved(operands, common)
         if inplace:
             first = operands[0]
-            if shape != first.shape:
-                raise ValueError(
-                    f"{self.name}: the result of shape {shape} cannot be written into an array of "
-                    "shape "
-                    f"{first.shape}"
-                )
             if not can_write(result, first.dtype):
                 raise TypeError(
                     f"{self.name}: a result of dtype {result} cannot be written into an array of "
                     "dtype "
                     f"{first.dtype}"
+                )
+            if shape != first.shape:
+                raise ValueError(
+                    f"{self.name}: the result of shape {shape} cannot be written into an array of "
+                    "shape "
+                    f"{first.shape}"
                 )
             result = first.dtype
         device = same_device(self.name, arrays)

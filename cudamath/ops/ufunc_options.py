@@ -85,6 +85,7 @@ def _call_with(
         result = self(*operands)
         if not isinstance(result, ndarray):  # of numbers alone: NumPy's number
             result = asarray(result, device=target.device)
+        allow(self.name, result, target, casting)  # before the shapes, as NumPy
         if result.ndim <= target.ndim and result.shape != target.shape:
             from .shape import _broadcast_as
 
@@ -154,7 +155,7 @@ def _in_dtype(
 ) -> tuple:
     """The operands cast, where NumPy's rule allows it, to what the op takes, to return a given
     dtype."""
-    from .shape import astype
+    from .shape import converted
 
     def seen(d: np.dtype) -> np.dtype:
         return float16 if d == bfloat16 else d
@@ -198,7 +199,7 @@ def _in_dtype(
             type(x) in SCALARS and dtypes.result_type(d, x) == d
         ):  # stays a number beside an array, which must hold it
             return asarray(x, d, name=self.name) if alone else x
-        return astype(coerce(self.name, (x,))[0], d, copy=False)
+        return converted(coerce(self.name, (x,))[0], d)
 
     return tuple(map(cast, arrays, inputs))
 

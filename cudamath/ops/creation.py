@@ -27,6 +27,7 @@ from ..core.scalar import Scalar
 from ..core.shapes import as_integer, axes_in_copy, normalize_shape, order_letter
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike, SupportsDLPack
 from ..core.user_warnings import warn
+from ..runtime.errors import DeviceError
 from .shape import (
     _broadcast_as,
     _copy,
@@ -303,6 +304,8 @@ def _layout(name: str, shape: Any, dtype: Any, device: Any) -> Layout:
     kind = dtypes.default_float() if dtype is None else dtypes.own_order(dtype, name)
     try:
         return Layout.new(sizes, kind, index_of(device))
+    except DeviceError:
+        raise
     except ValueError as error:  # too large
         raise ValueError(f"{name}: {error}") from None
 

@@ -53,7 +53,7 @@ from .elementwise import (
 )
 from .join import concat
 from .out_argument import casting_rule, receiver, target_of
-from .shape import _broadcast_as, astype, span
+from .shape import _broadcast_as, astype, converted, span
 from .transfer import imag, real
 from .ufunc_keywords import ufunc_keywords
 from .where import where
@@ -431,13 +431,13 @@ def float_power(
             isinstance(x, ndarray) and type(y) in (int, float) and x.dtype in ANY
         ):  # of the number no array is made
             x, y = (
-                astype(x, np.complex128 if x.dtype in COMPLEX else np.float64, copy=False),
+                converted(x, np.dtype(np.complex128 if x.dtype in COMPLEX else np.float64)),
                 float(y),
             )
         else:
             x, y = coerce("float_power", (x, y))
             wide = np.complex128 if x.dtype in COMPLEX or y.dtype in COMPLEX else np.float64
-            x, y = astype(x, wide, copy=False), astype(y, wide, copy=False)
+            x, y = converted(x, np.dtype(wide)), converted(y, np.dtype(wide))
         return _power(x, y, out, where=where, casting=casting)
     except MISTAKES as error:
         raise as_of("float_power", error) from None

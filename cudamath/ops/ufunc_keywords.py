@@ -72,8 +72,8 @@ def _in_loop(name: str, operands: tuple, options: dict[str, Any], signature: Any
     try:
         wanted = ufunc.resolve_dtypes(
             (*[x.dtype for x in arrays], *results),
-            signature=None if loop is None else tuple(loop),
             casting=casting,
+            **({} if loop is None else {"signature": tuple(loop)}),
         )
     except TypeError:
         raise TypeError(

@@ -39,7 +39,7 @@ def _call_with(
     if more:
         refuse_keywords(self.name, more, ("x", "y"))
     letter = order_letter(self.name, order, "K")
-    if letter in "FA" and out is None:
+    if letter in "CFA" and out is None:
         result = _call_with(self, operands, out, where, dtype, casting, "K", subok, signature)
         arrays = [
             x if isinstance(x, ndarray) else np.asarray(x)

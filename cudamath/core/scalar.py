@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import inspect
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -297,6 +297,24 @@ def arrays_to_user(result: Any, arguments: tuple) -> Any:
     return result
 
 
+def own_memory(result: Any, arguments: Iterable[Any]) -> None:
+    """Results that are views of arrays made on the way are no views for the caller."""
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    views = [y for y in results if isinstance(y, ndarray) and y._base is not None]
+    if views:
+        arrays = [x for x in arguments if isinstance(x, ndarray)]
+        for x in arguments:
+            arrays += (
+                [each for each in x if isinstance(each, ndarray)]
+                if type(x) in (list, tuple)
+                else []
+            )
+        lenders = {id(x if x._base is None else x._base) for x in arrays}
+        for y in views:
+            if id(y._base) not in lenders:
+                y._base = None
+
+
 def _members(arguments: tuple) -> tuple:
     """Arguments, with the members of those that are sequences of arrays (`*arrays`)."""
     if not any([a.__class__ is tuple or a.__class__ is list for a in arguments]):
@@ -331,6 +349,7 @@ def scalar_results(function: Function) -> Function:
             return function(*args, **kwargs)
         with inside():
             result = function(*args, **kwargs)
+        own_memory(result, (*args, *kwargs.values()))
         if result.__class__ is ndarray and result._layout.ndim:
             return result
         out = args[place] if len(args) > place else kwargs.get("out")

@@ -33,6 +33,7 @@ from .shape import (
     _copy,
     _fill,
     _inverse,
+    as_new,
     astype,
     broadcast_to,
     in_order,
@@ -164,7 +165,7 @@ def _made(
         if type(obj) is np.ndarray and not obj.flags.c_contiguous and copy is not False:
             axes = axes_in_copy(obj.shape, obj.strides)
             made = core_asarray.asarray(obj.transpose(axes), dtype, device, copy, name)
-            return permute_dims(made, _inverse(axes))
+            return as_new(permute_dims(made, _inverse(axes)))
         copies = copy and isinstance(obj, ndarray) and not obj._layout.contiguous
         out = core_asarray.asarray(obj, dtype, device, None if copies else copy, name)
         return in_order(name, out, "K", copy=True) if copies and out is obj else out
@@ -358,7 +359,7 @@ def _new(
     """What `make(layout)` makes, with its elements in memory in C or Fortran's order."""
     if order == "C" or order_letter(name, order, "C", "CF") == "C":
         return make(_layout(name, shape, dtype, device))
-    return transpose(make(_layout(name, normalize_shape(name, shape)[::-1], dtype, device)))
+    return as_new(transpose(make(_layout(name, normalize_shape(name, shape)[::-1], dtype, device))))
 
 
 def _beside(name: str, like: Any, device: Any) -> Any:
@@ -616,7 +617,7 @@ def _like(
     if order == "K" and len(sizes) == layout.ndim:
         axes = axes_in_copy(layout.shape, layout.strides)
         made = make(_layout(name, tuple([sizes[i] for i in axes]), dtype, device))
-        return permute_dims(made, _inverse(axes))
+        return as_new(permute_dims(made, _inverse(axes)))
     if order == "A":
         order = "F" if x.flags.fnc else "C"
     return _new(name, sizes, dtype, "C" if order == "K" else order, device, make)
@@ -872,7 +873,7 @@ def full_like(
     if value._node is not None:  # a gradient goes through a copy, not through an assignment
         axes = axes_in_copy(made.shape, made.strides)
         value = permute_dims(astype(value, made.dtype, copy=False), axes)
-        return permute_dims(_copy(value), _inverse(axes))
+        return as_new(permute_dims(_copy(value), _inverse(axes)))
     made[...] = value
     return made
 

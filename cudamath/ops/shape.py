@@ -206,6 +206,12 @@ def pattern(name: str, value: Any, dtype: np.dtype) -> tuple[int, int]:
 # -------------------- copies and casts
 
 
+def as_new(x: ndarray) -> ndarray:
+    """A view of all of an array that nobody else has, as an array of its own."""
+    x._base = None
+    return x
+
+
 def in_order(name: str, x: ndarray, order: str | None, *, copy: bool = False) -> ndarray:
     """``x`` in NumPy's `order` ("C", "F", "A": F if it is so already, else C; "K": the axes as they
     lie); a copy where it must be. None: as it is, and a copy in C order."""
@@ -216,10 +222,10 @@ def in_order(name: str, x: ndarray, order: str | None, *, copy: bool = False) ->
         axes = _IN_PLACE[x.ndim] if order is None else shapes.axes_in_copy(x.shape, x.strides)
         if axes == _IN_PLACE[x.ndim]:
             return _copy(x)
-        return permute_dims(_copy(permute_dims(x, axes)), _inverse(axes))
+        return as_new(permute_dims(_copy(permute_dims(x, axes)), _inverse(axes)))
     turned = shapes.is_contiguous(x.shape[::-1], x.strides[::-1], x.itemsize)
     if letter == "F" or letter == "A" and turned and not x._layout.contiguous:
-        return x if turned and not copy else transpose(_copy(transpose(x)))
+        return x if turned and not copy else as_new(transpose(_copy(transpose(x))))
     return _copy(x) if copy or not x._layout.contiguous else x
 
 
@@ -372,7 +378,7 @@ def _cast_as_it_lies(x: ndarray, dtype: np.dtype) -> ndarray:
     if not x._layout.contiguous:
         axes = shapes.axes_in_copy(x.shape, x.strides)
         if axes != _IN_PLACE[x.ndim]:
-            return permute_dims(_cast(permute_dims(x, axes), dtype=dtype), _inverse(axes))
+            return as_new(permute_dims(_cast(permute_dims(x, axes), dtype=dtype), _inverse(axes)))
     return _cast(x, dtype=dtype)
 
 

@@ -151,6 +151,8 @@ def attach(function: Callable) -> None:
                 y = concat([first, y], axis=a)
             with naming("reduce"):
                 y = _reduced(name, ufunc, function, y, a)
+        if y._base is x._root() or y is x:  # of one element along each axis
+            y = y.copy()
         if not keepdims:
             y = reshape(y, tuple([n for i, n in enumerate(x.shape) if i not in axes]))
         return y if out is None else deliver(f"{name}.reduce", y, out, "unsafe")
@@ -180,6 +182,8 @@ def attach(function: Callable) -> None:
                     )
                 )
             )
+        if y is x:
+            y = x.copy()
         return y if out is None else deliver(f"{name}.accumulate", y, out, "unsafe")
 
     @scalar_results
@@ -408,7 +412,7 @@ def _in_rounds(name: str, function: Callable, x: ndarray, key: Any, *values: Any
     by round, each position in a round once."""
     x = require(name, x)
     places = reshape(arange(x.size, device=x.device), x.shape)[key]
-    at = places.to_numpy().ravel()
+    at = (places.to_numpy() if isinstance(places, ndarray) else np.asarray(places)).ravel()
     order = np.argsort(at, kind="stable")
     fresh = np.r_[True, np.diff(at[order]) != 0]
     begins = np.flatnonzero(fresh)

@@ -219,6 +219,52 @@ def test_changes_in_place(device, call, dtype):
     agree(*both)
 
 
+OWN = """
+X((2, 3), 'i2').copy('F')
+X((2, 3), 'i2').T.copy('K')
+X((2, 3), 'i2').T.astype('f4')
+X((2, 3), 'i2').T.astype('f4', order='C')
+X((2, 3), 'i2').ravel('F')
+X((2, 3), 'i2').flatten()
+X((2, 3), 'i2').flatten('F')
+X(3, 'i4').byteswap()
+X(3, 'i4').repeat(2)
+np.copy(X((2, 3)), order='F')
+np.array([[1, 2, 3], [4, 5, 6]], order='F')
+np.asfortranarray(X((2, 3), 'i2'))
+np.zeros((2, 3), order='F')
+np.full((2, 3), 2.5, order='F')
+np.ones_like(F((2, 3)))
+np.full_like(X(6)[::2], 1)
+np.add(X((2, 3)), 1, order='F')
+np.repeat(X((2, 3)), 2, axis=1)
+np.choose([0, 1], [[1, 2], [3, 4]])
+np.quantile(X((2, 3)), [0.2, 0.3])
+np.convolve(X(3), X(2))
+np.round(X((2, 3), 'c8'), -1)
+np.fft.fftshift(X((4, 4)))
+np.linalg.solve(X((3, 3)) + 9 * np.eye(3), [1.0, 2, 3])
+np.subtract.reduce(X((1, 3)))
+np.fmax.accumulate(X((1, 3)))
+np.vander(X(3))
+"""
+
+
+@pytest.mark.parametrize("call", _calls(OWN))
+def test_new_arrays_own_their_memory(device, call):
+    ours, theirs = eval(call, _names(cm)), eval(call, _names(np))
+    assert theirs.base is None is ours.base
+    assert theirs.flags.owndata and ours.flags.owndata
+
+
+@pytest.mark.parametrize("function", ["subtract", "fmax", "power", "hypot", "bitwise_or", "divide"])
+def test_reductions_of_one_element_are_no_views(device, function):
+    x = cm.ones((1, 3), "i8" if function == "bitwise_or" else "f8")
+    for result in (getattr(cm, function).reduce(x), getattr(cm, function).accumulate(x)):
+        result[...] = 5
+    assert x.tolist() == [[1, 1, 1]]
+
+
 def test_results_in_errstate_are_scalars(device):
     """The record that looks for errors kept arrays, which in-place operators changed."""
     with cm.errstate(all="warn"):

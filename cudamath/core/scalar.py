@@ -241,6 +241,12 @@ class inside:
         del insiders[-1]
 
 
+def as_array(function: Callable, args: tuple, options: dict[str, Any]) -> Any:
+    """The result of a function as an array, also without dimensions: what `out=...` asks for."""
+    with inside():
+        return function(*args, **{name: v for name, v in options.items() if name != "out"})
+
+
 def is_outermost() -> bool:
     """Whether this call comes from the user, and not from another function of this package."""
     return not state.inside and (not open_records or returns_to_user())
@@ -345,6 +351,8 @@ def scalar_results(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("out") is ...:
+            return as_array(function, args, kwargs)
         if not is_outermost():
             return function(*args, **kwargs)
         with inside():

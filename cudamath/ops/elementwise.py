@@ -176,7 +176,7 @@ remainder = binary(
 _power = binary(
     "pow",
     np.power,
-    {"": "x ** y", "i": "power(x, y)", "u": "power(x, y)", "c": "power(x, y)"},
+    {"": "x if y == 1 else x ** y", "i": "power(x, y)", "u": "power(x, y)", "c": "power(x, y)"},
     ("_power_by_base(g, x, y)", "_power_by_exponent(g, out, x)"),
     category=ANY,
     doc="Raise to a power.",

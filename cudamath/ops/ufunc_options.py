@@ -16,6 +16,7 @@ from ..core.dispatch.checks import coerce
 from ..core.dispatch.keyword_hints import refuse_keywords
 from ..core.dispatch.op import apart
 from ..core.dtypes import bfloat16, float16
+from ..core.scalar import as_array
 from ..core.shapes import order_letter
 from .out_argument import allow, casting_rule, deliver, target_of
 from .shape import in_order
@@ -35,6 +36,9 @@ def _call_with(
     **more: Any,
 ) -> ndarray:
     """The op with NumPy's options."""
+    if out is ...:
+        options = {"dtype": dtype, "casting": casting, "order": order, "signature": signature}
+        return as_array(_call_with, (self, operands, None, where), {**options, **more})
     signature = more.pop("sig", signature)
     if more:
         refuse_keywords(self.name, more, ("x", "y"))

@@ -265,6 +265,37 @@ def test_reductions_of_one_element_are_no_views(device, function):
     assert x.tolist() == [[1, 1, 1]]
 
 
+ELLIPSIS = """
+np.add(1, 2, out=...)
+np.add(np.array(1), 2, out=...)
+np.negative(np.float32(1), out=...)
+np.divmod(1, 2, out=...)[0]
+np.add.reduce(np.array(1), out=...)
+np.maximum.reduce(X(3), out=...)
+"""
+
+
+@pytest.mark.parametrize("call", _calls(ELLIPSIS))
+def test_results_as_arrays(device, call):
+    """`out=...` asks for an array, also without dimensions."""
+    ours, theirs = eval(call, _names(cm)), eval(call, _names(np))
+    assert type(ours) is cm.ndarray and type(theirs) is np.ndarray
+    agree(ours, theirs)
+
+
+def test_one_draw_is_a_scalar(device):
+    rng = cm.random.default_rng(0)
+    for number in (rng.zipf(2.0), rng.hypergeometric(10, 5, 3), rng.vonmises(0.0, 1.0)):
+        assert isinstance(number, cm.generic) and number.shape == ()
+
+
+def test_first_powers_are_exact(device):
+    for dtype in ("f4", "f8"):
+        x = np.random.default_rng(0).random(1000).astype(dtype) * 9
+        assert np.array_equal(np.asarray(cm.asarray(x) ** cm.ones(1000, dtype)), x)
+        assert np.array_equal(np.asarray(cm.pow(cm.asarray(x), 1)), x)
+
+
 def test_results_in_errstate_are_scalars(device):
     """The record that looks for errors kept arrays, which in-place operators changed."""
     with cm.errstate(all="warn"):

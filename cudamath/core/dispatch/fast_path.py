@@ -47,6 +47,7 @@ from ..recording import state
 from ..scalar import (
     NUMPY_SCALARS,
     arrays_to_user,
+    as_array,
     inside,
     is_numpys,
     is_outermost,
@@ -450,6 +451,8 @@ class _Calls:
 
     def direct(self, *args: Any, **kwargs: Any) -> Any:
         """A call with rare arguments, `out` for example: run the function."""
+        if kwargs.get("out") is ...:
+            return as_array(self.function, args, kwargs)
         if not is_outermost():
             return self.function(*args, **kwargs)
         with inside():

@@ -379,13 +379,14 @@ class ndarray:
             raise type(error)(f"tobytes: {error}") from None
 
     def _number(self) -> Any:
+        if self._layout.ndim:
+            raise TypeError(
+                f"only arrays of no dimensions can become a Python number, got shape {self.shape}; "
+                "item() gives the element of others"
+            )
         read = number_readers.get(self._layout)  # of one element on a GPU
         if read is not None and self._node is None:
             return read(self)
-        if self._layout.size != 1:
-            raise TypeError(
-                f"only arrays of one element can become a Python number, got shape {self.shape}"
-            )
         return self.item()
 
     def __float__(self) -> float:

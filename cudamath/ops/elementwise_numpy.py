@@ -18,7 +18,6 @@ from ..core.dispatch.op import (
     FLOATING,
     INEXACT,
     INTEGER_OR_BOOL,
-    REAL,
     REAL_OR_BOOL,
     Composed,
     Op,
@@ -1053,7 +1052,7 @@ def unwrap(
     Returns
     -------
     ndarray
-        Array of floating-point numbers, also for integers.
+        Array of floating-point numbers; of integers where the period is an integer, too.
 
     Raises
     ------
@@ -1072,19 +1071,23 @@ def unwrap(
     """
     from .scan import cumsum
 
-    p = require("unwrap", p, REAL)
+    p = require("unwrap", p, REAL_OR_BOOL)
     if not isinstance(period, (ndarray, np.ndarray)):
         as_numbers("unwrap", "period as a real number", period)
     if discont is not None:
         (discont,) = as_numbers("unwrap", "discont as a real number", discont)
-    p = p if p.dtype in FLOATING else astype(p, dtypes.default_float())
+    kind = dtypes.result_type(p, period)
     axis = normalize_axis("unwrap", axis, p.ndim)
     if p.shape[axis] < 2:
-        return p.copy()
+        return astype(p, kind)
     step = diff(p, axis=axis)
-    half = period / 2
-    wrapped = remainder(step + half, period) - half
-    wrapped = where(logical_and(equal(wrapped, -half), step > 0), half, wrapped)
-    more = where(abs(step) < (half if discont is None else max(discont, half)), 0, wrapped - step)
+    high, odd = (period // 2, period % 2) if kind in dtypes.INTEGER else (period / 2, 0)
+    low = -high
+    wrapped = remainder(step - low, period) + low
+    if not odd:  # half a period is one in either direction
+        wrapped = where(logical_and(equal(wrapped, low), step > 0), high, wrapped)
+    least = period / 2 if discont is None else discont
+    more = where(abs(step) < least, 0, wrapped - step)
     n = p.shape[axis]
-    return concat([span(p, axis, 0, 1), span(p, axis, 1, n) + cumsum(more, axis=axis)], axis=axis)
+    y = concat([span(p, axis, 0, 1), span(p, axis, 1, n) + cumsum(more, axis=axis)], axis=axis)
+    return astype(y, kind, copy=False)

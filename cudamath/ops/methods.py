@@ -620,7 +620,7 @@ def _set_shape(x: ndarray, wanted: int | tuple[int, ...]) -> None:
     x._layout, x._data = view._layout, view._data
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def _transpose(x: ndarray, *axes: Any) -> ndarray:
     """Return the array with its axes permuted: reversed, or in a given order.
 

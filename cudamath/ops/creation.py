@@ -24,7 +24,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.layout import Layout
 from ..core.scalar import Scalar
-from ..core.shapes import as_integer, axes_in_copy, normalize_shape, order_letter
+from ..core.shapes import MOST_AXES, as_integer, axes_in_copy, normalize_shape, order_letter
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike, SupportsDLPack
 from ..core.user_warnings import warn
 from ..runtime.errors import DeviceError
@@ -244,6 +244,10 @@ def array(
     """
     if like is not None:
         device = _beside("array", like, device)
+    if not 0 <= as_integer("array", "ndmax", ndmax) <= MOST_AXES:
+        raise ValueError(f"array: ndmax must be in the range [0, {MOST_AXES}], got {ndmax}")
+    if copy is False and isinstance(obj, (bool, int, float, complex, np.generic)):
+        raise ValueError(f"array: {obj!r} cannot become an array without a copy")
     out = _made("array", obj, dtype, order, device, copy)
     if ndmax and out.ndim > ndmax:
         raise ValueError(f"array: wants at most {ndmax} axes, got shape {out.shape}")

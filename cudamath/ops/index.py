@@ -368,6 +368,7 @@ def _assign(target: ndarray, value: Any) -> None:
         and value._node is None
         and value._layout.shape == layout.shape
         and (value._layout.device == layout.device)
+        and (value._layout.dtype.kind != "c" or layout.dtype.kind == "c")
     ):
         own = (
             value._layout is layout and layout.device >= 0 and value._data == target._data
@@ -378,6 +379,8 @@ def _assign(target: ndarray, value: Any) -> None:
     if type(value) is np.ndarray and host_to_device.into(target, value):
         return wrote(target)
     given = _fitted("setitem", _given("setitem", target, value), target.shape)
+    if given._layout.dtype.kind == "c" != layout.dtype.kind:
+        given = astype(given, layout.dtype)  # with NumPy's warning
     if given._node is not None:
         _value("setitem", target, given)
     if target.size:

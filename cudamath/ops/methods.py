@@ -439,6 +439,7 @@ def install(package: ModuleType) -> None:
         "__bytes__": ndarray.tobytes,
         "__getitem__": subscript.getitem,
         "__setitem__": subscript.setitem,
+        "__delitem__": subscript.delitem,
         "__iter__": subscript.elements,
         "_to": transfer.to_device,
         "_stack": staticmethod(stack),

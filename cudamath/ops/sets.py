@@ -249,6 +249,9 @@ def unique(
     [1, 1, 2]
     """
     x = _constant(require("unique", x))
+    if axis is not None and x.ndim == 1:  # whose rows are its elements
+        normalize_axis("unique", axis, 1)
+        axis = None
     if (
         axis is None
         and x.dtype not in COMPLEX

@@ -117,6 +117,18 @@ X(3, 'f4') + range(3)
 range(3) * X(3, 'f4')
 np.array([1, 2]) * np.poly1d([1, 2])
 np.vectorize(np.sin)([1.0, 2.0])
+np.unwrap(X(6, 'i4'), period=4)
+np.unwrap(X(6, 'i4'), period=5)
+np.unwrap(X((2, 6), 'u1'), discont=2, axis=0)
+np.unwrap(X(6, '?'))
+np.einsum('ij->i', X((2, 2), 'c8'), dtype='f8', casting='unsafe')
+np.linspace(1j, 2, 3, dtype=float)
+np.linspace(X(3, 'c8'), 2, 3, dtype=float)
+np.arange(stop=3)
+np.arange(start=0, stop=4)
+np.unique([nan, 1, nan], axis=0)
+np.unique([3, 1, 3], axis=0, return_inverse=True)
+np.array(5).transpose()
 """
 
 ORDERS = """
@@ -164,6 +176,15 @@ X(2, 'i1').__setitem__(0, np.float64(nan))
 X(2, 'i1').__setitem__((), np.int64(300))
 X((), 'i1').__setitem__((), np.uint64(2**63))
 X(2, 'i1').fill(np.int64(300))
+np.array([1], ndmax=65)
+np.array([1], ndmax=-1)
+np.array(1, copy=False)
+np.array(np.float32(1), copy=False)
+np.einsum('ij->i', X((2, 2), 'c8'), dtype='f8')
+np.arange()
+np.unique([3, 1], axis=1)
+X(3).__delitem__(0)
+X(3).flat.__delitem__(0)
 """
 
 
@@ -329,6 +350,9 @@ def test_imaginary_parts_are_lost_with_a_warning(device):
         more = {"dtype": "f4"} if call != "full_like" else {"fill_value": 1j}
         with pytest.warns(np.exceptions.ComplexWarning):
             getattr(cm, call)(x, **more)
+    for key in (0, slice(None), [0, 1]):
+        with pytest.warns(np.exceptions.ComplexWarning):
+            cm.ones(3)[key] = cm.ones((), "c8")
 
 
 def test_floats_that_no_integer_holds(device):

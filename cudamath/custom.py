@@ -499,7 +499,8 @@ class vectorize:  # noqa: N801  NumPy's name
     def _take(self, pyfunc: Callable) -> vectorize:
         require_function("vectorize", pyfunc, "a function of scalars")
         self.pyfunc = pyfunc
-        self._loops |= isinstance(pyfunc, types.MethodType | functools.partial)
+        ours = str(getattr(pyfunc, "__module__", "")).partition(".")[0] == __package__
+        self._loops |= ours or isinstance(pyfunc, types.MethodType | functools.partial)
         self.__name__ = getattr(pyfunc, "__name__", "function")
         self.__doc__ = self._doc or pyfunc.__doc__
         return self

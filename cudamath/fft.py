@@ -176,10 +176,7 @@ def _all_complex(
         for n, axis in zip(sizes, chosen, strict=True):
             x = _fit(x, axis, n)
         return c2c(x, axes=tuple(chosen), inverse=inverse, scale=scale)
-    for n, axis in zip(
-        sizes[::-1], chosen[::-1], strict=True
-    ):  # an axis named twice is transformed twice
-        x = c2c(_fit(x, axis, n), axes=(axis,), inverse=inverse, scale=1.0)
+    x = _one_by_one(x, sizes[::-1], chosen[::-1], inverse)
     return x if scale == 1 else x * scale
 
 
@@ -198,29 +195,42 @@ def _to_half(
     sizes, chosen = _plan(name, x, s, axes)
     if not chosen:
         raise ValueError(f"{name}: at least 1 axis must be transformed")
-    if len(set(chosen)) != len(chosen):
-        raise ValueError(f"{name}: repeated axis in {tuple(chosen)}")
-    for n, axis in zip(sizes, chosen, strict=True):
-        x = _fit(x, axis, n)
     scale = _scale(name, norm, sizes, inverse)
-    return r2c(x, axes=tuple(chosen), scale=scale, conjugate=conjugate)
+    if len(set(chosen)) == len(chosen):
+        for n, axis in zip(sizes, chosen, strict=True):
+            x = _fit(x, axis, n)
+        return r2c(x, axes=tuple(chosen), scale=scale, conjugate=conjugate)
+    *sizes, last = sizes
+    *chosen, axis = chosen
+    x = r2c(_fit(x, axis, last), axes=(axis,), scale=scale, conjugate=conjugate)
+    return _one_by_one(x, sizes[::-1], chosen[::-1], False)
 
 
 def _from_half(
     name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool = True
 ) -> ndarray:
-    x = _complex(_input(name, x))
+    given = require(name, x, _ANY)
+    x = _complex(_input(name, given))
     sizes, chosen = _plan(name, x, [] if s is None and axes is None and not x.ndim else s, axes)
     if not chosen:
         raise ValueError(f"{name}: at least 1 axis must be transformed")
-    if len(set(chosen)) != len(chosen):
-        raise ValueError(f"{name}: repeated axis in {tuple(chosen)}")
+    alone = len(chosen) == 1
     if s is None or s[-1] is None:
         sizes[-1] = _length(name, 2 * (x.shape[chosen[-1]] - 1))
-    for n, axis in zip([*sizes[:-1], sizes[-1] // 2 + 1], chosen, strict=True):
-        x = _fit(x, axis, n)
     scale = _scale(name, norm, sizes, inverse)
-    return c2r(x, axes=tuple(chosen), n=sizes[-1], scale=scale)
+    if len(set(chosen)) != len(chosen):
+        x, chosen = _one_by_one(x, sizes[:-1], chosen[:-1], True), chosen[-1:]
+    for n, axis in zip([*sizes[:-1], sizes[-1] // 2 + 1][-len(chosen) :], chosen, strict=True):
+        x = _fit(x, axis, n)
+    y = c2r(x, axes=tuple(chosen), n=sizes[-1], scale=scale)
+    return _as_narrow(y, given) if alone else y
+
+
+def _one_by_one(x: ndarray, sizes: list[int], axes: list[int], inverse: bool) -> ndarray:
+    """Complex transforms along one axis after another, of which some are named twice."""
+    for n, axis in zip(sizes, axes, strict=True):
+        x = c2c(_fit(x, axis, n), axes=(axis,), inverse=inverse, scale=1.0)
+    return x
 
 
 def _one(name: str, n: int | None) -> Sequence[int] | None:
@@ -436,9 +446,7 @@ def irfft(
     >>> cm.fft.irfft([0.0, 2.0, 0.0]).tolist()
     [1.0, 0.0, -1.0, 0.0]
     """
-    x = require("irfft", x, _ANY)
     y = _from_half("irfft", x, _one("irfft", n), (axis,), norm)
-    y = _as_narrow(y, x)
     return y if out is None else deliver("irfft", y, out)
 
 
@@ -1107,7 +1115,7 @@ def fftshift(x: ArrayLike, /, axes: Axes = None) -> ndarray:
     [-2.0, -1.0, 0.0, 1.0, 2.0]
     """
     x = require("fftshift", x)
-    return _shifted(x, shapes.normalize_axes("fftshift", axes, x.ndim), 1)
+    return _shifted(x, _moved("fftshift", axes, x.ndim), 1)
 
 
 @fast_path("x")
@@ -1142,13 +1150,23 @@ def ifftshift(x: ArrayLike, /, axes: Axes = None) -> ndarray:
     [0, 1, 2, -2, -1]
     """
     x = require("ifftshift", x)
-    return _shifted(x, shapes.normalize_axes("ifftshift", axes, x.ndim), -1)
+    return _shifted(x, _moved("ifftshift", axes, x.ndim), -1)
+
+
+def _moved(name: str, axes: Axes, ndim: int) -> tuple[int, ...]:
+    """The axes that are shifted, each as often as it is named."""
+    if axes is None:
+        return tuple(range(ndim))
+    each = axes if np.iterable(axes) else (axes,)
+    return tuple([shapes.normalize_axis(name, axis, ndim) for axis in each])
 
 
 def _shifted(x: ndarray, axes: tuple[int, ...], sign: int) -> ndarray:
     """Each axis rolled by half its length: several of even length by one copy, in which the halves
     of each change places."""
-    halves = _halves(x._layout.shape, axes) if len(axes) > 1 else None
+    if not axes:
+        return copy(x)
+    halves = _halves(x._layout.shape, axes) if len(set(axes)) == len(axes) > 1 else None
     if halves is not None:
         return reshape(copy(flip(reshape(x, halves[0]), halves[1])), x._layout.shape)
     for axis in axes:  # one after another: each is then found by its layout

@@ -17,7 +17,7 @@ import numpy as np
 from ..runtime import memory, stream
 from . import dtypes, shapes
 from .array_flags import Flags
-from .cpu_pool import owns
+from .cpu_pool import owns, shows_all
 from .devices import CPU, TRACED, Device, device_of, index_of
 from .dispatch.call_record import READ, obstruct, open_records
 from .export_guard import refuse_as_number
@@ -169,7 +169,7 @@ class ndarray:
         fortran = shapes.is_contiguous(layout.shape[::-1], layout.strides[::-1], layout.itemsize)
         alone = not shapes.overlaps_itself(layout.shape, layout.strides, layout.itemsize)
         if layout.device == CPU:
-            own = owns(self._data)
+            own = owns(self._data) or self._base is None and shows_all(self._data)
         else:
             own = self._base is None and getattr(self._owner, "address", None) == self._data
         aligned = layout.device == TRACED or self._address % layout.itemsize == 0
@@ -379,13 +379,14 @@ class ndarray:
             raise type(error)(f"tobytes: {error}") from None
 
     def _number(self) -> Any:
+        if self._layout.ndim:
+            raise TypeError(
+                f"only arrays of no dimensions can become a Python number, got shape {self.shape}; "
+                "item() gives the element of others"
+            )
         read = number_readers.get(self._layout)  # of one element on a GPU
         if read is not None and self._node is None:
             return read(self)
-        if self._layout.size != 1:
-            raise TypeError(
-                f"only arrays of one element can become a Python number, got shape {self.shape}"
-            )
         return self.item()
 
     def __float__(self) -> float:

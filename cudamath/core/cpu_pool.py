@@ -125,6 +125,15 @@ def owns(array: np.ndarray) -> bool:
     return array.flags.owndata or type(array.base) is Memory
 
 
+def shows_all(array: np.ndarray) -> bool:
+    """Whether an array shows all of the memory that was made for one: itself, or in another order
+    or shape."""
+    root = array
+    while isinstance(root.base, np.ndarray) and not owns(root):
+        root = root.base
+    return owns(root) and root.nbytes == array.nbytes
+
+
 def release() -> None:
     """Drop all arrays: memory without references goes back to the operating system."""
     with _lock:

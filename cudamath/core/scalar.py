@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import inspect
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,7 +27,7 @@ from ..runtime.interrupts import uninterrupted
 from . import dtypes
 from .array import ndarray, wrap
 from .devices import CPU
-from .dispatch.call_record import current, open_records, traced
+from .dispatch.call_record import open_records, returns_to_user, values_unread
 from .layout import Layout
 from .recording import insiders, state
 
@@ -198,7 +198,7 @@ def scalar(x: ndarray, recorded: bool = False) -> Any:
         not recorded
         and x._node is None
         and is_numpys(layout)
-        and not (open_records and traced())  # a program has no values yet
+        and not (open_records and values_unread())  # a program has no values yet
     ):
         return x._data[()]
     x.__class__ = scalar_class(layout.dtype)
@@ -241,9 +241,15 @@ class inside:
         del insiders[-1]
 
 
+def as_array(function: Callable, args: tuple, options: dict[str, Any]) -> Any:
+    """The result of a function as an array, also without dimensions: what `out=...` asks for."""
+    with inside():
+        return function(*args, **{name: v for name, v in options.items() if name != "out"})
+
+
 def is_outermost() -> bool:
     """Whether this call comes from the user, and not from another function of this package."""
-    return not state.inside and (not open_records or current() is None or traced())
+    return not state.inside and (not open_records or returns_to_user())
 
 
 def to_user(result: Any, arguments: tuple = ()) -> Any:
@@ -297,6 +303,24 @@ def arrays_to_user(result: Any, arguments: tuple) -> Any:
     return result
 
 
+def own_memory(result: Any, arguments: Iterable[Any]) -> None:
+    """Results that are views of arrays made on the way are no views for the caller."""
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    views = [y for y in results if isinstance(y, ndarray) and y._base is not None]
+    if views:
+        arrays = [x for x in arguments if isinstance(x, ndarray)]
+        for x in arguments:
+            arrays += (
+                [each for each in x if isinstance(each, ndarray)]
+                if type(x) in (list, tuple)
+                else []
+            )
+        lenders = {id(x if x._base is None else x._base) for x in arrays}
+        for y in views:
+            if id(y._base) not in lenders:
+                y._base = None
+
+
 def _members(arguments: tuple) -> tuple:
     """Arguments, with the members of those that are sequences of arrays (`*arrays`)."""
     if not any([a.__class__ is tuple or a.__class__ is list for a in arguments]):
@@ -327,10 +351,13 @@ def scalar_results(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("out") is ...:
+            return as_array(function, args, kwargs)
         if not is_outermost():
             return function(*args, **kwargs)
         with inside():
             result = function(*args, **kwargs)
+        own_memory(result, (*args, *kwargs.values()))
         if result.__class__ is ndarray and result._layout.ndim:
             return result
         out = args[place] if len(args) > place else kwargs.get("out")

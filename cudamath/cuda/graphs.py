@@ -313,6 +313,8 @@ class Graphed:
 class _Observed(CallRecord):
     """The record of a call on the CPU that must not read what a graph could not know."""
 
+    of_user = unread = True
+
     def __init__(self) -> None:
         super().__init__(keep=False)
 

@@ -19,7 +19,7 @@ from ..core.typing import ArrayLike, DeviceLike, DTypeLike
 from .creation import empty
 from .elementwise import clip, conj
 from .index import _check_writable
-from .shape import _copy, flip, reshape, unrecorded_view, view
+from .shape import _copy, as_new, flip, reshape, unrecorded_view, view
 
 __all__: list[str] = []
 
@@ -119,7 +119,7 @@ def byteswap(x: ndarray, inplace: bool = False) -> ndarray:
     if kind.itemsize == 1 or not x.size:
         return x
     each = reshape(view(reshape(x, (-1,)), np.uint8), (-1, kind.itemsize))
-    return reshape(view(reshape(_copy(flip(each, 1)), (-1,)), x.dtype), x.shape)
+    return as_new(reshape(view(reshape(_copy(flip(each, 1)), (-1,)), x.dtype), x.shape))
 
 
 def resize(x: ndarray, *new_shape: Any, refcheck: bool = True) -> None:

@@ -187,7 +187,8 @@ def asfortranarray(
     >>> cm.asfortranarray(cm.zeros((2, 3))).flags.f_contiguous
     True
     """
-    return in_order("asfortranarray", _made("asfortranarray", obj, dtype, like=like), "F")
+    x = _made("asfortranarray", obj, dtype, like=like)
+    return in_order("asfortranarray", x if x.ndim else ravel(x), "F")
 
 
 def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: ArrayLike = True) -> None:

@@ -24,13 +24,16 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.layout import Layout
 from ..core.scalar import Scalar
-from ..core.shapes import as_integer, axes_in_copy, normalize_shape, order_letter
+from ..core.shapes import MOST_AXES, as_integer, axes_in_copy, normalize_shape, order_letter
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike, SupportsDLPack
+from ..core.user_warnings import warn
+from ..runtime.errors import DeviceError
 from .shape import (
     _broadcast_as,
     _copy,
     _fill,
     _inverse,
+    as_new,
     astype,
     broadcast_to,
     in_order,
@@ -162,7 +165,7 @@ def _made(
         if type(obj) is np.ndarray and not obj.flags.c_contiguous and copy is not False:
             axes = axes_in_copy(obj.shape, obj.strides)
             made = core_asarray.asarray(obj.transpose(axes), dtype, device, copy, name)
-            return permute_dims(made, _inverse(axes))
+            return as_new(permute_dims(made, _inverse(axes)))
         copies = copy and isinstance(obj, ndarray) and not obj._layout.contiguous
         out = core_asarray.asarray(obj, dtype, device, None if copies else copy, name)
         return in_order(name, out, "K", copy=True) if copies and out is obj else out
@@ -241,6 +244,10 @@ def array(
     """
     if like is not None:
         device = _beside("array", like, device)
+    if not 0 <= as_integer("array", "ndmax", ndmax) <= MOST_AXES:
+        raise ValueError(f"array: ndmax must be in the range [0, {MOST_AXES}], got {ndmax}")
+    if copy is False and isinstance(obj, (bool, int, float, complex, np.generic)):
+        raise ValueError(f"array: {obj!r} cannot become an array without a copy")
     out = _made("array", obj, dtype, order, device, copy)
     if ndmax and out.ndim > ndmax:
         raise ValueError(f"array: wants at most {ndmax} axes, got shape {out.shape}")
@@ -302,6 +309,8 @@ def _layout(name: str, shape: Any, dtype: Any, device: Any) -> Layout:
     kind = dtypes.default_float() if dtype is None else dtypes.own_order(dtype, name)
     try:
         return Layout.new(sizes, kind, index_of(device))
+    except DeviceError:
+        raise
     except ValueError as error:  # too large
         raise ValueError(f"{name}: {error}") from None
 
@@ -316,7 +325,22 @@ def _allocated(layout: Layout) -> ndarray:
 
 def _filled(name: str, layout: Layout, value: Any) -> ndarray:
     """A new array that holds a scalar everywhere."""
-    return _patterned(layout, pattern(name, value, layout.dtype))
+    return _patterned(layout, pattern(name, _as_converted(name, value, layout.dtype), layout.dtype))
+
+
+def _as_converted(name: str, value: Any, dtype: np.dtype) -> Any:
+    """A number as NumPy's rule "unsafe" converts it: complex ones lose their imaginary part, with a
+    warning; floats that no integer holds are undefined."""
+    if type(value) is complex and dtype.kind in "fiu":
+        warn(
+            f"{name}: {dtype} discards the imaginary part of {value}",
+            np.exceptions.ComplexWarning,
+        )
+        value = value.real
+    if type(value) is float and dtype.kind in "iu":
+        with np.errstate(invalid="ignore"):
+            return np.asarray(value).astype(dtype).item()
+    return value
 
 
 def _patterned(layout: Layout, halves: tuple[int, int]) -> ndarray:
@@ -339,7 +363,7 @@ def _new(
     """What `make(layout)` makes, with its elements in memory in C or Fortran's order."""
     if order == "C" or order_letter(name, order, "C", "CF") == "C":
         return make(_layout(name, shape, dtype, device))
-    return transpose(make(_layout(name, normalize_shape(name, shape)[::-1], dtype, device)))
+    return as_new(transpose(make(_layout(name, normalize_shape(name, shape)[::-1], dtype, device))))
 
 
 def _beside(name: str, like: Any, device: Any) -> Any:
@@ -597,7 +621,7 @@ def _like(
     if order == "K" and len(sizes) == layout.ndim:
         axes = axes_in_copy(layout.shape, layout.strides)
         made = make(_layout(name, tuple([sizes[i] for i in axes]), dtype, device))
-        return permute_dims(made, _inverse(axes))
+        return as_new(permute_dims(made, _inverse(axes)))
     if order == "A":
         order = "F" if x.flags.fnc else "C"
     return _new(name, sizes, dtype, "C" if order == "K" else order, device, make)
@@ -853,7 +877,7 @@ def full_like(
     if value._node is not None:  # a gradient goes through a copy, not through an assignment
         axes = axes_in_copy(made.shape, made.strides)
         value = permute_dims(astype(value, made.dtype, copy=False), axes)
-        return permute_dims(_copy(value), _inverse(axes))
+        return as_new(permute_dims(_copy(value), _inverse(axes)))
     made[...] = value
     return made
 

@@ -364,6 +364,8 @@ def promote_types(a: DTypeLike, b: DTypeLike, /) -> np.dtype:
     >>> cm.promote_types(cm.int32, cm.float32), cm.promote_types(cm.bfloat16, cm.float16)
     (dtype('float64'), dtype('float32'))
     """
+    if getattr(a, "metadata", None) or getattr(b, "metadata", None):
+        return np.promote_types(a, b)
     try:
         return _promoted[a, b]
     except (KeyError, TypeError):  # not seen before, or nothing that a dict can look up

@@ -176,7 +176,7 @@ remainder = binary(
 _power = binary(
     "pow",
     np.power,
-    {"": "x ** y", "i": "power(x, y)", "u": "power(x, y)", "c": "power(x, y)"},
+    {"": "x if y == 1 else x ** y", "i": "power(x, y)", "u": "power(x, y)", "c": "power(x, y)"},
     ("_power_by_base(g, x, y)", "_power_by_exponent(g, out, x)"),
     category=ANY,
     doc="Raise to a power.",
@@ -865,8 +865,6 @@ def conj(
 ) -> ndarray:
     """Return the complex conjugate.
 
-    Real arrays are returned as they are.
-
     Parameters
     ----------
     x : array_like
@@ -899,8 +897,6 @@ def conj(
     (1-2j)
     """
     plain = out is dtype is None and where is True and casting == "same_kind" and not options
-    if plain and isinstance(x, ndarray) and x._layout.dtype.kind in "fiu":
-        return x
     x = require("conj", x)
     if x.dtype == np.bool_:  # NumPy's ufunc has no loop of bool
         x = x.astype(np.int8)
@@ -911,6 +907,11 @@ def conj(
             )
         except MISTAKES as error:
             raise as_of("conj", error) from None
+    return _conj(x) if x._layout.dtype.kind == "c" else positive(x)
+
+
+def conj_or_same(x: ndarray) -> ndarray:
+    """The complex conjugate, real arrays as they are."""
     return _conj(x) if x._layout.dtype.kind == "c" else x
 
 

@@ -18,7 +18,6 @@ from ..core.dispatch.op import (
     FLOATING,
     INEXACT,
     INTEGER_OR_BOOL,
-    REAL,
     REAL_OR_BOOL,
     Composed,
     Op,
@@ -36,6 +35,7 @@ from .elementwise import (
     _beyond,  # noqa: F401  in a gradient expression
     _power,
     abs,
+    add,
     atan2,
     copysign,
     cos,
@@ -52,7 +52,7 @@ from .elementwise import (
 )
 from .join import concat
 from .out_argument import casting_rule, receiver, target_of
-from .shape import _broadcast_as, astype, span
+from .shape import _broadcast_as, astype, converted, span
 from .transfer import imag, real
 from .ufunc_keywords import ufunc_keywords
 from .where import where
@@ -430,13 +430,13 @@ def float_power(
             isinstance(x, ndarray) and type(y) in (int, float) and x.dtype in ANY
         ):  # of the number no array is made
             x, y = (
-                astype(x, np.complex128 if x.dtype in COMPLEX else np.float64, copy=False),
+                converted(x, np.dtype(np.complex128 if x.dtype in COMPLEX else np.float64)),
                 float(y),
             )
         else:
             x, y = coerce("float_power", (x, y))
             wide = np.complex128 if x.dtype in COMPLEX or y.dtype in COMPLEX else np.float64
-            x, y = astype(x, wide, copy=False), astype(y, wide, copy=False)
+            x, y = converted(x, np.dtype(wide)), converted(y, np.dtype(wide))
         return _power(x, y, out, where=where, casting=casting)
     except MISTAKES as error:
         raise as_of("float_power", error) from None
@@ -741,6 +741,8 @@ def spacing(
     x = require("spacing", x, REAL_OR_BOOL)
     with recording.paused():
         x = _floats_in("spacing", x, dtype, casting)
+        if x.dtype == dtypes.float16:  # NumPy's rule for it: upwards from x, so never negative
+            return add(nextafter(x, np.inf) - x, 0 * x, out, where=where, casting=casting)
         size = abs(x)
         return copysign(
             nextafter(size, np.inf) - size, x + 0.0, out, where=where, casting=casting
@@ -909,7 +911,7 @@ def iscomplex(x: ArrayLike, /) -> ndarray:
     [True, False]
     """
     x = require("iscomplex", x)
-    return not_equal(imag(x), 0) if x.dtype in COMPLEX else zeros_like(x, np.bool_)
+    return not_equal(imag(x), 0) if x.dtype in COMPLEX else zeros_like(x, np.bool_, "C")
 
 
 def iscomplexobj(x: ArrayLike, /) -> bool:
@@ -1050,7 +1052,7 @@ def unwrap(
     Returns
     -------
     ndarray
-        Array of floating-point numbers, also for integers.
+        Array of floating-point numbers; of integers where the period is an integer, too.
 
     Raises
     ------
@@ -1069,19 +1071,23 @@ def unwrap(
     """
     from .scan import cumsum
 
-    p = require("unwrap", p, REAL)
+    p = require("unwrap", p, REAL_OR_BOOL)
     if not isinstance(period, (ndarray, np.ndarray)):
         as_numbers("unwrap", "period as a real number", period)
     if discont is not None:
         (discont,) = as_numbers("unwrap", "discont as a real number", discont)
-    p = p if p.dtype in FLOATING else astype(p, dtypes.default_float())
+    kind = dtypes.result_type(p, period)
     axis = normalize_axis("unwrap", axis, p.ndim)
     if p.shape[axis] < 2:
-        return p.copy()
+        return astype(p, kind)
     step = diff(p, axis=axis)
-    half = period / 2
-    wrapped = remainder(step + half, period) - half
-    wrapped = where(logical_and(equal(wrapped, -half), step > 0), half, wrapped)
-    more = where(abs(step) < (half if discont is None else max(discont, half)), 0, wrapped - step)
+    high, odd = (period // 2, period % 2) if kind in dtypes.INTEGER else (period / 2, 0)
+    low = -high
+    wrapped = remainder(step - low, period) + low
+    if not odd:  # half a period is one in either direction
+        wrapped = where(logical_and(equal(wrapped, low), step > 0), high, wrapped)
+    least = period / 2 if discont is None else discont
+    more = where(abs(step) < least, 0, wrapped - step)
     n = p.shape[axis]
-    return concat([span(p, axis, 0, 1), span(p, axis, 1, n) + cumsum(more, axis=axis)], axis=axis)
+    y = concat([span(p, axis, 0, 1), span(p, axis, 1, n) + cumsum(more, axis=axis)], axis=axis)
+    return astype(y, kind, copy=False)

@@ -103,6 +103,7 @@ class errstate(np.errstate):
         if _thread.modes and not self._before:  # one record looks for all contexts inside
             self._watch = CallRecord()
             self._watch.steps = _Watched()
+            self._watch.of_user = True
             self._watch.__enter__()
 
     def __exit__(self, *error: Any) -> Any:

@@ -70,6 +70,9 @@ class Flat:
         if where.size:
             put(x, where, value)
 
+    def __delitem__(self, key: Any) -> None:
+        raise TypeError("flat: elements of an array cannot be deleted")
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return ravel(self.base).__array__(dtype, copy)
 

@@ -681,6 +681,8 @@ def histogram2d(
         raise ValueError(
             f"histogram2d: wants x and y of one length, got shapes {x.shape} and {y.shape}"
         )
+    common = dtypes.promote(x.dtype, y.dtype)
+    x, y = (astype(each, common, copy=False) for each in (x, y))
     if not _one(bins):
         bins = bins if hasattr(bins, "__len__") else members("histogram2d", bins, "bins")
         bins = bins if len(bins) == 2 else [bins, bins]

@@ -310,6 +310,14 @@ def _value(name: str, x: ndarray, value: Any) -> ndarray:
     return out if out.dtype == x.dtype else astype(out, x.dtype)
 
 
+def checked_number(value: Any, dtype: np.dtype) -> Any:
+    """A number that is assigned to an array of signed integers: NumPy's as Python's, which must
+    fit. Unsigned ones convert it, as in NumPy."""
+    if isinstance(value, np.generic) and dtype.kind == "i" and value.dtype.kind in "iuf":
+        return value.item()
+    return value
+
+
 def _values(x: ndarray, value: Any, shape: tuple[int, ...]) -> ndarray:
     """What is assigned to elements of x, as an array of its dtype that broadcasts to ``shape``."""
     if isinstance(value, ndarray) and value._node is None:
@@ -350,6 +358,7 @@ def _apart(x: ndarray, value: ndarray) -> ndarray:
 def _assign(target: ndarray, value: Any) -> None:
     """``target[...] = value``."""
     layout = target._layout
+    value = checked_number(value, layout.dtype)
     if type(value) in _SCALARS:
         if layout.size:
             _fill(target, scalars=pattern("setitem", value, layout.dtype))
@@ -359,6 +368,7 @@ def _assign(target: ndarray, value: Any) -> None:
         and value._node is None
         and value._layout.shape == layout.shape
         and (value._layout.device == layout.device)
+        and (value._layout.dtype.kind != "c" or layout.dtype.kind == "c")
     ):
         own = (
             value._layout is layout and layout.device >= 0 and value._data == target._data
@@ -369,6 +379,8 @@ def _assign(target: ndarray, value: Any) -> None:
     if type(value) is np.ndarray and host_to_device.into(target, value):
         return wrote(target)
     given = _fitted("setitem", _given("setitem", target, value), target.shape)
+    if given._layout.dtype.kind == "c" != layout.dtype.kind:
+        given = astype(given, layout.dtype)  # with NumPy's warning
     if given._node is not None:
         _value("setitem", target, given)
     if target.size:

@@ -19,8 +19,7 @@ from ..core.scalar import scalar_results
 from ..core.shapes import as_integer, contiguous_strides, normalize_shape, order_letter
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike
 from .creation import asarray, zeros, zeros_like
-from .elementwise import abs as absolute
-from .elementwise import clip, floor_divide, log10, pow, remainder, sign
+from .elementwise import clip, equal, floor_divide, log10, pow, remainder, sign
 from .index import _check_writable
 from .join import concat, stack
 from .masks import FETCHED, nonzero
@@ -531,7 +530,7 @@ def unravel_index(
     >>> [int(i) for i in cm.unravel_index(5, (2, 3))]
     [1, 2]
     """
-    at = astype(require("unravel_index", indices, INTEGER), np.int64, copy=False)
+    at = astype(require("unravel_index", indices, INTEGER_OR_BOOL), np.int64, copy=False)
     sizes = normalize_shape("unravel_index", shape)
     order = order_letter("unravel_index", order, "C", "CF")
     many = math.prod(sizes)
@@ -771,19 +770,19 @@ def geomspace(
     ):  # few numbers, exact at both ends: NumPy makes them
         ends = as_numbers("geomspace", "numbers", start, stop)
         kind = complex if complex in map(type, ends) else float
-        if 0 in ends or kind is float and ends[0] * ends[1] < 0:
-            raise ValueError(
-                f"geomspace: wants ends that are not 0 and of one sign, got {start} and {stop}"
-            )
-        host = np.geomspace(kind(ends[0]), kind(ends[1]), num, endpoint)
+        if 0 in ends:
+            raise ValueError(f"geomspace: wants ends that are not 0, got {start} and {stop}")
+        with np.errstate(invalid="ignore"):  # between two signs lies nothing
+            host = np.geomspace(kind(ends[0]), kind(ends[1]), num, endpoint)
         return asarray(host, scalar_dtype(kind) if dtype is None else dtype, device=device)
     first, last = coerce("geomspace", (start, stop))
-    if bool(any_of(first * last <= 0)):
-        raise ValueError(
-            f"geomspace: wants ends that are not 0 and of one sign, got {start} and {stop}"
-        )
-    y = linspace(log10(absolute(first)), log10(absolute(last)), num, endpoint, axis=axis)
-    y = pow(10.0, y) * expand_dims(sign(first), axis=axis)
+    if bool(any_of(equal(first * last, 0))):
+        raise ValueError(f"geomspace: wants ends that are not 0, got {start} and {stop}")
+    common = result_type(first, last, 1.0)
+    first, last = astype(first, common, copy=False), astype(last, common, copy=False)
+    turn = sign(first)  # undone at the end, so that real numbers stay real
+    y = pow(10.0, linspace(log10(first / turn), log10(last / turn), num, endpoint, axis=axis))
+    y = y * expand_dims(turn, axis=axis)
     return y if dtype is None else astype(y, dtype)
 
 

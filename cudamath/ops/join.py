@@ -213,6 +213,8 @@ def _joined(
 ) -> ndarray:
     inputs = _inputs(name, arrays)
     if axis is None:
+        if dtype is None and casting == "same_kind":
+            inputs = _adapted(arrays, inputs)
         inputs, axis = [ravel(x) for x in inputs], 0
     first = inputs[0].shape
     if not all(x.ndim for x in inputs):
@@ -240,6 +242,20 @@ def _joined(
     inputs = [x if x.dtype == dtype else _cast(x, dtype=dtype) for x in inputs]
     sizes = tuple([x.shape[axis] for x in inputs])
     return _concat(*inputs, axis=axis, sizes=sizes)
+
+
+def _adapted(arrays: Sequence[Any], inputs: list[ndarray]) -> list[ndarray]:
+    """Python's numbers among flattened arrays take their dtype."""
+    numbers = [type(x) in (bool, int, float, complex) for x in arrays]
+    if not any(numbers) or all(numbers):
+        return inputs
+    common = dtypes.result_type(
+        *[x if weak else y for x, y, weak in zip(arrays, inputs, numbers, strict=True)]
+    )
+    return [
+        _cast(y, dtype=common) if weak and y.dtype != common else y
+        for y, weak in zip(inputs, numbers, strict=True)
+    ]
 
 
 def _listed(inputs: Sequence[ndarray]) -> str:

@@ -66,7 +66,7 @@ from .updates import At
 
 _package: ModuleType  # the public namespace
 _standard: Namespace  # and that of the array API
-_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
+_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple, range, np.poly1d)
 
 
 def _takes(other: Any) -> bool:
@@ -445,6 +445,7 @@ def install(package: ModuleType) -> None:
         "__bytes__": ndarray.tobytes,
         "__getitem__": subscript.getitem,
         "__setitem__": subscript.setitem,
+        "__delitem__": subscript.delitem,
         "__iter__": subscript.elements,
         "_to": transfer.to_device,
         "_stack": staticmethod(stack),
@@ -626,7 +627,7 @@ def _set_shape(x: ndarray, wanted: int | tuple[int, ...]) -> None:
     x._layout, x._data = view._layout, view._data
 
 
-@fast_path("x")
+@fast_path("x", scalars=False)
 def _transpose(x: ndarray, *axes: Any) -> ndarray:
     """Return the array with its axes permuted: reversed, or in a given order.
 

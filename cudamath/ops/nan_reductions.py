@@ -197,9 +197,10 @@ def nansum(
     x = require("nansum", x)
     if x.dtype not in INEXACT:
         return reduce.sum(x, axis, dtype=dtype, keepdims=keepdims)
-    return _nansum.reduce(
-        x, axis, keepdims, reduction_op._total_dtype("nansum", x.dtype, dtype), out
-    )
+    if reduction_op.loses_nan("nansum", x, dtype):
+        return reduce.sum(choose(isnan(x), 0, x), axis, dtype=dtype, keepdims=keepdims)
+    x, kind = reduction_op.total_in("nansum", x, dtype)
+    return _nansum.reduce(x, axis, keepdims, kind, out)
 
 
 @fast_path("x")
@@ -258,9 +259,10 @@ def nanprod(
     x = require("nanprod", x)
     if x.dtype not in INEXACT:
         return reduce.prod(x, axis, dtype=dtype, keepdims=keepdims)
-    return _nanprod.reduce(
-        x, axis, keepdims, reduction_op._total_dtype("nanprod", x.dtype, dtype), out
-    )
+    if reduction_op.loses_nan("nanprod", x, dtype):
+        return reduce.prod(choose(isnan(x), 1, x), axis, dtype=dtype, keepdims=keepdims)
+    x, kind = reduction_op.total_in("nanprod", x, dtype)
+    return _nanprod.reduce(x, axis, keepdims, kind, out)
 
 
 @fast_path("x")

@@ -20,7 +20,18 @@ from . import elementwise, reduce
 from .creation import full
 from .join import _joined
 from .ranges import linspace
-from .shape import _broadcast, _cast, _copy, flip, moveaxis, pattern, span, squeeze, view_of
+from .shape import (
+    _broadcast,
+    _cast,
+    flip,
+    in_order,
+    moveaxis,
+    pattern,
+    span,
+    squeeze,
+    transpose,
+    view_of,
+)
 from .statistics import median
 
 __all__ = ["pad"]
@@ -201,7 +212,10 @@ def pad(
         and not (np.ndim(constant_values))
     ):
         (value,) = as_numbers("pad", "numbers", constant_values)
-        return _pad(x, scalars=pattern("pad", value, x.dtype), widths=tuple(map(tuple, widths)))
+        pairs, scalars = tuple(map(tuple, widths)), pattern("pad", value, x.dtype)
+        if x.ndim > 1 and not x._layout.contiguous and x.flags.f_contiguous:  # as the result is
+            return transpose(_pad(transpose(x), scalars=scalars, widths=pairs[::-1]))
+        return _pad(x, scalars=scalars, widths=pairs)
     if mode not in _MODES:
         raise ValueError(
             f"pad: mode '{mode}' is not supported; wants constant, edge, reflect, symmetric, wrap, "
@@ -244,7 +258,7 @@ def pad(
                     )
                 ]
                 out = _joined("pad", [ends[0], out, ends[1]], axis)
-    return _copy(x) if out is x else out
+    return in_order("pad", out, "F" if x.flags.fnc else "C", copy=out is x)
 
 
 def _pairs(what: str, given: Any, x: ndarray) -> list[list[Any]]:

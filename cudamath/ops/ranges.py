@@ -12,7 +12,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.asarray import upload
 from ..core.devices import index_of
-from ..core.dispatch.checks import as_numbers, coerce, keeps_imaginary
+from ..core.dispatch.checks import as_numbers, coerce
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
@@ -27,7 +27,7 @@ __all__ = ["arange", "linspace"]
 
 @fast_path(rare=("like",))
 def arange(
-    start: Any,
+    start: Any = None,
     stop: Any = None,
     step: Any = 1,
     dtype: DTypeLike | None = None,
@@ -76,6 +76,11 @@ def arange(
     array([2, 4, 6], device='cpu')
     """
     device = _beside("arange", like, device)
+    given = start, stop, step
+    if start is None:
+        if stop is None:
+            raise TypeError("arange: requires stop to be specified, got no numbers")
+        start = 0
     first, last = (0, start) if stop is None else (start, stop)
     step = 1 if step is None else step
     if not first.__class__ is last.__class__ is step.__class__ is int:
@@ -83,7 +88,9 @@ def arange(
     whole = isinstance(first, int) and isinstance(last, int) and isinstance(step, int)
     if dtype is None:
         kind = dtypes.result_type(first, last, step)
-        kind = np.dtype(np.int64) if whole else kind
+        if whole:  # uint64 and the int64 of other integers meet in float64
+            wide = any([getattr(x, "dtype", None) == np.uint64 for x in given])
+            kind = dtypes.default_float() if wide else np.dtype(np.int64)
     else:
         kind = dtypes.as_dtype(dtype, "arange")
     if kind in STORAGE:
@@ -253,7 +260,6 @@ def _rows_between(
     wanted = (
         kind if dtype is None else dtypes.as_dtype(dtype, "linspace")
     )  # whole numbers: towards minus infinity, as NumPy's
-    keeps_imaginary("linspace", out, wanted)
     out = astype(
         floor(out) if wanted.kind in "iu" and kind.kind == "f" else out, wanted, copy=False
     )
@@ -263,12 +269,7 @@ def _rows_between(
 def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index: int) -> ndarray:
     """`linspace` of numbers."""
     kind = dtypes.as_dtype(dtype, "linspace")
-    if kind not in COMPLEX and complex in (type(start), type(stop)):
-        raise TypeError(
-            f"linspace: numbers from {start} to {stop} would lose their imaginary part in dtype "
-            f"{kind}"
-        )
-    if kind not in FLOATING:  # complex or whole numbers: rare and short; NumPy makes them
+    if kind not in FLOATING or complex in (type(start), type(stop)):  # rare and short: NumPy's
         return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index)
     layout = Layout.new((num,), kind, index)
     if not num:

@@ -25,7 +25,7 @@ from . import reduction_op
 from .elementwise import (
     abs,
     add,
-    conj,
+    conj_or_same,
     equal,
     maximum,
     minimum,
@@ -36,7 +36,7 @@ from .elementwise import (
     spread_grad,
     sqrt,
 )
-from .reduction_op import Axis, ReductionOp, _total_dtype, kept_axes
+from .reduction_op import Axis, ReductionOp, kept_axes, total_in, total_in_bool
 from .shape import astype, broadcast_to, flip, permute_dims, reshape, span
 from .ufunc import SCALARS
 from .where import where as choose
@@ -112,7 +112,7 @@ def _prod_grad(g: ndarray, x: ndarray, axis: tuple, dtype: np.dtype) -> ndarray:
     if not recording.state.paused and x._node is not None:
         _, pull = vjp(lambda x: _pairs(astype(x, wide, copy=False), axis), x)
         return pull(astype(_kept(g, x.shape, axis), wide, copy=False))[0]
-    g, x = _kept(g, x.shape, axis), conj(astype(x, dtype, copy=False))
+    g, x = _kept(g, x.shape, axis), conj_or_same(astype(x, dtype, copy=False))
     y = _prod_over(g, x, axis, wide) if x._layout.device == CPU else None
     if y is not None:
         return y
@@ -234,7 +234,7 @@ def _power_norm_grad(
 
 def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None) -> ndarray:
     """The mean of the elements that `where` does not leave out."""
-    kind = _mean_dtype(x, dtype) if dtype is not None else floating_dtype(x.dtype)
+    kind = floating_dtype(x.dtype) if dtype is None else dtypes.as_dtype(dtype, "mean")
     x = astype(x, dtypes.compute_dtype(kind), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
     count = sum(mask, axis=axis, keepdims=keepdims)
@@ -299,13 +299,6 @@ def _spread_in(name: str, x: Any, dtype: Any) -> ndarray:
     return astype(x, kind, copy=False)
 
 
-def _mean_dtype(x: ndarray, dtype: Any) -> np.dtype:
-    """The dtype that was requested for a mean."""
-    kind = dtypes.as_dtype(dtype, "mean")
-    keeps_imaginary("mean", x, kind)
-    return kind
-
-
 def _std_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> ndarray:
     """The root of that variance. Its gradient is 0 where all are equal, as `_std_grad`'s."""
     variance, kind = _variance_of("std", x, where, axis, keepdims, **more)
@@ -348,7 +341,7 @@ _count_nonzero = ReductionOp(specs.COUNT_NONZERO)
 
 
 def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
-    if correction is not None and ddof is not None:
+    if correction is not None and ddof:
         raise ValueError(
             f"{name}: ddof and correction can't be provided simultaneously, got ddof={ddof} and "
             f"correction={correction}"
@@ -417,16 +410,11 @@ def sum(
     >>> cm.sum([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
     [4.0, 6.0]
     """
-    x = require("sum", x, ANY)
-    layout = x._layout
-    return _sum.reduce(
-        x,
-        axis,
-        keepdims,
-        _total_dtype("sum", layout.dtype, dtype),
-        out,
-        shape=() if x._node is None else layout.shape,
-    )
+    x, kind = total_in("sum", require("sum", x, ANY), dtype)
+    if kind == np.bool_:
+        return total_in_bool(lambda x: sum(x, axis, keepdims=keepdims), x)
+    shape = () if x._node is None else x._layout.shape
+    return _sum.reduce(x, axis, keepdims, kind, out, shape=shape)
 
 
 @fast_path("x")
@@ -483,8 +471,10 @@ def prod(
     >>> cm.prod([[1, 2], [3, 4]], axis=1).tolist()
     [2, 12]
     """
-    x = require("prod", x, ANY)
-    return _prod.reduce(x, axis, keepdims, _total_dtype("prod", x.dtype, dtype), out)
+    x, kind = total_in("prod", require("prod", x, ANY), dtype)
+    if kind == np.bool_:
+        return total_in_bool(lambda x: prod(x, axis, keepdims=keepdims), x)
+    return _prod.reduce(x, axis, keepdims, kind, out)
 
 
 @fast_path("x")
@@ -539,7 +529,7 @@ def mean(
     """
     x = require("mean", x, ANY)
     if dtype is not None:
-        wide = _mean_dtype(x, dtype)
+        wide = dtypes.as_dtype(dtype, "mean")
         if (
             x._layout.device >= 0
             and x._node is None

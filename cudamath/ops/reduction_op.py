@@ -7,6 +7,7 @@ import builtins
 import functools
 import inspect
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, require
-from ..core.dispatch.op import BOOLEAN, INEXACT, NUMERIC, Op
+from ..core.dispatch.op import BOOLEAN, INEXACT, Op
 from ..core.shapes import broadcast_shapes, normalize_axes
 from ..core.specs import reductions as specs
 from ..core.specs.reduction import Reduction, total_dtype
@@ -32,6 +33,12 @@ _ANNOTATIONS = {"out": "ndarray | None", "initial": "Scalar | None", "where": "A
 _ALL_AXES = tuple([tuple(range(n)) for n in range(65)])  # NumPy's arrays have at most 64 dimensions
 
 
+def of_a_vector(axis: Any) -> bool:
+    """Whether an axis of an array without dimensions is that of a vector of one element, which
+    NumPy lets a number be."""
+    return type(axis) is not bool and hasattr(axis, "__index__") and operator.index(axis) in (0, -1)
+
+
 def kept_axes(name: str, keepdims: Any, x: ndarray) -> bool:
     """Whether reduced axes are kept: True, False or an integer, as in NumPy."""
     if not hasattr(keepdims, "__index__"):
@@ -44,9 +51,7 @@ def kept_axes(name: str, keepdims: Any, x: ndarray) -> bool:
 
 def axes_of(name: str, axis: Axis, ndim: int) -> tuple[int, ...]:
     """The reduced axes from the front, in ascending order."""
-    if axis is None or (
-        ndim == 0 and type(axis) is int and axis in (0, -1)
-    ):  # NumPy lets a number be a vector here
+    if axis is None or ndim == 0 and of_a_vector(axis):
         return _ALL_AXES[ndim]
     return tuple(sorted(normalize_axes(name, axis, ndim)))
 
@@ -56,9 +61,9 @@ def _first(name: str, initial: Any, result: ndarray) -> ndarray:
     integers, 300 no int8."""
     if isinstance(initial, ndarray):
         return astype(coerce(name, (result, initial))[1], result.dtype, copy=False)
-    return _value(
-        name, result, initial.item() if isinstance(initial, np.generic | np.ndarray) else initial
-    )
+    if isinstance(initial, np.generic | np.ndarray):  # wraps, as its conversion does
+        return astype(asarray(initial, device=result.device, name=name), result.dtype, copy=False)
+    return _value(name, result, initial)
 
 
 class ReductionOp(Op):
@@ -240,7 +245,11 @@ class ReductionOp(Op):
     ) -> ndarray:
         """The op itself; written into `out`, if that can be done at once. dtype: of the result, by
         default what the definition says."""
-        axes = axes_of(self.name, axis, x.ndim)
+        axes = (
+            axes_of(self.name, axis, x.ndim)
+            if x.ndim or self.reduction not in (specs.MEAN, specs.VAR, specs.STD)
+            else normalize_axes(self.name, axis, 0)  # NumPy counts along an axis, which must be
+        )
         if type(keepdims) is not bool:  # NumPy's argmax takes anything
             keepdims = (
                 bool(keepdims) if self.reduction.places else kept_axes(self.name, keepdims, x)
@@ -280,13 +289,26 @@ def normal(x: ndarray) -> bool:
     return bool(np.finfo(x.dtype).tiny <= size.min() and size.max() < np.inf)
 
 
-def _total_dtype(name: str, own: np.dtype, dtype: Any) -> np.dtype:
-    """The dtype of a sum or product: 64 bits for integers and bool, unless another is requested."""
-    if dtype is not None:
-        kind = dtypes.as_dtype(dtype, name)
-        if kind not in NUMERIC:
-            raise TypeError(f"{name}: wants a numeric dtype for its result, got {kind}")
-        if own.kind == "c" and kind.kind != "c":
-            raise TypeError(f"{name}: the result of {own} arrays is complex, got dtype {kind}")
-        return kind
-    return total_dtype(own)
+def total_in(name: str, x: ndarray, dtype: Any) -> tuple[ndarray, np.dtype]:
+    """x and the dtype of its sum or product: 64 bits for integers and bool, unless another is
+    requested. Complex numbers lose their imaginary parts before they are added, with a warning."""
+    own = x._layout.dtype
+    if dtype is None:
+        return x, total_dtype(own)
+    kind = dtypes.as_dtype(dtype, name)
+    if own.kind == "c" and kind.kind != "c":
+        x = astype(x, kind)
+    return x, kind
+
+
+def loses_nan(name: str, x: ndarray, dtype: Any) -> bool:
+    """Whether a NaN of x is none in the dtype that is requested for a total."""
+    if dtype is None or x._layout.dtype not in INEXACT:
+        return False
+    kind = dtypes.as_dtype(dtype, name)
+    return kind == np.bool_ or x._layout.dtype.kind == "c" and kind.kind != "c"
+
+
+def total_in_bool(total: Callable[[ndarray], ndarray], x: ndarray) -> ndarray:
+    """A sum or product in bool, in which + is "or" and * is "and": of zeros and ones, not zero."""
+    return astype(total(astype(x, np.bool_)), np.bool_)

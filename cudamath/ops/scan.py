@@ -19,12 +19,12 @@ from ..core.shapes import normalize_axis
 from ..core.specs.scans import SCANS, Product
 from ..core.typing import ArrayLike, DTypeLike
 from .creation import full
-from .elementwise import conj, equal, isnan
+from .elementwise import conj_or_same, equal, isnan
 from .index import _along_grad
 from .join import concat
 from .out_argument import deliver, target_of
 from .ranges import arange
-from .reduction_op import _total_dtype, normal
+from .reduction_op import loses_nan, normal, of_a_vector, total_in, total_in_bool
 from .shape import astype, flip, ravel, reshape, span
 from .where import where
 
@@ -72,20 +72,20 @@ def _prod_grad(g: ndarray, y: ndarray, x: ndarray, axis: int, dtype: np.dtype) -
     if x._layout.device == CPU and x.size:
         y = y if held == dtype else _scan(x, kind="prod", axis=axis, dtype=held)
         if normal(y):  # no zero: no place of it needs to be known
-            return _from_behind(g * conj(y), axis) / conj(x)
+            return _from_behind(g * conj_or_same(y), axis) / conj_or_same(x)
     wide = _WIDER.get(dtype, dtype)
     zero, count = equal(x, 0), np.dtype(np.int32 if x.shape[axis] < 1 << 31 else np.int64)
     seen = _scan(zero, kind="sum", axis=axis, dtype=count)
     none, one = seen == 0, seen == 1
     first = zero & one
-    y = conj(_scan(where(first, 1, x), kind="prod", axis=axis, dtype=wide))
+    y = conj_or_same(_scan(where(first, 1, x), kind="prod", axis=axis, dtype=wide))
     signal, y = (
         g != 0,
         g * y,
     )  # a product that is infinite is no part of the gradient of those before it
     behind = _from_behind(where(signal & none, y, 0), axis)
     at_first = where(signal & one, y, 0).sum(axis=axis, keepdims=True)
-    return where(none, behind / conj(where(zero, 1, x)), where(first, at_first, 0))
+    return where(none, behind / conj_or_same(where(zero, 1, x)), where(first, at_first, 0))
 
 
 def _doubled(x: ndarray, axis: int) -> ndarray:
@@ -143,10 +143,12 @@ def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any, out: Any 
             dtype = wide
         return deliver(name, _total(name, kind, x, axis, dtype), out, "unsafe")
     x = require(name, x)
-    chosen = _total_dtype(name, x.dtype, dtype)
-    if (
-        axis is None or x.ndim == 0 and axis.__class__ is int and axis in (0, -1)
-    ):  # NumPy lets a number be a vector here
+    if SCANS[kind].skips_nan and loses_nan(name, x, dtype):
+        x, kind = where(isnan(x), SCANS[kind].neutral, x), kind.removeprefix("nan")
+    x, chosen = total_in(name, x, dtype)
+    if chosen == np.bool_:
+        return total_in_bool(lambda x: _total(name, kind, x, axis, None), x)
+    if axis is None or x.ndim == 0 and of_a_vector(axis):
         x, axis = ravel(x), 0
     axis = normalize_axis(name, axis, x.ndim)
     return _scan(x, kind=kind, axis=axis, dtype=chosen)
@@ -351,6 +353,7 @@ def _standard(
         y = _standard(name, kind, x, axis, dtype, include_initial, None)
         return deliver(name, y, target, "unsafe")
     x = require(name, x)
+    x = x if x.ndim else ravel(x)
     if axis is None:
         if x.ndim > 1:
             raise ValueError(

@@ -23,7 +23,7 @@ from ..core.typing import ArrayLike
 from .creation import empty, full
 from .elementwise import equal, isnan, logical_and, logical_not, minimum, not_equal
 from .index import take
-from .join import concat
+from .join import _joined, concat
 from .masks import _FEW as WRITTEN_FIRST
 from .masks import beginning, flatnonzero, written
 from .ranges import arange
@@ -249,6 +249,9 @@ def unique(
     [1, 1, 2]
     """
     x = _constant(require("unique", x))
+    if axis is not None and x.ndim == 1:  # whose rows are its elements
+        normalize_axis("unique", axis, 1)
+        axis = None
     if (
         axis is None
         and x.dtype not in COMPLEX
@@ -550,7 +553,7 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike) -> ndarray:
     >>> cm.union1d([3, 1], [2, 3]).tolist()
     [1, 2, 3]
     """
-    return unique(concat(_pair("union1d", ar1, ar2, True)))
+    return unique(_joined("union1d", [ar1, ar2], None))
 
 
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> ndarray:

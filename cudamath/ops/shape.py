@@ -206,6 +206,12 @@ def pattern(name: str, value: Any, dtype: np.dtype) -> tuple[int, int]:
 # -------------------- copies and casts
 
 
+def as_new(x: ndarray) -> ndarray:
+    """A view of all of an array that nobody else has, as an array of its own."""
+    x._base = None
+    return x
+
+
 def in_order(name: str, x: ndarray, order: str | None, *, copy: bool = False) -> ndarray:
     """``x`` in NumPy's `order` ("C", "F", "A": F if it is so already, else C; "K": the axes as they
     lie); a copy where it must be. None: as it is, and a copy in C order."""
@@ -216,10 +222,10 @@ def in_order(name: str, x: ndarray, order: str | None, *, copy: bool = False) ->
         axes = _IN_PLACE[x.ndim] if order is None else shapes.axes_in_copy(x.shape, x.strides)
         if axes == _IN_PLACE[x.ndim]:
             return _copy(x)
-        return permute_dims(_copy(permute_dims(x, axes)), _inverse(axes))
+        return as_new(permute_dims(_copy(permute_dims(x, axes)), _inverse(axes)))
     turned = shapes.is_contiguous(x.shape[::-1], x.strides[::-1], x.itemsize)
     if letter == "F" or letter == "A" and turned and not x._layout.contiguous:
-        return x if turned and not copy else transpose(_copy(transpose(x)))
+        return x if turned and not copy else as_new(transpose(_copy(transpose(x))))
     return _copy(x) if copy or not x._layout.contiguous else x
 
 
@@ -353,7 +359,27 @@ def astype(
             f"astype: {wanted} discards the imaginary part of {x.dtype}",
             np.exceptions.ComplexWarning,
         )
-    return in_order("astype", _cast(x, dtype=wanted), order)
+    return in_order("astype", _cast_as_it_lies(x, wanted), order)
+
+
+def converted(x: ndarray, dtype: np.dtype) -> ndarray:
+    """x in another dtype as an operand, repeated along the axes along which it was: these say
+    nothing of the order of the result in memory."""
+    if x._layout.dtype == dtype:
+        return x
+    if 0 not in x.strides or not x.size:
+        return astype(x, dtype)
+    once: Any = view_of(x, tuple([slice(None) if step else slice(0, 1) for step in x.strides]))
+    return broadcast_to(astype(once, dtype), x.shape)
+
+
+def _cast_as_it_lies(x: ndarray, dtype: np.dtype) -> ndarray:
+    """x converted; the axes of the result lie as a copy's of order "K"."""
+    if not x._layout.contiguous:
+        axes = shapes.axes_in_copy(x.shape, x.strides)
+        if axes != _IN_PLACE[x.ndim]:
+            return as_new(permute_dims(_cast(permute_dims(x, axes), dtype=dtype), _inverse(axes)))
+    return _cast(x, dtype=dtype)
 
 
 @fast_path("x", scalars=False)
@@ -728,7 +754,7 @@ def atleast_2d(*arrays: ArrayLike) -> Any:
 
 
 @fast_path("x", scalars=False)
-def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> ndarray:
+def permute_dims(x: ArrayLike, /, axes: Sequence[int] | None = None) -> ndarray:
     """A view with the axes in another order: axis i of the result is axis ``axes[i]`` of ``x``.
 
     Parameters
@@ -793,11 +819,14 @@ def transpose(x: ArrayLike, /, axes: Sequence[int] | None = None) -> ndarray:
     (4, 3, 2)
     """
     x = require("transpose", x, HELD)
-    return _permuted_by("transpose", x, tuple(range(x.ndim - 1, -1, -1)) if axes is None else axes)
+    return _permuted_by("transpose", x, axes)
 
 
-def _permuted_by(name: str, x: ndarray, axes: Sequence[int]) -> ndarray:
-    order = normalize_axes(name, members(name, axes, "axes"), x.ndim)
+def _permuted_by(name: str, x: ndarray, axes: Sequence[int] | int | None) -> ndarray:
+    if axes is None:
+        return _permute(x, axes=tuple(range(x.ndim - 1, -1, -1)))
+    given = (axes,) if hasattr(axes, "__index__") and not np.ndim(axes) else axes
+    order = normalize_axes(name, members(name, given, "axes"), x.ndim)
     if len(order) != x.ndim:
         raise ValueError(
             f"{name}: axes {order} do not name each of the {x.ndim} axes of shape {x.shape}"

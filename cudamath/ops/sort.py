@@ -21,8 +21,10 @@ from ..core.dispatch.op import Op
 from ..core.dtypes import COMPLEX, INTEGER
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike
+from .creation import zeros
 from .elementwise import isnan
 from .index import _along_grad, take_along_axis
+from .reduction_op import of_a_vector
 from .shape import astype, ravel
 from .transfer import imag, real
 
@@ -299,6 +301,8 @@ def lexsort(keys: ArrayLike, axis: int = -1) -> ndarray:
         raise ValueError(
             f"lexsort: keys must have one shape, got {' '.join(str(a.shape) for a in arrays)}"
         )
+    if not arrays[0].ndim and of_a_vector(axis):
+        return zeros((), np.int64, device=arrays[0].device)
     return _by_keys(arrays, normalize_axis("lexsort", axis, arrays[0].ndim))
 
 
@@ -323,7 +327,7 @@ def _ranks(name: str, kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int,
         if kth.ndim > 1 or kth.dtype.kind == "b":
             raise ValueError(f"{name}: wants integers as kth, got {kth.dtype} of shape {kth.shape}")
         kth = kth.tolist()
-    for k in kth if isinstance(kth, (tuple, list)) else (kth,):
+    for k in kth if isinstance(kth, (tuple, list, range)) else (kth,):
         k = as_integer(name, "kth", k)
         if not -n <= k < n and 0 not in shape:  # of no elements NumPy takes any
             raise ValueError(f"{name}: kth {k} is out of bounds for axis {axis} of shape {shape}")

@@ -31,7 +31,7 @@ from ..core.typing import ArrayLike, DTypeLike
 from ..cpu.quantiles import rounded
 from . import elementwise, reduce, ufunc
 from .creation import full
-from .elementwise import clip, conj, divide, equal, floor, isnan, logical_not, maximum, sqrt
+from .elementwise import clip, conj_or_same, divide, equal, floor, isnan, logical_not, maximum, sqrt
 from .index import take_along_axis
 from .join import concat, stack
 from .linalg.products import matmul
@@ -261,7 +261,7 @@ def _weighted(
     skip = skip and not exact
     n = lines.shape[-1]
     if not n:
-        raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
+        raise IndexError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
     if bool(reduce.any(heavy < 0)):
         raise ValueError(f"{name}: Weights must be non-negative")
     heavy = astype(heavy, np.float64)
@@ -309,12 +309,16 @@ def _quantile(
         raise ValueError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
     if weights is not None:
         return _weighted(name, x, q, axis, method, keepdims, out, scale, weights)
-    lines, axes, shape = _lines(name, x, axis, method)
+    x = require(name, x, REAL_OR_BOOL)
     fractions = _fractions(name, q, scale)
+    whole = (q.dtype if hasattr(q, "dtype") else np.asarray(q).dtype).kind in "biu"
+    if method == "linear" and scale == 1 and whole:
+        method = "lower"  # an end, which needs no floats
+    lines, axes, shape = _lines(name, x, axis, method)
     lines = _wide_enough(lines, q, method, scale != 1)
     n = lines.shape[-1]
     if not n:
-        raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
+        raise IndexError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
     places = [
         min(max(rounded(_place(float(q), n, method), method, np), 0), n - 1)
         for q in fractions.ravel()
@@ -915,7 +919,7 @@ def average(
         except MISTAKES as error:
             raise as_of("average", error) from None
         count = x.size / max(y.size, 1)
-        return (y, broadcast_to(astype(ndarray_of(count, x), y.dtype), y.shape)) if returned else y
+        return (y, full(y.shape, count, y.dtype, device=y.device)) if returned else y
     alike = (
         isinstance(weights, ndarray) and weights._layout is x._layout and x._layout.dtype in INEXACT
     )
@@ -950,7 +954,7 @@ def average(
         raise as_of("average", error) from None
     if half:
         y, total = astype(y, dtypes.float16), astype(total, dtypes.float16)
-    return (y, total) if returned else y
+    return (y, total if total.is_contiguous else total.copy()) if returned else y
 
 
 def ndarray_of(value: float, like: ndarray) -> ndarray:
@@ -1037,7 +1041,7 @@ def cov(
         freedom: Any = max(total - correction, 0)
         mean = reduce.mean(data, axis=1, keepdims=True)
         away = data - mean
-        product = matmul(away, conj(matrix_transpose(away)))
+        product = matmul(away, conj_or_same(matrix_transpose(away)))
     else:
         total = reduce.sum(weights)
         if aweights is not None:
@@ -1046,7 +1050,7 @@ def cov(
         freedom = maximum(total - correction, 0)
         mean = reduce.sum(data * weights, axis=1, keepdims=True) / total
         away = data - mean
-        product = matmul(away * weights, conj(matrix_transpose(away)))
+        product = matmul(away * weights, conj_or_same(matrix_transpose(away)))
     out = astype(product / freedom, result, copy=False)
     return reshape(out, ()) if out.shape == (1, 1) else out
 

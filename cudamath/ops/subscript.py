@@ -137,6 +137,11 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     index.setitem(x, key, value)
 
 
+def delitem(x: ndarray, key: Any) -> None:
+    """``del x[key]``: no array becomes shorter."""
+    raise ValueError(f"delitem: cannot delete elements of an array of shape {x.shape}")
+
+
 #: Classes of numbers that NumPy assigns to any array as this package does.
 ASSIGNED = frozenset([bool, int, float, np.bool_, np.float64, np.float32, np.int64])
 

@@ -22,7 +22,6 @@ from ..core.dispatch.op import FLOATING, ViewOp, registry
 from ..core.dtypes import COMPLEX, real_dtype
 from ..core.export_guard import refuse_to_leave
 from ..core.layout import Layout
-from ..core.scalar import scalar
 from ..core.typing import ArrayLike
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
@@ -237,7 +236,7 @@ def real(x: ArrayLike, /) -> ndarray:
     [1.0]
     """
     if not isinstance(x, ndarray) and np.isscalar(x):
-        return scalar(asarray(np.real(x), name="real"))
+        return np.real(x)  # type: ignore[return-value]
     x = require("real", x)
     layout = x._layout
     if layout.dtype.kind != "c":
@@ -275,7 +274,7 @@ def imag(x: ArrayLike, /) -> ndarray:
     [2.0]
     """
     if not isinstance(x, ndarray) and np.isscalar(x):
-        return scalar(asarray(np.imag(x), name="imag"))
+        return np.imag(x)  # type: ignore[return-value]
     x = require("imag", x)
     layout = x._layout
     if layout.dtype in COMPLEX:
@@ -293,7 +292,7 @@ def imag(x: ArrayLike, /) -> ndarray:
         return broadcast_to(zeros_like(x, shape=()), x.shape)
     if open_records:  # a replay would make zeros that can be written to
         obstruct("made read-only")
-    zeros = zeros_like(x, order="C")  # read-only: there is nothing that an assignment would change
+    zeros = zeros_like(x, order="A")  # read-only: there is nothing that an assignment would change
     if layout.device == CPU:
         zeros._data.flags.writeable = False
         return zeros

@@ -490,17 +490,17 @@ class Elementwise:
         compute, result = self.resolved(operands, common)
         if inplace:
             first = operands[0]
-            if shape != first.shape:
-                raise ValueError(
-                    f"{self.name}: the result of shape {shape} cannot be written into an array of "
-                    "shape "
-                    f"{first.shape}"
-                )
             if not can_write(result, first.dtype):
                 raise TypeError(
                     f"{self.name}: a result of dtype {result} cannot be written into an array of "
                     "dtype "
                     f"{first.dtype}"
+                )
+            if shape != first.shape:
+                raise ValueError(
+                    f"{self.name}: the result of shape {shape} cannot be written into an array of "
+                    "shape "
+                    f"{first.shape}"
                 )
             result = first.dtype
         device = same_device(self.name, arrays)
@@ -599,7 +599,7 @@ class Elementwise:
                     np.asarray(x, common) if s else x._data
                     for x, s in zip(operands, scalars, strict=True)
                 ]
-                data = [d if d.dtype == wide else d.astype(wide) for d in data]
+                data = [d if d.dtype == wide else _converted(d, wide) for d in data]
             if inplace:
                 target = operands[0]._data
                 if direct:
@@ -799,6 +799,15 @@ def _scalar_plan(plan: Callable) -> Callable:
         numbers, run = _on_numbers(plan.ufunc, 2), of_two
     run.array_plan = plan
     return run
+
+
+def _converted(data: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The numbers in another dtype, repeated along the axes along which they were: these say
+    nothing of the order of the result in memory."""
+    if 0 not in data.strides:
+        return data.astype(dtype)
+    once = data[tuple([slice(None) if step else slice(0, 1) for step in data.strides])]
+    return np.broadcast_to(once.astype(dtype), data.shape)
 
 
 _HOST = np.ndarray, np.generic, list, tuple, *SCALARS

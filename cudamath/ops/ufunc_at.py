@@ -50,20 +50,12 @@ def checked_values(name: str, kind: str, x: ndarray, values: Any) -> Any:
     """Values that an array of x's dtype can be combined with; TypeError where that would lose
     something."""
     given = np.asarray(values).dtype if not isinstance(values, ndarray) else values.dtype
-    if (
-        x.dtype.kind in "iu"
-        and given not in INTEGER_OR_BOOL
-        and not (type(values) is float and values.is_integer())
-    ):
+    if loses_fractions(x, given, values):
         raise TypeError(
             f"{name}: values of {given} would lose their fractions in an array of {x.dtype} of "
             f"shape {x.shape}"
         )
-    if (
-        x.dtype.kind == "b"
-        and given.kind != "b"
-        and not (type(values) in (int, float) and values in (0, 1))
-    ):
+    if loses_counts(x, given, values):
         raise TypeError(
             f"{name}: values of {given} would all be True but 0 in an array of bool of shape "
             f"{x.shape}"
@@ -76,6 +68,18 @@ def checked_values(name: str, kind: str, x: ndarray, values: Any) -> Any:
     ):
         return _held(name, x, values)
     return values
+
+
+def loses_fractions(x: ndarray, given: np.dtype, values: Any) -> bool:
+    """Whether values of a dtype would lose their fractions in an array of integers."""
+    whole = type(values) is float and values.is_integer()
+    return x.dtype.kind in "iu" and given not in INTEGER_OR_BOOL and not whole
+
+
+def loses_counts(x: ndarray, given: np.dtype, values: Any) -> bool:
+    """Whether values of a dtype would all be True but 0 in an array of bool."""
+    kept = type(values) in (int, float) and values in (0, 1)
+    return x.dtype.kind == "b" and given.kind != "b" and not kept
 
 
 def fold_into(name: str, kind: str, function: Callable, x: ndarray, key: Any, values: Any) -> None:

@@ -21,6 +21,7 @@ from .ufunc_options import loop_dtypes
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _FURTHER = ("order", "subok", "signature", "sig")
+_CONVERTING = (*_FURTHER, "dtype", "casting")
 
 
 def ufunc_keywords(function: Function) -> Function:
@@ -29,21 +30,26 @@ def ufunc_keywords(function: Function) -> Function:
     name = function.__name__
     count = _operands(function)
     takes_dtype = "dtype" in inspect.signature(function).parameters
+    further = _FURTHER if takes_dtype else _CONVERTING
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.keys().isdisjoint(_FURTHER):
+        if kwargs.keys().isdisjoint(further):
             return function(*args, **kwargs)
-        options = {key: kwargs.pop(key) for key in _FURTHER if key in kwargs}
+        options = {key: kwargs.pop(key) for key in further if key in kwargs}
         letter = order_letter(name, options.get("order"), "K")
         signature = options.get("sig", options.get("signature"))
-        if signature is not None and takes_dtype:
+        if not takes_dtype:
+            args = (*_in_loop(name, args[:count], options, signature), *args[count:])
+        elif signature is not None:
             loop = loop_dtypes(name, count, kwargs.get("dtype"), signature)
             kwargs["dtype"] = loop[-1] or next((kind for kind in loop if kind is not None), None)
         result = function(*args, **kwargs)
-        if letter not in "FA" or len(args) > count or kwargs.get("out") is not None:
+        written = any([x is not None for x in (*args[count:], kwargs.get("out"))])
+        if letter not in "FA" or written:
             return result
-        columns = letter == "F" or all([np.isfortran(x) for x in args if np.ndim(x)])
+        arrays = [x if isinstance(x, ndarray) else np.asarray(x) for x in args[:count]]
+        columns = letter == "F" or all([x.flags.f_contiguous for x in arrays])
         results = [
             in_order(name, y, "F" if columns else "C")
             for y in (result if isinstance(result, tuple) else (result,))
@@ -51,6 +57,30 @@ def ufunc_keywords(function: Function) -> Function:
         return type(result)(results) if isinstance(result, tuple) else results[0]
 
     return _with_options(call, function)
+
+
+def _in_loop(name: str, operands: tuple, options: dict[str, Any], signature: Any) -> Sequence[Any]:
+    """The operands in the dtypes of the loop that NumPy's ufunc of this name takes."""
+    dtype, casting = options.get("dtype"), casting_rule(name, options.get("casting", "same_kind"))
+    if dtype is None is signature and casting == "same_kind":
+        return operands
+    ufunc, arrays = getattr(np, name), coerce(name, operands)
+    results: list[Any] = [None] * ufunc.nout
+    loop = signature
+    if dtype is not None:
+        loop = [*[None] * ufunc.nin, dtypes.as_dtype(dtype, name), *results[1:]]
+    try:
+        wanted = ufunc.resolve_dtypes(
+            (*[x.dtype for x in arrays], *results),
+            casting=casting,
+            **({} if loop is None else {"signature": tuple(loop)}),
+        )
+    except TypeError:
+        raise TypeError(
+            f"{name}: cannot compute by the rule {casting!r} on operands of "
+            + " and ".join([str(x.dtype) for x in arrays])
+        ) from None
+    return [astype(x, kind, copy=False) for x, kind in zip(arrays, wanted, strict=False)]
 
 
 def gufunc_keywords(inputs: Sequence[int], result: int) -> Callable[[Function], Function]:

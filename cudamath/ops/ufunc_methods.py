@@ -20,21 +20,27 @@ from ..core.array import ndarray, wrap
 from ..core.asarray import asarray
 from ..core.devices import CPU
 from ..core.dispatch.checks import MISTAKES, as_of, coerce, require
-from ..core.dispatch.op import INTEGER
 from ..core.dtypes import as_dtype, bfloat16, float16
 from ..core.scalar import scalar_results
 from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
 from . import elementwise, elementwise_numpy, integers, reduce, scan
 from .creation import full
-from .dtype_info import can_cast
 from .error_state import naming
 from .index import _value, put, take
 from .join import concat
-from .out_argument import deliver
+from .out_argument import deliver, in_place
 from .ranges import arange
+from .reduction_op import of_a_vector
 from .shape import astype, broadcast_to, moveaxis, reshape, span
 from .ufunc import LOGICAL, SCALARS
-from .ufunc_at import add_at, maximum_at, minimum_at, multiply_at
+from .ufunc_at import (
+    add_at,
+    loses_counts,
+    loses_fractions,
+    maximum_at,
+    minimum_at,
+    multiply_at,
+)
 from .where import where
 
 _REDUCTIONS: dict[np.ufunc, Callable] = {
@@ -116,7 +122,7 @@ def attach(function: Callable) -> None:
         x = _closed(function, _comparable(f"{name}.reduce", card, x))
         if chosen is not True:
             x = _left_out(f"{name}.reduce", ufunc, x, chosen, initial)
-        whole = axis is None or x.ndim == 0 and axis.__class__ is int and axis in (0, -1)
+        whole = axis is None or x.ndim == 0 and of_a_vector(axis)
         axes = tuple(range(x.ndim)) if whole else normalize_axes(f"{name}.reduce", axis, x.ndim)
         if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
             raise ValueError(
@@ -145,14 +151,20 @@ def attach(function: Callable) -> None:
                 y = concat([first, y], axis=a)
             with naming("reduce"):
                 y = _reduced(name, ufunc, function, y, a)
+        if y._base is x._root() or y is x:  # of one element along each axis
+            y = y.copy()
         if not keepdims:
             y = reshape(y, tuple([n for i, n in enumerate(x.shape) if i not in axes]))
         return y if out is None else deliver(f"{name}.reduce", y, out, "unsafe")
 
-    def accumulate(x: Any, /, axis: int = 0, dtype: Any = None, out: Any = None) -> ndarray:
+    def accumulate(x: Any, /, axis: int | None = 0, dtype: Any = None, out: Any = None) -> ndarray:
         """The function between all elements along an axis up to each one (NumPy's
         `ufunc.accumulate`)."""
         x = require(f"{name}.accumulate", x)
+        if axis is None:
+            if x.ndim != 1:
+                raise ValueError(f"{name}.accumulate: wants one axis of an array of {x.shape}")
+            axis = 0
         axis = normalize_axis(f"{name}.accumulate", axis, x.ndim)
         if ufunc in (np.add, np.multiply):
             y = _SCANS[ufunc](x, axis, dtype=dtype)
@@ -170,6 +182,8 @@ def attach(function: Callable) -> None:
                     )
                 )
             )
+        if y is x:
+            y = x.copy()
         return y if out is None else deliver(f"{name}.accumulate", y, out, "unsafe")
 
     @scalar_results
@@ -183,7 +197,11 @@ def attach(function: Callable) -> None:
         """x[key] = f(x[key], values) in place, where positions that occur several times are met
         several times (`ufunc.at`). Where there is no scatter for the function, the positions are
         read on the host."""
-        if ufunc is np.subtract:
+        given = values.dtype if isinstance(values, ndarray) else np.asarray(values).dtype
+        x = in_place(f"{name}.at", x)
+        if loses_fractions(x, given, values) or loses_counts(x, given, values):
+            _in_rounds(f"{name}.at", function, x, key, values)  # each result is converted
+        elif ufunc is np.subtract:
             try:
                 if type(values) is not float:
                     fits = (
@@ -214,15 +232,14 @@ def attach(function: Callable) -> None:
         (NumPy's `ufunc.reduceat`). The indices are read on the host."""
         x = require(f"{name}.reduceat", x)
         axis = normalize_axis(f"{name}.reduceat", axis, x.ndim)
-        if ufunc in _OF_BOOLS:
+        starts = _starts(name, indices, x.shape[axis])
+        if ufunc not in _SCATTERS:
             x = _comparable(name, card, x)
-        elif ufunc not in _SCATTERS:
-            raise TypeError(
-                f"{name}.reduceat: there is one for add, multiply, maximum, minimum, logical_and "
-                "and logical_or"
-            )
         x = _given(f"{name}.reduceat", card, function, x, dtype)
-        y = _sections(name, _OF_BOOLS.get(ufunc, ufunc), x, np.asarray(indices), axis)
+        if ufunc in _SCATTERS or ufunc in _OF_BOOLS:
+            y = _sections(_OF_BOOLS.get(ufunc, ufunc), x, starts, axis)
+        else:
+            y = _each_section(name, ufunc, function, _closed(function, x), starts, axis)
         y = y if dtype is None else astype(y, dtype, copy=False)
         return y if out is None else deliver(f"{name}.reduceat", y, out, "unsafe")
 
@@ -316,18 +333,38 @@ def _reduced(name: str, ufunc: np.ufunc, function: Callable, x: ndarray, axis: i
     return x
 
 
-def _sections(name: str, ufunc: np.ufunc, x: ndarray, starts: np.ndarray, axis: int) -> ndarray:
-    """reduceat along one axis: on the CPU NumPy's; else the elements of all sections side by side,
-    combined by a scatter."""
-    n = x.shape[axis]
+def _starts(name: str, indices: Any, n: int) -> np.ndarray:
+    """Where the sections of reduceat begin along an axis of n elements."""
+    starts = np.asarray(indices)
+    if not starts.size and starts.ndim == 1:
+        return starts.astype(np.int64)
     if (
         starts.ndim != 1
         or starts.dtype.kind not in "iu"
-        or (starts.size and not (0 <= starts.min() <= starts.max() < n))
+        or not 0 <= starts.min() <= starts.max() < n
     ):
         raise IndexError(
             f"{name}.reduceat: wants a vector of indices from 0 to {n - 1}, got {starts.tolist()}"
         )
+    return starts
+
+
+def _each_section(
+    name: str, ufunc: np.ufunc, function: Callable, x: ndarray, starts: np.ndarray, axis: int
+) -> ndarray:
+    """reduceat along one axis of a function without a scatter: one section after another."""
+    ends = [*starts[1:].tolist(), x.shape[axis]]
+    parts = [
+        _reduced(name, ufunc, function, span(x, axis, first, max(end, first + 1)), axis)
+        for first, end in zip(starts.tolist(), ends, strict=False)
+    ]
+    return concat(parts, axis=axis) if parts else span(x, axis, 0, 0)
+
+
+def _sections(ufunc: np.ufunc, x: ndarray, starts: np.ndarray, axis: int) -> ndarray:
+    """reduceat along one axis: on the CPU NumPy's; else the elements of all sections side by side,
+    combined by a scatter."""
+    n = x.shape[axis]
     if x.dtype.kind == "b" or (
         ufunc in (np.add, np.multiply) and x.dtype.kind in "iu" and x.dtype.itemsize < 8
     ):
@@ -375,7 +412,7 @@ def _in_rounds(name: str, function: Callable, x: ndarray, key: Any, *values: Any
     by round, each position in a round once."""
     x = require(name, x)
     places = reshape(arange(x.size, device=x.device), x.shape)[key]
-    at = places.to_numpy().ravel()
+    at = (places.to_numpy() if isinstance(places, ndarray) else np.asarray(places)).ravel()
     order = np.argsort(at, kind="stable")
     fresh = np.r_[True, np.diff(at[order]) != 0]
     begins = np.flatnonzero(fresh)
@@ -394,15 +431,7 @@ def _in_rounds(name: str, function: Callable, x: ndarray, key: Any, *values: Any
             take(reshape(x, -1), found),
             *[v if type(v) in SCALARS else take(v, here) for v in others],
         )
-        whole = (
-            y.dtype in INTEGER and x.dtype in INTEGER
-        )  # an int64 in an array of uint8, too: a list's numbers are int64
-        if not (whole or can_cast(y.dtype, x.dtype, "same_kind")):
-            raise TypeError(
-                f"{name}: a result of {y.dtype} cannot be written into an array of {x.dtype} of "
-                f"shape {x.shape}"
-            )
-        put(x, found, y)
+        put(x, found, astype(y, x.dtype, copy=False))
 
 
 def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> ndarray:

@@ -16,6 +16,7 @@ from ..core.dispatch.checks import coerce
 from ..core.dispatch.keyword_hints import refuse_keywords
 from ..core.dispatch.op import apart
 from ..core.dtypes import bfloat16, float16
+from ..core.scalar import as_array
 from ..core.shapes import order_letter
 from .out_argument import allow, casting_rule, deliver, target_of
 from .shape import in_order
@@ -35,14 +36,21 @@ def _call_with(
     **more: Any,
 ) -> ndarray:
     """The op with NumPy's options."""
+    if out is ...:
+        options = {"dtype": dtype, "casting": casting, "order": order, "signature": signature}
+        return as_array(_call_with, (self, operands, None, where), {**options, **more})
     signature = more.pop("sig", signature)
     if more:
         refuse_keywords(self.name, more, ("x", "y"))
     letter = order_letter(self.name, order, "K")
-    if letter in "FA" and out is None:
+    if letter in "CFA" and out is None:
         result = _call_with(self, operands, out, where, dtype, casting, "K", subok, signature)
-        arrays = [x for x in operands if type(x) not in SCALARS]
-        columns = letter == "F" or all([np.isfortran(x) for x in arrays if np.ndim(x)])
+        arrays = [
+            x if isinstance(x, ndarray) else np.asarray(x)
+            for x in operands
+            if type(x) not in SCALARS
+        ]
+        columns = letter == "F" or all([x.flags.f_contiguous for x in arrays])
         return in_order(self.name, result, "F" if columns else "C")
     if (
         dtype is not None
@@ -81,6 +89,7 @@ def _call_with(
         result = self(*operands)
         if not isinstance(result, ndarray):  # of numbers alone: NumPy's number
             result = asarray(result, device=target.device)
+        allow(self.name, result, target, casting)  # before the shapes, as NumPy
         if result.ndim <= target.ndim and result.shape != target.shape:
             from .shape import _broadcast_as
 
@@ -150,7 +159,7 @@ def _in_dtype(
 ) -> tuple:
     """The operands cast, where NumPy's rule allows it, to what the op takes, to return a given
     dtype."""
-    from .shape import astype
+    from .shape import converted
 
     def seen(d: np.dtype) -> np.dtype:
         return float16 if d == bfloat16 else d
@@ -194,7 +203,7 @@ def _in_dtype(
             type(x) in SCALARS and dtypes.result_type(d, x) == d
         ):  # stays a number beside an array, which must hold it
             return asarray(x, d, name=self.name) if alone else x
-        return astype(coerce(self.name, (x,))[0], d, copy=False)
+        return converted(coerce(self.name, (x,))[0], d)
 
     return tuple(map(cast, arrays, inputs))
 

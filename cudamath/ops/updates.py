@@ -90,7 +90,7 @@ def _scaled(
     g: ndarray, _y: Any, _x: Any, v: ndarray, *arrays: ndarray, key: Key, unique: bool
 ) -> ndarray:
     """g times the factors."""
-    return g * elementwise.conj(_updated(ones_like(g), v, arrays, key, unique, "multiply"))
+    return g * elementwise.conj_or_same(_updated(ones_like(g), v, arrays, key, unique, "multiply"))
 
 
 def _set_grad(
@@ -119,7 +119,7 @@ def _multiply_grad(
     factor = getitem(x, whole)
     if not unique:
         factor = factor * _product_of_others(v, arrays, key, x)
-    return getitem(g, whole) * elementwise.conj(factor)
+    return getitem(g, whole) * elementwise.conj_or_same(factor)
 
 
 def _attains(x: ndarray, extreme: ndarray) -> ndarray:

@@ -16,7 +16,7 @@ from ..core.dispatch.op import Op
 from ..core.dtypes import BOOLEAN, INTEGER
 from .creation import full
 from .masks import nonzero
-from .shape import astype, pattern
+from .shape import converted, pattern
 
 __all__ = ["where"]
 
@@ -121,7 +121,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     place = next((a for a in (condition, x, y) if isinstance(a, ndarray)), None)
     mask = coerce("where", (condition,) if place is None else (place, condition))[-1]
     if mask.dtype not in BOOLEAN:
-        mask = astype(mask, np.bool_)
+        mask = converted(mask, np.dtype(np.bool_))
     dtype = dtypes.result_type(
         *[
             a
@@ -136,7 +136,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     operands = [
         full((), a, dtype, device=mask.device)
         if type(a) in _SCALARS
-        else astype(coerce("where", (mask, a))[1], dtype, copy=False)
+        else converted(coerce("where", (mask, a))[1], dtype)
         for a in (x, y)
     ]
     shapes.broadcast_shapes("where", mask.shape, *[a.shape for a in operands])

@@ -57,7 +57,7 @@ ADVICE = {
 class Trace(CallRecord):
     """The record of a whole function."""
 
-    program = True
+    program = of_user = unread = True
 
     def __init__(self, name: str) -> None:
         super().__init__()

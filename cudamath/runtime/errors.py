@@ -30,7 +30,7 @@ class CudaError(RuntimeError):
         self.status = status
 
 
-class DeviceError(RuntimeError):
+class DeviceError(RuntimeError, ValueError):
     """A device that does not exist, cannot be used, or was mixed with another."""
 
 

@@ -352,11 +352,6 @@ CALLS = [
         ValueError,
         r"unwrap: shapes \(3,\) and \(7,\) cannot be broadcast",
     ),
-    (
-        lambda: cm.linalg.trace(A, dtype=bool),
-        TypeError,
-        "trace: wants a numeric dtype for its result, got bool",
-    ),
     (lambda: cm.diag(A, 1.5), TypeError, "diag: k must be an integer, got 1.5"),
     (
         lambda: cm.tril_indices_from(A, 1.5),

@@ -121,8 +121,7 @@ def test_array_ufunc(device):
     with pytest.raises(TypeError):
         np.isnat(x)  # not ours
     same(np.add.reduceat(x, [0, 1]), np.add.reduceat(BASE, [0, 1]))
-    with pytest.raises(TypeError):
-        np.subtract.reduceat(x, [0, 1])
+    same(np.subtract.reduceat(x, [0, 1]), np.subtract.reduceat(BASE, [0, 1]))
     same(np.frexp(x)[0], np.frexp(BASE)[0])
 
 
@@ -260,10 +259,11 @@ def test_containment(device):
 
 def test_scalar_conversion(device):
     assert (
-        float(cm.asarray(2.5)) == 2.5
-        and int(cm.asarray([[7]])) == 7
-        and complex(cm.asarray(1j)) == 1j
+        float(cm.asarray(2.5)) == 2.5 and int(cm.asarray(7)) == 7 and complex(cm.asarray(1j)) == 1j
     )
+    for kind in (int, float, complex):
+        with pytest.raises(TypeError, match="^only arrays of no dimensions"):
+            kind(cm.asarray([7]))
     assert bool(cm.asarray([True])) is True and bool(cm.asarray(0.0)) is False
     assert cm.asarray(3).item() == 3 and type(cm.asarray(3).item()) is int
     assert cm.asarray(BASE).item(1, 2, 3) == 23.0

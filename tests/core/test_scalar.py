@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import numbers
+import os
 import pickle
 
 import numpy as np
@@ -329,7 +330,7 @@ def run(xp, program):
     return [x, *scalars, *views]
 
 
-@settings(max_examples=200)
+@settings(max_examples=int(os.environ.get("RANDOM_PROGRAMS", "200")))
 @given(program=OPERATIONS)
 def test_random_programs_mean_what_they_mean_in_numpy(device, program):
     for ours, theirs in zip(run(cm, program), run(np, program), strict=True):

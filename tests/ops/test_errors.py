@@ -161,7 +161,7 @@ MISTAKES: list[tuple[Any, type[Exception], str, str]] = [
     (lambda: ml.layer_norm(cm.arange(3), 3), TypeError, "layer_norm", "int64"),
     (lambda: cm.take(X(3), [0.5]), TypeError, "take", "float64"),
     (lambda: cm.astype(X(3), "U3"), TypeError, "astype", "U3"),
-    (lambda: cm.sum(X(2, dtype=complex), dtype="float64"), TypeError, "sum", "complex128"),
+    (lambda: cm.var(X(2, dtype=complex), dtype="float64"), TypeError, "var", "complex128"),
     (lambda: cm.arange(3, dtype="bool"), TypeError, "arange", "bool"),
     # indices
     (lambda: cm.take(X(3), [3]).tolist(), IndexError, "(take|index)", ""),
@@ -349,10 +349,7 @@ OWN_NAMES: list[tuple[Any, type[Exception], str]] = [
         for f in (cm.bartlett, cm.hanning, cm.hamming, cm.blackman)
     ],
     (lambda: cm.kaiser(3, "x"), TypeError, "kaiser"),
-    *[
-        (lambda f=f: f(WHOLE, None), TypeError, f.__name__)
-        for f in (cm.permute_dims, cm.choose, cm.select)
-    ],
+    *[(lambda f=f: f(WHOLE, None), TypeError, f.__name__) for f in (cm.choose, cm.select)],
     (lambda: cm.piecewise(WHOLE, None, [1]), TypeError, "piecewise"),
     (lambda: cm.ravel_multi_index(None, (2, 3)), TypeError, "ravel_multi_index"),
     (lambda: cm.lexsort(None), TypeError, "lexsort"),

@@ -168,11 +168,6 @@ def test_gradient_of_missing_numbers():
             ValueError,
             r"cumulative_sum: axis .*\(2, 3\)",
         ),
-        (
-            lambda: cm.cumsum(cm.zeros(2, "c8"), dtype="f4"),
-            TypeError,
-            "cumsum: .*complex64.*float32",
-        ),
     ],
 )
 def test_errors(device, call, error, words):

@@ -116,9 +116,13 @@ class CallRecord:
         The record inside which this one was opened.
     program : bool
         Whether this is the record of a whole function of the user.
+    of_user : bool
+        Whether what is recorded are calls of the user, whose results return to him as usual.
+    unread : bool
+        Whether values must not be read: scalars then stay on their device.
     """
 
-    program = False
+    program = of_user = unread = False
 
     def __init__(self, keep: bool = True) -> None:
         self.keep = keep
@@ -189,6 +193,16 @@ class unrecorded:
 def current() -> CallRecord | None:
     """The innermost open record of this thread."""
     return _local.record
+
+
+def returns_to_user() -> bool:
+    """Whether what this thread calls returns to the user, as far as records tell."""
+    return _local.record is None or _local.record.of_user
+
+
+def values_unread() -> bool:
+    """Whether values must not be read in this thread."""
+    return _local.record is not None and _local.record.unread
 
 
 def traced() -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.errors import shown_as
+from ...runtime.errors import DeviceError, shown_as
 from ..array import ndarray
 from ..asarray import asarray, same_device
 from ..dtypes import ANY, COMPLEX, Category
@@ -87,7 +87,7 @@ def as_of(name: str, error: Exception) -> Exception:
     """An error of an inner function as an error of the outer function `name`. Messages of Python
     and NumPy get the name as a prefix. What cannot be fused is an error of `fuse` everywhere."""
     inner, colon, rest = str(error).partition(": ")
-    if inner == "fuse":
+    if inner == "fuse" or isinstance(error, DeviceError):
         return error
     if colon and inner.replace(".", "_").isidentifier():
         return type(error)(f"{name}: {rest}")

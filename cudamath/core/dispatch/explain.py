@@ -67,7 +67,9 @@ def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
         print(text)
         return text
     lines: list[str] = []
-    with _listening(lines), CallRecord(keep=False):  # in which no call is replayed
+    record = CallRecord(keep=False)  # in which no call is replayed
+    record.of_user = True
+    with _listening(lines), record:
         fn(*args, **kwargs)
     text = "\n".join(dict.fromkeys(lines)) or "nothing ran but views"
     print(text)

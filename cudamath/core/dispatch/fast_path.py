@@ -29,7 +29,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import copysign
 from numbers import Number
 from typing import Any, NoReturn, TypeVar
@@ -47,9 +47,11 @@ from ..recording import state
 from ..scalar import (
     NUMPY_SCALARS,
     arrays_to_user,
+    as_array,
     inside,
     is_numpys,
     is_outermost,
+    own_memory,
     result_of,
     scalar_class,
     to_user,
@@ -449,11 +451,14 @@ class _Calls:
 
     def direct(self, *args: Any, **kwargs: Any) -> Any:
         """A call with rare arguments, `out` for example: run the function."""
+        if kwargs.get("out") is ...:
+            return as_array(self.function, args, kwargs)
         if not is_outermost():
             return self.function(*args, **kwargs)
         with inside():
             result = self.function(*args, **kwargs)
         arguments = (*args, *kwargs.values())
+        own_memory(result, arguments)
         if any([result is a for a in arguments]):
             return result
         return (to_user if self.scalars else arrays_to_user)(result, arguments)
@@ -468,6 +473,7 @@ class _Calls:
                 return self.call_wrapper(arrays)
         with inside():
             result = self.run(arguments)
+        own_memory(result, arguments)
         return (to_user if self.scalars else arrays_to_user)(result, arguments)
 
     def scalars_as_arrays(self, arguments: tuple) -> list | None:
@@ -516,7 +522,7 @@ class _Calls:
         distinct = _distinct(values, parameters, arrays)
         with CallRecord() as record:
             result = self.call(distinct)
-        _own_memory(result, distinct.values())
+        own_memory(result, distinct.values())
         replay = None
         if not record.obstacle:
             sources = (values[parameters.source],) if parameters.source else ()
@@ -568,24 +574,6 @@ class _Calls:
         if self.parameters.placeless:
             key.append(default_index())
         return tuple(key)
-
-
-def _own_memory(result: Any, arguments: Iterable[Any]) -> None:
-    """Results that are views of arrays made on the way are no views for the caller."""
-    results = result if isinstance(result, (tuple, list)) else (result,)
-    views = [y for y in results if isinstance(y, ndarray) and y._base is not None]
-    if views:
-        arrays = [x for x in arguments if isinstance(x, ndarray)]
-        for x in arguments:
-            arrays += (
-                [each for each in x if isinstance(each, ndarray)]
-                if type(x) in (list, tuple)
-                else []
-            )
-        lenders = {id(x if x._base is None else x._base) for x in arrays}
-        for y in views:
-            if id(y._base) not in lenders:
-                y._base = None
 
 
 def _nested(values: dict[str, Any], parameters: _Parameters) -> list[Any]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core import dtypes
 from ...core.array import ndarray
-from ...core.dispatch.checks import coerce, keeps_imaginary, members
+from ...core.dispatch.checks import coerce, members
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.op import ANY
 from ...core.dtypes import INEXACT
@@ -82,6 +82,8 @@ def _parsed(name: str, arguments: tuple) -> tuple[list[str], str, list[ndarray]]
     """Letters of the operands and of the result, and the operands as arrays of one device."""
     if not arguments:
         raise ValueError(f"{name}: wants subscripts and arrays")
+    if any([x is None for x in arguments]):
+        raise TypeError(f"{name}: wants subscripts and arrays, got None")
     named = isinstance(
         arguments[0], str
     )  # or else: array, letters as integers, array, ...; last the result's
@@ -276,7 +278,7 @@ def einsum(
     >>> cm.einsum("ij,kj->ik", a, a).tolist()
     [[5.0, 14.0], [14.0, 50.0]]
     """
-    operands = () if subscripts is None else (subscripts, *operands)
+    operands = () if subscripts is None and not operands else (subscripts, *operands)
     terms, result, arrays = _parsed("einsum", operands)
     letter, casting = order_letter("einsum", order, "K"), casting_rule("einsum", casting)
     if letter == "A":
@@ -286,7 +288,6 @@ def einsum(
             dtypes.as_dtype(dtype, "einsum") if dtype is not None else dtypes.result_type(*arrays)
         )
         for x in arrays:
-            keeps_imaginary("einsum", x, common)
             if dtype is not None and not can_write(x.dtype, common, casting):
                 raise TypeError(f"einsum: {x.dtype} cannot become {common} by the rule {casting!r}")
         arrays = [astype(x, common, copy=False) for x in arrays]

@@ -22,7 +22,7 @@ from ...core.shapes import as_integer, broadcast_shapes, normalize_axes, normali
 from ...core.typing import ArrayLike, DTypeLike
 from .. import reduce
 from ..creation import eye, zeros
-from ..elementwise import abs, conj, where
+from ..elementwise import abs, conj_or_same, where
 from ..join import stack
 from ..out_argument import deliver
 from ..shape import astype, broadcast_to, diagonal, expand_dims, moveaxis, permute_dims, reshape
@@ -243,7 +243,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> LstsqResult
         rank = _count(s, rtol)
     if m > n and (a.ndim > 2 or int(rank) == n):
         missing = columns - matmul(a, x)
-        residuals = reduce.sum((missing * conj(missing)).real, axis=-2)
+        residuals = reduce.sum((missing * conj_or_same(missing)).real, axis=-2)
     else:
         residuals = zeros((*lead, 0), s.dtype, device=a.device)
     rank = astype(rank, np.int32)  # as LAPACK counts it, and NumPy
@@ -801,7 +801,10 @@ _cross: Op = Op(
     cpu="cross.cross",
     cuda="linalg.cross.cross",
     broadcasts=True,
-    vjp=(lambda g, _y, _a, b: _cross(conj(b), g), lambda g, _y, a, _b: _cross(g, conj(a))),
+    vjp=(
+        lambda g, _y, _a, b: _cross(conj_or_same(b), g),
+        lambda g, _y, a, _b: _cross(g, conj_or_same(a)),
+    ),
 )
 
 

@@ -201,7 +201,7 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str = "
         raise ValueError(
             f"matrix_norm: wants arrays of at least two dimensions, got shape {x.shape}"
         )
-    if ord == "fro":
+    if ord == "fro" or ord is None:
         return reduce.vector_length("matrix_norm", x, (x.ndim - 2, x.ndim - 1), keepdims)
     if ord in (2, -2, "nuc"):
         from .spectral import svdvals

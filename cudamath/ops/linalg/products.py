@@ -787,7 +787,9 @@ def tensordot(
     if not isinstance(axes, (tuple, list)) and np.ndim(axes) == 0:
         count = as_integer("tensordot", "axes", axes)
         if not 0 <= count <= builtins.min(a.ndim, b.ndim):
-            raise (IndexError if count >= 0 else ValueError)(
+            pairs = zip(a.shape[a.ndim - count :] if count <= a.ndim else (), b.shape, strict=False)
+            alike = count >= 0 and all([one == other for one, other in pairs])
+            raise (IndexError if alike else ValueError)(  # NumPy compares until an axis lacks
                 f"tensordot: axes={count} does not fit shapes {a.shape} and {b.shape}"
             )
         of_a, of_b = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))

@@ -28,6 +28,7 @@ from ...core.dispatch.call_record import open_records, report_draw, report_sourc
 from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import FLOATING, REAL, Op
 from ...core.layout import Layout
+from ...core.scalar import scalar_results
 from ...core.shapes import as_integer, normalize_shape
 from ...runtime import fork, memory
 from ...runtime.errors import shown_as
@@ -287,14 +288,15 @@ def drawn(op: Op, counter: tuple, rest: tuple, *arrays: ndarray, **params: Any) 
 
 
 def whole_draw(method: Callable) -> Callable:
-    """Decorator of a method that draws: where it fails, the generator is put back. `fast_path` does
-    that for the methods that it decorates."""
+    """Decorator of a method that draws: where it fails, the generator is put back, and one number
+    is a scalar. `fast_path` does that for the methods that it decorates."""
+    drawn = scalar_results(method)
 
     @functools.wraps(method)
     def draw(self: Source, *args: Any, **kwargs: Any) -> Any:
         start = self._offset
         try:
-            return method(self, *args, **kwargs)
+            return drawn(self, *args, **kwargs)
         except BaseException:
             self.return_to(start)
             raise

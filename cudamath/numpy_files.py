@@ -16,6 +16,7 @@ from .core.asarray import upload
 from .core.devices import index_of
 from .core.typing import File
 from .runtime.files import naming, require_regular, whole_file
+from .runtime.interrupts import interrupts_first
 
 __all__ = ["savez", "savez_compressed"]
 
@@ -76,11 +77,12 @@ def _write(name: str, writer: Callable, file: Any, args: tuple, kwargs: dict[str
             f"{name}: {taken} is the name of an array without a keyword, and a keyword too"
         )
     if hasattr(file, "write"):
-        with naming(name, file):
+        with naming(name, file), interrupts_first():
             writer(file, *arrays, **named)
         return
     path = path_of(name, file)
     with (
+        interrupts_first(),
         whole_file(name, path if path.endswith(".npz") else f"{path}.npz") as beside,
         open(beside, "wb") as target,
     ):
@@ -161,6 +163,26 @@ def savez_compressed(file: File, *args: Any, allow_pickle: bool = False, **kwarg
     _write("savez_compressed", np.savez_compressed, file, args, kwargs)
 
 
+class _Bytes:
+    """An open file of which NumPy knows only how to read and write bytes.
+
+    Of a file of the system, NumPy asks whether it is a path, and takes an interrupt (Ctrl-C) in
+    there for a yes: the interrupt would be lost, and a TypeError come in its place.
+    """
+
+    __slots__ = ("read", "seek", "write")
+
+    write: Any
+
+    def __init__(self, file: Any):
+        self.read, self.seek, self.write = file.read, file.seek, getattr(file, "write", None)
+
+
+def write_array(file: Any, host: np.ndarray) -> None:
+    """Write an .npy file into an open one."""
+    np.save(_Bytes(file), host, allow_pickle=False)
+
+
 class Archive(dict):
     """The arrays of an .npz file by name; `files` names them. All have been read: closing it does
     nothing."""
@@ -186,7 +208,7 @@ def read(path: Any, device: Any) -> Any:
     opened = hasattr(path, "read")
     if not opened and not os.path.exists(path):  # for `load` to say
         return None
-    with contextlib.nullcontext(path) if opened else open_regular(path) as file:
+    with interrupts_first(), contextlib.nullcontext(path) if opened else open_regular(path) as file:
         head = file.read(6)
         if isinstance(head, str):
             raise TypeError(f"load: wants a path, got {type(path).__name__} of text")
@@ -237,7 +259,7 @@ def _read_array(file: Any) -> np.ndarray:
     file.seek(begin)
     if wanted > present:
         raise ValueError(f"the header promises {wanted:,} bytes, {present:,} follow")
-    return np.load(file, allow_pickle=False)
+    return np.load(_Bytes(file), allow_pickle=False)
 
 
 def _read_archive(file: Any) -> dict[str, np.ndarray]:

@@ -74,6 +74,8 @@ class Runtime:
     constants: dict[tuple[int, bytes], int] = dataclasses.field(default_factory=dict)
     #: of each device: the address of the next constant, and the bytes left in its block
     constant_space: dict[int, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    #: host memory, page-locked or managed, whose owner has died: addresses and kinds
+    ended_host_memory: list[tuple[int, str]] = dataclasses.field(default_factory=list)
     uploads: collections.OrderedDict[tuple[int, bytes], Any] = dataclasses.field(
         default_factory=collections.OrderedDict
     )

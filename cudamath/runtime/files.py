@@ -14,6 +14,8 @@ import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from .interrupts import context_manager
+
 try:
     import fcntl
 except ImportError:  # Windows
@@ -24,7 +26,7 @@ PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 _NOT_SUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL, errno.EACCES)
 
 
-@contextlib.contextmanager
+@context_manager
 def whole_file(
     name: str,
     path: str | os.PathLike[str],
@@ -61,7 +63,7 @@ def whole_file(
             os.unlink(beside)
 
 
-@contextlib.contextmanager
+@context_manager
 def naming(name: str, path: object, what: str = "write") -> Iterator[None]:
     """Errors of the system say which function could not do what with a path, or an open file."""
     try:
@@ -192,7 +194,7 @@ def require_own_names(folder: str | os.PathLike[str]) -> None:
         place = os.path.dirname(place)
 
 
-@contextlib.contextmanager
+@context_manager
 def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     """One process, and one thread of it, at a time: the lock of an empty file that stays. File
     systems without locks give none."""

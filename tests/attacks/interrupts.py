@@ -25,6 +25,9 @@ from thread_state import left_behind
 
 import cudamath as cm
 from cudamath.core.dispatch.arguments import Input, Output
+from cudamath.core.dispatch.replanning import replanned
+from cudamath.runtime import compile_notice, host_stream
+from cudamath.runtime.host_stream import HostStream
 from cudamath.runtime.state import runtime
 
 
@@ -189,12 +192,26 @@ def on_cpu():
     def settings():
         with cm.errstate(all="ignore"), cm.device("cpu"):
             cm.log(w)
+        with cm.errstate(divide="raise", invalid="warn"):
+            cm.log(w)
+        with compile_notice.waiting("nothing", "nowhere"):
+            cm.exp(w)
+
+    def host_streams():
+        with HostStream(), HostStream():
+            cm.exp(w)
+        with host_stream.capturing():
+            cm.exp(w)
+
+    def plans():
+        with replanned(lambda plan: plan):
+            cm.exp(w)
 
     def draws():
         rng.normal(size=5)
         rng.permutation(5)
 
-    return (gradients, pullbacks, files, archives, trees, settings, draws)
+    return (gradients, pullbacks, files, archives, trees, settings, host_streams, plans, draws)
 
 
 @contextlib.contextmanager

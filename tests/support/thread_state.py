@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import fake_driver
+import numpy as np
 
 from cudamath.core import recording
 from cudamath.core.autograd import mutation
 from cudamath.core.dispatch import call_record
+from cudamath.ops import error_state
+from cudamath.runtime import compile_notice, host_stream
 from cudamath.runtime.state import runtime
 
 
@@ -24,6 +27,10 @@ def left_behind(stream=None) -> str:
         "a record": not call_record.open_records and call_record.current() is None,
         "a holder of changes": all(holder() is None for _, holder, _ in mutation.holders.values()),
         "a capture": not runtime.captures,
+        "an error state": not error_state._thread.modes and error_state._thread.method is None,
+        "a stream of the CPU": host_stream._local.entered == ()
+        and not host_stream._local.capturing,
+        "a compiler's notice": not getattr(compile_notice._here, "inside", False),
         "a profile": runtime.profile is None,
         "driver contexts": not isinstance(runtime.driver, fake_driver.FakeDriver)
         or len(runtime.driver.contexts) <= 1,

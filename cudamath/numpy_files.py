@@ -241,17 +241,37 @@ def _placed(host: np.ndarray, index: int) -> Any:
     return upload(host.astype(host.dtype.newbyteorder("="), copy=False), index)
 
 
-def open_regular(path: Any) -> Any:
-    """A file open for reading. OSError for what is none: a pipe might wait for ever."""
-    name = path_of("load", path)
-    with naming("load", name, "read"):
-        require_regular(os.stat(name).st_mode)
-        return open(name, "rb")
+def open_regular(path: Any, name: str = "load") -> Any:
+    """A file open for reading. OSError, by `name`, for what is none: a pipe might wait for ever."""
+    place = path_of(name, path)
+    with naming(name, place, "read"):
+        require_regular(os.stat(place).st_mode)
+        return open(place, "rb")
+
+
+def map_array(name: str, path: Any) -> np.ndarray:
+    """The array of an .npy file, mapped into memory, after the checks of `load`. Errors begin with
+    `name`."""
+    with interrupts_first(), open_regular(path, name) as file:
+        try:
+            if file.read(len(_NPY)) != _NPY:
+                raise ValueError("it is no .npy file")
+            file.seek(0)
+            _require_bytes(file)
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        except Exception as error:
+            raise ValueError(f"{name}: {path}: {error}") from None
 
 
 def _read_array(file: Any) -> np.ndarray:
     """The array of an .npy file. Its header is compared with the bytes that follow, before memory
     is asked for."""
+    _require_bytes(file)
+    return np.load(_Bytes(file), allow_pickle=False)
+
+
+def _require_bytes(file: Any) -> None:
+    """ValueError where fewer bytes follow than the header of an .npy file announces."""
     begin = file.tell()
     wanted = _promised_bytes(file)
     here = file.tell()
@@ -259,7 +279,6 @@ def _read_array(file: Any) -> np.ndarray:
     file.seek(begin)
     if wanted > present:
         raise ValueError(f"the header promises {wanted:,} bytes, {present:,} follow")
-    return np.load(_Bytes(file), allow_pickle=False)
 
 
 def _read_archive(file: Any) -> dict[str, np.ndarray]:

@@ -33,17 +33,24 @@ def whole_file(
     *,
     private: bool = False,
     durable: bool = True,
+    ending: str = "",
+    special: bool = False,
 ) -> Iterator[str]:
     """The path of an empty file to write; it becomes `path` when the block ends, or goes.
 
     Links at `path` stay, and the file that they point to is replaced. The file keeps the mode of
     the one that it replaces; a new one has the mode that the umask leaves. A `private` file has the
     mode 0600, and takes the place of a link. Errors of the system begin with `name`. A file that is
-    not `durable` may be lost, or be empty, after a power cut.
+    not `durable` may be lost, or be empty, after a power cut. ending: of the name of the file to
+    write. special: a pipe or device that lies there is written into.
     """
+    if special and _is_special(path):
+        with naming(name, path):
+            yield os.fspath(path)
+        return
     target = os.path.abspath(path) if private else os.path.realpath(path)
     folder = os.path.dirname(target)
-    beside = os.path.join(folder, f".cudamath-{os.urandom(8).hex()}.tmp")
+    beside = os.path.join(folder, f".cudamath-{os.urandom(8).hex()}.tmp{ending}")
     try:
         with naming(name, path):
             mode = PRIVATE_FILE if private else _mode_before(target)
@@ -97,6 +104,10 @@ def require_regular(mode: int) -> int:
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, f"it is a {_kind(mode)}, not a regular file")
     return mode
+
+
+def _is_special(path: str | os.PathLike[str]) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _kind(mode: int) -> str:

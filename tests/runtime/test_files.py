@@ -48,13 +48,30 @@ def trace(path, n):
     profiler.Profile(nvtx=False).export(path)
 
 
+def text(path, n):
+    cm.savetxt(path, cm.full(n, n, device="cpu"))
+
+
+def packed_text(path, n):
+    cm.savetxt(path, cm.full(n, n, device="cpu"))
+
+
+def raw(path, n):
+    cm.full(n, n, dtype="int64", device="cpu").tofile(path)
+
+
 WRITERS = {
     "x.safetensors": tensors,
     "x.npy": array,
     "x.npz": archive,
     "y.npz": packed_archive,
     "x.json": trace,
+    "x.txt": text,
+    "x.txt.gz": packed_text,
+    "x.bin": raw,
 }
+#: What errors begin with.
+NAME = "(save|savez|savez_compressed|export|savetxt|tofile)"
 
 
 @pytest.fixture(params=WRITERS)
@@ -68,7 +85,12 @@ def content(path):
     if path.suffix == ".json":
         json.loads(path.read_text())
         return None
-    found = cm.load(path)
+    if path.suffix in (".txt", ".gz"):
+        found = cm.loadtxt(path, ndmin=1)
+    elif path.suffix == ".bin":
+        found = cm.fromfile(path, "int64")
+    else:
+        found = cm.load(path)
     x = found if isinstance(found, cm.ndarray) else found["x"]
     assert (x == x.size).all()
     return x.size
@@ -144,7 +166,7 @@ def test_nobody_can_lay_a_link_under_the_other_name(target, monkeypatch):
 
     monkeypatch.setattr(files, "_make_file", laid)
     for _ in range(2):
-        with pytest.raises(FileExistsError, match="^(save|savez|savez_compressed|export): "):
+        with pytest.raises(FileExistsError, match=f"^{NAME}: "):
             write(path, 3)
     assert precious.read_text() == "precious" and not path.exists()
     assert len(set(names)) == 2 and str(os.getpid()) not in names[0]
@@ -154,6 +176,8 @@ def test_nobody_can_lay_a_link_under_the_other_name(target, monkeypatch):
 @pytest.mark.parametrize("kind", ["folder", "pipe", "socket"])
 def test_only_files_are_replaced_and_read(target, kind):
     path, write = target
+    if write in (text, packed_text, raw) and kind != "folder":
+        pytest.skip("NumPy's users write into pipes and devices")
     if kind == "folder":
         path.mkdir()
     elif kind == "pipe":
@@ -162,7 +186,7 @@ def test_only_files_are_replaced_and_read(target, kind):
         name = os.path.relpath(path)  # names of sockets are short
         socket.socket(socket.AF_UNIX).bind(name if len(name) < 100 else pytest.skip("a long path"))
     before = os.lstat(path)
-    name = "(save|savez|savez_compressed|export)"
+    name = NAME
     with pytest.raises(OSError, match=f"^{name}: cannot write .*it is a {kind}") as caught:
         write(path, 3)
     assert isinstance(caught.value, IsADirectoryError) == (kind == "folder")
@@ -201,7 +225,7 @@ def test_folders_that_cannot_be_synchronized(target, monkeypatch, number):
 
     monkeypatch.setattr(os, "fsync", failing)
     if number == errno.EIO:
-        with pytest.raises(OSError, match=r"(save|savez|savez_compressed|export): cannot write"):
+        with pytest.raises(OSError, match=f"{NAME}: cannot write"):
             write(path, 3)
     else:
         write(path, 3)
@@ -332,7 +356,7 @@ def test_a_full_disk_keeps_the_old_file(target):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16, limits[1]))
     try:
-        with pytest.raises(OSError, match="^(save|savez|savez_compressed|export): "):
+        with pytest.raises(OSError, match=f"^{NAME}: "):
             write(path, 100_000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -347,8 +371,9 @@ def test_a_full_disk_keeps_the_old_file(target):
         lambda file: cm.savez(file, cm.ones(10_000)),
         lambda file: cm.savez_compressed(file, cm.random.normal(size=10_000)),
         lambda file: cm.ones(10_000).tofile(file),
+        lambda file: cm.savetxt(file, cm.ones(10_000)),
     ],
-    ids=["save", "savez", "savez_compressed", "tofile"],
+    ids=["save", "savez", "savez_compressed", "tofile", "savetxt"],
 )
 def test_a_full_disk_behind_an_open_file(call, request):
     if not os.path.exists("/dev/full"):
@@ -357,6 +382,18 @@ def test_a_full_disk_behind_an_open_file(call, request):
     with pytest.raises(OSError, match=f"^{name}: cannot write /dev/full: "):
         with open("/dev/full", "wb", buffering=0) as file:
             call(file)
+
+
+@posix
+@pytest.mark.parametrize("write", [text, raw])
+def test_devices_are_written_into(write):
+    """As NumPy does; and what they answer is told by name."""
+    if not os.path.exists("/dev/full"):
+        pytest.skip("a device that is always full")
+    write("/dev/null", 3)
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    with pytest.raises(OSError, match="^(savetxt|tofile): cannot write /dev/full: "):
+        write("/dev/full", 10_000)
 
 
 @posix

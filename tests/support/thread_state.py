@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fake_driver
-import numpy as np
 
 from cudamath.core import recording
 from cudamath.core.autograd import mutation
@@ -18,7 +17,7 @@ def left_behind(stream=None) -> str:
 
     stream: what was current before.
     """
-    local, state = runtime.local, recording.state
+    local, state, host = runtime.local, recording.state, host_stream._local
     parts = {
         "contexts entered": local.entered == (),
         "devices": local.device_stack == (),
@@ -28,8 +27,7 @@ def left_behind(stream=None) -> str:
         "a holder of changes": all(holder() is None for _, holder, _ in mutation.holders.values()),
         "a capture": not runtime.captures,
         "an error state": not error_state._thread.modes and error_state._thread.method is None,
-        "a stream of the CPU": host_stream._local.entered == ()
-        and not host_stream._local.capturing,
+        "a stream of the CPU": host.entered == () and not host.capturing,
         "a compiler's notice": not getattr(compile_notice._here, "inside", False),
         "a profile": runtime.profile is None,
         "driver contexts": not isinstance(runtime.driver, fake_driver.FakeDriver)

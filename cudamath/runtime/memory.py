@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 from . import device as devices
 from . import stream as streams
-from .errors import OutOfMemoryError, check, named, out_of_memory, public_function
+from .errors import CudaError, OutOfMemoryError, check, named, out_of_memory, public_function
 from .interrupts import call_at_once, uninterrupted
 from .state import runtime
 
@@ -382,7 +382,8 @@ class Pool:
             for stream in open_streams:
                 self.release_stream(stream)
             self._release_strays()
-            release_host_memory()
+            with contextlib.suppress(CudaError):  # a device cannot be waited for: the next time
+                release_host_memory()
             for stream in open_streams:
                 if stream.standing() is stream:
                     check(cu.cuStreamSynchronize(stream.handle))

@@ -131,7 +131,7 @@ def attack_one(under, fake, name, prepare, cold):
             under.tried += 1
             if cold:
                 forget_plans()
-            words = fault(fake, work, function, k, status, launches, cold)
+            words = fault(fake, name, work, function, k, status, launches, cold)
             if words:
                 under.violation(f"{name}, {function} {k}{' cold' if cold else ''}: {words}")
                 return
@@ -142,23 +142,27 @@ def in_use():
     return {pool.device: pool.used for pool in runtime.pools.values() if hasattr(pool, "used")}
 
 
-def fault(fake, work, function, k, status, launches, cold):
+def fault(fake, name, work, function, k, status, launches, cold):
     """What is wrong after the k-th call of a driver function failed; empty if nothing is."""
     before, stream = in_use(), runtime.local.stream
-    generator = default_generator()
+    generator, launched = default_generator(), {launch[0] for launch in fake.launches}
     position = generator.state
     fake.later = [function, k, status]
-    failed = False
+    failed, message = False, ""
     try:
         work()
-    except (cm.cuda.CudaError, MemoryError):
-        failed = True
+    except (cm.cuda.CudaError, MemoryError) as error:
+        failed, message = True, str(error)
     except BaseException as error:
         return f"raises {type(error).__name__}: {error}"
     finally:
         fake.later = None
     if words := left_behind(stream):
         return f"leaves {words}"
+    first = message.partition(": ")[0]
+    kernels = launched - {name.rpartition(".")[2]}
+    if failed and (not first.replace(".", "_").isidentifier() or first in kernels):
+        return f"names no function: {message:.60}"
     if failed and generator.state != position:
         return "moved the generator"
     count = len(fake.launches)

@@ -70,7 +70,7 @@ class FakeEvent:
 class Block:
     def __init__(self, index, size):
         self.device, self.size = index, size
-        self.data = np.empty(size + 512, np.uint8)
+        self.data = np.zeros(size + 512, np.uint8)  # where nothing is computed, zeros are read
         self.address = self.data.ctypes.data + 511 & -512
 
 
@@ -171,15 +171,15 @@ class FakeDriver:
             with self.lock:
                 self.calls[name] += 1
                 if self.lost is not None:
-                    return self.failed(name, self.lost)
+                    return self.failed(name, self.lost, ())
                 if name in self.fail:
-                    return self.failed(name, self.fail.pop(name))
+                    return self.failed(name, self.fail.pop(name), args)
                 if self.later is not None and self.later[0] == name:
                     self.later[1] -= 1
                     if self.later[1] <= 0:
                         _, _, status = self.later
                         self.later = None
-                        return self.failed(name, status)
+                        return self.failed(name, status, args)
                 result = found(*args)
                 return (
                     result
@@ -191,9 +191,11 @@ class FakeDriver:
 
         return call
 
-    @staticmethod
-    def failed(name, status):
-        """What a function returns with a status: most have a result, a launch has none."""
+    def failed(self, name, status, args):
+        """What a function returns with a status: most have a result, a launch has none. A capture
+        that cannot be ended well has ended."""
+        if name == "cuStreamEndCapture" and args:
+            object.__getattribute__(self, name)(*args)
         return (status,) if name in ("cuLaunchKernel", "cuLaunchKernelEx") else (status, None)
 
     # -------------------- threads, contexts, devices
@@ -441,6 +443,8 @@ class FakeDriver:
     def cuMemHostAlloc(self, size, flags):
         assert not self.unsafe()
         block = Block(-1, size)
+        if self.poisons:
+            poison_block(block.address, size)
         self.host[block.address] = block
         return block.address
 

@@ -347,7 +347,7 @@ class custom_jvp:
             try:
                 parts: list[Any] = form.flatten_up_to(pair[1])
             except ValueError:
-                _, other = trees.flatten(self.kind, pair[1])
+                _, other = trees.flatten("custom_jvp", pair[1])
                 raise ValueError(
                     f"{name}: the derivative has structure {other}, the result {form}"
                 ) from None

@@ -3,7 +3,6 @@ expect."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +36,7 @@ from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike, File
 from ..runtime.errors import shown_as
 from ..runtime.files import naming, whole_file
+from ..runtime.interrupts import context_manager
 from ..runtime.memory import Buffer
 from . import (
     array_methods,
@@ -568,7 +568,7 @@ def _put(methods: dict[str, Any]) -> None:
         setattr(ndarray, name, method)
 
 
-@contextlib.contextmanager
+@context_manager
 def _without_machine_code() -> Iterator[None]:
     """Context: operators run the plans of their ops, which are timed or described."""
     _observers.append(None)

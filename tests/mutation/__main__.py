@@ -2,6 +2,7 @@
 the place run. A bug that no test sees has survived.
 
     python -m tests.mutation [--mutants 300] [--folder ops] [--seed 0] [--planted] [--seconds N]
+    python -m tests.mutation --survivors     # those of the record once more, after new tests
 
 The bugs are those of planted.py, and a sample by rules.py: of each folder of the package as many as
 its share of the lines, at least five. The score by folder, and the survivors, are in record.json;
@@ -16,6 +17,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +37,8 @@ RECORD, EQUIVALENT = HERE / "record.json", HERE / "equivalent.json"
 LEFT_OUT = "demo", "models", "info.py", "magics.py", "timing.py", "tuning.py", "__main__.py"
 AT_LEAST = 5  # bugs of a folder
 PER_RUN = 150  # seconds for a run of tests
+#: What makes kernels, which run in the simulator.
+SIMULATED = "cudamath/kernels", "cudamath/core/specs", "cudamath/fuse.py", "cudamath/programs"
 MARKS = "not gpu and not multigpu and not simulator"
 
 
@@ -141,7 +145,7 @@ def runs_of(path: str) -> list[tuple[list[str], bool]]:
     quick choice of all files of tests; all tests of the likeliest."""
     tests = tests_of(path)
     runs = [(["--quick", *tests], False), (tests[:3], False)]
-    if path.startswith(("cudamath/kernels", "cudamath/core/specs")):
+    if path.startswith(SIMULATED):
         words = "simulator", "MACHINES", "versions"
         simulated = [t for t in tests if any(w in (ROOT / t).read_text("utf-8") for w in words)]
         if simulated:
@@ -164,20 +168,23 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after that")
     parser.add_argument("--planted", action="store_true", help="those of planted.py alone")
     parser.add_argument("--sample", action="store_true", help="those by rules.py alone")
+    parser.add_argument("--survivors", action="store_true", help="those of the record once more")
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
     record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
         copy = Copy(folder)
-        if not options.sample:
+        if options.survivors:
+            record = survivors_again(copy, record, end)
+        elif not options.sample:
             record["planted"] = planted_bugs(copy, end)
-        if not options.planted:
+        if not options.planted and not options.survivors:
             chosen = sample(options.mutants, options.seed, options.folder)
             record |= sampled_bugs(copy, chosen, end) | {"seed": options.seed}
     RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(json.dumps({k: v for k, v in record.items() if k not in ("equivalent", "survivors")}))
-    planted = record.get("planted", {}).get("survivors")
-    return int(bool(planted or record.get("survivors")))
+    planted_ones = record.get("planted", {}).get("survivors")
+    return int(bool(planted_ones or record.get("survivors")))
 
 
 def told(by: str, words: str) -> None:
@@ -202,33 +209,65 @@ def planted_bugs(copy: Copy, end: float) -> dict:
 def sampled_bugs(copy: Copy, chosen: list[Mutant], end: float) -> dict:
     """What became of these bugs, until the time is up: the score by folder, and the survivors."""
     equivalent = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
-    killed: collections.Counter[str] = collections.Counter()
     bugs: collections.Counter[str] = collections.Counter()
     survivors, reasoned = [], []
     for mutant in chosen:
         if time.monotonic() > end:
             break
-        source = (ROOT / mutant.path).read_text(encoding="utf-8")
-        by = copy.killer(mutant.path, mutant.applied(source), runs_of(mutant.path))
-        told(by, str(mutant))
-        if not by and str(mutant) in equivalent:
+        by = planted(copy, mutant)
+        if not by and nameless(str(mutant)) in map(nameless, equivalent):
             reasoned.append(str(mutant))
             continue
         bugs[folder_of(mutant.path)] += 1
-        killed[folder_of(mutant.path)] += bool(by)
         if not by:
             survivors.append(str(mutant))
+    return scored(bugs, survivors) | {"equivalent": reasoned}
+
+
+def planted(copy: Copy, mutant: Mutant) -> str:
+    """Which run of tests kills a bug by rule; empty if none does."""
+    source = (copy.root / mutant.path).read_text(encoding="utf-8")
+    by = copy.killer(mutant.path, mutant.applied(source), runs_of(mutant.path))
+    told(by, str(mutant))
+    return by
+
+
+def nameless(words: str) -> str:
+    """A bug's words without its line, which moves."""
+    return re.sub(r"^(\S+?):\d+ ", r"\1 ", words)
+
+
+def scored(bugs: collections.Counter[str], survivors: list[str]) -> dict:
+    """The part of a record that counts: bugs of each folder, and those that survived."""
+    left = collections.Counter(folder_of(words.partition(":")[0]) for words in survivors)
     total = bugs.total()
     return {
         "mutants": total,
-        "killed": killed.total(),
-        "score": round(killed.total() / total, 3) if total else None,
+        "killed": total - left.total(),
+        "score": round(1 - left.total() / total, 3) if total else None,
         "folders": {
-            f: {"mutants": n, "score": round(killed[f] / n, 3)} for f, n in sorted(bugs.items())
+            folder: {"mutants": n, "score": round(1 - left[folder] / n, 3)}
+            for folder, n in sorted(bugs.items())
         },
-        "equivalent": reasoned,
         "survivors": sorted(survivors),
     }
+
+
+def survivors_again(copy: Copy, record: dict, end: float) -> dict:
+    """The bugs that survived, once more. One whose place has changed is a survivor still."""
+    equivalent = set(map(nameless, json.loads(EQUIVALENT.read_text(encoding="utf-8"))))
+    bugs = collections.Counter({f: part["mutants"] for f, part in record["folders"].items()})
+    survivors, reasoned = [], list(record["equivalent"])
+    for words in record["survivors"]:
+        path = words.partition(":")[0]
+        source = (ROOT / path).read_text(encoding="utf-8")
+        found = [m for m in mutants(path, source) if nameless(str(m)) == nameless(words)]
+        if nameless(words) in equivalent:
+            reasoned.append(words)
+            bugs[folder_of(path)] -= 1
+        elif not found or time.monotonic() > end or not all(planted(copy, m) for m in found):
+            survivors.append(words)
+    return record | scored(bugs, survivors) | {"equivalent": reasoned}
 
 
 if __name__ == "__main__":

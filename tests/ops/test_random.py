@@ -861,3 +861,17 @@ def test_numpys_integers_are_counts(device, name, number):
         rngs = [cm.random.default_rng(3) for _ in range(2)]
         drawn = [getattr(rng, name)(n) for rng, n in zip(rngs, (5, number(5)), strict=True)]
         assert np.array_equal(*[np.asarray(x) for x in drawn])
+
+
+def test_logseries_by_its_formula(device):
+    """From two draws of doubles, in this order."""
+    state = cm.random.default_rng(5).state
+    rng = cm.random.default_rng(0)
+    rng.state = state
+    found = rng.logseries(0.7, 1000)
+    rng.state = state
+    u = 1 - rng.random(1000, "float64").to_numpy()
+    q = -np.expm1(rng.random(1000, "float64").to_numpy() * np.log1p(-0.7))
+    far = np.floor(1 + np.log(u) / np.log(np.maximum(q, np.finfo(float).tiny)))
+    expected = np.maximum(np.where(u <= q * q, far, np.where(u <= q, 2, 1)), 1)
+    np.testing.assert_array_equal(found.to_numpy(), expected)

@@ -432,3 +432,130 @@ def test_decompositions(device):
             (lambda: linalg.qr(S, mode="x"), ValueError, "qr: "),
         ]
     )
+
+
+def test_indices(device):
+    refuse(
+        [
+            (lambda: cm.put(cm.zeros((0,)), 0, 1.0), IndexError, "put: an array of shape"),
+            (lambda: cm.ix_(M), ValueError, "ix_: wants vectors"),
+            (lambda: cm.mgrid[1:, 2:3], TypeError, "m?grid: wants slices with an end"),
+            (lambda: cm.tril_indices(-1), ValueError, "tril_indices: (negative size|wants sizes)"),
+            (lambda: cm.fill_diagonal(v(), 1), ValueError, "fill_diagonal: array must be at"),
+            (lambda: cm.fill_diagonal(cm.asarray(T), 1), ValueError, "fill_diagonal: all dimens"),
+            (lambda: cm.unravel_index(1, (2**40, 2**40)), ValueError, "unravel_index: dimensions"),
+            (lambda: cm.unravel_index([12], (3, 4)), ValueError, "unravel_index: an index is out"),
+            (lambda: cm.ravel_multi_index((I,), (3, 4)), ValueError, "ravel_multi_index: 1 index"),
+            (
+                lambda: cm.ravel_multi_index(([3], [0]), (3, 4)),
+                ValueError,
+                "ravel_multi_index: an index is out",
+            ),
+            (lambda: cm.geomspace(0, 1), ValueError, "geomspace: wants ends that are not 0"),
+            (lambda: cm.geomspace(-1.0, 1.0), ValueError, "geomspace: wants ends that are not 0"),
+            (
+                lambda: cm.geomspace(cm.asarray([1.0]), cm.asarray([-1.0])),
+                ValueError,
+                "geomspace: wants ends that are not 0",
+            ),
+            (lambda: cm.vander(M), ValueError, "vander: wants a vector"),
+            (lambda: cm.unpackbits(I), TypeError, "unpackbits: wants uint8 arrays"),
+            (lambda: cm.packbits(V > 1, bitorder="x"), ValueError, "packbits: bitorder is"),
+            (lambda: cm.interp(V, V, V, period=0), ValueError, "interp: the period must be"),
+            (lambda: cm.interp(V, V, V[:2]), ValueError, "interp: wants two vectors of points"),
+            (lambda: cm.interp(V, [], []), ValueError, "interp: wants two vectors of points"),
+        ]
+    )
+
+
+def test_joining(device):
+    refuse(
+        [
+            (lambda: cm.stack(iter([V, V])), TypeError, "stack: arrays to stack must be passed"),
+            (
+                lambda: cm.concatenate([V, V], out=cm.zeros(8), dtype="f8"),
+                TypeError,
+                "concatenate: takes out or dtype, not both",
+            ),
+            (lambda: cm.roll(M, (1, 2, 3), (0, 1)), ValueError, "roll: 3 shifts do not match 2"),
+            (lambda: cm.vsplit(V, 2), ValueError, "vsplit: wants at least 2 dimensions"),
+            (lambda: cm.dsplit(M, 2), ValueError, "dsplit: wants at least 3 dimensions"),
+            (lambda: cm.block([]), ValueError, "block: a list is empty"),
+            (lambda: cm.block([[V], V]), ValueError, "block: lists are nested"),
+            (lambda: cm.delete(V, [0.5]), IndexError, "delete: wants integers"),
+            (lambda: cm.delete(V, [4]), IndexError, "delete: an index is out of bounds"),
+            (lambda: cm.delete(V, [-5]), IndexError, "delete: an index is out of bounds"),
+            (lambda: cm.insert(V, [5, 1], 0), IndexError, "insert: index .* is out of bounds"),
+            (lambda: cm.fliplr(V), ValueError, "fliplr: wants at least 2 dimensions"),
+            (lambda: cm.flipud(1.0), ValueError, "flipud: wants at least 1 dimension"),
+        ]
+    )
+
+
+def test_products(device):
+    refuse(
+        [
+            (lambda: cm.einsum(), ValueError, "einsum: wants subscripts and arrays"),
+            (lambda: cm.einsum("ij"), ValueError, "einsum: "),
+            (lambda: cm.einsum("i,i", V), ValueError, "einsum: Number of einsum subscripts"),
+            (lambda: cm.einsum("i->ii", V), ValueError, "einsum: "),
+            (lambda: cm.einsum("i->j", V), ValueError, "einsum: "),
+            (lambda: cm.einsum(V, [60]), ValueError, "einsum: subscript is not within"),
+            (lambda: cm.einsum("i", V, dtype="i4"), TypeError, "einsum: float64 cannot become"),
+            (lambda: cm.matmul(V, V, dtype="i4"), TypeError, "matmul: "),
+            (lambda: cm.vecdot(1.0, V), ValueError, "vecdot: wants arrays of at least one"),
+            (lambda: cm.matvec(V, V), ValueError, "matvec: .*, got shape"),
+            (lambda: cm.matvec(M, V[:3]), ValueError, "matvec: the last axes of shapes"),
+            (lambda: cm.vecmat(V, M), ValueError, "vecmat: the last axis of shape"),
+            (lambda: cm.vdot(V, V[:3]), ValueError, "vdot: wants equally many elements"),
+            (lambda: cm.dot(M, M), ValueError, "dot: the last axis of a must be"),
+            (lambda: cm.trace(V), ValueError, "trace: wants at least 2 dimensions"),
+            (lambda: linalg.multi_dot([M]), ValueError, "multi_dot: Expecting at least two"),
+            (lambda: linalg.multi_dot([M, T, M]), linalg.LinAlgError, "multi_dot: wants matrices"),
+            (lambda: linalg.multi_dot([M, M]), ValueError, "multi_dot: matrix 1 of shape"),
+            (lambda: linalg.pinv(S, rcond=1.0, rtol=1.0), ValueError, "pinv: `rtol` and `rcond`"),
+            (
+                lambda: linalg.matrix_rank(S, tol=1.0, rtol=1.0),
+                ValueError,
+                "matrix_rank: `tol` and `rtol`",
+            ),
+            (lambda: linalg.lstsq(S, V), linalg.LinAlgError, "lstsq: Incompatible dimensions"),
+            (lambda: linalg.cond(M[:0]), linalg.LinAlgError, "cond: cond is not defined"),
+            (lambda: linalg.matrix_power(M, 2), linalg.LinAlgError, "matrix_power: Last 2 dim"),
+            (lambda: linalg.norm(V, "fro"), ValueError, "norm: wants a number as the order"),
+            (lambda: linalg.norm(M[:0], -2), ValueError, "(matrix_)?norm: "),
+            (
+                lambda: cm.grad(lambda a: linalg.qr(a, mode="raw")[1].sum())(cm.asarray(S)),
+                TypeError,
+                "qr: mode 'raw' .* has no gradient",
+            ),
+        ]
+    )
+
+
+def test_transforms_and_conversions(device):
+    refuse(
+        [
+            (lambda: cm.fft.fft(V, norm="x"), ValueError, "fft: norm must be"),
+            (lambda: cm.fft.fftfreq(4, dtype="i4"), TypeError, "fftfreq: wants a floating-point"),
+            (lambda: cm.fft.fftn(V, s=(2, 2)), (ValueError, IndexError), "fftn: "),
+            (lambda: cm.fft.rfftn(M, axes=(0, 0)), ValueError, "rfftn: repeated axis"),
+            (lambda: cm.fft.irfftn(M, axes=()), ValueError, "irfftn: "),
+            (lambda: cm.fft.irfftn(M, axes=(1, 1)), ValueError, "irfftn: repeated axis"),
+            (lambda: v().to_device("cpu", stream=1), ValueError, "to_device: wants stream=None"),
+            (
+                lambda: cm.asarray(V, dtype="f4", copy=False),
+                ValueError,
+                "asarray: float64 cannot become float32 without a copy",
+            ),
+            (lambda: cm.asarray(V, copy="no"), ValueError, "asarray: copy must be True, False"),
+            (lambda: v()[[0.5]], IndexError, "index: arrays used as indices must be of integer"),
+            (lambda: v().reshape(-2, 2), ValueError, "reshape: negative size in shape"),
+            (
+                lambda: cm.grad(lambda x, y: x.sum(), (0, 0))(v(), v()),
+                ValueError,
+                r"grad: argnums \(0, 0\) name an argument",
+            ),
+            (lambda: cm.jit(len, static_argnames=(1,)), TypeError, "jit: wants static_argnames"),
+        ]
+    )

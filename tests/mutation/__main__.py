@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -180,11 +181,20 @@ def main() -> int:
             record["planted"] = planted_bugs(copy, end)
         if not options.planted and not options.survivors:
             chosen = sample(options.mutants, options.seed, options.folder)
-            record |= sampled_bugs(copy, chosen, end) | {"seed": options.seed}
-    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+            def save(part: dict) -> None:
+                record.update(part, seed=options.seed)
+                written(record)
+
+            sampled_bugs(copy, chosen, end, save)
+    written(record)
     print(json.dumps({k: v for k, v in record.items() if k not in ("equivalent", "survivors")}))
     planted_ones = record.get("planted", {}).get("survivors")
     return int(bool(planted_ones or record.get("survivors")))
+
+
+def written(record: dict) -> None:
+    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def told(by: str, words: str) -> None:
@@ -206,8 +216,9 @@ def planted_bugs(copy: Copy, end: float) -> dict:
     return {"bugs": len(PLANTED), "killed": seen, "survivors": survivors}
 
 
-def sampled_bugs(copy: Copy, chosen: list[Mutant], end: float) -> dict:
-    """What became of these bugs, until the time is up: the score by folder, and the survivors."""
+def sampled_bugs(copy: Copy, chosen: list[Mutant], end: float, save: Callable) -> None:
+    """What became of these bugs, until the time is up: the score by folder, and the survivors.
+    `save` is called with that after each."""
     equivalent = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
     bugs: collections.Counter[str] = collections.Counter()
     survivors, reasoned = [], []
@@ -217,11 +228,10 @@ def sampled_bugs(copy: Copy, chosen: list[Mutant], end: float) -> dict:
         by = planted(copy, mutant)
         if not by and nameless(str(mutant)) in map(nameless, equivalent):
             reasoned.append(str(mutant))
-            continue
-        bugs[folder_of(mutant.path)] += 1
-        if not by:
-            survivors.append(str(mutant))
-    return scored(bugs, survivors) | {"equivalent": reasoned}
+        else:
+            bugs[folder_of(mutant.path)] += 1
+            survivors += [] if by else [str(mutant)]
+        save(scored(bugs, survivors) | {"equivalent": reasoned})
 
 
 def planted(copy: Copy, mutant: Mutant) -> str:

@@ -440,7 +440,7 @@ def test_indices(device):
             (lambda: cm.put(cm.zeros((0,)), 0, 1.0), IndexError, "put: an array of shape"),
             (lambda: cm.ix_(M), ValueError, "ix_: wants vectors"),
             (lambda: cm.mgrid[1:, 2:3], TypeError, "m?grid: wants slices with an end"),
-            (lambda: cm.tril_indices(-1), ValueError, "tril_indices: (negative size|wants sizes)"),
+            (lambda: cm.tril_indices(-1), ValueError, "tril_indices: negative size"),
             (lambda: cm.fill_diagonal(v(), 1), ValueError, "fill_diagonal: array must be at"),
             (lambda: cm.fill_diagonal(cm.asarray(T), 1), ValueError, "fill_diagonal: all dimens"),
             (lambda: cm.unravel_index(1, (2**40, 2**40)), ValueError, "unravel_index: dimensions"),

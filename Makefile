@@ -1,6 +1,8 @@
 # make demo        train a small network and compare operations with NumPy, on the GPU or else the CPU
 # make test        the whole test suite (GPU tests too, where there is a GPU)
 # make test-quick  a choice of it, on the CPU, in at most two minutes; says at its end what it leaves out
+# make attack      what tests/attacks/ does in seconds, for an hour; writes tests/attacks/record.json
+# make mutate      plant small bugs and count those that no test sees; writes tests/mutation/record.json
 # make bench       measure against whatever peers are installed; results below benchmarks/results/
 # make notebooks   execute the notebooks in place
 # make kernels     compile the kernels that common programs need, for every architecture, into wheels in dist/: a night's work
@@ -20,7 +22,7 @@ STAMP   := .venv/.cudamath-installed
 # Every process of the tests and of those they start would otherwise compile all test files again: ten seconds each.
 test-quick test-cpu test-simulator test-gpu: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test test-quick test-cpu test-simulator test-gpu bench notebooks kernels kernel-list lint clean
+.PHONY: setup demo test test-quick test-cpu test-simulator test-gpu attack mutate bench notebooks kernels kernel-list lint clean
 
 setup: $(STAMP)
 
@@ -60,6 +62,13 @@ test-simulator: $(STAMP)
 test-gpu: $(STAMP)
 	@echo "== GPU"
 	@$(RUN) -m pytest -q -p benchmarks.record -m "gpu or multigpu"
+
+# SECONDS=600 for less; MUTANTS=30 for a sample.
+attack: $(STAMP)
+	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -m tests.attacks --seconds $(or $(SECONDS),3600)
+
+mutate: $(STAMP)
+	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -m tests.mutation --mutants $(or $(MUTANTS),300)
 
 bench: $(STAMP)
 	@$(RUN) -m benchmarks.run

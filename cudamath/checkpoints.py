@@ -25,7 +25,7 @@ from .core.array import ndarray
 from .core.asarray import asarray, upload
 from .core.devices import CPU, index_of
 from .core.typing import DeviceLike, Tree
-from .numpy_files import on_host, open_regular, path_of, read, without_objects
+from .numpy_files import on_host, open_regular, path_of, read, without_objects, write_array
 from .runtime.files import naming, whole_file
 from .tree_description import Description, Header, is_scalar
 
@@ -257,10 +257,10 @@ def save(
         host = on_host("save", tree)
         if opened:
             with naming("save", path):
-                np.save(path, host, allow_pickle=False)
+                write_array(path, host)
             return
         with whole_file("save", target) as beside, open(beside, "wb") as file:
-            np.save(file, host, allow_pickle=False)
+            write_array(file, host)
         return
     library = _library()
     try:

@@ -30,10 +30,11 @@ from .core.layout import Layout
 from .core.public_names import public_dir
 from .core.typing import ArrayLike, DeviceLike, DTypeLike, Tree
 from .cuda.memory import pinned
-from .numpy_files import path_of
+from .numpy_files import map_array, path_of
 from .ops.random.module import default_rng
 from .runtime import memory
 from .runtime import stream as streams
+from .runtime.files import naming, require_regular
 
 __all__ = ["Batches", "ByteTokenizer", "CharTokenizer", "Tokens", "batches", "tokens"]
 
@@ -150,10 +151,13 @@ def tokens(
 
     Raises
     ------
+    OSError
+        The file cannot be read.
     TypeError
         No integers.
     ValueError
-        Not one dimension, fewer than length + 1 tokens, or a length or step below 1.
+        The file is damaged; not one dimension, fewer than length + 1 tokens, or a length or step
+        below 1.
 
     Examples
     --------
@@ -166,15 +170,19 @@ def tokens(
     if isinstance(source, np.ndarray):
         sequence = source
     elif path_of("tokens", source).endswith(".npy"):
-        sequence = np.load(source, mmap_mode="r")
+        sequence = map_array("tokens", source)
     else:
-        size, width = os.path.getsize(source), np.dtype(dtype).itemsize
-        if not os.path.isfile(source) or not size or size % width:
+        with naming("tokens", source, "read"):
+            about = os.stat(source)
+            require_regular(about.st_mode)
+        size, width = about.st_size, np.dtype(dtype).itemsize
+        if not size or size % width:
             raise ValueError(
                 f"tokens: wants a file of whole tokens of {np.dtype(dtype)}, got {size} bytes of "
                 f"{os.fspath(source)!r}"
             )
-        sequence = np.memmap(source, dtype, mode="r")
+        with naming("tokens", source, "read"):
+            sequence = np.memmap(source, dtype, mode="r")
     if sequence.dtype.kind not in "iu":
         raise TypeError(f"tokens: wants integers, got {sequence.dtype} of shape {sequence.shape}")
     length = _whole("tokens", "length", length, 1)

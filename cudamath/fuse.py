@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import optree
 
 from .autodiff import vjp
 from .core import recording, tracing, trees
@@ -684,16 +683,11 @@ def fuse(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def fused(*args: Any, **kwargs: Any) -> Any:
-        tree: Any = (args, kwargs)
-        try:
-            leaves, structure = optree.tree_flatten(tree)
-        except RecursionError:
-            raise trees.too_deep(name) from None
+        leaves, structure = trees.flatten(name, (args, kwargs))
         arrays = [x for x in leaves if isinstance(x, ndarray)]
         if len(arrays) != len(leaves) and any([isinstance(x, np.ndarray) for x in leaves]):
             leaves = [asarray(x, name=name) if isinstance(x, np.ndarray) else x for x in leaves]
-            tree = structure.unflatten(leaves)
-            args, kwargs = tree
+            args, kwargs = structure.unflatten(leaves)
             arrays = [x for x in leaves if isinstance(x, ndarray)]
         if not arrays or arrays[0]._layout.device == tracing.TRACED:
             return function(*args, **kwargs)
@@ -712,10 +706,10 @@ def fuse(function: Callable) -> Callable:
         if arrays[0]._layout.device != CPU:
             # the first call traces, and fills `returned`
             on_gpu = [to_user(y) for y in card(*arrays)]
-            return optree.tree_unflatten(returned[0], on_gpu)
+            return returned[0].unflatten(on_gpu)
         layouts = tuple([x._layout for x in arrays])
         views, result = card.views(layouts), function(*args, **kwargs)
-        results, shape = optree.tree_flatten(result)
+        results, shape = trees.flatten(name, result)
         results = as_arrays(f"fuse: {name}", results)
         # of a scalar a view is none in the trace, where it is copied
         shared = [i for i, y in enumerate(results) if 0 in y.strides and y.size > 1]
@@ -725,7 +719,7 @@ def fuse(function: Callable) -> Callable:
             results[i] = copy(results[i])
         if any([y._node is not None for y in results]):
             results = _Unfused(card)(layouts, results)
-        return optree.tree_unflatten(shape, [to_user(y) for y in results])
+        return shape.unflatten([to_user(y) for y in results])
 
     return fused
 
@@ -750,7 +744,7 @@ def _card(function: Callable, name: str, leaves: list, structure: Any) -> tuple[
         for i, x in zip(places, arrays, strict=True):
             full[i] = x
         args, kwargs = structure.unflatten(full)
-        results, returned[0] = optree.tree_flatten(function(*args, **kwargs))
+        results, returned[0] = trees.flatten(name, function(*args, **kwargs))
         for y in results:
             if not isinstance(y, ndarray):
                 raise TypeError(

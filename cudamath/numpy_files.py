@@ -16,6 +16,7 @@ from .core.asarray import upload
 from .core.devices import index_of
 from .core.typing import File
 from .runtime.files import naming, require_regular, whole_file
+from .runtime.interrupts import interrupts_first
 
 __all__ = ["savez", "savez_compressed"]
 
@@ -76,11 +77,12 @@ def _write(name: str, writer: Callable, file: Any, args: tuple, kwargs: dict[str
             f"{name}: {taken} is the name of an array without a keyword, and a keyword too"
         )
     if hasattr(file, "write"):
-        with naming(name, file):
+        with naming(name, file), interrupts_first():
             writer(file, *arrays, **named)
         return
     path = path_of(name, file)
     with (
+        interrupts_first(),
         whole_file(name, path if path.endswith(".npz") else f"{path}.npz") as beside,
         open(beside, "wb") as target,
     ):
@@ -161,6 +163,26 @@ def savez_compressed(file: File, *args: Any, allow_pickle: bool = False, **kwarg
     _write("savez_compressed", np.savez_compressed, file, args, kwargs)
 
 
+class _Bytes:
+    """An open file of which NumPy knows only how to read and write bytes.
+
+    Of a file of the system, NumPy asks whether it is a path, and takes an interrupt (Ctrl-C) in
+    there for a yes: the interrupt would be lost, and a TypeError come in its place.
+    """
+
+    __slots__ = ("read", "seek", "write")
+
+    write: Any
+
+    def __init__(self, file: Any):
+        self.read, self.seek, self.write = file.read, file.seek, getattr(file, "write", None)
+
+
+def write_array(file: Any, host: np.ndarray) -> None:
+    """Write an .npy file into an open one."""
+    np.save(_Bytes(file), host, allow_pickle=False)
+
+
 class Archive(dict):
     """The arrays of an .npz file by name; `files` names them. All have been read: closing it does
     nothing."""
@@ -186,7 +208,7 @@ def read(path: Any, device: Any) -> Any:
     opened = hasattr(path, "read")
     if not opened and not os.path.exists(path):  # for `load` to say
         return None
-    with contextlib.nullcontext(path) if opened else open_regular(path) as file:
+    with interrupts_first(), contextlib.nullcontext(path) if opened else open_regular(path) as file:
         head = file.read(6)
         if isinstance(head, str):
             raise TypeError(f"load: wants a path, got {type(path).__name__} of text")
@@ -219,17 +241,37 @@ def _placed(host: np.ndarray, index: int) -> Any:
     return upload(host.astype(host.dtype.newbyteorder("="), copy=False), index)
 
 
-def open_regular(path: Any) -> Any:
-    """A file open for reading. OSError for what is none: a pipe might wait for ever."""
-    name = path_of("load", path)
-    with naming("load", name, "read"):
-        require_regular(os.stat(name).st_mode)
-        return open(name, "rb")
+def open_regular(path: Any, name: str = "load") -> Any:
+    """A file open for reading. OSError, by `name`, for what is none: a pipe might wait for ever."""
+    place = path_of(name, path)
+    with naming(name, place, "read"):
+        require_regular(os.stat(place).st_mode)
+        return open(place, "rb")
+
+
+def map_array(name: str, path: Any) -> np.ndarray:
+    """The array of an .npy file, mapped into memory, after the checks of `load`. Errors begin with
+    `name`."""
+    with interrupts_first(), open_regular(path, name) as file:
+        try:
+            if file.read(len(_NPY)) != _NPY:
+                raise ValueError("it is no .npy file")
+            file.seek(0)
+            _require_bytes(file)
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        except Exception as error:
+            raise ValueError(f"{name}: {path}: {error}") from None
 
 
 def _read_array(file: Any) -> np.ndarray:
     """The array of an .npy file. Its header is compared with the bytes that follow, before memory
     is asked for."""
+    _require_bytes(file)
+    return np.load(_Bytes(file), allow_pickle=False)
+
+
+def _require_bytes(file: Any) -> None:
+    """ValueError where fewer bytes follow than the header of an .npy file announces."""
     begin = file.tell()
     wanted = _promised_bytes(file)
     here = file.tell()
@@ -237,7 +279,6 @@ def _read_array(file: Any) -> np.ndarray:
     file.seek(begin)
     if wanted > present:
         raise ValueError(f"the header promises {wanted:,} bytes, {present:,} follow")
-    return np.load(file, allow_pickle=False)
 
 
 def _read_archive(file: Any) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from .runtime.files import naming, require_regular
+from .runtime.interrupts import context_manager
 
 __all__ = [
     "require_file",
@@ -74,7 +75,7 @@ def _write_something(folder: pathlib.Path) -> None:
         probe.unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
+@context_manager
 def stop_requested() -> Iterator[Callable[[], bool]]:
     """Whether someone asked to stop, by Ctrl-C or SIGTERM: a function that a loop asks between its
     steps, so that none is left half done. A second Ctrl-C interrupts at once.

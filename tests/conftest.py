@@ -16,6 +16,11 @@ ABSENT = "no GPU", "fewer than two GPUs"
 
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="a choice of the tests: see quick.py")
+    parser.addoption(
+        "--record-torch",
+        action="store_true",
+        help="write PyTorch's values: torch_comparison.py",
+    )
 
 
 def pytest_configure(config):
@@ -36,6 +41,13 @@ def pytest_configure(config):
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     )
     settings.load_profile("cudamath")
+
+
+def pytest_sessionfinish(session):
+    if session.config.option.record_torch:
+        import torch_comparison
+
+        torch_comparison.write()
 
 
 def may_have_simulated_tests(path):

@@ -19,11 +19,9 @@ import dis
 import functools
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 
-import optree
-
-from ..core import recording
+from ..core import recording, trees
 from ..core.array import ndarray
 from ..core.autograd import backward as autograd_backward
 from ..core.autograd import tape
@@ -107,7 +105,8 @@ class _Segment:
     def arrays(self) -> list[Any]:
         """The arguments and the variables that the function reads: they must not change before the
         second run."""
-        return optree.tree_leaves(cast(Any, (self.args, self.kwargs, list(_named(self.fn)))))
+        found = self.args, self.kwargs, list(_named(self.fn))
+        return trees.flatten("checkpoint", found)[0]
 
 
 def _as_now(fn: Callable) -> Callable:
@@ -169,7 +168,7 @@ class _Checkpoint:
         """Gradients at the parents, through a second run."""
         name = getattr(segment.fn, "__name__", "the function")
         with Level() as level, _DrawRepeater(segment.draws, name):
-            leaves = optree.tree_leaves(segment.fn(*segment.args, **segment.kwargs))
+            leaves, _ = trees.flatten("checkpoint", segment.fn(*segment.args, **segment.kwargs))
         roots = []
         for place, each in zip(segment.places, g, strict=True):
             if each is not None:
@@ -244,7 +243,7 @@ def checkpoint(fn: Callable) -> Callable:
         start, again = tape.now(), _as_now(fn)
         with _DrawRecorder() as recorder:
             result = fn(*args, **kwargs)
-        leaves, structure = optree.tree_flatten(cast(Any, result))
+        leaves, structure = trees.flatten("checkpoint", result)
         places = [
             i
             for i, y in enumerate(leaves)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any, cast
-
-import optree
+from typing import Any
 
 from ..core import recording, trees
 from ..core.array import ndarray
@@ -44,7 +42,7 @@ class _Call:
 
     def arrays(self) -> list[Any]:
         """The residuals, which the rule will read."""
-        return optree.tree_leaves(self.residuals)
+        return trees.flatten(self.rule.kind, self.residuals)[0]
 
 
 class _Custom:
@@ -81,9 +79,10 @@ class _Custom:
             try:
                 leaves += structure.flatten_up_to(each)
             except ValueError:
+                _, form = trees.flatten(call.rule.kind, each)
                 raise ValueError(
                     f"{name}: the gradient of argument {number} has structure "
-                    f"{optree.tree_structure(each)}, the argument {structure}"
+                    f"{form}, the argument {structure}"
                 ) from None
         gradients = []
         for place, layout in zip(call.places, call.layouts, strict=True):
@@ -179,7 +178,8 @@ class custom_vjp:
         places = [i for i, x in enumerate(leaves) if isinstance(x, ndarray) and x._node is not None]
         if recording.state.paused or not (places or self.forward):
             return self.fn(*args)
-        for x in optree.tree_leaves(cast(Any, closed_over(self.fn) + closed_over(self.forward))):
+        outside, _ = trees.flatten(self.kind, closed_over(self.fn) + closed_over(self.forward))
+        for x in outside:
             if isinstance(x, ndarray) and x._node is not None:
                 raise TypeError(
                     f"{self.kind}: {self.name} closes over {x.dtype} of shape {x.shape}, whose "
@@ -211,12 +211,12 @@ class custom_vjp:
                 f"residuals), got {type(pair).__name__}"
             )
         result, residuals = pair
-        outputs, form = optree.tree_flatten(cast(Any, result))
+        outputs, form = trees.flatten(self.kind, result)
         outputs = as_arrays(f"{self.kind}: {self.name}", outputs)
         call = _Call(
             self,
             residuals,
-            [optree.tree_structure(arg) for arg in args],
+            [trees.flatten(self.kind, arg)[1] for arg in args],
             [leaves[i]._layout for i in places],
             places,
             form,
@@ -347,9 +347,9 @@ class custom_jvp:
             try:
                 parts: list[Any] = form.flatten_up_to(pair[1])
             except ValueError:
+                _, other = trees.flatten("custom_jvp", pair[1])
                 raise ValueError(
-                    f"{name}: the derivative has structure {optree.tree_structure(pair[1])}, the "
-                    f"result {form}"
+                    f"{name}: the derivative has structure {other}, the result {form}"
                 ) from None
             outputs = as_arrays(name, [parts[i] for i in which])
             for i, y in zip(which, outputs, strict=True):

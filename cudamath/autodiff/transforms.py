@@ -9,7 +9,6 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
-import optree
 
 from ..core import recording, trees
 from ..core.array import ndarray
@@ -538,7 +537,7 @@ class _Linear:
         try:
             directions: list[Any] = self.structure.flatten_up_to(tangents)
         except ValueError:
-            form = optree.tree_structure(tangents)  # type: ignore[arg-type]
+            _, form = trees.flatten(name, tangents)
             raise ValueError(
                 f"{name}: the tangents have structure {form}, the primals {self.structure}"
             ) from None

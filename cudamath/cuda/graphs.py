@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import optree
 
 from ..core import shapes, trees
 from ..core.array import allocate, ndarray, over, refuse_read_only
@@ -168,12 +167,7 @@ class Graphed:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         stream.refuse_capture("graph", "graphs do not nest")
         host_stream.refuse_capture("graph", "graphs do not nest")
-        leaves: list[Any]
-        try:
-            tree: Any = (args, kwargs)
-            leaves, structure = optree.tree_flatten(tree)
-        except RecursionError:
-            raise trees.too_deep("graph") from None
+        leaves, structure = trees.flatten("graph", (args, kwargs))
         arrays = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (ndarray, np.ndarray))]
         hosted = {i for i in arrays if isinstance(leaves[i], np.ndarray)}
         ours = [leaves[i] for i in arrays if i not in hosted]
@@ -248,7 +242,7 @@ class Graphed:
             args, kwargs = structure.unflatten(leaves)
             with host_stream.capturing(), _Observed():
                 result = self._fn(*args, **kwargs)
-            _check_results(optree.tree_leaves(result))
+            _check_results(trees.flatten("graph", result)[0])
             kind.observed = True
             return result
         kind.addresses = now
@@ -276,7 +270,7 @@ class Graphed:
         with recording:
             result = self._fn(*args, **kwargs)
         replay.graph = recording.graph
-        replay.outputs, replay.structure = optree.tree_flatten(result)
+        replay.outputs, replay.structure = trees.flatten("graph", result)
         _check_results(replay.outputs)
         return replay
 

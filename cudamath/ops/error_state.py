@@ -19,6 +19,7 @@ from ..core.devices import TRACED
 from ..core.dispatch.call_record import CallRecord, Step, unrecorded
 from ..core.dtypes import INEXACT, INTEGER
 from ..core.user_warnings import warn
+from ..runtime.interrupts import call_at_once, uninterrupted
 from . import elementwise, reduce
 from .ufunc import Elementwise
 
@@ -54,6 +55,7 @@ class naming:
     def __enter__(self) -> None:
         self.before, _thread.method = _thread.method, self.method
 
+    @uninterrupted
     def __exit__(self, *_: object) -> None:
         _thread.method = self.before
 
@@ -96,23 +98,35 @@ class errstate(np.errstate):
         self._watch: CallRecord | None = None
 
     def __enter__(self) -> Any:
-        super().__enter__()
         self._before = _thread.modes
         modes = {**self._before, **self._changes}
-        _thread.modes = {kind: mode for kind, mode in modes.items() if mode in ("warn", "raise")}
-        if _thread.modes and not self._before:  # one record looks for all contexts inside
-            self._watch = CallRecord()
-            self._watch.steps = _Watched()
-            self._watch.of_user = True
-            self._watch.__enter__()
+        modes = {kind: mode for kind, mode in modes.items() if mode in ("warn", "raise")}
+        watch = None
+        if modes and not self._before:  # one record looks for all contexts inside
+            watch = CallRecord()
+            watch.steps = _Watched()
+            watch.of_user = True
+        entered: list[None] = []
+        try:
+            call_at_once(entered, np.errstate.__enter__, self)
+            if watch is not None:
+                watch.__enter__()
+        except BaseException:  # an interrupt (Ctrl-C) too
+            if entered:
+                np.errstate.__exit__(self, None, None, None)
+            raise
+        self._watch, _thread.modes = watch, modes  # last, by assignments alone
 
+    @uninterrupted
     def __exit__(self, *error: Any) -> Any:
-        _thread.modes = self._before
-        if self._watch is not None:
-            self._watch.steps = []
-            self._watch.__exit__(*error)
-            self._watch = None
-        return super().__exit__(*error)
+        _thread.modes, watch = self._before, self._watch
+        self._watch = None
+        try:
+            if watch is not None:
+                watch.steps = []
+                watch.__exit__(*error)
+        finally:
+            np.errstate.__exit__(self, *error)
 
 
 class _Watched(list):

@@ -413,8 +413,6 @@ def _triangle_places(name: str, n: int, k: int, m: int | None, index: int) -> tu
     """The elements of an (n, m) matrix on one side of a diagonal: one launch, without counting what
     lies there."""
     rows, columns = normalize_shape(name, (n, n if m is None else m))
-    if min(rows, columns) < 0:
-        raise ValueError(f"{name}: wants sizes >= 0, got {rows} and {columns}")
     first, upper = max(-rows, min(as_integer(name, "k", k), columns)), name == "triu_indices"
     lower = (
         first - 1 if upper else first

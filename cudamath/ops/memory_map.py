@@ -12,6 +12,7 @@ from ..core.devices import CPU, index_of
 from ..core.dispatch.checks import speaks_for
 from ..core.dtypes import as_dtype
 from ..core.typing import DeviceLike, DTypeLike, File
+from ..runtime.files import naming
 
 __all__ = ["memmap"]
 
@@ -79,5 +80,6 @@ def memmap(
         )
     # (a plain array: its base, the map, keeps the file open)
     options: Any = mode, offset, shape, order
-    mapped = np.memmap(filename, as_dtype(dtype, "memmap"), *options)
+    with naming("memmap", filename, "open"):
+        mapped = np.memmap(filename, as_dtype(dtype, "memmap"), *options)
     return asarray(np.asarray(mapped), device=device, name="memmap")

@@ -3,8 +3,8 @@ expect."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from types import ModuleType
@@ -35,7 +35,8 @@ from ..core.scalar import NUMPY_SCALARS
 from ..core.shapes import as_integer, normalize_axis
 from ..core.typing import ArrayLike, File
 from ..runtime.errors import shown_as
-from ..runtime.files import naming
+from ..runtime.files import naming, whole_file
+from ..runtime.interrupts import context_manager
 from ..runtime.memory import Buffer
 from . import (
     array_methods,
@@ -574,7 +575,7 @@ def _put(methods: dict[str, Any]) -> None:
         setattr(ndarray, name, method)
 
 
-@contextlib.contextmanager
+@context_manager
 def _without_machine_code() -> Iterator[None]:
     """Context: operators run the plans of their ops, which are timed or described."""
     _observers.append(None)
@@ -770,6 +771,8 @@ def _compress(
 def _tofile(x: ndarray, file: File, sep: str = "", format: str = "%s") -> None:
     """Write the elements to a file, in C order, as NumPy does.
 
+    A file given by its path appears whole or not at all.
+
     Parameters
     ----------
     x : ndarray
@@ -781,5 +784,10 @@ def _tofile(x: ndarray, file: File, sep: str = "", format: str = "%s") -> None:
     format : str, default "%s"
         Format of an element in a text, as in NumPy.
     """
-    with naming("tofile", file):
-        x._alias().to_numpy().tofile(file, sep, format)
+    host = x._alias().to_numpy()
+    if not isinstance(file, str | bytes | os.PathLike):
+        with naming("tofile", file):
+            host.tofile(file, sep, format)
+        return
+    with whole_file("tofile", os.fsdecode(file), special=True) as beside:
+        host.tofile(beside, sep, format)

@@ -3,6 +3,7 @@ reading and writing."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..core.dispatch.checks import require as taken
 from ..core.dispatch.op import NUMERIC
 from ..core.scalar import Scalar
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike, File
+from ..runtime.files import naming, whole_file
 from .creation import _beside
 from .index_grids import indices
 from .masks import nonzero
@@ -124,6 +126,7 @@ def array_str(x: ArrayLike, *args: Any, **kwargs: Any) -> str:
     return np.array_str(taken("array_str", x)._alias().to_numpy(), *args, **kwargs)
 
 
+@speaks_for("loadtxt")
 def loadtxt(fname: File, *args: Any, device: DeviceLike | None = None, **kwargs: Any) -> Any:
     """An array from a text file of numbers.
 
@@ -154,7 +157,8 @@ def loadtxt(fname: File, *args: Any, device: DeviceLike | None = None, **kwargs:
     >>> cm.loadtxt(["1 2", "3 4"]).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    read = np.loadtxt(fname, *args, **kwargs)
+    with naming("loadtxt", fname, "read"):
+        read = np.loadtxt(fname, *args, **kwargs)
     return (
         [asarray(a, device=device) for a in read]
         if isinstance(read, list)
@@ -162,6 +166,7 @@ def loadtxt(fname: File, *args: Any, device: DeviceLike | None = None, **kwargs:
     )
 
 
+@speaks_for("genfromtxt")
 def genfromtxt(fname: File, *args: Any, device: DeviceLike | None = None, **kwargs: Any) -> ndarray:
     """An array from a text file of numbers in which some may be missing.
 
@@ -194,13 +199,15 @@ def genfromtxt(fname: File, *args: Any, device: DeviceLike | None = None, **kwar
     >>> cm.genfromtxt(["1,,3"], delimiter=",", filling_values=0).tolist()
     [1.0, 0.0, 3.0]
     """
-    return asarray(np.genfromtxt(fname, *args, **kwargs), device=device, name="genfromtxt")
+    with naming("genfromtxt", fname, "read"):
+        read = np.genfromtxt(fname, *args, **kwargs)
+    return asarray(read, device=device, name="genfromtxt")
 
 
 def savetxt(fname: File, X: ArrayLike, *args: Any, **kwargs: Any) -> None:  # noqa: N803  NumPy's names
     """Write an array of one or two dimensions to a text file.
 
-    The call waits for the device.
+    The call waits for the device. A file given by its path appears whole or not at all.
 
     Parameters
     ----------
@@ -221,9 +228,17 @@ def savetxt(fname: File, X: ArrayLike, *args: Any, **kwargs: Any) -> None:  # no
     >>> text.getvalue()
     '1 2\\n'
     """
-    np.savetxt(fname, taken("savetxt", X)._alias().to_numpy(), *args, **kwargs)
+    host = taken("savetxt", X)._alias().to_numpy()
+    if not isinstance(fname, str | os.PathLike):
+        with naming("savetxt", fname):
+            np.savetxt(fname, host, *args, **kwargs)
+        return
+    ending = os.path.splitext(fname)[1]  # by which NumPy knows what to compress
+    with whole_file("savetxt", fname, ending=ending, special=True) as beside:
+        np.savetxt(beside, host, *args, **kwargs)
 
 
+@speaks_for("fromfile")
 def fromfile(
     file: File,
     dtype: DTypeLike = float,
@@ -271,10 +286,9 @@ def fromfile(
     >>> cm.fromfile(path).tolist()
     [1.0, 2.0]
     """
-    return asarray(
-        np.fromfile(file, dtype, count, sep, offset=offset),
-        device=_beside("fromfile", like, device),
-    )
+    with naming("fromfile", file, "read"):
+        read = np.fromfile(file, dtype, count, sep, offset=offset)
+    return asarray(read, device=_beside("fromfile", like, device))
 
 
 def fromstring(

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 
 from . import fork
+from .interrupts import context_manager
 
 _lock = fork.new_lock()
 _waited = 0.0  # seconds of this process so far
@@ -22,7 +23,7 @@ _next = 1.0  # seconds in all, after which the next line is due
 _here = threading.local()  # .inside: whether this thread waits already
 
 
-@contextlib.contextmanager
+@context_manager
 def waiting(what: str, kept: object) -> Iterator[None]:
     """Context: the caller waits for a compiler. what: is compiled; kept: where the result goes."""
     global _waited

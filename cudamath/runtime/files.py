@@ -14,6 +14,8 @@ import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from .interrupts import context_manager
+
 try:
     import fcntl
 except ImportError:  # Windows
@@ -24,24 +26,31 @@ PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 _NOT_SUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL, errno.EACCES)
 
 
-@contextlib.contextmanager
+@context_manager
 def whole_file(
     name: str,
     path: str | os.PathLike[str],
     *,
     private: bool = False,
     durable: bool = True,
+    ending: str = "",
+    special: bool = False,
 ) -> Iterator[str]:
     """The path of an empty file to write; it becomes `path` when the block ends, or goes.
 
     Links at `path` stay, and the file that they point to is replaced. The file keeps the mode of
     the one that it replaces; a new one has the mode that the umask leaves. A `private` file has the
     mode 0600, and takes the place of a link. Errors of the system begin with `name`. A file that is
-    not `durable` may be lost, or be empty, after a power cut.
+    not `durable` may be lost, or be empty, after a power cut. ending: of the name of the file to
+    write. special: a pipe or device that lies there is written into.
     """
+    if special and _is_special(path):
+        with naming(name, path):
+            yield os.fspath(path)
+        return
     target = os.path.abspath(path) if private else os.path.realpath(path)
     folder = os.path.dirname(target)
-    beside = os.path.join(folder, f".cudamath-{os.urandom(8).hex()}.tmp")
+    beside = os.path.join(folder, f".cudamath-{os.urandom(8).hex()}.tmp{ending}")
     try:
         with naming(name, path):
             mode = PRIVATE_FILE if private else _mode_before(target)
@@ -61,7 +70,7 @@ def whole_file(
             os.unlink(beside)
 
 
-@contextlib.contextmanager
+@context_manager
 def naming(name: str, path: object, what: str = "write") -> Iterator[None]:
     """Errors of the system say which function could not do what with a path, or an open file."""
     try:
@@ -95,6 +104,10 @@ def require_regular(mode: int) -> int:
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, f"it is a {_kind(mode)}, not a regular file")
     return mode
+
+
+def _is_special(path: str | os.PathLike[str]) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _kind(mode: int) -> str:
@@ -192,7 +205,7 @@ def require_own_names(folder: str | os.PathLike[str]) -> None:
         place = os.path.dirname(place)
 
 
-@contextlib.contextmanager
+@context_manager
 def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     """One process, and one thread of it, at a time: the lock of an empty file that stays. File
     systems without locks give none."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from . import stream
 from .errors import CudaError
+from .interrupts import uninterrupted
 from .stream import Event, Stream
 
 HOST = -1  # the `device` of these streams and events: that of a layout on the CPU
@@ -84,8 +85,12 @@ class HostStream(Stream):
         _local.entered = (*_local.entered, self)
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        _local.entered = _local.entered[:-1]
+        entered = _local.entered
+        while entered and entered[-1] is not self:  # where an interrupt prevented an `__exit__`
+            entered = entered[:-1]
+        _local.entered = entered[:-1]
 
     def __repr__(self) -> str:
         return "<Stream on cpu>"
@@ -170,6 +175,7 @@ class capturing:
     def __enter__(self) -> None:
         _local.capturing = True
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         _local.capturing = False
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -42,6 +43,25 @@ def call_at_once(outcome: list, function: Callable, *args: Any) -> None:
     """Append `function(*args)` to `outcome` in one call of C code: no interrupt comes between the
     driver's work and the note of its result."""
     outcome.extend(map(function, *[(arg,) for arg in args]))
+
+
+class interrupts_first:
+    """Context: an interrupt that came inside leaves it as itself, not as the error that cleaning up
+    after it raised. (zipfile cannot close an archive in the midst of a member, and says so.)"""
+
+    __slots__ = ("handled",)
+
+    def __enter__(self) -> None:
+        self.handled = sys.exception()  # saving after Ctrl-C is no interrupt of the saving
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if not isinstance(error, Exception):
+            return
+        before = error.__context__
+        while before is not None and before is not self.handled:
+            if not isinstance(before, Exception):
+                raise before
+            before = before.__context__
 
 
 class _Context(contextlib._GeneratorContextManager):

@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 from . import device as devices
 from . import stream as streams
-from .errors import OutOfMemoryError, check, named, out_of_memory, public_function
+from .errors import CudaError, OutOfMemoryError, check, named, out_of_memory, public_function
 from .interrupts import call_at_once, uninterrupted
 from .state import runtime
 
@@ -382,6 +382,8 @@ class Pool:
             for stream in open_streams:
                 self.release_stream(stream)
             self._release_strays()
+            with contextlib.suppress(CudaError):  # a device cannot be waited for: the next time
+                release_host_memory()
             for stream in open_streams:
                 if stream.standing() is stream:
                     check(cu.cuStreamSynchronize(stream.handle))
@@ -812,21 +814,25 @@ class HostBuffer:
     def __init__(self, nbytes: int, kind: str = "pinned"):
         cu = devices.driver()
         self.nbytes, self.kind = nbytes, kind
-        size = max(nbytes, 1)
-        with streams.in_context(streams.current_device()), relaxed():
-            if kind == "managed":
-                result = cu.cuMemAllocManaged(size, int(cu.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL))
-            else:
-                result = cu.cuMemHostAlloc(
-                    size, cu.CU_MEMHOSTALLOC_PORTABLE | cu.CU_MEMHOSTALLOC_DEVICEMAP
-                )
+        size, outcome = max(nbytes, 1), []  # type: tuple[int, list[tuple]]
         try:
-            self.address = int(check(result))
+            with streams.in_context(streams.current_device()), relaxed():
+                if kind == "managed":
+                    flags = int(cu.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL)
+                    call_at_once(outcome, cu.cuMemAllocManaged, size, flags)
+                else:
+                    flags = cu.CU_MEMHOSTALLOC_PORTABLE | cu.CU_MEMHOSTALLOC_DEVICEMAP
+                    call_at_once(outcome, cu.cuMemHostAlloc, size, flags)
+            self.address = int(check(outcome[0]))
         except OutOfMemoryError:
             name = public_function() or kind
             raise OutOfMemoryError(
                 f"{name}: the system has no {human(size)} of {kind} memory left"
             ) from None
+        except BaseException:  # an interrupt (Ctrl-C) too
+            if outcome and not outcome[0][0]:
+                self.address = int(outcome[0][1])  # `__del__` frees it
+            raise
 
     def bytes(self) -> Any:
         """The memory as a ctypes array of bytes that keeps this buffer alive."""
@@ -834,11 +840,42 @@ class HostBuffer:
         array._owner = self  # type: ignore[attr-defined]
         return array
 
+    @uninterrupted
     def __del__(self) -> None:
-        if hasattr(self, "address"):
+        try:
+            ended = self.address, self.kind
+        except AttributeError:  # it has no memory
+            return
+        runtime.ended_host_memory.append(ended)
+        try:
+            release_host_memory()
+        except Exception:  # interpreter shutdown; or the wait failed: `Pool.trim` tries again
+            pass
+
+
+def release_host_memory() -> None:
+    """Free the host memory of buffers that have died, when no copy from or to it is under way.
+
+    A copy returns before the memory has been read or written, and whoever would have waited for it
+    may have met an error or an interrupt (Ctrl-C). So every device is waited for.
+    """
+    ended = runtime.ended_host_memory
+    if not ended or runtime.captures:  # a capture does not allow to wait for a device
+        return
+    cu = devices.driver()
+    with devices.lock, relaxed():
+        count = len(ended)
+        for index in list(runtime.contexts):
+            with streams.in_context(index):
+                check(cu.cuCtxSynchronize())
+        for _ in range(count):
+            if not ended:  # freed meanwhile, by a finaliser
+                return
+            address, kind = entry = ended[0]; del ended[0]  # fmt: skip # noqa: E702 see `allocate`
+            outcome: list[tuple] = []
             try:
-                cu = devices.driver()
-                with relaxed():
-                    (cu.cuMemFree if self.kind == "managed" else cu.cuMemFreeHost)(self.address)
-            except Exception:  # interpreter shutdown
-                pass
+                free = cu.cuMemFree if kind == "managed" else cu.cuMemFreeHost
+                call_at_once(outcome, free, address)
+            finally:  # also where an interrupt follows
+                if not outcome:
+                    ended.append(entry)

@@ -7,7 +7,6 @@ positive number. So a program takes its usual way as long as it does not depend 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import itertools
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import cublas, cudnn, device, kernel_launch
+from .interrupts import context_manager
 from .state import runtime
 
 _MEMORY = 1 << 37  # bytes
@@ -177,7 +177,7 @@ class _Kind:
 _STRUCTURES = {"launchConfig", "launchAttribute", "memAccessDesc"}
 
 
-@contextlib.contextmanager
+@context_manager
 def rehearsing(
     capability: tuple[int, int], compiler: Callable[[Any, list[Any], tuple[int, int]], bytes]
 ) -> Iterator[None]:

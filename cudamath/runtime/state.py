@@ -12,7 +12,6 @@ decorator `device_cache`, a dict by `device_table`, the tables of other objects 
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import functools
 import gc
@@ -20,6 +19,8 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
+
+from .interrupts import context_manager
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,6 +75,8 @@ class Runtime:
     constants: dict[tuple[int, bytes], int] = dataclasses.field(default_factory=dict)
     #: of each device: the address of the next constant, and the bytes left in its block
     constant_space: dict[int, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    #: host memory, page-locked or managed, whose owner has died: addresses and kinds
+    ended_host_memory: list[tuple[int, str]] = dataclasses.field(default_factory=list)
     uploads: collections.OrderedDict[tuple[int, bytes], Any] = dataclasses.field(
         default_factory=collections.OrderedDict
     )
@@ -114,7 +117,7 @@ class Runtime:
             setattr(self, field.name, getattr(other, field.name))
             setattr(other, field.name, mine)
 
-    @contextlib.contextmanager
+    @context_manager
     def replaced(self, driver: Any, compiler: Any = None) -> Iterator[None]:
         """Context: a fresh state, of another driver, in place of this one; the registered caches
         are empty inside. What was there comes back, but for the results of cached functions."""

@@ -492,6 +492,21 @@ TREES = {
     "share": cm.distributed.share,
     "save": lambda x: cm.save("never.safetensors", x),
     "f": lambda x: cm.fuse(f)(x),
+    "jit": lambda x: cm.jit(f)(x),
+    "scan": lambda x: cm.scan(lambda c, i: (c, i), x, cm.ones(2)),
+    "graph": lambda x: cm.cuda.graph(f)(x),
+    # what the user's function returns
+    "vjp of results": lambda x: cm.vjp(lambda p: x, cm.ones(())),
+    "jvp of results": lambda x: cm.jvp(lambda p: x, (cm.ones(()),), (cm.ones(()),)),
+    "checkpoint of results": lambda x: cm.checkpoint(lambda p: x)(cm.ones(())),
+    "f of results": lambda x: cm.fuse(named(lambda p: x))(cm.ones(())),
+    "jit of results": lambda x: cm.jit(lambda p: x)(cm.ones(())),
+    "graph of results": lambda x: replayed(lambda p: x),
+    "custom_vjp of results": lambda x: cm.grad(custom(lambda p: (x, p), None))(cm.ones(())),
+    "custom_vjp of residuals": lambda x: cm.grad(custom(lambda p: (p, x), None))(cm.ones(())),
+    "custom_vjp of gradients": lambda x: cm.grad(custom(lambda p: (p * 1, p), lambda p, g: (x,)))(
+        cm.ones(())
+    ),
 }
 
 
@@ -499,11 +514,29 @@ def f(tree):
     return cm.ones(())
 
 
+def named(function):
+    function.__name__ = "f"
+    return function
+
+
+def replayed(function):
+    step = cm.cuda.graph(function)
+    for _ in range(3):
+        step(cm.ones(()))
+
+
+def custom(forward, backward):
+    function = cm.custom_vjp(lambda p: p * 1)
+    function.defvjp(forward, backward or (lambda p, g: (g,)))
+    return function
+
+
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("tree", [lambda: deep(cm.ones(2)), endless], ids=["deep", "endless"])
 def test_trees_nested_too_deeply(name, tree):
     """And not Python's RecursionError, without a name."""
-    with pytest.raises(ValueError, match=f"^{name}: the tree is nested too deeply, or holds"):
+    function, _, _ = name.partition(" of ")
+    with pytest.raises(ValueError, match=f"^{function}: (the tree|a list) is nested too deeply"):
         TREES[name](tree())
 
 

@@ -666,3 +666,23 @@ def test_memory_of_torch_outlives_the_tensor_on_a_gpu(torch):
     t = torch.from_dlpack(cm.arange(1000.0, device="cuda:0"))
     more = [cm.full(1000, -1.0, device="cuda:0") for _ in range(20)]
     assert t.cpu().tolist() == list(range(1000)) and len(more) == 20
+
+
+def test_memory_that_holds_negatives_is_refused(device):
+    """PyTorch exports it without a word."""
+
+    class Negative:
+        dtype, shape = "float32", (2,)
+
+        def __init__(self, answer):
+            self.is_neg = lambda: answer
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **_):
+            return np.ones(2, "f4").__dlpack__()
+
+    assert cm.from_dlpack(Negative(False)).tolist() == [1, 1]
+    with pytest.raises(BufferError, match=r"^from_dlpack: float32 of shape \(2,\) is negative"):
+        cm.from_dlpack(Negative(True))

@@ -1,6 +1,7 @@
 """From a plan to the driver: argument words, generated run code, compiled-kernel cache, users'
 kernels."""
 
+import ctypes
 import functools
 import inspect
 import os
@@ -286,28 +287,38 @@ def test_an_index_error_names_the_line(fake):
     cm.cuda.synchronize()  # told once
 
 
-def test_an_error_of_a_replayed_graph_names_the_line_of_the_captured_call(fake):
+@pytest.mark.parametrize(
+    "kind",
+    [
+        (1, "take", IndexError, "take: an index is out of range"),
+        (-1, "cholesky", np.linalg.LinAlgError, "cholesky: not positive definite"),
+    ],
+    ids=["index", "decomposition"],
+)
+def test_an_error_of_a_replayed_graph_names_the_line_of_the_captured_call(fake, kind, monkeypatch):
     """However many other calls there have been since."""
+    sign, name, error, message = kind
 
     def check(x, out, flag, ticket):
         out[...] = x
         if x[0] > 5:
-            flag[0] = ticket
+            flag[0] = sign * ticket
 
+    monkeypatch.setitem(kernel_errors.failures, "cholesky", "not positive definite")
     x = gpu([1])
     looked = public(
-        bind(check, [x], [((1,), x.dtype)], [Input(0), Output(0), Flag(), Ticket()], name="take")
+        bind(check, [x], [((1,), x.dtype)], [Input(0), Output(0), Flag(), Ticket()], name=name)
     )
     step = cm.cuda.graph(lambda x: looked(x))
     line = sys._getframe().f_lineno - 1
     step(x)
     step(x)
+    cm.cuda.synchronize()
+    ctypes.c_int64.from_address(x.ptr).value = 9  # another argument would be captured anew
+    step(x)
     for _ in range(5000):
         kernel_errors.ticket("other")
-    with pytest.raises(
-        IndexError, match=f"take: an index is out of range, called at {re.escape(__file__)}:{line} "
-    ):
-        step(gpu([9]))
+    with pytest.raises(error, match=f"^{message}, called at {re.escape(__file__)}:{line} "):
         cm.cuda.synchronize()
 
 

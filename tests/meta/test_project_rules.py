@@ -488,3 +488,41 @@ def test_a_python_without_numba_is_refused_with_the_reason() -> None:
     )
     said = python("-c", code).stdout
     assert "3.11 to 3.14" in said and "this is 3.15.0" in said and "Numba" in said
+
+
+#: Contexts that change nothing which an interrupt (Ctrl-C) could leave changed: file -> names.
+STATELESS = {
+    "cudamath/numpy_files.py": {"Archive"},
+    "cudamath/data.py": {"Batches"},  # closed once more when it is garbage
+    "cudamath/runtime/interrupts.py": {"interrupts_first"},
+    "cudamath/runtime/background_init.py": {"busy"},
+    "cudamath/warm_up.py": {"progress"},
+    "cudamath/cpu/lib/llvm_functions.py": {"without_lock"},
+    "cudamath/custom.py": {"_compiling"},
+}
+
+
+def contexts_that_an_interrupt_tears(source: str) -> set[str]:
+    """Names of classes whose `__exit__` may end before its first line, and of generators that
+    contextlib makes contexts of (cudamath/runtime/interrupts.py)."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        for function in getattr(node, "body", []) if isinstance(node, ast.ClassDef) else []:
+            if isinstance(function, ast.FunctionDef) and function.name == "__exit__":
+                if not any("uninterrupted" in ast.unparse(d) for d in function.decorator_list):
+                    found.add(node.name)
+        if isinstance(node, ast.FunctionDef):
+            if any("contextmanager" in ast.unparse(d) for d in node.decorator_list):
+                found.add(node.name)
+    return found
+
+
+def test_contexts_are_left_whatever_interrupts_them():
+    found = {
+        relative(path): contexts
+        for path in SOURCES
+        if (contexts := contexts_that_an_interrupt_tears(path.read_text(encoding="utf-8")))
+    }
+    assert found == STATELESS
+    torn = "class A:\n def __exit__(self): ...\n@contextlib.contextmanager\ndef b(): yield\n"
+    assert contexts_that_an_interrupt_tears(torn) == {"A", "b"}

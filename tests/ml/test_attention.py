@@ -347,6 +347,9 @@ def test_dropout_draws_and_limits(device):
     first, second = (attend(q, k, v, dropout=0.5, rng=rng).to_numpy() for _ in range(2))
     assert not np.array_equal(first, second) and rng.state["offset"] == 2 * 10
     assert not attend(q, k, v, dropout=1.0).to_numpy().any()
+    few = cm.random.default_rng(3)
+    attend(*operands((1, 1, 1, 3, 5, 2, 2)), dropout=0.5, rng=few)
+    assert few.state["offset"] == 4  # 15 words, four to a block
     before = cm.random.default_rng(3)
     attend(q, k, v, dropout=0.0, rng=before)
     assert before.state["offset"] == 0

@@ -3,7 +3,7 @@ functions in float64."""
 
 import numpy as np
 import pytest
-from gradient_checks import TOLERANCE, numbers, wide
+from gradient_checks import TOLERANCE, check_second_order, numbers, wide
 
 import cudamath as cm
 from cudamath.testing import assert_close
@@ -31,6 +31,16 @@ def test_lengths_of_every_dtype_are_held_within_the_array(device, dtype, what):
         expected = e / np.where(total == 0, 1, total) @ wide(v)
         assert abs(expected[0]).max() > 0
         assert_close(y, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_lengths_beyond_the_array_at_second_order(device):
+    """As at first order: against differences of the gradient."""
+    beyond = cm.asarray(np.array([9, 4], np.int32))
+    for what in ("key_lengths", "query_lengths"):
+        check_second_order(
+            lambda *a: cm.ml.scaled_dot_product_attention(*a, causal=True, **{what: beyond}),
+            *operands((2, 2, 1, 5, 6, 3, 3)),
+        )
 
 
 @pytest.mark.gpu

@@ -7,6 +7,7 @@ of the tree in its metadata was made by hand.
 
 import io
 import json
+import os
 import re
 import struct
 import zipfile
@@ -418,9 +419,43 @@ def test_arrays_of_numpy_without_memory(tmp_path, monkeypatch):
     def full(*_, **__):
         raise MemoryError("Unable to allocate 32 bytes")
 
-    monkeypatch.setattr(np, "fromfile", full)
+    monkeypatch.setattr(np, "load", full)
     with pytest.raises(MemoryError, match="^load: .*Unable to allocate"):
         cm.load(file)
+
+
+@named(NPY_LIES)
+def test_tokens_that_lie(tmp_path, case):
+    """Their file is mapped, after the same checks."""
+    file = tmp_path / "x.npy"
+    file.write_bytes(NPY_LIES[case])
+    with pytest.raises(ValueError, match=f"^tokens: {re.escape(str(file))}: "):
+        cm.data.tokens(file, 3)
+    file.write_bytes(b"none")
+    with pytest.raises(ValueError, match=f"^tokens: {re.escape(str(file))}: it is no .npy file"):
+        cm.data.tokens(file, 3)
+
+
+@pytest.mark.parametrize(
+    "reader", ["tokens", "fromfile", "memmap", "loadtxt", "genfromtxt", "load"]
+)
+def test_readers_name_themselves(tmp_path, reader):
+    """Where there is no file, a folder, or (of those that must not wait for it) a pipe; and where
+    a text is none."""
+    read = getattr(cm, reader, None) or (lambda path: cm.data.tokens(path, 3))
+    with pytest.raises(FileNotFoundError, match=f"^{reader}: cannot (read|open) "):
+        read(tmp_path / "none.npy")
+    with pytest.raises(IsADirectoryError, match=f"^{reader}: cannot (read|open) "):
+        read(tmp_path)
+    if reader in ("tokens", "load") and hasattr(os, "mkfifo"):
+        for name in ("x.npy", "x.bin"):
+            os.mkfifo(tmp_path / name)
+            with pytest.raises(OSError, match=f"^{reader}: cannot read .*it is a pipe"):
+                read(tmp_path / name)
+    if reader in ("loadtxt", "genfromtxt"):
+        (tmp_path / "x.txt").write_bytes(b"\x93 1 2")
+        with pytest.raises(ValueError, match=f"^{reader}: "):
+            read(tmp_path / "x.txt")
 
 
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])

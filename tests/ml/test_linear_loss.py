@@ -215,3 +215,16 @@ def test_versions(machine, version, dtype):
             scores = np.asarray(given[0])
         assert_close(wide(found), losses, rtol=4e-6 if dtype != "float64" else 1e-13, atol=1e-6)
         assert_close(wide(scores), full, rtol=2 * TOLERANCE[dtype], atol=TOLERANCE[dtype] / lines)
+
+
+def test_gradients_one_at_a_time(device):
+    """By x alone, by the weight alone: as by both."""
+    x, weight, targets = operands(9, 6, 7, 7, "float32")
+
+    def loss(x, weight):
+        return cm.ml.linear_cross_entropy(x, weight, targets, rows=4)
+
+    both = cm.grad(loss, (0, 1))(cm.asarray(x), cm.asarray(weight))
+    for place, expected in enumerate(both):
+        alone = cm.grad(loss, place)(cm.asarray(x), cm.asarray(weight))
+        assert_close(alone, expected.to_numpy(), rtol=1e-6, atol=1e-7)

@@ -1,4 +1,5 @@
-"""Optimizers and initial values against torch.optim and torch.nn.init."""
+"""Optimizers and initial values: against the published formulas in float64, and against torch.optim
+and torch.nn.init where there is torch."""
 
 import math
 
@@ -8,7 +9,6 @@ import pytest
 
 import cudamath as cm
 
-torch = pytest.importorskip("torch")
 BF16 = np.dtype(ml_dtypes.bfloat16)
 SHAPES = [
     (7, 5),
@@ -20,40 +20,42 @@ SHAPES = [
 ]  # no element, one, a chunk of the fused kernel, more than one
 METHODS = {
     "sgd": (
-        lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.01),
+        lambda torch, p: torch.optim.SGD(p, lr=0.1, weight_decay=0.01),
         "sgd_update",
         dict(lr=0.1, weight_decay=0.01),
     ),
     "momentum": (
-        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+        lambda torch, p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
         "sgd_update",
         dict(lr=0.1, momentum=0.9, weight_decay=0.01),
     ),
     "nesterov": (
-        lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.8, nesterov=True),
+        lambda torch, p: torch.optim.SGD(p, lr=0.05, momentum=0.8, nesterov=True),
         "sgd_update",
         dict(lr=0.05, momentum=0.8, nesterov=True),
     ),
     "adam": (
-        lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1),
+        lambda torch, p: torch.optim.Adam(
+            p, lr=0.01, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1
+        ),
         "adam_update",
         dict(lr=0.01, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1),
     ),
-    "adam defaults": (lambda p: torch.optim.Adam(p), "adam_update", {}),
+    "adam defaults": (lambda torch, p: torch.optim.Adam(p), "adam_update", {}),
     "adamw": (
-        lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1),
+        lambda torch, p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1),
         "adamw_update",
         dict(lr=0.01, weight_decay=0.1),
     ),
-    "adamw defaults": (lambda p: torch.optim.AdamW(p), "adamw_update", {}),
+    "adamw defaults": (lambda torch, p: torch.optim.AdamW(p), "adamw_update", {}),
     "rmsprop": (
-        lambda p: torch.optim.RMSprop(p, lr=0.02, alpha=0.9, eps=1e-6, weight_decay=0.1),
+        lambda torch, p: torch.optim.RMSprop(p, lr=0.02, alpha=0.9, eps=1e-6, weight_decay=0.1),
         "rmsprop_update",
         dict(lr=0.02, alpha=0.9, eps=1e-6, weight_decay=0.1),
     ),
-    "rmsprop defaults": (lambda p: torch.optim.RMSprop(p), "rmsprop_update", {}),
+    "rmsprop defaults": (lambda torch, p: torch.optim.RMSprop(p), "rmsprop_update", {}),
     "adagrad": (
-        lambda p: torch.optim.Adagrad(p, lr=0.1, weight_decay=0.1),
+        lambda torch, p: torch.optim.Adagrad(p, lr=0.1, weight_decay=0.1),
         "adagrad_update",
         dict(lr=0.1, weight_decay=0.1),
     ),
@@ -80,15 +82,85 @@ def normals(seed, dtype):
     return [rng.standard_normal(shape).astype(dtype) for shape in SHAPES]
 
 
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+class Formula:
+    """One parameter's steps by the formulas of torch.optim's documentation, in float64."""
+
+    def __init__(self, function, p, options):
+        self.function, self.p = function, p.astype(np.float64)
+        self.options = {**DEFAULTS[function], **options}
+        self.first = self.second = np.zeros_like(self.p)
+        self.count = 0
+
+    def step(self, g):
+        o, p, self.count = self.options, self.p, self.count + 1
+        lr, decay = o["lr"], o["weight_decay"]
+        d = g.astype(np.float64) + (0 if self.function == "adamw_update" else decay * p)
+        if self.function == "sgd_update":
+            self.first = o["momentum"] * self.first + d
+            d = d + o["momentum"] * self.first if o["nesterov"] else self.first
+            self.p = p - lr * d
+        elif self.function in ("adam_update", "adamw_update"):
+            b1, b2 = o["betas"]
+            self.first = b1 * self.first + (1 - b1) * d
+            self.second = b2 * self.second + (1 - b2) * d**2
+            mean, square = self.first / (1 - b1**self.count), self.second / (1 - b2**self.count)
+            p = p * (1 - lr * decay) if self.function == "adamw_update" else p
+            self.p = p - lr * mean / (np.sqrt(square) + o["eps"])
+        else:
+            alpha = o.get("alpha")
+            self.second = (
+                self.second + d**2 if alpha is None else alpha * self.second + (1 - alpha) * d**2
+            )
+            self.p = p - lr * d / (np.sqrt(self.second) + o["eps"])
+
+
+#: Of torch.optim (SGD's lr has none).
+DEFAULTS = {
+    "sgd_update": dict(momentum=0.0, weight_decay=0.0, nesterov=False),
+    "adam_update": dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0),
+    "adamw_update": dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2),
+    "rmsprop_update": dict(lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0),
+    "adagrad_update": dict(lr=1e-2, eps=1e-10, weight_decay=0.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 2e-6)], ids=["float64", "float32"]
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_five_steps_by_the_formulas(device, method, dtype, tolerance):
+    _, function, options = METHODS[method]
+    host = normals(0, dtype)
+    formulas = [Formula(function, x, options) for x in host]
+    params = tree([cm.array(x) for x in host])
+    state = start(function, params)
+    for step in range(1, 6):
+        grads = normals(step, dtype)
+        for formula, g in zip(formulas, grads, strict=True):
+            formula.step(g)
+        params, state = getattr(cm.ml, function)(
+            params, tree([cm.array(g) for g in grads]), state, **options
+        )
+        for ours, formula in zip(flat(params), formulas, strict=True):
+            np.testing.assert_allclose(
+                ours.to_numpy(), formula.p, rtol=tolerance, atol=tolerance, err_msg=method
+            )
+
+
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-6)], ids=["float64", "float32"]
 )
 @pytest.mark.parametrize("method", METHODS)
-def test_five_steps_as_in_torch(device, method, dtype, tolerance):
+def test_five_steps_as_in_torch(device, method, dtype, tolerance, torch):
     make, function, options = METHODS[method]
     host = normals(0, dtype)
     theirs = [torch.tensor(x, requires_grad=True) for x in host]
-    optimizer = make(theirs)
+    optimizer = make(torch, theirs)
     params = tree([cm.array(x) for x in host])
     kept = flat(params)
     state = start(function, params)
@@ -161,14 +233,14 @@ def test_lion_by_its_formula(device):
 
 @pytest.mark.parametrize("dtype", [np.dtype(np.float16), BF16], ids=str)
 @pytest.mark.parametrize("method", ["sgd", "momentum", "adam", "adamw", "rmsprop"])
-def test_half_precision_steps_in_float32(device, method, dtype):
+def test_half_precision_steps_in_float32(device, method, dtype, torch):
     """Each step: the float32 step of torch from the same (rounded) parameters and states, rounded
     once."""
     make, function, options = METHODS[method]
     params = tree([cm.array(x) for x in normals(0, dtype)])
     state = start(function, params)
     wide = [torch.tensor(x.astype(np.float32), requires_grad=True) for x in normals(0, dtype)]
-    optimizer = make(wide)
+    optimizer = make(torch, wide)
     for step in range(1, 4):
         grads = normals(step, dtype)
         for t, g in zip(wide, grads, strict=True):
@@ -384,7 +456,7 @@ def test_a_failed_adam_step_changes_no_state(device):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, BF16], ids=str)
-def test_clip_grad_norm_as_in_torch(device, dtype):
+def test_clip_grad_norm_as_in_torch(device, dtype, torch):
     grads = [g.astype(dtype) for g in normals(1, np.float64)]
     for most in (0.5, 1e9):
         theirs = [torch.nn.Parameter(torch.tensor(g.astype(np.float64))) for g in grads]
@@ -428,7 +500,7 @@ def test_clip_grad_norm_of_mixed_dtypes_and_views(device):
     assert math.isnan(float(norm)) and all(np.isnan(c.to_numpy()).all() for c in clipped)
 
 
-def test_clip_grad_norm_has_a_gradient(device):
+def test_clip_grad_norm_has_a_gradient(device, torch):
     def value(x):
         (a, b), norm = cm.ml.clip_grad_norm([x[:2], x[2:]], 1.0)
         return (a * cm.array([1.0, 2.0])).sum() + b.sum() + norm
@@ -588,7 +660,7 @@ def test_the_table_of_chunks():
         ("xavier_uniform", "xavier_uniform_", {}),
     ],
 )
-def test_init_has_the_scale_of_torch(device, ours, theirs, options, shape):
+def test_init_has_the_scale_of_torch(device, ours, theirs, options, shape, torch):
     w = getattr(cm.ml.init, ours)(shape, rng=cm.random.default_rng(1), **options)
     torch.manual_seed(1)
     t = getattr(torch.nn.init, theirs)(torch.empty(shape), **options).numpy()

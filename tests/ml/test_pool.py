@@ -604,6 +604,29 @@ def test_notes_of_windows_without_a_maximum():
 
 
 @pytest.mark.simulator
+@pytest.mark.parametrize("include", [True, False])
+def test_means_of_windows_beyond_the_image_in_the_simulator(include):
+    """ceil_mode: what lies beyond the padding does not count."""
+    from cudamath.kernels.pool import dispatch as pool_dispatch
+
+    for shape, kernel, stride, padding in (
+        ((1, 2, 6, 9), (3, 2), (2, 2), (1, 0)),
+        ((2, 1, 5, 4), (2, 4), (2, 3), (0, 1)),
+    ):
+        x = numbers(shape, F32)
+        expected, _ = mean_reference(x, kernel, stride, padding, True, include)
+        where = {"kernel": kernel, "stride": stride, "padding": padding}
+        grad = numbers(expected.shape, F32, 1)
+        _, slope = mean_reference(x, kernel, stride, padding, True, include, grad)
+        options = where | {"count_include_pad": include}
+        size = expected.shape[2:]
+        y = simulate(pool_dispatch.avg_pool2d(layout_of(x), size=size, **options), x)
+        assert_close(y, expected, rtol=1e-6, atol=1e-6)
+        plan = pool_dispatch.avg_pool2d_grad(layout_of(grad), size=shape[2:], **options)
+        assert_close(simulate(plan, grad), slope, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.simulator
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("case", KERNELS, ids=str)
 @pytest.mark.parametrize("dtype", [F32, BF16], ids=str)

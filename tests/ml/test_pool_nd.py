@@ -31,6 +31,27 @@ def agree(ours, theirs, x, rtol=1e-12):
     assert_close(pull(cm.asarray(g))[0], slope.numpy(), rtol=rtol, atol=rtol)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("divisor", [None, 4])
+def test_means_of_narrow_numbers_are_rounded_once(device, dtype, divisor):
+    """Of sums that float32 holds exactly, divided by powers of two."""
+    rng = np.random.default_rng(0)
+    for rank in (1, 2, 3):
+        x = rng.integers(-2000, 2000, (2, 3, *[4, 6, 8][:rank])) / 64
+        x = cm.asarray(x.astype("float32")).astype(dtype)
+        y = getattr(ml, f"avg_pool{rank}d")(
+            x, 2, **({} if divisor is None or rank == 1 else {"divisor_override": divisor})
+        )
+        parts = x.to_numpy().astype(np.float64)
+        for axis in range(2, 2 + rank):
+            shape = (*parts.shape[:axis], parts.shape[axis] // 2, 2, *parts.shape[axis + 1 :])
+            parts = parts.reshape(shape).sum(axis + 1)
+        expected = parts / (divisor if divisor and rank > 1 else 2**rank)
+        np.testing.assert_array_equal(
+            y.to_numpy().astype("float64"), expected.astype(y.dtype).astype("float64")
+        )
+
+
 @given(data=st.data())
 def test_agrees_with_torch(data):
     """Any geometry that both take, along one, two or three axes; many equal numbers, for their

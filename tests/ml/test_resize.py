@@ -729,3 +729,16 @@ def test_padding_does_not_spill(dtype):
             )
             check_resources(image_dispatch.resize(a, size=size, axes=axes), [a], (9, 0))
             check_resources(image_dispatch.resize_grad(b, size=shape[2:], axes=axes), [b], (9, 0))
+
+
+def test_nearest_places_of_long_axes():
+    """Where an element of a long axis comes from is computed in float32, as in PyTorch; in 16 bits
+    places beyond 2048 would be neighbours'."""
+    x = np.arange(5000.0)
+    for size in (7001, 2999):
+        for mode, shift in (("nearest", 0.0), ("nearest-exact", 0.5)):
+            scale = np.float32(len(x) / size)
+            place = np.floor((np.arange(size, dtype=np.float32) + np.float32(shift)) * scale)
+            expected = x[np.minimum(place, len(x) - 1).astype(int)]
+            y = cm.ml.interpolate(cm.asarray(x[None, None], device="cpu"), size, mode=mode)
+            np.testing.assert_array_equal(y.to_numpy()[0, 0], expected)

@@ -6,12 +6,11 @@ import itertools
 import numpy as np
 import pytest
 from gradient_checks import numbers
-from torch_comparison import agree
+from torch_comparison import agree, theirs, torch
 
 import cudamath as cm
 from cudamath.testing import assert_close
 
-torch = pytest.importorskip("torch")
 f, ml = torch.nn.functional, cm.ml
 
 
@@ -44,10 +43,10 @@ def test_convolutions(device, rank, groups, monkeypatch):
             numbers((6, 4 // groups, *(kernel,) * rank), seed=2),
             numbers((6,), seed=3),
         )
-        ours, theirs = getattr(ml, f"conv{rank}d"), getattr(f, f"conv{rank}d")
+        ours, there = getattr(ml, f"conv{rank}d"), getattr(f, f"conv{rank}d")
         agree(
             lambda x, w, b: ours(x, w, b, groups=groups, **options),  # noqa: B023
-            lambda x, w, b: theirs(x, w, b, groups=groups, **options),  # noqa: B023
+            lambda x, w, b: there(x, w, b, groups=groups, **options),  # noqa: B023
             x,
             w,
             b,
@@ -73,10 +72,10 @@ def test_transposed_convolutions(device, rank, groups, monkeypatch):
             numbers((4, 6 // groups, *(kernel,) * rank), seed=2),
             numbers((6,), seed=3),
         )
-        ours, theirs = getattr(ml, f"conv_transpose{rank}d"), getattr(f, f"conv_transpose{rank}d")
+        ours, there = getattr(ml, f"conv_transpose{rank}d"), getattr(f, f"conv_transpose{rank}d")
         agree(
             lambda x, w, b: ours(x, w, b, groups=groups, **options),  # noqa: B023
-            lambda x, w, b: theirs(x, w, b, groups=groups, **options),  # noqa: B023
+            lambda x, w, b: there(x, w, b, groups=groups, **options),  # noqa: B023
             x,
             w,
             b,
@@ -126,11 +125,11 @@ def test_transposed_convolutions_in_other_dtypes(device, dtype, monkeypatch):
             numbers((3, 4, *(2,) * rank), dtype, seed=2),
         )
         y = getattr(ml, f"conv_transpose{rank}d")(cm.asarray(x), cm.asarray(w), stride=2)
-        expected = getattr(f, f"conv_transpose{rank}d")(
-            torch.tensor(x.astype(float)), torch.tensor(w.astype(float)), stride=2
-        )
+        function = getattr(f, f"conv_transpose{rank}d")
+        wide = torch.tensor(x.astype(float)), torch.tensor(w.astype(float))
+        expected = theirs(lambda: function(*wide, stride=2))  # noqa: B023
         assert y.dtype == x.dtype
-        assert_close(y, expected.numpy(), rtol=2e-2 if dtype == "bfloat16" else 3e-3, atol=2e-2)
+        assert_close(y, expected, rtol=2e-2 if dtype == "bfloat16" else 3e-3, atol=2e-2)
 
 
 def test_errors_of_transposed_convolutions(device):
@@ -190,8 +189,8 @@ def test_batch_norm(device, shape):
         _, new_mean, new_var = ml.batch_norm(
             batch, new_mean, new_var, training=True, momentum=momentum
         )
-    assert_close(new_mean, mean.numpy(), rtol=1e-12)
-    assert_close(new_var, var.numpy(), rtol=1e-12)
+    assert_close(new_mean, theirs(lambda: mean), rtol=1e-12)
+    assert_close(new_var, theirs(lambda: var), rtol=1e-12)
 
 
 def test_running_statistics_as_plain_means(device):
@@ -206,8 +205,8 @@ def test_running_statistics_as_plain_means(device):
         batch = numbers((5, 3), seed=step)
         module(torch.tensor(batch))
         _, mean, var = ml.batch_norm(batch, mean, var, training=True, momentum=1 / (step + 1))
-    assert_close(mean, module.running_mean.numpy(), rtol=1e-12)
-    assert_close(var, module.running_var.numpy(), rtol=1e-12)
+    assert_close(mean, theirs(lambda: module.running_mean), rtol=1e-12)
+    assert_close(var, theirs(lambda: module.running_var), rtol=1e-12)
 
 
 def test_other_norms(device):
@@ -252,11 +251,11 @@ def test_attention(device):
     q, k, v = (numbers((2, 4, 5, 6), seed=i) for i in range(3))
     mask = numbers((5, 5), seed=4)
     allowed = np.tri(5, dtype=bool)
-    attend, theirs = ml.scaled_dot_product_attention, f.scaled_dot_product_attention
-    agree(attend, theirs, q, k, v, second=False)
+    attend, there = ml.scaled_dot_product_attention, f.scaled_dot_product_attention
+    agree(attend, there, q, k, v, second=False)
     agree(
         lambda *a: attend(*a, causal=True, scale=0.3),
-        lambda *a: theirs(*a, is_causal=True, scale=0.3),
+        lambda *a: there(*a, is_causal=True, scale=0.3),
         q,
         k,
         v,
@@ -264,7 +263,7 @@ def test_attention(device):
     )
     agree(
         lambda q, k, v, m: attend(q, k, v, mask=m),
-        lambda q, k, v, m: theirs(q, k, v, m),
+        lambda q, k, v, m: there(q, k, v, m),
         q,
         k,
         v,
@@ -273,7 +272,7 @@ def test_attention(device):
     )
     agree(
         lambda *a: attend(*a, mask=allowed),
-        lambda *a: theirs(*a, torch.tensor(allowed)),
+        lambda *a: there(*a, torch.tensor(allowed)),
         q,
         k,
         v,
@@ -281,7 +280,7 @@ def test_attention(device):
     )
     agree(
         attend,
-        lambda q, k, v: theirs(q, k, v, enable_gqa=True),
+        lambda q, k, v: there(q, k, v, enable_gqa=True),
         q,
         k[:, :2],
         v[:, :2],

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from gradient_checks import numbers
-from torch_comparison import agree
+from torch_comparison import agree, torch
 
 import cudamath as cm
 
-torch = pytest.importorskip("torch")
 f, ml = torch.nn.functional, cm.ml
 
 LINE, IMAGE, VOLUME = (2, 4, 7), (2, 4, 7, 6), (2, 4, 5, 4, 6)
@@ -405,6 +404,70 @@ WRAPPED: dict[str, list[tuple[Any, Any, list]]] = {
     ],
 }
 
+NAMES = "weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"
+LENGTHS = np.array([5, 2, 4])
+
+
+def layer(w):
+    """The weights of a recurrent layer."""
+    return dict(zip(NAMES, w, strict=True))
+
+
+def recurrent(kind, x, state, w, lengths=None, **options):
+    """The outputs of PyTorch's layer of this kind."""
+    module = getattr(torch.nn, kind)(4, 2, dtype=torch.float64, **options)
+    if lengths is not None:
+        lengths = torch.tensor(lengths)
+        first = options.get("batch_first", False)
+        x = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, first, enforce_sorted=False)
+    y = torch.func.functional_call(module, layer(w), (x, state))[0]
+    return y if lengths is None else torch.nn.utils.rnn.pad_packed_sequence(y, first)[0]
+
+
+def shapes_of(gates, *states, x=(5, 3, 4)):
+    return [x, *states, (gates * 2, 4), (gates * 2, 2), (gates * 2,), (gates * 2,)]
+
+
+STATE = (1, 3, 2)
+WRAPPED |= {
+    "rnn": [
+        (
+            lambda x, h, *w: ml.rnn(x, layer(w), state=h, nonlinearity="relu")[0],
+            lambda x, h, *w: recurrent("RNN", x, h, w, nonlinearity="relu"),
+            shapes_of(1, STATE),
+        ),
+        (
+            lambda x, h, *w: ml.rnn(x, layer(w), h, lengths=LENGTHS, batch_first=True)[0],
+            lambda x, h, *w: recurrent("RNN", x, h, w, LENGTHS, batch_first=True),
+            shapes_of(1, STATE, x=(3, 5, 4)),
+        ),
+    ],
+    "gru": [
+        (
+            lambda x, h, *w: ml.gru(x, layer(w), state=h, lengths=LENGTHS)[0],
+            lambda x, h, *w: recurrent("GRU", x, h, w, LENGTHS),
+            shapes_of(3, STATE),
+        ),
+        (
+            lambda x, h, *w: ml.gru(x, layer(w), h, batch_first=True)[0],
+            lambda x, h, *w: recurrent("GRU", x, h, w, batch_first=True),
+            shapes_of(3, STATE, x=(3, 5, 4)),
+        ),
+    ],
+    "lstm": [
+        (
+            lambda x, h, c, *w: ml.lstm(x, layer(w), state=(h, c), lengths=LENGTHS)[0],
+            lambda x, h, c, *w: recurrent("LSTM", x, (h, c), w, LENGTHS),
+            shapes_of(4, STATE, STATE),
+        ),
+        (
+            lambda x, h, c, *w: ml.lstm(x, layer(w), (h, c), batch_first=True)[0],
+            lambda x, h, c, *w: recurrent("LSTM", x, (h, c), w, batch_first=True),
+            shapes_of(4, STATE, STATE, x=(3, 5, 4)),
+        ),
+    ],
+}
+
 #: PyTorch rounds a constant to float32 here, or has no second derivative there.
 ROUNDED = ("celu", "hardsigmoid", "hardswish")
 FIRST_ONLY = ("hardswish", "hardsigmoid")
@@ -436,7 +499,7 @@ ELSEWHERE = {
 
 #: Options tested elsewhere: positions of maxima are integers (test_pool*.py); dropout is random
 #: (test_attention.py); running statistics are not differentiated (test_torch_parity.py); `out`,
-#: `where`, `dtype` and `casting` are those of ufuncs.
+#: `where`, `dtype` and the rest are those of ufuncs.
 OPTIONS_ELSEWHERE = {
     "return_indices",
     "dropout",
@@ -448,6 +511,9 @@ OPTIONS_ELSEWHERE = {
     "where",
     "dtype",
     "casting",
+    "order",
+    "subok",
+    "signature",
 }
 
 

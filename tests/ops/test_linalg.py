@@ -690,3 +690,13 @@ def test_cross_vectors_in_the_simulator(case):
     with np.errstate(over="ignore"):
         got, expected = cm.testing.simulate(plan, x, y), np.cross(x, y)
     near(got, expected) if case[0] == "c8" else np.testing.assert_array_equal(got, expected)
+
+
+def test_ranks_of_many_small_matrices(device):
+    """What counts as 0 depends on the matrices' own size, not on how many there are."""
+    eps = np.finfo(np.float64).eps
+    a = np.stack([np.diag([1.0, 1.0, 10 * eps])] * 50)
+    assert np.linalg.matrix_rank(a[0]) == 3
+    assert cm.linalg.matrix_rank(cm.asarray(a)).tolist() == np.linalg.matrix_rank(a).tolist()
+    found = cm.linalg.pinv(cm.asarray(a), rtol=None).to_numpy()
+    np.testing.assert_allclose(found[7], np.diag([1.0, 1.0, 0.1 / eps]), rtol=1e-6)

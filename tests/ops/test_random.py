@@ -319,6 +319,42 @@ def test_large_draws_do_not_depend_on_how_they_are_cut():
         np.testing.assert_array_equal(numpy(draw(tail, 71)), whole[-71:])
 
 
+CONTINUOUS = {
+    "random": lambda g, n: g.random(n),
+    "random float32": lambda g, n: g.random(n, "float32"),
+    "uniform": lambda g, n: g.uniform(size=n),
+    "normal": lambda g, n: g.normal(size=n),
+    "normal float32": lambda g, n: g.normal(size=n, dtype="float32"),
+    "exponential": lambda g, n: g.exponential(1.0, n),
+    "laplace": lambda g, n: g.laplace(0.0, 1.0, n),
+    "logistic": lambda g, n: g.logistic(0.0, 1.0, n),
+    "gumbel": lambda g, n: g.gumbel(0.0, 1.0, n),
+    "cauchy": lambda g, n: g.cauchy(0.0, 1.0, n),
+    "gamma": lambda g, n: g.gamma(2.0, 1.0, n),
+    "gamma below 1": lambda g, n: g.gamma(0.5, 1.0, n),
+    "beta": lambda g, n: g.beta(2.0, 3.0, n),
+    "chisquare": lambda g, n: g.chisquare(3.0, n),
+    "student_t": lambda g, n: g.student_t(3.0, 0.0, 1.0, n),
+    "wald": lambda g, n: g.wald(1.0, 1.0, n),
+    "vonmises": lambda g, n: g.vonmises(0.0, 1.0, n),
+    "triangular": lambda g, n: g.triangular(0.0, 0.5, 1.0, n),
+    "rayleigh": lambda g, n: g.rayleigh(1.0, n),
+    "integers": lambda g, n: g.integers(0, 1 << 62, n),
+    "truncated_normal": lambda g, n: g.truncated_normal(size=n),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in CONTINUOUS if hasattr(cm.random.Generator, n.split()[0])]
+)
+def test_no_word_is_used_twice(device, name):
+    """A draw of any size reserves all that it uses: the next begins behind it."""
+    for n in (1, 2, 3, 5, 7, 9, 17, 63):
+        rng = at()
+        first, second = (numpy(CONTINUOUS[name](rng, k)).tolist() for k in (n, 70))
+        assert len({*first, *second}) == n + 70, n
+
+
 def test_state_spawn_and_seeds():
     import pickle
 
@@ -825,3 +861,17 @@ def test_numpys_integers_are_counts(device, name, number):
         rngs = [cm.random.default_rng(3) for _ in range(2)]
         drawn = [getattr(rng, name)(n) for rng, n in zip(rngs, (5, number(5)), strict=True)]
         assert np.array_equal(*[np.asarray(x) for x in drawn])
+
+
+def test_logseries_by_its_formula(device):
+    """From two draws of doubles, in this order."""
+    state = cm.random.default_rng(5).state
+    rng = cm.random.default_rng(0)
+    rng.state = state
+    found = rng.logseries(0.7, 1000)
+    rng.state = state
+    u = 1 - rng.random(1000, "float64").to_numpy()
+    q = -np.expm1(rng.random(1000, "float64").to_numpy() * np.log1p(-0.7))
+    far = np.floor(1 + np.log(u) / np.log(np.maximum(q, np.finfo(float).tiny)))
+    expected = np.maximum(np.where(u <= q * q, far, np.where(u <= q, 2, 1)), 1)
+    np.testing.assert_array_equal(found.to_numpy(), expected)

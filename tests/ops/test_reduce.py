@@ -510,6 +510,39 @@ def test_long_runs_in_the_simulator():
 
 
 @pytest.mark.simulator
+@pytest.mark.parametrize("version", VERSIONS[1:])
+@pytest.mark.parametrize("kind", ["sum", "max", "var", "argmin"])
+def test_versions_in_the_simulator(kind, version, monkeypatch):
+    """Threads that share a result, whichever of those that meet at a barrier goes on first."""
+    from simulated_gpu import give_vectors_and_warps
+
+    from cudamath.kernels.compiler import simulator
+
+    give_vectors_and_warps(monkeypatch)
+    rng = np.random.default_rng(1)
+    shuffled = lambda threads: rng.permutation(np.array(threads, object)).tolist()  # noqa: E731
+    x = numbers(rng, (40, 70), np.dtype("f4"), kind)
+    axis = 1 if version.startswith("rows") else 0
+    for order in (reversed, iter, shuffled):
+        monkeypatch.setattr(simulator, "next_order", order)
+        plan = planned(x, kind, axis, version, capability=(7, 5))
+        check(kind, cm.testing.simulate(plan, x), x, axis)
+
+
+def test_the_divisor_is_as_exact_as_the_accumulator():
+    """A correction that float32 rounds."""
+    from cudamath.kernels.reduce.dispatch import plan
+
+    for dtype, kind in (("f8", np.float64), ("i4", np.float64), ("c16", np.float64)):
+        layout = Layout.new((10, 30), np.dtype(dtype), 0)
+        result = np.dtype("f8")
+        with assume((9, 0)):
+            made = plan(layout, kind="var", axis=(1,), keepdims=False, dtype=result, correction=0.1)
+        (divisor,) = [a for a in made.steps[-1].args if isinstance(a, np.floating)]
+        assert type(divisor) is kind and divisor == 30 - 0.1
+
+
+@pytest.mark.simulator
 def test_no_elements_in_the_simulator():
     x = np.zeros((3, 0), np.float32)
     assert cm.testing.simulate(planned(x, "sum", 1, None), x).tolist() == [0, 0, 0]

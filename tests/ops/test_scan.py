@@ -152,6 +152,15 @@ def test_gradient_of_products_with_zeros():
         check_gradient(cm.cumprod, np.cumprod, np.array(line))
 
 
+def test_gradient_of_extremes_behind_a_nan():
+    """From a NaN on, the running extreme is the latest NaN: that it is no number, and equal to
+    nothing, sends no gradient elsewhere."""
+    x, g = cm.asarray([1.0, np.nan, 2.0, np.nan, 3.0]), np.array([1.0, 10, 100, 1000, 10000])
+    for name in ("cummax", "cummin"):
+        _, pull = cm.vjp(getattr(cm, name), x)
+        assert pull(cm.asarray(g))[0].tolist() == [1, 110, 0, 11000, 0], name
+
+
 def test_gradient_of_missing_numbers():
     x = cm.asarray([1.0, np.nan, 3.0])
     assert cm.grad(lambda x: cm.nancumsum(x).sum())(x).tolist() == [3, 0, 1]

@@ -87,6 +87,12 @@ def test_sort_complex(device, dtype):
     np.testing.assert_array_equal(np.asarray(cm.partition(cm.asarray(x), 4)[4]), np.sort(x)[4])
 
 
+@pytest.mark.parametrize("dtype", [t for t in REAL if t not in (BF16, "?")], ids=str)
+def test_sort_complex_of_real_numbers(device, dtype):
+    x = np.array([3, 1, 2, 1], dtype)
+    same(cm.sort_complex(cm.asarray(x)), np.sort_complex(x))
+
+
 @EXAMPLES
 @given(seed=st.integers(0, 9999), n=st.integers(0, 40), count=st.integers(1, 4))
 def test_lexsort(device, seed, n, count):

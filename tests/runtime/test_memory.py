@@ -1,5 +1,6 @@
 """The memory pool, against the fake driver; then the same on a GPU."""
 
+import ctypes
 import gc
 import threading
 
@@ -637,6 +638,44 @@ def test_asynchronous_copies(fake):
     assert host.sum() == 0  # queued, not done
     side.synchronize()
     assert host.tolist() == list(range(100))
+
+
+def test_host_memory_goes_when_no_copy_is_under_way_any_more(fake):
+    """However the wait for the copy ended; and not while a graph is captured."""
+    x = upload(np.arange(100.0), 0)
+    x.to_numpy()
+    for function in ("cuStreamSynchronize", "cuMemcpyDtoHAsync"):
+        held = len(fake.host)
+        fake.fail[function] = fake.CUresult.CUDA_ERROR_INVALID_VALUE
+        with pytest.raises(cm.cuda.CudaError):
+            x.to_numpy()
+        cm.cuda.synchronize()
+        assert len(fake.host) == held - 1
+        assert x.to_numpy().tolist() == list(range(100)) and len(fake.host) == held
+    host = cm.cuda.pinned(100, "float64")
+    with cm.cuda.Stream() as side:
+        side.wait(cm.cuda.current_stream())
+        x.copy_to(host, stream=side)
+    fake.fail["cuCtxSynchronize"] = fake.CUresult.CUDA_ERROR_INVALID_VALUE
+    del host
+    assert len(fake.host) == held + 1  # the device could not be waited for
+    cm.cuda.empty_cache()
+    assert len(fake.host) == held
+    host = cm.cuda.pinned(100, "float64")
+    with cm.cuda.capture():
+        del host
+        assert len(fake.host) == held + 1
+        x + 1
+    cm.cuda.empty_cache()
+    assert len(fake.host) == held and not runtime.ended_host_memory
+
+
+def test_new_blocks_of_the_fake_hold_what_shows(fake):
+    """Also large ones, whose memory the C library takes from the system and gives back at once."""
+    for size in (1, 2, 513, 96 * MB):
+        address = fake.take(0, size)
+        seen = np.frombuffer((ctypes.c_char * size).from_address(address), np.uint8)
+        assert (seen[::2] == 0xA5).all() and (seen[1::2] == 0xFF).all()
 
 
 def test_generated_code_makes_the_buffer_that_a_call_makes(fake):

@@ -9,31 +9,42 @@
 - Contexts are checked: a launch or a stream of another device than the current one fails, as it
   does in CUDA.
 - Captures obey CUDA's rules on what a capturing thread may call; graphs run from what was recorded.
-- Faults: `limit` (bytes of memory), `fail[function] = status` (once), `lost = status` (every call
-  from then on).
+- A launch is refused where a device would refuse it (hardware_limits.py), and an AssertionError
+  where its arrays lie outside of live memory or are not aligned to their elements. With
+  `alignments`, a function (kernel, kinds, capability) of vector_alignment.py, arrays must be as
+  aligned as the widest access of the kernel's machine code.
+- Faults: `limit` (bytes of memory), `fail[function] = status` (once), `later = [function, k,
+  status]` (its k-th call from now on, once), `lost = status` (every call from then on).
 
 `installed(...)` puts one in place of the driver, with a fresh state of the runtime.
 """
 
 from __future__ import annotations
 
+import bisect
 import collections
 import contextlib
 import ctypes
 import gc
 import itertools
+import math
 import threading
 
 import numpy as np
 from fake_status import INVALID, OK, CUresult, Names
+from hardware_limits import SHARED, refusal
 
 from cudamath.core.asarray import upload
 from cudamath.core.dispatch import plan
 from cudamath.core.dispatch import steps as dispatch_steps
 from cudamath.core.layout import Layout
+from cudamath.kernels.compiler.simulator import poison_block
 from cudamath.kernels.compiler.storage_types import storage
 from cudamath.runtime.memory import Pool, live_buffers
 from cudamath.runtime.state import runtime
+
+_DYNAMIC = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
+_CLUSTER = "CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH"
 
 
 class FakeStream:
@@ -59,8 +70,37 @@ class FakeEvent:
 class Block:
     def __init__(self, index, size):
         self.device, self.size = index, size
-        self.data = np.empty(size + 512, np.uint8)
+        self.data = np.zeros(size + 512, np.uint8)  # where nothing is computed, zeros are read
         self.address = self.data.ctypes.data + 511 & -512
+
+
+class Blocks(dict):
+    """Address -> Block; and which block an address lies in."""
+
+    order = None
+
+    def __setitem__(self, address, block):
+        self.order = None
+        super().__setitem__(address, block)
+
+    def __delitem__(self, address):
+        self.order = None
+        super().__delitem__(address)
+
+    def pop(self, address):
+        self.order = None
+        return super().pop(address)
+
+    def around(self, address, nbytes=1):
+        """The block in which so many bytes from an address on lie, or None."""
+        order = self.order
+        if order is None:
+            order = self.order = sorted(self)
+        place = bisect.bisect_right(order, address) - 1
+        if place < 0:
+            return None
+        block = self[order[place]]
+        return block if address + nbytes <= block.address + block.size else None
 
 
 class FakeDriver:
@@ -75,15 +115,19 @@ class FakeDriver:
         # at all
         self.poisons = True
         self.idle = False  # whether kernels do nothing
-        self.fail, self.lost = {}, None
+        self.fail, self.later, self.lost = {}, None, None
         self.calls = collections.Counter()
-        self.blocks = {}  # address -> Block, device memory
-        self.host = {}  # address -> Block, page-locked memory
+        self.blocks, self.host = Blocks(), Blocks()  # device memory, page-locked memory
         self.streams = {(i, 0): FakeStream(i, 0) for i in range(devices)}
         self.ending = []
         self.events = {}
         self.graphs, self.executables = {}, {}
         self.kernels, self.libraries = {}, []  # handle -> (python function, argument kinds, device)
+        self.loaded = {}  # a library's handle -> its place in `libraries`
+        self.attributes = {}  # (library, kind) -> value
+        self.of_library = {}  # a kernel's handle -> its library
+        self.alignments = None
+        self.demands = {}  # place in `libraries` -> what `alignments` says of that kernel
         self.launches = []
         self.peers = set()
         self.handles = itertools.count(0x1000, 0x10)
@@ -127,9 +171,15 @@ class FakeDriver:
             with self.lock:
                 self.calls[name] += 1
                 if self.lost is not None:
-                    return self.failed(name, self.lost)
+                    return self.failed(name, self.lost, ())
                 if name in self.fail:
-                    return self.failed(name, self.fail.pop(name))
+                    return self.failed(name, self.fail.pop(name), args)
+                if self.later is not None and self.later[0] == name:
+                    self.later[1] -= 1
+                    if self.later[1] <= 0:
+                        _, _, status = self.later
+                        self.later = None
+                        return self.failed(name, status, args)
                 result = found(*args)
                 return (
                     result
@@ -141,9 +191,11 @@ class FakeDriver:
 
         return call
 
-    @staticmethod
-    def failed(name, status):
-        """What a function returns with a status: most have a result, a launch has none."""
+    def failed(self, name, status, args):
+        """What a function returns with a status: most have a result, a launch has none. A capture
+        that cannot be ended well has ended."""
+        if name == "cuStreamEndCapture" and args:
+            object.__getattribute__(self, name)(*args)
         return (status,) if name in ("cuLaunchKernel", "cuLaunchKernelEx") else (status, None)
 
     # -------------------- threads, contexts, devices
@@ -354,7 +406,7 @@ class FakeDriver:
             return (CUresult.CUDA_ERROR_OUT_OF_MEMORY, 0)
         block = Block(index, size)
         if self.poisons:
-            ctypes.memset(block.address, 0xA5, size)
+            poison_block(block.address, size)
         self.blocks[block.address] = block
         return block.address
 
@@ -391,6 +443,8 @@ class FakeDriver:
     def cuMemHostAlloc(self, size, flags):
         assert not self.unsafe()
         block = Block(-1, size)
+        if self.poisons:
+            poison_block(block.address, size)
         self.host[block.address] = block
         return block.address
 
@@ -402,28 +456,33 @@ class FakeDriver:
         del self.host[address]
 
     def locked(self, address):
-        return any(a <= address < a + b.size for a, b in self.host.items())
+        return self.host.around(address) is not None
+
+    def still_locked(self, block):
+        """A copy from or to page-locked memory (`block`; None: to other memory) has come."""
+        assert block is None or self.host.get(block.address) is block, (
+            "page-locked memory went before its copy came"
+        )
 
     def cuPointerGetAttribute(self, kind, address):
         if kind.endswith("MEMORY_TYPE"):
             return (OK, 1) if self.locked(address) else (INVALID, None)
         assert kind.endswith("DEVICE_ORDINAL")
-        return next(b.device for a, b in self.blocks.items() if a <= address < a + b.size)
+        return self.blocks.around(address).device
 
     def check(self, address, nbytes, index):
         """The range must lie in live memory of the device, or in page-locked memory."""
-        for table in (self.blocks, self.host):
-            for start, block in table.items():
-                if start <= address and address + nbytes <= start + block.size:
-                    assert block.device in (-1, index), (
-                        f"memory of cuda:{block.device} used on cuda:{index}"
-                    )
-                    return
+        block = self.blocks.around(address, nbytes) or self.host.around(address, nbytes)
+        if block is not None:
+            assert block.device in (-1, index), (
+                f"memory of cuda:{block.device} used on cuda:{index}"
+            )
+            return
         raise AssertionError(f"{nbytes} bytes at {address:#x} are not live memory")
 
     def cuMemcpyHtoDAsync(self, target, source, nbytes, on):
         index = self.current - 100
-        late = isinstance(source, int) and self.locked(source)
+        late = self.host.around(source) if isinstance(source, int) else None
         assert late or self.stream(on).graph is None, "a replay would read pageable memory"
         data = (
             None
@@ -434,20 +493,22 @@ class FakeDriver:
         )
 
         def copy():
+            self.still_locked(late)
             self.check(target, nbytes, index)
             ctypes.memmove(target, source if data is None else data, nbytes)
 
         return self.enqueue(on, copy)
 
     def cuMemcpyDtoHAsync(self, target, source, nbytes, on):
-        index = self.current - 100
+        index, late = self.current - 100, self.host.around(target)
 
         def copy():
+            self.still_locked(late)
             self.check(source, nbytes, index)
             ctypes.memmove(target, source, nbytes)
 
         status = self.enqueue(on, copy)
-        if not self.locked(target):  # to pageable memory the driver waits
+        if late is None:  # to pageable memory the driver waits
             self.finish(self.stream(on))
         return status
 
@@ -474,10 +535,15 @@ class FakeDriver:
     def compiler(self, kernel, signature, capability):
         """Stands in for runtime.compiler: the "machine code" is a number in `libraries`."""
         self.libraries.append((kernel, list(signature)))
+        if self.alignments is not None:
+            demand = self.alignments(kernel, signature, capability)
+            self.demands[len(self.libraries) - 1] = demand
         return b"\x7fELF%d" % (len(self.libraries) - 1)
 
     def cuLibraryLoadData(self, code, *options):
-        return int(code[4:])
+        handle = next(self.handles)
+        self.loaded[handle] = int(code[4:])
+        return handle
 
     def cuLibraryGetKernelCount(self, library):
         return 1
@@ -487,26 +553,28 @@ class FakeDriver:
 
     def cuKernelGetFunction(self, kernel):
         handle = next(self.handles)
-        self.kernels[handle] = (*self.libraries[kernel], self.current - 100)
+        self.kernels[handle] = (*self.libraries[self.loaded[kernel]], self.current - 100)
+        self.of_library[handle] = kernel
         return handle
 
     def cuKernelSetAttribute(self, kind, value, kernel, index):
-        self.kernels.setdefault("attributes", {})[kernel, kind] = value
+        self.attributes[kernel, kind] = value
 
     def cuKernelGetAttribute(self, kind, kernel, index):
         return {
             "CU_FUNC_ATTRIBUTE_NUM_REGS": 32,
             "CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK": 1024,
-        }.get(kind, 0)
+        }.get(kind, self.attributes.get((kernel, kind), 0))
 
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function, block, shared):
         return min(2048 // block, 4)
 
     def cuLaunchKernel(self, handle, gx, gy, gz, bx, by, bz, shared, on, pointer, extra):
-        if bx * by * bz > 1024:
-            return (CUresult.CUDA_ERROR_INVALID_CONFIGURATION,)
-        if 0 in (gx, gy, gz, bx, by, bz):
-            return (INVALID,)
+        library = self.of_library.get(handle)
+        allowed = self.attributes.get((library, _DYNAMIC), SHARED)
+        cluster = self.attributes.get((library, _CLUSTER), 1)
+        if refusal((gx, gy, gz), (bx, by, bz), shared, allowed, cluster):
+            return (CUresult.CUDA_ERROR_INVALID_CONFIGURATION if bx * by * bz > 1024 else INVALID,)
         kernel, kinds, index = self.kernels[handle]
         if self.current != index + 100:
             return (CUresult.CUDA_ERROR_INVALID_CONTEXT,)
@@ -527,6 +595,12 @@ class FakeDriver:
                 )
                 args.append(np.frombuffer(data, kind)[0])
                 at += parts
+        for described in args:
+            if isinstance(described, tuple):
+                self.check_array(described, index)
+        demands = self.demands.get(self.loaded.get(library))
+        if demands:
+            self.check_alignment(demands, args, self.stream(on))
         self.launches.append(
             (getattr(kernel, "__name__", "kernel"), (gx, gy, gz), (bx, by, bz), shared, on, args)
         )
@@ -549,20 +623,47 @@ class FakeDriver:
             handle, *sizes, config.sharedMemBytes, config.hStream, pointer, extra
         )
 
-    def view(self, described, index):
-        """What a kernel sees of an array argument."""
+    def check_array(self, described, index):
+        """An array argument, whose bytes lie in live memory, and its elements where they may:
+        (address of the first byte, bytes, shape, strides)."""
         dtype, (meminfo, parent, size, itemsize, address, *rest), ndim = described
         shape, strides = rest[:ndim], rest[ndim:]
-        assert (meminfo, parent, itemsize) == (0, 0, dtype.itemsize) and size == np.prod(
-            shape, dtype=int
-        )
+        assert (meminfo, parent, itemsize) == (0, 0, dtype.itemsize) and size == math.prod(shape)
         if size == 0:
-            return np.empty(shape, dtype)
-        lowest = sum(min((n - 1) * s, 0) for n, s in zip(shape, strides, strict=True))
-        highest = sum(max((n - 1) * s, 0) for n, s in zip(shape, strides, strict=True)) + itemsize
+            return address, 0, shape, strides
+        lowest, highest, item = 0, itemsize, min(itemsize, 8)
+        assert not address % item, f"{dtype} at {address:#x}"
+        for n, s in zip(shape, strides, strict=True):
+            if n > 1:
+                assert not s % item, f"{dtype} {s} bytes apart"
+                lowest, highest = lowest + min((n - 1) * s, 0), highest + max((n - 1) * s, 0)
         self.check(address + lowest, highest - lowest, index)
-        memory = (ctypes.c_char * (highest - lowest)).from_address(address + lowest)
-        return np.ndarray(shape, dtype, memory, -lowest, strides)
+        return address + lowest, highest - lowest, shape, strides
+
+    def view(self, described, index):
+        """What a kernel sees of an array argument."""
+        dtype, (*_, address), _ = described[0], described[1][:5], described[2]
+        start, nbytes, shape, strides = self.check_array(described, index)
+        if not nbytes:
+            return np.empty(shape, dtype)
+        memory = (ctypes.c_char * nbytes).from_address(start)
+        return np.ndarray(shape, dtype, memory, address - start, strides)
+
+    def check_alignment(self, demands, args, target):
+        """Arrays, and those in tables of addresses, are as aligned as the widest accesses."""
+        for (number, through_table), nbytes in demands.items():
+            dtype, words, _ = args[number]
+            addresses = [words[4]] if words[2] else []
+            if through_table and addresses:
+                if dtype != np.int64:
+                    continue  # not a table of addresses
+                self.finish(target)  # which brings the table
+                table = (ctypes.c_int64 * words[2]).from_address(words[4])
+                addresses = [a for a in table if self.blocks.around(a)]
+            for address in addresses:
+                assert not address % nbytes, (
+                    f"an access of {nbytes} bytes to argument {number}, which lies at {address:#x}"
+                )
 
     def cuTensorMapEncodeTiled(self, kind, rank, address, shape, strides, box, steps, *rest):
         """A map that says: address, rank, sizes (innermost first)."""

@@ -107,6 +107,8 @@ CALLS |= {
     "linalg.qr raw": lambda xp, a: xp.linalg.qr(a(3, 3), mode="raw"),
     "tensordot": lambda xp, a: xp.tensordot(a(3, 3), a(3, 3)),
     "einsum": lambda xp, a: xp.einsum("ij,jk->ik", a(3, 3), a(3, 3)),
+    "einsum of rows": lambda xp, a: xp.einsum("ij->i", a(3, 3)),
+    "einsum of everything": lambda xp, a: xp.einsum("ij,j->", a(3, 3), a(3)),
     "matvec": lambda xp, a: xp.matvec(a(3, 3), a(3)),
     "vecmat": lambda xp, a: xp.vecmat(a(3), a(3, 3)),
     "polyfit": lambda xp, a: xp.polyfit(xp.asarray([1, 2, 3, 4, 5], dtype=a(1).dtype), a(5), 1),

@@ -2,9 +2,8 @@
 kernels, one after the other.
 
 What planners choose for compute capability 7.5, with the lanes of a warp and wide loads as Python
-functions. The simulator takes two shared arrays that one line of source makes for one (variances,
-places of extremes: wrong there), and has neither libraries nor what some kernels import only
-outside of it (an error).
+functions. The simulator has neither libraries nor what some kernels import only outside of it (an
+error).
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ import numpy as np
 from fake_driver import FakeDriver, installed
 
 import cudamath as cm
+from cudamath.kernels.compiler.simulator import poison_block
+from cudamath.runtime import memory
 
 _ATTRIBUTES = {
     "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR": 7,
@@ -114,12 +115,42 @@ class Warps:
 def simulated_gpu(monkeypatch):
     """The default device is a GPU in the simulator."""
     import fake_driver
+
+    monkeypatch.setattr(fake_driver, "FakeDriver", SimulatedDriver)
+    give_vectors_and_warps(monkeypatch)
+    with installed(monkeypatch) as driver, cm.device("cuda"), np.errstate(all="ignore"):
+        with poisoned_blocks(driver):
+            yield
+
+
+@contextlib.contextmanager
+def poisoned_blocks(driver):
+    """Blocks that the pool gives out again hold nothing of what they held: a kernel that reads what
+    nothing has written shows."""
+    allocate = memory.allocate
+
+    def allocate_poisoned(size, stream):
+        address = allocate(size, stream)
+        if not stream.capturing:
+            for queue in list(driver.streams.values()):
+                driver.finish(queue)  # copies out of what the block was before
+            poison_block(address, size)
+        return address
+
+    memory.replace_allocate(allocate_poisoned)
+    try:
+        yield
+    finally:
+        memory.replace_allocate(allocate)
+
+
+def give_vectors_and_warps(monkeypatch):
+    """What the simulator lacks: wide accesses, and the lanes of a warp."""
     from numba.cuda.simulator.kernelapi import FakeCUDAModule
 
     from cudamath.kernels.compiler import simulator  # noqa: F401  # whose import makes threads greenlets, as `Warps` knows them
     from cudamath.kernels.ptx import vector_access
 
-    monkeypatch.setattr(fake_driver, "FakeDriver", SimulatedDriver)
     monkeypatch.setattr(
         vector_access,
         "load_vector",
@@ -129,5 +160,3 @@ def simulated_gpu(monkeypatch):
     monkeypatch.setattr(vector_access, "store_vector", store_vector, raising=False)
     for name, function in Warps().functions().items():
         monkeypatch.setattr(FakeCUDAModule, name, function, raising=False)
-    with installed(monkeypatch), cm.device("cuda"), np.errstate(all="ignore"):
-        yield

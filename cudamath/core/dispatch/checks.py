@@ -89,9 +89,10 @@ def as_of(name: str, error: Exception) -> Exception:
     inner, colon, rest = str(error).partition(": ")
     if inner == "fuse" or isinstance(error, DeviceError):
         return error
+    kind = ValueError if isinstance(error, UnicodeError) else type(error)  # which has other parts
     if colon and inner.replace(".", "_").isidentifier():
-        return type(error)(f"{name}: {rest}")
-    return type(error)(
+        return kind(f"{name}: {rest}")
+    return kind(
         str(error) if inner.startswith(f"{name}(") else f"{name}: {error}"
     )  # "name() got an unexpected ..."
 

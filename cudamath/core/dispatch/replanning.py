@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ...runtime.interrupts import context_manager
 from .. import asarray
 from ..array import ndarray
 from ..devices import CPU
@@ -15,7 +16,7 @@ from . import op as ops
 contexts: list[Callable[[], contextlib.AbstractContextManager]] = []
 
 
-@contextlib.contextmanager
+@context_manager
 def replanned(observe: Callable[[Callable], Callable], more: Iterable[Any] = ()) -> Iterator[None]:
     """Context: ops have no plans, and `observe(plan)` is in the place of the method `plan` of each
     of their classes. The plans they had before they have again afterwards. more: what has plans and

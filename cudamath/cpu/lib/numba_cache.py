@@ -34,11 +34,21 @@ from numba.core import caching, event, sigutils
 from numba.np.ufunc import ufuncbuilder
 
 from ...runtime import compile_notice, cubin_cache, files, kernel_packs
+from ...runtime.interrupts import context_manager
 from . import processor
 
-#: What reading a file raises that is not there, not one's own, or damaged.
-_UNREADABLE = (OSError, EOFError, pickle.UnpicklingError, ValueError, TypeError)
-#: What is compiled: the files of `cudamath/cpu`, and the scalar functions that the GPU has as well.
+#: What reading a file raises that is not there, not one's own, or damaged: a pickle may then name
+#: what does not exist.
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    pickle.UnpicklingError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    ImportError,
+    LookupError,
+)
 _PACKAGE = pathlib.Path(__file__).parents[2]
 _SOURCES = (_PACKAGE / "cpu", _PACKAGE / "core" / "specs" / "special")
 
@@ -118,7 +128,7 @@ class _OwnFiles(caching.IndexDataCacheFile):
     def _load_data(self, name: str) -> Any:
         return pickle.loads(files.read_own(self._data_path(name)))
 
-    @contextlib.contextmanager
+    @context_manager
     def _open_for_write(self, filepath: str) -> Iterator[Any]:
         with (
             files.whole_file("compiled functions", filepath, private=True, durable=False) as path,
@@ -149,7 +159,7 @@ class _OptionalCache(caching.FunctionCache):
                 return self._impl.rebuild(target_context, pickle.loads(data))
         return stored
 
-    @contextlib.contextmanager
+    @context_manager
     def _guard_against_spurious_io_errors(self) -> Iterator[None]:
         """Numba reads and writes inside of this; what it leaves out was not read, or written."""
         with contextlib.suppress(*_UNREADABLE):

@@ -4,7 +4,9 @@ a GPU."""
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
+import sys
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -35,8 +37,7 @@ def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> An
         raise RuntimeError("simulate: start Python with NUMBA_ENABLE_CUDASIM=1")
 
     def new(layout: Layout) -> np.ndarray:
-        poison = np.full(max(layout.nbytes, 1), 0xA5, np.uint8)  # what is not written shows
-        return np.ndarray(layout.shape, layout.dtype, poison, strides=layout.strides)
+        return np.ndarray(layout.shape, layout.dtype, poison(layout.nbytes), strides=layout.strides)
 
     arrays = {
         "x": list(inputs),
@@ -71,6 +72,22 @@ def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> An
     if flag[0]:
         raise IndexError("an index is out of range")
     return tuple(arrays["y"]) if plan.several else arrays["y"][0]
+
+
+def poison(nbytes: int) -> np.ndarray:
+    """Memory in which nothing has been written: NaN or a huge number in each floating-point dtype,
+    so that it shows in whatever is computed from it."""
+    return np.resize(np.array([0xA5, 0xFF], np.uint8), max(nbytes, 2))
+
+
+def poison_block(address: int, nbytes: int) -> None:
+    """Write `poison` into memory of the host."""
+    ctypes.memmove(address, poison(nbytes).tobytes(), nbytes)
+
+
+#: The order in which the threads that have met go on. A missing barrier shows whichever side is
+#: early; tests also try others.
+next_order = reversed
 
 
 def _threads_as_greenlets() -> None:
@@ -123,15 +140,36 @@ def _threads_as_greenlets() -> None:
                 if not thread.dead:
                     waiting.setdefault(group, []).append(thread)
                     if group and len(waiting[group]) == group[1]:
-                        ready += reversed(waiting.pop(group))
+                        ready += next_order(waiting.pop(group))
                 if thread is ready[-1] and waiting:
                     if [*waiting] != [None]:
                         raise RuntimeError(
                             "simulate: threads of a block wait for others that do not come: "
                             f"{waiting}"
                         )
-                    ready += reversed(waiting.pop(None))
+                    ready += next_order(waiting.pop(None))
 
+    dynamic = kernelapi.FakeCUDAShared.array
+
+    def shared_array(self: Any, shape: Any, dtype: Any, alignment: Any = None) -> np.ndarray:
+        """A shared array of a block: one for each call in the source, where Numba's has one for
+        each line."""
+        if shape == 0 or alignment is not None:
+            return dynamic(self, shape, dtype, alignment)
+        caller = sys._getframe(1)
+        key = caller.f_code, caller.f_lasti, shape, dtype
+        array = self._allocations.get(key)
+        if array is None:
+            array = self._allocations[key] = _unwritten(shape, dtype)
+        return array
+
+    def local_array(self: Any, shape: Any, dtype: Any, alignment: Any = None) -> np.ndarray:
+        if alignment is not None:
+            raise RuntimeError("simulate: it knows no alignment of local arrays")
+        return _unwritten(shape, dtype)
+
+    kernelapi.FakeCUDAShared.array = shared_array
+    kernelapi.FakeCUDALocal.array = local_array
     numbas_call, swapped = kernel.FakeCUDAKernel.__call__, {}
 
     def call(self: Any, *args: Any) -> Any:
@@ -159,6 +197,16 @@ if SIMULATOR and importlib.util.find_spec(
     _threads_as_greenlets()
 
 
+def _unwritten(shape: Any, dtype: Any) -> np.ndarray:
+    """An array of a block or a thread, of one of Numba's types or a dtype."""
+    from numba.core import types
+    from numba.np import numpy_support
+
+    dtype = np.dtype(numpy_support.as_dtype(dtype) if isinstance(dtype, types.Type) else dtype)
+    memory = poison(int(np.prod(shape)) * dtype.itemsize)
+    return np.ndarray(shape, dtype, memory)
+
+
 def _seen(base: np.ndarray, layout: Layout, offset: int, kind: np.dtype) -> np.ndarray:
     """`base`'s memory in another layout, as the storage dtype kernels see."""
     shape, strides = (layout.shape, layout.strides) if layout.ndim else ((1,), (layout.itemsize,))
@@ -178,11 +226,8 @@ def _seen(base: np.ndarray, layout: Layout, offset: int, kind: np.dtype) -> np.n
         },
     )()
     holder.base = base
-    seen = np.asarray(holder)
-    if (
-        not seen.flags.c_contiguous
-    ):  # the simulator copies plain arrays to its "device", and refuses those with gaps
-        from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
+    # the simulator would copy a plain array to its "device" and back: two arguments that are one
+    # array would be two
+    from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
 
-        return FakeCUDAArray(seen)
-    return seen
+    return FakeCUDAArray(np.asarray(holder))

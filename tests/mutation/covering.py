@@ -1,0 +1,99 @@
+"""Which tests cover a file of the package: those of the folder that mirrors it, whose files name
+what the file defines."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+MOST = 6  # test files for a file of the package
+
+#: Folder of the package -> folders of tests that mirror it, the nearest first.
+MIRRORS = {
+    "kernels": ("kernels", "ops", "ml"),
+    "cpu": ("cpu", "ops", "ml"),
+    "core/dispatch": ("dispatch", "core", "runtime"),
+    "core/autograd": ("autodiff", "core"),
+    "core": ("core", "dispatch", "numpy_parity"),
+    "runtime": ("runtime", "dispatch"),
+    "autodiff": ("autodiff", "regressions"),
+    "ops/linalg": ("ops", "regressions"),
+    "ops": ("ops", "numpy_parity", "regressions"),
+    "ml": ("ml", "regressions"),
+    "cuda": ("runtime", "dispatch"),
+    "": ("ml", "ops", "core", "runtime"),
+}
+#: What every call comes through, and what its row of the records checks.
+ALWAYS = {
+    "ops": ["tests/ops/test_values.py", "tests/autodiff/test_gradients.py"],
+    "cpu": ["tests/ops/test_values.py", "tests/autodiff/test_gradients.py"],
+    "ml": ["tests/ops/test_values.py", "tests/autodiff/test_gradients.py"],
+}
+
+
+def _folder(path: str) -> str:
+    """The longest folder in MIRRORS that a file of the package lies in."""
+    inside = path.removeprefix("cudamath/")
+    return max((f for f in MIRRORS if inside.startswith(f"{f}/") or not f), key=len)
+
+
+@functools.cache
+def _words(path: pathlib.Path) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for word in re.findall(r"[A-Za-z_]\w+", path.read_text(encoding="utf-8")):
+        counts[word] = counts.get(word, 0) + 1
+    return counts
+
+
+@functools.cache
+def _rarity() -> dict[str, int]:
+    """Word -> in how many test files it stands."""
+    files: dict[str, int] = {}
+    for path in TESTS.rglob("test_*.py"):
+        for word in _words(path):
+            files[word] = files.get(word, 0) + 1
+    return files
+
+
+def defined(path: str) -> set[str]:
+    """What a file defines, its own name, and the names of ops and functions in its texts."""
+    source = (ROOT / path).read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    names = {pathlib.Path(path).stem}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name.lstrip("_"))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if re.fullmatch(r"[a-z][a-z_0-9.]{3,}", node.value):
+                names |= set(node.value.split("."))
+    return {name for name in names if len(name) > 2}
+
+
+def stems(test: pathlib.Path) -> set[str]:
+    """What a test file's name may stand for: test_norm_group.py for norm, group and norm_group."""
+    words = test.stem.removeprefix("test_").split("_")
+    return {"_".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1)}
+
+
+def tests_of(path: str) -> list[str]:
+    """The test files that cover a file of the package, the likeliest first."""
+    folder = _folder(path)
+    names, rarity = defined(path), _rarity()
+    scores = {}
+    for place, mirror in enumerate(MIRRORS[folder]):
+        for test in sorted((TESTS / mirror).rglob("test_*.py")):
+            words = _words(test)
+            score = sum(min(words[n], 5) / rarity[n] for n in names if n in words)
+            score /= place + 1
+            # of a kernel's file, the family that is its folder
+            if {pathlib.Path(path).stem, pathlib.Path(path).parent.name} & stems(test):
+                score += 5
+            if score:
+                scores[str(test.relative_to(ROOT))] = score
+    best = sorted(scores, key=lambda t: -scores[t])[:MOST]
+    always = ALWAYS.get(folder.split("/")[0], [])
+    return [*best, *(t for t in always if t not in best)]

@@ -84,7 +84,7 @@ lint: $(STAMP)
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-logo
-	@$(RUN) -m pytest -q tests/meta/test_docs.py -k "numpydoc or is_documented"
+	@.venv/bin/python -m pytest -q tests/meta/test_docs.py -k "numpydoc or is_documented"
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

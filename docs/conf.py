@@ -42,6 +42,7 @@ html_static_path = ["_static"]
 html_css_files = ["style.css"]
 html_theme_options = {
     "navigation_depth": 2,
+    "header_links_before_dropdown": 6,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
     "navbar_end": ["theme-switcher"],
@@ -50,6 +51,7 @@ html_theme_options = {
     "use_edit_page_button": False,
     "pygments_light_style": "tango",
 }
+html_context = {"default_mode": "auto"}
 html_sidebars = {"index": []}
 html_copy_source = False
 html_show_sourcelink = False

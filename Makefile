@@ -7,7 +7,8 @@
 # make notebooks   execute the notebooks in place
 # make kernels     compile the kernels that common programs need, for every architecture, into wheels in dist/: a night's work
 # make kernel-list record what common programs need (packs/programs.py), without a GPU
-# make lint        ruff, mypy and the import contracts
+# make docs        the site, in docs/_build/html; offline, warnings are errors
+# make lint        ruff, mypy, the import contracts and the form of public docstrings
 #
 # Each first sets up .venv in this folder, once, and installs nothing elsewhere.
 
@@ -22,7 +23,8 @@ STAMP   := .venv/.cudamath-installed
 # Every process of the tests and of those they start would otherwise compile all test files again: ten seconds each.
 test-quick test-cpu test-simulator test-gpu: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test test-quick test-cpu test-simulator test-gpu attack mutate bench notebooks kernels kernel-list lint clean
+.PHONY: setup demo test test-quick test-cpu test-simulator test-gpu attack mutate bench notebooks kernels kernel-list \
+  docs lint clean
 
 setup: $(STAMP)
 
@@ -82,11 +84,17 @@ kernels: $(STAMP)
 kernel-list: $(STAMP)
 	@$(RUN) -m packs.record
 
+docs: $(STAMP)
+	@$(RUN) -c 'import pydata_sphinx_theme, myst_nb' 2>/dev/null || $(RUN) -m pip install -qq --disable-pip-version-check -e '.[docs]'
+	@$(RUN) -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 lint: $(STAMP)
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-logo
+	@.venv/bin/python -m pytest -q tests/meta/test_docs.py -k "numpydoc or is_documented"
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

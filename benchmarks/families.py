@@ -95,7 +95,6 @@ def highlights(folder: pathlib.Path) -> list[str]:
         for kind in ("device", "host")
     )
     return [
-        f"- **{count} functions beside CuPy**, geometric mean on small / medium / large arrays: "
-        f"{device} on the device, "
-        f"{host} for the call on the host."
+        f"- **{count} functions vs CuPy**, geometric mean on small / medium / large arrays: "
+        f"{device} on the device, {host} on the host."
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -30,15 +31,34 @@ def section(
     return lines
 
 
-def host_costs(
-    record: dict[str, Any], duration: Callable[[float], str], _folder: pathlib.Path, short: bool
-) -> list[str]:
-    """The calls, the slowest relative to PyTorch's first."""
+def beside_torch(record: dict[str, Any]) -> tuple[list[dict[str, Any]], int]:
+    """The calls that PyTorch has too, the slowest relative to it first; how many of them take no
+    longer than PyTorch's."""
     calls = sorted(
         (each for each in record["calls"] if "torch" in each),
         key=lambda each: each["torch"] / each["cudamath"],
     )
-    cheaper = sum(each["cudamath"] <= each["torch"] for each in calls)
+    return calls, sum(each["cudamath"] <= each["torch"] for each in calls)
+
+
+def highlights(folder: pathlib.Path) -> list[str]:
+    """One line on the calls of a results folder; nothing where there are none."""
+    file = folder / "host_costs.json"
+    if not file.is_file():
+        return []
+    calls, cheaper = beside_torch(json.loads(file.read_text()))
+    mean = statistics.geometric_mean([each["torch"] / each["cudamath"] for each in calls])
+    return [
+        f"- **{len(calls):,} calls of public functions vs PyTorch**, time on the host: {mean:.2f}, "
+        f"the geometric mean; {cheaper:,} take no longer."
+    ]
+
+
+def host_costs(
+    record: dict[str, Any], duration: Callable[[float], str], _folder: pathlib.Path, short: bool
+) -> list[str]:
+    """The calls, the slowest relative to PyTorch's first."""
+    calls, cheaper = beside_torch(record)
     lines = [
         f"**Host time per call, {len(calls):,} calls of public functions** on arrays of at most "
         "4,096 elements: "

@@ -51,8 +51,8 @@ def highlights(folder: pathlib.Path) -> list[str]:
             title = f"GPT-2 ({record['size']})" if name == "gpt2" else record["model"]
             lines.append(
                 f"- **Training {title}** in bfloat16, {batches(record, ours, peer)}: "
-                f"{ours['rate']:,.0f} {unit}/s, "
-                f"{peer[who]} {peer['rate']:,.0f}: {ours['rate'] / peer['rate']:.2f}."
+                f"{ours['rate'] / peer['rate']:.2f}; {ours['rate']:,.0f} {unit} per second vs "
+                f"{peer['rate']:,.0f} of {peer[who]}."
             )
     return lines
 

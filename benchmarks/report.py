@@ -1,8 +1,9 @@
-"""Writes README's tables and those in the headers of kernel files from benchmarks/results/: `python
--m benchmarks.report`.
+"""Writes the figures of README, of docs/benchmarks.md and of the headers of kernel files from
+benchmarks/results/: `python -m benchmarks.report`.
 
-README gets highlights, a summary of compatibility.py's page, and a summary of each folder of
-records, between two markers each. The folder gets a page with all of its records, and kernel files
+README gets a few figures and a summary of compatibility.py's page, docs/benchmarks.md a summary of
+each folder of records, between two markers each. Ratios are speedups everywhere: above 1, cudamath
+is faster. The folder gets a page with all of its records, and kernel files
 get the tables of headers.py. With --check nothing is written, and the exit status says whether
 everything is up to date. Without records there is no table. Records that lack functions or rows are
 listed (outdated.py).
@@ -14,6 +15,7 @@ import argparse
 import contextlib
 import json
 import pathlib
+import re
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
@@ -37,6 +39,7 @@ from benchmarks.rows import AGAIN
 from .format import WRITTEN, duration
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "benchmarks.md"
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 HIGHLIGHTS = "<!-- highlights: start -->", "<!-- highlights: end -->"
 COMPATIBILITY = "<!-- compatibility: start -->", "<!-- compatibility: end -->"
@@ -86,7 +89,7 @@ FAMILIES = {
     ),
     "elementwise, reductions, normalisation, losses, pools, optimizers": ("",),
 }
-#: Rows that README shows; all are on the folder's page.
+#: Rows that docs/benchmarks.md shows; all are on the folder's page.
 HEADLINES = (
     "host_add",
     "host_sum",
@@ -138,7 +141,7 @@ def table(rows: Sequence[dict[str, Any]]) -> list[str]:
     others."""
     names = [name for name in LIBRARIES if any(name in row["results"] for row in rows)]
     shared = any("of_ceiling" in row["results"]["cudamath"] for row in rows)
-    heading = ["operation", *(LIBRARIES[name] for name in names), "time / best peer"]
+    heading = ["operation", *(LIBRARIES[name] for name in names), "speedup"]
     if shared:
         heading.append("of the ceiling")
     lines = ["| " + " | ".join(heading) + " |", "|---" + "|---:" * (len(heading) - 1) + "|"]
@@ -149,7 +152,7 @@ def table(rows: Sequence[dict[str, Any]]) -> list[str]:
         peers = [
             results[name]["median"] for name in names if name in results and name != "cudamath"
         ]
-        cells.append(f"{results['cudamath']['median'] / min(peers):.2f}" if peers else "")
+        cells.append(f"{min(peers) / results['cudamath']['median']:.2f}" if peers else "")
         if shared:
             share = results["cudamath"].get("of_ceiling")
             cells.append(f"{share:.0%}" if share is not None else "")
@@ -279,11 +282,11 @@ def tables(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def summary(folder: pathlib.Path) -> list[str]:
-    """What README says of a folder."""
+    """What docs/benchmarks.md says of a folder."""
     rows = records(folder)
     lines: list[str] = []
     if rows:
-        lines += [f"### {rows[0]['device']}", "", heading(rows), "", *families(rows)]
+        lines += [f"## {rows[0]['device']}", "", heading(rows), "", *families(rows)]
         lines += tables(
             [row for row in rows if row["name"] in HEADLINES or row["name"].startswith("grid_")]
         )
@@ -335,9 +338,11 @@ def folders(results: pathlib.Path) -> list[pathlib.Path]:
 
 
 def markdown(results: pathlib.Path) -> str:
-    """Everything between README's markers."""
+    """Everything between the markers of docs/benchmarks.md."""
     blocks = ["\n".join(summary(folder)).strip() for folder in folders(results)]
-    return "\n\n".join(block for block in blocks if block)
+    text = "\n\n".join(block for block in blocks if block)
+    text = re.sub(r"\]\(benchmarks/results/([\w-]+)/README\.md\)", r"](benchmarks/\1.md)", text)
+    return text.replace("](benchmarks/results/", "](../benchmarks/results/")
 
 
 def highlights(results: pathlib.Path) -> str:
@@ -354,36 +359,34 @@ def highlights(results: pathlib.Path) -> str:
             )
             count = sum(map(len, by_family.values()))
             lines = [
-                f"On {rows[0]['device'].split(',')[0]}: speedup over the fastest of the libraries "
-                "measured beside it "
-                f"({peers}); above 1, cudamath is faster.",
+                f"Speedup on {rows[0]['device'].split(',')[0]} vs the fastest of the libraries "
+                f"measured beside it ({peers}); above 1, cudamath is faster.",
                 "",
-                f"- **Operations**, {count} rows, geometric mean of each family (a peer is more "
-                "than "
-                f"{1 - limits.NOISE:.0%} faster in {behind} rows):",
-                *(f"  - {mean(ratios):.2f} {family}" for family, ratios in by_family.items()),
+                f"- **{count} operations**: {mean(sum(by_family.values(), [])):.2f}, the geometric "
+                f"mean of all; a peer is more than {1 - limits.NOISE:.0%} faster in {behind}.",
             ]
-            return "\n".join([*lines, *models.highlights(folder), *beside_cupy.highlights(folder)])
+            more = (models, beside_cupy, latency)
+            return "\n".join([*lines, *(line for each in more for line in each.highlights(folder))])
     return ""
 
 
 def replaced(readme: str, text: str, markers: tuple[str, str] = (START, END)) -> str:
-    """README with the text between two markers replaced."""
+    """A page, README say, with the text between two markers replaced."""
     start, end = markers
     before, opening, rest = readme.partition(start)
     _, ended, after = rest.partition(end)
     if not opening or not ended:
-        raise ValueError(f"report: README has no {start} ... {end}")
+        raise ValueError(f"report: the page has no {start} ... {end}")
     return before + start + "\n" + (text + "\n" if text else "") + end + after
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Rewrite README, or check it."""
+    """Rewrite the pages, or check them."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.report", description=__doc__.split("\n")[0]
     )
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 if README is not up to date"
+        "--check", action="store_true", help="write nothing; exit 1 if a page is not up to date"
     )
     arguments = parser.parse_args(argv)
     results = ROOT / "benchmarks" / "results"
@@ -401,9 +404,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 )
     readme = ROOT / "README.md"
     texts = headers.rewritten(ROOT / "cudamath", results)
-    summaries = replaced(readme.read_text(encoding="utf-8"), markdown(results))
+    texts[PAGE] = replaced(PAGE.read_text(encoding="utf-8"), markdown(results))
     names = json.loads(compatibility.RECORD.read_text(encoding="utf-8"))
-    compared = replaced(summaries, compatibility.highlight(names), COMPATIBILITY)
+    compared = replaced(
+        readme.read_text(encoding="utf-8"), compatibility.highlight(names), COMPATIBILITY
+    )
     texts[readme] = replaced(compared, highlights(results), HIGHLIGHTS)
     texts[compatibility.PAGE] = compatibility.page(names)
     texts |= {folder / "README.md": page(folder) for folder in folders(results) if page(folder)}

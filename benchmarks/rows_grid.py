@@ -217,7 +217,7 @@ for name, kind, label in (
 
 
 def section(records: Sequence[dict[str, Any]]) -> list[str]:
-    """The Markdown of the grid's records: time, time / best peer, share of the ceiling."""
+    """The Markdown of the grid's records: speedup, share of the ceiling."""
     by_name = {
         record["name"]: record["results"]
         for record in records
@@ -235,15 +235,15 @@ def section(records: Sequence[dict[str, Any]]) -> list[str]:
             best = min(
                 result["median"] for library, result in results.items() if library != "cudamath"
             )
-            cells.append(f"{ours['median'] / best:.2f} ({ours['of_ceiling']:.0%})")
+            cells.append(f"{best / ours['median']:.2f} ({ours['of_ceiling']:.0%})")
         if any(cells):
             lines.append(f"| {EXPRESSIONS[name][0]}, {kind} | " + " | ".join(cells) + " |")
     if not lines:
         return []
     return [
         "",
-        "**Elementwise functions, reductions, scans by array size**: time / best peer (share of a "
-        "copy's rate)",
+        "**Elementwise functions, reductions, scans by array size**: speedup (share of a copy's "
+        "rate)",
         "",
         "| expression | " + " | ".join(SIZES) + " |",
         "|---" + "|---:" * len(SIZES) + "|",

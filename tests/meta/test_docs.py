@@ -1,5 +1,5 @@
-"""Every example in the documentation is run: README's code blocks and the docstrings of all
-modules."""
+"""Every example in the documentation is run: the code blocks of README and of the pages in
+docs/, and the docstrings of all modules."""
 
 from __future__ import annotations
 
@@ -153,35 +153,77 @@ def blocks(text: str) -> list[tuple[int, str]]:
     ]
 
 
-def test_readme_examples() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = sorted(
+    path
+    for path in (ROOT / "docs").rglob("*.md")
+    if not {"_build", "api", "notebooks"} & {*path.relative_to(ROOT / "docs").parts}
+)
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *PAGES], ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+def test_examples_of_pages(path: pathlib.Path) -> None:
     namespace: dict[str, object] = {}
-    found = blocks(text)
-    assert len(found) >= 3
-    for line, source in found:  # one after the other, as a reader would type them
-        exec(compile("\n" * (line - 1) + source, "README.md", "exec"), namespace)
+    for line, source in blocks(path.read_text(encoding="utf-8")):  # as a reader would type them
+        exec(compile("\n" * (line - 1) + source, path.name, "exec"), namespace)
 
 
-def test_readme_table_of_old_names_is_true() -> None:
-    """Every function in README's table of CudaBackend, CudaMath and CudaML names exists."""
+def test_pages_have_examples() -> None:
+    counts = {path.stem: len(blocks(path.read_text(encoding="utf-8"))) for path in PAGES}
+    guide = "arrays gradients machine-learning performance several-gpus reproducibility".split()
+    for name in [*guide, "index", "getting-started", "from-numpy", "from-pytorch"]:
+        assert counts[name], name
+
+
+def test_links_of_pages_lead_somewhere() -> None:
+    """Where pages are read as files: links to other files of the tree, and to their headings."""
+    wrong = []
+    for path in [ROOT / "README.md", *PAGES]:
+        text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            file, _, anchor = link.partition("#")
+            target = (path.parent / file).resolve() if file else path
+            if "://" in link or {"api", "notebooks"} & {*target.parts} and path != target:
+                continue  # those are made when the site is built, and looked at there
+            if not target.exists():
+                wrong.append(f"{path.name}: {link}")
+            elif anchor and anchor not in anchors(target):
+                wrong.append(f"{path.name}: no heading {link}")
+    assert wrong == []
+
+
+def anchors(path: pathlib.Path) -> set[str]:
+    """The headings of a page, as links name them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_readme_is_a_screen_and_a_half() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 90
+    figures = text[text.index("<!-- highlights: start") : text.index("<!-- highlights: end")]
+    assert figures.count("\n- **") == 5
+
+
+def test_table_of_old_names_is_true() -> None:
+    """Every function in the table of CudaBackend, CudaMath and CudaML names exists."""
+    text = (ROOT / "docs" / "howto" / "old-names.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(.+?)` \| (.+?) \|$", text, re.M)
     assert len(rows) >= 30
     for old, new in rows:
         for path in re.findall(r"`(cm\.[A-Za-z_0-9.]+)", new):
             item: object = {"cm": cm}["cm"]
             for part in path.split(".")[1:]:
-                assert hasattr(item, part), f"README says {old} is now {path}, which does not exist"
+                assert hasattr(item, part), f"{old} is said to be {path}, which does not exist"
                 item = getattr(item, part)
 
 
-def test_readme_figures_are_the_records() -> None:
+def test_figures_of_pages_are_the_records() -> None:
     from benchmarks import report
 
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert report.replaced(readme, report.markdown(ROOT / "benchmarks" / "results")) == readme, (
-        "run python -m benchmarks.report"
-    )
+    page, results = report.PAGE.read_text(encoding="utf-8"), ROOT / "benchmarks" / "results"
+    assert report.replaced(page, report.markdown(results)) == page, "run benchmarks.report"
 
 
 def test_contributing_names_files_that_exist() -> None:

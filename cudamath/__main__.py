@@ -1,5 +1,5 @@
-"""The command `cudamath`, also as `python -m cudamath`: info, demo, bench, tune, warm-up, train and
-sample."""
+"""The command `cudamath`, also as `python -m cudamath`: info, demo, bench, tune, warm-up, train,
+sample and launch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(
         dest="command",
         required=True,
-        metavar="info | demo | bench | tune | warm-up | train | sample",
+        metavar="info | demo | bench | tune | warm-up | train | sample | launch",
     )
 
     commands.add_parser(
@@ -135,9 +135,11 @@ def parser() -> argparse.ArgumentParser:
         "--workers", type=int, default=0, help="processes (default: one for each core)"
     )
 
+    from .distributed.launch import add_command
     from .models.command import add_commands
 
     add_commands(commands)
+    add_command(commands)
     return top
 
 
@@ -292,6 +294,19 @@ def warm_up(arguments: argparse.Namespace) -> int:
     return 1 if errors else 0
 
 
+def launch(arguments: argparse.Namespace) -> int:
+    """Run a program in several processes, see cudamath/distributed/launch.py."""
+    from .distributed import launch as launching
+    from .runtime import device as devices
+
+    count = arguments.processes
+    if count is None:
+        count = max(devices.device_count(), 1)
+    what = ["-m", arguments.program] if arguments.module else [arguments.program]
+    command = [sys.executable, *what, *arguments.arguments]
+    return launching.launch(count, command, port=arguments.port, timeout=arguments.timeout)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0 for success, 1 for a result that is not good, 2 for wrong
     use, 130 if interrupted."""
@@ -308,6 +323,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "warm-up": warm_up,
             "train": train,
             "sample": sample,
+            "launch": launch,
         }[arguments.command]
         return called(arguments)
     except KeyboardInterrupt:

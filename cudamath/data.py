@@ -503,6 +503,8 @@ class Batches:
         Ordinal of the device.
     prefetch : int
         Number of batches that are prepared ahead.
+    share : (int, int)
+        Number of this process, and how many divide each batch among them.
 
     Attributes
     ----------
@@ -520,6 +522,7 @@ class Batches:
         drop_last: bool,
         device: int,
         prefetch: int,
+        share: tuple[int, int],
     ):
         leaves: list[Any]
         leaves, self._structure = trees.flatten("batches", arrays)
@@ -565,12 +568,21 @@ class Batches:
                 f"batches: {counts[0]} rows do not make one batch of {size}"
                 + " (drop_last)" * drop_last
             )
+        self._share = _share_of(share)
+        rest = self._rows % size if self._last else 0
+        for length, way in ((size, ""), (rest, "; drop_last leaves it out")):
+            if length % self._share[1]:
+                raise ValueError(
+                    f"batches: {self._share[1]} processes cannot divide a batch of {length} rows "
+                    f"equally{way}"
+                )
         self._pairs = [isinstance(leaf, Tokens) for leaf in leaves]
         parts = [
             part
             for leaf in leaves
             for part in (leaf.parts() if isinstance(leaf, Tokens) else [_array_part(leaf)])
         ]
+        self._own = size // self._share[1]  # rows of a batch that come here
         self._maker = _Maker(parts, device, prefetch + 1)
         self._prefetch = prefetch
         self._epoch = self._batch = 0
@@ -666,14 +678,15 @@ class Batches:
                 self._seed if self._shuffle else None,
                 self._epoch,
                 self._batch,
+                self._share,
             )
             if self._prefetch:
-                self._worker = _Worker(self._maker, self._jobs, self._size, self._prefetch)
+                self._worker = _Worker(self._maker, self._jobs, self._own, self._prefetch)
             self._ending = weakref.finalize(
                 self, self._worker.stop if self._worker else self._maker.release
             )
         if self._worker is None:
-            arrays, ready = self._maker.make(*next(self._jobs), self._size)
+            arrays, ready = self._maker.make(*next(self._jobs), self._own)
         else:
             arrays, ready = self._worker.take()
         if ready is not None:
@@ -687,11 +700,32 @@ class Batches:
         )
 
 
+def _share_of(share: Any) -> tuple[int, int]:
+    """(number, count) of a process. ValueError if there is no such process."""
+    try:
+        part, parts = share
+        good = type(part) is type(parts) is int and 0 <= part < parts
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise ValueError(
+            f"batches: share is (number of this process, how many there are), got {share!r}"
+        )
+    return part, parts
+
+
 def _jobs(
-    rows: int, size: int, batches: int, seed: int | None, epoch: int, batch: int
+    rows: int,
+    size: int,
+    batches: int,
+    seed: int | None,
+    epoch: int,
+    batch: int,
+    share: tuple[int, int] = (0, 1),
 ) -> Iterator[tuple[Rows, int]]:
     """Which rows each batch has, and how many, from batch number `batch` of `epoch` on, without
-    end."""
+    end; or those of a share of it."""
+    part, parts = share
     while True:
         # Philox: the seed is its key, the epoch its stream, so that epochs have nothing in common.
         order = (
@@ -701,6 +735,8 @@ def _jobs(
         )
         for i in range(batch, batches):
             begin, end = i * size, min((i + 1) * size, rows)
+            own = (end - begin) // parts
+            begin, end = begin + part * own, begin + (part + 1) * own
             yield slice(begin, end) if order is None else order[begin:end], end - begin
         epoch, batch = epoch + 1, 0
 
@@ -714,6 +750,7 @@ def batches(
     drop_last: bool = False,
     device: DeviceLike | None = None,
     prefetch: int = 2,
+    share: tuple[int, int] = (0, 1),
 ) -> Batches:
     """Return batches of rows of one or several arrays on a device.
 
@@ -738,6 +775,9 @@ def batches(
     prefetch : int, default 2
         How many batches are made ahead, by a thread; 0: none, each is made when it is requested. On
         a GPU so many batches and one more have page-locked buffers on the host.
+    share : (int, int), default (0, 1)
+        (`distributed.rank()`, `distributed.size()`): of each batch of `size` rows this process gets
+        its part. `state` counts whole batches, so a run goes on with another number of processes.
 
     Returns
     -------
@@ -753,7 +793,7 @@ def batches(
         Leaves that are not NumPy arrays, or dtypes that arrays cannot have.
     ValueError
         Arrays of different lengths; no row, or too few for a batch; size, seed or prefetch out of
-        range.
+        range; a batch that the processes cannot divide equally.
     DeviceError
         There is no such device.
 
@@ -766,4 +806,6 @@ def batches(
     >>> loader.state
     {'epoch': 1, 'batch': 0}
     """
-    return Batches(arrays, size, bool(shuffle), seed, bool(drop_last), index_of(device), prefetch)
+    return Batches(
+        arrays, size, bool(shuffle), seed, bool(drop_last), index_of(device), prefetch, share
+    )

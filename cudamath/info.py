@@ -29,6 +29,7 @@ EXTRAS = {
     "nvidia-cudnn-frontend": "cudnn",
     "safetensors": "io",
     "nvtx": "profile",
+    "nccl4py": "distributed",
     "mpi4py": "distributed",
     "dask": "distributed",
 }
@@ -44,6 +45,8 @@ VARIABLES = (
     "CUDAMATH_CACHE_SIZE",
     "CUDAMATH_LAUNCH_LINES",
     "CUDAMATH_LAUNCH_IN_ORDER",
+    "CUDAMATH_DISTRIBUTED_TIMEOUT",
+    "CUDAMATH_RENDEZVOUS",
     "CUDA_PATH",
     "CUDA_HOME",
     "CUDNN_PATH",

@@ -92,16 +92,19 @@ class Level:
         return tape.leaf(x, self.state)
 
 
-def _pull(roots: list, leaves: list, writes: dict, *, release: bool) -> list:
-    """The gradients at the leaves. They are recorded too if an outer gradient is being taken."""
+def _pull(
+    roots: list, leaves: list, writes: dict, *, release: bool, ready: Callable | None = None
+) -> list:
+    """The gradients at the leaves. They are recorded too if an outer gradient is being taken.
+    ready: see `backward`."""
     state = recording.state
     if state.depth:
         with inside():
-            return autograd_backward.backward(roots, leaves, writes, release=False)
+            return autograd_backward.backward(roots, leaves, writes, release=False, ready=ready)
     before, state.paused = state.paused, True
     try:
         with inside():
-            return autograd_backward.backward(roots, leaves, writes, release=release)
+            return autograd_backward.backward(roots, leaves, writes, release=release, ready=ready)
     finally:
         state.paused = before
 
@@ -222,10 +225,27 @@ def positions_of(name: str, argnums: Any) -> tuple[tuple[int, ...], bool]:
     return positions, several
 
 
-def _differentiated(
-    name: str, fn: Callable, argnums: int | Sequence[int], has_aux: bool
+def value_and_grad_into(
+    fn: Callable, collector: Callable[[list[ndarray]], Any], *, has_aux: bool
 ) -> Callable:
-    """What the function `name` returns: "value_and_grad", or "grad", without the value."""
+    """`value_and_grad` that hands each gradient over as soon as it is complete.
+
+    `collector(arrays)` is called before the backward pass, with the differentiated arrays. Its
+    `ready(i, g)` gets the gradient of array i, during the pass, or None if there is none; its
+    `collected()` returns what takes the place of the gradients, a list.
+    """
+    return _differentiated("value_and_grad", fn, 0, has_aux, collector)
+
+
+def _differentiated(
+    name: str,
+    fn: Callable,
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    collector: Callable[[list[ndarray]], Any] | None = None,
+) -> Callable:
+    """What the function `name` returns: "value_and_grad", or "grad", without the value. collector:
+    see `value_and_grad_into`."""
     positions, several = positions_of(name, argnums)
     both = name == "value_and_grad"
 
@@ -265,7 +285,10 @@ def _differentiated(
             )
         nodes = [leaf._node for leaf in marked]
         gradients: list = [None] * len(nodes)
-        if value._node is not None and nodes:
+        if collector is not None:
+            roots = [] if value._node is None else [(value._node, _seed(value))]
+            gradients = _collected(collector([x._alias() for x in marked]), roots, nodes, level)
+        elif value._node is not None and nodes:
             gradients = _apart(
                 [
                     None if g is None else owned(g)
@@ -290,6 +313,20 @@ def _differentiated(
         return ((value, aux) if has_aux else value), gradient
 
     return functools.update_wrapper(shown_as(name, wrapped), fn)
+
+
+def _collected(collect: Any, roots: list, nodes: list, level: Level) -> list:
+    """The backward pass, whose gradients go to a collector."""
+
+    def ready(i: int, g: ndarray | None) -> None:
+        collect.ready(i, None if g is None else owned(g))
+
+    if roots and nodes:
+        _pull(roots, nodes, level.writes, release=True, ready=ready)
+    else:
+        for i in range(len(nodes)):
+            ready(i, None)
+    return collect.collected()
 
 
 def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable:

@@ -13,21 +13,25 @@ machine or many.
     if distributed.rank() == 0:
         cm.save("params.safetensors", params)            # all have the same
 
-    mpiexec -n 4 python -m mpi4py program.py             # so: an exception in one process ends all
-        of them
+    python -m cudamath launch -n 4 program.py            # or torchrun, mpiexec, srun
 
-Without mpiexec the same program is a process of its own, to which nobody has anything to send. In
-one process, `value_and_grad(loss, devices=["cuda:0", "cuda:1"])` divides the batch among GPUs and
-copies between them directly.
+Without a launcher the same program is a process of its own, to which nobody has anything to send.
+In one process, `value_and_grad(loss, devices=["cuda:0", "cuda:1"])` divides the batch among GPUs
+and copies between them directly.
 
-Whatever is added up is added in the order of the ranks (or devices), 16-bit numbers in float32:
-every process has the same bits, and gets them again in the next run. Between processes arrays
-travel through host memory, by MPI.
+members.py: who computes together. collectives.py: what they tell each other; between GPUs by NCCL,
+else by TCP. When one fails, all others raise an error that names it. docs/guide/several_gpus.md
+tells the rest.
 """
 
 from ..core.public_names import public_dir as _public_dir
+from .checkpoints import *  # noqa: F403
 from .collectives import *  # noqa: F403
+from .lazy import *  # noqa: F403
+from .members import *  # noqa: F403
 from .owners import *  # noqa: F403
 from .parallel import *  # noqa: F403
+from .sharding import *  # noqa: F403
+from .tensor_parallel import *  # noqa: F403
 
 __dir__ = _public_dir(__name__)

@@ -3,13 +3,12 @@ alone keeps its moments."""
 
 from __future__ import annotations
 
-import numpy as np
-
+from ..core import trees
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.typing import Tree
-from ..runtime.mpi import world
-from .collectives import agree, arrays_of, told
+from ..runtime.communication.environment import world
+from .collectives import broadcast
 
 __all__ = ["owned", "take_from_owners"]
 
@@ -22,6 +21,18 @@ def _owners(arrays: list[ndarray]) -> list[int]:
         owners[i] = loads.index(min(loads))
         loads[owners[i]] += arrays[i].nbytes
     return owners
+
+
+def _arrays(name: str, tree: Tree) -> list[ndarray]:
+    """The leaves. TypeError for arrays of which a gradient is being recorded."""
+    arrays = [asarray(leaf, name=name) for leaf in trees.flatten(name, tree)[0]]
+    for x in arrays:
+        if x._node is not None:
+            raise TypeError(
+                f"{name}: wants arrays without a gradient, got one of shape {x.shape} that carries "
+                "one"
+            )
+    return arrays
 
 
 def owned(tree: Tree) -> list[ndarray]:
@@ -64,7 +75,7 @@ def owned(tree: Tree) -> list[ndarray]:
     >>> [x is y for x, y in zip(cm.distributed.owned(params), params.values())]
     [True, True]
     """
-    arrays, _ = arrays_of("owned", tree)
+    arrays = _arrays("owned", tree)
     return [x for x, owner in zip(arrays, _owners(arrays), strict=True) if owner == world().rank]
 
 
@@ -91,11 +102,13 @@ def take_from_owners(tree: Tree) -> None:
     >>> cm.distributed.take_from_owners({"a": cm.ones(2)})
     """
     here = world()
-    arrays, structure = arrays_of("take_from_owners", tree)
+    arrays = _arrays("take_from_owners", tree)
     if here.size == 1:
         return
-    agree("take_from_owners", arrays, structure)
-    for x, owner in zip(arrays, _owners(arrays), strict=True):
-        host = told(np.array(x.to_numpy(), order="C"), owner)
-        if owner != here.rank:
-            x[...] = asarray(host, device=x.device)
+    here.agree(f"take_from_owners of {', '.join([f'{x.dtype}{x.shape}' for x in arrays])}")
+    owners = _owners(arrays)
+    for owner in dict.fromkeys(owners):
+        theirs = [x for x, of in zip(arrays, owners, strict=True) if of == owner]
+        for x, told in zip(theirs, broadcast(theirs, owner), strict=True):
+            if owner != here.rank:
+                x[...] = told

@@ -11,14 +11,17 @@ import numpy as np
 import optree
 
 from ..autodiff import value_and_grad as alone
+from ..autodiff.transforms import value_and_grad_into
 from ..core import trees
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.devices import device as place
 from ..core.dispatch.checks import members, require_function
 from ..core.dtypes import INEXACT, compute_dtype
-from ..runtime.mpi import world
+from ..runtime.communication.environment import world
+from . import buckets
 from .collectives import all_reduce, part
+from .sharding import to_shards
 
 __all__ = ["value_and_grad"]
 
@@ -29,15 +32,22 @@ def value_and_grad(
     has_aux: bool = False,
     devices: Sequence[Any] | None = None,
     split: int | Sequence[int] | None = None,
+    sharded: bool = False,
+    deterministic: bool = False,
+    bucket: int = buckets.BYTES,
 ) -> Callable:
     """Return `cm.value_and_grad` for training on shares of a batch.
 
     Value and gradient are averaged over all processes and devices.
 
-    Every process calls it with its own share of the batch (`share`). With `devices`, the share is
-    divided once more: each device computes on its part, all of them at the same time, and gradients
-    are copied to the first one, from GPU to GPU directly where the machine can. A loss that is a
-    mean over the batch has then the value and gradient of the whole batch.
+    Every process calls it with its own share of the batch (`share`). Gradients are averaged while
+    the backward pass goes on: as soon as those of a bucket are complete, they travel, between GPUs
+    by NCCL on a stream of its own.
+
+    With `devices`, the share is divided once more: each device computes on its part, all of them at
+    the same time, and gradients are copied to the first one, from GPU to GPU directly where the
+    machine can. A loss that is a mean over the batch has then the value and gradient of the whole
+    batch.
 
     Parameters
     ----------
@@ -53,6 +63,12 @@ def value_and_grad(
     split : position or positions of arguments, optional
         Trees of arrays that are divided among the devices along their first axis; by default all
         but the first. The others are copied to each device.
+    sharded : bool, default False
+        Of each gradient keep this process's piece alone, as `to_shards` cuts it (ZeRO, stage 2).
+    deterministic : bool, default False
+        Add in the order of the ranks, also between GPUs (`all_reduce`).
+    bucket : int, default 26214400
+        Bytes of gradients that travel together.
 
     Returns
     -------
@@ -64,14 +80,17 @@ def value_and_grad(
     ------
     ValueError
         No devices; no such argument to divide; a batch that cannot be divided evenly; processes
-        with different trees.
+        with different trees; a bucket of less than one byte.
     DeviceError
         No such device.
+    CommunicationError
+        A process failed, or did not come in time.
 
     Notes
     -----
-    Gradient: cannot be differentiated again. Deterministic: means are taken in the order of devices
-    and ranks, of 16-bit numbers in float32.
+    Gradient: inside of another gradient the means are part of it. On the CPU, and with
+    `deterministic`, means are taken in the order of devices and ranks, of 16-bit numbers in
+    float32.
 
     Examples
     --------
@@ -83,9 +102,16 @@ def value_and_grad(
     (20.0, 20.0)
     """
     require_function("distributed.value_and_grad", fn)
+    if not isinstance(bucket, int) or bucket < 1:
+        raise ValueError(
+            f"distributed.value_and_grad: wants a bucket of at least 1 byte, got {bucket!r}"
+        )
     inner = alone(fn, has_aux=has_aux)
     if devices is None:
-        return _over_processes(inner)
+        averages = functools.partial(
+            buckets.averages, sharded=sharded, deterministic=deterministic, nbytes=bucket
+        )
+        return _during(fn, inner, averages, has_aux, sharded)
     places = [place(each) for each in members("distributed.value_and_grad", devices, "devices")]
     if not places:
         raise ValueError("distributed.value_and_grad: wants at least one device, got none")
@@ -118,7 +144,7 @@ def value_and_grad(
                 found.append(inner(*mine, **options))
         return _mean(found)
 
-    return _over_processes(divided)
+    return _afterwards(divided, sharded, deterministic)
 
 
 def _placed(tree: Any, where: Any, number: int | None, count: int) -> Any:
@@ -155,16 +181,41 @@ def _mean(found: list[Any]) -> Any:
     return optree.tree_map(mean, *found)
 
 
-def _over_processes(inner: Callable) -> Callable:
-    """`inner`, whose floating-point results are averaged over all processes."""
+def _during(
+    fn: Callable, inner: Callable, averages: Callable, has_aux: bool, sharded: bool
+) -> Callable:
+    """`inner`, the gradient of `fn`, which is averaged over all processes during the backward
+    pass."""
+
+    @functools.wraps(fn)
+    def step(*args: Any, **options: Any) -> Any:
+        here = world()
+        if here.size == 1:
+            value, grads = inner(*args, **options)
+            return value, to_shards(grads) if sharded else grads
+        together = value_and_grad_into(fn, averages(here), has_aux=has_aux)
+        value, grads = together(*args, **options)
+        return _means(value), grads
+
+    return step
+
+
+def _afterwards(inner: Callable, sharded: bool, deterministic: bool) -> Callable:
+    """`inner`, whose results are averaged over all processes when they are there."""
 
     @functools.wraps(inner)
     def step(*args: Any, **options: Any) -> Any:
-        result = inner(*args, **options)
-        if world().size == 1:
-            return result
-        leaves, structure = optree.tree_flatten(result)
-        means = iter(all_reduce([leaf for leaf in leaves if _averaged(leaf)], "mean"))
-        return structure.unflatten([next(means) if _averaged(leaf) else leaf for leaf in leaves])
+        value, grads = _means(inner(*args, **options), deterministic)
+        return value, to_shards(grads) if sharded else grads
 
     return step
+
+
+def _means(tree: Any, deterministic: bool = False) -> Any:
+    """The floating-point arrays of a tree, averaged over all processes."""
+    if world().size == 1:
+        return tree
+    leaves, structure = optree.tree_flatten(tree)
+    chosen = [leaf for leaf in leaves if _averaged(leaf)]
+    means = iter(all_reduce(chosen, "mean", deterministic=deterministic))
+    return structure.unflatten([next(means) if _averaged(leaf) else leaf for leaf in leaves])

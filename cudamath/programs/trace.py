@@ -17,7 +17,7 @@ from ..core import shapes
 from ..core.array import ndarray
 from ..core.autograd.constants import Lasting
 from ..core.devices import CPU
-from ..core.dispatch.call_record import CHOSE, READ, CallRecord, Step
+from ..core.dispatch.call_record import CHOSE, MET, READ, CallRecord, Step
 from ..runtime.errors import line_of, user_line, user_place
 from .program import ARGUMENT, CONSTANT, RESULT, Block, Draw, Node, Program, View
 
@@ -48,6 +48,8 @@ ADVICE = {
     "as a static argument",
     CHOSE: "the number of chosen elements, and so a shape, would depend on values. Use "
     "cm.where(mask, x, 0) or x.at[mask].set(value), or choose outside",
+    MET: "a program may drop what has no result. Send, receive and wait outside, or use "
+    "all_reduce, all_gather or all_to_all",
     "copied into an array": "copy_to writes past the ops of a program. Write target[...] = x",
     "launched a kernel of the user": "what a kernel of your own reads and writes is not known. "
     "Launch it outside, or make it an operation by cm.elementwise or cm.reduction",

@@ -6,14 +6,14 @@ no import cycles (tests/meta/test_imports.py). Where a lower module needs an upp
 one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
 `stream.after_synchronize`, `stream.without_gpu`.
 
-    1  fork, interrupts, state, mpi
+    1  fork, interrupts, state, communication, communication.rendezvous
     2  files, library_paths
     3  errors, cubin_cache, kernel_packs, compile_notice
-    4  background_init
-    5  device
-    6  stream, roofline
-    7  memory, library_handles, host_stream
+    4  background_init, communication.mailbox
+    5  device, communication.world
+    6  stream, roofline, communication.tcp, communication.groups
+    7  memory, library_handles, host_stream, communication.environment, communication.threads
     8  kernel_errors, tensormap, kernel_launch
-    9  graph, profiler, cublas, cudnn, cufft
+    9  graph, profiler, cublas, cudnn, cufft, communication.nccl
    10  cusolver, rehearsal
 """

@@ -41,6 +41,24 @@ class OutOfMemoryError(MemoryError):
     """
 
 
+class CommunicationError(RuntimeError):
+    """A process that this one computes with failed, was lost, or did not come in time.
+
+    `.rank` is the number of that process.
+
+    Parameters
+    ----------
+    message : str
+        Text of the error; it names the process and what befell it.
+    rank : int, optional
+        Number of the process, where it is known.
+    """
+
+    def __init__(self, message: str, rank: int | None = None):
+        super().__init__(message)
+        self.rank = rank
+
+
 def out_of_memory(error: Exception) -> bool:
     """Whether an error of the driver or of a library means that memory is exhausted."""
     return isinstance(error, OutOfMemoryError) or "ALLOC_FAILED" in str(error)

@@ -9,6 +9,7 @@ ones.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from . import device as devices
 from . import stream as streams
 from .errors import line_of, user_place
 from .memory import HostBuffer
-from .state import runtime
+from .state import device_table, runtime
 
 RING = 4096
 next_ticket = itertools.count(1).__next__
@@ -74,6 +75,16 @@ failures: dict[str, str] = {}
 exceptions: dict[str, type[Exception]] = {}
 
 
+#: Of a device: what makes the error to be raised because work there ended without its results.
+_broken_off: dict[int, Callable[[], Exception]] = device_table()
+
+
+def break_off(index: int, error: Callable[[], Exception]) -> None:
+    """Work on a device is about to end without its results: the next wait raises `error()`."""
+    _broken_off[index] = error
+    view(index)[0] = 1
+
+
 def raise_pending(index: int) -> None:
     """Raise what a kernel on this device has flagged, if anything: IndexError for a ticket,
     LinAlgError for a negative one (a matrix that cannot be decomposed). Called after each
@@ -85,6 +96,9 @@ def raise_pending(index: int) -> None:
     if not value:
         return
     flag[0] = 0
+    broken = _broken_off.pop(index, None)
+    if broken is not None:
+        raise broken()
     number = abs(value)
     called, op, place = runtime.graph_calls.get(number) or calls[number % RING]
     in_ring = called == number  # else a later call has overwritten the entry

@@ -136,7 +136,7 @@ def test_runtime_imports_from_lower_floors():
     """The floors are those of the docstring of runtime/__init__.py."""
     prefix = f"{ROOT.name}.runtime"
     text = ast.get_docstring(ast.parse(modules()[prefix].read_text(encoding="utf-8"))) or ""
-    rows = re.findall(r"^ *(\d+)  (\w+(?:, \w+)*)$", text, re.M)
+    rows = re.findall(r"^ *(\d+)  ([\w.]+(?:, [\w.]+)*)$", text, re.M)
     floors = {f"{prefix}.{name}": int(number) for number, row in rows for name in row.split(", ")}
     assert set(floors) == set(within("runtime")) - {prefix}
     upward = [

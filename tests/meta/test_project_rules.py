@@ -130,6 +130,7 @@ def imported(path: pathlib.Path) -> set[str]:
         ("nvmath", "runtime"),
         ("cudnn", "runtime"),
         ("mpi4py", "runtime"),
+        ("nccl", "runtime"),
     ],
 )
 def test_sole_importer(module: str, room: str) -> None:
@@ -164,6 +165,7 @@ MODULES = {
     "cuda": "cuda_python",
     "nvmath": "nvmath_python",
     "cudnn": "nvidia_cudnn_frontend",
+    "nccl": "nccl4py",
 }  # module -> what brings it, where the names differ
 #: What is no module: libraries, compilers, pytest's plugins, commands; and cuda-core, a part of
 #: `cuda`.
@@ -172,6 +174,7 @@ NO_MODULES = {
     "cuda_toolkit",
     "nvidia_nvjitlink",
     "nvidia_cudnn_cu13",
+    "nvidia_nccl_cu13",
     "mpich",
     "pytest_timeout",
     "pytest_xdist",

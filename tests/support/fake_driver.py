@@ -42,6 +42,9 @@ class FakeStream:
         self.queue = collections.deque()
         self.done = self.queued = 0
         self.graph = None  # what is being captured
+        self.forked = self.joined = (
+            False  # whether another stream's capture reached it, and it that
+        )
         self.broken = False
 
 
@@ -167,6 +170,9 @@ class FakeDriver:
 
     def cuDeviceGetName(self, length, index):
         return b"Fake %d" % index + b"\0" * 4
+
+    def cuDeviceGetUuid(self, index):
+        return type("uuid", (), {"bytes": bytes([index] * 16)})()
 
     def cuDeviceTotalMem(self, index):
         return self.limit
@@ -303,7 +309,7 @@ class FakeDriver:
         if target is None or event.device != target.device:
             return (CUresult.CUDA_ERROR_INVALID_HANDLE,)
         if target.graph is not None:
-            event.captured = True
+            event.captured, event.source = True, target
             return None
         event.captured = False
         event.time = None
@@ -319,9 +325,13 @@ class FakeDriver:
         target, source, position = self.stream(on), event.stream, event.position
         if target is None:
             return (CUresult.CUDA_ERROR_INVALID_CONTEXT,)
-        if event.captured != (target.graph is not None) and (
-            event.captured or target.graph is not None
-        ):
+        if event.captured and target.graph is None:  # the capture goes on in this stream too
+            target.graph, target.broken, target.forked = event.source.graph, False, True
+            target.thread = event.source.thread
+            return None
+        if event.captured and event.source.forked:
+            event.source.joined = True
+        if target.graph is not None and not event.captured:
             target.broken = True
             return (CUresult.CUDA_ERROR_STREAM_CAPTURE_ISOLATION,)
         if source is not None and not event.captured:
@@ -592,6 +602,13 @@ class FakeDriver:
     def cuStreamEndCapture(self, handle):
         target = self.stream(handle)
         nodes, target.graph = target.graph, None
+        forks = [s for s in self.streams.values() if s.graph is nodes]
+        joined = all(s.joined for s in forks)
+        for s in forks:
+            s.graph, s.forked, s.joined = None, False, False
+            target.broken |= s.broken
+        if not joined:
+            return (CUresult.CUDA_ERROR_STREAM_CAPTURE_UNJOINED, None)
         if target.broken:
             return (CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, None)
         made = next(self.handles)

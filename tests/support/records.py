@@ -509,6 +509,16 @@ ALIASES = {
 #: Public functions and cards whose tests are in a file of their own.
 ELSEWHERE = {
     "programs/test_jit.py": ["jit"],
+    "distributed/test_collectives.py": [
+        "all_reduce",
+        "all_reduce (max, min)",
+        "all_gather",
+        "reduce_scatter",
+        "broadcast (processes)",
+        "all_to_all",
+        "send",
+        "recv",
+    ],
     "programs/test_control_flow.py": ["scan", "cond", "while_loop", "fori_loop"],
     "ops/test_random.py": ["ml.dropout", "random.*", "dropout"],
     "ml/test_recurrent.py": ["ml.rnn", "ml.lstm", "ml.gru"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import bisect
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -161,6 +161,7 @@ def backward(
     writes: dict[tuple, int],
     *,
     release: bool,
+    ready: Callable[[int, ndarray | None], None] | None = None,
 ) -> list[ndarray | None]:
     """Gradients at `leaves` of the sum over roots of <cotangent, root>.
 
@@ -174,6 +175,9 @@ def backward(
         Changes in place up to now.
     release
         Whether to drop the saved values of each node after its rule has run.
+    ready
+        Called as soon as the gradient at a leaf is complete, with the leaf's number; the other
+        gradients are still being computed. Those are left out of the result.
 
     Notes
     -----
@@ -188,6 +192,7 @@ def backward(
     recording = not state.paused
     order = reachable([root for root, _ in roots], targets)  # type: ignore[arg-type]
     order.reverse()
+    awaited = None if ready is None else _Awaited(leaves, order, gradients, ready)
     since = _Since(writes) if writes and order and changes.newest > order[0].order else None
     while order:
         node = order.pop()
@@ -195,6 +200,8 @@ def backward(
             continue
         g = gradients.pop(node, None)
         if g is None:
+            if awaited is not None:
+                awaited.passed(node)
             continue
         inputs, op, parents, params = node.inputs, node.op, node.parents, node.params
         if inputs is None:
@@ -240,7 +247,42 @@ def backward(
                     g = _fit(op, g, layout)
                 _add(gradients, parent, g)
         g = local = None
+        if awaited is not None:
+            awaited.passed(node)
     return [_gradient_of(gradients, node) for node in leaves]
+
+
+class _Awaited:
+    """Leaves whose gradients still get terms, and how many nodes have yet to add one."""
+
+    def __init__(
+        self,
+        leaves: Sequence[Node | Part],
+        order: Sequence[Node],
+        gradients: dict[Node, Any],
+        ready: Callable[[int, ndarray | None], None],
+    ):
+        self.numbers = {leaf: i for i, leaf in enumerate(leaves)}
+        self.counts = dict.fromkeys(leaves, 0)
+        self.gradients, self.ready = gradients, ready
+        for node in order:
+            for parent in node.parents:
+                if parent in self.counts:
+                    self.counts[parent] += 1
+        for leaf, count in self.counts.items():
+            if not count:
+                self._complete(leaf)
+
+    def passed(self, node: Node) -> None:
+        """A node has added its terms."""
+        for parent in node.parents:
+            if parent in self.counts:
+                self.counts[parent] -= 1
+                if not self.counts[parent]:
+                    self._complete(parent)
+
+    def _complete(self, leaf: Any) -> None:
+        self.ready(self.numbers[leaf], self.gradients.pop(leaf, None))
 
 
 def _with_nodes(node: Node) -> Any:

@@ -23,6 +23,8 @@ from ...runtime.interrupts import uninterrupted
 #: Reasons of `obstruct` for a call that gives the host values of an array, or elements that it
 #: chose by their values.
 READ, CHOSE = "read values", "chose elements by their values"
+#: Of one that other processes take part in, whose result may be unused.
+MET = "met other processes"
 
 #: The open records of all threads.
 open_records: list[CallRecord] = []

@@ -1,0 +1,281 @@
+"""Gradients that are averaged while the backward pass goes on.
+
+The arrays are divided into buckets, from the last to the first, because the backward pass completes
+their gradients in about that order. When all gradients of a bucket are there, they are laid one
+behind another in one array, which is averaged over the processes: between GPUs by NCCL on a stream
+of its own, on the CPU by a thread. Each process begins with its buckets in the same order.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import recording
+from ..core.array import ndarray, wrap
+from ..core.autograd.constants import full_like
+from ..core.devices import CPU
+from ..core.dispatch.call_record import open_records, traced
+from ..core.fp_errors import quiet
+from ..core.layout import Layout
+from ..cpu import collective as on_host
+from ..ops.creation import empty, zeros
+from ..ops.join import concatenate
+from ..runtime import stream as streams
+from ..runtime.communication import nccl
+from ..runtime.communication.world import BUCKETS, World
+from .collectives import exchanged, fold, in_order, scattered, sums
+
+#: Bytes of a bucket: large enough for the full rate, small enough that the last one is short.
+BYTES = 25 << 20
+
+
+class Bucket(NamedTuple):
+    """The numbers of its arrays, how many elements each has, and how many it takes here."""
+
+    numbers: tuple[int, ...]
+    layouts: tuple[Layout, ...]
+    widths: tuple[int, ...]
+
+
+@functools.lru_cache(256)
+def divided(layouts: tuple[Layout, ...], nbytes: int, parts: int) -> tuple[Bucket, ...]:
+    """Arrays of one dtype and device each, from the last to the first. parts: of how many parts
+    each array's width is one."""
+    open_now: dict[tuple, list[int]] = {}
+    full: list[list[int]] = []
+    for i in reversed(range(len(layouts))):
+        kind = layouts[i].dtype, layouts[i].device
+        bucket = open_now.setdefault(kind, [])
+        bucket.append(i)
+        if sum(layouts[k].nbytes for k in bucket) >= nbytes:
+            full.append(open_now.pop(kind))
+    full += open_now.values()
+    full.sort(key=lambda bucket: -bucket[-1])  # those that are complete first come first
+    return tuple(
+        [
+            Bucket(
+                tuple(bucket),
+                tuple([layouts[i] for i in bucket]),
+                tuple([math.ceil(layouts[i].size / parts) for i in bucket]),
+            )
+            for bucket in full
+        ]
+    )
+
+
+class Averages:
+    """Collects gradients (`value_and_grad_into`): their means over all processes.
+
+    Parameters
+    ----------
+    arrays : list of ndarray
+        What is differentiated.
+    world : World
+        The processes.
+    sharded : bool
+        Of each mean only this process's piece is wanted, as `to_shards` cuts it.
+    deterministic : bool
+        Add in the order of the ranks.
+    nbytes : int
+        Size of a bucket.
+    """
+
+    def __init__(
+        self,
+        arrays: list[ndarray],
+        world: World,
+        *,
+        sharded: bool = False,
+        deterministic: bool = False,
+        nbytes: int = BYTES,
+    ):
+        self.arrays, self.world, self.sharded = arrays, world, sharded
+        layouts = tuple([x._layout for x in arrays])
+        self.buckets = divided(layouts, nbytes, world.size if sharded else 1)
+        self.home = {i: k for k, bucket in enumerate(self.buckets) for i in bucket.numbers}
+        self.missing = [len(bucket.numbers) for bucket in self.buckets]
+        self.begun = 0  # buckets that are under way
+        self.gradients: dict[int, ndarray | None] = {}
+        self.results: list[Callable[[], ndarray]] = []
+        self.deterministic = deterministic
+        self.carriers: dict[int, Any] = {}
+
+    def ready(self, i: int, g: ndarray | None) -> None:
+        """The gradient of array i is complete; None if there is none."""
+        self.gradients[i] = g
+        self.missing[self.home[i]] -= 1
+        while self.begun < len(self.buckets) and not self.missing[self.begun]:
+            bucket = self.buckets[self.begun]
+            self.begun += 1
+            self.results.append(self._carrier(bucket).begin(self._laid_out(bucket)))
+
+    def collected(self) -> list[ndarray]:
+        """The means, in the order of the arrays."""
+        found: list[Any] = [None] * len(self.arrays)
+        for carrier in self.carriers.values():
+            carrier.end()
+        for bucket, result in zip(self.buckets, self.results, strict=True):
+            flat, at = result(), 0
+            for i, layout, width in zip(*bucket, strict=True):
+                piece = flat[at : at + width]
+                found[i] = piece if self.sharded else piece.reshape(layout.shape)
+                at += width
+        return found
+
+    def _laid_out(self, bucket: Bucket) -> ndarray:
+        """The gradients of a bucket in one array: (n,), or sharded (size, n), row i for process
+        i."""
+        parts = []
+        for i, layout, width in zip(*bucket, strict=True):
+            g = self.gradients.pop(i)
+            flat = (full_like(self.arrays[i], 0) if g is None else g).reshape(-1)
+            if self.sharded:
+                missing = width * self.world.size - layout.size
+                if missing:
+                    more = zeros(missing, dtype=flat.dtype, device=flat.device)
+                    flat = concatenate([flat, more])
+                flat = flat.reshape(self.world.size, width)
+            parts.append(flat)
+        return concatenate(parts, axis=1 if self.sharded else 0)
+
+    def _carrier(self, bucket: Bucket) -> Any:
+        """What averages a bucket."""
+        device = bucket.layouts[0].device
+        found = self.carriers.get(device)
+        if found is None:
+            found = self.carriers[device] = self._chosen(device)
+        return found
+
+    def _chosen(self, device: int) -> Any:
+        if (open_records and traced()) or recording.state.depth:
+            return Inline(self.world, self.sharded, self.deterministic)
+        if device == CPU:
+            return Thread(self.world, self.sharded)
+        if self.deterministic or nccl.why_not(self.world, device):
+            return Inline(self.world, self.sharded, self.deterministic)
+        return Beside(self.world, device, self.sharded)
+
+
+class Inline:
+    """Averages at once, by the collectives: they may be part of a program, or differentiated."""
+
+    def __init__(self, world: World, sharded: bool, deterministic: bool):
+        self.world, self.sharded, self.deterministic = world, sharded, deterministic
+
+    def begin(self, flat: ndarray) -> Callable[[], ndarray]:
+        world = self.world
+        ordered = (
+            self.deterministic
+            and flat._layout.device != CPU
+            and not nccl.why_not(world, flat._layout.device)
+        )
+        if self.sharded:
+            if ordered:
+                (rows,) = exchanged(flat, world=world)
+                mean = fold(rows, "mean")
+            else:
+                (mean,) = scattered(flat, op="mean", world=world)
+        elif ordered:
+            mean = in_order(flat, op="mean", world=world)
+        else:
+            (mean,) = sums(flat, op="mean", about="gradients", world=world)
+        return lambda: mean
+
+    def end(self) -> None:
+        """Nothing is under way."""
+
+
+class Thread:
+    """Averages arrays of the CPU in a thread of this process, which has a channel of its own."""
+
+    def __init__(self, world: World, sharded: bool):
+        self.world, self.sharded = world, sharded
+        worker = world.__dict__.get("worker")
+        if worker is None:
+            worker = concurrent.futures.ThreadPoolExecutor(1, "gradients")
+            world.__dict__["worker"] = worker
+        self.worker = worker
+
+    def begin(self, flat: ndarray) -> Callable[[], ndarray]:
+        channel: Any = Channel(self.world, BUCKETS)
+        data: np.ndarray = flat._data
+
+        def work() -> np.ndarray:
+            if self.sharded:
+                (mean,) = on_host.reduce_scatter(data, op="mean", world=channel)
+            else:
+                (mean,) = on_host.all_reduce(data, op="mean", about="gradients", world=channel)
+            return mean
+
+        future = self.worker.submit(quiet().run, work)
+        return lambda: wrap(future.result())
+
+    def end(self) -> None:
+        """The results wait."""
+
+
+class Channel:
+    """A world whose letters keep apart from those of others."""
+
+    def __init__(self, world: World, number: int):
+        self.rank, self.size = world.rank, world.size
+        self.exchange = functools.partial(world.exchange, channel=number)
+        self.gather = functools.partial(world.gather, channel=number)
+        self.agree = functools.partial(world.agree, channel=number)
+
+
+class Beside:
+    """Averages arrays of a GPU by NCCL, on a stream beside that of the backward pass.
+
+    The arrays are kept until the streams meet again, so their memory is not used for anything else
+    meanwhile. In the capture of a graph the streams part and meet in the same way.
+    """
+
+    def __init__(self, world: World, device: int, sharded: bool):
+        self.of = nccl.communicator(world, device, "gradients")
+        self.main = streams.stream_of(device)
+        self.sharded, self.size = sharded, world.size
+        self.kept: list[ndarray] = []
+
+    def begin(self, flat: ndarray) -> Callable[[], ndarray]:
+        mean = nccl.SUMS["mean"]
+        if self.sharded:
+            out = empty(flat.shape[1], dtype=flat.dtype, device=flat.device)
+            kind = _kind(out)
+            call = self.of.reduce_scatter(flat._data, out._data, kind, mean)
+        else:
+            out, kind = flat, _kind(flat)
+            call = self.of.all_reduce(flat._data, flat._data, kind, mean)
+        self.kept += [flat, out]
+        self.of.call_beside(self.main, "the means of gradients", [call])
+        return lambda: out
+
+    def end(self) -> None:
+        """The stream of the backward pass waits for the other one."""
+        self.of.meet(self.main)
+        self.kept.clear()
+
+
+def _kind(x: ndarray) -> nccl.Kind:
+    kind = nccl.added(x.size, x.dtype)
+    assert kind is not None  # gradients are floating-point or complex
+    return kind
+
+
+def averages(
+    world: World, *, sharded: bool, deterministic: bool, nbytes: int
+) -> Callable[[list[ndarray]], Averages]:
+    """What makes a collector."""
+
+    def make(arrays: Sequence[ndarray]) -> Averages:
+        return Averages(
+            list(arrays), world, sharded=sharded, deterministic=deterministic, nbytes=nbytes
+        )
+
+    return make

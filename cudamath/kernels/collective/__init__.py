@@ -1,0 +1,1 @@
+"""Collectives: calls of NCCL on the device's stream."""

@@ -1,0 +1,192 @@
+"""A small fake of nccl4py's bindings, on the memory and streams of the fake driver.
+
+Members are threads. A call is work on a stream, which runs when something waits for that stream:
+it brings what its member has, and waits until all others have brought theirs. Groups end with their
+calls; a communicator that was aborted ends its work without writing anything.
+"""
+
+import contextlib
+import ctypes
+import functools
+import itertools
+import threading
+
+import numpy as np
+
+from cudamath.runtime.communication import nccl
+
+DTYPES = {number: dtype for dtype, number in nccl.DTYPES.items()}
+FOLD = {0: np.add, 2: np.maximum, 3: np.minimum, 4: np.add}
+
+
+class Shared:
+    """What the communicators of one world have in common."""
+
+    def __init__(self):
+        self.brought = {}  # (number of the collective, rank) -> bytes
+        self.sent = {}  # (sender, receiver) -> list of bytes
+
+
+class Comm:
+    def __init__(self, shared, size, rank):
+        self.shared, self.size, self.rank = shared, size, rank
+        self.numbers = itertools.count()
+        self.aborted = self.destroyed = False
+        self.status = 0
+
+
+class FakeNccl:
+    class NCCLError(Exception):
+        pass
+
+    def __init__(self, driver):
+        self.driver = driver
+        self.changed = threading.Condition(driver.lock)
+        self.worlds, self.names = {}, itertools.count(1)
+        self.local = threading.local()
+        self.calls = []
+        self.made = []  # communicators
+        self.fail = None  # an error of the next call
+
+    def get_version(self):
+        return 22800
+
+    def get_unique_id(self):
+        return next(self.names).to_bytes(128, "little")
+
+    def comm_init_rank_scalable(self, size, rank, count, unique, config):
+        with self.driver.lock:
+            shared = self.worlds.setdefault(bytes(unique), Shared())
+        made = Comm(shared, size, rank)
+        self.made.append(made)
+        return made
+
+    def comm_abort(self, comm):
+        with self.changed:
+            comm.aborted = True
+            self.changed.notify_all()
+
+    def comm_destroy(self, comm):
+        assert not comm.aborted and not comm.destroyed
+        comm.destroyed = True
+
+    def comm_get_async_error(self, comm):
+        return comm.status
+
+    def get_error_string(self, status):
+        return {6: "remote process exited or there was a network error"}[status]
+
+    def group_start(self):
+        self.local.group = []
+
+    def group_end(self):
+        group, self.local.group = self.local.group, None
+        sends = [work for first, work in group if first]
+        rest = [work for first, work in group if not first]
+        if group:
+            self.enqueue(self.local.stream, lambda: [work() for work in (*sends, *rest)])
+
+    # -------------------- the calls
+
+    def all_reduce(self, x, y, count, kind, op, comm, stream):
+        def finish(rows):
+            self.write(y, self.folded(rows, kind, op))
+
+        self.collective("all_reduce", comm, stream, x, self.size(count, kind), finish)
+
+    def reduce_scatter(self, x, y, count, kind, op, comm, stream):
+        def finish(rows):
+            whole = self.folded(rows, kind, op)
+            self.write(y, whole[comm.rank * count : (comm.rank + 1) * count])
+
+        self.collective(
+            "reduce_scatter", comm, stream, x, self.size(count * comm.size, kind), finish
+        )
+
+    def all_gather(self, x, y, count, kind, comm, stream):
+        def finish(rows):
+            self.write(y, np.concatenate(rows))
+
+        self.collective("all_gather", comm, stream, x, self.size(count, kind), finish)
+
+    def broadcast(self, x, y, count, kind, root, comm, stream):
+        def finish(rows):
+            self.write(y, rows[root])
+
+        self.collective("broadcast", comm, stream, x, self.size(count, kind), finish)
+
+    def send(self, x, count, kind, peer, comm, stream):
+        def work():
+            way = comm.shared.sent.setdefault((comm.rank, peer), [])
+            way.append(self.read(x, self.size(count, kind)))
+            self.changed.notify_all()
+
+        self.put("send", stream, work, first=True)
+
+    def recv(self, y, count, kind, peer, comm, stream):
+        def work():
+            way = comm.shared.sent.setdefault((peer, comm.rank), [])
+            if self.wait(comm, lambda: way):
+                self.write(y, way.pop(0))
+
+        self.put("recv", stream, work)
+
+    # -------------------- how they work
+
+    @staticmethod
+    def size(count, kind):
+        return count * DTYPES[kind].itemsize
+
+    @staticmethod
+    def folded(rows, kind, op):
+        rows = [row.view(DTYPES[kind]) for row in rows]
+        total = functools.reduce(FOLD[op], rows)
+        return (total / len(rows)).astype(total.dtype) if op == 4 else total
+
+    @staticmethod
+    def read(address, nbytes):
+        return np.frombuffer(ctypes.string_at(address, nbytes), np.uint8).copy()
+
+    @staticmethod
+    def write(address, data):
+        data = np.ascontiguousarray(data)
+        ctypes.memmove(address, data.ctypes.data, data.nbytes)
+
+    def wait(self, comm, ready):
+        """Until it is so; False if the communicator was aborted."""
+        assert self.changed.wait_for(lambda: comm.aborted or ready(), timeout=15)
+        return not comm.aborted
+
+    def collective(self, name, comm, stream, x, nbytes, finish):
+        def work():
+            number, brought = next(comm.numbers), comm.shared.brought
+            brought[number, comm.rank] = self.read(x, nbytes)
+            self.changed.notify_all()
+            members = [(number, rank) for rank in range(comm.size)]
+            if self.wait(comm, lambda: all(each in brought for each in members)):
+                finish([brought[each] for each in members])
+
+        self.put(name, stream, work)
+
+    def put(self, name, stream, work, first=False):
+        if self.fail is not None:
+            text, self.fail = self.fail, None
+            raise self.NCCLError(text)
+        self.calls.append(name)
+        if getattr(self.local, "group", None) is not None:
+            self.local.stream = stream
+            self.local.group.append((first, work))
+        else:
+            self.enqueue(stream, work)
+
+    def enqueue(self, stream, work):
+        with self.driver.lock:
+            assert self.driver.enqueue(stream, work)[0] == 0
+
+
+@contextlib.contextmanager
+def installed(monkeypatch, driver):
+    """The fake in the place of NCCL."""
+    fake = FakeNccl(driver)
+    monkeypatch.setattr(nccl, "_bindings", lambda: fake)
+    yield fake

@@ -20,7 +20,7 @@ In one process, `value_and_grad(loss, devices=["cuda:0", "cuda:1"])` divides the
 and copies between them directly.
 
 members.py: who computes together. collectives.py: what they tell each other; between GPUs by NCCL,
-else by TCP. When one fails, all others raise an error that names it. docs/guide/several_gpus.md
+else by TCP. When one fails, all others raise an error that names it. docs/guide/several-gpus.md
 tells the rest.
 """
 

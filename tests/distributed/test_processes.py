@@ -11,12 +11,14 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 
 import numpy as np
 import pytest
 from processes import alone, by_launcher, by_mpi, run
 
 from cudamath.runtime.communication import rendezvous
+from cudamath.runtime.communication.tcp import TcpWorld
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="arrays are on real devices"
@@ -200,6 +202,31 @@ def test_strangers_are_sent_away():
         for connection in connections.values():
             connection.close()
     stranger.close()
+    other.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_says_nothing_to_the_others():
+    """It has the connections of its parent, and neither leaves nor fails for it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ends = socket.create_connection(listener.getsockname()), listener.accept()[0]
+    one, other = (
+        TcpWorld(rank, 2, 0, {1 - rank: end}, timeout=10) for rank, end in enumerate(ends)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's, about forks beside threads
+        child = os.fork()
+    if not child:
+        try:
+            one.fail(0, "ended")
+            one.close()
+        finally:
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    one.send(np.zeros(3, np.uint8), 1, "three")
+    assert other.receive(0, "three").size == 3
+    assert other.mailbox.failure is None and not other.mailbox._departed
+    one.close()
     other.close()
 
 

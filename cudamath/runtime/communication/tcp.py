@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import errno
+import os
 import socket
 import struct
 import sys
@@ -41,6 +42,7 @@ class TcpWorld(World):
         self._sockets = sockets
         self._locks = {peer: fork.new_lock() for peer in sockets}
         self._closed = False
+        self._process = os.getpid()
         seconds = struct.pack("@ll", int(timeout) + 1, 0)
         for peer, connection in sockets.items():
             connection.settimeout(None)
@@ -54,12 +56,14 @@ class TcpWorld(World):
         self._write(peer, _LETTER, channel, what, data.data.cast("B"))
 
     def announce(self, rank: int, reason: str) -> None:
+        if os.getpid() != self._process:  # a fork: what befalls it is no matter of the others
+            return
         for peer in self.peers():
             if peer != rank:
                 self._write(peer, _FAILURE, 0, f"{rank} {reason}")
 
     def close(self) -> None:
-        if self._closed:
+        if self._closed or os.getpid() != self._process:
             return
         self._closed = True
         self.end_connections()

@@ -8,6 +8,7 @@ import math
 from .error_functions import ndtr
 from .incomplete_functions import (
     betainc,
+    betainc_of,
     betaincinv,
     gammainc,
     gammaincc,
@@ -25,7 +26,7 @@ def bdtr(k, n, p):
         return 1.0
     if k == 0.0:
         return (1.0 - p) ** n
-    return betainc(n - k, k + 1.0, 1.0 - p)
+    return betainc_of(n - k, k + 1.0, 1.0 - p, p)
 
 
 def bdtrc(k, n, p):
@@ -76,14 +77,17 @@ def fdtr(a, b, x):
     if math.isinf(x):
         return 1.0
     w = a * x
-    return betainc(0.5 * a, 0.5 * b, w / (b + w))
+    return betainc_of(0.5 * a, 0.5 * b, w / (b + w), b / (b + w))
 
 
 def fdtrc(a, b, x):
     """F: more than x."""
     if not (a > 0.0 and b > 0.0 and x >= 0.0) or math.isinf(a) or math.isinf(b):
         return math.nan
-    return betainc(0.5 * b, 0.5 * a, b / (b + a * x))
+    if math.isinf(x):
+        return 0.0
+    w = a * x
+    return betainc_of(0.5 * b, 0.5 * a, b / (b + w), w / (b + w))
 
 
 def fdtri(a, b, p):
@@ -123,7 +127,7 @@ def nbdtrc(k, n, p):
     n = floor(n)
     if not (p >= 0.0 and p <= 1.0 and k >= 0.0):
         return math.nan
-    return betainc(k + 1.0, n, 1.0 - p)
+    return betainc_of(k + 1.0, n, 1.0 - p, p)
 
 
 def nbdtri(k, n, y):
@@ -166,8 +170,8 @@ def stdtr(v, t):
     if v > 1e17:
         return ndtr(t)
     square = t * t
-    if square < v:
-        half = 0.5 * betainc(0.5, 0.5 * v, square / (v + square))
+    if square < 1.0:
+        half = 0.5 * betainc_of(0.5, 0.5 * v, square / (v + square), v / (v + square))
         return 0.5 - half if t < 0.0 else 0.5 + half
-    tail = 0.5 * betainc(0.5 * v, 0.5, v / (v + square))
+    tail = 0.5 * betainc_of(0.5 * v, 0.5, v / (v + square), square / (v + square))
     return tail if t < 0.0 else 1.0 - tail

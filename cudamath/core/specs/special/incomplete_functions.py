@@ -485,32 +485,27 @@ def beta_part(a, b, x, y):
 
 
 def betainc(a, b, x):
+    return betainc_of(a, b, x, 1.0 - x)
+
+
+def betainc_of(a, b, x, y):
+    """betainc, where 1 - x is known with all its digits."""
     if not (a >= 0.0 and b >= 0.0 and x >= 0.0 and x <= 1.0) or (a == 0.0 and b == 0.0):
         return math.nan
     if math.isinf(a) and math.isinf(b):
         return math.nan
-    if x == 0.0 or x == 1.0:
-        return x
+    if x == 0.0 or y == 0.0:
+        return x if x == 0.0 else 1.0
     if a == 0.0 or math.isinf(b):
         return 1.0
     if b == 0.0 or math.isinf(a):
         return 0.0
-    return beta_part(a, b, x, 1.0 - x)
+    return beta_part(a, b, x, y)
 
 
 def betaincc(a, b, x):
     """1 - betainc."""
-    if not (a >= 0.0 and b >= 0.0 and x >= 0.0 and x <= 1.0) or (a == 0.0 and b == 0.0):
-        return math.nan
-    if math.isinf(a) and math.isinf(b):
-        return math.nan
-    if x == 0.0 or x == 1.0:
-        return 1.0 - x
-    if a == 0.0 or math.isinf(b):
-        return 0.0
-    if b == 0.0 or math.isinf(a):
-        return 1.0
-    return beta_part(b, a, 1.0 - x, x)
+    return betainc_of(b, a, 1.0 - x, x)
 
 
 def betainc_slope(a, b, x):

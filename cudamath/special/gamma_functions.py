@@ -156,21 +156,22 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> ndarray:
     >>> cm.special.polygamma(1, cm.array([1.0, 2.0])).round(5).tolist()
     [1.64493, 0.64493]
     """
-    x = _floating("polygamma", x)
-    return _polygamma(_order("polygamma", n, x), x)
+    x = floating("polygamma", x)
+    return _polygamma(order_of("polygamma", n, x), x)
 
 
-def _floating(name: str, x: Any) -> ndarray:
+def floating(name: str, x: Any) -> ndarray:
     """x as an array of floating-point numbers."""
     x = require(name, x, REAL)
     return x if x.dtype.kind not in "iu" else astype(x, dtypes.default_float())
 
 
-def _order(name: str, n: Any, x: ndarray) -> Any:
-    """An order, which never widens x: a number, or an array of x's dtype."""
+def order_of(name: str, n: Any, x: ndarray) -> Any:
+    """An order, a number or an array; whole numbers in x's dtype, so that they do not widen x."""
     if isinstance(n, numbers.Integral | float):
         return float(n)
-    return astype(require(name, n, REAL), x.dtype, copy=False)
+    n = require(name, n, REAL)
+    return astype(n, x.dtype, copy=False) if n.dtype in dtypes.INTEGER else n
 
 
 @scalar_results
@@ -210,7 +211,7 @@ def multigammaln(a: ArrayLike, d: int) -> ndarray:
     >>> cm.special.multigammaln(cm.array([3.0, 4.0]), 2).round(4).tolist()
     [1.5502, 3.5651]
     """
-    a = _floating("multigammaln", a)
+    a = floating("multigammaln", a)
     d = as_integer("multigammaln", "d", d, 1)
     steps = arange(d, dtype=a.dtype, device=a.device) * 0.5
     total = reduce.sum(gammaln(expand_dims(a, axis=-1) - steps), axis=-1)

@@ -10,14 +10,27 @@ from scipy import special
 
 
 def function(
-    name: str, *ranges: tuple[float, float], cards: tuple[str, ...] = (), **options: Any
+    name: str,
+    *ranges: tuple[float, float] | float,
+    cards: tuple[str, ...] = (),
+    truth: Any = None,
+    **options: Any,
 ) -> Row:
-    """A function of numbers between these limits, one pair for each argument."""
+    """A function of numbers between these limits, one pair for each argument; a number stands for
+    itself."""
+    numbers = [r for r in ranges if not isinstance(r, tuple)]
+    places = [i for i, r in enumerate(ranges) if isinstance(r, tuple)]
+    theirs = getattr(special, name) if truth is None else truth
+
+    def full(x: tuple) -> list:
+        given, fixed = iter(x), iter(numbers)
+        return [next(given) if i in places else next(fixed) for i in range(len(ranges))]
+
     return Row(
         f"special.{name}",
-        lambda xp, *x: getattr(xp.special, name)(*x),
-        tuple(A((4, 6), *limits) for limits in ranges),
-        getattr(special, name),
+        lambda xp, *x: getattr(xp.special, name)(*full(x)),
+        tuple(A((4, 6), *ranges[i]) for i in places),
+        lambda *x: theirs(*full(x)),
         cards=(name, *cards),
         **options,
     )
@@ -51,6 +64,85 @@ SPECIAL_ROWS = [
     function("log_expit", (-3, 3)),
     function("logit", (0.1, 0.9)),
     function("exprel", (-2, 2), cards=("exp_moment",)),
+    function("gammainc", 2.5, (0.5, 4), error=16, cards=("gammainc_slope",)),
+    function("gammaincc", 2.5, (0.5, 4), error=16),
+    function("gammaincinv", 2.5, (0.1, 0.9)),
+    function("gammainccinv", 2.5, (0.1, 0.9)),
+    function("betainc", 2.5, 1.5, (0.1, 0.9), cards=("betainc_slope",)),
+    function("betaincc", 2.5, 1.5, (0.1, 0.9)),
+    function("betaincinv", 2.5, 1.5, (0.1, 0.9), error=16),
+    function("bdtr", 3.0, 7, (0.1, 0.9)),
+    function("bdtrc", 3.0, 7, (0.1, 0.9)),
+    function("bdtri", 3.0, 7, (0.1, 0.9), error=16),
+    function("chdtr", 3.0, (0.5, 4), error=16),
+    function("chdtrc", 3.0, (0.5, 4), error=16),
+    function("chdtri", 3.0, (0.1, 0.9), error=16),
+    function("fdtr", 3.0, 5.0, (0.5, 4)),
+    function("fdtrc", 3.0, 5.0, (0.5, 4)),
+    function("fdtri", 3.0, 5.0, (0.1, 0.9), error=16),
+    function("gdtr", (0.5, 2), 3.0, (0.5, 4)),
+    function("gdtrc", (0.5, 2), 3.0, (0.5, 4)),
+    function("nbdtr", 3, 4, (0.1, 0.9)),
+    function("nbdtrc", 3, 4, (0.1, 0.9)),
+    function("nbdtri", 3, 4, (0.1, 0.9), error=16),
+    function("pdtr", 3.0, (0.5, 4)),
+    function("pdtrc", 3.0, (0.5, 4)),
+    function("pdtri", 3, (0.1, 0.9)),
+    function("stdtr", 3.0, (0.5, 4)),
+    *[function(name, (0.5, 4)) for name in "j0 j1 i0 i0e i1 i1e y0 y1 k0 k0e k1 k1e".split()],
+    function("yn", 3, (2, 5)),
+    function("jn", 3, (2, 5)),
+    function("spherical_yn", 3, (2, 5)),
+    function("exp1", (0.5, 4)),
+    function("expi", (0.5, 4)),
+    function("expn", 3, (0.5, 4)),
+    function("ellipk", (-2, 0.9)),
+    function("ellipkm1", (0.1, 3)),
+    function("ellipe", (-2, 0.9)),
+    function("sindg", (-200, 200)),
+    function("cosdg", (-200, 200)),
+    function("tandg", (-60, 60)),
+    function("cotdg", (30, 120)),
+    function("radian", (0, 90), (0, 60), (0, 60)),
+    function("cosm1", (-2, 2)),
+    function("exp10", (-1, 1)),
+    function("boxcox", (0.5, 3), (-2, 2), error=8),
+    function("boxcox1p", (0.5, 3), (-2, 2), error=8),
+    function("inv_boxcox", (0.5, 1.5), (0.5, 2), error=8),
+    function("inv_boxcox1p", (0.5, 1.5), (0.5, 2), error=8),
+    function("poch", (0.5, 3), (0.5, 2), error=8),
+    function("binom", (3, 5), (0.5, 2), error=8),
+    function("zeta", 2.5, (0.5, 3)),
+    function("lpmv", 1, 3, (-0.9, 0.9)),
+    Row(
+        "special.zeta",
+        lambda xp, x: xp.special.zeta(x),
+        (A((4, 6), 1.5, 4),),
+        special.zeta,
+        grad=False,
+        cards=("riemann_zeta",),
+    ),
+    Row(
+        "special.ellipj",
+        lambda xp, x: xp.special.ellipj(x, 0.5),
+        (A((4, 6), -2, 2),),
+        lambda x: special.ellipj(x, 0.5),
+        cards=("ellipj_sn", "ellipj_cn", "ellipj_dn", "ellipj_ph"),
+    ),
+    Row(
+        "special.lambertw",
+        lambda xp, x: xp.special.lambertw(x),
+        (A((4, 6), 0.5, 4),),
+        lambda x: special.lambertw(x).real,
+        cards=("lambertw0",),
+    ),
+    Row(
+        "special.lambertw",
+        lambda xp, x: xp.special.lambertw(x, -1),
+        (A((4, 6), -0.3, -0.1),),
+        lambda x: special.lambertw(x, -1).real,
+        cards=("lambertw_below",),
+    ),
     Row(
         "special.polygamma",
         lambda xp, x: xp.special.polygamma(1, x),

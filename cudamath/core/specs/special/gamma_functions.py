@@ -142,16 +142,6 @@ def sinpi(x):
     return -s * math.sin(math.pi * (r - 1.0))
 
 
-def cospi(x):
-    """cos(pi x), exact at halves of odd numbers."""
-    r = abs(x) % 2.0
-    if r == 0.5 or r == 1.5:
-        return 0.0
-    if r < 1.0:
-        return -math.sin(math.pi * (r - 0.5))
-    return math.sin(math.pi * (r - 1.5))
-
-
 def stirling(x):
     """gamma(x) of large x."""
     if x >= LARGEST:
@@ -357,8 +347,6 @@ def digamma_beside_root(x):
 
 def zeta(x, q):
     """Hurwitz' zeta function, the sum of (q + k)^-x over k = 0, 1, ...; Euler-Maclaurin."""
-    if x != x or q != q:
-        return math.nan
     if x == 1.0:
         return math.inf
     if x < 1.0:

@@ -14,7 +14,18 @@ from collections.abc import Callable
 from typing import Any
 
 #: The files, by the package's name.
-FILES = ("gamma_functions", "error_functions", "entropies")
+FILES = (
+    "gamma_functions",
+    "error_functions",
+    "entropies",
+    "incomplete_functions",
+    "distributions",
+    "bessel_functions",
+    "integrals",
+    "angles",
+    "powers",
+    "factorials",
+)
 
 
 @functools.cache

@@ -1,0 +1,454 @@
+"""Exponential and elliptic integrals, and the inverse of x exp(x).
+
+Formulas: DLMF 6.6, 6.10, 8.19, 8.20 and 19.2; elliptic functions by the arithmetic-geometric mean,
+DLMF 22.20. Coefficients: Cephes (S. L. Moshier, 1989).
+"""
+
+from __future__ import annotations
+
+import math
+
+from .gamma_functions import rgamma
+from .polynomials import horner
+from .rounding import floor
+
+EULER = 0.5772156649015329
+
+ELLIPTIC_P = (
+    0.00013798286460627325,
+    0.002280257240058756,
+    0.007974040132204152,
+    0.00985821379021226,
+    0.006874896874499499,
+    0.006189010336376876,
+    0.008790782739527438,
+    0.014938044891680526,
+    0.0308851465246712,
+    0.09657359028116902,
+    1.3862943611198906,
+)
+ELLIPTIC_Q = (
+    2.940789550485985e-05,
+    0.0009141847238659173,
+    0.005940583037531678,
+    0.01548505166497624,
+    0.023908960271592488,
+    0.030120471522760404,
+    0.037377431417382326,
+    0.04882803475709983,
+    0.07031249969639575,
+    0.12499999999987083,
+    0.5,
+)
+A2 = (
+    -2.0,
+    1.0,
+)
+A3 = (
+    6.0,
+    -8.0,
+    1.0,
+)
+A4 = (
+    -24.0,
+    58.0,
+    -22.0,
+    1.0,
+)
+A5 = (
+    120.0,
+    -444.0,
+    328.0,
+    -52.0,
+    1.0,
+)
+A6 = (
+    -720.0,
+    3708.0,
+    -4400.0,
+    1452.0,
+    -114.0,
+    1.0,
+)
+A7 = (
+    5040.0,
+    -33984.0,
+    58140.0,
+    -32120.0,
+    5610.0,
+    -240.0,
+    1.0,
+)
+A8 = (
+    -40320.0,
+    341136.0,
+    -785304.0,
+    644020.0,
+    -195800.0,
+    19950.0,
+    -494.0,
+    1.0,
+)
+A9 = (
+    362880.0,
+    -3733920.0,
+    11026296.0,
+    -12440064.0,
+    5765500.0,
+    -1062500.0,
+    67260.0,
+    -1004.0,
+    1.0,
+)
+A10 = (
+    -3628800.0,
+    44339040.0,
+    -162186912.0,
+    238904904.0,
+    -155357384.0,
+    44765000.0,
+    -5326160.0,
+    218848.0,
+    -2026.0,
+    1.0,
+)
+A11 = (
+    39916800.0,
+    -568356480.0,
+    2507481216.0,
+    -4642163952.0,
+    4002695088.0,
+    -1648384304.0,
+    314369720.0,
+    -25243904.0,
+    695038.0,
+    -4072.0,
+    1.0,
+)
+A12 = (
+    -479001600.0,
+    7827719040.0,
+    -40788301824.0,
+    92199790224.0,
+    -101180433024.0,
+    56041398784.0,
+    -15548960784.0,
+    2051482776.0,
+    -114876376.0,
+    2170626.0,
+    -8166.0,
+    1.0,
+)
+
+
+def exp1(x):
+    """The integral of exp(-t) / t from x on."""
+    if x != x or x < 0.0:
+        return math.nan
+    if x == 0.0:
+        return math.inf
+    if x <= 1.0:
+        y = 1.0
+        r = 1.0
+        k = 1.0
+        while k < 26.0 and abs(r) > 1e-17 * abs(y):
+            r *= -k * x / ((k + 1.0) * (k + 1.0))
+            y += r
+            k += 1.0
+        return -EULER - math.log(x) + x * y
+    if x > 745.0:
+        return 0.0
+    k = 20.0 + floor(80.0 / x)
+    t = 0.0
+    while k > 0.0:
+        t = k / (1.0 + k / (x + t))
+        k -= 1.0
+    return math.exp(-x) / (x + t)
+
+
+def expi(x):
+    """The principal value of the integral of exp(t) / t up to x."""
+    if x != x:
+        return x
+    if x == 0.0:
+        return -math.inf
+    if x < 0.0:
+        return -exp1(-x)
+    if x <= 40.0:
+        y = 1.0
+        r = 1.0
+        k = 1.0
+        while k <= 200.0 and r > 1e-17 * y:
+            r *= k * x / ((k + 1.0) * (k + 1.0))
+            y += r
+            k += 1.0
+        return EULER + math.log(x) + x * y
+    if math.isinf(x):
+        return x
+    y = 1.0
+    r = 1.0
+    for k in range(1, 21):
+        r *= k / x
+        y += r
+    return math.exp(x) / x * y
+
+
+def expn_of_large_order(n, x):
+    u = x / n
+    m = 1.0 / n / (u + 1.0) / (u + 1.0)
+    f = m
+    y = 1.0 + f
+    f *= m
+    y += f * horner(u, A2)
+    f *= m
+    y += f * horner(u, A3)
+    f *= m
+    y += f * horner(u, A4)
+    f *= m
+    y += f * horner(u, A5)
+    f *= m
+    y += f * horner(u, A6)
+    f *= m
+    y += f * horner(u, A7)
+    f *= m
+    y += f * horner(u, A8)
+    f *= m
+    y += f * horner(u, A9)
+    f *= m
+    y += f * horner(u, A10)
+    f *= m
+    y += f * horner(u, A11)
+    f *= m
+    y += f * horner(u, A12)
+    return math.exp(-x) / (u + 1.0) / n * y
+
+
+def expn(n, x):
+    """The integral of exp(-x t) / t^n from 1 on."""
+    if n != n or x != x or n < 0.0 or x < 0.0 or floor(n) != n:
+        return math.nan
+    if x > 709.782712893384:
+        return 0.0
+    if x == 0.0:
+        return math.inf if n < 2.0 else 1.0 / (n - 1.0)
+    if n == 0.0:
+        return math.exp(-x) / x
+    if n > 50.0:
+        return expn_of_large_order(n, x)
+    if x > 1.0:  # the continued fraction, from its end
+        k = 20.0 + floor(100.0 / x)
+        t = 0.0
+        while k > 0.0:
+            t = (n + k - 1.0) / (1.0 + k / (x + t))
+            k -= 1.0
+        return math.exp(-x) / (x + t)
+    psi = -EULER - math.log(x)
+    i = 1.0
+    while i < n:
+        psi += 1.0 / i
+        i += 1.0
+    z = -x
+    k = 0.0
+    power = 1.0
+    p = 1.0 - n
+    y = 0.0 if n == 1.0 else 1.0 / p
+    going = True
+    while going:
+        k += 1.0
+        power *= z / k
+        p += 1.0
+        if p != 0.0:
+            y += power / p
+        going = y == 0.0 or abs(power / y) > 1.11e-16
+    return z ** (n - 1.0) * psi * rgamma(n) - y
+
+
+def ellipkm1(p):
+    """The complete elliptic integral of the first kind of parameter 1 - p."""
+    if p != p or p < 0.0:
+        return math.nan
+    s = 1.0
+    if p > 1.0:
+        if math.isinf(p):
+            return 0.0
+        s = math.sqrt(p)
+        p = 1.0 / p
+    if p == 0.0:
+        return math.inf
+    if p > 1.11e-16:
+        return (horner(p, ELLIPTIC_P) - math.log(p) * horner(p, ELLIPTIC_Q)) / s
+    return (1.3862943611198906 - 0.5 * math.log(p)) / s
+
+
+def ellipk(m):
+    """The complete elliptic integral of the first kind of parameter m."""
+    return ellipkm1(1.0 - m)
+
+
+def ellipe(m):
+    """The complete elliptic integral of the second kind of parameter m, by the mean."""
+    if m != m or m > 1.0:
+        return math.nan
+    if m == 1.0:
+        return 1.0
+    if math.isinf(m):
+        return math.inf
+    outer = 1.0
+    if m < 0.0:
+        outer = math.sqrt(1.0 - m)
+        m = m / (m - 1.0)
+    a = 1.0
+    b = 1.0 / outer if outer > 1.0 else math.sqrt(1.0 - m)
+    s = 0.5 * m
+    power = 0.5
+    for _ in range(20):
+        c = 0.5 * (a - b)
+        t = 0.5 * (a + b)
+        b = math.sqrt(a * b)
+        a = t
+        power *= 2.0
+        s += power * c * c
+        if abs(c) <= 1e-9 * a:  # the next one would be its square
+            break
+    return outer * (math.pi / (2.0 * a) * (1.0 - s))
+
+
+def amplitude(u, m):
+    """The amplitude of u, 0 <= m <= 1: by the arithmetic-geometric mean down, and back."""
+    if m < 1e-9:
+        return u - 0.25 * m * (u - math.sin(u) * math.cos(u))
+    if m >= 0.9999999999:
+        b = math.cosh(u)
+        rest = 0.25 * (1.0 - m) * (b * math.sinh(u) - u) / b
+        return 2.0 * math.atan(math.exp(u)) - 0.5 * math.pi + rest
+    depth = 0
+    a = 1.0
+    b = math.sqrt(1.0 - m)
+    c = math.sqrt(m)
+    while abs(c / a) > 1.11e-16 and depth < 8:
+        c = 0.5 * (a - b)
+        t = math.sqrt(a * b)
+        a = 0.5 * (a + b)
+        b = t
+        depth += 1
+    phi = 2.0**depth * a * u
+    # the steps are taken again for each level on the way back: eight numbers need no memory
+    for level in range(depth, 0, -1):
+        a = 1.0
+        b = math.sqrt(1.0 - m)
+        c = math.sqrt(m)
+        for _ in range(level):
+            c = 0.5 * (a - b)
+            t = math.sqrt(a * b)
+            a = 0.5 * (a + b)
+            b = t
+        phi = 0.5 * (phi + math.asin(c * math.sin(phi) / a))
+    return phi
+
+
+def ellipj_ph(u, m):
+    """The amplitude of u."""
+    if u != u or not m <= 1.0:
+        return math.nan
+    if m < 0.0:
+        s = math.sqrt(1.0 - m)
+        phi = amplitude(s * u, -m / (1.0 - m))
+        turns = floor(phi / math.pi + 0.5)
+        phi -= turns * math.pi
+        return math.atan2(math.sin(phi), s * math.cos(phi)) + turns * math.pi
+    return amplitude(u, m)
+
+
+def ellipj_sn(u, m):
+    if m >= 0.9999999999 and m <= 1.0:
+        b = math.cosh(u)
+        return math.tanh(u) + 0.25 * (1.0 - m) * (b * math.sinh(u) - u) / (b * b)
+    return math.sin(ellipj_ph(u, m))
+
+
+def ellipj_cn(u, m):
+    if m >= 0.9999999999 and m <= 1.0:
+        b = math.cosh(u)
+        return 1.0 / b - 0.25 * (1.0 - m) * math.tanh(u) / b * (b * math.sinh(u) - u)
+    return math.cos(ellipj_ph(u, m))
+
+
+def ellipj_dn(u, m):
+    if m >= 0.9999999999 and m <= 1.0:
+        b = math.cosh(u)
+        return 1.0 / b + 0.25 * (1.0 - m) * math.tanh(u) / b * (b * math.sinh(u) + u)
+    s = math.sin(ellipj_ph(u, m))
+    return math.sqrt(1.0 - m * s * s)
+
+
+def beside_branch(x):
+    """sqrt(2 (e x + 1)): how far lambertw is from -1, to first order. 1 / e is two numbers."""
+    return math.sqrt(
+        max(5.43656365691809 * ((x + 0.36787944117144233) - 1.2428753672788363e-17), 0.0)
+    )
+
+
+def branch_series(p):
+    """lambertw by this distance, negative for the lower branch: DLMF 4.13.6."""
+    return -1.0 + p * horner(p, BRANCH)
+
+
+#: Of the series, the highest power first.
+BRANCH = (
+    226287557 / 37623398400,
+    -1963 / 204120,
+    680863 / 43545600,
+    -221 / 8505,
+    769 / 17280,
+    -43 / 540,
+    11 / 72,
+    -1 / 3,
+    1.0,
+)
+
+
+def lambertw0(x):
+    """The w >= -1 with w exp(w) = x; Halley's method."""
+    if x != x or x < -0.36787944117144233:
+        return math.nan
+    if math.isinf(x) or x == 0.0:
+        return x
+    if x < -0.2:
+        p = beside_branch(x)
+        w = branch_series(p)
+        if p < 0.02:
+            return w
+    elif x < 3.0:
+        w = math.log1p(x) * 0.8
+    else:
+        w = math.log(x)
+        w -= math.log(w)
+    return lambertw_from(w, x)
+
+
+def lambertw_from(w, x):
+    """Halley's method."""
+    for _ in range(20):
+        f = w - x * math.exp(-w)
+        step = f / (w + 1.0 - (w + 2.0) * f / (2.0 * w + 2.0))
+        w -= step
+        if abs(step) <= 1e-16 * abs(w):
+            break
+    return w
+
+
+def lambertw_below(x):
+    """The w <= -1 with w exp(w) = x, of -1 / e <= x < 0."""
+    if x != x or x < -0.36787944117144233 or x > 0.0:
+        return math.nan
+    if x == 0.0:
+        return -math.inf
+    if x < -0.25:
+        p = -beside_branch(x)
+        w = branch_series(p)
+        if p > -0.02:
+            return w
+    else:
+        w = math.log(-x)
+        w -= math.log(-w)
+    return lambertw_from(w, x)

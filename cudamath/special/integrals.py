@@ -1,0 +1,201 @@
+"""Exponential and elliptic integrals, Jacobi's elliptic functions, and Lambert's W."""
+
+from __future__ import annotations
+
+import functools
+
+from ..core.array import ndarray
+from ..core.scalar import scalar_results
+from ..core.shapes import as_integer
+from ..core.typing import ArrayLike
+from ..ops.elementwise import exp, maximum  # noqa: F401  in gradient expressions
+from ..ops.where import where  # noqa: F401
+from . import definition
+from .definition import no_gradient  # noqa: F401
+from .gamma_functions import floating
+
+__all__ = [
+    "ellipe",
+    "ellipj",
+    "ellipk",
+    "ellipkm1",
+    "exp1",
+    "expi",
+    "expn",
+    "lambertw",
+]
+
+_define = functools.partial(definition.define, namespace=globals())
+_card = functools.partial(definition.card, namespace=globals())
+
+
+def _unless_zero(x: ndarray) -> ndarray:
+    """x, and 1 where it is 0."""
+    return where(x == 0, 1, x)
+
+
+exp1 = _define(
+    "exp1",
+    "z",
+    ("-g * exp(-x) / x",),
+    "Compute the exponential integral E1.",
+    "cm.special.exp1(cm.array([0.5, 2.0])).round(6).tolist()",
+    "[0.559774, 0.048901]",
+    formula="The integral of exp(-t) / t over t from z on.",
+    domain="Infinite at 0, and NaN of negative numbers, where it is not real.",
+)
+expi = _define(
+    "expi",
+    "x",
+    ("g * exp(x) / x",),
+    "Compute the exponential integral Ei.",
+    "cm.special.expi(cm.array([0.5, 2.0])).round(6).tolist()",
+    "[0.45422, 4.954234]",
+    formula="The principal value of the integral of exp(t) / t over t up to x.",
+)
+expn = _define(
+    "expn",
+    "n x",
+    (
+        "no_gradient('expn', 'n')",
+        "-g * where(x == 0, exp(-y) * (1 + 1 / y) / y, expn(maximum(x - 1.0, 0), y))",
+    ),
+    "Compute the exponential integral of order n.",
+    "cm.special.expn(2.0, cm.array([0.5, 2.0])).round(6).tolist()",
+    "[0.326644, 0.037534]",
+    formula="The integral of exp(-x t) / t^n over t from 1 on.",
+    gradient="-expn(n - 1, x) g for x; none for n",
+    domain="NaN of negative numbers and of orders that are not whole.",
+)
+ellipk = _define(
+    "ellipk",
+    "m",
+    ("g * where(x == 0, PI / 8, (ellipe(x) / (1 - x) - out) / (2 * _unless_zero(x)))",),
+    "Compute the complete elliptic integral of the first kind of parameter m.",
+    "cm.special.ellipk(cm.array([0.0, 0.5])).round(6).tolist()",
+    "[1.570796, 1.854075]",
+    formula="The integral of 1 / sqrt(1 - m sin(t)^2) over t from 0 to pi / 2.",
+    gradient="(ellipe(m) / (1 - m) - ellipk(m)) / (2 m) g",
+    domain="NaN above 1.",
+)
+ellipkm1 = _define(
+    "ellipkm1",
+    "p",
+    ("-g * where(x == 1, PI / 8, (ellipe(1 - x) / x - out) / (2 * _unless_zero(1 - x)))",),
+    "Compute the complete elliptic integral of the first kind of parameter 1 - p.",
+    "cm.special.ellipkm1(cm.array([1.0, 1e-6])).round(5).tolist()",
+    "[1.5708, 8.29405]",
+    formula="ellipk(1 - p), with all digits where p is small.",
+    gradient="-(ellipe(1 - p) / p - ellipkm1(p)) / (2 (1 - p)) g",
+    domain="NaN below 0.",
+)
+ellipe = _define(
+    "ellipe",
+    "m",
+    ("g * where(x == 0, -PI / 8, (out - ellipk(x)) / (2 * _unless_zero(x)))",),
+    "Compute the complete elliptic integral of the second kind of parameter m.",
+    "cm.special.ellipe(cm.array([0.0, 0.5])).round(6).tolist()",
+    "[1.570796, 1.350644]",
+    formula="The integral of sqrt(1 - m sin(t)^2) over t from 0 to pi / 2.",
+    gradient="(ellipe(m) - ellipk(m)) / (2 m) g",
+    domain="NaN above 1.",
+)
+PI = 3.141592653589793
+
+_sn = _card("ellipj_sn", 2, ("g * _cn(x, y) * _dn(x, y)", "no_gradient('ellipj', 'm')"))
+_cn = _card("ellipj_cn", 2, ("-g * _sn(x, y) * _dn(x, y)", "no_gradient('ellipj', 'm')"))
+_dn = _card("ellipj_dn", 2, ("-g * y * _sn(x, y) * _cn(x, y)", "no_gradient('ellipj', 'm')"))
+_ph = _card("ellipj_ph", 2, ("g * _dn(x, y)", "no_gradient('ellipj', 'm')"))
+
+
+@scalar_results
+def ellipj(u: ArrayLike, m: ArrayLike) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    """Compute Jacobi's elliptic functions.
+
+    The amplitude ph is the angle with u = the integral of 1 / sqrt(1 - m sin(t)^2) from 0 to ph;
+    sn = sin(ph), cn = cos(ph), dn = sqrt(1 - m sn^2).
+
+    Parameters
+    ----------
+    u : array_like
+        Real array.
+    m : array_like
+        Real array of parameters up to 1; its shape and that of `u` broadcast.
+
+    Returns
+    -------
+    tuple of ndarray
+        The arrays sn, cn, dn and ph, of the dtype of the arguments together; NaN where m is
+        above 1.
+
+    Raises
+    ------
+    TypeError
+        An argument is complex or no array of numbers.
+    ValueError
+        The shapes do not broadcast.
+
+    Notes
+    -----
+    Gradient: cn dn g, -sn dn g, -m sn cn g and dn g for `u`, of any order; none for `m`. The
+    function is deterministic.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> sn, cn, dn, ph = cm.special.ellipj(cm.array([0.0, 1.0]), 0.5)
+    >>> sn.round(6).tolist()
+    [0.0, 0.803002]
+    """
+    u = floating("ellipj", u)
+    m = m if isinstance(m, int | float) else floating("ellipj", m)
+    return _sn(u, m), _cn(u, m), _dn(u, m), _ph(u, m)
+
+
+_lambertw = _card("lambertw0", 1, ("g * (exp(-out) / (1 + out))",))
+_lambertw_below = _card("lambertw_below", 1, ("g * (exp(-out) / (1 + out))",))
+
+
+@scalar_results
+def lambertw(z: ArrayLike, k: int = 0) -> ndarray:
+    """Compute Lambert's W on its two real branches: the w with w exp(w) = z.
+
+    Parameters
+    ----------
+    z : array_like
+        Real array.
+    k : int, default 0
+        The branch: 0 for w >= -1, or -1 for w <= -1.
+
+    Returns
+    -------
+    ndarray
+        Array of the shape and dtype of `z`. NaN where the branch is not real, and where SciPy,
+        which always returns complex numbers, has an imaginary part.
+
+    Raises
+    ------
+    TypeError
+        `z` is complex or no array of numbers.
+    ValueError
+        `k` is another branch.
+
+    Notes
+    -----
+    Gradient: exp(-w) / (1 + w) g, of any order. The function is deterministic.
+
+    References
+    ----------
+    .. [1] Corless et al. (1996), "On the Lambert W function".
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.special.lambertw(cm.array([0.0, 1.0])).round(6).tolist()
+    [0.0, 0.567143]
+    """
+    z = floating("lambertw", z)
+    k = as_integer("lambertw", "k", k)
+    if k not in (0, -1):
+        raise ValueError(f"lambertw: the real branches are 0 and -1, got k = {k}")
+    return _lambertw(z) if k == 0 else _lambertw_below(z)

@@ -1,19 +1,23 @@
 """Charts of a results folder, drawn by `python -m benchmarks.report` from its rows.json.
 
-`speedups.png`, and `headlines.png` of README's rows: one bar per row, the time of the best peer as
-a multiple of cudamath's, on a logarithmic axis; right of 1 cudamath is faster. `roofline.png`:
-products and convolutions by their operations per byte of operands and result, under the bounds of
-memory and arithmetic: the rate of a copy and of the fastest product in the same records.
+`speedups.png`: a line for each family, with a dot for each row and the geometric mean, printed;
+right of 1 cudamath is faster. `headlines.png`: a bar for each of the rows of docs/benchmarks.md,
+from 0, with its speedup. `roofline.png`: products and convolutions, a panel for each dtype, by
+their operations per byte of operands and result, under the bounds of memory and arithmetic: the
+rate of a copy and of the fastest product of that dtype in the same records.
 """
 
 from __future__ import annotations
 
+import math
 import pathlib
+import re
+import statistics
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 PEERS = ("torch", "cupy", "jax", "numpy")
-COLOURS = {"B": "tab:blue", "FLOP": "tab:orange"}
 
 
 def speedups(rows: Sequence[dict[str, Any]]) -> list[tuple[str, float, str]]:
@@ -51,87 +55,127 @@ def _save(figure: Any, file: pathlib.Path) -> None:
         image.convert("RGB").quantize(64).save(file, optimize=True)
 
 
+def draw_families(families: dict[str, list[tuple[float, str]]], file: pathlib.Path) -> None:
+    """The dots of each family: (speedup, title) of its rows."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 1 + 0.5 * len(families)), layout="constrained")
+    axes = figure.subplots()
+    for place, ratios in enumerate(families.values()):
+        values = sorted(ratio for ratio, _ in ratios)
+        spread = [place + 0.28 * math.sin(7 * i) for i in range(len(values))]  # dots side by side
+        axes.plot(values, spread, ".", markersize=4, alpha=0.4, color="tab:blue")
+        mean = statistics.geometric_mean(values)
+        axes.plot([mean, mean], [place - 0.4, place + 0.4], color="tab:orange", linewidth=2)
+        axes.annotate(f"{mean:.2f}", (mean, place - 0.4), ha="center", va="bottom", fontsize=8)
+    names = [f"{family} ({len(ratios)})" for family, ratios in families.items()]
+    axes.set_yticks(range(len(names)), ["\n".join(textwrap.wrap(n, 34)) for n in names], fontsize=8)
+    axes.set_ylim(len(names) - 0.4, -0.8)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xscale("log", base=2)
+    low, high = axes.get_xlim()
+    ticks = [tick for tick in (0.25, 0.5, 1, 2, 4, 8, 16, 32) if low <= tick <= high]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xlabel("speedup over the best peer (a dot: one row; the line: geometric mean)")
+    _save(figure, file)
+
+
 def draw_speedups(rows: Sequence[dict[str, Any]], file: pathlib.Path) -> None:
-    """The bars."""
+    """A bar for each row, with its value."""
     from matplotlib.figure import Figure
 
     bars = speedups(rows)
-    figure = Figure(figsize=(9, 0.6 + 0.16 * len(bars)), layout="constrained")
+    figure = Figure(figsize=(9, 0.9 + 0.24 * len(bars)), layout="constrained")
     axes = figure.subplots()
-    places = range(len(bars))
-    axes.barh(
-        places,
-        [ratio - 1 for _, ratio, _ in bars],
-        left=1,
-        color=[COLOURS.get(unit, "grey") for *_, unit in bars],
+    drawn = axes.barh(
+        range(len(bars)),
+        [ratio for _, ratio, _ in bars],
+        color=["tab:orange" if ratio >= 1 else "tab:grey" for _, ratio, _ in bars],
     )
-    axes.set_yticks(places, [title for title, *_ in bars], fontsize=6 if len(bars) > 50 else 7)
+    axes.bar_label(drawn, [f"{ratio:.2f}" for _, ratio, _ in bars], padding=3, fontsize=8)
+    axes.set_yticks(range(len(bars)), [title for title, *_ in bars], fontsize=8)
     axes.set_ylim(len(bars) - 0.4, -0.6)
+    axes.set_xlim(0, 1.1 * max(ratio for _, ratio, _ in bars))
     axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xscale("log", base=2)
-    ticks = [0.5, 1, 2, 4, 8]
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_xlabel(
-        "time of the best peer / time of cudamath (blue: bytes limit, orange: operations, grey: "
-        "neither)",
-        fontsize=8,
-    )
+    axes.set_xlabel("speedup over the best peer")
     axes.set_title(rows[0]["device"].split(",")[0], fontsize=9)
     _save(figure, file)
 
 
+#: How titles name the dtype that is multiplied; float32 is not always named.
+DTYPES = {
+    "bfloat16": r"bfloat16|bf16",
+    "float16": r"\bfloat16|\bf16",
+    "float64": r"float64|f64",
+    "8 bits": r"float8|int8|e4m3",
+    "tf32": r"tf32",
+    "float32": r"",
+}
+
+
+def dtype_of(title: str) -> str:
+    """The dtype that a row multiplies."""
+    return next(dtype for dtype, words in DTYPES.items() if re.search(words, title))
+
+
 def draw_roofline(rows: Sequence[dict[str, Any]], file: pathlib.Path) -> None:
-    """The points under their roof."""
+    """The points under their roofs."""
     from matplotlib.figure import Figure
 
-    dots = points(rows)
+    dots: dict[str, list[tuple[str, float, float]]] = {}
+    for title, x, y in points(rows):
+        dots.setdefault(dtype_of(title), []).append((title, x, y))
+    kinds = [dtype for dtype in DTYPES if dtype in dots]
     copy = rows[0]["ceilings"]["B"]
-    top = max(rate for *_, rate in dots)
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.subplots()
-    across = [min(x for _, x, _ in dots) / 2, top / copy, 2 * max(x for _, x, _ in dots)]
-    axes.plot(across, [min(copy * x, top) / 1e12 for x in across], color="black", linewidth=0.8)
-    for family, colour in (("conv", "tab:green"), ("linear", "tab:red"), ("", "tab:orange")):
-        chosen = [
-            (x, y / 1e12)
-            for title, x, y in dots
-            if title.startswith(family) and (family or title[0].isdigit())
-        ]
-        if chosen:
-            axes.plot(
-                *zip(*chosen, strict=True),
-                "o",
-                markersize=3,
-                color=colour,
-                label=family or "matmul",
-            )
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="operations a byte of operands and result",
-        ylabel="TFLOP/s",
-        title=rows[0]["device"].split(",")[0],
-    )
-    axes.legend(fontsize=8)
+    columns = min(len(kinds), 3)
+    lines = -(-len(kinds) // columns)
+    figure = Figure(figsize=(3.6 * columns, 3.2 * lines), layout="constrained")
+    figure.suptitle(rows[0]["device"].split(",")[0], fontsize=10)
+    panels = figure.subplots(lines, columns, squeeze=False, sharex=True)
+    for axes in panels.flat[len(kinds) :]:
+        axes.set_visible(False)
+    for axes, dtype in zip(panels.flat, kinds, strict=False):
+        chosen = dots[dtype]
+        top = max(y for *_, y in chosen)
+        across = [min(x for _, x, _ in chosen) / 2, top / copy, 2 * max(x for _, x, _ in chosen)]
+        axes.plot(across, [min(copy * x, top) / 1e12 for x in across], color="black", linewidth=0.8)
+        for family, colour in (("conv", "tab:green"), ("linear", "tab:red"), ("", "tab:orange")):
+            places = [
+                (x, y / 1e12)
+                for title, x, y in chosen
+                if title.startswith(family) and (family or title[0].isdigit())
+            ]
+            if places:
+                name = family or "matmul"
+                axes.plot(*zip(*places, strict=True), "o", markersize=3, color=colour, label=name)
+        axes.set(xscale="log", yscale="log", title=f"{dtype}, at most {top / 1e12:.3g} TFLOP/s")
+        axes.title.set_fontsize(9)
+        axes.legend(fontsize=7)
+    figure.supxlabel("operations per byte of operands and result", fontsize=9)
+    figure.supylabel("TFLOP/s", fontsize=9)
     _save(figure, file)
 
 
 def draw(
-    rows: Sequence[dict[str, Any]], folder: pathlib.Path, headlines: Sequence[str] = ()
+    rows: Sequence[dict[str, Any]],
+    folder: pathlib.Path,
+    headlines: Sequence[str] = (),
+    families: dict[str, list[tuple[float, str]]] | None = None,
 ) -> None:
-    """The charts, where the records have what they show; headlines: names of README's rows."""
+    """The charts, where the records have what they show. headlines: names of the rows of
+    docs/benchmarks.md; families: (speedup, title) of the rows of each family."""
+    if families:
+        draw_families(families, folder / "speedups.png")
     chosen = [row for row in rows if row["name"] in headlines]
-    for name, some in (("speedups", rows), ("headlines", chosen)):
-        if speedups(some):
-            draw_speedups(some, folder / f"{name}.png")
+    if speedups(chosen):
+        draw_speedups(chosen, folder / "headlines.png")
     if points(rows):
         draw_roofline(rows, folder / "roofline.png")
 
 
-RATIO = "Time of the best peer as a multiple of cudamath's"
 TITLES = {
-    "speedups": RATIO,
-    "headlines": RATIO,
+    "speedups": "Speedup over the best peer, by family",
+    "headlines": "Speedup over the best peer",
     "roofline": "Products and convolutions under the roof",
 }
 

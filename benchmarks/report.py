@@ -300,7 +300,11 @@ def summary(folder: pathlib.Path) -> list[str]:
         + models.section(folder)
     )
     lines += beside_numpy.section(rows)
-    return lines + charts.section(folder, ("headlines", "roofline")) + tests_and_demo(folder)
+    return (
+        lines
+        + charts.section(folder, ("headlines", "speedups", "roofline"))
+        + tests_and_demo(folder)
+    )
 
 
 def page(folder: pathlib.Path) -> str:
@@ -397,7 +401,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(line)
     if not arguments.check:
         for folder in folders(results):
-            charts.draw(records(folder), folder, HEADLINES)
+            rows = records(folder)
+            gpu = [row for row in rows if row["kind"] == "device"]
+            charts.draw(rows, folder, HEADLINES, speedups(gpu))
             if (folder / "sweep.json").is_file():
                 latency.sweep_chart(
                     json.loads((folder / "sweep.json").read_text()), folder / "sweep.png"

@@ -39,6 +39,7 @@ toc_object_entries = False
 html_theme = "pydata_sphinx_theme"
 html_title = f"cudamath {version}"
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
 html_css_files = ["style.css"]
 html_theme_options = {
     "navigation_depth": 2,

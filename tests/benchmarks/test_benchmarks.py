@@ -230,8 +230,8 @@ def test_report_shows_the_records(tmp_path: pathlib.Path) -> None:
         )
     )
     text = report.markdown(tmp_path)
-    assert "### A GPU" in text and "copy 4,000 GB/s" in text and "50 TFLOP/s" in text
-    assert "| a + b | 2 us | 4 us | 0.50 | 50% |" in text
+    assert "## A GPU" in text and "copy 4,000 GB/s" in text and "50 TFLOP/s" in text
+    assert "| a + b | 2 us | 4 us | 2.00 | 50% |" in text
     assert "| `add_naive` | a + b | 8 us | 0.25 |" in text
     assert "7 passed, 2 failed, 3 skipped" in text
 
@@ -426,9 +426,12 @@ def test_charts_show_the_records(tmp_path: pathlib.Path) -> None:
     records = [sample(), product, sample(kind="host")]
     assert charts.speedups(records) == [("a + b", 2.0, "B"), ("8x8 @ 8x8", 2.0, "FLOP")]
     assert charts.points(records) == [("8x8 @ 8x8", 2.0, 2e12)]
+    titles = "8x8 @ 8x8 nn, float16", "conv2d, bf16, 3x3", "8x8 nn, float64", "8x8 @ 8x8", "a, tf32"
+    dtypes = ["float16", "bfloat16", "float64", "float32", "tf32"]
+    assert [charts.dtype_of(title) for title in titles] == dtypes
     pytest.importorskip("matplotlib")
     assert charts.section(tmp_path) == []
-    charts.draw(records, tmp_path, ["product"])
+    charts.draw(records, tmp_path, ["product"], report.speedups(records))
     assert (tmp_path / "headlines.png").read_bytes().startswith(b"\x89PNG")
     assert [line.split("/")[-1] for line in charts.section(tmp_path) if line] == [
         "speedups.png)",

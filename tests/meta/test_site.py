@@ -30,12 +30,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="nothing here is simulated"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="nothing here is simulated"
+)
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +100,7 @@ def test_plain_text_is_shown_as_it_is_written(reference: Any) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_every_public_name_has_a_page(site: pathlib.Path, reference: Any) -> None:
     for pages in reference.chapters().values():
         for page in filter(lambda page: reference.is_ours(page.item), pages):
@@ -240,6 +238,7 @@ def in_browser(site: pathlib.Path, profile: pathlib.Path, act: Callable[..., Any
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_search(site: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """What is typed into the search leads to the page of a function, by a click."""
 
@@ -260,6 +259,7 @@ def test_search(site: pathlib.Path, tmp_path: pathlib.Path) -> None:
     in_browser(site, tmp_path, act)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_every_link_is_followed(site: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """From the first page on, to each page and each place in it."""

@@ -330,6 +330,7 @@ def run(xp, program):
     return [x, *scalars, *views]
 
 
+@pytest.mark.timeout(0 if "RANDOM_PROGRAMS" in os.environ else 600)
 @settings(max_examples=int(os.environ.get("RANDOM_PROGRAMS", "200")))
 @given(program=OPERATIONS)
 def test_random_programs_mean_what_they_mean_in_numpy(device, program):

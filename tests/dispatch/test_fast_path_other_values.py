@@ -455,9 +455,8 @@ def test_numbers_from_a_gpu_one_after_the_other(fake, dtype):
         for i, j in np.ndindex(2, 2):
             got = x[i, j].item()
             assert got == values[i, j].item() and type(got) is type(values[i, j].item())
-    assert x.item(3) == x.item(1, 1) == values.item(3) and complex(gpu(values[:1, :1])) == complex(
-        values[0, 0]
-    )
+    assert x.item(3) == x.item(1, 1) == values.item(3)
+    assert complex(gpu(values[0, 0])) == complex(values[0, 0])
     with pytest.raises(ValueError, match="^item: wants an array of one element"):
         x.item()
 

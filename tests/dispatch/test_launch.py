@@ -367,7 +367,7 @@ def test_plans_run_on_the_device_of_their_arrays(fake):
     x, y = gpu([1.0], 0), gpu([2.0], 1)
     runs = [bind(copy, [each], [((1,), "f8")], [Input(0), Output(0)]) for each in (x, y)]
     before = cm.cuda.current_device()
-    assert [float(run(each)) for run, each in zip(runs, (x, y), strict=True)] == [1.0, 2.0]
+    assert [run(each).item() for run, each in zip(runs, (x, y), strict=True)] == [1.0, 2.0]
     assert cm.cuda.current_device() == before and fake.current == 100 + before
 
 

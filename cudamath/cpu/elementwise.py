@@ -183,3 +183,10 @@ def sinc(x: np.ndarray) -> np.ndarray:
     y = x * x.dtype.type(np.pi)
     safe = np.where(y == 0, x.dtype.type(1), y)
     return np.where(y == 0, x.dtype.type(1), np.sin(safe) / safe)
+
+
+def frexp(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """x -> m and e, int32; (x, 0) where x is not finite (see kernels/numeric/frexp.py)."""
+    m, e = np.frexp(x)
+    finite = np.isfinite(x)
+    return np.where(finite, m, x), np.where(finite, e, 0).astype(np.int32, copy=False)

@@ -16,7 +16,7 @@ from ..runtime.communication import environment, groups, nccl, rendezvous, threa
 from ..runtime.communication.environment import world
 from ..runtime.communication.world import World, default_timeout
 from ..runtime.errors import CommunicationError
-from ..runtime.interrupts import context_manager
+from ..runtime.interrupts import context_manager, uninterrupted
 
 __all__ = [
     "CommunicationError",
@@ -172,17 +172,18 @@ class Group:
 
     def __init__(self, world: World):
         self._world = world
-        self._entered: list[Any] = []
+        self._outer: list[World | None] = []  # of the blocks it is in, the world outside
         self.rank, self.size = world.rank, world.size
 
     def __enter__(self) -> Group:
-        context = environment.member(self._world)
-        context.__enter__()
-        self._entered.append(context)
+        self._outer.append(environment.here.world)
+        environment.here.world = self._world
         return self
 
-    def __exit__(self, *exc: Any) -> None:
-        self._entered.pop().__exit__(*exc)
+    @uninterrupted
+    def __exit__(self, *_: Any) -> None:
+        environment.here.world = self._outer[-1]
+        del self._outer[-1]
 
     def __repr__(self) -> str:
         return f"<Group: rank {self.rank} of {self.size}>"

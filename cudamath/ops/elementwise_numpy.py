@@ -204,7 +204,7 @@ _ldexp = _ByPowersOfTwo(
 )
 _frexp = Op(
     "frexp",
-    cpu="frexp.frexp",
+    cpu="elementwise.frexp",
     cuda="numeric.frexp.frexp",
     outputs=2,
     vjp=lambda g, y, _x: (None if g[0] is None else _ldexp.call((g[0], -y[1])),),

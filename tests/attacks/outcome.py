@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
 import time
 
@@ -12,24 +13,32 @@ MOST_WORDS = 20
 
 @dataclasses.dataclass
 class Attack:
-    """An attack under way: it goes on until its time is up, and counts.
+    """An attack under way: it counts, and goes on until its time is up and it has made the least
+    number of attempts. Its time begins when it first looks at the clock, so that a busy machine
+    makes it longer and not weaker.
 
-    seconds: how long. seed: of its choices. tried: attempts so far. words: what was violated.
+    seconds: how long. seed: of its choices. least: attempts. tried: attempts so far. words: what
+    was violated.
     """
 
     seconds: float
     seed: int = 0
+    least: int = 0
     tried: int = 0
     violations: int = 0
     words: list[str] = dataclasses.field(default_factory=list)
 
     def __post_init__(self):
         self.chance = random.Random(self.seed)
-        self.end = time.monotonic() + self.seconds
+
+    @functools.cached_property
+    def end(self) -> float:
+        """When the time is up."""
+        return time.monotonic() + self.seconds
 
     @property
     def goes_on(self) -> bool:
-        return time.monotonic() < self.end
+        return time.monotonic() < self.end or self.tried < self.least
 
     def violation(self, words: str) -> None:
         self.violations += 1

@@ -28,55 +28,55 @@ from outcome import Attack  # noqa: E402
 pytestmark = pytest.mark.slow
 
 
-def hold(under, least):
+def hold(under):
     """No violation, in attempts enough to be one."""
     assert not under.violations, "\n".join(under.words)
-    assert under.tried >= least, f"only {under.tried} attempts"
+    assert under.tried >= under.least, f"only {under.tried} attempts"
 
 
 def test_every_driver_call_fails_in_turn():
-    under = Attack(10)
+    under = Attack(10, least=50)
     faults.attack(under)
-    hold(under, 50)
+    hold(under)
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="tells apart where 3.11 looks for signals")
 def test_interrupts_everywhere():
-    under = Attack(8)
+    under = Attack(8, least=300)
     interrupts.attack(under)
-    hold(under, 300)
+    hold(under)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_forks_beside_threads():
-    under = Attack(4)
+    under = Attack(4, least=5)
     forks.attack(under)
-    hold(under, 5)
+    hold(under)
 
 
 def test_threads_at_once():
-    under = Attack(8)
+    under = Attack(8, least=200)
     threads_at_once.attack(under, most=80)
-    hold(under, 200)
+    hold(under)
 
 
 def test_allocations_fail():
-    under = Attack(6)
+    under = Attack(6, least=50)
     allocations.attack(under)
-    hold(under, 50)
+    hold(under)
 
 
 def test_damaged_files(monkeypatch):
     pytest.importorskip("safetensors")
-    under = Attack(6)
+    under = Attack(6, least=200)
     damaged_files.attack(under, monkeypatch)
-    hold(under, 200)
+    hold(under)
 
 
 def test_random_calls_beside_numpy():
-    under = Attack(8)
+    under = Attack(8, least=1000)
     beside_numpy.attack(under)
-    hold(under, 1000)
+    hold(under)
 
 
 def test_what_is_looked_for_is_seen(monkeypatch, tmp_path):
@@ -128,15 +128,15 @@ def test_what_is_looked_for_is_seen(monkeypatch, tmp_path):
 
 
 def test_ever_new_shapes():
-    under = Attack(0)
+    under = Attack(0, least=600)
     new_shapes.attack(under, count=100)
-    hold(under, 600)
+    hold(under)
 
 
 @pytest.mark.simulator
 def test_fused_programs(monkeypatch):
     import fused_programs
 
-    under = Attack(8)
+    under = Attack(8, least=3)
     fused_programs.attack(under, monkeypatch)
-    hold(under, 3)
+    hold(under)

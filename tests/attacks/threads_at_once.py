@@ -25,7 +25,7 @@ def attack(under, most=None):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for call in chosen[:most]:
-            if time.monotonic() > under.end - under.seconds / 2:
+            if works and time.monotonic() > under.end - under.seconds / 2:
                 break  # of the time, half is for one thread
             try:
                 work = call.prepare("cpu")
@@ -47,8 +47,9 @@ def attack(under, most=None):
                     except Exception as error:
                         words = f"{type(error).__name__}: {error}"
                     counts[k] += 1
-                    if words:
-                        with lock:
+                    with lock:
+                        under.tried += 1
+                        if words:
                             under.violation(f"{name}: {words}")
                     if counts[k] % 50 == 0:
                         forget_plans()
@@ -65,4 +66,3 @@ def attack(under, most=None):
                 thread.join()
     finally:
         sys.setswitchinterval(interval)
-    under.tried += sum(counts)

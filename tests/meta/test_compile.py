@@ -549,10 +549,12 @@ def test_every_kernel_is_sanitized():
 
 
 def test_every_card_was_planned():
+    """But for collectives, which need further processes: tests/distributed/test_nccl.py."""
     missing = {
         name
         for name, card in registry.items()
-        if hasattr(card, "cuda") or hasattr(card, "expressions")
+        if (hasattr(card, "cuda") or hasattr(card, "expressions"))
+        and not (getattr(card, "cuda", None) or "").startswith("collective.")
     } - reached((9, 0)).cards
     assert missing == set()
 

@@ -279,6 +279,7 @@ def test_legendre_functions(m, device):
 
 
 def test_spherical_harmonics(device):
+    """sph_harm_radius is what theta decides of them, phi turns it."""
     rng = np.random.default_rng(0)
     theta, phi = rng.uniform(0, np.pi, 50), rng.uniform(-9, 9, 50)
     for n in (0, 1, 4, 30):

@@ -1311,6 +1311,10 @@ CALLS: list[tuple[str, Callable[[], None]]] = [
         for row in ROWS
         if row.second and row.grad and row.name.startswith("ml.") and len(row.inputs) == 1
     ],
+    (
+        "spherical harmonics",
+        lambda: cm.special.sph_harm_y(3, 2, cm.zeros(5, F32), cm.zeros(5, F32)),
+    ),
     *[(f"layers {t}", functools.partial(layers, t)) for t in (F16, F32, F64)],
     *[(f"optimizers {t}", functools.partial(optimizers, t)) for t in FLOATS],
     *[(f"arrays {t}", functools.partial(arrays, t)) for t in (*SAMPLE, np.dtype(np.complex128))],

@@ -57,6 +57,8 @@ def differing(name: str) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_dtypes(name):
+    if name == "cross of planes" and np.lib.NumpyVersion(np.__version__) >= "2.5.0":
+        pytest.skip("NumPy 2.5 refuses vectors of the plane; here they stay")
     for _, dtype in sorted(differing(name) - ON_PURPOSE):
         theirs, ours = outcome(name, np, dtype), outcome(name, cm, dtype)
         pytest.fail(f"{name} of {dtype}: NumPy gives {theirs}, here {ours}")

@@ -150,7 +150,9 @@ class Communicator:
         world.mailbox.on_failure.append(self.abort)
         world.connections.append(self)
         kernel_errors.view(device)  # it is there before it is needed
-        threading.Thread(target=self._watch, name="NCCL's watch", daemon=True).start()
+        self._closing = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="NCCL's watch", daemon=True)
+        self._watcher.start()
 
     def _connect(self, unique: bytes) -> None:
         """Connect to the others. It happens in another thread, because NCCL waits for ever for a
@@ -192,7 +194,13 @@ class Communicator:
         streams.synchronize(self.device)
 
     def close(self) -> None:
-        """End the connections, when all members have waited."""
+        """End the connections, when all members have waited. The watch ends first: it holds streams
+        and events, which are not to outlive their world."""
+        self._closing.set()
+        if self._watcher is not threading.current_thread():
+            self._watcher.join(_ANSWER)
+        self._last = None
+        self._pending.clear()
         with self._lock:
             handle, self.handle = self.handle, None
         if handle is not None:
@@ -298,7 +306,8 @@ class Communicator:
         ask."""
         mailbox = self.world.mailbox
         while mailbox.failure is None and self.handle is not None:
-            time.sleep(_TURN)
+            if self._closing.wait(_TURN):
+                return
             try:
                 self._answer()
                 self._look_for_errors()

@@ -68,7 +68,9 @@ class Collective(Op):
 
         def run(*arrays: ndarray) -> Any:
             device = arrays[0].device
-            found = function(*[np.array(x.to_numpy(), order="C") for x in arrays], **params)
+            found = function(
+                *[np.array(x._alias().to_numpy(), order="C") for x in arrays], **params
+            )
             if not self.several:
                 return asarray(found, device=device)
             return tuple([asarray(y, device=device) for y in found])
@@ -83,7 +85,7 @@ def _each(g: Sequence[ndarray | None], function: Callable[..., Sequence[ndarray]
 
 
 def _ordered(x: ndarray) -> ndarray:
-    return x if x.is_contiguous else copy(x)
+    return x if x.is_contiguous else copy(x, order="C")
 
 
 def _sums_vjp(

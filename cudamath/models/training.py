@@ -58,7 +58,8 @@ class Trainer:
         together where the loss reads them. The losses are those of one process with the whole
         batch. Parameters begin as those of process 0.
 
-    A step on a GPU is one CUDA graph: forward, backward, clipping, the learning rate, AdamW.
+    A step on a GPU is one CUDA graph: forward, backward, clipping, the learning rate, AdamW. Where
+    processes reach each other through the memory of the host (`distributed.transport`), it is none.
     """
 
     def __init__(
@@ -107,8 +108,12 @@ class Trainer:
         def measure(own: Any, tokens: cm.ndarray, targets: cm.ndarray) -> cm.ndarray:
             return loss(held.readable(own), tokens, targets, config)
 
-        self._step = cm.cuda.graph(step) if self.device != "cpu" else step
-        self._measure = cm.cuda.graph(measure) if self.device != "cpu" else measure
+        captured = self.device != "cpu"
+        if captured and parallel is not None:
+            with cm.device(self.device):
+                captured = distributed.transport() == "nccl"
+        self._step = cm.cuda.graph(step) if captured else step
+        self._measure = cm.cuda.graph(measure) if captured else measure
 
     @property
     def params(self) -> Tree:

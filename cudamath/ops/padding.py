@@ -223,7 +223,8 @@ def pad(
         )
     odd = reflect_type == "odd" and mode in ("reflect", "symmetric")
     if x._layout.device >= 0 and x.dtype in FLOATING and not odd and _once(x.shape, widths, mode):
-        return padded(x, [(before, after) for before, after in widths], _TAKEN[mode])
+        out = padded(x, [(before, after) for before, after in widths], _TAKEN[mode])
+        return in_order("pad", out, "F") if x.flags.fnc else out
     values = _pairs(
         "end_values" if mode == "linear_ramp" else "constant_values",
         end_values if mode == "linear_ramp" else constant_values,

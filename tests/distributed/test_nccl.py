@@ -348,3 +348,38 @@ def test_extremes_on_two_gpus_know_nan():
 
     for y, _ in each(2, one):
         np.testing.assert_array_equal(y, np.float32([np.nan, 3, 2]))
+
+
+def test_gradients_through_the_host(library, fake):
+    """Two members share a GPU. (Kernels do nothing here: their values are tested on the CPU.)"""
+    fake.idle = True
+
+    def one(rank):
+        x = cm.asarray(values(rank, (3, 2), "float64"), device="cuda:0")
+        gradient = cm.grad(lambda x: (distributed.all_reduce(x) ** 2).sum())
+        return gradient(x).shape, cm.grad(lambda x: gradient(x).sum())(x).shape
+
+    assert each(2, one) == [((3, 2), (3, 2))] * 2
+
+
+def test_views_are_put_in_c_order():
+    """NCCL moves bytes as they lie."""
+    x = cm.moveaxis(cm.asarray(values(0, (4, 3), "float32"), device="cpu"), 1, 0)
+    assert collectives._ordered(x).strides == (16, 4)
+
+
+def test_what_graphs_hold_is_not_destroyed_before_them(library, fake):
+    """NCCL would wait for the graphs."""
+    fake.idle = True
+
+    def one(rank):
+        with cm.device(f"cuda:{rank}"):
+            x = on(rank, np.ones(3, "f4"))
+            made = nccl.communicator(world(), rank)
+            step = cm.cuda.graph(distributed.all_reduce)
+            for _ in range(2):
+                step(x)
+            return made
+
+    for made in each(2, one):
+        assert made._captured and made.handle is None

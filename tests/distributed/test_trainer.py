@@ -99,3 +99,16 @@ def test_pieces_are_pieces(device):
 def test_an_unknown_way_is_refused():
     with pytest.raises(ValueError, match="Trainer: parallel is one of .*zero3.*, got 'zero4'"):
         made("cpu", "zero4")
+
+
+def test_steps_through_the_host_are_no_graphs(fake):
+    """Two processes share a GPU: what they tell each other is read on the host."""
+    fake.idle = True
+
+    def one(rank):
+        trainer = made("cuda:0", "zero2")
+        trainer.step(*distributed.share(batch(0)))
+        return isinstance(trainer._step, cm.cuda.Graphed)
+
+    assert each(2, one) == [False, False]
+    assert isinstance(made("cuda:0", None)._step, cm.cuda.Graphed)

@@ -137,6 +137,7 @@ class Communicator:
         self.world, self.device = world, device
         self.nccl = _bindings()
         self.issued = 0  # calls so far
+        self._captured = False  # whether graphs hold some of them
         self._beside: streams.Stream | None = None
         self.handle: Any = None
         self._lock = fork.new_lock()
@@ -203,7 +204,9 @@ class Communicator:
         self._pending.clear()
         with self._lock:
             handle, self.handle = self.handle, None
-        if handle is not None:
+        # NCCL would wait until the graphs that hold its calls are gone, which may be at the end of
+        # the process: then the connections end with the process.
+        if handle is not None and not self._captured:
             self.nccl.comm_destroy(handle)
 
     # -------------------- calls
@@ -255,7 +258,9 @@ class Communicator:
             self.world.mailbox.check()
             raise CudaError(named(f"NCCL: {problem}")) from None
         self.issued += 1
-        if not stream.capturing and stream is not self._beside:
+        if stream.capturing:
+            self._captured = True
+        elif stream is not self._beside:
             self._last = stream, what
 
     def _mark(self, stream: streams.Stream, what: str) -> None:

@@ -685,6 +685,7 @@ def test_products_put_apart_in_the_simulator(case, monkeypatch):
 
         def __getitem__(self, where):
             def products(w, dy, dx):
+                w, dy, dx = [x._ary for x in (w, dy, dx)]  # the simulator's arrays hold NumPy's
                 dx.reshape(count, m, n)[:] = w.reshape(k, m).T @ dy.reshape(count, k, n)
 
             return products

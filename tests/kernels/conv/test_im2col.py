@@ -92,6 +92,7 @@ def test_windows_and_product_simulated(case, kind, monkeypatch):
 
         def __getitem__(self, where):
             def product(a, b, c):
+                a, b, c = [x._ary for x in (a, b, c)]  # the simulator's arrays hold NumPy's
                 c.reshape(m, n)[:] = a.reshape(m, k) @ b.reshape(n, k).T
 
             return product

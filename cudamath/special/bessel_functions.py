@@ -10,7 +10,7 @@ from ..core.typing import ArrayLike
 from ..ops.elementwise import cos, sign, sin  # noqa: F401  in gradient expressions
 from ..ops.where import where  # noqa: F401
 from . import definition
-from .definition import no_gradient  # noqa: F401
+from .definition import no_gradient, unless_zero  # noqa: F401
 from .gamma_functions import floating, order_of
 
 __all__ = [
@@ -33,11 +33,6 @@ __all__ = [
 
 _define = functools.partial(definition.define, namespace=globals())
 _card = functools.partial(definition.card, namespace=globals())
-
-
-def _unless_zero(x: ndarray) -> ndarray:
-    """x, and 1 where it is 0."""
-    return where(x == 0, 1, x)
 
 
 j0 = _define(
@@ -100,7 +95,7 @@ i0e = _define(
 i1 = _define(
     "i1",
     "x",
-    ("g * where(x == 0, 0.5, i0(x) - out / _unless_zero(x))",),
+    ("g * where(x == 0, 0.5, i0(x) - out / unless_zero(x))",),
     "Compute the modified Bessel function of the first kind and order 1.",
     "cm.special.i1(cm.array([0.5, 10.0])).round(6).tolist()",
     "[0.257894, 2670.988304]",
@@ -109,7 +104,7 @@ i1 = _define(
 i1e = _define(
     "i1e",
     "x",
-    ("g * (where(x == 0, 0.5, i0e(x) - out / _unless_zero(x)) - sign(x) * out)",),
+    ("g * (where(x == 0, 0.5, i0e(x) - out / unless_zero(x)) - sign(x) * out)",),
     "Compute the modified Bessel function of the first kind and order 1, scaled.",
     "cm.special.i1e(cm.array([0.5, 10.0])).round(6).tolist()",
     "[0.156421, 0.121263]",

@@ -17,6 +17,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dispatch.op import REAL_OR_BOOL
 from ..ops import ufunc
+from ..ops.where import where as choose
 from ..runtime.errors import shown_as
 
 #: The ufuncs whose dtype rules the cards follow, by the number of inputs.
@@ -173,3 +174,8 @@ def _of_several(made: SpecialFunction, count: int) -> Callable[..., ndarray]:
     function.__module__ = made.namespace["__name__"]
     function.card = made
     return function
+
+
+def unless_zero(x: ndarray) -> ndarray:
+    """x, and 1 where it is 0: a divisor in gradients that choose another value there."""
+    return choose(x == 0, 1, x)

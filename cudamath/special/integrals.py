@@ -11,7 +11,7 @@ from ..core.typing import ArrayLike
 from ..ops.elementwise import exp, maximum  # noqa: F401  in gradient expressions
 from ..ops.where import where  # noqa: F401
 from . import definition
-from .definition import no_gradient  # noqa: F401
+from .definition import no_gradient, unless_zero  # noqa: F401
 from .gamma_functions import floating
 
 __all__ = [
@@ -27,11 +27,6 @@ __all__ = [
 
 _define = functools.partial(definition.define, namespace=globals())
 _card = functools.partial(definition.card, namespace=globals())
-
-
-def _unless_zero(x: ndarray) -> ndarray:
-    """x, and 1 where it is 0."""
-    return where(x == 0, 1, x)
 
 
 exp1 = _define(
@@ -70,7 +65,7 @@ expn = _define(
 ellipk = _define(
     "ellipk",
     "m",
-    ("g * where(x == 0, PI / 8, (ellipe(x) / (1 - x) - out) / (2 * _unless_zero(x)))",),
+    ("g * where(x == 0, PI / 8, (ellipe(x) / (1 - x) - out) / (2 * unless_zero(x)))",),
     "Compute the complete elliptic integral of the first kind of parameter m.",
     "cm.special.ellipk(cm.array([0.0, 0.5])).round(6).tolist()",
     "[1.570796, 1.854075]",
@@ -81,7 +76,7 @@ ellipk = _define(
 ellipkm1 = _define(
     "ellipkm1",
     "p",
-    ("-g * where(x == 1, PI / 8, (ellipe(1 - x) / x - out) / (2 * _unless_zero(1 - x)))",),
+    ("-g * where(x == 1, PI / 8, (ellipe(1 - x) / x - out) / (2 * unless_zero(1 - x)))",),
     "Compute the complete elliptic integral of the first kind of parameter 1 - p.",
     "cm.special.ellipkm1(cm.array([1.0, 1e-6])).round(5).tolist()",
     "[1.5708, 8.29405]",
@@ -92,7 +87,7 @@ ellipkm1 = _define(
 ellipe = _define(
     "ellipe",
     "m",
-    ("g * where(x == 0, -PI / 8, (out - ellipk(x)) / (2 * _unless_zero(x)))",),
+    ("g * where(x == 0, -PI / 8, (out - ellipk(x)) / (2 * unless_zero(x)))",),
     "Compute the complete elliptic integral of the second kind of parameter m.",
     "cm.special.ellipe(cm.array([0.0, 0.5])).round(6).tolist()",
     "[1.570796, 1.350644]",

@@ -1,7 +1,8 @@
 """NumPy's own tests with their imports changed: `python tests/numpy_suite/numpy_suite.py`.
 
-Takes the test files from the installed NumPy and runs each in a process of its own (plugin.py).
-Prints the score of each file and which tests fail that did not before. --record writes to results/:
+Takes the test files from the installed NumPy and runs each in a process of its own (plugin.py),
+long ones in several. Prints the score of each file and which tests fail that did not before.
+--record writes to results/:
 
 - <device>.json, the score by file;
 - <device>_failed.json, the tests that fail, by file and class of reason (reasons.toml), to which
@@ -56,6 +57,8 @@ FILES = [
     }.items()
     for name in names.split()
 ]
+#: How many tests a process runs, if the workers are more than the files.
+PART = 100
 MASKED = [f"ma/tests/test_{name}" for name in "core extras old_ma regression".split()]
 
 
@@ -121,11 +124,11 @@ def reason(test: str, outcome: dict[str, Any]) -> str:
 
 
 def outcomes(
-    files: Sequence[str], device: str = "cpu", cases: int | None = None
+    files: Sequence[str], device: str = "cpu", cases: int | None = None, part: str = "0/1"
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Run test files of NumPy's in one process; the outcome of each test, by file.
 
-    cases: how many cases of a test run at most.
+    cases: how many cases of a test run at most. part: `i/n` runs the i-th of n parts of the tests.
     """
     paths = {str(NUMPY / f"{file}.py"): file for file in files}
     with tempfile.TemporaryDirectory() as folder:
@@ -136,7 +139,8 @@ def outcomes(
         run = subprocess.run(
             [
                 *(sys.executable, "-m", "pytest", "-p", "plugin", "-p", "no:cacheprovider"),
-                *(*options, *plain, *dose, "--device", device, "--record", record, *paths),
+                *(*options, *plain, *dose, "--part", part, "--device", device),
+                *("--record", record, *paths),
             ],
             env={
                 **os.environ,
@@ -150,7 +154,8 @@ def outcomes(
         )
         if not record.is_file():
             raise RuntimeError(f"{files}: no test ran\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
-        return {paths[path]: tests for path, tests in json.loads(record.read_text()).items()}
+        by_path = json.loads(record.read_text())
+        return {file: by_path.get(path, {}) for path, file in paths.items()}
 
 
 def score(file: str, results: dict[str, dict[str, Any]]) -> Score:
@@ -271,6 +276,17 @@ def recorded(device: str) -> dict[str, Any] | None:
     return record
 
 
+def parts(file: str, workers: int) -> list[str]:
+    """The parts in which a file runs: with more workers than files, PART tests each."""
+    known = recorded("cpu")
+    score = known["files"].get(file) if known else None
+    if workers <= len(FILES) or score is None:
+        return ["0/1"]
+    tests = score.counted + sum(score.excluded.values()) + score.numpy + score.skipped
+    count = -(-tests // PART)
+    return [f"{i}/{count}" for i in range(count)]
+
+
 def write(
     device: str, scores: dict[str, Score], results: dict[str, dict[str, dict[str, Any]]]
 ) -> None:
@@ -301,16 +317,25 @@ def main() -> None:
     files = [f for name in options.files for f in (MASKED if name == "ma" else [name])]
     if options.record and set(files) != set(FILES):
         parser.error("a record is of all files")
-    scores, results = {}, {}
+    scores: dict[str, Score] = {}
+    results: dict[str, dict[str, dict[str, Any]]] = {file: {} for file in files}
+    left = {file: parts(file, options.workers) for file in files}
     with concurrent.futures.ThreadPoolExecutor(options.workers) as pool:
-        runs = {pool.submit(outcomes, [file], options.device): file for file in files}
+        runs = {
+            pool.submit(outcomes, [file], options.device, part=part): (file, part)
+            for file, of_file in sorted(left.items(), key=lambda item: -len(item[1]))
+            for part in of_file
+        }
         for run in concurrent.futures.as_completed(runs):
-            file = runs[run]
-            results[file] = run.result()[file]
+            file, part = runs[run]
+            results[file].update(run.result()[file])
+            left[file] = [other for other in left[file] if other != part]
+            if left[file]:
+                continue
             made = scores[file] = score(file, results[file])
-            parts = {**made.failed, **{f"({name})": n for name, n in made.excluded.items()}}
+            kinds = {**made.failed, **{f"({name})": n for name, n in made.excluded.items()}}
             print(
-                f"{made.share:7.1%} {made.passed:>6} of {made.counted:>6} {file} {parts}",
+                f"{made.share:7.1%} {made.passed:>6} of {made.counted:>6} {file} {kinds}",
                 flush=True,
             )
     whole = sum(scores.values(), Score())

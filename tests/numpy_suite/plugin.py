@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default="cpu", help="the default device in the tests")
     parser.addoption("--record", help="file to which the outcomes are written")
     parser.addoption("--cases", type=int, help="the most cases of a test that run")
+    parser.addoption("--part", help="i/n: the tests of the i-th of n parts run, counted from 0")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -91,6 +92,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         cases[parent, name] += spread(group, LENGTHS)
     most = config.option.cases or len(items)
     kept = {item for group in cases.values() for item in spread(group, most)}
+    if config.option.part:
+        part, parts = map(int, config.option.part.split("/"))
+        ordered = [item for item in items if item in kept]
+        kept = set(ordered[len(ordered) * part // parts : len(ordered) * (part + 1) // parts])
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 

@@ -111,7 +111,7 @@ def value_and_grad(
         averages = functools.partial(
             buckets.averages, sharded=sharded, deterministic=deterministic, nbytes=bucket
         )
-        return _during(fn, inner, averages, has_aux, sharded)
+        return _during(fn, inner, averages, has_aux, sharded, deterministic)
     places = [place(each) for each in members("distributed.value_and_grad", devices, "devices")]
     if not places:
         raise ValueError("distributed.value_and_grad: wants at least one device, got none")
@@ -182,7 +182,12 @@ def _mean(found: list[Any]) -> Any:
 
 
 def _during(
-    fn: Callable, inner: Callable, averages: Callable, has_aux: bool, sharded: bool
+    fn: Callable,
+    inner: Callable,
+    averages: Callable,
+    has_aux: bool,
+    sharded: bool,
+    deterministic: bool,
 ) -> Callable:
     """`inner`, the gradient of `fn`, which is averaged over all processes during the backward
     pass."""
@@ -195,7 +200,7 @@ def _during(
             return value, to_shards(grads) if sharded else grads
         together = value_and_grad_into(fn, averages(here), has_aux=has_aux)
         value, grads = together(*args, **options)
-        return _means(value), grads
+        return _means(value, deterministic), grads
 
     return step
 

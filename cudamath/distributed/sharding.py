@@ -219,7 +219,9 @@ def update_from_shards(params: Tree, shards: Tree) -> None:
         target[...] = x
 
 
-def shards_clip_factor(grads: Tree, max_norm: float) -> tuple[ndarray, ndarray]:
+def shards_clip_factor(
+    grads: Tree, max_norm: float, *, deterministic: bool = False
+) -> tuple[ndarray, ndarray]:
     """Return `ml.clip_factor` of gradients of which each process has a piece.
 
     Parameters
@@ -228,6 +230,8 @@ def shards_clip_factor(grads: Tree, max_norm: float) -> tuple[ndarray, ndarray]:
         This process's pieces of the gradients.
     max_norm : float
         The most that the norm of all gradients may be.
+    deterministic : bool, default False
+        Add in the order of the ranks; see `all_reduce`.
 
     Returns
     -------
@@ -252,5 +256,5 @@ def shards_clip_factor(grads: Tree, max_norm: float) -> tuple[ndarray, ndarray]:
     if world().size == 1:
         return clip_factor(leaves, max_norm)
     _, own = clip_factor(leaves, max_norm)
-    norm = sqrt(all_reduce(own * own))
+    norm = sqrt(all_reduce(own * own, deterministic=deterministic))
     return clip_factor([norm.reshape(1)], max_norm)

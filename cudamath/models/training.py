@@ -3,6 +3,7 @@ the same bits."""
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -76,6 +77,7 @@ class Trainer:
         dropout: float = 0.0,
         seed: int = 0,
         parallel: str | None = None,
+        deterministic: bool = False,
     ):
         if parallel not in PARALLEL:
             raise ValueError(f"Trainer: parallel is one of {PARALLEL}, got {parallel!r}")
@@ -92,9 +94,9 @@ class Trainer:
         options = {"betas": betas, "weight_decay": weight_decay}
         self._held: Any
         if parallel in (None, "data"):
-            self._held = _Whole(loss, params, dtype, parallel is not None)
+            self._held = _Whole(loss, params, dtype, parallel is not None, deterministic)
         else:
-            self._held = _Pieces(loss, params, dtype, int(parallel[-1]))
+            self._held = _Pieces(loss, params, dtype, int(parallel[-1]), deterministic)
         held = self._held
 
         def step(own: Any, tokens: cm.ndarray, targets: cm.ndarray) -> tuple:
@@ -216,7 +218,9 @@ class Trainer:
 class _Whole:
     """All parameters in float32, AdamW's memory, and copies in the dtype of the loss."""
 
-    def __init__(self, loss: Callable, params: Tree, dtype: str, several: bool):
+    def __init__(
+        self, loss: Callable, params: Tree, dtype: str, several: bool, deterministic: bool
+    ):
         self.mixed = dtype != "float32"
         self.dtype = dtype
         self.own = {
@@ -224,7 +228,10 @@ class _Whole:
             "copies": ml.amp.cast(params, dtype),
             "state": ml.adam_init(params),
         }
-        self._gradients = (distributed if several else cm).value_and_grad(loss)
+        if several:
+            self._gradients = distributed.value_and_grad(loss, deterministic=deterministic)
+        else:
+            self._gradients = cm.value_and_grad(loss)
         self.clip_factor = ml.clip_factor
 
     def readable(self, own: Any) -> Tree:
@@ -253,7 +260,7 @@ class _Pieces:
     """Pieces of the parameters in float32 and of AdamW's memory; whole copies in the dtype of the
     loss, but for stage 3 of ZeRO."""
 
-    def __init__(self, loss: Callable, params: Tree, dtype: str, stage: int):
+    def __init__(self, loss: Callable, params: Tree, dtype: str, stage: int, deterministic: bool):
         self.stage, self.dtype = stage, dtype
         self.like = distributed.outline(params)
         self.decay = {name: _is_matrix(p) for name, p in params.items()}
@@ -261,8 +268,12 @@ class _Pieces:
         self.own = {"shards": shards, "state": ml.adam_init(shards)}
         if stage < 3:
             self.own["copies"] = {name: p.astype(dtype) for name, p in params.items()}
-        self.clip_factor = distributed.shards_clip_factor
-        self._gradients = distributed.value_and_grad(loss, sharded=stage == 2)
+        self.clip_factor = functools.partial(
+            distributed.shards_clip_factor, deterministic=deterministic
+        )
+        self._gradients = distributed.value_and_grad(
+            loss, sharded=stage == 2, deterministic=deterministic
+        )
         self._of_pieces = cm.value_and_grad(
             lambda shards, *args, **options: (
                 loss(distributed.lazily_whole(shards, self.like), *args, **options)

@@ -21,12 +21,18 @@ CONFIG = gpt2.Config(vocabulary=50, context=12, layers=2, heads=2, width=16)
 WAYS = ("data", "zero1", "zero2", "zero3")
 
 
-def made(device, parallel, seed=0, dtype="float32"):
+def made(device, parallel, seed=0, dtype="float32", deterministic=False):
     with cm.device(device):
         params = gpt2.create(CONFIG, rng=cm.random.default_rng(seed))
     schedule = cm.ml.schedules.cosine(1e-2, steps=20, warmup=2)
     return training.Trainer(
-        gpt2.loss, params, CONFIG, dtype=dtype, schedule=schedule, parallel=parallel
+        gpt2.loss,
+        params,
+        CONFIG,
+        dtype=dtype,
+        schedule=schedule,
+        parallel=parallel,
+        deterministic=deterministic,
     )
 
 

@@ -14,10 +14,10 @@ device = d.use_own_device()
 rank, size = d.rank(), d.size()
 
 
-def made(parallel):
+def made(parallel, **options):
     params = gpt2.create(CONFIG, rng=cm.random.default_rng(0))
     return training.Trainer(
-        gpt2.loss, params, CONFIG, dtype="float32", schedule=1e-2, parallel=parallel
+        gpt2.loss, params, CONFIG, dtype="float32", schedule=1e-2, parallel=parallel, **options
     )
 
 
@@ -35,6 +35,13 @@ expected = curve(made(None))
 for way in training.PARALLEL[1:]:
     found = curve(made(way))
     np.testing.assert_allclose(found, expected, rtol=1e-4, err_msg=way)
+    trainers = [made(way, deterministic=True) for _ in range(2)]
+    curves = [curve(trainer) for trainer in trainers]
+    np.testing.assert_allclose(curves[0], expected, rtol=1e-4, err_msg=way)
+    assert curves[0] == curves[1], way
+    first, second = (trainer.params for trainer in trainers)
+    for name in first:
+        assert (np.asarray(first[name]) == np.asarray(second[name])).all(), (way, name)
 
 params = gpt2.create(CONFIG, rng=cm.random.default_rng(0))
 step = d.value_and_grad(gpt2.loss, deterministic=True, bucket=1 << 16)

@@ -34,6 +34,7 @@ from benchmarks import (
     rows_grid,
 )
 from benchmarks import families as beside_cupy
+from benchmarks.programs import page as programs
 from benchmarks.rows import AGAIN
 
 from .format import WRITTEN, duration
@@ -330,6 +331,7 @@ def page(folder: pathlib.Path) -> str:
         *beside_cupy.section(folder),
         *beside_numpy.section(rows),
         *numpy_programs.section(folder),
+        *programs.section(folder),
         *tests_and_demo(folder),
     ]
     return "\n".join(lines).replace(f"benchmarks/results/{folder.name}/", "") + "\n"

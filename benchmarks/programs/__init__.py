@@ -1,0 +1,1 @@
+"""Programs of many kinds, written the plain way, beside their twins in PyTorch."""

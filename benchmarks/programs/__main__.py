@@ -1,0 +1,194 @@
+"""Programs written the plain way, beside PyTorch: `python -m benchmarks.programs [names]`.
+
+Each program runs eagerly, by `cm.jit`, and in PyTorch eagerly and by both modes of `torch.compile`,
+each in a process of its own with an empty cache; `jit` and `compile` once more with the cache that
+they left. Results must agree. The record goes to benchmarks/results/<device>/programs.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import json
+import math
+import os
+import pathlib
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.programs import peers
+from benchmarks.programs.page import speedup
+from benchmarks.run import RESULTS, environment, folder
+
+#: What runs one after the other: (peer, whether the cache is that of the one before).
+CHAINS = {
+    "ours": (("jit", False), ("jit", True), ("eager", True)),
+    "torch": (("torch", False),),
+    "compile": (("compile", False), ("compile", True)),
+    "reduce-overhead": (("reduce-overhead", False),),
+}
+#: How far results may be from eager PyTorch's: relative to the largest, by dtype.
+NEAR = {"float32": 2e-3, "bfloat16": 5e-2}
+
+
+class Runs:
+    """The processes of all programs: a queue for each GPU, whose members share it.
+
+    Parameters
+    ----------
+    chosen : Namespace
+        The command's options.
+    known : dict
+        Name -> (module, configuration).
+    scratch : Path
+        A folder for caches and results.
+    """
+
+    def __init__(self, chosen: argparse.Namespace, known: dict[str, Any], scratch: pathlib.Path):
+        self.chosen, self.known, self.scratch = chosen, known, scratch
+        self.until = time.monotonic() + chosen.limit if chosen.limit else math.inf
+        self.records: dict[str, dict[str, Any]] = {name: {} for name in chosen.names}
+
+    def chain(self, name: str, kind: str, gpu: int) -> None:
+        """Run the peers of a chain."""
+        cache = self.scratch / f"cache-{name}-{kind}"
+        for peer, again in CHAINS[kind]:
+            second = again and "seconds" in self.records[name].get(peer, {})
+            if peer in self.chosen.peers and time.monotonic() < self.until:
+                record = self.run(name, peer, gpu, cache, timing=not second)
+                self.keep(name, peer, record, second)
+        shutil.rmtree(cache, ignore_errors=True)
+
+    def run(
+        self, name: str, peer: str, gpu: int, cache: pathlib.Path, timing: bool
+    ) -> dict[str, Any]:
+        """The record of one process."""
+        out = self.scratch / f"{name}-{peer}.json"
+        out.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "benchmarks.programs.peers", name, peer, "--out", str(out)]
+        command += ["--device", self.chosen.device, "--lock", str(self.scratch / f"gpu{gpu}")]
+        command += ["--rounds", str(self.chosen.rounds)] if timing else []
+        command += ["--small"] if self.chosen.small else []
+        folders = ("CUDAMATH_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+        own = {variable: str(cache / variable.lower()) for variable in folders}
+        if self.chosen.device != "cpu":
+            own["CUDA_VISIBLE_DEVICES"] = str(gpu)
+        own["PROGRAM_STARTED"] = str(time.time())
+        child = subprocess.Popen(
+            command,
+            env={**os.environ, **own},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        left = None if self.until == math.inf else max(1.0, self.until - time.monotonic())
+        try:
+            said, _ = child.communicate(timeout=left)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+            return {"failed": "cut off at the limit"}
+        if child.returncode or not out.exists():
+            return {"failed": "\n".join(said.strip().splitlines()[-12:])[-1500:]}
+        return json.loads(out.read_text())
+
+    def keep(self, name: str, peer: str, record: dict[str, Any], second: bool) -> None:
+        """Add a record, say it, and write all."""
+        if second:
+            self.records[name][peer]["second"] = record
+        else:
+            self.records[name][peer] = record
+        figures = {k: round(v, 6) if isinstance(v, float) else v for k, v in record.items()}
+        print(name, peer, "again" if second else "", json.dumps(figures), flush=True)
+
+    def compare(self) -> None:
+        """Note how far results are from eager PyTorch's, or ours without it: the largest difference
+        over the largest number."""
+        for name, record in self.records.items():
+            kept = {p: self.scratch / f"{name}-{p}.npy" for p in record if "seconds" in record[p]}
+            base = next((p for p in ("torch", "eager", "jit") if p in kept), None)
+            for peer, file in kept.items():
+                a, b = np.load(file), np.load(kept[base])
+                record[peer]["differs"] = float(np.abs(a - b).max() / np.abs(b).max())
+
+
+def summary(records: dict[str, dict[str, Any]], known: dict[str, Any]) -> list[str]:
+    """A line for each program: our time over the fastest of PyTorch's, and what went wrong."""
+    lines, ratios = [], []
+    for name, record in records.items():
+        line = f"{name:16}"
+        for peer in peers.PEERS:
+            figure = record.get(peer, {}).get("seconds")
+            line += f" {peer} " + (f"{figure * 1e3:.3f} ms" if figure else "-")
+        ratio = speedup(record)
+        if ratio is not None:
+            ratios.append(ratio)
+            line += f"  {ratio:.2f}"
+        lines.append(line)
+        near = NEAR[known[name][1].dtype]
+        for peer, one in record.items():
+            if not one.get("differs", 0.0) <= near:
+                lines.append(f"  {peer} differs by {one['differs']:.2g}, {near:g} allowed")
+            if "failed" in one:
+                lines.append(f"  {peer} failed: {one['failed'].splitlines()[-1]}")
+    if ratios:
+        lines.append(
+            f"geometric mean {statistics.geometric_mean(ratios):.2f}, least {min(ratios):.2f}"
+        )
+    return lines
+
+
+def main(argv: Iterable[str] | None = None) -> int:
+    """Run the programs, and keep the record."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.programs", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("names", nargs="*", help="programs; all by default")
+    parser.add_argument("--peers", default=",".join(peers.PEERS), help="with commas between")
+    parser.add_argument("--rounds", type=int, default=9, help="timed rounds of each")
+    parser.add_argument("--small", action="store_true", help="the sizes for a CPU")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--gpus", type=int, default=1, help="the programs are spread over them")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time on each")
+    parser.add_argument("--limit", type=float, help="seconds, after which nothing more runs")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for programs.json")
+    chosen = parser.parse_args(None if argv is None else list(argv))
+    known = peers.small() if chosen.small else peers.cases()
+    chosen.names, chosen.peers = chosen.names or list(known), chosen.peers.split(",")
+    unknown = [*{*chosen.names} - {*known}, *{*chosen.peers} - {*peers.PEERS}]
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}; programs: {', '.join(known)}")
+    out = chosen.out or RESULTS / folder(chosen.device)
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        runs = Runs(chosen, known, pathlib.Path(scratch))
+        pools = [concurrent.futures.ThreadPoolExecutor(chosen.jobs) for _ in range(chosen.gpus)]
+        waiting = [
+            pools[i % chosen.gpus].submit(runs.chain, name, kind, i % chosen.gpus)
+            for kind in CHAINS
+            for i, name in enumerate(chosen.names)
+        ]
+        for one in concurrent.futures.as_completed(waiting):
+            one.result()
+            runs.compare()
+            record = {"programs": runs.records, **environment(chosen.device)}
+            (out / "programs.json").write_text(json.dumps(record, indent=1) + "\n")
+        for pool in pools:
+            pool.shutdown()
+    lines = summary(runs.records, known)
+    print("\n".join(lines))
+    return any([line.startswith("  ") for line in lines])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

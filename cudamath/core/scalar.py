@@ -117,11 +117,50 @@ class IntegerScalar(Scalar):
 
     __slots__ = ()
 
+    def is_integer(self) -> bool:
+        """True: as Python's integers have it."""
+        return True
+
+    def bit_count(self) -> int:
+        """How many bits of the magnitude are 1. Waits for the device."""
+        return int(self).bit_count()
+
+    @property
+    def numerator(self) -> Scalar:
+        """The value itself."""
+        return self
+
+    @property
+    def denominator(self) -> int:
+        """1."""
+        return 1
+
 
 class RealScalar(Scalar):
     """A floating-point number on a device."""
 
     __slots__ = ()
+
+    def is_integer(self) -> bool:
+        """Whether the value is finite and whole. Waits for the device."""
+        return float(self).is_integer()
+
+    def as_integer_ratio(self) -> tuple[int, int]:
+        """The value as a fraction in lowest terms, its denominator above 0. Waits for the device.
+
+        Returns
+        -------
+        tuple of int
+            Numerator and denominator.
+
+        Raises
+        ------
+        OverflowError
+            The value is infinite.
+        ValueError
+            The value is NaN.
+        """
+        return float(self).as_integer_ratio()
 
 
 class ComplexScalar(Scalar):

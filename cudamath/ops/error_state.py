@@ -1,5 +1,6 @@
-"""Floating-point errors on request: `errstate(all="warn")` or "raise" looks at the result of every
-op in its context.
+"""Errors on request, at the call that makes them: `errstate(all="warn")` or "raise" looks at the
+result of every op in its context, and `errstate(device="raise")` waits for the errors that kernels
+find.
 
 Elsewhere nothing is looked at: infinities and NaNs pass in silence, as on a GPU. In the context the
 ops of this thread report to a record (core/dispatch/call_record.py), and no call is replayed. Each
@@ -15,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.devices import TRACED
+from ..core.devices import CPU, TRACED
 from ..core.dispatch.call_record import CallRecord, Step, unrecorded
 from ..core.dtypes import INEXACT, INTEGER
 from ..core.user_warnings import warn
 from ..runtime.interrupts import call_at_once, uninterrupted
+from ..runtime.stream import synchronize
 from . import elementwise, reduce
 from .ufunc import Elementwise
 
@@ -66,12 +68,23 @@ class errstate(np.errstate):
     With "warn" or "raise" the result of every operation in the context is looked at, on the CPU and
     on a GPU, which is waited for each time. Outside of such a context nothing is.
 
+    With `device="raise"` the errors that kernels find on a GPU (an index out of range, a singular
+    matrix) are raised by the call that makes them, as on the CPU. Outside of such a context they
+    are raised by the next call that waits for the device: one that reads values, or `synchronize`.
+
     Parameters
     ----------
+    device : str, optional
+        "raise" or "ignore": when errors that kernels find are raised. `all` does not set it.
     **kwargs : str
         `all`, `divide`, `over`, `invalid`: "ignore", "warn" (RuntimeWarning with the line of the
         call) or "raise" (FloatingPointError). The others are NumPy's and concern NumPy alone:
         `under`, `call`.
+
+    Raises
+    ------
+    ValueError
+        A mode is none of these.
 
     Notes
     -----
@@ -88,12 +101,22 @@ class errstate(np.errstate):
     ...     except FloatingPointError as error:
     ...         print(error)
     divide by zero encountered in divide
+
+    >>> with cm.errstate(device="raise"):
+    ...     try:
+    ...         inverse = cm.linalg.inv(cm.zeros((2, 2)))
+    ...     except cm.linalg.LinAlgError:
+    ...         print("no inverse")
+    no inverse
     """
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, *, device: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if device not in (None, "raise", "ignore"):
+            raise ValueError(f"errstate: device must be 'raise' or 'ignore', got {device!r}")
         every = kwargs.get("all")
         modes = {kind: kwargs.get(kind) or every for kind in _MESSAGES}
+        modes["device"] = device
         self._changes = {kind: mode for kind, mode in modes.items() if mode is not None}
         self._watch: CallRecord | None = None
 
@@ -136,8 +159,10 @@ class _Watched(list):
         modes = _thread.modes
         if not modes:
             return
+        if "device" in modes:
+            _wait_for_errors(step)
         with unrecorded():
-            kinds = _errors(step)
+            kinds = _errors(step) if modes.keys() - {"device"} else []
         for kind in kinds:
             if kind in modes:
                 _tell(f"{_MESSAGES[kind]} {_thread.method or step.op.name}", modes[kind])
@@ -146,6 +171,13 @@ class _Watched(list):
         for step in steps:
             self.append(step)
         return self
+
+
+def _wait_for_errors(step: Step) -> None:
+    """Wait for the devices on which an op has run, and raise what its kernels found."""
+    arrays = [x for x in (*step.inputs, *step.outputs) if isinstance(x, ndarray)]
+    for device in {x._layout.device for x in arrays} - {CPU, TRACED}:
+        synchronize(device)
 
 
 def _errors(step: Step) -> list[str]:

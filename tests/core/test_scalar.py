@@ -56,6 +56,30 @@ def test_accumulators_are_values(device):
     assert value(ts) == [0.5, 1.0, 1.5, 2.0]
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int64", "float16", "float32", "float64"])
+def test_methods_of_numpys_scalars(device, kind):
+    for number in (0, 3, 7.5, 100):
+        if kind[0] in "iu" and number != int(number):
+            continue
+        theirs = np.dtype(kind).type(number)
+        ours = cm.array([number], dtype=kind)[0]
+        assert ours.is_integer() == theirs.is_integer()
+        if kind[0] == "f":
+            assert ours.as_integer_ratio() == theirs.as_integer_ratio()
+            continue
+        assert ours.bit_count() == theirs.bit_count()
+        assert (ours.numerator, ours.denominator) == (theirs.numerator, theirs.denominator)
+    if kind[0] == "i":
+        assert cm.array([-3], dtype=kind)[0].bit_count() == np.dtype(kind).type(-3).bit_count()
+    if kind[0] == "f":
+        whole = cm.array([np.inf, np.nan], dtype=kind)
+        assert not whole[0].is_integer() and not whole[1].is_integer()
+        with pytest.raises(OverflowError):
+            whole[0].as_integer_ratio()
+        with pytest.raises(ValueError):
+            whole[1].as_integer_ratio()
+
+
 INPLACE = ["+=", "-=", "*=", "/=", "//=", "%=", "**="]
 
 

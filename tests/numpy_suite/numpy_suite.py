@@ -9,6 +9,8 @@ long ones in several. Prints the score of each file and which tests fail that di
   test_numpy_suite.py holds a few cases of each test;
 - <device>_names.json, what passes and fails by public name of NumPy's.
 
+On a GPU the tests run in `cm.errstate(device="raise")`: calls wait for the errors of their kernels.
+
     numpy_suite.py [--device cuda] [--workers 2] [--record] [--causes] [file ...]
 
 A file is named as in `_core/tests/test_numeric`. `ma` adds those of numpy.ma, for information.
@@ -290,9 +292,9 @@ def parts(file: str, workers: int) -> list[str]:
 def write(
     device: str, scores: dict[str, Score], results: dict[str, dict[str, dict[str, Any]]]
 ) -> None:
-    import cudamath as cm
+    from cudamath.runtime import device as devices
 
-    name = cm.cuda.get_device_name() if device == "cuda" else "CPU"
+    name = devices.info(0).name if device == "cuda" else "CPU"
     record = {
         "device": name,
         "numpy": np.__version__,

@@ -8,6 +8,7 @@ line of the test at which it arose.
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -143,10 +144,15 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
     sys.setprofile(watch)
     try:
-        with np.errstate():
+        with np.errstate(), at_once(item.config.option.device):
             return (yield)
     finally:
         sys.setprofile(None)
+
+
+def at_once(device: str) -> contextlib.AbstractContextManager[Any]:
+    """A context in which errors that kernels find are raised by the call, as NumPy's are."""
+    return contextlib.nullcontext() if device == "cpu" else cm.errstate(device="raise")
 
 
 def names_in(code: types.CodeType, module: types.ModuleType) -> set[str]:

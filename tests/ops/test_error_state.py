@@ -159,3 +159,45 @@ def test_warnings_that_need_no_values(call):
         categories, files = warned(lambda: call(cm, cm.asarray))
         assert categories == expected[: len(categories)] and bool(categories) == bool(expected)
         assert set(files) <= {__file__}
+
+
+# -------------------- errors that kernels find
+
+#: Calls of (module, array) that NumPy refuses at once.
+REFUSED = {
+    "inv": (np.linalg.LinAlgError, lambda m, a: m.linalg.inv(a(np.zeros((2, 2))))),
+    "cholesky": (np.linalg.LinAlgError, lambda m, a: m.linalg.cholesky(a(-np.eye(2)))),
+    "matrix_power": (
+        np.linalg.LinAlgError,
+        lambda m, a: m.linalg.matrix_power(a(np.zeros((2, 2))), -1),
+    ),
+    "take": (IndexError, lambda m, a: m.take(a(ONE), a(np.array([7])))),
+    "fancy": (IndexError, lambda m, a: a(ONE)[a(np.array([0, -4]))]),
+    "write": (IndexError, lambda m, a: a(ONE.copy()).__setitem__(a(np.array([3])), 1.0)),
+    "digitize": (ValueError, lambda m, a: m.digitize(a(ONE), a(np.array([0.0, 2.0, 1.0])))),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_call_itself_raises(device, name):
+    kind, call = REFUSED[name]
+    with pytest.raises(kind):
+        call(np, np.asarray)
+    with cm.errstate(device="raise"), pytest.raises(kind):
+        call(cm, cm.asarray)
+    x = cm.array([1.0, 2.0])  # nothing is left for a later call
+    assert (x + 1).tolist() == [2.0, 3.0]
+
+
+def test_the_next_wait_raises_without_it(device):
+    if cm.default_device() == "cpu":
+        pytest.skip("the CPU raises at once")
+    with cm.errstate(device="raise"), cm.errstate(device="ignore", divide="raise"):
+        late = cm.take(cm.asarray(ONE), cm.asarray(np.array([7])))
+    with pytest.raises(IndexError, match="take: an index is out of range"):
+        late.tolist()
+
+
+def test_modes_of_device():
+    with pytest.raises(ValueError, match="errstate: device must be 'raise' or 'ignore'"):
+        cm.errstate(device="warn")

@@ -224,8 +224,7 @@ def isin(numbers: Layout, table: Layout, *, invert: bool) -> Plan:
 def interpolate(dtype: np.dtype) -> Any:
     """out[i] = the line through (places, values) at x[i]; outside left and right where sides has
     bits 1 and 2, else the first and the last value."""
-    load, store, T = codec(dtype)
-    zero, one = T(0), T(1)
+    load, store, _ = codec(dtype)
 
     @cuda.jit
     def interpolate(
@@ -247,19 +246,17 @@ def interpolate(dtype: np.dtype) -> Any:
             after = min(k + 1, last)
             begin, end = load(places[k]), load(places[after])
             below, above = load(values[k]), load(values[after])
-            t = (v - begin) / (end - begin if end != begin else one)
-            rise = above - below
-            y = below + rise * t
-            if y != y and v == v:  # infinite values: from the other end, as NumPy does
-                y = above - rise * (one - t)
-                if below == above:
-                    y = below
-            if t == zero:
-                y = below
-            if (
-                t == one or low > last or last == 0
-            ):  # at the last of equal places; in a table of one place even for NaN
+            if low > last or last == 0:  # in a table of one place even for NaN
                 y = above
+            elif v == begin:
+                y = below
+            else:
+                slope = (above - below) / (end - begin)
+                y = below + slope * (v - begin)
+                if y != y:  # infinite places or values: from the other end, as NumPy does
+                    y = above + slope * (v - end)
+                    if y != y and v == v and below == above:
+                        y = below
             if v < load(places[0]):
                 y = left if sides & 1 else load(values[0])
             elif v > load(places[last]):

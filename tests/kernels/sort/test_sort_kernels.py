@@ -484,6 +484,19 @@ def table_of(dtype):
     return x, places, np.array([1, 2, 2, -1, 0, 8, 3, -6]).astype(dtype)
 
 
+#: Places and values of which one is infinite.
+ENDLESS_TABLES = [
+    ([-np.inf, 1], [0, 10]),
+    ([0, np.inf], [0, 10]),
+    ([-np.inf, np.inf], [3, 10]),
+    ([-np.inf, -np.inf], [0, 10]),
+    ([-np.inf, 1], [-np.inf, 10]),
+    ([-np.inf, 1], [0, np.inf]),
+    ([0, np.inf], [np.inf, 10]),
+    ([0, np.inf], [0, -np.inf]),
+]
+
+
 def interpolated(x, places, values, left=None, right=None):
     wide = [a.astype("f8") for a in (x, places, values)]
     return np.interp(*wide, left=left, right=right).astype(x.dtype)
@@ -513,6 +526,12 @@ def test_interp_simulated(dtype):
             binary_search.interp(*layouts(*arrays), sides=0), *arrays, scalars=(T(0), T(0))
         )
         np.testing.assert_array_equal(got.astype("f8"), interpolated(*arrays).astype("f8"))
+    for places, values in ENDLESS_TABLES:
+        arrays = [np.array(a).astype(dtype) for a in ([0.5, -2, np.nan], places, values)]
+        got = cm.testing.simulate(
+            binary_search.interp(*layouts(*arrays), sides=0), *arrays, scalars=(T(0), T(0))
+        )
+        np.testing.assert_array_equal(got.astype("f8"), interpolated(*arrays).astype("f8"))
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f2", cm.bfloat16, "f8"], ids=str)
@@ -534,6 +553,12 @@ def test_interp(device, dtype):
         got = cm.interp(*map(cm.asarray, (x, places, values)))
         np.testing.assert_array_equal(
             got.to_numpy().astype("f8"), interpolated(x, places, values).astype("f8")
+        )
+    for places, values in ENDLESS_TABLES:
+        arrays = [np.array(a).astype(dtype) for a in ([0.5, -2, np.nan], places, values)]
+        got = cm.interp(*map(cm.asarray, arrays))
+        np.testing.assert_array_equal(
+            got.to_numpy().astype("f8"), interpolated(*arrays).astype("f8")
         )
 
 

@@ -1,13 +1,15 @@
 """Gradients that are averaged while the backward pass goes on.
 
-The arrays are divided into buckets, from the last to the first, because the backward pass completes
-their gradients in about that order. When all gradients of a bucket are there, they are laid one
-behind another in one array, which is averaged over the processes: between GPUs by NCCL on a stream
-of its own, on the CPU by a thread. Each process begins with its buckets in the same order.
+The arrays are divided into buckets, in the order in which the backward pass completes their
+gradients: in the first call from the last array to the first, from then on as process 0 has seen it
+(an array that is used twice is complete late). When all gradients of a bucket are there, they are
+laid one behind another in one array, which is averaged over the processes: between GPUs by NCCL on
+a stream of its own, on the CPU by a thread. Each process begins with its buckets in the same order.
 """
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import functools
 import math
@@ -18,7 +20,6 @@ import numpy as np
 
 from ..core import recording
 from ..core.array import ndarray, wrap
-from ..core.autograd.constants import full_like
 from ..core.devices import CPU
 from ..core.dispatch.call_record import open_records, traced
 from ..core.fp_errors import quiet
@@ -30,9 +31,14 @@ from ..runtime import stream as streams
 from ..runtime.communication import nccl
 from ..runtime.communication.world import BUCKETS, World
 from .collectives import exchanged, fold, in_order, scattered, sums
+from .orders import agreed, known
 
 #: Bytes of a bucket: large enough for the full rate, small enough that the last one is short.
 BYTES = 25 << 20
+
+#: Buckets in pieces that are under way before the backward pass waits for the first of them, so
+#: that their memory is free again.
+FLIGHT = 2
 
 
 class Bucket(NamedTuple):
@@ -44,19 +50,21 @@ class Bucket(NamedTuple):
 
 
 @functools.lru_cache(256)
-def divided(layouts: tuple[Layout, ...], nbytes: int, parts: int) -> tuple[Bucket, ...]:
-    """Arrays of one dtype and device each, from the last to the first. parts: of how many parts
-    each array's width is one."""
+def divided(
+    layouts: tuple[Layout, ...], order: tuple[int, ...], nbytes: int, parts: int
+) -> tuple[Bucket, ...]:
+    """Arrays of one dtype and device each. order: in which they are complete. parts: of how many
+    parts each array's width is one."""
     open_now: dict[tuple, list[int]] = {}
     full: list[list[int]] = []
-    for i in reversed(range(len(layouts))):
+    for i in order:
         kind = layouts[i].dtype, layouts[i].device
         bucket = open_now.setdefault(kind, [])
         bucket.append(i)
         if sum(layouts[k].nbytes for k in bucket) >= nbytes:
             full.append(open_now.pop(kind))
     full += open_now.values()
-    full.sort(key=lambda bucket: -bucket[-1])  # those that are complete first come first
+    full.sort(key=lambda bucket: order.index(bucket[-1]))  # what is complete first comes first
     return tuple(
         [
             Bucket(
@@ -96,8 +104,13 @@ class Averages:
         nbytes: int = BYTES,
     ):
         self.arrays, self.world, self.sharded = arrays, world, sharded
-        layouts = tuple([x._layout for x in arrays])
-        self.buckets = divided(layouts, nbytes, world.size if sharded else 1)
+        self.layouts = tuple([x._layout for x in arrays])
+        order = known("gradients", self.layouts, world)
+        observed = order is not None or (open_records and traced()) or recording.state.depth
+        self.seen: list[int] | None = None if observed else []
+        if order is None:
+            order = tuple(reversed(range(len(arrays))))
+        self.buckets = divided(self.layouts, order, nbytes, world.size if sharded else 1)
         self.home = {i: k for k, bucket in enumerate(self.buckets) for i in bucket.numbers}
         self.missing = [len(bucket.numbers) for bucket in self.buckets]
         self.begun = 0  # buckets that are under way
@@ -108,6 +121,8 @@ class Averages:
 
     def ready(self, i: int, g: ndarray | None) -> None:
         """The gradient of array i is complete; None if there is none."""
+        if self.seen is not None:
+            self.seen.append(i)
         self.gradients[i] = g
         self.missing[self.home[i]] -= 1
         while self.begun < len(self.buckets) and not self.missing[self.begun]:
@@ -126,6 +141,8 @@ class Averages:
                 piece = flat[at : at + width]
                 found[i] = piece if self.sharded else piece.reshape(layout.shape)
                 at += width
+        if self.seen is not None:
+            agreed("gradients", self.layouts, self.seen, self.world)
         return found
 
     def _laid_out(self, bucket: Bucket) -> ndarray:
@@ -134,7 +151,10 @@ class Averages:
         parts = []
         for i, layout, width in zip(*bucket, strict=True):
             g = self.gradients.pop(i)
-            flat = (full_like(self.arrays[i], 0) if g is None else g).reshape(-1)
+            if g is None:
+                flat = zeros(layout.size, dtype=layout.dtype, device=self.arrays[i].device)
+            else:
+                flat = g.reshape(-1)
             if self.sharded:
                 missing = width * self.world.size - layout.size
                 if missing:
@@ -233,7 +253,7 @@ class Channel:
 class Beside:
     """Averages arrays of a GPU by NCCL, on a stream beside that of the backward pass.
 
-    The arrays are kept until the streams meet again, so their memory is not used for anything else
+    The arrays are kept until the streams meet, so their memory is not used for anything else
     meanwhile. In the capture of a graph the streams part and meet in the same way.
     """
 
@@ -241,7 +261,7 @@ class Beside:
         self.of = nccl.communicator(world, device, "gradients")
         self.main = streams.stream_of(device)
         self.sharded, self.size = sharded, world.size
-        self.kept: list[ndarray] = []
+        self.kept: collections.deque[tuple[streams.Event, ndarray, ndarray]] = collections.deque()
 
     def begin(self, flat: ndarray) -> Callable[[], ndarray]:
         mean = nccl.SUMS["mean"]
@@ -252,8 +272,10 @@ class Beside:
         else:
             out, kind = flat, _kind(flat)
             call = self.of.all_reduce(flat._data, flat._data, kind, mean)
-        self.kept += [flat, out]
-        self.of.call_beside(self.main, "the means of gradients", [call])
+        event = self.of.call_beside(self.main, "the means of gradients", [call])
+        self.kept.append((event, flat, out))
+        while self.sharded and len(self.kept) > FLIGHT:
+            self.main.wait(self.kept.popleft()[0])
         return lambda: out
 
     def end(self) -> None:

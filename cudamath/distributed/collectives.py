@@ -80,11 +80,11 @@ class Collective(Op):
 
 def _each(g: Sequence[ndarray | None], function: Callable[..., Sequence[ndarray]]) -> tuple:
     """`function` of the gradients that are there; None for the others."""
-    found = iter(function(*[_ordered(x) for x in g if x is not None]))
+    found = iter(function(*[ordered(x) for x in g if x is not None]))
     return tuple([None if x is None else next(found) for x in g])
 
 
-def _ordered(x: ndarray) -> ndarray:
+def ordered(x: ndarray) -> ndarray:
     return x if x.is_contiguous else copy(x, order="C")
 
 
@@ -101,7 +101,7 @@ def _extremes_vjp(
 
     def one(g: ndarray, y: ndarray, x: ndarray) -> ndarray:
         mine = equal(x, y).astype(g.dtype)
-        total, owners = sums(_ordered(g), mine, op="sum", about="gradients", world=world)
+        total, owners = sums(ordered(g), mine, op="sum", about="gradients", world=world)
         return mine * total / owners
 
     return tuple([None if g is None else one(g, y, x) for g, y, x in zip(g, y, x, strict=True)])
@@ -137,7 +137,7 @@ def _send_vjp(_g: Any, _y: Any, x: ndarray, *, to: int, world: World) -> tuple[n
 
 def _receive_vjp(g: ndarray, _y: Any, _x: Any, *, source: int, world: World) -> tuple[ndarray]:
     # What came is no function of the array that says what was expected: its gradient is 0.
-    return (g * 0 + _send(_ordered(g), to=source, world=world),)
+    return (g * 0 + _send(ordered(g), to=source, world=world),)
 
 
 sums = Collective(
@@ -208,7 +208,7 @@ def fold(rows: ndarray, op: str) -> ndarray:
 
 def _reduced_in_order(x: ndarray, *, op: str, world: World) -> ndarray:
     """A sum, mean or extreme in the order of the ranks: each member adds up a part of it."""
-    flat = _ordered(x).reshape(-1)
+    flat = ordered(x).reshape(-1)
     rows = fold(_received_parts(flat, world), op)
     (whole,) = gathered(rows, world=world)
     return whole.reshape(-1)[: x.size].reshape(x.shape)
@@ -254,7 +254,7 @@ def arrays_of(name: str, tree: Any, category: Category = HELD) -> tuple[list[nda
         require(name, leaf, category) if category is not HELD else asarray(leaf, name=name)
         for leaf in leaves
     ]
-    return [_ordered(x) for x in arrays], structure
+    return [ordered(x) for x in arrays], structure
 
 
 def by_device(
@@ -435,8 +435,8 @@ def all_gather(x: ArrayLike, axis: int = 0) -> ndarray:
     axis = normalize_axis("all_gather", axis, x.ndim)
     here = world()
     if here.size == 1:
-        return _ordered(x)
-    (rows,) = gathered(_ordered(moveaxis(x, axis, 0)), world=here)
+        return ordered(x)
+    (rows,) = gathered(ordered(moveaxis(x, axis, 0)), world=here)
     return moveaxis(rows.reshape(-1, *rows.shape[2:]), 0, axis)
 
 
@@ -494,7 +494,7 @@ def reduce_scatter(
     if op in ("max", "min") and x._node is not None:
         raise TypeError(f"reduce_scatter: {op} has no gradient; use all_reduce and share")
     if here.size == 1:
-        return _ordered(x)
+        return ordered(x)
     if op in ("max", "min") or _needs_order(x, op, here, deterministic):
         (received,) = exchanged(rows, world=here)
         out = fold(received, op)
@@ -512,7 +512,7 @@ def _rows(name: str, x: ndarray, axis: int, here: World) -> tuple[ndarray, int]:
             f"{name}: wants {'a first axis' if axis == 0 else f'an axis {axis}'} that {here.size} "
             f"processes can divide, got shape {x.shape}"
         )
-    front = _ordered(moveaxis(x, axis, 0))
+    front = ordered(moveaxis(x, axis, 0))
     return front.reshape(here.size, front.shape[0] // here.size, *front.shape[1:]), axis
 
 
@@ -557,7 +557,7 @@ def all_to_all(x: ArrayLike, split: int = 0, join: int | None = None) -> ndarray
     rows, split = _rows("all_to_all", x, split, here)
     join = split if join is None else normalize_axis("all_to_all", join, x.ndim)
     if here.size == 1:
-        return _ordered(x)
+        return ordered(x)
     (received,) = exchanged(rows, world=here)
     parts = moveaxis(received, 1, split + 1)  # (size, ...), each with its axes in order again
     parts = moveaxis(parts, 0, join)
@@ -605,7 +605,7 @@ def send(x: ArrayLike, to: int) -> ndarray:
     here = world()
     to = _other("send", "rank", to, here)
     obstruct(MET)
-    return _send(_ordered(asarray(x, name="send")), to=to, world=here)
+    return _send(ordered(asarray(x, name="send")), to=to, world=here)
 
 
 def recv(like: ArrayLike, source: int) -> ndarray:
@@ -648,7 +648,7 @@ def recv(like: ArrayLike, source: int) -> ndarray:
     here = world()
     source = _other("recv", "rank", source, here)
     obstruct(MET)
-    return _receive(_ordered(asarray(like, name="recv")), source=source, world=here)
+    return _receive(ordered(asarray(like, name="recv")), source=source, world=here)
 
 
 def _other(name: str, what: str, number: Any, here: World) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..core import trees
+from ..core.array import ndarray
 from ..core.typing import Tree
 from .sharding import from_shards
 
@@ -33,7 +35,7 @@ def lazily_whole(shards: Tree, like: Tree) -> Any:
     Raises
     ------
     ValueError
-        The trees do not fit each other. (At the reading.)
+        The trees do not fit each other.
     CommunicationError
         A process failed, or did not come in time. (At the reading.)
 
@@ -49,47 +51,58 @@ def lazily_whole(shards: Tree, like: Tree) -> Any:
     >>> tree["a"].shape
     (2, 2)
     """
-    if isinstance(shards, Mapping):
-        return _Mapping(shards, like)
-    if isinstance(shards, (list, tuple)):
-        return _Sequence(shards, like)
-    return from_shards(shards, like)
+    leaves, structure = trees.flatten("lazily_whole", shards)
+    wholes, other = trees.flatten("lazily_whole", like)
+    if structure != other:
+        raise ValueError(
+            f"lazily_whole: wants trees of one structure, got {str(structure)[:300]} and "
+            f"{str(other)[:300]}"
+        )
+    found: dict[int, ndarray] = {}
+
+    def read(number: int) -> ndarray:
+        if number not in found:
+            found[number] = from_shards(leaves[number], wholes[number])
+        return found[number]
+
+    return read_by(read, structure.unflatten(range(len(leaves))))
+
+
+def read_by(read: Callable[[Any], Any], tree: Any) -> Any:
+    """`read` of a leaf where it is asked for: a tree of dicts, lists and tuples, read like it."""
+    if isinstance(tree, Mapping):
+        return _Mapping(read, tree)
+    if isinstance(tree, (list, tuple)):
+        return _Sequence(read, tree)
+    return read(tree)
 
 
 class _Mapping(Mapping):
-    """A dict whose values are whole when they are read."""
+    """A dict whose values are read when they are asked for."""
 
-    def __init__(self, shards: Mapping, like: Mapping):
-        self._shards, self._like = shards, like
-        self._found: dict[Any, Any] = {}
+    def __init__(self, read: Callable[[Any], Any], tree: Mapping):
+        self._read, self._tree = read, tree
 
     def __getitem__(self, key: Any) -> Any:
-        if key not in self._found:
-            shard = self._shards[key]
-            self._found[key] = lazily_whole(shard, self._like[key])
-        return self._found[key]
+        return read_by(self._read, self._tree[key])
 
     def __iter__(self) -> Iterator:
-        return iter(self._shards)
+        return iter(self._tree)
 
     def __len__(self) -> int:
-        return len(self._shards)
+        return len(self._tree)
 
 
 class _Sequence(Sequence):
-    """A list whose elements are whole when they are read."""
+    """A list whose elements are read when they are asked for."""
 
-    def __init__(self, shards: Sequence, like: Sequence):
-        self._shards, self._like = shards, like
-        self._found: dict[int, Any] = {}
+    def __init__(self, read: Callable[[Any], Any], tree: Sequence):
+        self._read, self._tree = read, tree
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        number = range(len(self))[index]
-        if number not in self._found:
-            self._found[number] = lazily_whole(self._shards[number], self._like[number])
-        return self._found[number]
+            return [read_by(self._read, x) for x in self._tree[index]]
+        return read_by(self._read, self._tree[index])
 
     def __len__(self) -> int:
-        return len(self._shards)
+        return len(self._tree)

@@ -12,16 +12,22 @@ import optree
 
 from ..autodiff import value_and_grad as alone
 from ..autodiff.transforms import value_and_grad_into
-from ..core import trees
+from ..core import recording, trees
 from ..core.array import ndarray
 from ..core.asarray import asarray
+from ..core.devices import CPU
 from ..core.devices import device as place
+from ..core.dispatch.call_record import open_records, traced
 from ..core.dispatch.checks import members, require_function
 from ..core.dtypes import INEXACT, compute_dtype
+from ..core.typing import Tree
+from ..runtime.communication import nccl
 from ..runtime.communication.environment import world
+from ..runtime.communication.world import World
 from . import buckets
-from .collectives import all_reduce, part
-from .sharding import to_shards
+from .collectives import all_reduce, ordered, part
+from .gatherer import Gatherer, gathering
+from .sharding import fitting, from_shards, to_shards
 
 __all__ = ["value_and_grad"]
 
@@ -33,6 +39,7 @@ def value_and_grad(
     devices: Sequence[Any] | None = None,
     split: int | Sequence[int] | None = None,
     sharded: bool = False,
+    like: Tree = None,
     deterministic: bool = False,
     bucket: int = buckets.BYTES,
 ) -> Callable:
@@ -65,6 +72,12 @@ def value_and_grad(
         but the first. The others are copied to each device.
     sharded : bool, default False
         Of each gradient keep this process's piece alone, as `to_shards` cuts it (ZeRO, stage 2).
+    like : tree, optional
+        Arrays of the shapes of the parameters (an `outline`). The first argument is then this
+        process's pieces of them, as `to_shards` cuts them, and so are the gradients (ZeRO, stage
+        3). `fn` gets a tree that is read like `like`, by keys and numbers: a parameter is put
+        together where it is read, and again for its gradient, while `fn` computes with the one
+        before. Its memory is free in between. The order of the first call is kept.
     deterministic : bool, default False
         Add in the order of the ranks, also between GPUs (`all_reduce`).
     bucket : int, default 26214400
@@ -80,7 +93,8 @@ def value_and_grad(
     ------
     ValueError
         No devices; no such argument to divide; a batch that cannot be divided evenly; processes
-        with different trees; a bucket of less than one byte.
+        with different trees; a bucket of less than one byte; pieces that are not those of `like`,
+        or several devices for them.
     DeviceError
         No such device.
     CommunicationError
@@ -107,10 +121,17 @@ def value_and_grad(
             f"distributed.value_and_grad: wants a bucket of at least 1 byte, got {bucket!r}"
         )
     inner = alone(fn, has_aux=has_aux)
+    if like is not None and devices is not None:
+        raise ValueError("distributed.value_and_grad: pieces (like=) want one device, got devices=")
     if devices is None:
         averages = functools.partial(
-            buckets.averages, sharded=sharded, deterministic=deterministic, nbytes=bucket
+            buckets.averages,
+            sharded=sharded or like is not None,
+            deterministic=deterministic,
+            nbytes=bucket,
         )
+        if like is not None:
+            return _of_pieces(fn, inner, averages, has_aux, like, deterministic, bucket)
         return _during(fn, inner, averages, has_aux, sharded, deterministic)
     places = [place(each) for each in members("distributed.value_and_grad", devices, "devices")]
     if not places:
@@ -203,6 +224,53 @@ def _during(
         return _means(value, deterministic), grads
 
     return step
+
+
+def _of_pieces(
+    fn: Callable,
+    inner: Callable,
+    averages: Callable,
+    has_aux: bool,
+    like: Any,
+    deterministic: bool,
+    nbytes: int,
+) -> Callable:
+    """`inner`, the gradient of `fn`, of parameters of which each process has pieces."""
+
+    @functools.wraps(fn)
+    def step(shards: Any, *args: Any, **options: Any) -> Any:
+        here = world()
+        if here.size == 1:
+            value, grads = inner(from_shards(shards, like), *args, **options)
+            return value, to_shards(grads)
+        pieces, shapes, structure = fitting("distributed.value_and_grad", shards, like, here.size)
+        together = functools.partial(value_and_grad_into, has_aux=has_aux)
+        if pieces and _may_come_and_go(pieces, here):
+            gatherer = Gatherer(
+                [ordered(x) for x in pieces],
+                shapes,
+                here,
+                nbytes=nbytes,
+                beside=not deterministic,
+            )
+            run = gathering(fn, together, averages(here), gatherer, structure)
+            value, grads = run(*args, **options)
+        else:
+            whole = from_shards(shards, like)
+            value, grads = together(fn, averages(here))(whole, *args, **options)
+        return _means(value, deterministic), grads
+
+    return step
+
+
+def _may_come_and_go(pieces: list[ndarray], here: World) -> bool:
+    """Whether memory of parameters may be given up and come again: on one device, where nothing
+    records addresses or nodes for later, and no copies through the host are needed."""
+    devices = {x._layout.device for x in pieces}
+    if len(devices) > 1 or (open_records and traced()) or recording.state.depth:
+        return False
+    (device,) = devices
+    return device == CPU or not nccl.why_not(here, device)
 
 
 def _afterwards(inner: Callable, sharded: bool, deterministic: bool) -> Callable:

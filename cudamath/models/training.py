@@ -56,8 +56,8 @@ class Trainer:
         everything, and gradients are averaged during the backward pass. "zero1": each keeps a piece
         of the float32 parameters and of what AdamW remembers, and all have copies in `dtype`;
         "zero2": also whole gradients go as soon as they are there; "zero3": parameters are put
-        together where the loss reads them. The losses are those of one process with the whole
-        batch. Parameters begin as those of process 0.
+        together where the loss reads them, and again for their gradients. The losses are those of
+        one process with the whole batch. Parameters begin as those of process 0.
 
     A step on a GPU is one CUDA graph: forward, backward, clipping, the learning rate, AdamW. Where
     processes reach each other through the memory of the host (`distributed.transport`), it is none.
@@ -272,13 +272,10 @@ class _Pieces:
             distributed.shards_clip_factor, deterministic=deterministic
         )
         self._gradients = distributed.value_and_grad(
-            loss, sharded=stage == 2, deterministic=deterministic
-        )
-        self._of_pieces = cm.value_and_grad(
-            lambda shards, *args, **options: (
-                loss(distributed.lazily_whole(shards, self.like), *args, **options)
-                / distributed.size()
-            )
+            loss,
+            sharded=stage == 2,
+            like=self.like if stage == 3 else None,
+            deterministic=deterministic,
         )
 
     def readable(self, own: Any) -> Any:
@@ -291,8 +288,7 @@ class _Pieces:
 
     def gradients(self, own: Any, *args: Any, **options: Any) -> tuple[Any, Any]:
         if self.stage == 3:
-            value, grads = self._of_pieces(ml.amp.cast(own["shards"], self.dtype), *args, **options)
-            return distributed.all_reduce(value), grads
+            return self._gradients(ml.amp.cast(own["shards"], self.dtype), *args, **options)
         value, grads = self._gradients(own["copies"], *args, **options)
         return value, grads if self.stage == 2 else distributed.to_shards(grads)
 

@@ -15,7 +15,7 @@ from processes import each
 
 import cudamath as cm
 from cudamath import distributed
-from cudamath.distributed import collectives
+from cudamath.distributed import collectives, gatherer
 from cudamath.runtime.communication import nccl
 from cudamath.runtime.communication.environment import world
 from cudamath.runtime.communication.world import World
@@ -160,6 +160,55 @@ def test_gradients_travel_on_a_stream_of_their_own(library, fake, monkeypatch, s
     times = 2 if captured else 3
     expected = {call: 2 * times * 3, "all_reduce": 2 * times * (1 if sharded else 4)}
     assert {name: library.calls.count(name) for name in set(library.calls)} == expected
+
+
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_parameters_are_put_together_beside(library, fake, monkeypatch, deterministic, captured):
+    """Those that are read next are on their way while the others are used; their memory is free
+    again in between, also within a graph. (Kernels do nothing here.)"""
+    fake.idle = True
+    monkeypatch.setattr(nccl, "_TURN", 1e-4)
+    monkeypatch.setattr(gatherer, "KEPT", 2)
+    side = 64
+
+    def one(rank):
+        with cm.device(f"cuda:{rank}"):
+            params = [on(rank, np.ones((side, side), "f4")) for _ in range(10)]
+            like, shards = distributed.outline(params), distributed.to_shards(params)
+            x = on(rank, np.ones((2, side), "f4"))
+            del params
+
+            def loss(params, x):
+                for w in params:
+                    x = cm.tanh(x @ w)
+                return x.sum()
+
+            step = distributed.value_and_grad(
+                loss, like=like, bucket=1, deterministic=deterministic
+            )
+            call = cm.cuda.graph(step) if captured else step
+            peaks = []
+            for _ in range(3):
+                cm.cuda.synchronize()
+                before = cm.cuda.memory_allocated()
+                cm.cuda.reset_peak_memory_stats()
+                value, grads = call(shards, x)
+                cm.cuda.synchronize()
+                peaks.append(cm.cuda.max_memory_allocated() - before)
+                assert [g.shape for g in grads] == [(side * side // 2,)] * 10
+                del value, grads
+            return peaks
+
+    for peaks in each(2, one):
+        # five for the pieces of ten gradients; parameters and gradients that are kept or on their
+        # way. Ten parameters and the pieces would be fifteen.
+        assert peaks[-1] < 4 * side * side * (14 if deterministic else 13)
+    count = {name: library.calls.count(name) for name in set(library.calls)}
+    calls = 2 * (2 if captured else 3)
+    most = 20 + (3 if deterministic else 0)  # the value, the gradients' order
+    assert 15 * calls <= count["all_gather"] <= most * calls
+    assert count.get("reduce_scatter", 0) == (0 if deterministic else 10 * calls)
 
 
 def test_processes_that_differ_are_told_before_nccl_reads(library):
@@ -365,7 +414,7 @@ def test_gradients_through_the_host(library, fake):
 def test_views_are_put_in_c_order():
     """NCCL moves bytes as they lie."""
     x = cm.moveaxis(cm.asarray(values(0, (4, 3), "float32"), device="cpu"), 1, 0)
-    assert collectives._ordered(x).strides == (16, 4)
+    assert collectives.ordered(x).strides == (16, 4)
 
 
 def test_what_graphs_hold_is_not_destroyed_before_them(library, fake):

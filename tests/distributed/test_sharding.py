@@ -4,6 +4,7 @@ and parameters in pieces (ZeRO 1 to 3): the losses and parameters of one process
 from __future__ import annotations
 
 import os
+import weakref
 
 import numpy as np
 import optree
@@ -12,7 +13,7 @@ from processes import each
 
 import cudamath as cm
 from cudamath import distributed
-from cudamath.distributed import buckets
+from cudamath.distributed import buckets, gatherer, parallel
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="arrays are on real devices"
@@ -303,3 +304,131 @@ def test_wrong_use():
     for problem in each(2, different):
         assert isinstance(problem, ValueError)
         assert "all processes must bring the same" in str(problem)
+
+
+# -------------------- parameters that are whole while something reads them
+
+
+def layers_of(rng, count=6, width=8):
+    return [
+        {"w": rng.normal(size=(width, width)) / width**0.5, "b": rng.normal(size=width)}
+        for _ in range(count)
+    ]
+
+
+def tied_loss(params, x, scale=1.0):
+    """The first array is read first and last, so its gradient is complete last."""
+    table, y = params["table"], x @ params["table"]
+    for layer in params["layers"]:
+        y = cm.tanh(y @ layer["w"] + layer["b"])
+    return scale * ((y @ table.T) ** 2).mean()
+
+
+@pytest.mark.parametrize("bucket", [1, 1000, 1 << 20])
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_gradients_of_pieces_are_pieces_of_gradients(device, bucket, deterministic):
+    """In the first call, which learns the order, and in the next ones; beside the whole batch in
+    one process."""
+    rng = np.random.default_rng(3)
+    whole = {"layers": layers_of(rng), "table": rng.normal(size=(5, 8))}
+    x = rng.normal(size=(12, 5))
+
+    def on_device(tree):
+        return optree.tree_map(lambda leaf: cm.asarray(leaf, device=device), tree)
+
+    expected = cm.value_and_grad(tied_loss)(on_device(whole), cm.asarray(x, device=device))
+
+    def one(rank):
+        params = on_device(whole)
+        like = distributed.outline(params)
+        shards = distributed.to_shards(params)
+        step = distributed.value_and_grad(
+            tied_loss, like=like, bucket=bucket, deterministic=deterministic
+        )
+        found = []
+        for _ in range(3):
+            value, grads = step(shards, distributed.share(cm.asarray(x, device=device)), scale=1.0)
+            found.append((value, distributed.from_shards(grads, like)))
+        return found
+
+    for value, grads in [pair for found in each(3, one) for pair in found]:
+        np.testing.assert_allclose(float(value), float(expected[0]), rtol=1e-12)
+        pairs = zip(optree.tree_leaves(grads), optree.tree_leaves(expected[1]), strict=True)
+        for g, h in pairs:
+            np.testing.assert_allclose(np.asarray(g), np.asarray(h), rtol=1e-10, atol=1e-12)
+
+
+def test_few_parameters_are_whole_at_a_time(monkeypatch):
+    """Also at the end of the forward pass, when a tape holds all that the gradient needs. Each is
+    put together again for its gradient."""
+    monkeypatch.setattr(gatherer, "KEPT", 2)
+    rng = np.random.default_rng(3)
+    whole, x = {"layers": layers_of(rng), "table": rng.normal(size=(5, 8))}, rng.normal(size=(4, 5))
+    alive, most, gathers = {}, {}, {}
+
+    class Watched(gatherer.Gatherer):
+        def _begin(self, bucket):
+            super()._begin(bucket)
+            rank = self.world.rank
+            gathers[rank] = gathers.get(rank, 0) + 1
+            for y in self.there[bucket]:
+                alive.setdefault(rank, []).append(weakref.ref(y._data.base))
+            most[rank] = max(most.get(rank, 0), sum(ref() is not None for ref in alive[rank]))
+
+    monkeypatch.setattr(parallel, "Gatherer", Watched)
+
+    def one(rank):
+        with cm.device("cpu"):
+            params = optree.tree_map(cm.asarray, whole)
+            like, shards = distributed.outline(params), distributed.to_shards(params)
+            step = distributed.value_and_grad(tied_loss, like=like, bucket=1)
+            for _ in range(2):
+                most[rank] = gathers[rank] = 0
+                step(shards, cm.asarray(x))
+
+    each(2, one)
+    for rank in (0, 1):
+        assert 3 <= most[rank] <= 5  # two, the one that is read, the next; of 13
+        assert gathers[rank] > 20
+
+
+def test_an_order_that_was_learned_lets_gradients_go_early(monkeypatch):
+    """The table is the last array of the tree, and its gradient is complete last: in the first call
+    all others wait for it."""
+    rng = np.random.default_rng(3)
+    whole, x = {"layers": layers_of(rng), "table": rng.normal(size=(5, 8))}, rng.normal(size=(4, 5))
+    begun = {}
+
+    class Watched(buckets.Averages):
+        def ready(self, i, g):
+            self.came = getattr(self, "came", 0) + 1
+            super().ready(i, g)
+            begun[self.world.rank].append((self.came, self.begun))
+
+    monkeypatch.setattr(buckets, "Averages", Watched)
+
+    def one(rank):
+        with cm.device("cpu"):
+            step = distributed.value_and_grad(tied_loss, bucket=1)
+            found = []
+            for _ in range(2):
+                begun[rank] = []
+                step(optree.tree_map(cm.asarray, whole), cm.asarray(x))
+                found.append(begun[rank])
+            return found
+
+    for first, second in each(2, one):
+        assert [count for _, count in first] == [0] * 12 + [13]
+        assert second == [(i, i) for i in range(1, 14)]
+
+
+def test_pieces_want_one_device():
+    with pytest.raises(ValueError, match=r"value_and_grad: pieces \(like=\) want one device"):
+        distributed.value_and_grad(tied_loss, like={}, devices=["cpu"])
+
+
+def test_pieces_that_do_not_fit_are_refused():
+    like = {"w": np.zeros(5)}
+    step = distributed.value_and_grad(lambda p: p["w"].sum(), like=like)
+    for problem in each(2, lambda rank: step({"w": cm.ones(5, device="cpu")})):
+        assert "value_and_grad: an array of shape (5,) has pieces of shape (3,)" in str(problem)

@@ -224,14 +224,16 @@ class Communicator:
             self.world.mailbox.check()
             raise CudaError(named(f"NCCL: {problem}")) from None
 
-    def call_beside(self, stream: Any, what: str, calls: Sequence[Callable]) -> None:
-        """Put calls on this communicator's own stream, after what is on `stream` so far."""
+    def call_beside(self, stream: Any, what: str, calls: Sequence[Callable]) -> streams.Event:
+        """Put calls on this communicator's own stream, after what is on `stream` so far. Returns
+        the event of their end."""
         if self._beside is None:
             self._beside = streams.Stream(self.device, priority=-1)
         self._beside.wait(stream)
         self.call(self._beside, what, calls)
         if not stream.capturing:  # this thread marks it: the next call may be part of a capture
             self._mark(self._beside, what)
+        return self._beside.record()
 
     def meet(self, stream: Any) -> None:
         """What comes next on `stream` comes after all calls beside it."""

@@ -25,6 +25,7 @@ tells the rest.
 """
 
 from ..core.public_names import public_dir as _public_dir
+from .array import *  # noqa: F403
 from .checkpoints import *  # noqa: F403
 from .collectives import *  # noqa: F403
 from .lazy import *  # noqa: F403

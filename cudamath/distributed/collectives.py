@@ -147,7 +147,7 @@ sums = Collective(
     vjp=_sums_vjp,
     outputs=2,
 )
-_extremes = Collective(
+extremes = Collective(
     "all_reduce (max, min)",
     cpu="collective.all_reduce",
     cuda="collective.plans.all_reduce",
@@ -337,7 +337,7 @@ def all_reduce(tree: Tree, op: str = "sum", *, deterministic: bool = False) -> A
     here = world()
     if here.size == 1:
         return structure.unflatten(arrays)
-    card = sums if op in ("sum", "mean") else _extremes
+    card = sums if op in ("sum", "mean") else extremes
 
     def reduce(some: list[ndarray]) -> list[ndarray]:
         apart = [_needs_order(x, op, here, deterministic) for x in some]
@@ -558,11 +558,22 @@ def all_to_all(x: ArrayLike, split: int = 0, join: int | None = None) -> ndarray
     join = split if join is None else normalize_axis("all_to_all", join, x.ndim)
     if here.size == 1:
         return ordered(x)
+    return _rejoined(rows, split, join, here)
+
+
+def _rejoined(rows: ndarray, split: int, join: int, here: World) -> ndarray:
+    """Parts along an axis, one for each process -> those that arrive, joined along another one."""
     (received,) = exchanged(rows, world=here)
     parts = moveaxis(received, 1, split + 1)  # (size, ...), each with its axes in order again
     parts = moveaxis(parts, 0, join)
     shape = (*parts.shape[:join], here.size * parts.shape[join + 1], *parts.shape[join + 2 :])
     return parts.reshape(shape)
+
+
+def swapped(x: ndarray, split: int, join: int, here: World) -> ndarray:
+    """`all_to_all` among the members of any world."""
+    rows, split = _rows("all_to_all", x, split, here)
+    return _rejoined(rows, split, join, here)
 
 
 def send(x: ArrayLike, to: int) -> ndarray:

@@ -163,6 +163,10 @@ class Group:
     ----------
     world : World
         The processes, as `mesh` finds them.
+    shape : tuple of int
+        Of the mesh.
+    axis : int
+        Along which it is a line.
 
     Attributes
     ----------
@@ -170,8 +174,8 @@ class Group:
         The number of this process in the group, and how many there are.
     """
 
-    def __init__(self, world: World):
-        self._world = world
+    def __init__(self, world: groups.GroupWorld, shape: tuple[int, ...] = (), axis: int = 0):
+        self._world, self._line = world, (world.members, shape, axis)
         self._outer: list[World | None] = []  # of the blocks it is in, the world outside
         self.rank, self.size = world.rank, world.size
 
@@ -184,6 +188,13 @@ class Group:
     def __exit__(self, *_: Any) -> None:
         environment.here.world = self._outer[-1]
         del self._outer[-1]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other one is the same line of such a mesh."""
+        return isinstance(other, Group) and other._line == self._line
+
+    def __hash__(self) -> int:
+        return hash(self._line)
 
     def __repr__(self) -> str:
         return f"<Group: rank {self.rank} of {self.size}>"
@@ -231,7 +242,7 @@ def mesh(*shape: int) -> tuple[Group, ...]:
             f"mesh: wants lengths whose product is {here.size}, the number of processes, got "
             f"{shape}"
         )
-    return tuple([Group(each) for each in groups.mesh(here, shape)])
+    return tuple([Group(each, shape, axis) for axis, each in enumerate(groups.mesh(here, shape))])
 
 
 def rank() -> int:

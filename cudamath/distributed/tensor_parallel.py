@@ -51,17 +51,17 @@ def _sum(x: ndarray, *, world: World) -> ndarray:
 
 
 def _sum_of_gradients(g: ndarray, _y: Any, _x: Any, world: World) -> tuple[ndarray]:
-    return (_leave(g, world=world),)
+    return (leave(g, world=world),)
 
 
 def _same_gradient(g: ndarray, _y: Any, _x: Any, world: World) -> tuple[ndarray]:
-    return (_enter(g, world=world),)
+    return (enter(g, world=world),)
 
 
 #: A whole array enters a divided layer: each process adds to its gradient.
-_enter = Composed("column_linear", _same, _sum_of_gradients)
+enter = Composed("column_linear", _same, _sum_of_gradients)
 #: Parts of a sum leave it: each process has the gradient of the sum already.
-_leave = Composed("row_linear", _sum, _same_gradient)
+leave = Composed("row_linear", _sum, _same_gradient)
 
 
 def column_linear(
@@ -111,7 +111,7 @@ def column_linear(
     [[[1.0]], [[2.0]]]
     """
     x = require("column_linear", x, FLOATING)
-    return linear(_enter(x, world=world()), weight, bias, activation=activation)
+    return linear(enter(x, world=world()), weight, bias, activation=activation)
 
 
 def row_linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> ndarray:
@@ -156,7 +156,7 @@ def row_linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -
     >>> cm.distributed.in_threads(2, program)
     [[[11.0]], [[11.0]]]
     """
-    y = _leave(linear(x, weight), world=world())
+    y = leave(linear(x, weight), world=world())
     return y if bias is None else y + asarray(bias, name="row_linear")
 
 
@@ -269,7 +269,7 @@ def vocabulary_embedding(indices: ArrayLike, weight: ArrayLike) -> ndarray:
     table = require("vocabulary_embedding", weight, FLOATING)
     rows, own = _own_rows("vocabulary_embedding", indices, table.shape[0])
     found = embedding(rows, table)
-    return _leave(where(own[..., None], found, 0), world=world())
+    return leave(where(own[..., None], found, 0), world=world())
 
 
 def vocabulary_cross_entropy(
@@ -329,6 +329,6 @@ def vocabulary_cross_entropy(
     most = all_reduce(stop_gradient(logits).max(axis=-1), "max")
     shifted = logits - most[..., None]
     chosen = take_along_axis(shifted, place[..., None], axis=-1)[..., 0]
-    sums = _leave(exp(shifted).sum(axis=-1), world=world())
-    hits = _leave(where(own, chosen, 0), world=world())
+    sums = leave(exp(shifted).sum(axis=-1), world=world())
+    hits = leave(where(own, chosen, 0), world=world())
     return (log(sums) - hits).mean()

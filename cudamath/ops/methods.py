@@ -71,13 +71,16 @@ _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple, rang
 
 
 def _takes(other: Any) -> bool:
-    """Whether an operator accepts this operand; what it does not know gets its own turn
-    (NotImplemented)."""
+    """Whether an operator accepts this operand; what it does not know, or what claims a higher
+    priority (as NumPy's protocol has it), gets its own turn (NotImplemented)."""
     return (
         isinstance(other, _NUMBERS)
         or hasattr(other, "__dlpack__")
         or hasattr(other, "__cuda_array_interface__")
-        or getattr(type(other), "__array_ufunc__", None) is not None  # it computes itself
+        or (
+            getattr(type(other), "__array_ufunc__", None) is not None  # it computes itself
+            and not getattr(other, "__array_priority__", 0) > ndarray.__array_priority__
+        )
     )
 
 

@@ -38,4 +38,15 @@ g = cm.grad(lambda x: (weight * d.all_reduce(x) ** 2).sum())(x)
 np.testing.assert_allclose(np.asarray(g), size * (size + 1) * total, rtol=1e-12)
 d.barrier()
 same(np.asarray(d.all_reduce(x, deterministic=True)), total)
+
+(line,) = d.mesh(size)
+whole = np.concatenate(parts)[: 4 * size - 1]  # of a length that cannot be divided equally
+a = d.shard(whole, (line, None))
+products = (a.T @ a).to_numpy(), (a @ a.reshard((None, None)).T).to_numpy()
+np.testing.assert_allclose(products[0], whole.T @ whole, rtol=1e-12)
+np.testing.assert_allclose(products[1], whole @ whole.T, rtol=1e-12, atol=1e-14)
+np.testing.assert_allclose(float(cm.exp(a - 1.0).mean()), np.exp(whole - 1).mean(), rtol=1e-13)
+same(a.reshard((None, line)).max(0).to_numpy(), whole.max(0))
+g = cm.grad(lambda a: ((a.reshard((None, line)) * 2.0).sum(1) ** 2).sum())(a)
+np.testing.assert_allclose(g.to_numpy(), np.tile(8 * whole.sum(1)[:, None], 3), rtol=1e-12)
 sys.stdout.write(f"good {rank} {size} {d.local_rank()}\n")  # in one piece

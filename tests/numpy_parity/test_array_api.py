@@ -170,7 +170,7 @@ def exceptions(version: str, device: str) -> list[str]:
 
 
 def test_exceptions_are_few():
-    assert 0 < len(exceptions("2024.12", "cpu")) <= 7 and len(exceptions("2025.12", "cuda")) <= 5
+    assert 0 < len(exceptions("2024.12", "cpu")) <= 8 and len(exceptions("2025.12", "cuda")) <= 6
 
 
 @pytest.mark.slow

@@ -47,6 +47,9 @@ def program(path: str, arguments: Sequence[str], capability: tuple[int, int]) ->
     runs on the host alone, without its output, up to its end or to the first error: results on the
     device are not there, and what depends on them may go astray."""
     requests: list[Request] = []
+    name, there = "assumed", rehearsal.LIBRARIES
+    if devices.device_count() and devices.capability(0) == capability:
+        name, there = devices.name(0), rehearsal.found()
 
     def note(kernel: Any, signature: list[Any], _capability: tuple[int, int]) -> bytes:
         requests.append((kernel, list(signature)))
@@ -56,7 +59,7 @@ def program(path: str, arguments: Sequence[str], capability: tuple[int, int]) ->
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     try:
         with (
-            rehearsal.rehearsing(capability, note),
+            rehearsal.rehearsing(capability, note, name=name, there=there),
             on_device("cuda:0"),
             contextlib.redirect_stdout(io.StringIO()),
         ):

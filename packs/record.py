@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import runpy
 import sys
 import time
@@ -33,19 +34,28 @@ CAPABILITIES = ((8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))
 
 
 class Recorder:
-    """Calls of planners that launch kernels which no call before them did."""
+    """Calls of planners that launch kernels, somewhere, which no call before them did."""
 
     def __init__(self) -> None:
         self.lines: dict[str, None] = {}
         self.unwritten: set[str] = set()
         self._keys: set[str] = set()
         self._seen: set[Any] = set()
+        self._calls: set[Any] = set()
 
-    def note(self, capability: tuple[int, int], call: PlannerCall, plan: Plan) -> None:
+    def note(self, capability: tuple[int, int], call: PlannerCall, _plan: Plan) -> None:
         """An observer of `planner_calls`."""
+        try:
+            text = kernel_list.line(call)
+        except TypeError as error:
+            self.unwritten.add(f"{call.op}: {error}")
+            return
         cc = target(capability)
+        if (cc, text) in self._calls:
+            return
+        self._calls.add((cc, text))
         new = False
-        for kernel, signature in kernel_list.launches(call, plan):
+        for kernel, signature in kernel_list.everywhere(call, capability):
             quick = (cc, kernel, tuple(map(_shape_free, signature)))
             if quick in self._seen:
                 continue
@@ -54,10 +64,7 @@ class Recorder:
             new |= key not in self._keys
             self._keys.add(key)
         if new:
-            try:
-                self.lines[kernel_list.line(call)] = None
-            except TypeError as error:
-                self.unwritten.add(f"{call.op}: {error}")
+            self.lines[text] = None
 
 
 def _shape_free(kind: Any) -> Any:
@@ -70,13 +77,16 @@ def _shape_free(kind: Any) -> Any:
 
 
 @contextmanager
-def recording(recorder: Recorder, capability: tuple[int, int]) -> Iterator[None]:
-    """Context: programs are rehearsed for a device of this capability, and recorded."""
+def recording(
+    recorder: Recorder, capability: tuple[int, int], there: tuple[str, ...] = rehearsal.LIBRARIES
+) -> Iterator[None]:
+    """Context: programs are rehearsed for a device of this capability, beside these libraries, and
+    recorded. (Which planners a program calls may depend on the libraries too.)"""
     note = functools.partial(recorder.note, capability)
     planner_calls.observers.append(note)
     try:
         with (
-            rehearsal.rehearsing(capability, lambda *_: b"\x7fELF"),
+            rehearsal.rehearsing(capability, lambda *_: b"\x7fELF", there=there),
             cm.device("cuda:0"),
         ):
             yield
@@ -106,8 +116,8 @@ def main() -> int:
         major, _, minor = text.partition(".")
         capability = int(major), int(minor)
         start = time.monotonic()
-        for name, run in chosen:
-            with recording(recorder, capability):
+        for (name, run), there in itertools.product(chosen, [rehearsal.LIBRARIES, ()]):
+            with recording(recorder, capability, there):
                 try:
                     run()
                 except Exception:

@@ -31,7 +31,7 @@ from . import stream as streams
 from .errors import CudaError, named
 from .library_handles import Handles
 from .memory import pool_of, relaxed
-from .state import device_cache
+from .state import bounded_device_cache, device_cache
 
 MOST_WORKSPACE = 1 << 30
 
@@ -135,6 +135,7 @@ class Convolution:
             raise CudaError(named(f"{self.what}: {problem}"), None) from None
 
 
+@bounded_device_cache(1024)
 def convolution(
     kind: str,
     dtype: np.dtype,
@@ -152,7 +153,8 @@ def convolution(
     plan: str = "",
 ) -> Convolution | None:
     """A plan for y = x * w ("forward"), or for the gradient of x ("input", in place of x) or of w
-    ("weight"). None if cuDNN has none.
+    ("weight"). None if cuDNN has none. The library takes milliseconds to make it, and some are
+    asked for twice: whether there is one, and to run it. So they are cached.
 
     before, after: padding at the two ends of each spatial axis. The groups follow from the channels
     of x and w. plan: the name of a plan, if this cuDNN has it; otherwise the best-ranked one.

@@ -219,10 +219,10 @@ class assume:
     """Context: make plans as if the devices had this compute capability (used by compile-only
     checks and the simulator)."""
 
-    def __init__(self, capability: tuple[int, int], multiprocessors: int = 132):
-        self.info = DeviceInfo(
-            0, "assumed", capability, 1 << 37, multiprocessors, 50 << 20, 48 << 10
-        )
+    def __init__(
+        self, capability: tuple[int, int], multiprocessors: int = 132, name: str = "assumed"
+    ):
+        self.info = DeviceInfo(0, name, capability, 1 << 37, multiprocessors, 50 << 20, 48 << 10)
 
     def __enter__(self) -> assume:
         _assumed.append(self.info)

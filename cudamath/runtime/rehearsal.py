@@ -177,23 +177,60 @@ class _Kind:
 _STRUCTURES = {"launchConfig", "launchAttribute", "memAccessDesc"}
 
 
+class _Convolution:
+    """In the place of a convolution of cuDNN, which is made on a device that is there."""
+
+    workspace, __name__ = 0, "cudnn_convolution"
+
+    def __call__(self, *_: Any) -> None:
+        raise AssertionError("rehearsal: nothing runs")
+
+
+#: Libraries that planners ask for.
+LIBRARIES = ("cublas", "cudnn")
+
+
+@context_manager
+def libraries(*there: str) -> Iterator[None]:
+    """Context: plans are made as if these of LIBRARIES were there, and no others. They are for
+    their kernels, not to be run."""
+    replaced: list[tuple[Any, str, Callable[..., Any]]] = [
+        (cublas, "available", lambda: "cublas" in there),
+        (cublas, "multiplies_float8", lambda outer: "cublas" in there),
+        (cudnn, "available", lambda: "cudnn" in there),
+        (cudnn, "convolution", lambda *_, **__: _Convolution()),
+    ]
+    before = [getattr(module, name) for module, name, _ in replaced]
+    for module, name, function in replaced:
+        setattr(module, name, function)
+    try:
+        yield
+    finally:
+        for (module, name, _), function in zip(replaced, before, strict=True):
+            setattr(module, name, function)
+
+
+def found() -> tuple[str, ...]:
+    """Those of LIBRARIES that are there."""
+    there = (cublas.available(), cudnn.available())
+    return tuple(name for name, is_there in zip(LIBRARIES, there, strict=True) if is_there)
+
+
 @context_manager
 def rehearsing(
-    capability: tuple[int, int], compiler: Callable[[Any, list[Any], tuple[int, int]], bytes]
+    capability: tuple[int, int],
+    compiler: Callable[[Any, list[Any], tuple[int, int]], bytes],
+    *,
+    there: tuple[str, ...] = LIBRARIES,
+    name: str = "assumed",
 ) -> Iterator[None]:
-    """Context: one device of this compute capability, on which nothing runs. `compiler` gets every
-    kernel that would be compiled, as (kernel, signature, capability)."""
-    libraries: list[tuple[Any, str, Callable[..., bool]]] = [
-        (cudnn, "available", lambda *_: False),  # its plans are made on a device that is there
-        (cublas, "multiplies_float8", lambda *_: False),  # it asks the driver
-    ]
-    before = [getattr(module, name) for module, name, _ in libraries]
-    with runtime.replaced(Driver(capability), compiler), device.assume(capability):
-        for module, name, function in libraries:
-            setattr(module, name, function)
+    """Context: one device of this compute capability and name, on which nothing runs. `compiler`
+    gets every kernel that would be compiled, as (kernel, signature, capability). there: those of
+    LIBRARIES that plans are made for."""
+    with (
+        runtime.replaced(Driver(capability), compiler),
+        device.assume(capability, name=name),
+        libraries(*there),
+    ):
         kernel_launch.prepare_launcher()["observe_call"] = lambda *_: None  # library calls
-        try:
-            yield
-        finally:
-            for (module, name, _), function in zip(libraries, before, strict=True):
-                setattr(module, name, function)
+        yield

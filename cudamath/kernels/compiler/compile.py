@@ -20,6 +20,7 @@ import numpy as np
 
 from ...core.layout import Layout
 from ...runtime import compile_notice, cubin_cache, fork, kernel_packs
+from ...runtime import device as devices
 from ...runtime.interrupts import context_manager
 from ...runtime.state import runtime
 from . import portable, worker_pool
@@ -150,8 +151,13 @@ def _compile_gradient_ahead(capability: tuple[int, int]) -> None:
     pool, call = worker_pool.pool(), runtime.local.recorded
     if call is None or pool.size == 0:
         return
+    from ...runtime import rehearsal  # which a process that compiles nothing does without
+
+    _, layouts, *_ = call
+    ordinal = next(layout.device for layout in layouts if layout is not None)
+    machine = capability, devices.name(ordinal), rehearsal.found()
     try:
-        message = portable.dumps(("gradient", *call, capability))
+        message = portable.dumps(("gradient", *call, *machine))
     except (pickle.PicklingError, TypeError, AttributeError, ValueError):
         return
 

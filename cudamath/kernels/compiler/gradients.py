@@ -30,6 +30,8 @@ def kernels(
     scalars: tuple,
     leading: Sequence[bool],
     capability: tuple[int, int],
+    device: str,
+    libraries: tuple[str, ...],
 ) -> list[tuple[Any, list[Any]]]:
     """(kernel, signature) of all that the gradient of an op launches.
 
@@ -43,11 +45,20 @@ def kernels(
         The inputs with respect to which a gradient is taken.
     capability : tuple of int
         Of the device.
+    device : str
+        Its name: plans follow what was measured on devices of that name.
+    libraries : tuple of str
+        What the other process finds (`rehearsal.found`).
     """
     importlib.import_module(__package__.partition(".")[0])  # which makes all ops
     needed: list[tuple[Any, list[Any]]] = []
     with (
-        rehearsal.rehearsing(capability, lambda kernel, types, _: _note(needed, kernel, types)),
+        rehearsal.rehearsing(
+            capability,
+            lambda kernel, types, _: _note(needed, kernel, types),
+            there=libraries,
+            name=device,
+        ),
         inside(),
     ):
         inputs = [
@@ -67,7 +78,8 @@ def kernels(
 
 def messages(*call: Any) -> list[tuple[str, bytes]]:
     """`kernels`, each as (key, message to a worker)."""
-    return list(dict(compiler.message_of(*each, call[-1]) for each in kernels(*call)).items())
+    *_, capability, _device, _libraries = call
+    return list(dict(compiler.message_of(*each, capability) for each in kernels(*call)).items())
 
 
 def _note(needed: list[tuple[Any, list[Any]]], kernel: Any, types: list[Any]) -> bytes:

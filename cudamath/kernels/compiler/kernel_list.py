@@ -22,6 +22,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.planner_calls import PlannerCall
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
+from ...runtime import rehearsal
 from ...runtime.device import assume
 from . import compile as compiler
 from .target import target
@@ -141,22 +142,40 @@ def calls(functions: Collection[str] = (), path: pathlib.Path = PATH) -> list[Pl
         return [call for call in every if not functions or call.op.strip("_") in functions]
 
 
+#: By capability, the names of devices whose measurements the package ships (core/dispatch/tuned):
+#: plans follow these there.
+_MEASURED = {(9, 0): ("NVIDIA H200",)}
+
+
+def everywhere(call: PlannerCall, capability: tuple[int, int]) -> Iterator[tuple[Any, list[Any]]]:
+    """(kernel, signature) of what a call launches on devices of this capability: without libraries,
+    with cuBLAS alone and with cuDNN too, which comes in a package of its own; on measured devices
+    and on others."""
+    for name in ("assumed", *_MEASURED.get(capability, ())):
+        for there in range(len(rehearsal.LIBRARIES) + 1):
+            with (
+                assume(capability, name=name),
+                rehearsal.libraries(*rehearsal.LIBRARIES[:there]),
+            ):
+                plan = call.plan()
+            yield from launches(call, plan)
+
+
 def wanted(
     calls: Iterable[PlannerCall], capability: tuple[int, int], errors: list[str] | None = None
 ) -> Iterator[Wanted]:
-    """The distinct kernels that calls launch on a device of this capability. A call that its
-    planner does not take any more, or not there, is added to `errors`."""
+    """The distinct kernels that calls launch on devices of this capability (`everywhere`). A call
+    that its planner does not take any more, or not there, is added to `errors`."""
     cc, seen = target(capability), set()
-    with assume(capability):
-        for call in calls:
-            try:
-                found = list(launches(call, call.plan()))
-            except Exception as error:
-                if errors is not None:
-                    errors.append(f"{line(call)}: {type(error).__name__}: {error}")
-                continue
-            for kernel, signature in found:
-                key = compiler.cache_key(kernel, signature, cc)
-                if key not in seen:
-                    seen.add(key)
-                    yield Wanted(key, kernel, signature)
+    for call in calls:
+        try:
+            found = list(everywhere(call, capability))
+        except Exception as error:
+            if errors is not None:
+                errors.append(f"{line(call)}: {type(error).__name__}: {error}")
+            continue
+        for kernel, signature in found:
+            key = compiler.cache_key(kernel, signature, cc)
+            if key not in seen:
+                seen.add(key)
+                yield Wanted(key, kernel, signature)

@@ -1,7 +1,6 @@
 """Convolutions and their gradients through cuDNN, NVIDIA's library, where it is installed."""
 
 import dataclasses
-import functools
 
 import numpy as np
 
@@ -76,11 +75,8 @@ def input_gradient(problem: Problem) -> Plan | None:
     return add_bias(convolution(dataclasses.replace(problem, bias=None)), problem)
 
 
-@functools.lru_cache(maxsize=1024)
 def of_volumes(problem: Problem) -> Plan | None:
-    """The plan of a convolution of volumes, or of one of its gradients. The library takes
-    milliseconds to make it, and it is needed twice: when `conv3d.served` checks that there is one,
-    and when it runs. So it is cached.
+    """The plan of a convolution of volumes, or of one of its gradients.
 
     The library sees 16-bit numbers channels last, as tensor cores read them, and others in C
     order."""

@@ -13,12 +13,14 @@ from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import compile as compiler
 from cudamath.kernels.compiler import gradients, lazy_numba, portable, worker
 from cudamath.runtime import cubin_cache, kernel_packs, rehearsal
+from cudamath.runtime.device import assume
 from cudamath.runtime.state import runtime
 
 from .test_workers import with_workers
 
 pytestmark = pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 CAPABILITY = (9, 0)
+MACHINE = CAPABILITY, "assumed", ()  # our own kernels, in the place of libraries
 F4 = np.dtype("f4")
 SOFTMAX = ("softmax", (Layout.new((64, 512), F4, 0),), {"axis": 1}, (), (True,))
 
@@ -44,7 +46,7 @@ def rehearsed(function):
         seen.append(((kernel, signature), runtime.local.recorded))
         return b"\x7fELF"
 
-    with rehearsal.rehearsing(CAPABILITY, note), cm.device("cuda:0"):
+    with rehearsal.rehearsing(CAPABILITY, note, there=()), cm.device("cuda:0"):
         function()
     return seen
 
@@ -82,7 +84,7 @@ def test_what_a_gradient_launches_is_known_after_the_call(name):
         seen.append(((kernel, signature), runtime.local.recorded))
         return b"\x7fELF"
 
-    with rehearsal.rehearsing(CAPABILITY, note), cm.device("cuda:0"):
+    with rehearsal.rehearsing(CAPABILITY, note, there=()), cm.device("cuda:0"):
         function, arrays = CASES[name]()
         y, vjp = cm.vjp(function, *arrays)
         marks.append(len(seen))
@@ -93,7 +95,7 @@ def test_what_a_gradient_launches_is_known_after_the_call(name):
     recorded = {id(call): call for _, call in forward if call is not None and call[0] == name}
     (call,) = recorded.values()
     assert all(call is None for _, call in backward)
-    predicted = keys(gradients.kernels(*call, CAPABILITY))
+    predicted = keys(gradients.kernels(*call, *MACHINE))
     needed = keys(kernel for kernel, _ in backward)
     assert needed and needed - keys(kernel for kernel, _ in seen[: marks[1]]) <= predicted
     assert predicted <= keys(kernel for kernel, _ in seen)
@@ -110,23 +112,23 @@ def test_an_op_without_a_gradient_rule_foresees_nothing():
 
 
 def test_a_worker_answers_with_messages():
-    answer = worker.machine_code(portable.dumps(("gradient", *SOFTMAX, CAPABILITY)))
+    answer = worker.machine_code(portable.dumps(("gradient", *SOFTMAX, *MACHINE)))
     assert answer[:1] == b"+"
     messages = portable.loads(answer[1:])
-    assert {key for key, _ in messages} == keys(gradients.kernels(*SOFTMAX, CAPABILITY))
+    assert {key for key, _ in messages} == keys(gradients.kernels(*SOFTMAX, *MACHINE))
     for key, message in messages:
         found, kernel, signature, *_ = portable.loads(message)
         assert found == key == compiler.message_of(kernel, signature, CAPABILITY)[0]
 
 
 def test_a_worker_survives_a_call_that_it_does_not_know():
-    call = ("no such op", *SOFTMAX[1:], CAPABILITY)
+    call = ("no such op", *SOFTMAX[1:], *MACHINE)
     assert worker.machine_code(portable.dumps(("gradient", *call)))[:1] == b"-"
 
 
 def test_what_is_foreseen_is_compiled_by_workers(monkeypatch):
     """While the first kernel is compiled here."""
-    expected, sent = keys(gradients.kernels(*SOFTMAX, CAPABILITY)), []
+    expected, sent = keys(gradients.kernels(*SOFTMAX, *MACHINE)), []
 
     def answer(message):
         content = portable.loads(message)
@@ -146,18 +148,20 @@ def test_what_is_foreseen_is_compiled_by_workers(monkeypatch):
     monkeypatch.setattr(runtime.local, "recorded", SOFTMAX)
     (kernel, signature), *_ = [each for each, _ in rehearsed(lambda: ml.softmax(ones(64, 512)))]
     runtime.local.recorded = SOFTMAX
-    compiler.compile_cubin(kernel, signature, CAPABILITY)
+    with assume(CAPABILITY):
+        compiler.compile_cubin(kernel, signature, CAPABILITY)
     assert set(sent) == expected
     for key in expected:
         assert pool.take(key) == b"\x7fELF"
 
 
 def test_what_is_stored_is_not_compiled_again(monkeypatch):
-    for key in keys(gradients.kernels(*SOFTMAX, CAPABILITY)):
+    for key in keys(gradients.kernels(*SOFTMAX, *MACHINE)):
         cubin_cache.cached_cubin(key, lambda: b"code")
     pool = with_workers(monkeypatch, worker.machine_code)
     monkeypatch.setattr(runtime.local, "recorded", SOFTMAX)
-    compiler._compile_gradient_ahead(CAPABILITY)
+    with assume(CAPABILITY):
+        compiler._compile_gradient_ahead(CAPABILITY)
     (job,) = [*pool._waiting.values(), *pool._jobs.values()]
     assert job.done.wait(60) and job.error == "" and len(pool._jobs) == 1 and not pool._waiting
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cudamath as cm
+from cudamath.core.dispatch import autotune
 from cudamath.core.dispatch.op import registry
 from cudamath.core.dispatch.planner_calls import PlannerCall
 from cudamath.core.dtypes import bfloat16
@@ -14,6 +15,7 @@ from cudamath.core.specs.optimizer import Form
 from cudamath.kernels.compiler import compile as compiler
 from cudamath.kernels.compiler import kernel_list, lazy_numba
 from cudamath.kernels.generated.fusion import Program
+from cudamath.runtime import cudnn, rehearsal
 from packs import programs, record
 
 pytestmark = pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
@@ -66,20 +68,22 @@ def test_what_has_no_form_is_refused(value):
         kernel_list.line(PlannerCall("op", "planner", (), {"x": value}))
 
 
-def test_a_program_is_recorded_and_planned_again(monkeypatch, tmp_path):
-    """What a program launches on a device, and what the recorded calls launch, are the same."""
-    recorder, launched = record.Recorder(), []
-    with record.recording(recorder, (9, 0)):
-        cm.cuda.synchronize()
-        from cudamath.runtime.state import runtime
+def test_a_program_is_recorded_and_planned_again(tmp_path):
+    """What a program launches on devices with libraries and without, and what the recorded calls
+    launch, are the same."""
+    from cudamath.runtime.state import runtime
 
-        runtime.compiler = lambda kernel, signature, _cc: (
-            launched.append(compiler.cache_key(kernel, signature, (9, 0, "a"))) or b"\x7fELF"
-        )
-        x = cm.ones((100, 64))
-        (cm.exp(x) @ x.T).sum(axis=0)
-        cm.fuse(lambda a: cm.tanh(a) * 2 + 1)(x)
-        cm.grad(lambda a: cm.ml.softmax(a).sum())(x)
+    recorder, launched = record.Recorder(), []
+    for there in (rehearsal.LIBRARIES, ()):
+        with record.recording(recorder, (9, 0), there):
+            cm.cuda.synchronize()
+            runtime.compiler = lambda kernel, signature, _cc: (
+                launched.append(compiler.cache_key(kernel, signature, (9, 0, "a"))) or b"\x7fELF"
+            )
+            x = cm.ones((100, 64))
+            (cm.exp(x) @ x.T).sum(axis=0)
+            cm.fuse(lambda a: cm.tanh(a) * 2 + 1)(x)
+            cm.grad(lambda a: cm.ml.softmax(a).sum())(x)
     path = tmp_path / "list"
     path.write_text("\n".join(recorder.lines))
     calls = kernel_list.calls(path=path)
@@ -88,6 +92,34 @@ def test_a_program_is_recorded_and_planned_again(monkeypatch, tmp_path):
     assert sorted(again) == sorted(set(launched)) and len(again) >= 6 and not errors
     only = kernel_list.calls(["exp"], path)
     assert {call.op for call in only} == {"exp"}
+
+
+def test_a_call_is_planned_with_libraries_and_without(monkeypatch):
+    """Whatever is installed here: a pack serves machines of all kinds."""
+    images, filters = Layout.new((32, 16, 32, 32), F4, 0), Layout.new((32, 16, 3, 3), F4, 0)
+    options = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), groups=1)
+    turned = Layout.new((16, 8, 4, 4, 4), bfloat16, 0), Layout.new((8, 8, 3, 3, 3), bfloat16, 0)
+    of_volumes = dict(stride=(1,) * 3, padding=(1,) * 6, dilation=(1,) * 3, groups=1, library=True)
+    before = cudnn.available
+    for there in (False, True):
+        monkeypatch.setattr(cudnn, "available", lambda: there)  # noqa: B023
+        for call, expected in (
+            # our own kernel where cuDNN is not
+            (PlannerCall("conv2d", "conv.dispatch.conv2d", (images, filters), options), "gemm"),
+            # the copies around cuDNN's where it is
+            (PlannerCall("conv3d", "conv.conv3d.conv3d", turned, of_volumes), "strided"),
+        ):
+            names = {k.__name__ for k, _ in kernel_list.everywhere(call, (9, 0))}
+            assert any(expected in name for name in names), (there, names)
+    monkeypatch.undo()
+    assert cudnn.available is before
+
+
+def test_measured_devices_are_planned_for():
+    """Their plans differ from those of other devices, by the tables that the package ships."""
+    assert set(autotune._shipped()) == {
+        n for names in kernel_list._MEASURED.values() for n in names
+    }
 
 
 def test_a_call_that_a_planner_does_not_take_is_reported():
@@ -125,20 +157,21 @@ def listed() -> set[str]:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_every_kernel_of_a_common_program_is_in_the_list(name, run, listed):
-    """The demo, the notebooks, the models, and the first calls of a session. A kernel that is not
-    in the list: `make kernel-list`."""
+    """The demo, the notebooks, the models, and the first calls of a session, whether libraries are
+    there or not. A kernel that is not in the list: `make kernel-list`."""
     if name[:2].isdigit() or name == "demo":
         pytest.importorskip("matplotlib")
         pytest.importorskip("sklearn")
     needed: dict[str, str] = {}
 
     class Keys(record.Recorder):
-        def note(self, capability, call, plan):
-            for kernel, signature in kernel_list.launches(call, plan):
+        def note(self, capability, call, _plan):
+            for kernel, signature in kernel_list.everywhere(call, capability):
                 key = compiler.cache_key(kernel, signature, (9, 0, "a"))
                 needed[key] = f"{call.op}: {kernel.__name__}"
 
-    with record.recording(Keys(), (9, 0)):
-        run()
+    for there in (rehearsal.LIBRARIES, ()):
+        with record.recording(Keys(), (9, 0), there):
+            run()
     assert needed or name.startswith("02")
     assert [said for key, said in needed.items() if key not in listed] == []

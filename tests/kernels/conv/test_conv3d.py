@@ -14,7 +14,6 @@ from cudamath.core.dispatch import fast_path
 from cudamath.core.layout import Layout, is_channels_last
 from cudamath.kernels.compiler import lazy_numba
 from cudamath.kernels.conv import conv3d
-from cudamath.kernels.conv import cudnn as conv_cudnn
 from cudamath.kernels.copy import channels_last
 from cudamath.ml import conv
 from cudamath.ml import conv3d_cards as cards
@@ -118,9 +117,7 @@ def library(monkeypatch):
         ),
     )
     monkeypatch.setattr(cards, "LITTLE", 1 << 10)
-    conv_cudnn.of_volumes.cache_clear()
-    yield calls, lacks
-    conv_cudnn.of_volumes.cache_clear()
+    return calls, lacks
 
 
 CASES = [  # function, x, weight, options
@@ -191,7 +188,7 @@ def test_values(monkeypatch, library, name, x, w, options, dtype):
                     )
         if name == "conv3d":
             lacks.add("bias")
-            conv_cudnn.of_volumes.cache_clear(), cards._conv3d.plans.clear()
+            cards._conv3d.plans.clear()
             y = getattr(cm.ml, name)(*map(cm.asarray, (x, w, b)), **options)
             assert np.all(
                 np.abs(y.to_numpy().astype("f8") - exact - along)
@@ -292,7 +289,6 @@ def test_which_volumes_go_to_the_library(fake, monkeypatch, x, w, groups, dtype,
                 conv._conv2d,
             ):
                 card.plans.clear()
-            conv_cudnn.of_volumes.cache_clear()
             for _ in range(2):
                 fake.launches.clear()
                 y = convolved()
@@ -304,9 +300,9 @@ def test_which_volumes_go_to_the_library(fake, monkeypatch, x, w, groups, dtype,
             assert sorted(ran) == (recorded if expected else [])
 
 
-def test_the_library_is_asked_once_and_told_what_lies_how(monkeypatch):
-    """Of one launch, however often it is planned; 16-bit numbers channels last, others in C order,
-    copied there if need be."""
+def test_the_library_is_told_what_lies_how(monkeypatch):
+    """16-bit numbers channels last, others in C order, copied there if need be. The planner asks
+    what `served` has asked, which is then known (runtime/cudnn.py)."""
     asked = []
 
     class Found:
@@ -320,41 +316,35 @@ def test_the_library_is_asked_once_and_told_what_lies_how(monkeypatch):
 
     monkeypatch.setattr(cudnn, "available", lambda: True)
     monkeypatch.setattr(cudnn, "convolution", convolution)
-    conv_cudnn.of_volumes.cache_clear()
     where = dict(stride=(1, 1, 1), padding=(0, 1, 1, 1, 0, 0), dilation=(1, 1, 1))
-    try:
-        for dtype, images, filters in (
-            (np.dtype("f4"), (480, 60, 20, 5, 1), (120, 12, 6, 3, 1)),
-            (BF16, (480, 1, 160, 40, 8), (96, 1, 48, 24, 8)),
-        ):
-            shapes = (2, 8, 3, 4, 5), (10, 8, 1, 2, 3), (2, 10, 4, 5, 3)
-            x, w, y = (Layout.new(shape, dtype, 0) for shape in shapes)
-            filters = (
-                channels_last.channels_last_strides(shapes[1], 1)
-                if dtype == BF16
-                else (48, 6, 6, 3, 1)
+    for dtype, images, filters in (
+        (np.dtype("f4"), (480, 60, 20, 5, 1), (120, 12, 6, 3, 1)),
+        (BF16, (480, 1, 160, 40, 8), (96, 1, 48, 24, 8)),
+    ):
+        shapes = (2, 8, 3, 4, 5), (10, 8, 1, 2, 3), (2, 10, 4, 5, 3)
+        x, w, y = (Layout.new(shape, dtype, 0) for shape in shapes)
+        filters = (
+            channels_last.channels_last_strides(shapes[1], 1) if dtype == BF16 else (48, 6, 6, 3, 1)
+        )
+        asked.clear()
+        with assume((9, 0)):
+            assert conv3d.served(KINDS, x, w, None, shapes[2], *where.values())
+        assert [kind for kind, *_ in asked] == list(KINDS)
+        for _, strides, before, after, bias in asked:
+            assert strides[:2] == [images, filters] and (before, after, bias) == (
+                (0, 1, 0),
+                (1, 1, 0),
+                False,
             )
-            asked.clear()
-            with assume((9, 0)):
-                assert conv3d.served(KINDS, x, w, None, shapes[2], *where.values())
-            assert [kind for kind, *_ in asked] == list(KINDS)
-            for _, strides, before, after, bias in asked:
-                assert strides[:2] == [images, filters] and (before, after, bias) == (
-                    (0, 1, 0),
-                    (1, 1, 0),
-                    False,
-                )
-            options = dict(where, groups=1, library=True)
-            with assume((9, 0)):
-                plans = [
-                    conv3d.conv3d(x, w, **options),
-                    conv3d.conv3d_input_grad(y, w, size=(3, 4, 5), **options),
-                    conv3d.conv3d_weight_grad(y, x, kernel=(1, 2, 3), **options),
-                ]
-            assert len(asked) == 3 and all("cudnn" in plan.why for plan in plans)
-            assert [plan.outputs[0].shape for plan in plans] == [shapes[2], shapes[0], shapes[1]]
-            assert [len(plan.steps) for plan in plans] == (
-                [1] * 3 if dtype != BF16 else [4] * 3
-            )  # turned there and back
-    finally:
-        conv_cudnn.of_volumes.cache_clear()
+        options = dict(where, groups=1, library=True)
+        with assume((9, 0)):
+            plans = [
+                conv3d.conv3d(x, w, **options),
+                conv3d.conv3d_input_grad(y, w, size=(3, 4, 5), **options),
+                conv3d.conv3d_weight_grad(y, x, kernel=(1, 2, 3), **options),
+            ]
+        assert asked[:3] == asked[3:] and all("cudnn" in plan.why for plan in plans)
+        assert [plan.outputs[0].shape for plan in plans] == [shapes[2], shapes[0], shapes[1]]
+        assert [len(plan.steps) for plan in plans] == (
+            [1] * 3 if dtype != BF16 else [4] * 3
+        )  # turned there and back

@@ -47,7 +47,8 @@ def program(path: str, arguments: Sequence[str], capability: tuple[int, int]) ->
     runs on the host alone, without its output, up to its end or to the first error: results on the
     device are not there, and what depends on them may go astray."""
     requests: list[Request] = []
-    name, there = "assumed", rehearsal.LIBRARIES
+    name = "assumed"
+    there: tuple[str, ...] = rehearsal.LIBRARIES
     if devices.device_count() and devices.capability(0) == capability:
         name, there = devices.name(0), rehearsal.found()
 

@@ -31,7 +31,6 @@ EXTRAS = {
     "nvtx": "profile",
     "nccl4py": "distributed",
     "mpi4py": "distributed",
-    "dask": "distributed",
 }
 _DRIVER = "an NVIDIA driver of the 580 series or newer"
 VARIABLES = (

@@ -150,9 +150,9 @@ class Array:
     >>> def program(rank):
     ...     (line,) = distributed.mesh(2)
     ...     x = distributed.shard(cm.array([[1.0, 2.0], [3.0, 4.0]]), (line, None))
-    ...     return x.to_local().tolist(), (x @ x.T).sum(axis=0).to_numpy().tolist()
+    ...     return x.to_local().tolist(), (x.T @ x).to_numpy().tolist()
     >>> distributed.in_threads(2, program)[1]
-    ([[3.0, 4.0]], [16.0, 36.0])
+    ([[3.0, 4.0]], [[10.0, 14.0], [14.0, 20.0]])
     """
 
     __array_priority__ = 2000

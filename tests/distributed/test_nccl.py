@@ -417,18 +417,24 @@ def test_views_are_put_in_c_order():
     assert collectives.ordered(x).strides == (16, 4)
 
 
-def test_what_graphs_hold_is_not_destroyed_before_them(library, fake):
-    """NCCL would wait for the graphs."""
+@pytest.mark.parametrize("lane", ["", "gradients"])
+def test_what_graphs_hold_is_not_destroyed_before_them(library, fake, lane):
+    """NCCL would wait for the graphs; also what goes beside the captured stream is theirs."""
     fake.idle = True
 
     def one(rank):
         with cm.device(f"cuda:{rank}"):
             x = on(rank, np.ones(3, "f4"))
-            made = nccl.communicator(world(), rank)
-            step = cm.cuda.graph(distributed.all_reduce)
+            made = nccl.communicator(world(), rank, lane)
+            if lane:
+                step = cm.cuda.graph(distributed.value_and_grad(lambda x: (x * x).sum()))
+            else:
+                step = cm.cuda.graph(distributed.all_reduce)
             for _ in range(2):
                 step(x)
             return made
 
     for made in each(2, one):
         assert made._captured and made.handle is None
+    destroyed = [comm.destroyed for comm in library.made]
+    assert destroyed.count(False) == (4 if lane else 2)  # the loss's too

@@ -231,7 +231,9 @@ class Communicator:
             self._beside = streams.Stream(self.device, priority=-1)
         self._beside.wait(stream)
         self.call(self._beside, what, calls)
-        if not stream.capturing:  # this thread marks it: the next call may be part of a capture
+        if stream.capturing:  # and so is the stream beside it
+            self._captured = True
+        else:  # this thread marks it: the next call may be part of a capture
             self._mark(self._beside, what)
         return self._beside.record()
 

@@ -38,7 +38,7 @@ def cpu():
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples(name: str) -> None:
-    if name.startswith("benchmarks.programs.twins"):
+    if name.startswith(("benchmarks.programs.twins", "benchmarks.torch_gpt2")):
         pytest.importorskip("torch", reason="these are programs of PyTorch's")
     module = importlib.import_module(name)
     results = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)

@@ -9,11 +9,13 @@ from .error_functions import ndtr
 from .incomplete_functions import (
     betainc,
     betainc_of,
+    betainc_of_sums,
     betaincinv,
     gammainc,
     gammaincc,
     gammainccinv,
 )
+from .pairs import exp_sum, log_ratio, plus, quotient, times, two_product, two_sum
 from .rounding import floor
 
 
@@ -25,8 +27,18 @@ def bdtr(k, n, p):
     if k == n:
         return 1.0
     if k == 0.0:
-        return (1.0 - p) ** n
+        return none_of(n, p)
     return betainc_of(n - k, k + 1.0, 1.0 - p, p)
+
+
+def none_of(n, p):
+    """(1 - p)^n."""
+    if p == 1.0 or n > 1e30:
+        return 0.0 if p > 0.0 else 1.0
+    y, yl = two_sum(1.0, -p)
+    y, yl = log_ratio(y, yl, 1.0, 0.0)
+    y, yl = times(y, yl, n, 0.0)
+    return exp_sum(y, yl)
 
 
 def bdtrc(k, n, p):
@@ -39,7 +51,7 @@ def bdtrc(k, n, p):
     if k == n:
         return 0.0
     if k == 0.0:
-        return -math.expm1(n * math.log1p(-p)) if p < 0.01 else 1.0 - (1.0 - p) ** n
+        return -math.expm1(n * math.log1p(-p)) if p < 0.01 else 1.0 - none_of(n, p)
     return betainc(k + 1.0, n - k, p)
 
 
@@ -49,7 +61,7 @@ def bdtri(k, n, y):
     if not (y >= 0.0 and y <= 1.0 and k >= 0.0 and n > k) or n != floor(n):
         return math.nan
     if k == 0.0:
-        return -math.expm1(math.log1p(y - 1.0) / n) if y > 0.8 else 1.0 - y ** (1.0 / n)
+        return -math.expm1((math.log1p(y - 1.0) if y > 0.8 else math.log(y)) / n)
     if betainc(n - k, k + 1.0, 0.5) > 0.5:
         return betaincinv(k + 1.0, n - k, 1.0 - y)
     return 1.0 - betaincinv(n - k, k + 1.0, y)
@@ -76,8 +88,23 @@ def fdtr(a, b, x):
         return math.nan
     if math.isinf(x):
         return 1.0
-    w = a * x
-    return betainc_of(0.5 * a, 0.5 * b, w / (b + w), b / (b + w))
+    return f_part(a, b, x, False)
+
+
+def f_part(a, b, x, upper):
+    """At most x, or more than x, by betainc of a x / (b + a x)."""
+    if a > 1e30 or b > 1e30 or a * x > 1e30:
+        w = a * x
+        u = w / (b + w)
+        v = b / (b + w)
+        return betainc_of(0.5 * b, 0.5 * a, v, u) if upper else betainc_of(0.5 * a, 0.5 * b, u, v)
+    w, wl = two_product(a, x)
+    d, dl = plus(b, 0.0, w, wl)
+    u, ul = quotient(w, wl, d, dl)
+    v, vl = quotient(b, 0.0, d, dl)
+    if upper:
+        return betainc_of_sums(0.5 * b, 0.5 * a, v, vl, u, ul)
+    return betainc_of_sums(0.5 * a, 0.5 * b, u, ul, v, vl)
 
 
 def fdtrc(a, b, x):
@@ -86,8 +113,7 @@ def fdtrc(a, b, x):
         return math.nan
     if math.isinf(x):
         return 0.0
-    w = a * x
-    return betainc_of(0.5 * b, 0.5 * a, b / (b + w), w / (b + w))
+    return f_part(a, b, x, True)
 
 
 def fdtri(a, b, p):
@@ -169,9 +195,15 @@ def stdtr(v, t):
         return 0.0 if t < 0.0 else 1.0
     if v > 1e17:
         return ndtr(t)
-    square = t * t
+    if abs(t) > 1e15:  # t^2 leaves the range of pairs, and v matters no more
+        tail = 0.5 * betainc_of(0.5 * v, 0.5, v / t / t, 1.0)
+        return tail if t < 0.0 else 1.0 - tail
+    square, lost = two_product(t, t)
+    d, dl = plus(v, 0.0, square, lost)
+    u, ul = quotient(square, lost, d, dl)
+    w, wl = quotient(v, 0.0, d, dl)
     if square < 1.0:
-        half = 0.5 * betainc_of(0.5, 0.5 * v, square / (v + square), v / (v + square))
+        half = 0.5 * betainc_of_sums(0.5, 0.5 * v, u, ul, w, wl)
         return 0.5 - half if t < 0.0 else 0.5 + half
-    tail = 0.5 * betainc_of(0.5 * v, 0.5, v / (v + square), square / (v + square))
+    tail = 0.5 * betainc_of_sums(0.5 * v, 0.5, w, wl, u, ul)
     return tail if t < 0.0 else 1.0 - tail

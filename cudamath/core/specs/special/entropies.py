@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+from .gamma_functions import log1p_rest
+from .pairs import log_ratio, plus, times, two_sum
+
 
 def xlogy(x, y):
     """x log(y), and 0 where x is 0 and y a number."""
@@ -47,7 +50,16 @@ def kl_div(x, y):
     if x != x or y != y:
         return math.nan
     if x > 0.0 and y > 0.0:
-        return x * math.log(x / y) - x + y
+        u = (y - x) / x
+        if abs(u) < 0.5:
+            return -x * log1p_rest(u)
+        if max(x, y) > 1e30 or min(x, y) < 1e-30:
+            return x * math.log(x / y) - x + y
+        log, rest = log_ratio(x, 0.0, y, 0.0)
+        log, rest = times(log, rest, x, 0.0)
+        d, dl = two_sum(y, -x)
+        log, rest = plus(log, rest, d, dl)
+        return log + rest
     return y if x == 0.0 and y >= 0.0 else math.inf
 
 
@@ -67,7 +79,11 @@ def pseudo_huber(delta, r):
     if delta == 0.0 or r == 0.0:
         return 0.0
     v = r / delta
-    return delta * delta * math.expm1(0.5 * math.log1p(v * v))
+    if math.isinf(delta):
+        return math.nan
+    if abs(v) > 1e100:
+        return delta * abs(r)
+    return r * (r / (1.0 + math.sqrt(1.0 + v * v)))
 
 
 def expit(x):

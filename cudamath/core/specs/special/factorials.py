@@ -5,8 +5,48 @@ from __future__ import annotations
 
 import math
 
-from .gamma_functions import beta, betaln, gamma, gammaln, gammasgn, sinpi, zeta
+from .gamma_functions import (
+    TWO_PI,
+    beta,
+    betaln,
+    gamma,
+    gammaln,
+    gammasgn,
+    raised,
+    rgamma,
+    sinpi,
+    stirling_rest,
+    zeta,
+)
+from .pairs import exp_sum, log_ratio, plus, times, two_sum
+from .polynomials import horner
 from .rounding import floor
+
+TWO_PI_LOW = 2.4492935982947064e-16
+#: Of t zeta(1 + t): Stieltjes' constants by factorials, the highest power first.
+STIELTJES = (
+    1.9168201593991233e-22,
+    -4.139956737713306e-21,
+    4.800850782488065e-20,
+    -7.387676660538637e-20,
+    -9.544466076366965e-18,
+    2.1677312200726828e-16,
+    -2.3997862217709992e-15,
+    4.4104247417577536e-15,
+    3.4921159366720317e-13,
+    -6.768689863513697e-12,
+    5.658421927608708e-11,
+    9.47827778276236e-11,
+    -8.733218100273798e-09,
+    1.0462094584479188e-07,
+    -3.316240908752772e-07,
+    -6.6110318108421895e-06,
+    9.689041939447084e-05,
+    -0.00034230573671722433,
+    -0.00484518159643616,
+    0.07281584548367673,
+    0.5772156649015329,
+)
 
 
 def is_nonpositive_whole(x):
@@ -15,6 +55,10 @@ def is_nonpositive_whole(x):
 
 def poch(a, m):
     """gamma(a + m) / gamma(a)."""
+    if a > 1e-290 and a < 1e30 and a + m > 0.0 and (m != floor(m) or abs(m) > 20.0):
+        h, hl = two_sum(a, m)
+        if abs(m) < 1e30 and h > 1e-290:
+            return gamma_ratio(h, hl, a, m)
     r = 1.0
     while m >= 1.0 and a + m != 1.0:
         m -= 1.0
@@ -37,7 +81,27 @@ def poch(a, m):
         return math.inf
     if not is_nonpositive_whole(a + m) and is_nonpositive_whole(a):
         return 0.0
+    if abs(m) < 1.0 and a > -1e6:
+        if a > 0.0 or a + m > 0.0:
+            return r * gamma(a + m) * rgamma(a)
+        h, hl = two_sum(1.0, -a)  # both by reflection
+        return r * gamma_ratio(h, hl, 1.0 - (a + m), m) * sinpi(a) / sinpi(a + m)
     return r * math.exp(gammaln(a + m) - gammaln(a)) * gammasgn(a + m) * gammasgn(a)
+
+
+def gamma_ratio(h, hl, a, m):
+    """gamma(h) / gamma(a) of positive numbers, h = a + m."""
+    ra, ral, na, fa = raised(a, 0.0)
+    rh, rhl, nh, fh = raised(h, hl)
+    u, ul = log_ratio(rh, rhl, ra, ral)
+    v, vl = log_ratio(rh, rhl, 1.0, 0.0)
+    u, ul = times(u, ul, a, 0.0)
+    v, vl = times(v, vl, m, 0.0)
+    u, ul = plus(u, ul, v, vl)
+    v, vl = plus(ra, ral, -rh, -rhl)
+    u, ul = plus(u, ul, v, vl + (stirling_rest(rh) - stirling_rest(ra)))
+    root = exp_sum(0.5 * u, 0.5 * ul)  # twice, as exp(u) may overflow alone
+    return root * (fa / fh * math.sqrt(ra / rh)) * root
 
 
 def binom(n, k):
@@ -74,48 +138,47 @@ def binom(n, k):
 
 
 def riemann_zeta(x):
-    """The sum of k^-x over k = 1, 2, ..., and what continues it below 1."""
+    """The sum of k^-x over k = 1, 2, ..., and what continues it below 1: between 0 and 2 the
+    series of Stieltjes (DLMF 25.2.4), below 0 the reflection (25.4.1)."""
     if x != x:
         return x
     if x == 1.0:
         return math.inf
-    if x > 1.0:
+    if x >= 2.0:
         return zeta(x, 1.0)
+    if x >= 0.0:
+        return zeta_times_distance(x - 1.0) / (x - 1.0)
     if x == -math.inf:
         return math.nan
-    if x < -1.0:
-        if x % 2.0 == 0.0:
-            return 0.0
-        if x < -50.0:  # the factors alone overflow
-            log = gammaln(1.0 - x) + (x - 1.0) * math.log(2.0 * math.pi)
-            if log > 709.78:
-                return sinpi(0.5 * x) * math.inf
-            return 2.0 * math.exp(log) * sinpi(0.5 * x) * zeta(1.0 - x, 1.0)
-        power = (2.0 * math.pi) ** (x - 1.0)
-        return 2.0 * power * sinpi(0.5 * x) * gamma(1.0 - x) * zeta(1.0 - x, 1.0)
-    # Euler and Maclaurin hold here too
-    n = 12.0
-    y = 0.0
-    k = 1.0
-    while k < n:
-        y += k**-x
-        k += 1.0
-    power = n**-x
-    y += power * n / (x - 1.0) + 0.5 * power
-    t = power * x / n
-    y += t / 12.0
-    t *= (x + 1.0) * (x + 2.0) / (n * n)
-    y -= t / 720.0
-    t *= (x + 3.0) * (x + 4.0) / (n * n)
-    y += t / 30240.0
-    t *= (x + 5.0) * (x + 6.0) / (n * n)
-    y -= t / 1209600.0
-    t *= (x + 7.0) * (x + 8.0) / (n * n)
-    y += t / 47900160.0
-    t *= (x + 9.0) * (x + 10.0) / (n * n)
-    y -= t * 691.0 / 1307674368000.0
-    t *= (x + 11.0) * (x + 12.0) / (n * n)
-    return y + t / 74724249600.0
+    if x % 2.0 == 0.0:
+        return 0.0
+    # 2 (2 pi)^-s gamma(s) sin(pi x / 2) zeta(s), s = 1 - x
+    wave = sinpi(0.5 * x)
+    if x >= -1.0:
+        return (
+            2.0
+            * (2.0 * math.pi) ** (x - 1.0)
+            * wave
+            * gamma(1.0 - x)
+            * (zeta_times_distance(-x) / -x)
+        )
+    s, rest = two_sum(1.0, -x)
+    if s > 1e6:
+        return wave * math.inf
+    r, rl, n, factor = raised(s, rest)
+    high, low = log_ratio(r, rl, TWO_PI, TWO_PI_LOW)
+    high, low = times(high, low, s, rest)
+    high, low = plus(high, low, -r, stirling_rest(r) - rl)
+    y = 2.0 * math.sqrt(TWO_PI / r) / factor * wave * zeta(s, 1.0)
+    if high > 700.0:
+        y *= math.exp(350.0)
+        high -= 350.0
+    return y * exp_sum(high, low)
+
+
+def zeta_times_distance(t):
+    """t zeta(1 + t), -1 <= t <= 1."""
+    return 1.0 + t * horner(t, STIELTJES)
 
 
 def lpmv(m, v, x):

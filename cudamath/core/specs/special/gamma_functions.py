@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from .pairs import exp_sum, log_ratio, plus, quotient, times, two_product, two_sum
 from .polynomials import chebyshev, horner
 from .rounding import floor
 
@@ -15,6 +16,7 @@ EULER = 0.5772156649015329
 HALF_LOG_2PI = 0.9189385332046728
 LOG_PI = 1.1447298858494002
 SQRT_2PI = 2.5066282746310007
+TWO_PI = 6.283185307179586
 LARGEST = 171.624376956302725  # gamma of more is infinite
 EPSILON = 2.220446049250313e-16
 
@@ -112,6 +114,53 @@ PSI_Q = (
     2.076711702373047,
     1.0,
 )
+#: log gamma(2 + t) by t: (zeta(n) - 1) / n with changing signs, the highest power first.
+LOG_NEAR_2 = (
+    7.275974480239079e-12,
+    -1.5021384080754142e-11,
+    3.1044247747322276e-11,
+    -6.4229645638381e-11,
+    1.330476437424449e-10,
+    -2.7595228851242334e-10,
+    5.731367241678862e-10,
+    -1.1921401405860912e-09,
+    2.4836745438024785e-09,
+    -5.183475041970047e-09,
+    1.0838659214896955e-08,
+    -2.2711094608943164e-08,
+    4.7698101693639804e-08,
+    -1.0043224823968099e-07,
+    2.1207184805554665e-07,
+    -4.492469198764566e-07,
+    9.55141213040742e-07,
+    -2.039215753801366e-06,
+    4.374866789907488e-06,
+    -9.439488275268397e-06,
+    2.050721277567069e-05,
+    -4.492623673813314e-05,
+    9.945751278180853e-05,
+    -0.00022315475845357939,
+    0.0005096695247430425,
+    -0.001192753911703261,
+    0.0028905103307415234,
+    -0.007385551028673986,
+    0.020580808427784546,
+    -0.0673523010531981,
+    0.3224670334241132,
+    0.42278433509846713,
+)
+#: Of log gamma beyond Stirling's formula, by 1 / x^2: DLMF 5.11.1.
+STIRLING_REST = (
+    0.17964437236883057,
+    -0.029550653594771242,
+    0.00641025641025641,
+    -0.0019175269175269176,
+    0.0008417508417508417,
+    -0.0005952380952380953,
+    0.0007936507936507937,
+    -0.002777777777777778,
+    0.08333333333333333,
+)
 ZETA = (
     12.0,
     -720.0,
@@ -194,11 +243,15 @@ def gamma(x):
 
 
 def gammaln(x):
-    """log |gamma(x)|."""
+    """log |gamma(x)|. Beside its zeros 1 and 2 by the series about 2: DLMF 5.7.3."""
     if x != x:
         return x
     if math.isinf(x):
         return x
+    if x > 0.5 and x < 2.5:
+        if x > 1.5:
+            return (x - 2.0) * horner(x - 2.0, LOG_NEAR_2)
+        return (x - 1.0) * horner(x - 1.0, LOG_NEAR_2) - math.log1p(x - 1.0)
     reflected = 0.0
     negative = x < -34.0
     if negative:
@@ -241,6 +294,42 @@ def gammaln(x):
                 p = horner(p, LOG_STIRLING)
             y += p / x
     return reflected - y if negative else y
+
+
+def gammaln1p(x):
+    """log gamma(1 + x) of x > 0: small numbers keep their digits."""
+    if x < 0.5:
+        return x * horner(x, LOG_NEAR_2) - math.log1p(x)
+    return gammaln(1.0 + x) if x > 1.5 else (x - 1.0) * horner(x - 1.0, LOG_NEAR_2)
+
+
+def log_gamma_ratio(b, a):
+    """log(gamma(a + b) / gamma(b)) of a small a: relative to it nothing is lost. b is raised to
+    where Stirling's formula holds."""
+    y = 0.0
+    while b < 10.0:
+        y -= math.log1p(a / b)
+        b += 1.0
+    u = a / b
+    y += a * math.log(b) + (a - 0.5) * math.log1p(u) + b * log1p_rest(u)
+    return y + (stirling_rest(a + b) - stirling_rest(b))
+
+
+def log1p_rest(x):
+    """log(1 + x) - x."""
+    if abs(x) >= 0.5:
+        return math.log1p(x) - x
+    power = x
+    y = 0.0
+    n = 2.0
+    while n < 500.0:
+        power *= -x
+        term = power / n
+        y += term
+        if abs(term) < 0.5 * EPSILON * abs(y):
+            break
+        n += 1.0
+    return y
 
 
 def gammasgn(x):
@@ -298,13 +387,23 @@ def digamma(x):
     if abs(x + 0.504083008264455409) < 0.3:
         return digamma_beside_root(x)
     y = 0.0
+    rest = 0.0
     if x < 0.0:
         r = -((-x) % 1.0)
         if r == 0.0:
             return math.nan
-        y = -math.pi / math.tan(math.pi * r)
-        x = 1.0 - x
-    if x <= 10.0 and x == floor(x):
+        if x > -1e-20:
+            return -1.0 / x - EULER
+        if x > -32.0:  # by recurrence, whose terms cancel less than the reflection's
+            while x < 1.0:
+                t = -1.0 / x
+                u, ul = two_product(t, x)
+                y, rest = plus(y, rest, t, -((1.0 + u) + ul) / x)
+                x += 1.0
+        else:
+            y = -math.pi / math.tan(math.pi * r)
+            x = 1.0 - x
+    if rest == 0.0 and x <= 10.0 and x == floor(x):
         i = 1.0
         while i < x:
             y += 1.0 / i
@@ -322,7 +421,9 @@ def digamma(x):
         g -= 3.309564688275257e-10
         g -= 9.016312093258695e-20
         r = horner(x - 1.0, PSI_P) / horner(x - 1.0, PSI_Q)
-        return y + (g * 0.99558162689208984 + g * r)
+        t, tl = two_product(g, 0.99558162689208984)
+        y, rest = plus(y, rest, t, tl + g * r)
+        return y + rest
     if x < 1e17:
         z = 1.0 / (x * x)
         y -= z * horner(z, PSI)
@@ -358,14 +459,14 @@ def zeta(x, q):
             return math.nan
     if q > 1e8:
         return (1.0 / (x - 1.0) + 1.0 / (2.0 * q)) * q ** (1.0 - x)
-    s = q**-x
+    s = inverse_power(q, x)
     a = q
     i = 0
     b = 0.0
     while i < 9 or a <= 9.0:
         i += 1
         a += 1.0
-        b = a**-x
+        b = inverse_power(a, x)
         s += b
         if abs(b / s) < EPSILON:
             return s
@@ -386,6 +487,20 @@ def zeta(x, q):
         b /= w
         k += 1.0
     return s
+
+
+def inverse_power(a, x):
+    """a^-x; of a whole x by products of sums, rounded once."""
+    if x > 8.0 or x != floor(x) or not (abs(a) > 1e-4 and abs(a) < 1e4):
+        return a**-x
+    y = a
+    yl = 0.0
+    i = 1.0
+    while i < x:
+        y, yl = times(y, yl, a, 0.0)
+        i += 1.0
+    y, yl = quotient(1.0, 0.0, y, yl)
+    return y
 
 
 def polygamma(n, x):
@@ -410,6 +525,11 @@ def beta(a, b):
         if b <= 0.0:
             return s * math.inf
         a = 1.0 - a - b
+    if in_range(a, b):
+        if a == 1.0 or b == 1.0:
+            return s / (a * b)
+        factor, high, low = beta_parts(a, b, 1.0, 0.0, 1.0, 0.0)
+        return s * exp_sum(-high, -low) / factor
     if abs(a) < abs(b):
         a, b = b, a
     y = a + b
@@ -450,7 +570,7 @@ def beta_of_small(a, b):
 
 
 def betaln_of_large(a, b):
-    """log |beta| by logarithms; |a| >= |b|."""
+    """log |beta| by logarithms; |a| >= |b|, one of them negative or out of the pairs' range."""
     if abs(a) > 1e6 * abs(b) and a > 1e6:  # the difference of the large ones by a series
         r = gammaln(b)
         r -= b * math.log(a)
@@ -465,6 +585,53 @@ def betaln_of_large(a, b):
     return r
 
 
+def raised(a, al):
+    """a + n >= 10 as a sum, n, and a (a + 1) ... (a + n - 1) / (a + n)^n; a > 0."""
+    if a >= 10.0:
+        return a, al, 0.0, 1.0
+    n = 10.0 - floor(a)
+    h, hl = plus(a, al, n, 0.0)
+    product, rest = a, al
+    power, left = h, hl
+    i = 1.0
+    while i < n:
+        t, tl = plus(a, al, i, 0.0)
+        product, rest = times(product, rest, t, tl)
+        power, left = times(power, left, h, hl)
+        i += 1.0
+    product, rest = quotient(product, rest, power, left)
+    return h, hl, n, product + rest
+
+
+def stirling_rest(x):
+    """log gamma(x) without (x - 1/2) log(x) - x + log(2 pi) / 2, from 10 on."""
+    return horner(1.0 / (x * x), STIRLING_REST) / x
+
+
+def beta_parts(a, b, x, xl, y, yl):
+    """x^a y^b / beta(a, b) as a factor and the logarithm of another, a sum: Stirling's formula of
+    a, b and a + b, each raised by whole numbers to where it holds. 0 < a, b < 1e30."""
+    c, cl = two_sum(a, b)
+    ra, ral, na, fa = raised(a, 0.0)
+    rb, rbl, nb, fb = raised(b, 0.0)
+    rc, rcl, nc, fc = raised(c, cl)
+    u, ul = times(x, xl, rc, rcl)
+    v, vl = times(y, yl, rc, rcl)
+    u, ul = log_ratio(u, ul, ra, ral)
+    v, vl = log_ratio(v, vl, rb, rbl)
+    u, ul = times(a, 0.0, u, ul)
+    v, vl = times(b, 0.0, v, vl)
+    u, ul = plus(u, ul, v, vl)
+    rest = stirling_rest(rc) - stirling_rest(ra) - stirling_rest(rb)
+    u, ul = plus(u, ul, na + nb - nc, rest)
+    return fa * fb / fc * math.sqrt(ra / rc * rb / TWO_PI), u, ul
+
+
+def in_range(a, b):
+    """Whether beta_parts takes them."""
+    return a > 1e-290 and b > 1e-290 and a < 1e30 and b < 1e30
+
+
 def betaln(a, b):
     """log |beta(a, b)|."""
     if (b <= 0.0 and b == floor(b)) and not (a <= 0.0 and a == floor(a)):
@@ -473,6 +640,13 @@ def betaln(a, b):
         if not makes_up(a, b) or b <= 0.0:
             return math.inf
         a = 1.0 - a - b
+    if in_range(a, b):
+        if a == 1.0 or b == 1.0:
+            return -math.log(a * b)
+        factor, high, low = beta_parts(a, b, 1.0, 0.0, 1.0, 0.0)
+        log, rest = log_ratio(factor, 0.0, 1.0, 0.0)
+        high, low = plus(high, low, log, rest)
+        return -high - low
     if abs(a) < abs(b):
         a, b = b, a
     if are_large(a, b):

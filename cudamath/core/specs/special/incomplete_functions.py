@@ -2,122 +2,46 @@
 
 Gamma: the series DLMF 8.11.4, the continued fraction 8.9.2, and Temme's expansion 8.12 where a is
 large and x near it. Beta: the series 8.17.7 and the continued fraction of DiDonato & Morris (ACM
-TOMS 708, 1992). What stands before them is computed with Lanczos' approximation so that neither
-overflows nor loses digits: Boost's Math Toolkit, "Incomplete Beta Functions". Inverses: Newton's
-method on logarithms between bounds.
+TOMS 708, 1992). What stands before them is a power whose exponent is a sum of two numbers
+(pairs.py). Inverses: Newton's method on logarithms between bounds.
 """
 
 from __future__ import annotations
 
 import math
 
-from .error_functions import ndtri
-from .gamma_functions import betaln, gamma, gammaln, zeta
-from .polynomials import horner
+from .error_functions import erfcx, ndtri
+from .gamma_functions import (
+    TWO_PI,
+    beta_parts,
+    betaln,
+    gamma,
+    gammaln,
+    gammaln1p,
+    in_range,
+    log1p_rest,
+    log_gamma_ratio,
+    raised,
+    stirling_rest,
+)
+from .pairs import exp_sum, log_ratio, plus, times, two_sum
 from .rounding import floor
 from .temme_coefficients import TEMME
 
 EPSILON = 1.1102230246251565e-16
-EULER = 0.5772156649015329
-LANCZOS_G = 6.024680040776729583740234375
-E = 2.718281828459045
-LANCZOS_P = (
-    0.006061842346248907,
-    0.5098416655656676,
-    19.519927882476175,
-    449.9445569063168,
-    6955.999602515376,
-    75999.29304014542,
-    601859.6171681099,
-    3481712.154980646,
-    14605578.087685067,
-    43338889.32467614,
-    86363131.2881386,
-    103794043.11634454,
-    56906521.913471565,
-)
-LANCZOS_Q = (
-    1.0,
-    66.0,
-    1925.0,
-    32670.0,
-    357423.0,
-    2637558.0,
-    13339535.0,
-    45995730.0,
-    105258076.0,
-    150917976.0,
-    120543840.0,
-    39916800.0,
-    0.0,
-)
-LANCZOS_P_UP = (
-    56906521.913471565,
-    103794043.11634454,
-    86363131.2881386,
-    43338889.32467614,
-    14605578.087685067,
-    3481712.154980646,
-    601859.6171681099,
-    75999.29304014542,
-    6955.999602515376,
-    449.9445569063168,
-    19.519927882476175,
-    0.5098416655656676,
-    0.006061842346248907,
-)
-LANCZOS_Q_UP = (
-    0.0,
-    39916800.0,
-    120543840.0,
-    150917976.0,
-    105258076.0,
-    45995730.0,
-    13339535.0,
-    2637558.0,
-    357423.0,
-    32670.0,
-    1925.0,
-    66.0,
-    1.0,
-)
-
-
-def lanczos(x):
-    """gamma(x) by (x + g - 1/2)^(x - 1/2) exp(1/2 - x), in Lanczos' approximation."""
-    if x > 1.0:
-        return horner(1.0 / x, LANCZOS_P_UP) / horner(1.0 / x, LANCZOS_Q_UP)
-    return horner(x, LANCZOS_P) / horner(x, LANCZOS_Q)
-
-
-def log1p_rest(x):
-    """log(1 + x) - x."""
-    if abs(x) >= 0.5:
-        return math.log1p(x) - x
-    power = x
-    y = 0.0
-    n = 2.0
-    while n < 500.0:
-        power *= -x
-        term = power / n
-        y += term
-        if abs(term) < EPSILON * abs(y):
-            break
-        n += 1.0
-    return y
 
 
 def gamma_power(a, x):
     """x^a exp(-x) / gamma(a)."""
-    if abs(a - x) > 0.4 * abs(a):
+    if a < 1e-290 or a > 1e30 or x > 1e30 * a:
         y = a * math.log(x) - x - gammaln(a)
         return 0.0 if y < -745.0 else math.exp(y)
-    f = a + LANCZOS_G - 0.5
-    y = math.sqrt(f / E) / lanczos(a)
-    if a < 200.0 and x < 200.0:
-        return y * math.exp(a - x) * (x / f) ** a
-    rest = x - a - LANCZOS_G + 0.5
-    return y * math.exp(a * log1p_rest(rest / f) + x * (0.5 - LANCZOS_G) / f)
+    r, rl, n, factor = raised(a, 0.0)
+    y, yl = log_ratio(x, 0.0, r, rl)
+    y, yl = times(y, yl, a, 0.0)
+    d, dl = plus(r, rl, -x, 0.0)
+    y, yl = plus(y, yl, d, dl - stirling_rest(r))
+    return factor * math.sqrt(r / TWO_PI) * exp_sum(y, yl)
 
 
 def gamma_series(a, x):
@@ -178,17 +102,28 @@ def gamma_fraction(a, x):
 
 def gamma_temme(a, x, s):
     """The upper function (s = 1) or the lower (s = -1), where a is large and x near it."""
-    eta = math.copysign(math.sqrt(-2.0 * log1p_rest((x - a) / a)), x - a)
-    y = 0.5 * math.erfc(s * eta * math.sqrt(0.5 * a))
+    if a < 1e30:  # -a eta^2 / 2
+        e, el = log_ratio(x, 0.0, a, 0.0)
+        e, el = times(e, el, a, 0.0)
+        d, dl = two_sum(a, -x)
+        e, el = plus(e, el, d, dl)
+    else:
+        e, el = a * log1p_rest((x - a) / a), 0.0
+    e = min(e, 0.0)
+    power = exp_sum(e, el)
+    eta = math.copysign(math.sqrt(-2.0 * e / a), x - a)
+    y = 0.5 * power * erfcx(math.sqrt(-e))
+    if s * eta < 0.0:
+        y = 1.0 - y
     total = 0.0
     factor = 1.0
     before = math.inf
     for k in range(25):
         c = TEMME[k, 0]
-        power = 1.0
+        p = 1.0
         for n in range(1, 25):
-            power *= eta
-            term = TEMME[k, n] * power
+            p *= eta
+            term = TEMME[k, n] * p
             c += term
             if abs(term) < EPSILON * abs(c):
                 break
@@ -200,32 +135,7 @@ def gamma_temme(a, x, s):
             break
         before = abs(term)
         factor /= a
-    return y + s * math.exp(-0.5 * a * eta * eta) * total / math.sqrt(2.0 * math.pi * a)
-
-
-def loggamma1p(x):
-    """log gamma(1 + x), near 0 and 1 by the series of zetas."""
-    if abs(x) <= 0.5:
-        return loggamma1p_series(x)
-    if abs(x - 1.0) < 0.5:
-        return math.log(x) + loggamma1p_series(x - 1.0)
-    return gammaln(x + 1.0)
-
-
-def loggamma1p_series(x):
-    if x == 0.0:
-        return 0.0
-    y = -EULER * x
-    power = -x
-    n = 2.0
-    while n < 42.0:
-        power *= -x
-        term = zeta(n, 1.0) * power / n
-        y += term
-        if abs(term) < EPSILON * abs(y):
-            break
-        n += 1.0
-    return y
+    return y + s * power * total / math.sqrt(TWO_PI * a)
 
 
 def gamma_upper_series(a, x):
@@ -241,7 +151,7 @@ def gamma_upper_series(a, x):
             break
         n += 1.0
     log = a * math.log(x)
-    return -math.expm1(log - loggamma1p(a)) - math.exp(log - gammaln(a)) * total
+    return -math.expm1(log - gammaln1p(a)) - math.exp(log - gammaln(a)) * total
 
 
 def gamma_part(a, x, upper):
@@ -315,14 +225,14 @@ def gamma_guess(a, p, q):
             x = math.exp((v + x) / a)
             x = math.exp((v + x - math.log1p(x / (a + 1.0) * (1.0 + x / (a + 2.0)))) / a)
         return x
-    t = 1.0 - a * (0.253 + a * 0.12)
-    if p < t:
-        return math.exp(math.log(p / t) / a)
+    u = a * (0.253 + a * 0.12)  # small with a: 1 - u would not keep it
+    if q > u:
+        return math.exp(((math.log(p) if p < 0.5 else math.log1p(-q)) - math.log1p(-u)) / a)
     y = q * gamma(a)
     if y < 1e-3:
         y = -math.log(y)
         return y + (a - 1.0) * math.log(y)
-    return 1.0 - math.log(q / (1.0 - t))
+    return 1.0 - math.log(q / u)
 
 
 def gamma_inverse(a, p, q, upper):
@@ -398,66 +308,55 @@ def gammainccinv(a, q):
     return math.nan if a == 0.0 or math.isinf(a) else gamma_inverse(a, 1.0 - q, q, q <= 0.9)
 
 
-def beta_power(a, b, x, y):
-    """x^a y^b / beta(a, b), y = 1 - x."""
-    c = a + b
-    ag = a + LANCZOS_G - 0.5
-    bg = b + LANCZOS_G - 0.5
-    cg = c + LANCZOS_G - 0.5
-    r = 1.0
-    for i in range(3):
-        of = lanczos(c if i == 0 else (a if i == 1 else b))
-        r = of if i == 0 else r / of
-    r *= math.sqrt(bg / E) * math.sqrt(ag / cg)
-    l1 = (x * b - y * ag) / ag  # x cg / ag - 1
-    l2 = (y * a - x * bg) / bg
-    log1 = math.log1p(l1) if abs(l1) < 0.5 else math.log(x * cg / ag)
-    log2 = math.log1p(l2) if abs(l2) < 0.5 else math.log(y * cg / bg)
-    if max(abs(l1), abs(l2)) < 0.5 and l1 * l2 < 0.0 and abs(a * log1) > 8.0:
-        # the two nearly cancel: one of them is put into the other's argument
-        if a < b:
-            l3 = math.expm1(log1 * (a / b))
-            l3 = l2 + l3 + l3 * l2
-            if abs(l3) < 0.5:
-                return r * math.exp(b * math.log1p(l3))
-        else:
-            l3 = math.expm1(log2 * (b / a))
-            l3 = l1 + l3 + l3 * l1
-            if abs(l3) < 0.5:
-                return r * math.exp(a * math.log1p(l3))
-    if abs(l1) >= 0.1 and abs(a * log1) < 650.0 and abs(b * log2) < 650.0 and abs(l2) >= 0.1:
-        return r * (x * cg / ag) ** a * (y * cg / bg) ** b
-    power = a * log1 + b * log2
-    return 0.0 if power < -745.0 else r * math.exp(power)
+def beta_power(a, b, x, xl, y, yl):
+    """x^a y^b / beta(a, b)."""
+    if not in_range(a, b):
+        return math.exp(a * math.log(x) + b * math.log(y) - betaln(a, b))
+    factor, high, low = beta_parts(a, b, x, xl, y, yl)
+    return factor * exp_sum(high, low)
 
 
-def beta_fraction(a, b, x, y):
-    """The lower function by beta_power."""
+def beta_fraction(a, b, x, xl, y, yl):
+    """The lower function by beta_power. The first loop finds out how many terms are needed (Lentz),
+    the second computes them from the end, which costs no digits."""
+    u, ul = times(a, 0.0, y, yl)
+    v, vl = times(b, 0.0, x, xl)
+    middle, rest = plus(u, ul, -v, -vl)
+    middle += 1.0 + rest
     tiny = 1e-300
-    f = a * (a * y - b * x + 1.0) / (a + 1.0)
-    f = tiny if f == 0.0 else f
-    c = f
+    c = a * middle / (a + 1.0)
+    c = tiny if c == 0.0 else c
     d = 0.0
     m = 0.0
     while m < 20000.0:
         m += 1.0
-        u = a + 2.0 * m - 1.0
-        num = (a + m - 1.0) * (a + b + m - 1.0) * m * (b - m) * x * x / (u * u)
-        den = m + m * (b - m) * x / u + (a + m) * (a * y - b * x + 1.0 + m * (2.0 - x)) / (u + 2.0)
+        num, den = beta_term(m, a, b, x, middle)
         d = den + num * d
         d = 1.0 / (tiny if d == 0.0 else d)
         c = den + num / c
         c = tiny if c == 0.0 else c
-        f *= c * d
         if abs(c * d - 1.0) <= EPSILON:
             break
-    return 1.0 / f
+    f = 0.0
+    while m > 0.0:
+        num, den = beta_term(m, a, b, x, middle)
+        f = num / (den + f)
+        m -= 1.0
+    return 1.0 / (a * middle / (a + 1.0) + f)
+
+
+def beta_term(m, a, b, x, middle):
+    """The m-th numerator and denominator; middle: a y - b x + 1."""
+    u = a + 2.0 * m - 1.0
+    num = (a + m - 1.0) / u * (a + b + m - 1.0) / u * m * (b - m) * x * x
+    den = m + m * (b - m) * x / u + (a + m) * (middle + m * (2.0 - x)) / (u + 2.0)
+    return num, den
 
 
 def beta_series(a, b, x):
-    """The lower function of small b x: the sum, without x^a / beta(a, b)."""
+    """The lower function of small b x is x^a / beta(a, b) by 1 / a and this sum."""
     term = 1.0
-    y = 1.0 / a
+    y = 0.0
     n = 1.0
     while n < 5000.0:
         term *= (n - b) * x / n
@@ -469,18 +368,28 @@ def beta_series(a, b, x):
     return y
 
 
-def beta_part(a, b, x, y):
+def beta_part(a, b, x, xl, y, yl):
     """The regularized lower incomplete beta function; y = 1 - x."""
-    swapped = not (b * x <= 1.0 and x <= 0.95) and x > a / (a + b)
+    by_series = b * x <= 1.0 and x <= 0.7
+    swapped = not by_series and x > a / (a + b)
     if swapped:
         a, b = b, a
         x, y = y, x
-    if b * x <= 1.0 and x <= 0.95:
-        part = beta_power(a, b, x, y) * math.exp(-b * math.log(y)) * beta_series(a, b, x)
+        xl, yl = yl, xl
+        by_series = b * x <= 1.0 and x <= 0.7
+    if by_series:
+        total = beta_series(a, b, x)
+        if swapped and a <= 1.0 and in_range(a, b):  # near 1: its logarithm is small
+            log, rest = log_ratio(x, xl, 1.0, 0.0)
+            rest = a * rest + log_gamma_ratio(b, a) - gammaln1p(a) + math.log1p(a * total)
+            return -math.expm1(a * log + rest)
+        part = beta_power(a, b, x, xl, 1.0, 0.0) * (1.0 / a + total)
     else:
-        part = beta_power(a, b, x, y)
+        part = beta_power(a, b, x, xl, y, yl)
         if part != 0.0:
-            part *= beta_fraction(a, b, x, y)
+            part *= beta_fraction(a, b, x, xl, y, yl)
+    if swapped and part > 0.5 and y < 0.98:  # the other part, which the difference would not give
+        return beta_power(b, a, y, yl, x, xl) * beta_fraction(b, a, y, yl, x, xl)
     return 1.0 - part if swapped else part
 
 
@@ -489,7 +398,17 @@ def betainc(a, b, x):
 
 
 def betainc_of(a, b, x, y):
-    """betainc, where 1 - x is known with all its digits."""
+    """betainc, y = 1 - x: of the two, the smaller one is exact."""
+    xl = 0.0
+    yl = 0.0
+    if x < y:
+        y, yl = two_sum(1.0, -x)
+    else:
+        x, xl = two_sum(1.0, -y)
+    return betainc_of_sums(a, b, x, xl, y, yl)
+
+
+def betainc_of_sums(a, b, x, xl, y, yl):
     if not (a >= 0.0 and b >= 0.0 and x >= 0.0 and x <= 1.0) or (a == 0.0 and b == 0.0):
         return math.nan
     if math.isinf(a) and math.isinf(b):
@@ -500,7 +419,7 @@ def betainc_of(a, b, x, y):
         return 1.0
     if b == 0.0 or math.isinf(a):
         return 0.0
-    return beta_part(a, b, x, y)
+    return beta_part(a, b, x, xl, y, yl)
 
 
 def betaincc(a, b, x):
@@ -516,7 +435,9 @@ def betainc_slope(a, b, x):
         return 0.0 if a > 1.0 else (b if a == 1.0 else math.inf)
     if x == 1.0:
         return 0.0 if b > 1.0 else (a if b == 1.0 else math.inf)
-    return beta_power(a, b, x, 1.0 - x) / (x * (1.0 - x))
+    y = 1.0 - x
+    y, yl = two_sum(1.0, -x)
+    return beta_power(a, b, x, 0.0, y, yl) / (x * y)
 
 
 def beta_guess(a, b, p):
@@ -552,9 +473,13 @@ def betaincinv(a, b, p):
     low = 0.0
     high = 1.0
     for _ in range(100):
-        of_x = 1.0 - part if mirrored else part
-        of_y = part if mirrored else 1.0 - part
-        found = beta_part(a, b, of_x, of_y)
+        rest, lost = two_sum(1.0, -part)
+        if mirrored:
+            found = beta_part(a, b, rest, lost, part, 0.0)
+            power = beta_power(a, b, rest, lost, part, 0.0)
+        else:
+            found = beta_part(a, b, part, 0.0, rest, lost)
+            power = beta_power(a, b, part, 0.0, rest, lost)
         if found == p:
             break
         if (found > p) != mirrored:
@@ -562,7 +487,7 @@ def betaincinv(a, b, p):
         else:
             low = part
         # the derivative by log(part) is the one by part times part
-        step = log_step(found, p, beta_power(a, b, of_x, of_y) / (1.0 - part))
+        step = log_step(found, p, power / rest)
         new = between(moved(part, -step if mirrored else step), low, high)
         done = abs(new - part) <= 2.0 * EPSILON * part
         part = new

@@ -13,6 +13,8 @@ from .polynomials import horner
 from .rounding import floor
 
 EULER = 0.5772156649015329
+ROOT = 0.3725074107813666  # of expi
+ROOT_LOW = 1.3140183414386028e-17
 
 ELLIPTIC_P = (
     0.00013798286460627325,
@@ -174,6 +176,8 @@ def expi(x):
         return -math.inf
     if x < 0.0:
         return -exp1(-x)
+    if x > 0.2 and x < 0.6:
+        return expi_beside_root(x)
     if x <= 40.0:
         y = 1.0
         r = 1.0
@@ -191,6 +195,23 @@ def expi(x):
         r *= k / x
         y += r
     return math.exp(x) / x * y
+
+
+def expi_beside_root(x):
+    """From the root r, which is two numbers, on: log(x / r) and the sum of (x^k - r^k) / (k k!)."""
+    d = (x - ROOT) - ROOT_LOW
+    quotient = 1.0  # (x^k - r^k) / (x - r)
+    power = ROOT
+    y = 1.0
+    factor = 1.0
+    k = 1.0
+    while k < 20.0:
+        k += 1.0
+        quotient = x * quotient + power
+        power *= ROOT
+        factor /= k
+        y += quotient * factor / k
+    return math.log1p(d / ROOT) + d * y
 
 
 def expn_of_large_order(n, x):
@@ -294,11 +315,15 @@ def ellipe(m):
     if math.isinf(m):
         return math.inf
     outer = 1.0
+    rest = 1.0 - m
     if m < 0.0:
-        outer = math.sqrt(1.0 - m)
-        m = m / (m - 1.0)
+        outer = math.sqrt(rest)
+        m = -m / rest
+        rest = 1.0 / rest
+    if rest < 0.1:
+        return outer * ellipe_by_rest(rest)
     a = 1.0
-    b = 1.0 / outer if outer > 1.0 else math.sqrt(1.0 - m)
+    b = math.sqrt(rest)
     s = 0.5 * m
     power = 0.5
     for _ in range(20):
@@ -311,6 +336,21 @@ def ellipe(m):
         if abs(c) <= 1e-9 * a:  # the next one would be its square
             break
     return outer * (math.pi / (2.0 * a) * (1.0 - s))
+
+
+def ellipe_by_rest(p):
+    """ellipe of 1 - p, a small p: DLMF 19.12.2."""
+    log = -0.5 * math.log(p)
+    y = 1.0
+    power = 0.5 * p
+    d = 1.3862943611198906  # 2 log(2)
+    m = 0.0
+    while m < 16.0:
+        y += power * (log + d - 1.0 / ((2.0 * m + 1.0) * (2.0 * m + 2.0)))
+        power *= p * ((m + 0.5) * (m + 1.5)) / ((m + 1.0) * (m + 2.0))
+        d += 1.0 / (m + 1.0) - 1.0 / (m + 0.5)
+        m += 1.0
+    return y
 
 
 def amplitude(u, m):

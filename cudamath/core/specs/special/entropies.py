@@ -79,8 +79,8 @@ def pseudo_huber(delta, r):
     if delta == 0.0 or r == 0.0:
         return 0.0
     v = r / delta
-    if math.isinf(delta):
-        return math.nan
+    if math.isinf(delta) or math.isinf(r):
+        return delta * delta * (v * v)
     if abs(v) > 1e100:
         return delta * abs(r)
     return r * (r / (1.0 + math.sqrt(1.0 + v * v)))

@@ -151,7 +151,8 @@ def gamma_upper_series(a, x):
             break
         n += 1.0
     log = a * math.log(x)
-    return -math.expm1(log - gammaln1p(a)) - math.exp(log - gammaln(a)) * total
+    log -= gammaln1p(a)
+    return -math.expm1(log) - a * math.exp(log) * total
 
 
 def gamma_part(a, x, upper):

@@ -432,8 +432,8 @@ def test_every_scalar_function_is_found():
 
 
 def test_inverses_of_the_smallest_shapes(device):
-    """There gammaincc(a, x) is a E1(x): mpmath."""
+    """There gammaincc(a, x) is a E1(x): mpmath. SciPy's first one is off by 28."""
     a = cm.asarray([1e-300, 1e-300, 1e-100], dtype="float64")
     q = cm.asarray([1e-300, 1e-299, 1e-200], dtype="float64")
     truth = np.array([0.26473701045154346, 2.5490870890493857e-05, 224.83870767399043])
-    near(cm.special.gammainccinv(a, q).to_numpy(), truth, 4)
+    near(cm.special.gammainccinv(a, q).to_numpy(), truth, 8)

@@ -226,26 +226,36 @@ def section(title: str, names: dict[str, Name]) -> list[str]:
     return lines
 
 
+#: The devices of the records of NumPy's own tests, as the page's columns call them.
+DEVICES = {"cpu": "CPU", "cuda": "GPU"}
+
+
 def scores(record: dict[str, Any]) -> list[str]:
-    """What NumPy's own tests say, by file."""
-    suite = record["suite"]
-    rows = [
-        (f"`{file}`", f"{passed:,}", f"{of:,}", f"{passed / of:.1%}" if of else "")
-        for file, (passed, of) in suite["files"].items()
-    ]
-    rows.append(("all", f"{suite['passed']:,}", f"{suite['counted']:,}", share(suite)))
-    failed = ", ".join(f"{count:,} {kind}" for kind, count in suite["failed"].items())
-    excluded = ", ".join(f"{count:,} {kind}" for kind, count in suite["excluded"].items())
+    """What NumPy's own tests say, by file, on each device on which they were run."""
+    suites = record["suites"]
+    heading = ["file"]
+    rows = [[f"`{file}`"] for file in suites["cpu"]["files"]] + [["all"]]
+    lines = ["", "## NumPy's own tests with the import changed", ""]
+    for device, suite in suites.items():
+        heading += [f"{DEVICES[device]}: passed", "of", "score"]
+        results = [*suite["files"].values(), [suite["passed"], suite["counted"]]]
+        for row, (passed, of) in zip(rows, results, strict=True):
+            row += [f"{passed:,}", f"{of:,}", f"{passed / of:.1%}" if of else ""]
+        failed = ", ".join(f"{count:,} {kind}" for kind, count in suite["failed"].items())
+        excluded = ", ".join(f"{count:,} {kind}" for kind, count in suite["excluded"].items())
+        lines += [
+            f"On {'the CPU' if device == 'cpu' else 'an ' + suite['device']}, NumPy "
+            f"{suite['numpy']}: left out are {excluded}, and {suite['alone']:,} that pass without "
+            f"reaching cudamath's code; failed are {failed}.",
+            "",
+        ]
     return [
+        *lines,
+        "Counted are the tests that need no objects, texts, dates, records or C internals. "
+        "`tests/numpy_suite/reasons.toml` says what the kinds of failures are. On a GPU the tests "
+        'run in `cm.errstate(device="raise")`.',
         "",
-        "## NumPy's own tests with the import changed",
-        "",
-        f"NumPy {record['numpy']}, on the CPU. Counted are the tests that need no objects, texts, "
-        f"dates, records or C internals ({excluded} are left out, with {suite['numpy']:,} that "
-        "pass without reaching cudamath's code). "
-        f"Why the others fail (`tests/numpy_suite/reasons.toml`): {failed}.",
-        "",
-        *table(("file", "passed", "of", "score"), rows, 3),
+        *table(heading, rows, 3 * len(suites)),
     ]
 
 
@@ -284,20 +294,23 @@ def page(record: dict[str, Any]) -> str:
 def highlight(record: dict[str, Any]) -> str:
     """What README says of it."""
     same, differs, absent = counted(Name(*entry) for entry in record["names"].values())
-    suite = record["suite"]
+    passed = " and ".join(
+        f"{suite['passed']:,} of {suite['counted']:,} pass on "
+        f"{'the CPU' if device == 'cpu' else 'a GPU'} ({share(suite)})"
+        for device, suite in record["suites"].items()
+    )
     return (
         f"Of {same + differs + absent:,} public names of NumPy {record['numpy']}, {same:,} are the "
         f"same, {differs:,} differ and {absent:,} are absent: "
         "[docs/compatibility.md](docs/compatibility.md) lists each, and what to use. Of NumPy's "
-        f"own tests, the import changed, {suite['passed']:,} of {suite['counted']:,} pass "
-        f"({share(suite)})."
+        f"own tests, the import changed, {passed}."
     )
 
 
-def record() -> dict[str, Any]:
-    """The measurement."""
-    suite = json.loads((SUITE / "cpu.json").read_text())
-    files = suite["files"]
+def suite_of(device: str) -> dict[str, Any]:
+    """The sums of a record of NumPy's own tests."""
+    recorded = json.loads((SUITE / f"{device}.json").read_text())
+    files = recorded["files"]
     failed, excluded = (
         {
             kind: sum(counts[part].get(kind, 0) for counts in files.values())
@@ -308,16 +321,24 @@ def record() -> dict[str, Any]:
     passed = {file: counts["passed"] for file, counts in files.items()}
     counts = {file: passed[file] + sum(files[file]["failed"].values()) for file in files}
     return {
+        "device": recorded["device"],
+        "numpy": recorded["numpy"],
+        "passed": sum(passed.values()),
+        "counted": sum(counts.values()),
+        "failed": failed,
+        "excluded": excluded,
+        "alone": sum(entry["numpy"] for entry in files.values()),
+        "files": {file: [passed[file], counts[file]] for file in files},
+    }
+
+
+def record() -> dict[str, Any]:
+    """The measurement."""
+    devices = [device for device in DEVICES if (SUITE / f"{device}.json").is_file()]
+    return {
         "numpy": np.__version__,
         "general": by_hand()[2],
-        "suite": {
-            "passed": sum(passed.values()),
-            "counted": sum(counts.values()),
-            "failed": failed,
-            "excluded": excluded,
-            "numpy": sum(entry["numpy"] for entry in files.values()),
-            "files": {file: [passed[file], counts[file]] for file in files},
-        },
+        "suites": {device: suite_of(device) for device in devices},
         "names": measure(json.loads((SUITE / "cpu_names.json").read_text())),
     }
 

@@ -28,7 +28,7 @@ def test_the_record_is_what_is_measured_now(record: dict[str, Any]) -> None:
     if record["numpy"] != np.__version__:
         pytest.skip(f"the record is of NumPy {record['numpy']}")
     measured = json.loads(json.dumps(compatibility.record()))
-    assert record["suite"] == measured["suite"], COMMAND
+    assert record["suites"] == measured["suites"], COMMAND
     changed = {
         path: (record["names"].get(path), entry)
         for path, entry in measured["names"].items()

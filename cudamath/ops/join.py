@@ -26,6 +26,7 @@ from .shape import (
     atleast_1d,
     atleast_2d,
     expand_dims,
+    permute_dims,
     ravel,
     reshape,
     span,
@@ -241,7 +242,14 @@ def _joined(
                 raise TypeError(f"{name}: {x.dtype} cannot become {dtype} by the rule {casting!r}")
     inputs = [x if x.dtype == dtype else _cast(x, dtype=dtype) for x in inputs]
     sizes = tuple([x.shape[axis] for x in inputs])
-    return _concat(*inputs, axis=axis, sizes=sizes)
+    if all([x._layout.contiguous for x in inputs]):
+        return _concat(*inputs, axis=axis, sizes=sizes)
+    order, *others = {shapes.axes_in_copy(x.shape, x.strides) for x in inputs}
+    if others:  # C order
+        return _concat(*inputs, axis=axis, sizes=sizes)
+    turned = [permute_dims(x, order) for x in inputs]  # the result lies in memory as they do
+    joined = _concat(*turned, axis=order.index(axis), sizes=sizes)
+    return permute_dims(joined, [order.index(i) for i in range(len(order))])
 
 
 def _adapted(arrays: Sequence[Any], inputs: list[ndarray]) -> list[ndarray]:

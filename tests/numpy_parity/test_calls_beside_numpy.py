@@ -155,6 +155,14 @@ np.fabs(X((2, 3), 'f4'), None, order='F')
 np.divmod(X(3), X((2, 3), 'i4') + 4, None, order='F')[1]
 np.average(X((2, 3), 'f4'), 1, returned=True)[1]
 np.average(X((2, 3), 'f4'), 1, [1, 2, 3], returned=True)[1]
+np.concatenate([X((2, 3)).T, X((4, 3)).T], 1)
+np.concatenate([X((2, 3, 4)).transpose(1, 2, 0), X((2, 3, 4)).transpose(1, 2, 0)], 2)
+np.concatenate([X((2, 3)).T, X((3, 2))], 0)
+np.stack([X((2, 3)).T, X((2, 3)).T])
+np.block([[X((2, 3)).T, X((2, 3)).T], [X((2, 3)).T, X((2, 3)).T]])
+np.delete(X((2, 5)).T, slice(60, None), axis=0)
+np.delete(X((2, 5)).T, 2, axis=0)
+np.append(X((2, 5)).T, X((1, 5)).T, axis=1)
 """
 
 ERRORS = """
@@ -204,6 +212,20 @@ def test_orders_in_memory(device, call):
     ours, theirs = eval(call, _names(cm)), eval(call, _names(np))
     agree(ours, theirs)
     assert ours.strides == theirs.strides
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_logarithms_of_powers_of_two_are_exact(device, kind):
+    powers = np.arange(np.finfo(kind).minexp, np.finfo(kind).maxexp)
+    numbers = np.ldexp(np.ones(len(powers), kind), powers)
+    np.testing.assert_array_equal(cm.log2(cm.array(numbers)).to_numpy(), powers)
+
+
+def test_whole_powers_of_infinite_numbers(device):
+    numbers = np.array([np.inf, complex(0, np.inf), complex(1, np.inf), complex(-np.inf, 2)])
+    with np.errstate(invalid="ignore"):
+        for power, expected in ((2, numbers * numbers), (3, numbers * (numbers * numbers))):
+            np.testing.assert_array_equal((cm.array(numbers) ** power).to_numpy(), expected)
 
 
 @pytest.mark.parametrize("call", _calls(ERRORS))

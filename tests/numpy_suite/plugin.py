@@ -142,12 +142,12 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
             item.reached = True  # type: ignore[attr-defined]
             sys.setprofile(None)
 
-    sys.setprofile(watch)
-    try:
-        with np.errstate(), at_once(item.config.option.device):
+    with np.errstate(), at_once(item.config.option.device):
+        sys.setprofile(watch)
+        try:
             return (yield)
-    finally:
-        sys.setprofile(None)
+        finally:
+            sys.setprofile(None)
 
 
 def at_once(device: str) -> contextlib.AbstractContextManager[Any]:

@@ -224,14 +224,17 @@ def complex_functions(
         if (
             d == nought and abs(c) < R(100) and c == math.floor(c)
         ):  # whole: by squaring, exact where numbers are whole
-            result, base = make(one, nought), x
-            left = int(abs(c))
+            left, base = int(abs(c)), x
+            while not left & 1:
+                base = T(base * base)
+                left >>= 1
+            result = base  # 1 times it would make NaN of an infinite part
+            left >>= 1
             while left > 0:
+                base = T(base * base)
                 if left & 1:
                     result = T(result * base)
                 left >>= 1
-                if left > 0:
-                    base = T(base * base)
             return reciprocal(result) if c < nought else result
         return exp(T(y * log(x)))
 

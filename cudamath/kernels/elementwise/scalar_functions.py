@@ -192,7 +192,7 @@ def _integer(T: Any) -> dict[str, Any]:
 
 
 def _floating(T: Any) -> dict[str, Any]:
-    zero, half, one = T(0), T(0.5), T(1)
+    zero, half, one, two = T(0), T(0.5), T(1), T(2)
     log_two = T(math.log(2))
     whole = int if SIMULATOR else types.int32
     infinity = T(math.inf)
@@ -216,6 +216,13 @@ def _floating(T: Any) -> dict[str, Any]:
             return math.copysign(zero, x / y)
         whole = math.floor(quotient)
         return whole + one if quotient - whole > half else whole
+
+    @device_function
+    def log2(x):  # the exponent apart: powers of 2 are exact so, and one off at times in CUDA's
+        fraction, power = math.frexp(x)
+        if x > zero and math.isfinite(x) and (power < 0 or power > 1):
+            return T(power - 1) + math.log2(fraction * two)
+        return math.log2(x)
 
     @device_function
     def logaddexp(x, y):  # equal infinities must not meet in a difference
@@ -264,6 +271,7 @@ def _floating(T: Any) -> dict[str, Any]:
     return {
         "remainder": remainder,
         "floor_divide": floor_divide,
+        "log2": log2,
         "logaddexp": logaddexp,
         "round_even": round_even,
         "hypot": hypot,

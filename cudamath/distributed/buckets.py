@@ -3,8 +3,9 @@
 The arrays are divided into buckets, in the order in which the backward pass completes their
 gradients: in the first call from the last array to the first, from then on as process 0 has seen it
 (an array that is used twice is complete late). When all gradients of a bucket are there, they are
-laid one behind another in one array, which is averaged over the processes: between GPUs by NCCL on
-a stream of its own, on the CPU by a thread. Each process begins with its buckets in the same order.
+averaged over the processes: between GPUs by NCCL on a stream of its own, on the CPU by a thread.
+Small ones are laid one behind another in one array; on a GPU large ones travel as they are. Each
+process begins with its buckets in the same order.
 """
 
 from __future__ import annotations
@@ -30,19 +31,23 @@ from ..ops.join import concatenate
 from ..runtime import stream as streams
 from ..runtime.communication import nccl
 from ..runtime.communication.world import BUCKETS, World
-from .collectives import exchanged, fold, in_order, scattered, sums
+from .collectives import exchanged, fold, in_order, ordered, scattered, sums
 from .orders import agreed, known
 
 #: Bytes of a bucket: large enough for the full rate, small enough that the last one is short.
 BYTES = 25 << 20
 
-#: Buckets in pieces that are under way before the backward pass waits for the first of them, so
-#: that their memory is free again.
-FLIGHT = 2
+#: Bytes from which on a copy costs more than a further call in a group of NCCL's.
+LARGE = 1 << 20
+
+#: Buckets that are under way before the backward pass waits for the first of them, so that the
+#: memory of its gradients is free again.
+FLIGHT = 4
 
 
-class Bucket(NamedTuple):
-    """The numbers of its arrays, how many elements each has, and how many it takes here."""
+class Parcel(NamedTuple):
+    """Arrays that lie one behind another: their numbers, layouts, and how many elements of each
+    come back."""
 
     numbers: tuple[int, ...]
     layouts: tuple[Layout, ...]
@@ -52,9 +57,9 @@ class Bucket(NamedTuple):
 @functools.lru_cache(256)
 def divided(
     layouts: tuple[Layout, ...], order: tuple[int, ...], nbytes: int, parts: int
-) -> tuple[Bucket, ...]:
-    """Arrays of one dtype and device each. order: in which they are complete. parts: of how many
-    parts each array's width is one."""
+) -> tuple[tuple[Parcel, ...], ...]:
+    """Buckets of arrays of one dtype and device each. order: in which they are complete. parts: of
+    how many parts each array's width is one."""
     open_now: dict[tuple, list[int]] = {}
     full: list[list[int]] = []
     for i in order:
@@ -65,16 +70,23 @@ def divided(
             full.append(open_now.pop(kind))
     full += open_now.values()
     full.sort(key=lambda bucket: order.index(bucket[-1]))  # what is complete first comes first
-    return tuple(
-        [
-            Bucket(
-                tuple(bucket),
-                tuple([layouts[i] for i in bucket]),
-                tuple([math.ceil(layouts[i].size / parts) for i in bucket]),
-            )
-            for bucket in full
+    found = []
+    for bucket in full:
+        alone = [
+            (i,)
+            for i in bucket
+            if layouts[i].device != CPU
+            and layouts[i].nbytes >= LARGE
+            and layouts[i].size % parts == 0
         ]
-    )
+        rest = tuple([i for i in bucket if (i,) not in alone])
+        found.append(tuple([_parcel(some, layouts, parts) for some in (*alone, rest) if some]))
+    return tuple(found)
+
+
+def _parcel(numbers: tuple[int, ...], layouts: Sequence[Layout], parts: int) -> Parcel:
+    some = [layouts[i] for i in numbers]
+    return Parcel(numbers, tuple(some), tuple([math.ceil(x.size / parts) for x in some]))
 
 
 class Averages:
@@ -111,11 +123,13 @@ class Averages:
         if order is None:
             order = tuple(reversed(range(len(arrays))))
         self.buckets = divided(self.layouts, order, nbytes, world.size if sharded else 1)
-        self.home = {i: k for k, bucket in enumerate(self.buckets) for i in bucket.numbers}
-        self.missing = [len(bucket.numbers) for bucket in self.buckets]
+        self.home = {
+            i: k for k, some in enumerate(self.buckets) for parcel in some for i in parcel.numbers
+        }
+        self.missing = [sum([len(parcel.numbers) for parcel in some]) for some in self.buckets]
         self.begun = 0  # buckets that are under way
         self.gradients: dict[int, ndarray | None] = {}
-        self.results: list[Callable[[], ndarray]] = []
+        self.results: list[Callable[[], Sequence[ndarray]]] = []
         self.deterministic = deterministic
         self.carriers: dict[int, Any] = {}
 
@@ -128,7 +142,8 @@ class Averages:
         while self.begun < len(self.buckets) and not self.missing[self.begun]:
             bucket = self.buckets[self.begun]
             self.begun += 1
-            self.results.append(self._carrier(bucket).begin(self._laid_out(bucket)))
+            flats = [self._laid_out(parcel) for parcel in bucket]
+            self.results.append(self._carrier(bucket[0].layouts[0].device).begin(flats))
 
     def collected(self) -> list[ndarray]:
         """The means, in the order of the arrays."""
@@ -136,20 +151,21 @@ class Averages:
         for carrier in self.carriers.values():
             carrier.end()
         for bucket, result in zip(self.buckets, self.results, strict=True):
-            flat, at = result(), 0
-            for i, layout, width in zip(*bucket, strict=True):
-                piece = flat[at : at + width]
-                found[i] = piece if self.sharded else piece.reshape(layout.shape)
-                at += width
+            for parcel, flat in zip(bucket, result(), strict=True):
+                at = 0
+                for i, layout, width in zip(*parcel, strict=True):
+                    piece = flat[at : at + width]
+                    found[i] = piece if self.sharded else piece.reshape(layout.shape)
+                    at += width
         if self.seen is not None:
             agreed("gradients", self.layouts, self.seen, self.world)
         return found
 
-    def _laid_out(self, bucket: Bucket) -> ndarray:
-        """The gradients of a bucket in one array: (n,), or sharded (size, n), row i for process
+    def _laid_out(self, parcel: Parcel) -> ndarray:
+        """The gradients of a parcel in one array: (n,), or sharded (size, n), row i for process
         i."""
         parts = []
-        for i, layout, width in zip(*bucket, strict=True):
+        for i, layout, width in zip(*parcel, strict=True):
             g = self.gradients.pop(i)
             if g is None:
                 flat = zeros(layout.size, dtype=layout.dtype, device=self.arrays[i].device)
@@ -162,11 +178,10 @@ class Averages:
                     flat = concatenate([flat, more])
                 flat = flat.reshape(self.world.size, width)
             parts.append(flat)
-        return concatenate(parts, axis=1 if self.sharded else 0)
+        return parts[0] if len(parts) == 1 else concatenate(parts, axis=1 if self.sharded else 0)
 
-    def _carrier(self, bucket: Bucket) -> Any:
-        """What averages a bucket."""
-        device = bucket.layouts[0].device
+    def _carrier(self, device: int) -> Any:
+        """What averages arrays of a device."""
         found = self.carriers.get(device)
         if found is None:
             found = self.carriers[device] = self._chosen(device)
@@ -188,24 +203,22 @@ class Inline:
     def __init__(self, world: World, sharded: bool, deterministic: bool):
         self.world, self.sharded, self.deterministic = world, sharded, deterministic
 
-    def begin(self, flat: ndarray) -> Callable[[], ndarray]:
-        world = self.world
-        ordered = (
-            self.deterministic
-            and flat._layout.device != CPU
-            and not nccl.why_not(world, flat._layout.device)
-        )
+    def begin(self, flats: list[ndarray]) -> Callable[[], Sequence[ndarray]]:
+        means = [self._mean(flat) for flat in flats]
+        return lambda: means
+
+    def _mean(self, flat: ndarray) -> ndarray:
+        world, device = self.world, flat._layout.device
+        if self.deterministic and device != CPU and not nccl.why_not(world, device):
+            if not self.sharded:
+                return in_order(flat, op="mean", world=world)
+            (rows,) = exchanged(flat, world=world)
+            return fold(rows, "mean")
         if self.sharded:
-            if ordered:
-                (rows,) = exchanged(flat, world=world)
-                mean = fold(rows, "mean")
-            else:
-                (mean,) = scattered(flat, op="mean", world=world)
-        elif ordered:
-            mean = in_order(flat, op="mean", world=world)
+            (mean,) = scattered(flat, op="mean", world=world)
         else:
             (mean,) = sums(flat, op="mean", about="gradients", world=world)
-        return lambda: mean
+        return mean
 
     def end(self) -> None:
         """Nothing is under way."""
@@ -222,19 +235,17 @@ class Thread:
             world.__dict__["worker"] = worker
         self.worker = worker
 
-    def begin(self, flat: ndarray) -> Callable[[], ndarray]:
+    def begin(self, flats: list[ndarray]) -> Callable[[], Sequence[ndarray]]:
         channel: Any = Channel(self.world, BUCKETS)
-        data: np.ndarray = flat._data
+        data: list[np.ndarray] = [flat._data for flat in flats]
 
-        def work() -> np.ndarray:
+        def work() -> tuple[np.ndarray, ...]:
             if self.sharded:
-                (mean,) = on_host.reduce_scatter(data, op="mean", world=channel)
-            else:
-                (mean,) = on_host.all_reduce(data, op="mean", about="gradients", world=channel)
-            return mean
+                return on_host.reduce_scatter(*data, op="mean", world=channel)
+            return on_host.all_reduce(*data, op="mean", about="gradients", world=channel)
 
         future = self.worker.submit(quiet().run, work)
-        return lambda: wrap(future.result())
+        return lambda: [wrap(mean) for mean in future.result()]
 
     def end(self) -> None:
         """The results wait."""
@@ -261,22 +272,26 @@ class Beside:
         self.of = nccl.communicator(world, device, "gradients")
         self.main = streams.stream_of(device)
         self.sharded, self.size = sharded, world.size
-        self.kept: collections.deque[tuple[streams.Event, ndarray, ndarray]] = collections.deque()
+        self.kept: collections.deque[tuple[streams.Event, list[ndarray]]] = collections.deque()
 
-    def begin(self, flat: ndarray) -> Callable[[], ndarray]:
-        mean = nccl.SUMS["mean"]
-        if self.sharded:
-            out = empty(flat.shape[1], dtype=flat.dtype, device=flat.device)
-            kind = _kind(out)
-            call = self.of.reduce_scatter(flat._data, out._data, kind, mean)
-        else:
-            out, kind = flat, _kind(flat)
-            call = self.of.all_reduce(flat._data, flat._data, kind, mean)
-        event = self.of.call_beside(self.main, "the means of gradients", [call])
-        self.kept.append((event, flat, out))
-        while self.sharded and len(self.kept) > FLIGHT:
+    def begin(self, flats: list[ndarray]) -> Callable[[], Sequence[ndarray]]:
+        flats = [ordered(flat) for flat in flats]
+        outs = [
+            empty(flat.shape[1:] if self.sharded else flat.shape, flat.dtype, device=flat.device)
+            for flat in flats
+        ]
+        call = self.of.reduce_scatter if self.sharded else self.of.all_reduce
+        calls = [
+            call(flat._data, out._data, _kind(out), nccl.SUMS["mean"])
+            for flat, out in zip(flats, outs, strict=True)
+            if out.size
+        ]
+        if calls:
+            event = self.of.call_beside(self.main, "the means of gradients", calls)
+            self.kept.append((event, flats))
+        while len(self.kept) > FLIGHT:
             self.main.wait(self.kept.popleft()[0])
-        return lambda: out
+        return lambda: outs
 
     def end(self) -> None:
         """The stream of the backward pass waits for the other one."""

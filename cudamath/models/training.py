@@ -78,6 +78,7 @@ class Trainer:
         seed: int = 0,
         parallel: str | None = None,
         deterministic: bool = False,
+        bucket: int = 25 << 20,
     ):
         if parallel not in PARALLEL:
             raise ValueError(f"Trainer: parallel is one of {PARALLEL}, got {parallel!r}")
@@ -94,9 +95,9 @@ class Trainer:
         options = {"betas": betas, "weight_decay": weight_decay}
         self._held: Any
         if parallel in (None, "data"):
-            self._held = _Whole(loss, params, dtype, parallel is not None, deterministic)
+            self._held = _Whole(loss, params, dtype, parallel is not None, deterministic, bucket)
         else:
-            self._held = _Pieces(loss, params, dtype, int(parallel[-1]), deterministic)
+            self._held = _Pieces(loss, params, dtype, int(parallel[-1]), deterministic, bucket)
         held = self._held
 
         def step(own: Any, tokens: cm.ndarray, targets: cm.ndarray) -> tuple:
@@ -219,7 +220,13 @@ class _Whole:
     """All parameters in float32, AdamW's memory, and copies in the dtype of the loss."""
 
     def __init__(
-        self, loss: Callable, params: Tree, dtype: str, several: bool, deterministic: bool
+        self,
+        loss: Callable,
+        params: Tree,
+        dtype: str,
+        several: bool,
+        deterministic: bool,
+        bucket: int,
     ):
         self.mixed = dtype != "float32"
         self.dtype = dtype
@@ -229,7 +236,9 @@ class _Whole:
             "state": ml.adam_init(params),
         }
         if several:
-            self._gradients = distributed.value_and_grad(loss, deterministic=deterministic)
+            self._gradients = distributed.value_and_grad(
+                loss, deterministic=deterministic, bucket=bucket
+            )
         else:
             self._gradients = cm.value_and_grad(loss)
         self.clip_factor = ml.clip_factor
@@ -260,7 +269,15 @@ class _Pieces:
     """Pieces of the parameters in float32 and of AdamW's memory; whole copies in the dtype of the
     loss, but for stage 3 of ZeRO."""
 
-    def __init__(self, loss: Callable, params: Tree, dtype: str, stage: int, deterministic: bool):
+    def __init__(
+        self,
+        loss: Callable,
+        params: Tree,
+        dtype: str,
+        stage: int,
+        deterministic: bool,
+        bucket: int,
+    ):
         self.stage, self.dtype = stage, dtype
         self.like = distributed.outline(params)
         self.decay = {name: _is_matrix(p) for name, p in params.items()}
@@ -276,6 +293,7 @@ class _Pieces:
             sharded=stage == 2,
             like=self.like if stage == 3 else None,
             deterministic=deterministic,
+            bucket=bucket,
         )
 
     def readable(self, own: Any) -> Any:

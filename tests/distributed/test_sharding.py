@@ -13,6 +13,7 @@ from processes import each
 
 import cudamath as cm
 from cudamath import distributed
+from cudamath.core.layout import Layout
 from cudamath.distributed import buckets, gatherer, parallel
 
 pytestmark = pytest.mark.skipif(
@@ -420,6 +421,23 @@ def test_an_order_that_was_learned_lets_gradients_go_early(monkeypatch):
     for first, second in each(2, one):
         assert [count for _, count in first] == [0] * 12 + [13]
         assert second == [(i, i) for i in range(1, 14)]
+
+
+def test_large_gradients_of_a_gpu_travel_as_they_are():
+    """The others lie one behind another; so do all of the CPU's, and those whose pieces are not
+    equal parts of them."""
+    shapes = [(1024, 512), (7,), (3, 1 << 19), (5,), (1025, 1023)]
+    for device, parts, expected in [
+        (0, 1, [[(4,), (3,)], [(2,)], [(0,), (1,)]]),
+        (0, 2, [[(4, 3)], [(2,)], [(0,), (1,)]]),
+        (-1, 1, [[(4, 3)], [(2,)], [(1, 0)]]),
+    ]:
+        layouts = tuple([Layout.new(x, np.dtype("f4"), device) for x in shapes])
+        found = buckets.divided(layouts, (4, 3, 2, 1, 0), 4 << 20, parts)
+        assert [[parcel.numbers for parcel in some] for some in found] == expected
+        for parcel in [parcel for some in found for parcel in some]:
+            for i, layout, width in zip(*parcel, strict=True):
+                assert layout is layouts[i] and (width - 1) * parts < layout.size <= width * parts
 
 
 def test_pieces_want_one_device():

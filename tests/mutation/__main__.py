@@ -1,29 +1,42 @@
-"""`make mutate`: bugs are planted one at a time in a copy of the project, and the tests that cover
+"""`make mutate`: bugs are planted one at a time in copies of the project, and the tests that cover
 the place run. A bug that no test sees has survived.
 
-    python -m tests.mutation [--mutants 300] [--folder ops] [--seed 0] [--planted] [--seconds N]
+    python -m tests.mutation [--mutants 300] [--folder ops] [--seed 0] [--jobs 8] [--seconds 3600]
+    python -m tests.mutation --planted       # those of planted.py alone
     python -m tests.mutation --survivors     # those of the record once more, after new tests
 
+First the tests run without a bug, and it is noted which of them execute the places where bugs will
+be planted, and how long they take (observer.py). Then each bug meets the tests that execute its
+statement, or else its function or its file, the likeliest and shortest first, until they have taken
+SECONDS_OF_TESTS; after these, where there are GPUs (`--gpus`), those that the names of a kernel's
+file suggest (covering.py). A bug is killed if a test fails that passes without it.
+
 The bugs are those of planted.py, and a sample by rules.py: of each folder of the package as many as
-its share of the lines, at least five. The score by folder, and the survivors, are in record.json;
-`equivalent.json` says which of these change nothing that can be seen, and why: they do not count.
+its share of the lines, at least AT_LEAST. The score by folder, and the survivors, are in
+record.json; `equivalent.json` says which of these change nothing that can be seen, and why: they do
+not count. A bug whose tests were cut off by the end of the time counts neither; it is named.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from numba.core import caching
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -36,11 +49,22 @@ from rules import Mutant, mutants  # noqa: E402
 RECORD, EQUIVALENT = HERE / "record.json", HERE / "equivalent.json"
 #: Where a bug is no bug of the package: what people look at, and what times it.
 LEFT_OUT = "demo", "models", "info.py", "magics.py", "timing.py", "tuning.py", "__main__.py"
-AT_LEAST = 5  # bugs of a folder
-PER_RUN = 150  # seconds for a run of tests
-#: What makes kernels, which run in the simulator.
-SIMULATED = "cudamath/kernels", "cudamath/core/specs", "cudamath/fuse.py", "cudamath/programs"
-MARKS = "not gpu and not multigpu and not simulator"
+AT_LEAST = 8  # bugs of a folder
+SECONDS_OF_TESTS = 50  # of one kind, for a bug, by their times without it
+MOST_FILES = 25  # of tests, for a bug: reading them takes time
+MOST_TESTS = 600  # for a bug
+LONGEST = 30  # seconds of a test that takes part
+PER_RUN, ON_A_GPU = 150, 100  # seconds for a run of tests
+FEW_FILES, FEW_CASES = 4, 3  # of tests on a GPU, which nobody observed
+#: Bugs here may spoil caches for others, or make all entries strangers': they have their own.
+OWN_CACHE = "cudamath/runtime", "cudamath/kernels/compiler", "cudamath/cpu", "cudamath/core/specs"
+#: What makes kernels.
+KERNELS = "cudamath/kernels", "cudamath/core/specs", "cudamath/fuse.py", "cudamath/programs"
+MARKS = {
+    "cpu": "not gpu and not multigpu and not simulator",
+    "simulator": "simulator",
+    "gpu": "gpu and not multigpu",
+}
 
 
 def folder_of(path: str) -> str:
@@ -52,7 +76,9 @@ def sample(count: int, seed: int, folder: str | None) -> list[Mutant]:
     """Bugs by rule, by folder in the proportion of its lines, by file in that of its bugs, and of
     each rule alike."""
     chance = random.Random(seed)
-    found = collections.defaultdict(lambda: collections.defaultdict(list))
+    found: dict[str, dict[str, list[Mutant]]] = collections.defaultdict(
+        lambda: collections.defaultdict(list)
+    )
     lines: collections.Counter[str] = collections.Counter()
     for path in sorted((ROOT / "cudamath").rglob("*.py")):
         name = str(path.relative_to(ROOT))
@@ -79,126 +105,387 @@ def sample(count: int, seed: int, folder: str | None) -> list[Mutant]:
     return chosen
 
 
+class Test(NamedTuple):
+    """A test that passes without a bug. places: what it executes (observer.py). kind: of MARKS."""
+
+    name: str
+    seconds: float
+    places: frozenset[int]
+    kind: str
+
+
+class Places:
+    """Numbers of the places where bugs will be planted: of their statements, functions, files."""
+
+    def __init__(self, bugs: list[Mutant]):
+        self.files: dict[str, int] = {}
+        self.functions: dict[tuple[str, int], int] = {}
+        self.statements: dict[tuple[str, int, int], int] = {}
+        self.count = 0
+        for bug in bugs:
+            self._number(self.files, bug.path)
+            self._number(self.functions, (bug.path, bug.first))
+            self._number(self.statements, (bug.path, *bug.lines))
+
+    def _number(self, table: dict, key: Any) -> None:
+        if key not in table:
+            table[key] = self.count
+            self.count += 1
+
+    def of(self, bug: Mutant) -> tuple[int, int, int]:
+        """The nearest first."""
+        return (
+            self.statements[bug.path, *bug.lines],
+            self.functions[bug.path, bug.first],
+            self.files[bug.path],
+        )
+
+    def write(self, path: pathlib.Path) -> None:
+        lines: dict[str, dict[int, list[int]]] = {name: {} for name in self.files}
+        for (name, first, last), number in self.statements.items():
+            for line in range(first, last + 1):
+                lines[name].setdefault(line, []).append(number)
+        functions = [(*key, number) for key, number in self.functions.items()]
+        told = {"files": self.files, "functions": functions, "lines": lines}
+        path.write_text(json.dumps(told), encoding="utf-8")
+
+
 class Copy:
-    """A copy of the project in which bugs are planted."""
+    """A copy of the project in which bugs are planted. All copies share a cache of compiled
+    code; what lies there is found by the sources' contents, so a bug finds none that lacks it."""
 
-    def __init__(self, folder: str):
-        self.root = pathlib.Path(folder) / "project"
-        ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", "*.egg-info", ".*_cache")
+    #: Of the tests that failed with a bug: whether they pass without one.
+    fine: dict[str, bool] = {}
+    lock = threading.Lock()
+
+    def __init__(self, folder: pathlib.Path, gpu: int | None = None):
+        self.folder, self.root, self.gpu = folder, folder / "project", gpu
+        self.shared = self.cache = folder.parent / "cache"
+        ignored = shutil.ignore_patterns(
+            ".git", ".venv", "__pycache__", "*.egg-info", ".*_cache", ".gpu", "shared", "results"
+        )
         shutil.copytree(ROOT, self.root, ignore=ignored)
-        self.fine: dict[tuple, bool] = {}
 
-    def run(self, arguments: list[str], simulator: bool) -> int:
-        """pytest's status: 0 all passed, 1 some failed, 5 there were none; -1 out of time. Slow
-        tests run where tests are chosen by name alone."""
-        settings = {
-            "PYTHONPATH": str(self.root),
+    def settings(self, kind: str) -> dict[str, str]:
+        paths = [str(self.root), str(self.root / "tests/mutation"), os.environ.get("PYTHONPATH")]
+        gpu = str(self.gpu) if kind == "gpu" else ""
+        return os.environ | {
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             "PYTHONDONTWRITEBYTECODE": "1",
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
-            "NUMBA_ENABLE_CUDASIM": "1" if simulator else "0",
+            "NUMBA_ENABLE_CUDASIM": "1" if kind == "simulator" else "0",
+            "CUDA_VISIBLE_DEVICES": gpu,
+            "CUDAMATH_CACHE_DIR": str(self.cache),
         }
-        slow = "" if "-k" in arguments or "::" in arguments[0] else " and not slow"
-        marks = ["-m", "simulator" if simulator else MARKS + slow]
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-        command += [*marks, *arguments]
-        with subprocess.Popen(
-            command,
-            cwd=self.root,
-            env=os.environ | settings,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        ) as process:
-            try:
-                return process.wait(PER_RUN)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, 9)
-                return -1
 
-    def passes(self, arguments: list[str], simulator: bool) -> bool:
-        """Whether the tests pass without a bug: what fails anyway kills nothing."""
-        key = (*arguments, simulator)
+    def run(self, arguments: list[str], kind: str, seconds: float, **more: str) -> int:
+        """pytest's status: 0 all passed, 1 some failed, 5 there were none; -1 out of time."""
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += ["-p", "observer", "-m", MARKS[kind], *arguments]
+        with (
+            open(self.folder / "log", "w", encoding="utf-8") as log,
+            subprocess.Popen(
+                command,
+                cwd=self.root,
+                env=self.settings(kind) | more,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            ) as process,
+        ):
+            try:
+                return process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                return -1
+            finally:
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)  # what tests have started, too
+                except ProcessLookupError:
+                    pass
+
+    def chosen(self, tests: list[str], kind: str, seconds: float) -> tuple[int, str]:
+        """The status of a run of these tests, and the one that it began last."""
+        chosen, begun = self.folder / "chosen.json", self.folder / "begun"
+        chosen.write_text(json.dumps(tests), encoding="utf-8")
+        begun.write_text("", encoding="utf-8")
+        files = list(dict.fromkeys(name.partition("::")[0] for name in tests))
+        status = self.run(["-x", *files], kind, seconds, CHOSEN=str(chosen), BEGUN=str(begun))
+        return status, begun.read_text(encoding="utf-8") or " ".join(files)
+
+    def spread(self, files: list[str], kind: str, seconds: float) -> tuple[int, str]:
+        """The same of some cases of each test of these files."""
+        begun = self.folder / "begun"
+        begun.write_text("", encoding="utf-8")
+        status = self.run(["-x", *files], kind, seconds, CASES=str(FEW_CASES), BEGUN=str(begun))
+        return status, begun.read_text(encoding="utf-8") or " ".join(files)
+
+    def passes(self, test: str, kind: str) -> bool:
+        """Whether a test (or files of tests) that failed with a bug passes without."""
+        key = f"{kind} {test}"
         if key not in self.fine:
-            status = self.run(arguments, simulator)
+            if "::" in test:
+                status, _ = self.chosen([test], kind, PER_RUN)
+            else:
+                status = self.run(["--co", *test.split()], kind, PER_RUN)
             self.fine[key] = status == 0
-            if status not in (0, 5):
-                print(f"{' '.join(arguments)} fails without a bug", flush=True)
+            if status:
+                print(f"{test} fails without a bug: {status}", flush=True)
         return self.fine[key]
 
-    def killer(self, path: str, text: str, runs: list[tuple[list[str], bool]]) -> str:
-        """Which of the runs of tests sees that a file has this text; empty if none does."""
-        file = self.root / path
-        before = file.read_text(encoding="utf-8")
-        for arguments, simulator in runs:
-            file.write_text(text, encoding="utf-8")
-            try:
-                status = self.run(arguments, simulator)
-            finally:
-                file.write_text(before, encoding="utf-8")
-            if status not in (0, 5) and self.passes(arguments, simulator):
-                return " ".join(arguments) + (" in the simulator" if simulator else "")
+    def killer(self, bug: Mutant, runs: list[tuple[list[str], str]], end: float) -> str | None:
+        """Which test sees the bug; empty if none does, None if the time was up."""
+        with tempfile.TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as own:
+            private = bug.path.startswith(OWN_CACHE) or bug.path.endswith("caches.py")
+            self.cache = pathlib.Path(own) if private else self.shared
+            for tests, kind in runs:
+                by = self.sees(bug, tests, kind, end)
+                if by or by is None:
+                    return by
         return ""
 
-
-def runs_of(path: str) -> list[tuple[list[str], bool]]:
-    """Runs of the tests that cover a file, the cheapest first: of kernels in the simulator; the
-    quick choice of all files of tests; all tests of the likeliest."""
-    tests = tests_of(path)
-    runs = [(["--quick", *tests], False), (tests[:3], False)]
-    if path.startswith(SIMULATED):
-        words = "simulator", "MACHINES", "versions"
-        simulated = [t for t in tests if any(w in (ROOT / t).read_text("utf-8") for w in words)]
-        if simulated:
-            runs.insert(0, (simulated, True))
-    return runs if tests else []
-
-
-def plant(copy: Copy, bug: Planted) -> str:
-    source = (copy.root / bug.path).read_text(encoding="utf-8")
-    assert source.count(bug.before) >= 1, f"{bug.path} has changed: {bug.before!r} is not there"
-    text = source.replace(bug.before, bug.after, 1)
-    return copy.killer(bug.path, text, [(list(bug.tests), bug.simulator)])
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
-    parser.add_argument("--mutants", type=int, default=300)
-    parser.add_argument("--folder")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after that")
-    parser.add_argument("--planted", action="store_true", help="those of planted.py alone")
-    parser.add_argument("--sample", action="store_true", help="those by rules.py alone")
-    parser.add_argument("--survivors", action="store_true", help="those of the record once more")
-    options = parser.parse_args()
-    end = time.monotonic() + options.seconds
-    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Copy(folder)
-        if options.survivors:
-            record = survivors_again(copy, record, end)
-        elif not options.sample:
-            record["planted"] = planted_bugs(copy, end)
-        if not options.planted and not options.survivors:
-            chosen = sample(options.mutants, options.seed, options.folder)
-
-            def save(part: dict) -> None:
-                record.update(part, seed=options.seed)
-                written(record)
-
-            sampled_bugs(copy, chosen, end, save)
-    written(record)
-    print(json.dumps({k: v for k, v in record.items() if k not in ("equivalent", "survivors")}))
-    planted_ones = record.get("planted", {}).get("survivors")
-    return int(bool(planted_ones or record.get("survivors")))
+    def sees(self, bug: Mutant, tests: list[str], kind: str, end: float) -> str | None:
+        """The same of one run of tests."""
+        file = self.root / bug.path
+        before = file.read_text(encoding="utf-8")
+        run = self.spread if kind == "gpu" else self.chosen
+        if end - time.monotonic() < 5:
+            return None
+        file.write_text(bug.applied(before), encoding="utf-8")
+        try:
+            most = ON_A_GPU if kind == "gpu" else PER_RUN
+            status, test = run(tests, kind, min(most, end - time.monotonic()))
+        finally:
+            file.write_text(before, encoding="utf-8")
+        if time.monotonic() > end - 1:
+            return None
+        how = "" if kind == "cpu" else f" ({kind})"
+        if status == -1:
+            if kind == "gpu":
+                return ""  # they were chosen by name, and take as long as they take
+            status, _ = run(tests, kind, min(PER_RUN, end - time.monotonic()))
+            if time.monotonic() > end - 1:
+                return None
+            return f"{test}{how} hangs" if status == 0 else ""
+        return f"{test}{how}" if status not in (0, 5) and self.passes(test, kind) else ""
 
 
-def written(record: dict) -> None:
-    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+def share_compiled(copies: list[Copy]) -> None:
+    """What the first copy compiled for the CPU lies where the others look for it: the folder of an
+    entry is named by that of its source."""
+    place = caching._CacheLocator.get_suitable_cache_subpath
+    cache = copies[0].cache / "cpu"
+    for source in {path.parent for path in (copies[0].root / "cudamath").rglob("*.py")}:
+        compiled = cache / place(str(source / "x.py"))
+        if compiled.is_dir():
+            for copy in copies[1:]:
+                there = copy.root / source.relative_to(copies[0].root)
+                shutil.copytree(compiled, cache / place(str(there / "x.py")), dirs_exist_ok=True)
 
 
-def told(by: str, words: str) -> None:
-    print(f"{'killed  ' if by else 'SURVIVED'} {words}  {by}", flush=True)
+def observed(copy: Copy, places: Places, options: argparse.Namespace, end: float) -> list[Test]:
+    """The tests without a bug, and what they execute, until the time is up."""
+    found = []
+    tests = options.tests or ["tests"]
+
+    def run(kind: str, jobs: int) -> None:
+        path = copy.folder / f"places-{kind}.json"
+        places.write(path)
+        spread = ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else []
+        status = copy.run(
+            [*spread, *tests, "--deselect", "tests/numpy_suite"],
+            kind,
+            max(0.0, end - time.monotonic()),
+            OBSERVE=str(path),
+        )
+        print(f"observed: {kind}, status {status}", flush=True)
+        for part in copy.folder.glob(f"{path.name}.*"):
+            for line in part.read_text(encoding="utf-8").splitlines(keepends=True):
+                if line.endswith("\n"):
+                    name, seconds, hit = json.loads(line)
+                    found.append(Test(name, seconds, frozenset(hit), kind))
+
+    jobs = options.jobs
+    with concurrent.futures.ThreadPoolExecutor(2) as both:
+        list(both.map(run, ("cpu", "simulator"), (jobs - jobs // 4, max(1, jobs // 4))))
+    return found
+
+
+def chosen_tests(bug: Mutant, places: Places, tests: list[Test], kind: str) -> list[Test]:
+    """The tests of a kind that cover the place of a bug, in the order in which they run: of the
+    likeliest files first, of each test one case, then another."""
+    for number in places.of(bug):
+        covering = [
+            test
+            for test in tests
+            if test.kind == kind and number in test.places and test.seconds <= LONGEST
+        ]
+        if covering:
+            break
+    likely = {name: i for i, name in enumerate(tests_of(bug.path))}
+    by_function: dict[str, list[Test]] = collections.defaultdict(list)
+    for test in sorted(covering, key=lambda test: (test.seconds, test.name)):
+        by_function[test.name.partition("[")[0]].append(test)
+
+    def order(item: tuple[int, Test]) -> tuple:
+        turn, test = item
+        file = test.name.partition("::")[0]
+        return turn, likely.get(file, len(likely)), len(test.places), test.seconds
+
+    turns = [(i, t) for cases in by_function.values() for i, t in enumerate(spread(cases))]
+    chosen, files, left = [], set(), float(SECONDS_OF_TESTS)
+    for _, test in sorted(turns, key=order):
+        file = test.name.partition("::")[0]
+        fits = file in files or len(files) < MOST_FILES
+        if fits and test.seconds <= left and len(chosen) < MOST_TESTS:
+            files.add(file)
+            chosen.append(test)
+            left -= test.seconds
+    return chosen
+
+
+def spread(cases: list[Test]) -> list[Test]:
+    """The cases of a test in an order in which the first few differ: the shortest, the longest,
+    one between them and so on."""
+    order, seen, step = [], set(), 1.0
+    while len(order) < len(cases):
+        for i in range(int(1 / step) + 1):
+            place = round(i * step * (len(cases) - 1))
+            if place not in seen:
+                seen.add(place)
+                order.append(cases[place])
+        step /= 2
+    return order
+
+
+def runs_of(
+    bug: Mutant, places: Places, tests: list[Test], gpus: int
+) -> list[tuple[list[str], str, float]]:
+    """The runs of tests that meet a bug: tests or files, their kind, and how long they take."""
+    runs = []
+    for kind in ("cpu", "simulator"):
+        chosen = chosen_tests(bug, places, tests, kind)
+        if chosen:
+            seconds = sum(test.seconds for test in chosen)
+            runs.append(([test.name for test in chosen], kind, seconds))
+    if bug.path.startswith(KERNELS):
+        runs.reverse()
+        if gpus:
+            runs.append((tests_of(bug.path)[:FEW_FILES], "gpu", float(ON_A_GPU)))
+    return runs
+
+
+def mutate(folder: pathlib.Path, bugs: list[Mutant], options: argparse.Namespace, end: float):
+    """Yields (bug, who killed it) for each; the longest first, in as many processes as are
+    wanted."""
+    places = Places(bugs)
+    begun = time.monotonic()
+    jobs = max(1, min(options.jobs, len(bugs)))
+    copies: list[Copy] = []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        gpus = [i % options.gpus if options.gpus else None for i in range(jobs)]
+        making = [pool.submit(Copy, folder / f"{i}", gpu) for i, gpu in enumerate(gpus)]
+        first = making[0].result()
+        until = min(end, begun + options.observe)
+        tests = observed(first, places, options, until)
+        print(f"{len(tests)} tests in {time.monotonic() - begun:.0f} s", flush=True)
+        copies = [future.result() for future in making]
+        share_compiled(copies)
+        waiting = [(bug, runs_of(bug, places, tests, options.gpus)) for bug in bugs]
+        waiting.sort(key=lambda item: -sum(seconds for *_, seconds in item[1]))
+
+        def meet(item: tuple) -> tuple[Mutant, str | None]:
+            bug, runs = item
+            with Copy.lock:
+                copy = copies.pop()
+            try:
+                return bug, copy.killer(bug, [run[:2] for run in runs], end)
+            finally:
+                copies.append(copy)
+
+        futures = [pool.submit(meet, item) for item in waiting]
+        for future in concurrent.futures.as_completed(futures):
+            yield future.result()
+
+
+class Score:
+    """What became of the bugs by rule."""
+
+    def __init__(self, record: dict):
+        self.record = record
+        self.reasons = set(map(nameless, json.loads(EQUIVALENT.read_text(encoding="utf-8"))))
+        self.bugs: collections.Counter[str] = collections.Counter()
+        self.survivors: list[str] = []
+        self.reasoned: list[str] = []
+        self.unfinished: list[str] = []
+        self.killers: dict[str, str] = {}
+
+    def again(self) -> None:
+        """Begin with those of the record that were killed."""
+        folders = self.record["folders"].items()
+        self.bugs.update({folder: part["mutants"] for folder, part in folders})
+        self.bugs.subtract(folder_of(words.partition(":")[0]) for words in self.record["survivors"])
+        self.killers = self.record["killed by"]
+
+    def add(self, bug: Mutant, by: str | None) -> None:
+        words = str(bug)
+        said = {None: "CUT OFF ", "": "SURVIVED"}.get(by, "killed  ")
+        print(f"{said} {words}  {by or ''}", flush=True)
+        if by:
+            self.killers[words] = by
+        if by is None:
+            self.unfinished.append(words)
+        elif not by and nameless(words) in self.reasons:
+            self.reasoned.append(words)
+        else:
+            self.bugs[folder_of(bug.path)] += 1
+            self.survivors += [] if by else [words]
+
+    def write(self, path: pathlib.Path) -> None:
+        left = collections.Counter(folder_of(words.partition(":")[0]) for words in self.survivors)
+        total = self.bugs.total()
+        self.record |= {
+            "mutants": total,
+            "killed": total - left.total(),
+            "score": round(1 - left.total() / total, 3) if total else None,
+            "folders": {
+                folder: {"mutants": n, "score": round(1 - left[folder] / n, 3)}
+                for folder, n in sorted(self.bugs.items())
+                if n
+            },
+            "survivors": sorted(self.survivors),
+            "equivalent": sorted(self.reasoned),
+            "unfinished": sorted(self.unfinished),
+            "killed by": dict(sorted(self.killers.items())),
+        }
+        path.write_text(json.dumps(self.record, indent=1) + "\n", encoding="utf-8")
+
+
+def nameless(words: str) -> str:
+    """A bug's words without its line, which moves."""
+    return re.sub(r"^(\S+?):\d+ ", r"\1 ", words)
+
+
+def told_again(words: list[str]) -> tuple[list[Mutant], list[str]]:
+    """The bugs that these words of a record name, and the words of those whose place has
+    changed."""
+    found, gone = {}, []
+    for told in words:
+        path = ROOT / told.partition(":")[0]
+        source = path.read_text(encoding="utf-8") if path.exists() else ""
+        same = [
+            bug
+            for bug in mutants(told.partition(":")[0], source)
+            if nameless(str(bug)) == nameless(told)
+        ]
+        line = int(re.findall(r":(\d+) ", told)[0])
+        if same:
+            nearest = min(same, key=lambda bug: abs(bug.line - line))
+            found[str(nearest)] = nearest
+        else:
+            gone.append(told)
+    return list(found.values()), gone
 
 
 def planted_bugs(copy: Copy, end: float) -> dict:
@@ -208,76 +495,70 @@ def planted_bugs(copy: Copy, end: float) -> dict:
         if time.monotonic() > end:
             break
         by = plant(copy, bug)
-        seen += bool(by)
+        seen += by
         words = f"{bug.path}: {' '.join(bug.before.split())[:70]}"
-        told(by, words)
-        if not by:
-            survivors.append(words)
+        print(f"{'killed  ' if by else 'SURVIVED'} {words}", flush=True)
+        survivors += [] if by else [words]
     return {"bugs": len(PLANTED), "killed": seen, "survivors": survivors}
 
 
-def sampled_bugs(copy: Copy, chosen: list[Mutant], end: float, save: Callable) -> None:
-    """What became of these bugs, until the time is up: the score by folder, and the survivors.
-    `save` is called with that after each."""
-    equivalent = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
-    bugs: collections.Counter[str] = collections.Counter()
-    survivors, reasoned = [], []
-    for mutant in chosen:
-        if time.monotonic() > end:
-            break
-        by = planted(copy, mutant)
-        if not by and nameless(str(mutant)) in map(nameless, equivalent):
-            reasoned.append(str(mutant))
+def plant(copy: Copy, bug: Planted) -> bool:
+    """Whether the test that a bug of planted.py names sees it."""
+    file, kind = copy.root / bug.path, "simulator" if bug.simulator else "cpu"
+    source = file.read_text(encoding="utf-8")
+    assert source.count(bug.before) >= 1, f"{bug.path} has changed: {bug.before!r} is not there"
+    file.write_text(source.replace(bug.before, bug.after, 1), encoding="utf-8")
+    try:
+        status = copy.run(["-x", *bug.tests], kind, PER_RUN)
+    finally:
+        file.write_text(source, encoding="utf-8")
+    return status not in (0, 5) and copy.run(["-x", *bug.tests], kind, PER_RUN) == 0
+
+
+def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("--mutants", type=int, default=300)
+    parser.add_argument("--folder")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="bugs at a time")
+    parser.add_argument("--gpus", type=int, default=0, help="where bugs of kernels run, too")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="end after that")
+    parser.add_argument(
+        "--observe", type=float, default=float("inf"), help="at most so many for tests without bugs"
+    )
+    parser.add_argument("--tests", nargs="+", help="files or folders of tests, instead of all")
+    parser.add_argument("--planted", action="store_true", help="those of planted.py alone")
+    parser.add_argument("--survivors", action="store_true", help="those of the record once more")
+    parser.add_argument("--record", type=pathlib.Path, default=RECORD, help="its file")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    options = options_of()
+    end = time.monotonic() + options.seconds
+    path = options.record
+    record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = pathlib.Path(name)
+        if options.planted:
+            record["planted"] = planted_bugs(Copy(folder / "planted"), end)
+            path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            return int(bool(record["planted"]["survivors"]))
+        score = Score(record | {"seed": options.seed})
+        if options.survivors:
+            bugs, gone = told_again([*record["survivors"], *record.get("unfinished", ())])
+            score.again()
+            score.survivors += gone
         else:
-            bugs[folder_of(mutant.path)] += 1
-            survivors += [] if by else [str(mutant)]
-        save(scored(bugs, survivors) | {"equivalent": reasoned})
-
-
-def planted(copy: Copy, mutant: Mutant) -> str:
-    """Which run of tests kills a bug by rule; empty if none does."""
-    source = (copy.root / mutant.path).read_text(encoding="utf-8")
-    by = copy.killer(mutant.path, mutant.applied(source), runs_of(mutant.path))
-    told(by, str(mutant))
-    return by
-
-
-def nameless(words: str) -> str:
-    """A bug's words without its line, which moves."""
-    return re.sub(r"^(\S+?):\d+ ", r"\1 ", words)
-
-
-def scored(bugs: collections.Counter[str], survivors: list[str]) -> dict:
-    """The part of a record that counts: bugs of each folder, and those that survived."""
-    left = collections.Counter(folder_of(words.partition(":")[0]) for words in survivors)
-    total = bugs.total()
-    return {
-        "mutants": total,
-        "killed": total - left.total(),
-        "score": round(1 - left.total() / total, 3) if total else None,
-        "folders": {
-            folder: {"mutants": n, "score": round(1 - left[folder] / n, 3)}
-            for folder, n in sorted(bugs.items())
-        },
-        "survivors": sorted(survivors),
-    }
-
-
-def survivors_again(copy: Copy, record: dict, end: float) -> dict:
-    """The bugs that survived, once more. One whose place has changed is a survivor still."""
-    equivalent = set(map(nameless, json.loads(EQUIVALENT.read_text(encoding="utf-8"))))
-    bugs = collections.Counter({f: part["mutants"] for f, part in record["folders"].items()})
-    survivors, reasoned = [], list(record["equivalent"])
-    for words in record["survivors"]:
-        path = words.partition(":")[0]
-        source = (ROOT / path).read_text(encoding="utf-8")
-        found = [m for m in mutants(path, source) if nameless(str(m)) == nameless(words)]
-        if nameless(words) in equivalent:
-            reasoned.append(words)
-            bugs[folder_of(path)] -= 1
-        elif not found or time.monotonic() > end or not all(planted(copy, m) for m in found):
-            survivors.append(words)
-    return record | scored(bugs, survivors) | {"equivalent": reasoned}
+            bugs = sample(options.mutants, options.seed, options.folder)
+        for bug, by in mutate(folder, bugs, options, end):
+            score.add(bug, by)
+            score.write(path)
+        score.write(path)
+        told = ("mutants", "killed", "score", "folders")
+        print(json.dumps({key: score.record[key] for key in told}))
+        print(f"{len(score.survivors)} survivors, {len(score.unfinished)} cut off", flush=True)
+    return int(bool(score.survivors))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,11 @@ from typing import Any, NamedTuple
 
 
 class Mutant(NamedTuple):
-    """A bug: in `path`, the text from `start` to `end` (offsets) becomes `text`."""
+    """A bug: in `path`, the text from `start` to `end` (offsets) becomes `text`.
+
+    function: the names of the functions and classes around it. first: the first line of the
+    function. lines: first and last line of its statement, without the statements inside of that.
+    """
 
     path: str
     line: int
@@ -18,14 +22,18 @@ class Mutant(NamedTuple):
     end: int
     before: str
     text: str
+    function: str
+    first: int
+    lines: tuple[int, int]
 
     def applied(self, source: str) -> str:
         assert source[self.start : self.end] == self.before
         return source[: self.start] + self.text + source[self.end :]
 
     def __str__(self) -> str:
-        before, after = (" ".join(s.split())[:60] for s in (self.before, self.text))
-        return f"{self.path}:{self.line} {self.rule}: {before} -> {after or '(nothing)'}"
+        before, after = (" ".join(s.split())[:200] for s in (self.before, self.text))
+        place = f"{self.path}:{self.line} in {self.function}"
+        return f"{place}, {self.rule}: {before} -> {after or '(nothing)'}"
 
 
 Rule = Callable[[ast.AST, Any], Iterator[tuple[ast.AST, str]]]
@@ -45,6 +53,8 @@ _NEIGHBOURS = {
 _SLIPS = {ast.Add: "-", ast.Sub: "+", ast.FloorDiv: "*", ast.Mult: "+", ast.Mod: "//"}
 _WAITS = "syncthreads", "syncwarp", "synchronize", "wait_stream", "barrier"
 _CHECKS = "require", "check", "_check", "_constant"
+#: What people read: another text is no bug that a program meets.
+_DESCRIBE = "__repr__", "__str__", "describe", "description"
 _DTYPES = {
     "float64": "float32",
     "float32": "float16",
@@ -170,16 +180,41 @@ RULES: dict[str, Rule] = {
 }
 
 
-def _functions(tree: ast.AST) -> Iterator[ast.AST]:
+class Place(NamedTuple):
+    """Where a node is."""
+
+    function: str  # the names around it
+    first: int  # line of its function; 0 outside
+    lines: tuple[int, int]  # of its statement
+
+
+def _lines(node: ast.stmt) -> tuple[int, int]:
+    """The lines of a statement, but for the statements in it."""
+    body = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
+    last = min((child.lineno for child in body), default=node.end_lineno + 1) - 1
+    return node.lineno, max(node.lineno, last)
+
+
+def _functions(tree: ast.AST) -> Iterator[tuple[ast.AST, Place]]:
     """The nodes inside of functions, without docstrings, annotations and messages of errors."""
-    pending = [(tree, False)]
+    pending = [(tree, Place("", 0, (0, 0)))]
     while pending:
-        node, inside = pending.pop()
+        node, place = pending.pop()
         if isinstance(node, (ast.Raise, ast.Assert, ast.JoinedStr, ast.AnnAssign)):
             continue
-        if inside:
-            yield node
-        within = inside or isinstance(node, (ast.FunctionDef, ast.Lambda))
+        if isinstance(node, ast.stmt):
+            place = place._replace(lines=_lines(node))
+        if place.first:
+            yield node, place
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            name = f"{place.function}.{node.name}".lstrip(".")
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            inside = isinstance(node, ast.FunctionDef)
+            place = Place(name, first if inside else place.first, place.lines)
+            if inside and (node.name in _DESCRIBE or node.name.startswith("describe")):
+                continue
+        elif isinstance(node, ast.Lambda):
+            place = place._replace(first=node.lineno, function=place.function or "lambda")
         for field, child in ast.iter_fields(node):
             if field in ("decorator_list", "returns", "annotation"):
                 continue
@@ -187,18 +222,18 @@ def _functions(tree: ast.AST) -> Iterator[ast.AST]:
                 continue
             for part in child if isinstance(child, list) else [child]:
                 if isinstance(part, ast.AST):
-                    pending.append((part, within))
+                    pending.append((part, place))
 
 
 def mutants(path: str, source: str) -> list[Mutant]:
     """All bugs of all rules in a file."""
     source = Text(source)
     found = []
-    for node in _functions(ast.parse(source)):
+    for node, where in _functions(ast.parse(source)):
         for name, rule in RULES.items():
             for place, text in rule(node, source):
                 start, end = source.place(place)
                 before = source[start:end]
                 if before != text:
-                    found.append(Mutant(path, place.lineno, name, start, end, before, text))
+                    found.append(Mutant(path, place.lineno, name, start, end, before, text, *where))
     return sorted(found, key=lambda m: (m.start, m.end, m.rule, m.text))

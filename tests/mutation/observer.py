@@ -1,0 +1,136 @@
+"""pytest's plugin for runs of the mutation gate; it is loaded by name (`-p observer`).
+
+Where OBSERVE names a file, the run is without a bug: each test that passes is written down with its
+time and with what it executed of the places where bugs will be planted. Where CHOSEN names a file,
+only the tests that it lists run, in that order, and the last one that began is written to BEGUN: a
+process that dies or hangs names it so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+
+_ROOT = f"{pathlib.Path(__file__).parents[2]}/"
+
+
+class Observed:
+    """Writes a line for each test that passes: its name, seconds, and numbers of places. A place is
+    the whole number of a statement, or of a function, or of a file."""
+
+    def __init__(self, places: str):
+        told = json.loads(pathlib.Path(places).read_text(encoding="utf-8"))
+        #: file -> its number, and those of lines and of first lines of functions
+        self.files: dict[str, int] = {_ROOT + name: n for name, n in told["files"].items()}
+        self.lines: dict[str, dict[int, list[int]]] = {
+            _ROOT + name: {int(line): found for line, found in lines.items()}
+            for name, lines in told["lines"].items()
+        }
+        self.functions: dict[tuple[str, int], int] = {
+            (_ROOT + name, first): n for name, first, n in told["functions"]
+        }
+        self.wanted: dict[CodeType, bool] = {}
+        self.hit: set[int] = set()
+        self.fine = True
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+        self.out = open(f"{places}.{worker}", "a", encoding="utf-8", buffering=1)  # noqa: SIM115
+
+    def called(self, frame: FrameType, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        if (wanted := self.wanted.get(code)) is None:
+            wanted = self.wanted[code] = code.co_filename in self.files
+        if not wanted or code.co_name == "<module>":
+            return None
+        file = code.co_filename
+        self.hit.add(self.files[file])
+        number = self.functions.get((file, code.co_firstlineno))
+        if number is None and not code.co_name.startswith("<"):
+            return None
+        if number is not None:
+            self.hit.add(number)
+        lines, hit = self.lines[file], self.hit
+
+        def stepped(frame: FrameType, event: str, argument: Any) -> Any:
+            if event == "line" and frame.f_lineno in lines:
+                hit.update(lines[frame.f_lineno])
+            return stepped
+
+        return stepped
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.hit, self.fine, begun = set(), True, time.perf_counter()
+        threading.settrace(self.called)
+        sys.settrace(self.called)
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
+            if self.fine and self.hit:
+                seconds = round(time.perf_counter() - begun, 3)
+                self.out.write(json.dumps([item.nodeid, seconds, sorted(self.hit)]) + "\n")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.fine &= report.outcome == "passed"
+
+
+class Chosen:
+    """Runs the tests of a list."""
+
+    def __init__(self, chosen: str, begun: str):
+        names = json.loads(pathlib.Path(chosen).read_text(encoding="utf-8"))
+        self.places = {name: i for i, name in enumerate(names)}
+        self.begun = pathlib.Path(begun)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = sorted(
+            (item for item in items if item.nodeid in self.places),
+            key=lambda item: self.places[item.nodeid],
+        )
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.begun.write_text(nodeid, encoding="utf-8")
+
+
+class FewCases:
+    """Of each test at most so many cases, spread evenly, the tests in turns."""
+
+    def __init__(self, most: int, begun: str):
+        self.most, self.begun = most, pathlib.Path(begun)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        groups: dict[Any, list[pytest.Item]] = {}
+        for item in items:
+            if not any(mark.name == "skip" for mark in item.own_markers):
+                name = getattr(item, "originalname", item.name)
+                groups.setdefault((item.parent, name), []).append(item)
+        spread = []
+        for group in groups.values():
+            few = min(self.most, len(group))
+            spread += [(i, group[i * len(group) // few]) for i in range(few)]
+        items[:] = [item for _, item in sorted(spread, key=lambda pair: pair[0])]
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.begun.write_text(nodeid, encoding="utf-8")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    told = os.environ
+    if "OBSERVE" in told:
+        config.pluginmanager.register(Observed(told["OBSERVE"]))
+    elif "CHOSEN" in told:
+        config.pluginmanager.register(Chosen(told["CHOSEN"], told["BEGUN"]))
+    elif "CASES" in told:
+        config.pluginmanager.register(FewCases(int(told["CASES"]), told["BEGUN"]))

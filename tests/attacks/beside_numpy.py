@@ -11,6 +11,7 @@ from records import ELEMENTWISE
 from strategies import awkward, kind, numbers, of_kinds
 
 import cudamath as cm
+from cudamath.core.devices import default_device
 
 #: Exact whatever the values: which elements go where.
 SELECTS = ["max", "min", "argmax", "argmin", "any", "all", "count_nonzero", "flip", "ravel"]
@@ -53,8 +54,9 @@ def drawn(chance, dtype, shape=None):
 
 
 def ours(x):
-    """The same array here, with the same strides."""
-    return cm.asarray(x, copy=False) if x.flags.writeable and x.size else cm.asarray(x)
+    """The same array here; on the CPU with the same strides."""
+    shared = default_device() == "cpu" and x.flags.writeable and x.size
+    return cm.asarray(x, copy=False) if shared else cm.asarray(x)
 
 
 def wide(x):
@@ -225,7 +227,7 @@ KINDS = elementwise, reductions, sorting, indexing, overlapping
 
 
 def attack(under):
-    with warnings.catch_warnings(), np.errstate(all="ignore"), cm.device("cpu"):
+    with warnings.catch_warnings(), np.errstate(all="ignore"), cm.device(under.device):
         warnings.simplefilter("ignore")
         while under.goes_on:
             under.chance.choice(KINDS)(under)

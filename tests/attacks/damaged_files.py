@@ -144,7 +144,7 @@ def kernels_one(under, chance, folder, cached, number):
 
 def attack(under, monkeypatch):
     chance = under.chance
-    with tempfile.TemporaryDirectory() as name, cm.device("cpu"):
+    with tempfile.TemporaryDirectory() as name, cm.device(under.device):
         folder = pathlib.Path(name)
         (folder / "good").mkdir()
         cached = folder / "kernels"

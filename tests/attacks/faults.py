@@ -3,6 +3,7 @@ state and no memory behind, and the next attempt is as if nothing had been."""
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import gc
 import itertools
@@ -10,16 +11,17 @@ import itertools
 import pytest
 from fake_driver import check_memory, installed
 from fake_status import CUresult
-from public_calls import calls
+from public_calls import calls, outputs
 from thread_state import left_behind
 
 import cudamath as cm
 from cudamath.core.dispatch import fast_path
 from cudamath.core.dispatch.op import registry
 from cudamath.ops.random.module import default_generator
+from cudamath.runtime import device
 from cudamath.runtime.state import runtime
 
-#: What may fail, and how.
+#: What may fail, and how: statuses of the fake driver, which the real one has by the same names.
 FAILURES = {
     "cuMemAllocAsync": CUresult.CUDA_ERROR_OUT_OF_MEMORY,
     "cuMemHostAlloc": CUresult.CUDA_ERROR_OUT_OF_MEMORY,
@@ -63,6 +65,48 @@ def gpu_without_values():
         yield fake
 
 
+class Failing:
+    """The real driver, of which a call fails when it is told to (`later`, as the fake one's)."""
+
+    def __init__(self, driver):
+        self.driver, self.later = driver, None
+        self.calls: collections.Counter[str] = collections.Counter()
+        self.launches: list[tuple[str]] = []
+
+    def __getattr__(self, name):
+        found = getattr(self.driver, name)
+        if not (name.startswith("cu") and name[2].isupper()):
+            return found
+        launches = name in ("cuLaunchKernel", "cuLaunchKernelEx")
+
+        def call(*args):
+            self.calls[name] += 1
+            if self.later is not None and self.later[0] == name:
+                self.later[1] -= 1
+                if self.later[1] <= 0:
+                    status = self.driver.CUresult[self.later[2].name]
+                    self.later = None
+                    if name == "cuStreamEndCapture":
+                        found(*args)
+                    return (status,) if launches else (status, None)
+            if launches:
+                self.launches.append((name,))
+            return found(*args)
+
+        setattr(self, name, call)
+        return call
+
+
+@contextlib.contextmanager
+def gpu():
+    """The real driver, whose calls can fail, for a process that has not used it."""
+    if not isinstance(runtime.driver, Failing):
+        runtime.driver = Failing(device.driver())
+    runtime.driver.launches.clear()
+    with cm.device("cuda"):
+        yield runtime.driver
+
+
 def streams():
     """Work on other streams, of a graph, and between devices: what the records do not do."""
     x = cm.ones(300, "float32", device="cuda")
@@ -100,11 +144,12 @@ def scenarios():
 
 def attack(under):
     rows = under.endless(scenarios())
+    real = under.device == "cuda"
     gc.collect()
     gc.freeze()  # collections look at what the calls have made
     try:
         while under.goes_on:
-            with gpu_without_values() as fake:
+            with gpu() if real else gpu_without_values() as fake:
                 for name, prepare in itertools.islice(rows, CALLS):
                     attack_one(under, fake, name, prepare, cold=under.chance.random() < 0.3)
     finally:
@@ -119,8 +164,11 @@ def attack_one(under, fake, name, prepare, cold):
             forget_plans()
         before = fake.calls.copy()
         launches = len(fake.launches)
-        work()
+        result = work()
         launches = len(fake.launches) - launches
+        real = isinstance(fake, Failing)
+        expected = [x.tobytes() for x in outputs(result)] if real else None
+        del result
     except Exception:
         return  # wants libraries or values, of which there are none
     counts = fake.calls - before
@@ -132,8 +180,18 @@ def attack_one(under, fake, name, prepare, cold):
             if cold:
                 forget_plans()
             words = fault(fake, name, work, function, k, status, launches, cold)
+            if not words and expected is not None and "draw" not in name:
+                got = [x.tobytes() for x in outputs(work())]
+                words = "" if got == expected else "another answer afterwards"
             if words:
                 under.violation(f"{name}, {function} {k}{' cold' if cold else ''}: {words}")
+                return
+        if counts[function]:
+            del fake.launches[:]
+            try:
+                check_memory(fake)  # as dear as a call: not after each fault
+            except AssertionError as error:
+                under.violation(f"{name}, {function}{' cold' if cold else ''}: {error}")
                 return
 
 
@@ -177,9 +235,4 @@ def fault(fake, name, work, function, k, status, launches, cold):
         gc.collect()
     if in_use() != before:
         return f"{before} bytes were in use before, {in_use()} afterwards"
-    del fake.launches[:]
-    try:
-        check_memory(fake)
-    except AssertionError as error:
-        return str(error)
     return ""

@@ -1,7 +1,7 @@
-"""Random programs, fused and plain: `cm.fuse` of a program on a GPU in Numba's simulator gives what
-the same operations give one by one, in float64 on the CPU.
+"""Random programs, fused and plain: `cm.fuse` of a program on a GPU gives what the same operations
+give one by one, in float64 on the CPU.
 
-Wants NUMBA_ENABLE_CUDASIM=1.
+Without a GPU in Numba's simulator, which wants NUMBA_ENABLE_CUDASIM=1.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def run(xp, steps, arrays):
 
 def attack(under, monkeypatch):
     chance = under.chance
-    with warnings.catch_warnings(), simulated_gpu(monkeypatch):
+    gpu = cm.device("cuda") if under.device == "cuda" else simulated_gpu(monkeypatch)
+    with warnings.catch_warnings(), gpu:
         warnings.simplefilter("ignore")
         while under.goes_on:
             seed = chance.randrange(1 << 30)

@@ -1,9 +1,10 @@
 """Ctrl-C at every place where Python looks for it: at the beginning of a function, when a generator
-goes on, and after a call of C code.
+goes on, and after a call of C code; and at random moments.
 
-A profile function raises at the n-th of them, for every n, in what people interrupt: gradients,
-`with stream`, captures, profiles, draws, files. Afterwards the thread's state is as before, no
-memory is lost, and the same work gives the same answer.
+A profile function raises at the n-th of the places, for every n, in what people interrupt:
+gradients, `with stream`, captures, profiles, draws, files. A timer's signal raises at a moment,
+which is cheaper by far. Afterwards the thread's state is as before, no memory is lost, and the same
+work gives the same answer.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import contextlib
 import dis
 import gc
 import pathlib
+import signal
 import sys
 import tempfile
 import threading
+import time
 
 import fake_driver
 import numpy as np
@@ -89,6 +92,44 @@ class Interrupter:
         return False
 
 
+class Timer:
+    """Raises when a signal comes, as Ctrl-C does; but for frames that stand for C code, where it
+    waits for their end."""
+
+    AGAIN = 20e-6  # seconds
+
+    def __init__(self):
+        self.armed = False
+
+    def __enter__(self):
+        self.before = signal.signal(signal.SIGALRM, self.came)
+        return self
+
+    def __exit__(self, *_):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self.before)
+
+    def came(self, _number, frame):
+        if not self.armed:
+            return
+        if exempt(frame):
+            signal.setitimer(signal.ITIMER_REAL, self.AGAIN)
+            return
+        self.armed = False
+        raise Interrupted
+
+    def run(self, work, seconds):
+        """Whether it was interrupted."""
+        self.armed = True
+        try:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            work()
+            self.armed = False
+        except Interrupted:
+            return True
+        return False
+
+
 def doubled(x):
     def kernel(x, y):
         y[:] = 2 * x
@@ -96,10 +137,11 @@ def doubled(x):
     return bind(kernel, [x], [(x.shape, "f4")], [Input(0).flat, Output(0).flat])
 
 
-def on_gpu():
-    """Scenarios on the fake driver: name -> a function without arguments."""
-    x, stream, there = gpu(np.ones(300, "f4")), cm.cuda.Stream(), gpu(np.ones(5, "f4"), 1)
-    double, double_there = doubled(x), doubled(there)
+def on_gpu(real=False):
+    """Scenarios on a GPU, or on two of the fake driver: functions without arguments."""
+    x, stream, second = gpu(np.ones(300, "f4")), cm.cuda.Stream(), 0 if real else 1
+    there = gpu(np.ones(5, "f4"), second)
+    double, double_there = (cm.exp, cm.exp) if real else (doubled(x), doubled(there))
 
     def streams():
         with stream:
@@ -113,9 +155,9 @@ def on_gpu():
         cm.cuda.empty_cache()
 
     def devices():
-        with cm.device("cuda:1"), cm.device("cpu"):
+        with cm.device(f"cuda:{second}"), cm.device("cpu"):
             double_there(there)
-        with cm.cuda.device(1):
+        with cm.cuda.device(second):
             double(x)
 
     def captures():
@@ -255,39 +297,107 @@ def everywhere(under, name, work, most=None):
         under.violation(f"{name}: cannot be repeated: {type(error).__name__}: {error}")
 
 
-def public(under, most=40):
-    """Calls of public functions on the CPU: interrupted, then right."""
+def moments(under, name, work, most, seconds=1.0):
+    """Interrupt the work at so many random moments, or for so long."""
+    for _ in range(3):
+        work()
+    outside, end = runtime.local.stream, time.monotonic() + seconds
+    begun = time.perf_counter()
+    work()
+    span = 1.2 * (time.perf_counter() - begun)
+    with Timer() as timer:
+        for i in range(most):
+            if not under.goes_on or time.monotonic() > end:
+                break
+            try:
+                under.tried += timer.run(work, max(1e-6, under.chance.random() * span))
+                words = left_behind(outside)
+                words = words and f"leaves {words}"
+                if not words and i % 50 == 49:
+                    getattr(work, "afterwards", bool)()
+            except Exception as error:
+                words = f"{type(error).__name__}: {error}"
+            if words:
+                under.violation(f"{name} at a moment: {words}")
+                return
+    try:
+        work()
+        getattr(work, "afterwards", bool)()
+    except Exception as error:
+        under.violation(f"{name}: cannot be repeated: {type(error).__name__}: {error}")
+
+
+def public(under):
+    """Calls of public functions on the CPU."""
     for call in under.endless([c for c in calls() if "gradient" in c.name]):
-        try:
-            work = call.prepare("cpu")
-            with np.errstate(all="ignore"):
-                expected = outputs(work())
-        except Exception:
-            continue
+        if repeated(under, call, "cpu", 40, 200):
+            return
+
+
+def repeated(under, call, device, places, moment):
+    """A call of a public function, interrupted at so many places and moments: right afterwards.
+    Whether there is such a call."""
+    try:
+        work = call.prepare(device)
         with np.errstate(all="ignore"):
-            everywhere(under, call.name, work, most)
-            got = outputs(work())
-        if any(a.tobytes() != b.tobytes() for a, b in zip(expected, got, strict=True)):
-            under.violation(f"{call.name}: another answer after interrupts")
-        return
+            expected = outputs(work())
+    except Exception:
+        return False
+    with np.errstate(all="ignore"):
+        everywhere(under, call.name, work, places)
+        moments(under, call.name, work, moment)
+        got = outputs(work())
+    if any(a.tobytes() != b.tobytes() for a, b in zip(expected, got, strict=True)):
+        under.violation(f"{call.name}: another answer after interrupts")
+    return True
+
+
+def attack_on_gpu(under):
+    """On the real driver: what the scenarios hold comes back, and gradients stay right."""
+    gradients = [call for call in calls() if "gradient" in call.name]
+    with cm.device("cuda"):
+        works = on_gpu(real=True)
+        for work in works:
+            work()
+        for call in under.endless(gradients):
+            gc.collect()
+            cm.cuda.synchronize()
+            before = cm.cuda.memory_stats()["allocated_bytes"]
+            for work in under.chance.sample(works, 3):
+                everywhere(under, work.__name__, work, 50)
+                moments(under, work.__name__, work, 2000)
+            gc.collect()
+            after = cm.cuda.memory_stats()["allocated_bytes"]
+            if after != before:
+                under.violation(f"{after - before} bytes more are in use")
+            repeated(under, call, "cuda", 40, 400)
 
 
 def attack(under):
+    with silent():
+        if under.device == "cuda":
+            attack_on_gpu(under)
+        else:
+            attack_on_cpu(under)
+
+
+def attack_on_cpu(under):
     gc.collect()
     gc.freeze()  # a capture collects garbage: not among what others have made
     try:
-        with silent():
-            while under.goes_on:
-                with gpu_without_values() as fake:
-                    for work in under.chance.sample(on_gpu(), 2):
-                        everywhere(under, work.__name__, work, 400)
-                    gc.collect()
-                    try:
-                        check_memory(fake)
-                    except AssertionError as error:
-                        under.violation(str(error))
-                for work in under.chance.sample(on_cpu(), 1):
-                    everywhere(under, work.__name__, work, 400)
-                public(under)
+        while under.goes_on:
+            with gpu_without_values() as fake:
+                for work in under.chance.sample(on_gpu(), 2):
+                    everywhere(under, work.__name__, work, 100)
+                    moments(under, work.__name__, work, 2000)
+                gc.collect()
+                try:
+                    check_memory(fake)
+                except AssertionError as error:
+                    under.violation(str(error))
+            for work in under.chance.sample(on_cpu(), 1):
+                everywhere(under, work.__name__, work, 100)
+                moments(under, work.__name__, work, 2000)
+            public(under)
     finally:
         gc.unfreeze()

@@ -9,7 +9,7 @@ import pathlib
 import sys
 import time
 
-from faults import gpu_without_values
+from faults import gpu, gpu_without_values
 
 import cudamath as cm
 
@@ -55,8 +55,10 @@ def call(n):
 
 def attack(under, count=500):
     """count: new shapes of each part. A cache without a limit may grow in the first part alone."""
-    for device, end in (("cpu", under.end - under.seconds / 2), ("cuda", under.end)):
-        with gpu_without_values() as fake, cm.device(device):
+    rounds = [("cpu", under.end - under.seconds / 2), ("cuda", under.end)]
+    real = under.device == "cuda"
+    for device, end in rounds[real:]:
+        with gpu() if real else gpu_without_values() as fake, cm.device(device):
             parts, before, full = 0, None, None
             while parts < 3 or time.monotonic() < end:
                 for n in range(parts * count, (parts + 1) * count):

@@ -17,12 +17,13 @@ class Attack:
     number of attempts. Its time begins when it first looks at the clock, so that a busy machine
     makes it longer and not weaker.
 
-    seconds: how long. seed: of its choices. least: attempts. tried: attempts so far. words: what
-    was violated.
+    seconds: how long. seed: of its choices. device: where ("cpu" has the fake driver, too). least:
+    attempts. tried: attempts so far. words: what was violated.
     """
 
     seconds: float
     seed: int = 0
+    device: str = "cpu"
     least: int = 0
     tried: int = 0
     violations: int = 0

@@ -40,7 +40,6 @@ def test_every_driver_call_fails_in_turn():
     hold(under)
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="tells apart where 3.11 looks for signals")
 def test_interrupts_everywhere():
     under = Attack(8, least=300)
     interrupts.attack(under)
@@ -90,6 +89,16 @@ def test_what_is_looked_for_is_seen(monkeypatch, tmp_path):
 
     interrupts.everywhere(under, "tape", leaves_a_tape)
     assert "a tape" in under.words[-1]
+    recording.state.depth = 0
+
+    def leaves_it_long():
+        recording.state.depth = 1
+        for _ in range(1000):
+            math.sqrt(2)
+        recording.state.depth = 0
+
+    interrupts.moments(under, "long", leaves_it_long, 100)
+    assert "long at a moment: leaves a tape" in under.words[-1]
     recording.state.depth = 0
     beside_numpy.compare(under, "sum", lambda: cm.sum([1, 2]) + 1, lambda: np.sum([1, 2]))
     assert "4" in under.words[-1] and "instead of" in under.words[-1]

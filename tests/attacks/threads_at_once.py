@@ -28,7 +28,7 @@ def attack(under, most=None):
             if works and time.monotonic() > under.end - under.seconds / 2:
                 break  # of the time, half is for one thread
             try:
-                work = call.prepare("cpu")
+                work = call.prepare(under.device)
                 works.append((call.name, work, [x.tobytes() for x in outputs(work())]))
             except Exception:
                 continue  # wants another dtype
@@ -57,7 +57,7 @@ def attack(under, most=None):
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
-        with warnings.catch_warnings(), cm.device("cpu"):
+        with warnings.catch_warnings(), cm.device(under.device):
             warnings.simplefilter("ignore")
             threads = [threading.Thread(target=work_through, args=(k,)) for k in range(THREADS)]
             for thread in threads:

@@ -307,7 +307,7 @@ def observed(copy: Copy, places: Places, options: argparse.Namespace, end: float
                     found.append(Test(name, seconds, frozenset(hit), kind))
 
     jobs = options.jobs
-    with concurrent.futures.ThreadPoolExecutor(2) as both:
+    with concurrent.futures.ThreadPoolExecutor(min(jobs, 2)) as both:
         list(both.map(run, ("cpu", "simulator"), (jobs - jobs // 4, max(1, jobs // 4))))
     return found
 

@@ -3,9 +3,9 @@ byteswap, resize, dumps, data."""
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..core.devices import CPU, index_of
 from ..core.dispatch.checks import MISTAKES, as_of
 from ..core.dispatch.fast_path import fast_path
 from ..core.typing import ArrayLike, DeviceLike, DTypeLike
+from ..runtime.files import naming, whole_file
 from .creation import empty
 from .elementwise import clip, conj
 from .index import _check_writable
@@ -199,7 +200,7 @@ def dumps(x: ndarray) -> bytes:
 
 
 def dump(x: ndarray, file: Any) -> None:
-    """Write the array to a file as a pickle.
+    """Write the array to a file as a pickle. A file at a path appears whole or not at all.
 
     Parameters
     ----------
@@ -207,11 +208,19 @@ def dump(x: ndarray, file: Any) -> None:
         Array of any shape and dtype.
     file : path_like or file
         Path or open file.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
     """
     if hasattr(file, "write"):
-        pickle.dump(x, file)
-    else:
-        Path(file).write_bytes(dumps(x))
+        with naming("dump", file):
+            pickle.dump(x, file)
+        return
+    path = os.fsdecode(file)
+    with whole_file("dump", path, special=True) as beside, open(beside, "wb") as opened:
+        pickle.dump(x, opened)
 
 
 def data(x: ndarray) -> memoryview:

@@ -362,12 +362,12 @@ def attack_on_gpu(under):
         for call in under.endless(gradients):
             gc.collect()
             cm.cuda.synchronize()
-            before = cm.cuda.memory_stats()["allocated_bytes"]
+            before = cm.cuda.memory_stats()["allocated"]
             for work in under.chance.sample(works, 3):
                 everywhere(under, work.__name__, work, 50)
                 moments(under, work.__name__, work, 2000)
             gc.collect()
-            after = cm.cuda.memory_stats()["allocated_bytes"]
+            after = cm.cuda.memory_stats()["allocated"]
             if after != before:
                 under.violation(f"{after - before} bytes more are in use")
             repeated(under, call, "cuda", 40, 400)

@@ -47,8 +47,20 @@ from planted import PLANTED, Planted  # noqa: E402
 from rules import Mutant, mutants  # noqa: E402
 
 RECORD, EQUIVALENT = HERE / "record.json", HERE / "equivalent.json"
-#: Where a bug is no bug of the package: what people look at, and what times it.
-LEFT_OUT = "demo", "models", "info.py", "magics.py", "timing.py", "tuning.py", "__main__.py"
+#: Where a bug is no bug of the package: what people look at, what times it, and what stands for
+#: hardware in tests.
+LEFT_OUT = (
+    "demo",
+    "models",
+    "info.py",
+    "magics.py",
+    "timing.py",
+    "tuning.py",
+    "preflight.py",
+    "simulator.py",
+    "rehearsal.py",
+    "__main__.py",
+)
 AT_LEAST = 8  # bugs of a folder
 SECONDS_OF_TESTS = 50  # of one kind, for a bug, by their times without it
 MOST_FILES = 25  # of tests, for a bug: reading them takes time
@@ -96,11 +108,15 @@ def sample(count: int, seed: int, folder: str | None) -> list[Mutant]:
         by_rule = found[place]
         for bugs in by_rule.values():
             chance.shuffle(bugs)
+        statements = set()
         while wanted > 0 and any(by_rule.values()):
             for rule in sorted(by_rule):
                 if by_rule[rule] and wanted > 0:
-                    chosen.append(by_rule[rule].pop())
-                    wanted -= 1
+                    bug = by_rule[rule].pop()
+                    if (bug.path, bug.lines) not in statements:  # bugs that tell more than one does
+                        statements.add((bug.path, bug.lines))
+                        chosen.append(bug)
+                        wanted -= 1
     chance.shuffle(chosen)
     return chosen
 

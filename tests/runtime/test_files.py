@@ -6,6 +6,7 @@ import errno
 import gc
 import json
 import os
+import pickle
 import re
 import resource
 import signal
@@ -60,6 +61,10 @@ def raw(path, n):
     cm.full(n, n, dtype="int64", device="cpu").tofile(path)
 
 
+def pickled(path, n):
+    cm.full(n, n, dtype="int64", device="cpu").dump(path)
+
+
 WRITERS = {
     "x.safetensors": tensors,
     "x.npy": array,
@@ -69,9 +74,10 @@ WRITERS = {
     "x.txt": text,
     "x.txt.gz": packed_text,
     "x.bin": raw,
+    "x.pkl": pickled,
 }
 #: What errors begin with.
-NAME = "(save|savez|savez_compressed|export|savetxt|tofile)"
+NAME = "(save|savez|savez_compressed|export|savetxt|tofile|dump)"
 
 
 @pytest.fixture(params=WRITERS)
@@ -89,6 +95,8 @@ def content(path):
         found = cm.loadtxt(path, ndmin=1)
     elif path.suffix == ".bin":
         found = cm.fromfile(path, "int64")
+    elif path.suffix == ".pkl":
+        found = pickle.loads(path.read_bytes())
     else:
         found = cm.load(path)
     x = found if isinstance(found, cm.ndarray) else found["x"]
@@ -176,7 +184,7 @@ def test_nobody_can_lay_a_link_under_the_other_name(target, monkeypatch):
 @pytest.mark.parametrize("kind", ["folder", "pipe", "socket"])
 def test_only_files_are_replaced_and_read(target, kind):
     path, write = target
-    if write in (text, packed_text, raw) and kind != "folder":
+    if write in (text, packed_text, raw, pickled) and kind != "folder":
         pytest.skip("NumPy's users write into pipes and devices")
     if kind == "folder":
         path.mkdir()
@@ -372,8 +380,9 @@ def test_a_full_disk_keeps_the_old_file(target):
         lambda file: cm.savez_compressed(file, cm.random.normal(size=10_000)),
         lambda file: cm.ones(10_000).tofile(file),
         lambda file: cm.savetxt(file, cm.ones(10_000)),
+        lambda file: cm.ones(10_000).dump(file),
     ],
-    ids=["save", "savez", "savez_compressed", "tofile", "savetxt"],
+    ids=["save", "savez", "savez_compressed", "tofile", "savetxt", "dump"],
 )
 def test_a_full_disk_behind_an_open_file(call, request):
     if not os.path.exists("/dev/full"):
@@ -385,14 +394,14 @@ def test_a_full_disk_behind_an_open_file(call, request):
 
 
 @posix
-@pytest.mark.parametrize("write", [text, raw])
+@pytest.mark.parametrize("write", [text, raw, pickled])
 def test_devices_are_written_into(write):
     """As NumPy does; and what they answer is told by name."""
     if not os.path.exists("/dev/full"):
         pytest.skip("a device that is always full")
     write("/dev/null", 3)
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-    with pytest.raises(OSError, match="^(savetxt|tofile): cannot write /dev/full: "):
+    with pytest.raises(OSError, match="^(savetxt|tofile|dump): cannot write /dev/full: "):
         write("/dev/full", 10_000)
 
 

@@ -17,6 +17,8 @@ import struct
 import time
 from typing import Any, NamedTuple
 
+from ..files import whole_file
+
 _SIZE = struct.Struct("!I")
 _MOST = 1 << 20  # bytes of a message: who sends more is no member
 _WORD = "cudamath"
@@ -209,10 +211,8 @@ def _accepted(listener: socket.socket, deadline: float) -> socket.socket | None:
 
 def _write_place(path: str | os.PathLike[str], port: int) -> None:
     """Nobody reads half a line: the file appears whole."""
-    part = f"{os.fspath(path)}.{os.getpid()}"
-    with open(part, "w", encoding="utf-8") as file:
+    with whole_file("rendezvous", path) as beside, open(beside, "w", encoding="utf-8") as file:
         json.dump([host(), port], file)
-    os.replace(part, path)
 
 
 def _read_place(path: str | os.PathLike[str]) -> tuple[str, int] | None:

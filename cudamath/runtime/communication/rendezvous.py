@@ -17,8 +17,6 @@ import struct
 import time
 from typing import Any, NamedTuple
 
-from ..files import whole_file
-
 _SIZE = struct.Struct("!I")
 _MOST = 1 << 20  # bytes of a message: who sends more is no member
 _WORD = "cudamath"
@@ -211,8 +209,15 @@ def _accepted(listener: socket.socket, deadline: float) -> socket.socket | None:
 
 def _write_place(path: str | os.PathLike[str], port: int) -> None:
     """Nobody reads half a line: the file appears whole."""
-    with whole_file("rendezvous", path) as beside, open(beside, "w", encoding="utf-8") as file:
-        json.dump([host(), port], file)
+    part = f"{os.fspath(path)}.{secrets.token_hex(8)}"
+    try:
+        with open(part, "x", encoding="utf-8") as file:  # never through a link that lies there
+            json.dump([host(), port], file)
+        os.replace(part, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
 
 
 def _read_place(path: str | os.PathLike[str]) -> tuple[str, int] | None:

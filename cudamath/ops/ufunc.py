@@ -327,8 +327,9 @@ class Elementwise:
         NumPy of which it would make arrays."""
         numbers = tuple([asarray(x, name=self.name)._data[()] for x in operands])
         out = self._of_numbers(numbers)
-        if len(numbers) == 1 and operands[0].__class__ is float:
-            plan, kind = self.plans[type(numbers[0])], type(numbers[0])
+        kind = type(numbers[0])
+        plan = self.plans.get(kind)  # None where another thread has emptied the table meanwhile
+        if len(numbers) == 1 and operands[0].__class__ is float and plan is not None:
 
             def run(x: float) -> Any:
                 if default_index() == CPU and not state.inside:

@@ -6,6 +6,7 @@ import gc
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 import cudamath as cm
@@ -120,3 +121,22 @@ def test_no_cache_without_a_limit_grows_with_the_shapes(fake, monkeypatch):
             grown = {name: n - before.get(name, 0) for name, n in sizes().items()}
         kept = {name for name, n in grown.items() if n > 20 and ".kernels." not in name}
         assert kept <= {"cudamath.runtime.kernel_launch._library"}, kept
+
+
+def test_a_table_that_another_thread_empties_meanwhile(monkeypatch):
+    """Between the call that filled it and the look at what it holds."""
+    card = cm.exp.card
+    of_numbers = type(card)._of_numbers
+
+    def emptied(self, operands):
+        out = of_numbers(self, operands)
+        self.plans.clear()
+        return out
+
+    card.plans.clear()
+    with cm.device("cpu"), monkeypatch.context() as patch:
+        patch.setattr(type(card), "_of_numbers", emptied)
+        assert cm.exp(1.5) == np.exp(1.5)
+    with cm.device("cpu"):
+        assert cm.exp(1.5) == np.exp(1.5)
+        assert float in card.plans

@@ -1,5 +1,5 @@
 """`cudamath.fft`: discrete Fourier transforms, as `numpy.fft` has them, by NumPy on the CPU and by
-cuFFT on a GPU.
+cuFFT on a GPU; with them what `scipy.fft` has more: cosine, sine and Hankel transforms.
 
     X[k] = s sum_j x[j] exp(-2 pi i j k / n),    x[j] = t sum_k X[k] exp(2 pi i j k / n),    s t = 1
                                                  / n
@@ -16,7 +16,6 @@ units in the last place times log2 n of the exact sum.
 from __future__ import annotations
 
 import functools
-import math
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -27,36 +26,66 @@ from .core import dtypes, shapes
 from .core.array import ndarray
 from .core.devices import index_of
 from .core.dispatch import numpy_names
-from .core.dispatch.checks import as_numbers, members, require
+from .core.dispatch.checks import as_numbers, require
 from .core.dispatch.fast_path import fast_path
-from .core.dispatch.op import NUMERIC, REAL_OR_BOOL, Category
+from .core.dispatch.op import REAL_OR_BOOL
 from .core.layout import Layout
 from .core.public_names import public_dir
 from .core.typing import ArrayLike, DeviceLike, DTypeLike
-from .core.user_warnings import warn
+from .hankel_transforms import fht, ifht
 from .ops.elementwise import conj
-from .ops.fft import c2c, c2r, frequencies, r2c
+from .ops.fft import (
+    ANY_NUMBERS,
+    Axes,
+    as_complex,
+    as_narrow,
+    c2c,
+    c2r,
+    fitted,
+    frequencies,
+    input_of,
+    last_axes,
+    length_of,
+    lengths_and_axes,
+    r2c,
+    scale_of,
+)
 from .ops.join import roll
 from .ops.out_argument import deliver
-from .ops.padding import pad
-from .ops.shape import astype, flip, reshape, span
 from .ops.shape import copied as copy
+from .ops.shape import flip, reshape
+from .real_transforms import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 
 __all__ = [
+    "dct",
+    "dctn",
+    "dst",
+    "dstn",
     "fft",
     "fft2",
     "fftfreq",
     "fftn",
     "fftshift",
+    "fht",
     "hfft",
+    "hfft2",
+    "hfftn",
+    "idct",
+    "idctn",
+    "idst",
+    "idstn",
     "ifft",
     "ifft2",
     "ifftn",
     "ifftshift",
+    "ifht",
     "ihfft",
+    "ihfft2",
+    "ihfftn",
     "irfft",
     "irfft2",
     "irfftn",
+    "next_fast_len",
     "rfft",
     "rfft2",
     "rfftfreq",
@@ -65,116 +94,20 @@ __all__ = [
 
 __dir__ = public_dir(__name__)
 
-Axes = int | Sequence[int] | None
-_ANY = Category("numeric or bool", NUMERIC | dtypes.BOOLEAN)
-
-# -------------------- what they share
-
-
-def _input(name: str, x: Any, category: Category = _ANY) -> ndarray:
-    """The argument as an array of a dtype that is transformed: float32, float64 or their complex
-    counterparts."""
-    x = require(name, x, category)
-    if x.dtype.kind == "c":
-        return x
-    narrow = x.dtype in (dtypes.float16, dtypes.bfloat16, dtypes.float32)
-    return astype(x, dtypes.float32 if narrow else dtypes.float64, copy=False)
-
-
-def _as_narrow(y: ndarray, x: ndarray) -> ndarray:
-    """A real result in x's dtype, where that has 16 bits."""
-    narrow = x.dtype in (dtypes.float16, dtypes.bfloat16)
-    return astype(y, x.dtype) if narrow else y
-
-
-def _complex(x: ndarray) -> ndarray:
-    """An array of one of these dtypes as complex numbers."""
-    return (
-        x
-        if x.dtype.kind == "c"
-        else astype(x, np.complex64 if x.dtype.itemsize == 4 else np.complex128)
-    )
-
-
-def _scale(name: str, norm: str | None, sizes: Sequence[int], inverse: bool) -> float:
-    """The factor of a transform of these lengths."""
-    if norm not in (None, "backward", "ortho", "forward"):
-        raise ValueError(f'{name}: norm must be "backward", "ortho" or "forward", got {norm!r}')
-    count = math.prod(sizes)
-    if norm == "ortho":
-        return 1 / math.sqrt(count)
-    return 1 / count if inverse == (norm != "forward") else 1.0
-
-
-def _length(name: str, n: Any) -> int:
-    size = shapes.as_integer(name, "a length", n)
-    if size < 1:
-        raise ValueError(f"{name}: Invalid number of FFT data points ({size}) specified.")
-    return size
-
-
-def _fit(x: ndarray, axis: int, size: int) -> ndarray:
-    """x cut, or filled up with zeros, to `size` along an axis."""
-    have = x.shape[axis]
-    if have == size:
-        return x
-    if have > size:
-        return span(x, axis, 0, size)
-    return pad(x, [(0, size - have if i == axis else 0) for i in range(x.ndim)])
-
-
-def _plan(
-    name: str, x: ndarray, s: Sequence[int] | None, axes: Axes
-) -> tuple[list[int], list[int]]:
-    """(lengths, axes) of a transform along several axes."""
-    if s is not None:
-        s = members(
-            name, [s] if isinstance(s, int) or getattr(s, "ndim", None) == 0 else s, "lengths"
-        )
-    if s and axes is None:
-        warn(
-            f"{name}: `axes` should not be `None` if `s` is not `None` (deprecated in NumPy 2.0); "
-            "s holds the lengths of the last axes",
-            DeprecationWarning,
-        )
-    if s and None in s:
-        warn(
-            f"{name}: passing an array containing `None` values to `s` is deprecated in NumPy 2.0; "
-            "-1 keeps a length",
-            DeprecationWarning,
-        )
-    if axes is None:
-        chosen = list(range(0 if s is None else x.ndim - len(s), x.ndim))
-        if chosen and chosen[0] < 0:
-            raise ValueError(f"{name}: {len(s or ())} lengths for an array of shape {x.shape}")
-    else:
-        chosen = [
-            shapes.normalize_axis(name, a, x.ndim) for a in (axes if np.iterable(axes) else [axes])
-        ]
-    if s is None:
-        sizes = [x.shape[a] for a in chosen]
-    elif len(s) != len(chosen):
-        raise ValueError(
-            f"{name}: Shape and axes have different lengths: s={tuple(s)}, axes={tuple(chosen)}"
-        )
-    else:
-        sizes = [x.shape[a] if n in (-1, None) else n for n, a in zip(s, chosen, strict=True)]
-    return [_length(name, n) for n in sizes], chosen
-
 
 def _all_complex(
     name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool
 ) -> ndarray:
-    x = _input(name, x)
+    x = input_of(name, x)
     if x._node is not None:
-        x = _complex(
+        x = as_complex(
             x
         )  # by a card that knows the gradient; otherwise the transform's own does it on the way
-    sizes, chosen = _plan(name, x, s, axes)
-    scale = _scale(name, norm, sizes, inverse)
+    sizes, chosen = lengths_and_axes(name, x, s, axes)
+    scale = scale_of(name, norm, sizes, inverse)
     if len(set(chosen)) == len(chosen):
         for n, axis in zip(sizes, chosen, strict=True):
-            x = _fit(x, axis, n)
+            x = fitted(x, axis, n)
         return c2c(x, axes=tuple(chosen), inverse=inverse, scale=scale)
     x = _one_by_one(x, sizes[::-1], chosen[::-1], inverse)
     return x if scale == 1 else x * scale
@@ -191,52 +124,54 @@ def _to_half(
 ) -> ndarray:
     """Real to the non-negative half of the frequencies, or their conjugates; `inverse` only
     chooses the factor."""
-    x = _input(name, x, REAL_OR_BOOL)
-    sizes, chosen = _plan(name, x, s, axes)
+    x = input_of(name, x, REAL_OR_BOOL)
+    sizes, chosen = lengths_and_axes(name, x, s, axes)
     if not chosen:
         raise ValueError(f"{name}: at least 1 axis must be transformed")
-    scale = _scale(name, norm, sizes, inverse)
+    scale = scale_of(name, norm, sizes, inverse)
     if len(set(chosen)) == len(chosen):
         for n, axis in zip(sizes, chosen, strict=True):
-            x = _fit(x, axis, n)
+            x = fitted(x, axis, n)
         return r2c(x, axes=tuple(chosen), scale=scale, conjugate=conjugate)
     *sizes, last = sizes
     *chosen, axis = chosen
-    x = r2c(_fit(x, axis, last), axes=(axis,), scale=scale, conjugate=conjugate)
+    x = r2c(fitted(x, axis, last), axes=(axis,), scale=scale, conjugate=conjugate)
     return _one_by_one(x, sizes[::-1], chosen[::-1], False)
 
 
 def _from_half(
     name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool = True
 ) -> ndarray:
-    given = require(name, x, _ANY)
-    x = _complex(_input(name, given))
-    sizes, chosen = _plan(name, x, [] if s is None and axes is None and not x.ndim else s, axes)
+    given = require(name, x, ANY_NUMBERS)
+    x = as_complex(input_of(name, given))
+    sizes, chosen = lengths_and_axes(
+        name, x, [] if s is None and axes is None and not x.ndim else s, axes
+    )
     if not chosen:
         raise ValueError(f"{name}: at least 1 axis must be transformed")
     alone = len(chosen) == 1
     if s is None or s[-1] is None:
-        sizes[-1] = _length(name, 2 * (x.shape[chosen[-1]] - 1))
-    scale = _scale(name, norm, sizes, inverse)
+        sizes[-1] = length_of(name, 2 * (x.shape[chosen[-1]] - 1))
+    scale = scale_of(name, norm, sizes, inverse)
     if len(set(chosen)) != len(chosen):
         x, chosen = _one_by_one(x, sizes[:-1], chosen[:-1], True), chosen[-1:]
     for n, axis in zip([*sizes[:-1], sizes[-1] // 2 + 1][-len(chosen) :], chosen, strict=True):
-        x = _fit(x, axis, n)
+        x = fitted(x, axis, n)
     y = c2r(x, axes=tuple(chosen), n=sizes[-1], scale=scale)
-    return _as_narrow(y, given) if alone else y
+    return as_narrow(y, given) if alone else y
 
 
 def _one_by_one(x: ndarray, sizes: list[int], axes: list[int], inverse: bool) -> ndarray:
     """Complex transforms along one axis after another, of which some are named twice."""
     for n, axis in zip(sizes, axes, strict=True):
-        x = c2c(_fit(x, axis, n), axes=(axis,), inverse=inverse, scale=1.0)
+        x = c2c(fitted(x, axis, n), axes=(axis,), inverse=inverse, scale=1.0)
     return x
 
 
 def _one(name: str, n: int | None) -> Sequence[int] | None:
     if n is None or type(n) is int and n > 0:
         return None if n is None else (n,)
-    return (_length(name, n),)  # -1 means an axis' own length only among several
+    return (length_of(name, n),)  # -1 means an axis' own length only among several
 
 
 # -------------------- one axis
@@ -498,11 +433,11 @@ def hfft(
     >>> cm.fft.hfft([1.0, 2.0, 1.0]).tolist()
     [6.0, 0.0, -2.0, 0.0]
     """
-    x = require("hfft", x, _ANY)
+    x = require("hfft", x, ANY_NUMBERS)
     y = _from_half(
-        "hfft", conj(_complex(_input("hfft", x))), _one("hfft", n), (axis,), norm, inverse=False
+        "hfft", conj(as_complex(input_of("hfft", x))), _one("hfft", n), (axis,), norm, inverse=False
     )
-    y = _as_narrow(y, x)
+    y = as_narrow(y, x)
     return y if out is None else deliver("hfft", y, out)
 
 
@@ -992,6 +927,243 @@ def irfft2(
 # -------------------- frequencies
 
 
+@fast_path("x")
+def hfft2(
+    x: ArrayLike,
+    /,
+    s: Sequence[int] | None = None,
+    axes: Axes = (-2, -1),
+    norm: str | None = "backward",
+) -> ndarray:
+    """Fourier transform along two axes of a signal with Hermitian symmetry.
+
+    The spectrum is real; of the signal the non-negative half along the last axis is given.
+
+    Parameters
+    ----------
+    x : array_like
+        Numeric array.
+    s : sequence of int, optional
+        Lengths of the result along `axes`. The default is x's, along the last axis 2 (m - 1).
+    axes : int or sequence of int, default (-2, -1)
+        Axes of the transform; the last one has half a signal. None: all of them.
+    norm : str or None, default "backward"
+        Normalisation, as for `hfft`. The factor is that of all lengths together.
+
+    Returns
+    -------
+    ndarray
+        Real array.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        A length is less than 1, an axis is out of range, or the normalisation is unknown.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.fft.hfft2(cm.ones((2, 2))).tolist()
+    [[4.0, 0.0], [0.0, 0.0]]
+    """
+    x = require("hfft2", x, ANY_NUMBERS)
+    y = conj(as_complex(input_of("hfft2", x)))
+    return as_narrow(_from_half("hfft2", y, s, last_axes(s, axes), norm, inverse=False), x)
+
+
+@fast_path("x")
+def ihfft2(
+    x: ArrayLike,
+    /,
+    s: Sequence[int] | None = None,
+    axes: Axes = (-2, -1),
+    norm: str | None = "backward",
+) -> ndarray:
+    """Inverse Fourier transform along two axes of a real spectrum.
+
+    The signal has Hermitian symmetry: the non-negative half along the last axis is returned.
+
+    Parameters
+    ----------
+    x : array_like
+        Real array.
+    s : sequence of int, optional
+        Lengths along `axes`, to which `x` is cut or zero-padded. The default is x's lengths.
+    axes : int or sequence of int, default (-2, -1)
+        Axes of the transform; the last one is halved. None: all of them.
+    norm : str or None, default "backward"
+        Normalisation, as for `ihfft`. The factor is that of all lengths together.
+
+    Returns
+    -------
+    ndarray
+        Complex array.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        A length is less than 1, an axis is out of range, or the normalisation is unknown.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.fft.ihfft2(cm.ones((2, 2))).real.tolist()
+    [[1.0, 0.0], [0.0, 0.0]]
+    """
+    return conj(_to_half("ihfft2", x, s, last_axes(s, axes), norm, inverse=True))
+
+
+@fast_path("x")
+def hfftn(
+    x: ArrayLike,
+    /,
+    s: Sequence[int] | None = None,
+    axes: Axes = None,
+    norm: str | None = "backward",
+) -> ndarray:
+    """Fourier transform along several axes of a signal with Hermitian symmetry.
+
+    The spectrum is real; of the signal the non-negative half along the last axis is given.
+
+    Parameters
+    ----------
+    x : array_like
+        Numeric array.
+    s : sequence of int, optional
+        Lengths of the result along `axes`. The default is x's, along the last axis 2 (m - 1).
+    axes : int or sequence of int, optional
+        Axes of the transform; the last one has half a signal. None: all of them.
+    norm : str or None, default "backward"
+        Normalisation, as for `hfft`. The factor is that of all lengths together.
+
+    Returns
+    -------
+    ndarray
+        Real array.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        A length is less than 1, an axis is out of range, or the normalisation is unknown.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.fft.hfftn(cm.ones((2, 2))).tolist()
+    [[4.0, 0.0], [0.0, 0.0]]
+    """
+    x = require("hfftn", x, ANY_NUMBERS)
+    y = conj(as_complex(input_of("hfftn", x)))
+    return as_narrow(_from_half("hfftn", y, s, last_axes(s, axes), norm, inverse=False), x)
+
+
+@fast_path("x")
+def ihfftn(
+    x: ArrayLike,
+    /,
+    s: Sequence[int] | None = None,
+    axes: Axes = None,
+    norm: str | None = "backward",
+) -> ndarray:
+    """Inverse Fourier transform along several axes of a real spectrum.
+
+    The signal has Hermitian symmetry: the non-negative half along the last axis is returned.
+
+    Parameters
+    ----------
+    x : array_like
+        Real array.
+    s : sequence of int, optional
+        Lengths along `axes`, to which `x` is cut or zero-padded. The default is x's lengths.
+    axes : int or sequence of int, optional
+        Axes of the transform; the last one is halved. None: all of them.
+    norm : str or None, default "backward"
+        Normalisation, as for `ihfft`. The factor is that of all lengths together.
+
+    Returns
+    -------
+    ndarray
+        Complex array.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        A length is less than 1, an axis is out of range, or the normalisation is unknown.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.fft.ihfftn(cm.ones((2, 2))).real.tolist()
+    [[1.0, 0.0], [0.0, 0.0]]
+    """
+    return conj(_to_half("ihfftn", x, s, last_axes(s, axes), norm, inverse=True))
+
+
+def next_fast_len(target: int, real: bool = False) -> int:
+    """Return the next length whose transform is fast.
+
+    Parameters
+    ----------
+    target : int
+        Length to begin at, positive.
+    real : bool, default False
+        Whether the transform is one of real numbers.
+
+    Returns
+    -------
+    int
+        The least number from `target` on that has no prime factors but 2, 3, 5, 7 and 11, of real
+        transforms 2, 3 and 5, as SciPy gives it. cuFFT is fast at powers of 2, 3, 5 and 7.
+
+    Raises
+    ------
+    TypeError
+        `target` is no whole number.
+    ValueError
+        `target` is not positive.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.fft.next_fast_len(97), cm.fft.next_fast_len(97, real=True)
+    (98, 100)
+    """
+    size = shapes.as_integer("next_fast_len", "target", target, 1)
+    factors = (2, 3, 5) if real else (2, 3, 5, 7, 11)
+    while True:
+        rest = size
+        for factor in factors:
+            while rest % factor == 0:
+                rest //= factor
+        if rest == 1:
+            return size
+        size += 1
+
+
 @fast_path()
 def fftfreq(
     n: int, d: float = 1.0, device: DeviceLike | None = None, *, dtype: DTypeLike | None = None
@@ -1071,7 +1243,7 @@ def rfftfreq(
 
 
 def _frequencies(name: str, n: int, d: float, dtype: Any, device: Any) -> ndarray:
-    n = _length(name, n)
+    n = length_of(name, n)
     kind = dtypes.default_float() if dtype is None else dtypes.as_dtype(dtype, name)
     if kind not in dtypes.FLOATING:
         raise TypeError(f"{name}: wants a floating-point dtype, got {kind}")

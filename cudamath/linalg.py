@@ -1,5 +1,5 @@
 """`cudamath.linalg`: products, norms, decompositions, systems and functions of matrices, as
-`numpy.linalg` has them."""
+`numpy.linalg` has them, and special matrices and factors as in `scipy.linalg`."""
 
 from numpy.linalg import LinAlgError
 
@@ -24,6 +24,8 @@ from .ops.linalg.matrix_functions import (
 from .ops.linalg.norms import matrix_norm, norm, vector_norm
 from .ops.linalg.products import dot, gemm, gemv, inner, matmul, tensordot, vdot, vecdot
 from .ops.linalg.solve import (
+    cho_factor,
+    cho_solve,
     cholesky,
     det,
     inv,
@@ -34,15 +36,40 @@ from .ops.linalg.solve import (
     solve,
     solve_triangular,
 )
+from .ops.linalg.special_matrices import (
+    bandwidth,
+    block_diag,
+    circulant,
+    companion,
+    convolution_matrix,
+    dft,
+    fiedler,
+    fiedler_companion,
+    hadamard,
+    hankel,
+    helmert,
+    hilbert,
+    khatri_rao,
+    leslie,
+    toeplitz,
+)
 from .ops.linalg.spectral import eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from .ops.shape import matrix_transpose
 
 __all__ = [
     "LinAlgError",
+    "bandwidth",
+    "block_diag",
+    "cho_factor",
+    "cho_solve",
     "cholesky",
+    "circulant",
+    "companion",
     "cond",
+    "convolution_matrix",
     "cross",
     "det",
+    "dft",
     "diagonal",
     "dot",
     "eig",
@@ -50,10 +77,18 @@ __all__ = [
     "eigvals",
     "eigvalsh",
     "expm",
+    "fiedler",
+    "fiedler_companion",
     "gemm",
     "gemv",
+    "hadamard",
+    "hankel",
+    "helmert",
+    "hilbert",
     "inner",
     "inv",
+    "khatri_rao",
+    "leslie",
     "lstsq",
     "lu",
     "lu_factor",
@@ -76,6 +111,7 @@ __all__ = [
     "tensordot",
     "tensorinv",
     "tensorsolve",
+    "toeplitz",
     "trace",
     "vdot",
     "vecdot",

@@ -132,7 +132,9 @@ def fitted(x: ndarray, axis: int, size: int) -> ndarray:
 def last_axes(s: Any, axes: Axes) -> Axes:
     """Axes of lengths that come without: the last ones. NumPy's functions warn of that, SciPy's do
     not."""
-    return tuple(range(-len(s), 0)) if axes is None and np.iterable(s) else axes
+    if axes is not None or s is None or np.ndim(s) == 0:
+        return axes
+    return tuple(range(-len(s), 0))
 
 
 def lengths_and_axes(

@@ -21,7 +21,7 @@ import numpy as np
 from ...core import dtypes
 from ...core.array import ndarray
 from ...core.asarray import asarray
-from ...core.dispatch.checks import require
+from ...core.dispatch.checks import MISTAKES, as_of, require
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import Category, Op
@@ -36,6 +36,8 @@ from ..transfer import complex_of_parts
 from .products import matmul
 
 __all__ = [
+    "cho_factor",
+    "cho_solve",
     "cholesky",
     "det",
     "inv",
@@ -689,3 +691,91 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> ndarray:
     [[2.0, 0.0], [1.0, 2.0]]
     """
     return run(_cholesky, matrices("cholesky", a, square=True), upper=bool(upper))
+
+
+@fast_path("a")
+def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[ndarray, bool]:
+    """Return the Cholesky factor of matrices for `cho_solve`, and which triangle it is.
+
+    Parameters
+    ----------
+    a : array_like of shape (..., n, n)
+        Hermitian positive-definite matrices. The lower triangle is read.
+    lower : bool, default False
+        Whether the factor is l with l l^H = a, instead of u with u^H u = a.
+
+    Returns
+    -------
+    tuple of ndarray and bool
+        The factor, whose other triangle is zero, and `lower`.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The number of dimensions does not fit.
+    LinAlgError
+        A matrix is not square or not positive definite.
+
+    Notes
+    -----
+    Gradient: that of `cholesky`.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> c, lower = cm.linalg.cho_factor([[4.0, 2.0], [2.0, 5.0]])
+    >>> cm.linalg.cho_solve((c, lower), [8.0, 20.0]).tolist()
+    [0.0, 4.0]
+    """
+    a = matrices("cho_factor", a, square=True)
+    return run(_cholesky, a, upper=not lower), bool(lower)
+
+
+def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> ndarray:
+    """The solution x of a x = b by a's Cholesky factor.
+
+    Parameters
+    ----------
+    c_and_lower : tuple of array_like of shape (..., n, n) and bool
+        What `cho_factor` returned.
+    b : array_like of shape (n,) or (..., n, k)
+        Right-hand sides, one vector or the columns of matrices. Leading axes broadcast.
+
+    Returns
+    -------
+    ndarray
+        Array of the shape of `b`, with the leading axes of both.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported, or the first argument is no such pair.
+    ValueError
+        The shapes do not fit.
+    LinAlgError
+        A matrix is not square.
+
+    Notes
+    -----
+    Two triangular systems; the gradient is theirs.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> factor = cm.linalg.cho_factor([[4.0, 2.0], [2.0, 5.0]], lower=True)
+    >>> cm.linalg.cho_solve(factor, [8.0, 20.0]).tolist()
+    [0.0, 4.0]
+    """
+    if not isinstance(c_and_lower, tuple) or len(c_and_lower) != 2:
+        raise TypeError("cho_solve: wants the pair (c, lower) that cho_factor returned")
+    c, b = pair("cho_solve", c_and_lower[0], b, square=True)
+    lower = bool(c_and_lower[1])
+    other = adjoint(c)
+    first, second = (c, other) if lower else (other, c)
+    try:
+        y = solve_triangular(first, b, lower=True)
+        return solve_triangular(second, y, lower=False)
+    except MISTAKES as error:
+        raise as_of("cho_solve", error) from None

@@ -1,0 +1,766 @@
+"""Matrices that few numbers determine, as `scipy.linalg` makes them: Toeplitz and Hankel matrices,
+companions of polynomials, blocks.
+
+Those of arrays are gathers of the array, so that their gradients are sums along the places where a
+number stands.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core import dtypes
+from ...core.array import ndarray
+from ...core.asarray import asarray
+from ...core.dispatch.checks import coerce, require
+from ...core.dispatch.fast_path import fast_path
+from ...core.dispatch.op import ANY
+from ...core.shapes import as_integer
+from ...core.typing import ArrayLike, DeviceLike, DTypeLike
+from .. import reduce
+from ..creation import zeros
+from ..elementwise import abs, conj_or_same
+from ..index import take
+from ..join import concat
+from ..ranges import arange
+from ..shape import astype, broadcast_to, expand_dims, flip, reshape, span
+
+__all__ = [
+    "bandwidth",
+    "block_diag",
+    "circulant",
+    "companion",
+    "convolution_matrix",
+    "dft",
+    "fiedler",
+    "fiedler_companion",
+    "hadamard",
+    "hankel",
+    "helmert",
+    "hilbert",
+    "khatri_rao",
+    "leslie",
+    "toeplitz",
+]
+
+
+def _vectors(name: str, what: str, x: Any, least: int = 1) -> ndarray:
+    """An array of at least one dimension; the last one has at least so many numbers."""
+    x = require(name, x, ANY, what)
+    if not x.ndim:
+        x = reshape(x, (1,))
+    if x.shape[-1] < least:
+        raise ValueError(f"{name}: {what} needs {least} numbers along its last axis, got {x.shape}")
+    return x
+
+
+def _gathered(x: ndarray, places: np.ndarray) -> ndarray:
+    """x[..., places]."""
+    flat = take(x, asarray(places.reshape(-1), device=x.device), axis=x.ndim - 1)
+    return reshape(flat, (*x.shape[:-1], *places.shape))
+
+
+def _cut(x: ndarray, start: int, stop: int) -> ndarray:
+    return span(x, x.ndim - 1, start, stop)
+
+
+def _common(name: str, a: ndarray, b: ndarray) -> tuple[ndarray, ndarray]:
+    """Both with the same leading axes, in the common dtype."""
+    shape = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    dtype = dtypes.promote(a.dtype, b.dtype)
+    return (
+        astype(broadcast_to(a, (*shape, a.shape[-1])), dtype, copy=False),
+        astype(broadcast_to(b, (*shape, b.shape[-1])), dtype, copy=False),
+    )
+
+
+@fast_path("c", "r")
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> ndarray:
+    """Return the Toeplitz matrix of a first column and a first row.
+
+    t[i, j] = c[i - j] from the diagonal down, r[j - i] above it.
+
+    Parameters
+    ----------
+    c : array_like of shape (..., m)
+        First columns.
+    r : array_like of shape (..., n), optional
+        First rows; their first number is not read. The default is the conjugate of `c`.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (..., m, n), of the common dtype.
+
+    Raises
+    ------
+    TypeError
+        An argument is no array of numbers.
+    ValueError
+        The leading axes do not broadcast, or nothing lies along the last one.
+
+    Notes
+    -----
+    Gradient: the sums of g along the diagonals.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.toeplitz([1, 2, 3], [1, 4]).tolist()
+    [[1, 4], [2, 1], [3, 2]]
+    """
+    c = _vectors("toeplitz", "c", c)
+    r = conj_or_same(c) if r is None else _vectors("toeplitz", "r", r)
+    c, r = _common("toeplitz", c, r)
+    m, n = c.shape[-1], r.shape[-1]
+    line = concat([flip(c, axis=-1), _cut(r, 1, n)], axis=-1)
+    i, j = np.ogrid[:m, :n]
+    return _gathered(line, m - 1 - i + j)
+
+
+@fast_path("c", "r")
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> ndarray:
+    """Return the Hankel matrix of a first column and a last row.
+
+    h[i, j] is number i + j of the column and, after it, of the row.
+
+    Parameters
+    ----------
+    c : array_like of shape (..., m)
+        First columns.
+    r : array_like of shape (..., n), optional
+        Last rows; their first number is not read. The default is zeros, as many as `c` has.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (..., m, n), of the common dtype.
+
+    Raises
+    ------
+    TypeError
+        An argument is no array of numbers.
+    ValueError
+        The leading axes do not broadcast, or nothing lies along the last one.
+
+    Notes
+    -----
+    Gradient: the sums of g along the diagonals.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.hankel([1, 2, 3], [3, 4]).tolist()
+    [[1, 2], [2, 3], [3, 4]]
+    """
+    c = _vectors("hankel", "c", c)
+    r = c * 0 if r is None else _vectors("hankel", "r", r)
+    c, r = _common("hankel", c, r)
+    n = r.shape[-1]
+    i, j = np.ogrid[: c.shape[-1], :n]
+    return _gathered(concat([c, _cut(r, 1, n)], axis=-1), i + j)
+
+
+@fast_path("c")
+def circulant(c: ArrayLike) -> ndarray:
+    """Return the circulant matrix of a first column.
+
+    a[i, j] = c[(i - j) mod n]
+
+    Parameters
+    ----------
+    c : array_like of shape (..., n)
+        First columns.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (..., n, n).
+
+    Raises
+    ------
+    TypeError
+        An argument is no array of numbers.
+    ValueError
+        Nothing lies along the last axis.
+
+    Notes
+    -----
+    Gradient: the sums of g along the diagonals, which wrap around.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.circulant([1, 2, 3]).tolist()
+    [[1, 3, 2], [2, 1, 3], [3, 2, 1]]
+    """
+    c = _vectors("circulant", "c", c)
+    n = c.shape[-1]
+    i, j = np.ogrid[:n, :n]
+    return _gathered(c, (i - j) % n)
+
+
+@fast_path("a")
+def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> ndarray:
+    """Return the matrix whose product with v is the convolution of a and v.
+
+    Parameters
+    ----------
+    a : array_like of shape (..., m)
+        The numbers that are convolved.
+    n : int
+        Length of v.
+    mode : str, default "full"
+        "full", "same" or "valid", as in `convolve`.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (..., k, n): k = m + n - 1, max(m, n), or max(m, n) - min(m, n) + 1.
+
+    Raises
+    ------
+    TypeError
+        An argument is no array of numbers.
+    ValueError
+        `n` is not positive, nothing lies along the last axis, or the mode is unknown.
+
+    Notes
+    -----
+    Gradient: the sums of g along the diagonals.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.convolution_matrix([1, 2], 3).tolist()
+    [[1, 0, 0], [2, 1, 0], [0, 2, 1], [0, 0, 2]]
+    """
+    a = _vectors("convolution_matrix", "a", a)
+    n = as_integer("convolution_matrix", "n", n, 1)
+    if mode not in ("full", "same", "valid"):
+        raise ValueError(
+            f'convolution_matrix: mode must be "full", "same" or "valid", got {mode!r}'
+        )
+    m = a.shape[-1]
+    before = {"full": 0, "same": (min(n, m) - 1) // 2, "valid": min(n, m) - 1}[mode]
+    rows = {"full": m + n - 1, "same": max(n, m), "valid": max(n, m) - min(n, m) + 1}[mode]
+    i, j = np.ogrid[before : before + rows, :n]
+    place = i - j
+    padded = concat([a, _cut(a, 0, 1) * 0], axis=-1)  # the last one is 0
+    return _gathered(padded, np.where((place >= 0) & (place < m), place, m))
+
+
+@fast_path("a")
+def companion(a: ArrayLike) -> ndarray:
+    """Return the companion matrix of a polynomial, whose eigenvalues are its roots.
+
+    Parameters
+    ----------
+    a : array_like of shape (..., n + 1)
+        Coefficients, the highest power first; n >= 1, and the first one not 0.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (..., n, n): -a[1:] / a[0] in the first row, ones below the diagonal.
+
+    Raises
+    ------
+    TypeError
+        An argument is no array of numbers.
+    ValueError
+        There are fewer than two coefficients.
+
+    Notes
+    -----
+    Whether the first coefficient is 0 is not looked at: the result then is not finite. The gradient
+    follows from those of the operations inside.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.companion([1.0, -3.0, 2.0]).tolist()
+    [[3.0, -2.0], [1.0, 0.0]]
+    """
+    a = _vectors("companion", "a", a, 2)
+    n = a.shape[-1] - 1
+    first = -_cut(a, 1, n + 1) / _cut(a, 0, 1)
+    return _below(first, np.eye(n - 1, n))
+
+
+@fast_path("f", "s")
+def leslie(f: ArrayLike, s: ArrayLike) -> ndarray:
+    """Return the Leslie matrix of fecundities and survival rates.
+
+    Parameters
+    ----------
+    f : array_like of shape (..., n)
+        The first row.
+    s : array_like of shape (..., n - 1)
+        The numbers below the diagonal.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (..., n, n), of the common dtype.
+
+    Raises
+    ------
+    TypeError
+        An argument is no array of numbers.
+    ValueError
+        The lengths do not fit, or nothing lies along the last axis of `s`.
+
+    Notes
+    -----
+    Gradient: g where a number stands.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.leslie([1.0, 2.0], [0.5]).tolist()
+    [[1.0, 2.0], [0.5, 0.0]]
+    """
+    f, s = _vectors("leslie", "f", f), _vectors("leslie", "s", s)
+    n = f.shape[-1]
+    if s.shape[-1] != n - 1:
+        raise ValueError(f"leslie: s must have one number less than f, got {s.shape} and {f.shape}")
+    f, s = _common("leslie", f, s)
+    padded = concat([s, _cut(s, 0, 1) * 0], axis=-1)
+    i, j = np.ogrid[: n - 1, :n]
+    return concat([expand_dims(f, axis=-2), _gathered(padded, np.where(i == j, i, n - 1))], axis=-2)
+
+
+@fast_path("a")
+def fiedler(a: ArrayLike) -> ndarray:
+    """Return the matrix of the distances |a[i] - a[j]|.
+
+    Parameters
+    ----------
+    a : array_like of shape (..., n)
+        Numbers.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (..., n, n).
+
+    Raises
+    ------
+    TypeError
+        An argument is no array of numbers.
+
+    Notes
+    -----
+    Gradient: that of `abs`, 0 on the diagonal.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.fiedler([1, 4, 6]).tolist()
+    [[0, 3, 5], [3, 0, 2], [5, 2, 0]]
+    """
+    a = _vectors("fiedler", "a", a, 0)
+    return abs(expand_dims(a, axis=-1) - expand_dims(a, axis=-2))
+
+
+@fast_path("a")
+def fiedler_companion(a: ArrayLike) -> ndarray:
+    """Return a companion matrix of a polynomial with five diagonals.
+
+    Its eigenvalues are the roots, as those of `companion`.
+
+    Parameters
+    ----------
+    a : array_like of shape (..., n + 1)
+        Coefficients, the highest power first; the first one not 0.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (..., n, n).
+
+    Raises
+    ------
+    TypeError
+        An argument is no array of numbers.
+    ValueError
+        There are fewer than two coefficients.
+
+    Notes
+    -----
+    Whether the first coefficient is 0 is not looked at: the result then is not finite. The gradient
+    follows from those of the operations inside.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.fiedler_companion([1.0, -3.0, 2.0]).tolist()
+    [[3.0, -2.0], [1.0, 0.0]]
+    """
+    a = _vectors("fiedler_companion", "a", a, 2)
+    n = a.shape[-1] - 1
+    places = np.full((n, n), n + 1)  # of zeros
+    places[range(3, n, 2), range(1, n - 2, 2)] = 0  # -a[0] / -a[0]: ones
+    places[range(0, n - 2, 2), range(2, n, 2)] = 0
+    if n > 1:
+        places[1, 0] = 0
+    places[range(2, n, 2), range(1, n - 1, 2)] = range(3, n + 1, 2)
+    places[range(0, n - 1, 2), range(1, n, 2)] = range(2, n + 1, 2)
+    places[0, 0] = 1
+    first = _cut(a, 0, 1)
+    numbers = -_cut(a, 1, n + 1) / first
+    one = _cut(numbers, 0, 1) * 0 + 1
+    return _gathered(concat([one, numbers, one * 0], axis=-1), places)
+
+
+@fast_path("a", "b")
+def khatri_rao(a: ArrayLike, b: ArrayLike) -> ndarray:
+    """Khatri-Rao product: the Kronecker product of each column of a with that of b.
+
+    Parameters
+    ----------
+    a : array_like of shape (n, k)
+        Matrix.
+    b : array_like of shape (m, k)
+        Matrix.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (n m, k), of the common dtype.
+
+    Raises
+    ------
+    TypeError
+        An argument is no array of numbers.
+    ValueError
+        An argument is no matrix, or the numbers of columns differ.
+
+    Notes
+    -----
+    The gradient follows from those of the operations inside.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.khatri_rao([[1, 2], [3, 4]], [[1, 10]]).tolist()
+    [[1, 20], [3, 40]]
+    """
+    a, b = coerce("khatri_rao", (a, b), ANY)
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
+        raise ValueError(
+            "khatri_rao: wants matrices of the same number of columns, "
+            f"got shapes {a.shape} and {b.shape}"
+        )
+    product = expand_dims(a, axis=1) * expand_dims(b, axis=0)
+    return reshape(product, (a.shape[0] * b.shape[0], a.shape[1]))
+
+
+@fast_path("*arrays")
+def block_diag(*arrays: ArrayLike) -> ndarray:
+    """Return the matrix with these blocks along its diagonal.
+
+    Parameters
+    ----------
+    *arrays : array_like of up to two dimensions
+        Blocks. A vector is a row, a number a block of one.
+
+    Returns
+    -------
+    ndarray
+        Matrix of the common dtype, zero outside of the blocks; of shape (1, 0) without any.
+
+    Raises
+    ------
+    TypeError
+        An argument is no array of numbers.
+    ValueError
+        An array has more than two dimensions.
+
+    Notes
+    -----
+    Gradient: the blocks of g.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.block_diag([[1, 2]], 3).tolist()
+    [[1, 2, 0], [0, 0, 3]]
+    """
+    if not arrays:
+        return zeros((1, 0))
+    blocks = coerce("block_diag", arrays, ANY)
+    for block in blocks:
+        if block.ndim > 2:
+            raise ValueError(f"block_diag: wants matrices, got shape {block.shape}")
+    blocks = [reshape(b, (1, -1)) if b.ndim < 2 and b.size else b for b in blocks]
+    blocks = [reshape(b, (1, 0)) if b.ndim < 2 else b for b in blocks]
+    dtype = functools.reduce(dtypes.promote, [b.dtype for b in blocks])
+    columns, before, rows = sum(b.shape[1] for b in blocks), 0, []
+    for block in blocks:
+        m, n = block.shape
+        parts = [(m, before), (m, n), (m, columns - before - n)]
+        empty = [zeros(p, dtype=dtype, device=block.device) for p in parts]
+        rows.append(concat([empty[0], astype(block, dtype, copy=False), empty[2]], axis=1))
+        before += n
+    return concat(rows, axis=0)
+
+
+@fast_path()
+def hilbert(
+    n: int,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+) -> ndarray:
+    """Return the Hilbert matrix, h[i, j] = 1 / (i + j + 1).
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    dtype : dtype_like, optional
+        Dtype of the result.
+    device : device_like, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (n, n), of the default float unless `dtype` is given.
+
+    Raises
+    ------
+    TypeError
+        `n` is no whole number, or the dtype is none of floating-point numbers.
+    ValueError
+        `n` is negative.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.hilbert(2).round(4).tolist()
+    [[1.0, 0.5], [0.5, 0.3333]]
+    """
+    n, dtype = as_integer("hilbert", "n", n, 0), _floating("hilbert", dtype)
+    line = arange(n, dtype=np.float64, device=device)
+    whole = expand_dims(line, axis=1) + line
+    return astype(1 / (whole + 1), dtype, copy=False)
+
+
+@fast_path()
+def hadamard(
+    n: int, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> ndarray:
+    """Return Sylvester's Hadamard matrix: ones and minus ones in orthogonal rows.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows, a power of 2.
+    dtype : dtype_like, optional
+        Dtype of the result.
+    device : device_like, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (n, n), of the default integer unless `dtype` is given.
+
+    Raises
+    ------
+    TypeError
+        `n` is no whole number, or the dtype is not supported.
+    ValueError
+        `n` is no power of 2.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.hadamard(2).tolist()
+    [[1, 1], [1, -1]]
+    """
+    n = as_integer("hadamard", "n", n, 1)
+    if n & (n - 1):
+        raise ValueError(f"hadamard: n must be a power of 2, got {n}")
+    kind = np.dtype(np.int64) if dtype is None else dtypes.as_dtype(dtype, "hadamard")
+    if kind not in dtypes.NUMERIC:
+        raise TypeError(f"hadamard: wants a numeric dtype, got {kind}")
+    h = zeros((1, 1), dtype=kind, device=device) + 1
+    while h.shape[0] < n:
+        h = concat([concat([h, h], axis=1), concat([h, -h], axis=1)], axis=0)
+    return h
+
+
+@fast_path()
+def helmert(
+    n: int, full: bool = False, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> ndarray:
+    """Return the Helmert matrix: orthonormal contrasts.
+
+    Row i >= 1: i times 1 / sqrt(i (i + 1)), then -i times that, then zeros.
+
+    Parameters
+    ----------
+    n : int
+        Number of columns.
+    full : bool, default False
+        Whether the first row, 1 / sqrt(n), is there too.
+    dtype : dtype_like, optional
+        Dtype of the result.
+    device : device_like, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    ndarray
+        Array of shape (n - 1, n), or (n, n), of the default float unless `dtype` is given.
+
+    Raises
+    ------
+    TypeError
+        `n` is no whole number, or the dtype is none of floating-point numbers.
+    ValueError
+        `n` is not positive.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.helmert(2).round(4).tolist()
+    [[0.7071, -0.7071]]
+    """
+    n, dtype = as_integer("helmert", "n", n, 1), _floating("helmert", dtype)
+    i, j = np.ogrid[:n, :n]
+    row = np.maximum(i, 1)
+    values = np.where(j < i, 1.0, np.where(j == i, -row, 0)) / np.sqrt(row * (row + 1.0))
+    values[0] = 1 / math.sqrt(n)
+    return astype(asarray(values if full else values[1:], device=device), dtype, copy=False)
+
+
+@fast_path()
+def dft(
+    n: int,
+    scale: str | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+) -> ndarray:
+    """Return the matrix of the Fourier transform, exp(-2 pi i j k / n).
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    scale : str, optional
+        "sqrtn" divides by sqrt(n), "n" by n.
+    dtype : dtype_like, optional
+        Dtype of the result.
+    device : device_like, optional
+        Device of the result. The default is the default device.
+
+    Returns
+    -------
+    ndarray
+        Complex array of shape (n, n), complex128 unless `dtype` is given.
+
+    Raises
+    ------
+    TypeError
+        `n` is no whole number, or the dtype is not complex.
+    ValueError
+        `n` is negative, or the scale is unknown.
+
+    Notes
+    -----
+    The result is a constant and has no gradient.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.dft(2).real.tolist()
+    [[1.0, 1.0], [1.0, -1.0]]
+    """
+    n = as_integer("dft", "n", n, 0)
+    if scale not in (None, "sqrtn", "n"):
+        raise ValueError(f'dft: scale must be None, "sqrtn" or "n", got {scale!r}')
+    kind = np.dtype(np.complex128) if dtype is None else dtypes.as_dtype(dtype, "dft")
+    if kind.kind != "c":
+        raise TypeError(f"dft: wants a complex dtype, got {kind}")
+    places = np.outer(np.arange(n), np.arange(n)) % max(n, 1)  # whole: no digit is lost
+    values = np.exp(-2j * np.pi / max(n, 1) * places)
+    values /= {None: 1, "sqrtn": math.sqrt(max(n, 1)), "n": max(n, 1)}[scale]
+    return asarray(values.astype(kind), device=device)
+
+
+def _below(first: ndarray, rest: np.ndarray) -> ndarray:
+    """Rows of the host below a first one."""
+    lower = asarray(rest.astype(first.dtype), device=first.device)
+    lower = broadcast_to(lower, (*first.shape[:-1], *rest.shape))
+    return concat([expand_dims(first, axis=-2), lower], axis=-2)
+
+
+def _floating(name: str, dtype: DTypeLike | None) -> np.dtype:
+    kind = dtypes.default_float() if dtype is None else dtypes.as_dtype(dtype, name)
+    if kind not in dtypes.FLOATING:
+        raise TypeError(f"{name}: wants a floating-point dtype, got {kind}")
+    return kind
+
+
+def bandwidth(a: ArrayLike) -> tuple[int, int]:
+    """Return how many diagonals below and above the main one a matrix has.
+
+    Parameters
+    ----------
+    a : array_like of shape (m, n)
+        Matrix.
+
+    Returns
+    -------
+    tuple of int
+        The numbers of the lowest and of the highest diagonal that are not all zero, at least 0.
+
+    Raises
+    ------
+    TypeError
+        `a` is no array of numbers.
+    ValueError
+        It is no matrix.
+
+    Notes
+    -----
+    The call waits for the GPU.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.bandwidth([[1, 2, 0], [0, 3, 4], [0, 0, 5]])
+    (0, 1)
+    """
+    a = require("bandwidth", a, ANY)
+    if a.ndim != 2:
+        raise ValueError(f"bandwidth: wants a matrix, got shape {a.shape}")
+    if not a.size:
+        return 0, 0
+    m, n = a.shape
+    line = arange(n, device=a.device) - expand_dims(arange(m, device=a.device), axis=1)
+    there = astype(a != 0, np.int64)
+    low, high = reduce.min(line * there), reduce.max(line * there)
+    return max(0, -int(low)), max(0, int(high))

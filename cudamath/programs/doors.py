@@ -21,17 +21,19 @@ PRODUCTS = ("matmul", "linear")
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 
 
-class _Users:
-    """Who uses each block: the numbers of the nodes, and -1 for the caller."""
+class Users:
+    """Who makes and uses each block: the numbers of the nodes, and -1 for the caller."""
 
     def __init__(self, program: Program):
         self.of: dict[Block, list[int]] = {}
+        self.made: dict[Block, int] = {}
         self.written: dict[Block, list[int]] = {}
         for k, node in enumerate(program.nodes):
             for view in node.views:
                 self.of.setdefault(view.block, []).append(k)
             for view in node.targets:
                 self.written.setdefault(view.block.group, []).append(k)
+            self.made |= dict.fromkeys(node.results, k)
         for view in program.returned():
             self.of.setdefault(view.block, []).append(-1)
 
@@ -43,6 +45,25 @@ class _Users:
     def changes(self, view: View, first: int, last: int) -> bool:
         """Whether the memory of a view is written between two nodes."""
         return any([first < k < last for k in self.written.get(view.block.group, ())])
+
+
+def rebound(node: Node, operands: list[Any], results: tuple[Block, ...], device: int) -> Node:
+    """The op of a node on other operands, with results of its own: its plan is made anew."""
+    for k, block in enumerate(results):
+        block.index = k
+    layouts = tuple([x.layout if isinstance(x, View) else x for x in operands])
+    run = node.op.bound(layouts, node.params, len(node.scalars), device)
+    return Node(
+        node.op,
+        tuple(operands),
+        node.scalars,
+        node.params,
+        run,
+        results,
+        node.several,
+        node.written,
+        line=node.line,
+    )
 
 
 class _Product(NamedTuple):
@@ -82,14 +103,14 @@ class _Product(NamedTuple):
 def through_doors(program: Program) -> Program:
     """The program with the operations after a product inside of it, where its kernel can do
     them."""
-    users = _Users(program)
+    users = Users(program)
     absorbed: set[int] = set()
     replaced: dict[int, Node] = {}
     for k, node in enumerate(program.nodes):
         start = None if k in absorbed or k in replaced else _product(node)
         if start is None:
             continue
-        best = _chain(program, users, k, start)
+        best = _chain(program, users, k, start, {*absorbed, *replaced})
         if best is not None:
             last, product, chain = best
             replaced[last] = _node(product, program.nodes[last], program.device)
@@ -129,14 +150,14 @@ def _product(node: Node) -> _Product | None:
 
 
 def _chain(
-    program: Program, users: _Users, k: int, product: _Product
+    program: Program, users: Users, k: int, product: _Product, taken: set[int]
 ) -> tuple[int, _Product, list[int]] | None:
     """The longest run of operations from node k that one kernel can do: the number of its last
-    node, what it computes, and its nodes."""
+    node, what it computes, and its nodes. taken: the nodes that are part of another product."""
     best, chain, result = None, [k], program.nodes[k].results[0]
     while True:
         following = users.only(result)
-        if following is None:
+        if following is None or following in taken:
             return best
         node = program.nodes[following]
         if node.draw is not None or node.targets or len(node.results) != 1 or node.several:

@@ -23,7 +23,10 @@ from ..fuse import kernels_of
 from ..ops.shape import reshape
 from ..ops.ufunc import Elementwise
 from .doors import PRODUCTS, through_doors
+from .optimizer_casts import without_casts
 from .program import Block, Node, Program, View
+from .regions import Region, regions
+from .residual_doors import with_residuals
 
 MOST = 32  # nodes of a region
 
@@ -122,23 +125,20 @@ def rule(op: Any) -> tuple[str, str]:
 
 def fused(program: Program) -> Program:
     """The program with one node in place of each region that can be fused."""
-    program = through_doors(program)
+    program = with_residuals(through_doors(program), lambda node: not fusible(node))
+    program = without_casts(program)
     nodes: list[Node] = []
-    region: list[Node] = []
+    items = regions(program, lambda node: not fusible(node), MOST)
     made = 0
-    for k, node in enumerate([*program.nodes, None]):
-        if node is not None and not fusible(node) and len(region) < MOST:
-            region.append(node)
-            continue
-        after = program.nodes[k:]
-        replacement = _region(region, after, program) if len(region) > 1 else region
-        made += replacement is not region
-        nodes += replacement
-        region = []
-        if node is not None and not fusible(node):
-            region = [node]
-        elif node is not None:
-            nodes.append(node)
+    for k, item in enumerate(items):
+        if not isinstance(item, Region):
+            nodes.append(item)
+        elif len(item.nodes) == 1:
+            nodes += item.nodes
+        else:
+            replacement = _region(item.nodes, _nodes(items[k + 1 :]), program)
+            made += replacement is not item.nodes
+            nodes += replacement
     out = Program(program.arguments, nodes, program.results, program.device)
     out.notes, out.ambiguous = program.notes, program.ambiguous
     if made:
@@ -146,9 +146,16 @@ def fused(program: Program) -> Program:
     return out
 
 
+def _nodes(items: list[Region | Node]) -> list[Node]:
+    """The nodes of these."""
+    return [n for item in items for n in (item.nodes if isinstance(item, Region) else [item])]
+
+
 def _region(region: list[Node], after: list[Node], program: Program) -> list[Node]:
     """One node in place of these, or several where one will not do; the nodes themselves if
     nothing can be fused."""
+    if len(region) < 2:
+        return region
     needed = {view.block for node in after for view in node.views}
     needed |= {view.block for view in program.returned()}
     outputs = [node.results[0] for node in region if node.results[0] in needed]
@@ -161,7 +168,7 @@ def _region(region: list[Node], after: list[Node], program: Program) -> list[Nod
             raise TypeError("no arrays go in or come out")
         run = _kernels(region, inputs, outputs)
     except TypeError as error:
-        if len(region) > 3:  # halves may have what it takes
+        if len(region) > 2:  # halves may have what it takes
             half = len(region) // 2
             rest = region[half:]
             return [

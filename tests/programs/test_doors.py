@@ -62,6 +62,7 @@ TAKEN = {
     "all": lambda x, w, b, r, v: cm.ml.gelu(x @ w + b) + r,
     "tanh": lambda x, w, b, r, v: cm.ml.gelu(x @ w + b, "tanh") + r,
     "a linear layer": lambda x, w, b, r, v: cm.ml.silu(cm.ml.linear(x, v, b)) + r,
+    "a sum of two products": lambda x, w, b, r, v: x @ w + cm.sin(x) @ w,
     "a residual made in between": lambda x, w, b, r, v: (x @ w + b) + cm.sin(r),
 }
 
@@ -69,7 +70,7 @@ TAKEN = {
 @pytest.mark.parametrize("name", TAKEN)
 def test_taken(name):
     names, ours, truth = continued(TAKEN[name])
-    assert names[-1] == "linear" and set(names) <= {"linear", "sin"}
+    assert names[-1] == "linear" and set(names) <= {"linear", "sin", "matmul"}
     for a, b in zip(ours, truth, strict=True):
         np.testing.assert_allclose(a, b, 1e-13, 1e-13)
 

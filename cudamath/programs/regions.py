@@ -1,0 +1,84 @@
+"""Regions: which operations of a program may become kernels together, and when they run.
+
+Neighbours in the program form a region. So do an operation and one that uses its result later, with
+others in between: a region moves down, past what neither uses its results nor writes what it reads.
+`silu(x @ a) * (x @ b)` is two products and then one kernel, not a kernel on both sides of the
+second product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .program import Block, Node, Program
+
+FAR = 64  # how many items a region may pass
+
+
+class Region:
+    """Operations that may become kernels together, in order."""
+
+    def __init__(self, nodes: list[Node]):
+        self.nodes = nodes
+
+    def before(self, other: Region) -> Region:
+        """The region of these and the other's, which come after them."""
+        return Region([*self.nodes, *other.nodes])
+
+    @property
+    def results(self) -> set[Block]:
+        """What it makes."""
+        return {block for node in self.nodes for block in node.results}
+
+    @property
+    def reads(self) -> set[Block]:
+        """What it uses, its own results included."""
+        return {view.block for node in self.nodes for view in node.views}
+
+
+def regions(program: Program, joins: Callable[[Node], bool], most: int) -> list[Region | Node]:
+    """The program in the order in which it runs.
+
+    Parameters
+    ----------
+    program : Program
+        What is divided.
+    joins : callable
+        Whether a node can be part of a region; it has results and writes nothing.
+    most : int
+        Nodes of a region, at most.
+
+    Returns
+    -------
+    list of Region or Node
+        All nodes, each after those whose results it uses.
+    """
+    items: list[Region | Node] = []
+    for node in program.nodes:
+        items.append(_moved_down(items, Region([node]), most) if joins(node) else node)
+    return items
+
+
+def _moved_down(items: list[Region | Node], region: Region, most: int) -> Region:
+    """The new region at the end, together with those before it that may as well run there; these
+    are taken off the list."""
+    used: set[Block] = set()  # by the items that stay in between
+    written: set[Block] = set()
+    apart = False
+    for i in reversed(range(max(len(items) - FAR, 0), len(items))):
+        item = items[i]
+        nodes = item.nodes if isinstance(item, Region) else [item]
+        if (
+            isinstance(item, Region)
+            and len(nodes) + len(region.nodes) <= most
+            and (not apart or not item.results.isdisjoint(region.reads))
+            and item.results.isdisjoint(used)
+            and written.isdisjoint([block.group for block in item.reads])
+        ):
+            region = item.before(region)
+            del items[i]
+            continue
+        apart = True
+        used |= {view.block for node in nodes for view in node.views}
+        written |= {view.block.group for node in nodes for view in node.targets}
+    return region

@@ -1,0 +1,196 @@
+"""Regions: the order in which a program runs, and what moves into norms and optimizers. Everything
+runs on the CPU here, as if its kernels were a GPU's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from random_programs import RandomProgram
+
+import cudamath as cm
+from cudamath.core.array import ndarray
+from cudamath.core.dispatch.cpu_run import cpu_runner
+from cudamath.core.dispatch.lazy_import import lazy
+from cudamath.core.dispatch.op import Op
+from cudamath.ops.ufunc import Elementwise
+from cudamath.programs.optimizer_casts import without_casts
+from cudamath.programs.program import Node, Program
+from cudamath.programs.regions import Region, regions
+from cudamath.programs.residual_doors import with_residuals
+from cudamath.programs.run import lying, straight_line
+
+
+@pytest.fixture(autouse=True)
+def cpu(monkeypatch):
+    monkeypatch.setattr(
+        Op,
+        "bound",
+        lambda op, layouts, params, scalars, device: cpu_runner(
+            lazy("cpu", op.cpu), params, scalars, layouts
+        ),
+    )
+    with cm.device("cpu"):
+        yield
+
+
+def elementwise(node: Node) -> bool:
+    """Whether a node may be part of a region."""
+    return (
+        isinstance(node.op, Elementwise)
+        and not node.targets
+        and len(node.results) == 1
+        and not node.several
+        and node.draw is None
+    )
+
+
+def in_order(program: Program) -> list[Node]:
+    """The nodes as regions arrange them."""
+    items = regions(program, elementwise, 32)
+    return [n for item in items for n in (item.nodes if isinstance(item, Region) else [item])]
+
+
+def with_nodes(program: Program, nodes: list[Node]) -> Program:
+    return Program(program.arguments, nodes, program.results, program.device)
+
+
+def run(program: Program, arrays: list[ndarray]) -> list[np.ndarray]:
+    """The results of a program, and what it leaves in its arguments."""
+    made = straight_line(program)(*arrays)
+    places = {block: i for i, block in enumerate(program.made())}
+    views = list(program.returned())
+    out = [np.array(lying(v, places.get(v.block), made, arrays)) for v in views]
+    return out + [np.array(x) for x in arrays]
+
+
+def traced(function, *arrays) -> Program:
+    jitted = cm.jit(function)
+    jitted(*arrays)
+    (program,) = jitted.programs()
+    return program
+
+
+def test_a_region_moves_down_to_what_uses_it() -> None:
+    x, w = cm.ones((2, 3)), cm.ones((3, 3))
+    program = traced(lambda x, w: cm.tanh(x @ w) * (w @ x.T).T, x, w)
+    assert [n.name for n in program.nodes] == ["matmul", "tanh", "matmul", "multiply"]
+    items = regions(program, elementwise, 32)
+    assert [n.name for n in in_order(program)] == ["matmul", "matmul", "tanh", "multiply"]
+    assert [len(item.nodes) for item in items if isinstance(item, Region)] == [2]
+
+
+STAYS = {
+    "it is used in between": lambda x, w: (y := cm.tanh(x @ w), y * ((y @ w) + 1))[1],
+    "what it reads is written in between": lambda x, w: (
+        y := cm.tanh(x),
+        x.__imul__(2),
+        y * (x @ w),
+    )[2],
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_a_region_stays_where(name: str) -> None:
+    arrays = cm.ones((3, 3)), cm.full((3, 3), 0.5)
+    program = traced(STAYS[name], *arrays)
+    nodes = in_order(program)
+    names = [n.name for n in nodes]
+    assert names.index("tanh") < max(i for i, n in enumerate(names) if n == "matmul")
+    new = [cm.array(np.array(x)) for x in arrays]
+    again = [cm.array(np.array(x)) for x in arrays]
+    for a, b in zip(run(with_nodes(program, nodes), new), run(program, again), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_random_programs_in_another_order(first: int) -> None:
+    """The order of regions gives the bits of the program, its writes included."""
+    moved = 0
+    for seed in range(first, first + 50):
+        random = RandomProgram(seed)
+        jitted = cm.jit(random.function(cm.random.default_rng(seed)))
+        jitted(*[cm.array(a) for a in random.arrays(0)])
+        for program in jitted.programs():
+            nodes = in_order(program)
+            assert {*map(id, nodes)} == {*map(id, program.nodes)}
+            moved += nodes != program.nodes
+            if any([node.draw is not None for node in nodes]):
+                draws = [n for n in nodes if n.draw is not None]
+                assert draws == [n for n in program.nodes if n.draw is not None]
+                continue
+            ours = run(with_nodes(program, nodes), [cm.array(a) for a in random.arrays(1)])
+            truth = run(program, [cm.array(a) for a in random.arrays(1)])
+            for a, b in zip(ours, truth, strict=True):
+                np.testing.assert_array_equal(a, b, err_msg=repr(random))
+    assert moved
+
+
+# -------------------- norms and optimizers
+
+
+def block(x, w, scale, bias, norm: str):
+    """Two residual blocks, and their gradients."""
+
+    def normed(x):
+        if norm == "rms":
+            return cm.ml.rms_norm(x, 4, scale, 1e-5)
+        return cm.ml.layer_norm(x, 4, scale, bias)
+
+    def loss(x, w):
+        for _ in range(2):
+            x = x + cm.sin(normed(x) @ w)
+        return (normed(x + cm.cos(x @ w) @ w) ** 3).sum()
+
+    return cm.value_and_grad(loss, argnums=(0, 1))(x, w)
+
+
+@pytest.mark.parametrize("norm", ["rms", "layer"])
+def test_sums_are_part_of_norms(norm: str) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [cm.array(rng.normal(size=s)) for s in ((5, 4), (4, 4), (4,), (4,))]
+    program = traced(lambda *arrays: block(*arrays, norm), *arrays)
+    changed = with_residuals(program, elementwise)
+    names = [n.name for n in changed.nodes]
+    assert len(program.nodes) - len(names) >= 3 and "sums are part of one" in changed.notes[-1]
+    grads = [n for n in changed.nodes if n.name.endswith("norm_grad")]
+    assert len(grads) == 3 and sum(n.operands[-1] is not None for n in grads) >= 2
+    forward = [n for n in changed.nodes if n.name == f"{norm}_norm"]
+    assert [n.operands[-1] is None for n in forward] == [True, True, False]
+    for a, b in zip(run(changed, arrays), run(program, arrays), strict=True):
+        np.testing.assert_allclose(a, b, 1e-12, 1e-12)
+
+
+def test_a_sum_that_is_used_before_its_norm_stays() -> None:
+    x = cm.array(np.random.default_rng(0).normal(size=(3, 4)))
+
+    def f(x):
+        h = x @ cm.eye(4) + x
+        y = cm.cos(h @ cm.eye(4))
+        return cm.ml.rms_norm(h, 4) + y
+
+    program = traced(f, x)
+    assert with_residuals(program, elementwise) is program
+
+
+@pytest.mark.parametrize("optimizer", ["adamw_update", "sgd_update"])
+def test_optimizers_read_gradients_before_the_cast(optimizer: str) -> None:
+    rng = np.random.default_rng(0)
+    params = {k: cm.array(rng.normal(size=(4, 4)).astype("f4")) for k in "ab"}
+    state = cm.ml.adam_init(params) if optimizer.startswith("adam") else None
+
+    def step(params, state, x):
+        def loss(params):
+            p = cm.ml.amp.cast(params, "bfloat16")
+            return ((x @ p["a"]) @ p["b"]).astype("float32").sum() + (params["b"] ** 2).sum()
+
+        _, grads = cm.value_and_grad(loss)(params)
+        getattr(cm.ml, optimizer)(params, grads, state, lr=0.1)
+
+    x = cm.ones((3, 4), dtype="bfloat16")
+    program = traced(step, params, state, x)
+    changed = without_casts(program)
+    assert "it reads 1 gradients before they are cast" in changed.notes[-1]  # b's has two terms
+    arrays = [cm.array(rng.normal(size=b.layout.shape), b.layout.dtype) for b in program.arguments]
+    again = [x.copy() for x in arrays]
+    for a, b in zip(run(changed, arrays), run(program, again), strict=True):
+        np.testing.assert_array_equal(a, b)

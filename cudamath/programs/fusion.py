@@ -27,6 +27,7 @@ from .optimizer_casts import without_casts
 from .program import Block, Node, Program, View
 from .regions import Region, regions
 from .residual_doors import with_residuals
+from .slices import joined, sliced
 
 MOST = 32  # nodes of a region
 
@@ -68,6 +69,11 @@ def fusible(node: Node) -> str:
             return ""
         return "a reduction of integers"
     return "it is neither elementwise nor a reduction"
+
+
+def elementwise(node: Node) -> bool:
+    """Whether each element of a node's result depends on one element of each operand."""
+    return not fusible(node) and (isinstance(node.op, Elementwise) or node.name in tracing.FUSIBLE)
 
 
 #: Why products stand alone, whose kernels have doors (doors.py).
@@ -126,7 +132,7 @@ def rule(op: Any) -> tuple[str, str]:
 def fused(program: Program) -> Program:
     """The program with one node in place of each region that can be fused."""
     program = with_residuals(through_doors(program), lambda node: not fusible(node))
-    program = without_casts(program)
+    program = sliced(joined(without_casts(program)), elementwise)
     nodes: list[Node] = []
     items = regions(program, lambda node: not fusible(node), MOST)
     made = 0

@@ -3,13 +3,15 @@
 Neighbours in the program form a region. So do an operation and one that uses its result later, with
 others in between: a region moves down, past what neither uses its results nor writes what it reads.
 `silu(x @ a) * (x @ b)` is two products and then one kernel, not a kernel on both sides of the
-second product.
+second product. And an operation moves up to the region whose result it alone uses, if that result
+need not be stored then, and what else it reads is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from .doors import Users
 from .program import Block, Node, Program
 
 FAR = 64  # how many items a region may pass
@@ -54,9 +56,39 @@ def regions(program: Program, joins: Callable[[Node], bool], most: int) -> list[
         All nodes, each after those whose results it uses.
     """
     items: list[Region | Node] = []
-    for node in program.nodes:
-        items.append(_moved_down(items, Region([node]), most) if joins(node) else node)
+    users = Users(program)
+    for k, node in enumerate(program.nodes):
+        if not joins(node):
+            items.append(node)
+        elif not _moved_up(items, node, k, users, most):
+            items.append(_moved_down(items, Region([node]), most))
     return items
+
+
+def _moved_up(items: list[Region | Node], node: Node, k: int, users: Users, most: int) -> bool:
+    """Add node k to an earlier region, of which it alone uses a result that is not smaller than its
+    own; whether that was possible."""
+    ends = {
+        view.block
+        for view in node.views
+        if users.only(view.block) == k and view.block.layout.nbytes >= node.results[0].layout.nbytes
+    }
+    reads = {view.block for view in node.views}
+    if not ends:
+        return False
+    for item in reversed(items[-FAR:]):
+        if isinstance(item, Region) and not ends.isdisjoint(item.results):
+            fits = len(item.nodes) < most
+            if fits:
+                item.nodes.append(node)
+            return fits
+        nodes = item.nodes if isinstance(item, Region) else [item]
+        if any([not reads.isdisjoint(other.results) for other in nodes]):
+            return False  # it is made here
+        groups = {view.block.group for other in nodes for view in other.targets}
+        if not groups.isdisjoint([block.group for block in reads]):
+            return False  # it is written here
+    return False
 
 
 def _moved_down(items: list[Region | Node], region: Region, most: int) -> Region:

@@ -110,9 +110,7 @@ def _before_sum(program: Program, users: Users, k: int) -> _Sum | None:
     addition = program.nodes[at]
     if not _addition(addition, node.results[0]):
         return None
-    (other,) = [view for view in addition.views if view.block is not node.results[0]] or [None]
-    if other is None:
-        return None
+    (other, *_) = [view for view in addition.views if view.block is not node.results[0]]
     place = _place(node, other, users, k, at)
     if place is None:
         return None

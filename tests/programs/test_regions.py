@@ -6,42 +6,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from random_programs import RandomProgram
+from traced_programs import bound_on_the_cpu, elementwise, run, traced
 
 import cudamath as cm
-from cudamath.core.array import ndarray
-from cudamath.core.dispatch.cpu_run import cpu_runner
-from cudamath.core.dispatch.lazy_import import lazy
-from cudamath.core.dispatch.op import Op
-from cudamath.ops.ufunc import Elementwise
 from cudamath.programs.optimizer_casts import without_casts
 from cudamath.programs.program import Node, Program
 from cudamath.programs.regions import Region, regions
 from cudamath.programs.residual_doors import with_residuals
-from cudamath.programs.run import lying, straight_line
 
 
 @pytest.fixture(autouse=True)
 def cpu(monkeypatch):
-    monkeypatch.setattr(
-        Op,
-        "bound",
-        lambda op, layouts, params, scalars, device: cpu_runner(
-            lazy("cpu", op.cpu), params, scalars, layouts
-        ),
-    )
+    bound_on_the_cpu(monkeypatch)
     with cm.device("cpu"):
         yield
-
-
-def elementwise(node: Node) -> bool:
-    """Whether a node may be part of a region."""
-    return (
-        isinstance(node.op, Elementwise)
-        and not node.targets
-        and len(node.results) == 1
-        and not node.several
-        and node.draw is None
-    )
 
 
 def in_order(program: Program) -> list[Node]:
@@ -52,22 +30,6 @@ def in_order(program: Program) -> list[Node]:
 
 def with_nodes(program: Program, nodes: list[Node]) -> Program:
     return Program(program.arguments, nodes, program.results, program.device)
-
-
-def run(program: Program, arrays: list[ndarray]) -> list[np.ndarray]:
-    """The results of a program, and what it leaves in its arguments."""
-    made = straight_line(program)(*arrays)
-    places = {block: i for i, block in enumerate(program.made())}
-    views = list(program.returned())
-    out = [np.array(lying(v, places.get(v.block), made, arrays)) for v in views]
-    return out + [np.array(x) for x in arrays]
-
-
-def traced(function, *arrays) -> Program:
-    jitted = cm.jit(function)
-    jitted(*arrays)
-    (program,) = jitted.programs()
-    return program
 
 
 def test_a_region_moves_down_to_what_uses_it() -> None:

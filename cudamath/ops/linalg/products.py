@@ -84,14 +84,22 @@ def tf32_allowed() -> bool:
 # Sums over broadcast batches are the tape's (`broadcasts`), except where one product does both.
 
 
-def _left_grad(g: ndarray, _y: Any, _a: Any, b: ndarray, *, tf32: bool) -> ndarray:
+def _like(x: ndarray, left: ndarray, right: ndarray, tf32: bool) -> ndarray:
+    """left right, in x's order in memory: where x is the transposed view of a weight, the gradient
+    of the weight comes without a copy."""
+    if x.ndim == left.ndim == right.ndim == 2 and x.mT.is_contiguous and not x.is_contiguous:
+        return matrix_transpose(_matmul(matrix_transpose(right), matrix_transpose(left), tf32=tf32))
+    return _matmul(left, right, tf32=tf32)
+
+
+def _left_grad(g: ndarray, _y: Any, a: ndarray, b: ndarray, *, tf32: bool) -> ndarray:
     """g b^H."""
     b = conj(b) if b.dtype.kind == "c" else b
     if b.ndim == 1:  # (..., k) @ (k) -> (...)
         return expand_dims(g, axis=-1) * b
     if g.ndim < b.ndim:  # (k) @ (..., k, n) -> (..., n)
         return _matmul(b, expand_dims(g, axis=-1), tf32=tf32)[..., 0]
-    return _matmul(g, matrix_transpose(b), tf32=tf32)
+    return _like(a, g, matrix_transpose(b), tf32)
 
 
 def _right_grad(g: ndarray, _y: Any, a: ndarray, b: ndarray, *, tf32: bool) -> ndarray:
@@ -107,7 +115,7 @@ def _right_grad(g: ndarray, _y: Any, a: ndarray, b: ndarray, *, tf32: bool) -> n
     ):  # one b for the whole batch: one tall product instead of a batch and a sum
         count = math.prod(a.shape[:-1])
         a, g = reshape(a, (count, a.shape[-1])), reshape(g, (count, g.shape[-1]))
-    return _matmul(matrix_transpose(a), g, tf32=tf32)
+    return _like(b, matrix_transpose(a), g, tf32)
 
 
 _matmul = Op(

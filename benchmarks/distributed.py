@@ -13,8 +13,9 @@ array in the time of one all-reduce.
 train: tokens per second and the peak memory of a step, of one process. `cudamath.alone` and
 `torch.alone` are each process with its own batch and nobody to talk to, the measure of scaling: n
 times its rate is what n GPUs could reach. `cudamath.data` to `.zero3` are the trainer's ways to
-share (`Trainer(parallel=...)`; `cudamath.data@100` with buckets of 100 MiB), `ddp` to `fsdp2` are
-PyTorch's (torch_gpt2.py). All have the same weights, tokens and batches, one after the other.
+share (`Trainer(parallel=...)`; `cudamath.data@100` with buckets of 100 MiB, `cudamath.zero3.lean`
+with `recompute=True`), `ddp` to `fsdp2` are PyTorch's (torch_gpt2.py). All have the same weights,
+tokens and batches, one after the other.
 
 losses: each way to share beside one process with the whole batch: how far the losses are apart,
 relative to them; and whether two runs with `deterministic=True` have the same bits.
@@ -177,7 +178,9 @@ def peer_of(name: str, config: gpt2.Config, device: str) -> Any:
     start = beginning(config, device)
     if name.startswith("cudamath."):
         way, _, mib = name.partition(".")[2].partition("@")
-        options = {"bucket": int(mib) * MIB} if mib else {}
+        options: dict[str, Any] = {"bucket": int(mib) * MIB} if mib else {}
+        if way.endswith(".lean"):
+            way, options["recompute"] = way.removesuffix(".lean"), True
         return Ours(start, config, device, None if way == "alone" else way, **options)
     from benchmarks import torch_gpt2
 

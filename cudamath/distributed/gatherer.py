@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core import trees
+from ..core import recording, trees
 from ..core.array import allocate, ndarray, over, wrap
 from ..core.devices import CPU
+from ..core.dispatch.call_record import unrecorded
 from ..core.layout import Layout
+from ..core.scalar import inside
 from ..cpu import collective as on_host
 from ..runtime import stream as streams
 from ..runtime.communication import nccl
@@ -66,8 +68,8 @@ class Gatherer:
     ----------
     pieces : list of ndarray
         Of this process, all on one device.
-    shapes : list of tuple
-        Of the whole arrays.
+    layouts : list of Layout
+        Of the whole arrays; pieces are rounded to their dtypes before they travel.
     world : World
         The processes.
     nbytes : int
@@ -79,16 +81,14 @@ class Gatherer:
     def __init__(
         self,
         pieces: list[ndarray],
-        shapes: list[tuple[int, ...]],
+        layouts: list[Layout],
         world: World,
         *,
         nbytes: int,
         beside: bool,
     ):
         self.pieces, self.world = pieces, world
-        self.layouts = tuple(
-            [p._layout.like(shape) for p, shape in zip(pieces, shapes, strict=True)]
-        )
+        self.layouts = tuple(layouts)
         order = known("reads", self.layouts, world)
         self.seen: dict[int, None] | None = {} if order is None else None
         if order is None:
@@ -97,7 +97,8 @@ class Gatherer:
         self.buckets = consecutive(self.layouts, order, nbytes)
         self.home = {i: (b, k) for b, some in enumerate(self.buckets) for k, i in enumerate(some)}
         self.there: dict[int, list[ndarray]] = {}  # by bucket; the one that was read last is last
-        self.awaited: dict[int, Any] = {}  # by bucket: the event after which it is there
+        #: By bucket: the event after which it is there, and what travels until then.
+        self.awaited: dict[int, tuple[Any, list[ndarray]]] = {}
         self.last: int | None = None
         self.step = 1
         self.wholes: list[Whole] = []
@@ -181,15 +182,17 @@ class Gatherer:
         self.last = bucket
 
     def _wait(self, bucket: int) -> None:
-        event = self.awaited.pop(bucket, None)
-        if event is not None:
+        if bucket in self.awaited:
+            event, _ = self.awaited.pop(bucket)
             self.main.wait(event)
 
     def _begin(self, bucket: int) -> None:
-        """Put the arrays of a bucket together. No op takes part: this happens inside of others."""
+        """Put the arrays of a bucket together. This happens inside of other calls: they do not
+        record it."""
         numbers, size = self.buckets[bucket], self.world.size
         layouts = [self.layouts[i] for i in numbers]
-        pieces = [self.pieces[i] for i in numbers]
+        with unrecorded(), recording.paused(), inside():
+            pieces = [self.pieces[i].astype(self.layouts[i].dtype, copy=False) for i in numbers]
         if self.device == CPU:
             rows = on_host.all_gather(*[p._data for p in pieces], world=self.world)
             self.there[bucket] = [
@@ -210,7 +213,8 @@ class Gatherer:
         if not calls:
             return
         if self.beside:
-            self.awaited[bucket] = self.of.call_beside(self.main, "pieces of parameters", calls)
+            event = self.of.call_beside(self.main, "pieces of parameters", calls)
+            self.awaited[bucket] = event, pieces
         else:
             self.of.call(self.main, "pieces of parameters", calls)
 

@@ -73,11 +73,12 @@ def value_and_grad(
     sharded : bool, default False
         Of each gradient keep this process's piece alone, as `to_shards` cuts it (ZeRO, stage 2).
     like : tree, optional
-        Arrays of the shapes of the parameters (an `outline`). The first argument is then this
-        process's pieces of them, as `to_shards` cuts them, and so are the gradients (ZeRO, stage
-        3). `fn` gets a tree that is read like `like`, by keys and numbers: a parameter is put
-        together where it is read, and again for its gradient, while `fn` computes with the one
-        before. Its memory is free in between. The order of the first call is kept.
+        Arrays of the shapes of the parameters (an `outline`), in the dtypes in which `fn` wants
+        them. The first argument is then this process's pieces of them, as `to_shards` cuts them,
+        and so are the gradients, in these dtypes (ZeRO, stage 3). `fn` gets a tree that is read
+        like `like`, by keys and numbers: a parameter is put together where it is read, and again
+        for its gradient, while `fn` computes with the one before. Its memory is free in between.
+        The order of the first call is kept.
     deterministic : bool, default False
         Add in the order of the ranks, also between GPUs (`all_reduce`).
     bucket : int, default 26214400
@@ -240,24 +241,26 @@ def _of_pieces(
     @functools.wraps(fn)
     def step(shards: Any, *args: Any, **options: Any) -> Any:
         here = world()
-        if here.size == 1:
-            value, grads = inner(from_shards(shards, like), *args, **options)
-            return value, to_shards(grads)
         pieces, shapes, structure = fitting("distributed.value_and_grad", shards, like, here.size)
+        kinds = [np.dtype(x.dtype) for x in trees.flatten("distributed.value_and_grad", like)[0]]
         together = functools.partial(value_and_grad_into, has_aux=has_aux)
         if pieces and _may_come_and_go(pieces, here):
             gatherer = Gatherer(
                 [ordered(x) for x in pieces],
-                shapes,
+                [x._layout.like(*each) for x, *each in zip(pieces, shapes, kinds, strict=True)],
                 here,
                 nbytes=nbytes,
                 beside=not deterministic,
             )
             run = gathering(fn, together, averages(here), gatherer, structure)
             value, grads = run(*args, **options)
-        else:
-            whole = from_shards(shards, like)
-            value, grads = together(fn, averages(here))(whole, *args, **options)
+            return _means(value, deterministic), grads
+        rounded = [x.astype(kind, copy=False) for x, kind in zip(pieces, kinds, strict=True)]
+        whole = from_shards(structure.unflatten(rounded), like)
+        if here.size == 1:
+            value, grads = inner(whole, *args, **options)
+            return value, to_shards(grads)
+        value, grads = together(fn, averages(here))(whole, *args, **options)
         return _means(value, deterministic), grads
 
     return step

@@ -13,7 +13,7 @@ from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import FLOATING, Op
 from ..ops.linalg import products as linalg_products
 from ..ops.shape import reshape
-from .activation import _gelu_grad, _gelu_tanh_grad, _relu_grad, _silu_grad
+from .activation import _KINDS, _gelu_grad, _gelu_tanh_grad, _relu_grad, _silu_grad
 from .linear import linear
 from .quantize import Quantized
 
@@ -49,6 +49,8 @@ def _rule(
     differentiated. Products for which nothing waits (frozen weights) are not computed."""
     from_y, from_h, from_z = g
     _, h, z = y
+    if h is None:  # given up after the forward pass
+        h = _KINDS[activation](z) if from_y is not None and w2._node else None
     lead = tuple(range(x.ndim - 1))
     dz = dw2 = db2 = None
     if from_y is not None:
@@ -78,7 +80,22 @@ def _slope_rule(
     return pull(u)
 
 
-_mlp = Op("mlp", cpu="mlp.mlp", cuda="matmul.mlp.mlp", outputs=3, vjp=_rule)
+_mlp = Op(
+    "mlp",
+    cpu="mlp.mlp",
+    cuda="matmul.mlp.mlp",
+    outputs=3,
+    keeps=(False, True, True),
+    vjp=_rule,
+)
+_lean_mlp = Op(
+    "mlp (recomputed)",
+    cpu="mlp.mlp",
+    cuda="matmul.mlp.mlp",
+    outputs=3,
+    keeps=(False, False, True),
+    vjp=_rule,
+)
 _product_slope = Op(
     "product_slope", cpu="mlp.product_slope", cuda="matmul.mlp.product_slope", vjp=_slope_rule
 )
@@ -94,6 +111,7 @@ def mlp(
     *,
     activation: str = "gelu_tanh",
     residual: Any = None,
+    recompute: bool = False,
 ) -> ndarray:
     """Two fully connected layers with an activation between them.
 
@@ -118,6 +136,9 @@ def mlp(
         F, see `linear`.
     residual : array (..., out), optional
         Added to the result.
+    recompute : bool, default False
+        For the gradient, the activation is computed again from what it is applied to: half the
+        memory of the hidden layer, one more pass over it.
 
     Returns
     -------
@@ -135,8 +156,9 @@ def mlp(
 
     Notes
     -----
-    Gradient: of every order, with respect to all arrays. What the activation is applied to, and its
-    result, are kept.
+    Gradient: of every order, with respect to all arrays. What the activation is applied to, and
+    unless `recompute` its result, are kept. A result that is computed again is one of numbers
+    rounded to the dtype of the operands: of 16 bits, the gradient of w2 may differ in its last.
 
     Accuracy: as `linear`. Results are the same bits every time.
 
@@ -183,4 +205,5 @@ def mlp(
     present = [a for a in arrays if a is not None]
     if all(a._node is None for a in present) or any(a.dtype != x.dtype for a in present):
         return linear(linear(x, w1, b1, activation=activation), w2, b2, residual=residual)
-    return _mlp(*arrays, activation=activation, tf32=linalg_products.tf32_allowed())[0]
+    card = _lean_mlp if recompute else _mlp
+    return card(*arrays, activation=activation, tf32=linalg_products.tf32_allowed())[0]

@@ -143,6 +143,7 @@ def forward(
     rng: cm.random.Generator | None = None,
     attend: Callable | None = None,
     places: cm.ndarray | None = None,
+    recompute: bool = False,
 ) -> cm.ndarray:
     """Tokens (batch, length) of integers -> final states (batch, length, width), in the dtype of
     the parameters.
@@ -150,9 +151,9 @@ def forward(
     dropout: probability of dropping a number where it enters the residual stream, in training.
     attend: the attention, (layer, qkv (batch, length, 3 width)) -> (batch, length, width); by
     default causal attention among the tokens. places: positions of the tokens in their sequence,
-    (length,); by default 0, 1, ... TypeError for tokens that are not integers, ValueError for
-    sequences longer than the context, IndexError for tokens outside the vocabulary; on a GPU at the
-    next synchronisation.
+    (length,); by default 0, 1, ... recompute: see `ml.mlp`. TypeError for tokens that are not
+    integers, ValueError for sequences longer than the context, IndexError for tokens outside the
+    vocabulary; on a GPU at the next synchronisation.
     """
     where = params["wpe.weight"]
     if type(tokens) is not cm.ndarray:
@@ -176,7 +177,13 @@ def forward(
     more = None
     for i in range(config.layers):
         own = None if attend is None else functools.partial(attend, i)
-        x, more = block(params, f"h.{i}.", x, more, config, dropout=dropout, rng=rng, attend=own)
+        options: dict[str, Any] = {
+            "dropout": dropout,
+            "rng": rng,
+            "attend": own,
+            "recompute": recompute,
+        }
+        x, more = block(params, f"h.{i}.", x, more, config, **options)
     return ml.layer_norm(
         x, config.width, params["ln_f.weight"], params["ln_f.bias"], residual=more
     )[0]
@@ -192,6 +199,7 @@ def block(
     dropout: float = 0.0,
     rng: cm.random.Generator | None = None,
     attend: Callable | None = None,
+    recompute: bool = False,
 ) -> tuple[cm.ndarray, cm.ndarray]:
     """One layer, whose parameters' names begin with `h`: attention, then two linear layers.
 
@@ -217,7 +225,7 @@ def block(
         params[f"{h}mlp.{name}"]
         for name in ("c_fc.weight", "c_fc.bias", "c_proj.weight", "c_proj.bias")
     ]
-    y = ml.mlp(y, *two, activation="gelu_tanh")
+    y = ml.mlp(y, *two, activation="gelu_tanh", recompute=recompute)
     return x, ml.dropout(y, dropout, rng=rng)
 
 
@@ -240,10 +248,12 @@ def loss(
     *,
     dropout: float = 0.0,
     rng: cm.random.Generator | None = None,
+    recompute: bool = False,
 ) -> cm.ndarray:
     """Mean cross entropy of the next tokens: tokens, targets (batch, length) -> () in float32 for
-    16-bit parameters."""
-    states = forward(params, tokens, config, dropout=dropout, rng=rng)
+    16-bit parameters. recompute: a quarter of a layer's memory is computed again for its gradient
+    (`ml.mlp`)."""
+    states = forward(params, tokens, config, dropout=dropout, rng=rng, recompute=recompute)
     return ml.linear_cross_entropy(states, params["wte.weight"], targets, classes=config.vocabulary)
 
 

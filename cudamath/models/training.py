@@ -79,6 +79,7 @@ class Trainer:
         parallel: str | None = None,
         deterministic: bool = False,
         bucket: int = 25 << 20,
+        recompute: bool = False,
     ):
         if parallel not in PARALLEL:
             raise ValueError(f"Trainer: parallel is one of {PARALLEL}, got {parallel!r}")
@@ -99,11 +100,12 @@ class Trainer:
         else:
             self._held = _Pieces(loss, params, dtype, int(parallel[-1]), deterministic, bucket)
         held = self._held
+        more: dict[str, Any] = {"dropout": dropout, "rng": self.rng}
+        if recompute:
+            more["recompute"] = True
 
         def step(own: Any, tokens: cm.ndarray, targets: cm.ndarray) -> tuple:
-            value, grads = held.gradients(
-                own, tokens, targets, config, dropout=dropout, rng=self.rng
-            )
+            value, grads = held.gradients(own, tokens, targets, config, **more)
             factor, norm = held.clip_factor(grads, clip)
             held.update(own, grads, lr=self.rate(own["state"]["step"]), factor=factor, **options)
             return value, norm
@@ -291,7 +293,7 @@ class _Pieces:
         self._gradients = distributed.value_and_grad(
             loss,
             sharded=stage == 2,
-            like=self.like if stage == 3 else None,
+            like=_rounded(self.like, dtype) if stage == 3 else None,
             deterministic=deterministic,
             bucket=bucket,
         )
@@ -306,7 +308,7 @@ class _Pieces:
 
     def gradients(self, own: Any, *args: Any, **options: Any) -> tuple[Any, Any]:
         if self.stage == 3:
-            return self._gradients(ml.amp.cast(own["shards"], self.dtype), *args, **options)
+            return self._gradients(own["shards"], *args, **options)
         value, grads = self._gradients(own["copies"], *args, **options)
         return value, grads if self.stage == 2 else distributed.to_shards(grads)
 
@@ -325,6 +327,12 @@ class _Pieces:
         """The copies follow the pieces."""
         if self.stage < 3:
             distributed.update_from_shards(self.own["copies"], self.own["shards"])
+
+
+def _rounded(like: Any, dtype: str) -> Any:
+    """An outline in another dtype."""
+    one = np.zeros((), getattr(cm, dtype))
+    return {name: np.broadcast_to(one, x.shape) for name, x in like.items()}
 
 
 def _is_matrix(p: cm.ndarray) -> bool:

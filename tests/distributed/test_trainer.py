@@ -21,7 +21,7 @@ CONFIG = gpt2.Config(vocabulary=50, context=12, layers=2, heads=2, width=16)
 WAYS = ("data", "zero1", "zero2", "zero3")
 
 
-def made(device, parallel, seed=0, dtype="float32", deterministic=False):
+def made(device, parallel, seed=0, dtype="float32", **options):
     with cm.device(device):
         params = gpt2.create(CONFIG, rng=cm.random.default_rng(seed))
     schedule = cm.ml.schedules.cosine(1e-2, steps=20, warmup=2)
@@ -32,7 +32,7 @@ def made(device, parallel, seed=0, dtype="float32", deterministic=False):
         dtype=dtype,
         schedule=schedule,
         parallel=parallel,
-        deterministic=deterministic,
+        **options,
     )
 
 
@@ -64,6 +64,13 @@ def test_losses_are_those_of_one_process(device, parallel, dtype):
             np.testing.assert_allclose(
                 params[name], np.asarray(p), rtol=10 * tolerance, atol=100 * tolerance
             )
+
+
+def test_an_activation_that_is_computed_again_changes_no_loss(device):
+    losses = curve(made(device, None), 0, 3)
+    np.testing.assert_allclose(curve(made(device, None, recompute=True), 0, 3), losses, rtol=1e-6)
+    for found in each(2, lambda rank: curve(made(device, "zero3", recompute=True), 0, 3)):
+        np.testing.assert_allclose(found, losses, rtol=2e-5)
 
 
 @pytest.mark.parametrize("parallel", WAYS)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import cudamath as cm
+from cudamath.core.autograd import tape
 from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import lazy_numba
@@ -32,6 +33,39 @@ def apart(x, w1, b1, w2, b2, residual, activation):
     )
     h = F[activation](x @ w1.T + (0 if b1 is None else b1))
     return h @ w2.T + (0 if b2 is None else b2) + (0 if residual is None else residual)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_an_activation_may_be_computed_again(device, activation):
+    """The gradients are the same, also of second order; the node keeps one hidden array of two,
+    and never the result."""
+    rng = np.random.default_rng(2)
+    arrays = [cm.asarray(a) for a in operands(rng, (4,), 3, 8, 5, np.float64)]
+
+    def loss(arrays, recompute):
+        return (cm.ml.mlp(*arrays[:5], activation=activation, recompute=recompute) ** 3).sum()
+
+    def penalty(arrays, recompute):
+        return sum((g**2).sum() for g in cm.grad(loss)(arrays, recompute)[:5])
+
+    for function in (loss, penalty):
+        for g, h in zip(
+            *(cm.grad(function)(arrays, again) for again in (True, False)), strict=True
+        ):
+            np.testing.assert_allclose(g.to_numpy(), h.to_numpy(), rtol=1e-10, atol=1e-12)
+
+    def kept(recompute):
+        found = []
+
+        def seen(arrays):
+            y = cm.ml.mlp(*arrays, activation=activation, recompute=recompute)
+            found.extend(tape.owner(y._node).results)
+            return y.sum()
+
+        cm.grad(seen)(arrays[:5])
+        return [x is not None for x in found]
+
+    assert kept(False) == [False, True, True] and kept(True) == [False, False, True]
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)

@@ -344,6 +344,13 @@ ML_ROWS = [
         cards=("mlp", "product_slope"),
     ),
     Row(
+        "ml.mlp",
+        lambda xp, x, u, b, w, c: xp.ml.mlp(x, u, b, w, c, activation="gelu", recompute=True),
+        (A((2, 3, 6)), A((5, 6)), A((5,)), A((4, 5)), A((4,))),
+        lambda x, u, b, w, c: ((z := x @ u.T + b) * normal_cdf(z)) @ w.T + c,
+        cards=("mlp (recomputed)",),
+    ),
+    Row(
         "ml.linear_cross_entropy",
         lambda xp, x, w, t: xp.ml.linear_cross_entropy(x, w, t, classes=6, rows=3).astype(x.dtype),
         (A((2, 4, 6)), A((7, 6)), W((2, 4), 6)),

@@ -192,13 +192,21 @@ def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
         node.inputs = tuple([x if use else None for x, use in zip(inputs, keep, strict=True)])
     if op.several:
         node.outputs = tuple([r._layout for r in output])
-        node.results = tuple([r._alias() for r in output]) if keep_output else None
+        node.results = _kept_results(op, output) if keep_output else None
         for index, result in enumerate(output):
             result._node = Part(node, index)
     else:
         node.outputs = output._layout
         node.results = output._alias() if keep_output else None
         output._node = node
+
+
+def _kept_results(op: Any, output: Sequence[Any]) -> tuple:
+    """The results of a call that the gradient rule uses, with None in place of the others."""
+    keeps = getattr(op, "keeps", None)
+    if keeps is None:
+        return tuple([r._alias() for r in output])
+    return tuple([r._alias() if keep else None for r, keep in zip(output, keeps, strict=True)])
 
 
 def not_needed(x: ndarray) -> None:

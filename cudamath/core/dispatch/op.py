@@ -125,6 +125,8 @@ class Op:
     outputs : int
         1: the op returns an array. More: it returns a tuple, and `g` and `y` of the rule are
         tuples.
+    keeps : tuple of bool, optional
+        For an op with several outputs: which of them the rule uses. The others arrive as None.
     broadcasts : bool
         Gradients are summed over the axes along which an input was broadcast.
     adds : bool
@@ -151,12 +153,13 @@ class Op:
         cuda: str,
         vjp: Callable | tuple[Callable, ...] | None = None,
         outputs: int = 1,
+        keeps: tuple[bool, ...] | None = None,
         broadcasts: bool = False,
         adds: bool = False,
         writes: bool | Callable[[int, dict], Iterable[int]] = False,
     ):
         self.name, self.cpu, self.cuda, self.vjp, self.adds = name, cpu, cuda, vjp, adds
-        self.writes = writes
+        self.writes, self.keeps = writes, keeps
         self.several = outputs > 1
         self.broadcasts = broadcasts
         self._saves_output, self._saves_inputs = tape.uses(vjp)

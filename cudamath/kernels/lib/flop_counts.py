@@ -233,6 +233,7 @@ COUNTS: dict[str, Callable[[Plan, Any, dict], Counted]] = {
     "grouped_matmul": _product,
     "grouped_outer": _grouped_outer,
     "mlp": _mlp,
+    "mlp (recomputed)": _mlp,
     "conv2d": _convolution,
     "_conv2d_input_grad": _input_gradient,
     "_conv2d_weight_grad": _weight_gradient,

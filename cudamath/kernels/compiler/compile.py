@@ -9,6 +9,7 @@ refers to.
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import pickle
 import types as python_types
@@ -23,7 +24,7 @@ from ...runtime import compile_notice, cubin_cache, fork, kernel_packs
 from ...runtime import device as devices
 from ...runtime.interrupts import context_manager
 from ...runtime.state import runtime
-from . import portable, worker_pool
+from . import portable, shortcuts, worker_pool
 from .cache_key import key as key_of
 from .cache_key import source_key
 from .lazy_numba import cuda
@@ -39,10 +40,13 @@ _capability: list[tuple] = []  # the target of the compilation under way, or of 
 @context_manager
 def _compiling_for(cc: tuple) -> Iterator[None]:
     """Numba asks the current device for its capability when a kernel calls a device function:
-    answer for it."""
+    answer for it. Of the many small objects that a compilation makes few are garbage at once: the
+    collector, which would look through them again and again for a tenth of the time, waits."""
     from numba.cuda import dispatcher
 
-    original = dispatcher.get_current_device
+    shortcuts.install()
+    original, collects = dispatcher.get_current_device, gc.isenabled()
+    gc.disable()
     dispatcher.get_current_device = lambda: python_types.SimpleNamespace(compute_capability=cc)
     try:
         if _capability[-1:] != [
@@ -58,14 +62,14 @@ def _compiling_for(cc: tuple) -> Iterator[None]:
             _under_way.pop()
     finally:
         dispatcher.get_current_device = original
+        if collects:
+            gc.enable()
 
 
 @functools.cache
 def _device_functions() -> weakref.WeakSet:
     """Numba's device functions that may have been compiled: those there are now, and others as they
     are compiled."""
-    import gc
-
     from numba.cuda.dispatcher import CUDADispatcher
 
     there = (

@@ -162,6 +162,9 @@ def random_cases(seed: int) -> None:
 
 
 SEEDS = 60
+#: What a user runs first, and what stands for many programs, by their names below.
+FIRST = {"first calls", "demo"}
+SAMPLES = ("sampled functions", "random cases")
 
 
 def programs() -> Iterator[tuple[str, Callable[[], None]]]:

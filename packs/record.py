@@ -2,7 +2,8 @@
 
 Every program of `packs/programs.py`, and those named here, is rehearsed for each architecture,
 without a device. A call of a planner is written down if it launches a kernel that no call before it
-does. The list is `cudamath/kernels/compiler/kernel_list.jsonl`.
+does. The list is `cudamath/kernels/compiler/kernel_list.jsonl`; those calls in it whose kernels
+a first session or several programs need are in `common_calls.jsonl` beside it.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def _shape_free(kind: Any) -> Any:
 
 @contextmanager
 def recording(
-    recorder: Recorder, capability: tuple[int, int], there: tuple[str, ...] = rehearsal.LIBRARIES
+    recorder: Recorder | Counter,
+    capability: tuple[int, int],
+    there: tuple[str, ...] = rehearsal.LIBRARIES,
 ) -> Iterator[None]:
     """Context: programs are rehearsed for a device of this capability, beside these libraries, and
     recorded. (Which planners a program calls may depend on the libraries too.)"""
@@ -94,8 +97,44 @@ def recording(
         planner_calls.observers.remove(note)
 
 
+class Counter:
+    """Of each kernel: the programs that need it, and the first call that launches it."""
+
+    def __init__(self) -> None:
+        self.programs: dict[str, set[str]] = {}
+        self.lines: dict[str, str] = {}
+        self.program = ""
+
+    def note(self, capability: tuple[int, int], call: PlannerCall, plan: Plan) -> None:
+        """An observer of `planner_calls`."""
+        for kernel, signature in kernel_list.launches(call, plan):
+            key = compiler.cache_key(kernel, signature, target(capability))
+            self.programs.setdefault(key, set()).add(self.program)
+            self.lines.setdefault(key, kernel_list.line(call))
+
+    def common(self) -> list[str]:
+        """Calls whose kernels a first session needs, in its order; then those whose kernels several
+        programs need, the most common first."""
+
+        def rank(key: str) -> int:
+            return -len(self.programs[key]) if not programs.FIRST & self.programs[key] else -1000
+
+        ranked = sorted((key for key in self.programs if rank(key) < -1), key=rank)
+        return list(dict.fromkeys(self.lines[key] for key in ranked))
+
+
+def count_common(chosen: list[tuple[str, Callable[[], object]]]) -> list[str]:
+    """`Counter.common` of these programs, on a device of capability 9.0 with libraries."""
+    counter = Counter()
+    for name, run in chosen:
+        counter.program = name
+        with recording(counter, (9, 0)):
+            run()
+    return counter.common()
+
+
 def main() -> int:
-    """Record, and write the list."""
+    """Record, and write the lists."""
     parser = argparse.ArgumentParser(prog="python -m packs.record", description=__doc__)
     parser.add_argument("files", nargs="*", metavar="PROGRAM.py")
     parser.add_argument("--only", help="programs whose name begins so")
@@ -129,6 +168,9 @@ def main() -> int:
             flush=True,
         )
     kernel_list.PATH.write_text("".join(f"{text}\n" for text in sorted(recorder.lines)))
+    named = [(n, run) for n, run in chosen if not n.startswith(programs.SAMPLES)]
+    if named and not arguments.only:
+        kernel_list.COMMON.write_text("".join(f"{text}\n" for text in count_common(named)))
     for problem in (*sorted(recorder.unwritten), *failed):
         print(f"not recorded: {problem}", file=sys.stderr)
     return 1 if failed or recorder.unwritten else 0

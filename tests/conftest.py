@@ -11,6 +11,8 @@ import cudamath as cm
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 # for the processes that tests start, too
 os.environ["CUDAMATH_COMPILE_NOTICE"] = "0"
+# the processes of the tests share the cores already
+os.environ.setdefault("CUDAMATH_COMPILE_WORKERS", "0")
 ABSENT = "no GPU", "fewer than two GPUs"
 
 

@@ -193,7 +193,7 @@ def test_bindings_come_without_the_rest_of_nvmath():
 
 def test_versions_of_what_is_installed_are_those_that_the_packages_tell(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [str(tmp_path / "gone"), *sys.path])
-    found = cache_key._installed()
+    found = cache_key.installed()
     for name in ("numba", "numba-cuda", "llvmlite", "cuda-core", "numpy", "ml-dtypes"):
         assert found[name] == importlib.metadata.version(name)
     assert (

@@ -92,9 +92,14 @@ def _tables() -> Iterator[dict]:
 register_tables(_tables)
 
 
+def _prepare_compiler() -> None:
+    importlib.import_module("cudamath.kernels.compiler.compile").prepare()
+
+
 # Loaded in the background while a program starts: what nearly every program on a GPU needs next.
 background_init.items.extend(
     [
+        _prepare_compiler,
         background_init.cublas,
         *[
             functools.partial(importlib.import_module, f"cudamath.kernels.{family}.dispatch")

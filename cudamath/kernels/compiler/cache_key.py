@@ -35,7 +35,7 @@ _WAY = ("compile", "decorators", "storage_types", "target")
 @functools.cache
 def _toolchain() -> str:
     """Versions of the compilers, as names in a key."""
-    there = _installed()
+    there = installed()
     return ",".join(
         f"{name}={there.get(name, 'system')}"
         for name in (
@@ -69,7 +69,7 @@ def ptx_sources(folder: pathlib.Path | None = None) -> list[pathlib.Path]:
     return sorted(found)
 
 
-def _installed() -> dict[str, str]:
+def installed() -> dict[str, str]:
     """{package: version} of what is installed, by the names of folders. (importlib.metadata reads
     what is in them, for which it imports a parser of e-mail: longer than everything else about a
     key.)"""

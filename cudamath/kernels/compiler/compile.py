@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import gc
 import hashlib
+import os
 import pickle
 import types as python_types
 import weakref
@@ -25,8 +26,8 @@ from ...runtime import device as devices
 from ...runtime.interrupts import context_manager
 from ...runtime.state import runtime
 from . import portable, shortcuts, worker_pool
+from .cache_key import installed, source_key
 from .cache_key import key as key_of
-from .cache_key import source_key
 from .lazy_numba import cuda
 from .storage_types import Kind, _order, arguments_type, storage
 from .target import _under_way, architecture, target
@@ -114,16 +115,30 @@ def _compiled(
     seen: Callable[[np.dtype], np.dtype],
 ) -> bytes:
     """A kernel that is not on the disk: while it is compiled, workers begin with those that this
-    thread needs next, and those of the gradient that it records."""
-    compile_ahead(runtime.local.upcoming, cc[:2])
-    _compile_gradient_ahead(cc[:2])
+    thread needs next, those of the gradient that it records, and on a new machine with common
+    ones."""
+    pool = worker_pool.pool()
+    if pool.size:
+        compile_ahead(runtime.local.upcoming, cc[:2])
+        _compile_gradient_ahead(pool, cc[:2])
+        _compile_common_ahead(pool, cc[:2])
     name = getattr(kernel, "__name__", "a kernel")
     what = f"{name} for {architecture(cc)}"
     with compile_notice.waiting(what, cubin_cache.cache_directory()):
-        return (
-            worker_pool.pool().take(key)
-            or compile_now(kernel, arguments_type(signature, seen), cc)[0]
-        )
+        if pool.size < worker_pool.MANY:
+            code = pool.take(key)
+        else:
+            message = _message((key, kernel, list(signature), cc, seen))
+            code = pool.need(key, message) if message else None
+        return code or compile_now(kernel, arguments_type(signature, seen), cc)[0]
+
+
+def _message(content: tuple) -> bytes | None:
+    """What a worker is told; None for what no other process can make."""
+    try:
+        return portable.dumps(content)
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError):
+        return None
 
 
 def compile_ahead(
@@ -139,38 +154,81 @@ def compile_ahead(
         return jobs
     for each, signature in kernels:
         kernel, seen = _parts(each)
-        if is_stored(cache_key(kernel, signature, cc, seen), cc):
+        key = cache_key(kernel, signature, cc, seen)
+        if is_stored(key, cc):
             continue
-        try:
-            key, message = message_of(each, signature, capability)
-        except (pickle.PicklingError, TypeError, AttributeError, ValueError):
-            continue
-        jobs.append(pool.submit(key, message))
+        if message := _message((key, kernel, list(signature), cc, seen)):
+            jobs.append(pool.submit(key, message))
     return jobs
 
 
-def _compile_gradient_ahead(capability: tuple[int, int]) -> None:
+def _compile_gradient_ahead(pool: worker_pool.Pool, capability: tuple[int, int]) -> None:
     """Let a worker find out which kernels the gradient of the recorded call needs, and workers
     compile them (gradients.py)."""
-    pool, call = worker_pool.pool(), runtime.local.recorded
-    if call is None or pool.size == 0:
+    call = runtime.local.recorded
+    if call is None:
         return
-    from ...runtime import rehearsal  # which a process that compiles nothing does without
-
     _, layouts, *_ = call
     ordinal = next(layout.device for layout in layouts if layout is not None)
-    machine = capability, devices.name(ordinal), rehearsal.found()
-    try:
-        message = portable.dumps(("gradient", *call, *machine))
-    except (pickle.PicklingError, TypeError, AttributeError, ValueError):
+    if message := _message(("gradient", *call, *_machine(ordinal, capability))):
+        name = f"gradient {hashlib.sha256(message).hexdigest()}"
+        pool.submit(name, message, functools.partial(_submit_all, pool, capability, later=False))
+
+
+def _machine(ordinal: int, capability: tuple[int, int]) -> tuple:
+    """What plans depend on besides the call: (capability, name of the device, libraries)."""
+    from ...runtime import rehearsal  # which a process that compiles nothing does without
+
+    return capability, devices.name(ordinal), rehearsal.found()
+
+
+def _submit_all(
+    pool: worker_pool.Pool, capability: tuple[int, int], answer: bytes, *, later: bool
+) -> None:
+    """Submit the kernels that a worker answered with, as (key, message)."""
+    for key, kernel in portable.loads(answer):
+        if not is_stored(key, target(capability)):
+            pool.submit(key, kernel, later=later)
+
+
+# -------------------- a new machine
+
+
+@functools.cache
+def _is_new() -> bool:
+    """Whether this machine had no kernels when it was first asked: no pack, nothing on the disk."""
+    if any(cubin_cache.cache_directory().glob("*.cubin")):
+        return False
+    named = os.environ.get("CUDAMATH_KERNEL_PACKS", "")
+    return named == "0" or not (named or any(map(_is_pack, installed())))
+
+
+def _is_pack(package: str) -> bool:
+    return package.startswith(kernel_packs.package_name("sm").replace("_", "-"))
+
+
+def prepare() -> None:
+    """Start what compiles, on a new machine: while the driver initialises, before anything is
+    needed."""
+    if _is_new():
+        worker_pool.prepare()
+
+
+def _compile_common_ahead(pool: worker_pool.Pool, capability: tuple[int, int]) -> None:
+    """On a new machine, let workers compile what most programs need (kernel_list.COMMON), after all
+    that this one asks for."""
+    if not _is_new() or capability in _common_submitted:
         return
+    _common_submitted.add(capability)
+    content = ("common", PER_WORKER * pool.size, *_machine(0, capability))
+    if message := _message(content):
+        then = functools.partial(_submit_all, pool, capability, later=True)
+        pool.submit(f"common {capability}", message, then)
 
-    def submit(answer: bytes) -> None:
-        for key, kernel in portable.loads(answer):
-            if not is_stored(key, target(capability)):
-                pool.submit(key, kernel)
 
-    pool.submit(f"gradient {hashlib.sha256(message).hexdigest()}", message, submit)
+#: Common kernels that are compiled ahead, for each worker: some ten seconds of its time.
+PER_WORKER = 12
+_common_submitted: set[tuple[int, int]] = set()
 
 
 def message_of(

@@ -28,6 +28,9 @@ from . import compile as compiler
 from .target import target
 
 PATH = pathlib.Path(__file__).with_name("kernel_list.jsonl")
+#: Calls whose kernels a first session or several programs need, the likeliest first: compiled ahead
+#: on a new machine (compile.py).
+COMMON = PATH.with_name("common_calls.jsonl")
 _PACKAGE = __package__.partition(".")[0]
 
 

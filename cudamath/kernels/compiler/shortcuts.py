@@ -19,15 +19,15 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from .cache_key import installed
+
 _READ = "0.30."  # versions of numba-cuda
 
 
 @functools.cache
 def install() -> bool:
     """Take the shortcuts, once a process; False for a version of numba-cuda that is not known."""
-    import numba_cuda  # its version alone: not numba.cuda
-
-    if not numba_cuda.__version__.startswith(_READ):
+    if not installed().get("numba-cuda", "").startswith(_READ):
         return False
     from numba.cuda import target
     from numba.cuda.core import postproc, targetconfig

@@ -1,18 +1,30 @@
 """A process that compiles kernels for another one: `python -m cudamath.kernels.compiler.worker`.
 
-It reads jobs from stdin and answers on stdout, each with its length before it, until stdin ends. It
+It reads jobs and answers them, each with its length before it, until the other side ends. It
 imports this package and the compilers, and nothing of the user's. What it compiles goes into the
-cache on disk, under the key that the other process names.
+cache on disk, under the key that the other process names. Where processes can fork, this one does
+not work itself: it imports, and forks workers (origin.py).
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import importlib
 import os
+import signal
+import socket
 import sys
+from typing import BinaryIO
 
-from ...runtime import cubin_cache
+import numpy as np
+
+from ...core.layout import Layout
+from ...runtime import cubin_cache, rehearsal
+from ...runtime.device import assume
 from . import compile as compiler
-from . import gradients, portable, storage_types
+from . import gradients, kernel_list, portable, storage_types
+from .lazy_numba import cuda
 from .worker_pool import read, write
 
 
@@ -23,6 +35,8 @@ def machine_code(job: bytes) -> bytes:
         content = portable.loads(job)
         if content[0] == "gradient":
             return b"+" + portable.dumps(gradients.messages(*content[1:]))
+        if content[0] == "common":
+            return b"+" + portable.dumps(common_messages(*content[1:]))
         key, kernel, signature, cc, seen = content
         if compiler.cache_key(kernel, signature, cc, seen) != key:
             raise RuntimeError("the sources have changed since the other process read them")
@@ -34,13 +48,73 @@ def machine_code(job: bytes) -> bytes:
         return b"-" + f"{type(error).__name__}: {error}".encode()
 
 
-def main() -> None:
+def common_messages(
+    most: int, capability: tuple[int, int], device: str, libraries: tuple[str, ...]
+) -> list[tuple[str, bytes]]:
+    """(key, message to a worker) of the first kernels that most programs need there."""
+    importlib.import_module(__package__.partition(".")[0])  # which makes all ops
+    found: dict[str, bytes] = {}
+    with assume(capability, name=device), rehearsal.libraries(*libraries):
+        for call in kernel_list.calls(path=kernel_list.COMMON):
+            if len(found) >= most:
+                break
+            with contextlib.suppress(Exception):  # a planner that does not take the call any more
+                for each in kernel_list.launches(call, call.plan()):
+                    key, message = compiler.message_of(*each, capability)
+                    found.setdefault(key, message)
+    return list(found.items())
+
+
+def answer(jobs: BinaryIO, answers: BinaryIO) -> None:
     """Answer jobs until there are none."""
+    write(answers, b"ready")
+    while (job := read(jobs)) is not None:
+        write(answers, machine_code(job))
+
+
+def fork_workers(control: socket.socket) -> None:
+    """Fork a worker for each connection that comes, until the other process ends."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    while True:
+        message, connections, *_ = socket.recv_fds(control, 64, 1)
+        if not message:
+            return
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            control.close()
+            with contextlib.suppress(OSError), socket.socket(fileno=connections[0]) as connection:
+                answer(connection.makefile("rb"), connection.makefile("wb"))
+            os._exit(0)
+        os.close(connections[0])
+
+
+def warm_up() -> None:
+    """Import what compilations need, and fill the compilers' tables by a first one."""
+    importlib.import_module(__package__.partition(".")[0])
+
+    @cuda.jit
+    def first(x):  # type: ignore[no-untyped-def]
+        """x: (n,)."""
+        i = cuda.grid(1)
+        if i < x.size:
+            x[i] = x[i] + x[i]
+
+    compiler.ptx_of(first, [Layout.new((1,), np.dtype(np.float32), 0)], (8, 0))
+    gc.collect()
+    gc.freeze()  # what is there is shared
+
+
+def main() -> None:
+    """Fork workers that answer on the connections which come through the socket of this number;
+    or, where no process can fork, answer on stdout what comes on stdin."""
+    if len(sys.argv) > 2:
+        with contextlib.suppress(Exception):  # a worker that does not compile says why
+            warm_up()
+        fork_workers(socket.socket(fileno=int(sys.argv[2])))
+        return
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever else is printed here
-    write(answers, b"ready")
-    while (job := read(sys.stdin.buffer)) is not None:
-        write(answers, machine_code(job))
+    answer(sys.stdin.buffer, answers)
 
 
 if __name__ == "__main__":

@@ -1,33 +1,32 @@
 """Kernels compiled ahead, in worker processes, while this process goes on.
 
 `submit` queues a kernel; `take` returns its machine code when it is needed. A kernel that no worker
-has begun by then is taken back, and the caller compiles it: so the workers are a help at best, and
-nothing waits for them to start. Workers are started when there is work, and end with this process.
-CUDAMATH_COMPILE_WORKERS is their number (0: none; by default the number of cores, at most 16, less
-one).
+has begun by then is taken back, and the caller compiles it. Where there are many workers, `need`
+lets the next free one do even what is needed at once: it has the compilers in memory, which this
+process may never have to import.
+
+Workers are forks of one process, the *origin* (origin.py), which has imported the compilers:
+fifteen of them cost one import, and share its memory. It is started when there is work, or by
+`prepare` before, and ends with this process, as the workers do. CUDAMATH_COMPILE_WORKERS is their
+number (0: none; by default the number of cores, at most 16, less one).
 """
 
 from __future__ import annotations
 
 import collections
 import os
-import pathlib
 import struct
-import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 from ...runtime import fork
 
-_ROOT = str(pathlib.Path(__file__).parents[3])
-#: A worker's program. The folder of this package comes last: it may be the user's, and their files
-#: may have the names of other modules.
-_PROGRAM = (
-    "import sys; sys.path.append(sys.argv[1]); "
-    f"import runpy; runpy.run_module({__package__ + '.worker'!r}, run_name='__main__')"
-)
-
+#: From so many workers on, what is needed at once is theirs too.
+MANY = 4
+#: Seconds: how long such a kernel waits for the first worker, and for the next free one.
+START, SOON = 10.0, 0.25
 
 LENGTH = struct.Struct("<Q")
 
@@ -55,7 +54,7 @@ class Job:
         self.key, self.message, self.then = key, message, then
         self.code: bytes | None = None
         self.error = ""
-        self.done = threading.Event()
+        self.begun, self.done = threading.Event(), threading.Event()
 
     def finish(self, code: bytes) -> None:
         """Done, with this answer."""
@@ -73,6 +72,7 @@ class Job:
     def fail(self, error: str) -> None:
         """Done, without machine code."""
         self.error = error
+        self.begun.set()
         self.done.set()
 
 
@@ -83,19 +83,31 @@ class Pool:
         self.size = size
         self._changed = threading.Condition(fork.new_reentrant_lock())
         self._waiting: collections.OrderedDict[str, Job] = collections.OrderedDict()
+        self._later: collections.OrderedDict[str, Job] = collections.OrderedDict()
         self._jobs: dict[str, Job] = {}  # those that workers have begun, or done
         self._threads = self._idle = 0
+        self._ready = threading.Event()  # a worker has begun, or none does
 
     def submit(
-        self, key: str, message: bytes, then: Callable[[bytes], object] | None = None
+        self,
+        key: str,
+        message: bytes,
+        then: Callable[[bytes], object] | None = None,
+        *,
+        later: bool = False,
     ) -> Job:
         """Queue a kernel, unless it is already here. then: is called with the answer, in a thread
-        of the pool."""
+        of the pool. later: after all that is not."""
         with self._changed:
             job = self._jobs.get(key) or self._waiting.get(key)
-            if job is None:
-                job = self._waiting[key] = Job(key, message, then)
-                if self._idle < len(self._waiting) and self._threads < self.size:
+            if job is None and (job := self._later.get(key)) is not None:
+                if not later:
+                    self._waiting[key] = self._later.pop(key)
+            elif job is None:
+                job = Job(key, message, then)
+                (self._later if later else self._waiting)[key] = job
+                queued = len(self._waiting) + len(self._later)
+                if self._idle < queued and self._threads < self.size:
                     self._threads += 1
                     thread = threading.Thread(target=self._work, daemon=True)
                     thread.name = "cudamath compiler"
@@ -103,11 +115,24 @@ class Pool:
                 self._changed.notify()
         return job
 
+    def need(self, key: str, message: bytes) -> bytes | None:
+        """The machine code of a kernel that is needed now, by the next free worker; None if none
+        begins soon, or if it failed."""
+        job = self.submit(key, message)
+        with self._changed:
+            if key in self._waiting:
+                self._waiting.move_to_end(key, last=False)
+        deadline = time.monotonic() + START
+        while not job.begun.wait(SOON) and time.monotonic() < deadline:
+            if self._ready.is_set():
+                break
+        return self.take(key)
+
     def take(self, key: str) -> bytes | None:
         """The machine code of a kernel that was submitted: waits for a worker that has begun. None
         if none has, or if it failed; then the kernel is forgotten here."""
         with self._changed:
-            if self._waiting.pop(key, None) is not None:
+            if (self._waiting.pop(key, None) or self._later.pop(key, None)) is not None:
                 return None
             job = self._jobs.pop(key, None)
         if job is None:
@@ -123,9 +148,11 @@ class Pool:
         with self._changed:
             self.size -= 1
             self._threads -= 1
-            lost = list(self._waiting.values()) if self._threads == 0 else []
-            for job in lost:
-                del self._waiting[job.key]
+            lost: list[Job] = []
+            if self._threads == 0:
+                lost = [*self._waiting.values(), *self._later.values()]
+                self._waiting.clear(), self._later.clear()
+                self._ready.set()
         for job in lost:
             job.fail("no worker starts")
 
@@ -138,6 +165,7 @@ class Pool:
         try:
             if read(process.stdout) != b"ready":
                 return False
+            self._ready.set()
             while True:
                 job = self._next()
                 write(process.stdin, job.message)
@@ -160,11 +188,12 @@ class Pool:
     def _next(self) -> Job:
         with self._changed:
             self._idle += 1
-            while not self._waiting:
+            while not (self._waiting or self._later):
                 self._changed.wait()
             self._idle -= 1
-            key, job = self._waiting.popitem(last=False)
+            key, job = (self._waiting or self._later).popitem(last=False)
             self._jobs[key] = job
+            job.begun.set()
             return job
 
 
@@ -178,21 +207,19 @@ def finished(jobs: list[Job]) -> Iterator[Job]:
         yield from done
 
 
+def prepare() -> None:
+    """Start the origin, if there may be workers: it needs a second or two to import."""
+    if pool().size:
+        from . import origin  # needed only where something is compiled
+
+        origin.prepare()
+
+
 def _started() -> Any:
     """A worker process, None if none can be made."""
-    import subprocess  # needed only where something is compiled
+    from . import origin  # see above
 
-    environment = {**os.environ, "CUDAMATH_COMPILE_WORKERS": "0", "CUDAMATH_COMPILE_NOTICE": "0"}
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-P", "-c", _PROGRAM, _ROOT],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-        )
-    except OSError:  # no Python at that place, no room for another process
-        return None
+    return origin.worker()
 
 
 def _size() -> int:

@@ -29,6 +29,7 @@ SOFTMAX = ("softmax", (Layout.new((64, 512), F4, 0),), {"axis": 1}, (), (True,))
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDAMATH_CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.setenv("CUDAMATH_KERNEL_PACKS", "0")
+    monkeypatch.setattr(compiler, "_is_new", lambda: False)
     kernel_packs.packs.cache_clear()
     yield
     kernel_packs.packs.cache_clear()
@@ -161,7 +162,7 @@ def test_what_is_stored_is_not_compiled_again(monkeypatch):
     pool = with_workers(monkeypatch, worker.machine_code)
     monkeypatch.setattr(runtime.local, "recorded", SOFTMAX)
     with assume(CAPABILITY):
-        compiler._compile_gradient_ahead(CAPABILITY)
+        compiler._compile_gradient_ahead(pool, CAPABILITY)
     (job,) = [*pool._waiting.values(), *pool._jobs.values()]
     assert job.done.wait(60) and job.error == "" and len(pool._jobs) == 1 and not pool._waiting
 

@@ -13,7 +13,7 @@ import cudamath as cm
 from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import compile as compiler
-from cudamath.kernels.compiler import generated, lazy_numba, portable, worker_pool
+from cudamath.kernels.compiler import generated, lazy_numba, origin, portable
 from cudamath.kernels.compiler.lazy_numba import cuda, libdevice, types
 from cudamath.kernels.generated.user_kernels import user_kernel
 from cudamath.runtime.device import assume
@@ -77,7 +77,7 @@ def test_another_process_makes_the_same_kernels():
     said = subprocess.run(
         [sys.executable, "-c", "\n".join(line[8:] for line in source.splitlines())],
         input=portable.dumps(all_kernels),
-        env={"PYTHONPATH": worker_pool._ROOT},
+        env={"PYTHONPATH": origin.ROOT},
         capture_output=True,
         check=True,
         timeout=120,

@@ -12,9 +12,17 @@ import pytest
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import compile as compiler
-from cudamath.kernels.compiler import lazy_numba, portable, storage_types, worker, worker_pool
+from cudamath.kernels.compiler import (
+    lazy_numba,
+    origin,
+    portable,
+    storage_types,
+    worker,
+    worker_pool,
+)
 from cudamath.kernels.elementwise.dispatch import elementwise
 from cudamath.runtime import cubin_cache, kernel_packs
+from cudamath.runtime.device import assume
 from cudamath.runtime.state import runtime
 
 pytestmark = pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
@@ -42,9 +50,13 @@ def job(expression, key=None):
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDAMATH_CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.setenv("CUDAMATH_KERNEL_PACKS", "0")
+    monkeypatch.setattr(origin, "_origin", None)  # which has an environment of its own
+    monkeypatch.setattr(compiler, "_is_new", lambda: False)
     kernel_packs.packs.cache_clear()
     yield tmp_path / "kernels"
     kernel_packs.packs.cache_clear()
+    if origin._origin is not None:
+        origin._origin.end()
 
 
 @pytest.fixture
@@ -141,6 +153,141 @@ def test_what_no_worker_has_begun_is_taken_back(monkeypatch):
     assert pool.take("third") is None
 
 
+def test_what_is_needed_goes_before_what_is_queued(monkeypatch):
+    """And what is common comes last, unless it is asked for."""
+    go_on, order = threading.Event(), []
+
+    def answer(message):
+        order.append(message)
+        go_on.wait(60)
+        return b"+code of " + message
+
+    pool = with_workers(monkeypatch, answer)
+    monkeypatch.setattr(worker_pool, "SOON", 60.0)
+    first = pool.submit("first", b"first")
+    assert first.begun.wait(60)
+    for name in ("common", "asked for"):
+        pool.submit(name, name.encode(), later=True)
+    pool.submit("queued", b"queued")
+    pool.submit("asked for", b"asked for")
+    threading.Timer(0.05, go_on.set).start()
+    assert pool.need("now", b"now") == b"code of now"
+    assert pool.take("common") in (None, b"code of common")
+    assert order[:4] == [b"first", b"now", b"queued", b"asked for"][: len(order)]
+
+
+def test_what_no_worker_begins_soon_is_left_to_the_caller(monkeypatch):
+    go_on = threading.Event()
+    pool = with_workers(monkeypatch, lambda message: go_on.wait(60) and b"+" + message)
+    assert pool.submit("long", b"long").begun.wait(60)
+    start = time.monotonic()
+    assert pool.need("short", b"short") is None
+    assert time.monotonic() - start < 30 and "short" not in pool._jobs
+    go_on.set()
+    assert pool.take("long") == b"long"
+
+
+def test_what_fails_in_a_worker_is_left_to_the_caller(monkeypatch):
+    pool = with_workers(monkeypatch, lambda _: b"-broken")
+    assert pool.need("one", b"one") is None and pool.need("two", b"two") is None
+    monkeypatch.setattr(worker_pool, "_started", lambda: None)
+    assert worker_pool.Pool(2).need("three", b"three") is None  # none starts: at once
+
+
+def test_workers_are_forks_of_one_process(cache):
+    """Which is started ahead, ends with its control, and is replaced when it is gone."""
+    first = origin.current()
+    assert origin.current() is first
+    workers = [first.worker(), first.worker()]
+    for each in workers:
+        assert worker_pool.read(each.stdout) == b"ready"
+    key, message = job("x * 11")
+    for each in workers:
+        worker_pool.write(each.stdin, message)
+    codes = [worker_pool.read(each.stdout) for each in workers]
+    assert codes[0][:5] == b"+\x7fELF" and cubin_cache.stored_cubin(key)
+    workers[0].kill(), workers[0].wait()  # the other one goes on
+    worker_pool.write(workers[1].stdin, b"nonsense")
+    assert worker_pool.read(workers[1].stdout)[:1] == b"-"
+    workers[1].kill(), workers[1].wait()
+    first.end()
+    assert origin.current() is not first
+
+
+# -------------------- a new machine
+
+
+IS_NEW = compiler._is_new
+
+
+@pytest.fixture
+def new_machine(monkeypatch):
+    monkeypatch.setattr(compiler, "_is_new", IS_NEW)
+    monkeypatch.delenv("CUDAMATH_KERNEL_PACKS")
+    monkeypatch.setattr(compiler, "installed", dict)
+    IS_NEW.cache_clear(), compiler._common_submitted.clear()
+    yield
+    IS_NEW.cache_clear(), compiler._common_submitted.clear()
+
+
+def test_a_machine_is_new_without_packs_and_kernels(new_machine, monkeypatch, cache, tmp_path):
+    assert compiler._is_new()
+    cubin_cache.cached_cubin("key", lambda: b"code")
+    assert compiler._is_new()  # it was when it was first asked
+    compiler._is_new.cache_clear()
+    assert not compiler._is_new()
+    cubin_cache.clear_kernel_cache()
+    for packages, named, new in (
+        ({"cudamath-kernels-sm90": "1"}, "", False),
+        ({"cudamath-kernels-sm90": "1"}, "0", True),
+        ({"cudamath": "1"}, "", True),
+        ({}, str(tmp_path), False),
+    ):
+        monkeypatch.setattr(compiler, "installed", lambda: packages)  # noqa: B023
+        monkeypatch.setenv("CUDAMATH_KERNEL_PACKS", named)
+        compiler._is_new.cache_clear()
+        assert compiler._is_new() == new
+
+
+def test_on_a_new_machine_common_kernels_are_compiled_after_all_others(new_machine, monkeypatch):
+    """Once; on a machine that has kernels, none."""
+    sent = []
+
+    def answer(message):
+        content = portable.loads(message)
+        if content[0] == "common":
+            return worker.machine_code(message)
+        sent.append(content[1].__name__)
+        return b"+\x7fELF"
+
+    pool = with_workers(monkeypatch, answer)
+    monkeypatch.setattr(compiler, "compile_now", lambda *_: (b"\x7fELF", ""))
+    function, signature = kernel("x + 12")
+    with assume(CC):
+        compiler.compile_cubin(function, signature, CC)
+        compiler.compile_cubin(*kernel("x + 13"), CC)
+    deadline = time.monotonic() + 120
+    while len(sent) < compiler.PER_WORKER and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert compiler.PER_WORKER <= len(sent) <= compiler.PER_WORKER + 4  # whole calls
+    assert pool._threads == 1 and not pool._later
+    compiler._is_new.cache_clear()
+    sent.clear()
+    with assume((8, 9)):
+        compiler.compile_cubin(function, signature, (8, 9))
+    time.sleep(0.05)
+    assert not sent and not pool._later
+
+
+def test_common_kernels_are_what_a_first_session_needs():
+    """By the list, as planned there: nearly all of them are still made by today's planners."""
+    messages = worker.common_messages(1000, (9, 0), "assumed", ("cublas", "cudnn"))
+    names = {portable.loads(message)[1].__name__ for _, message in messages}
+    assert {"sort_held", "softmax_rows", "attention_wgmma"} <= names and len(messages) > 100
+    assert worker.common_messages(5, (8, 0), "assumed", ()) != messages[:5]
+    assert len(worker.common_messages(5, (8, 0), "assumed", ())) in (5, 6, 7)
+
+
 @pytest.mark.parametrize("answer", [lambda _: b"-broken", lambda _: None])
 def test_a_worker_that_fails_or_ends_leaves_the_kernel_to_the_caller(monkeypatch, answer):
     pool = with_workers(monkeypatch, answer)
@@ -151,7 +298,7 @@ def test_a_worker_that_fails_or_ends_leaves_the_kernel_to_the_caller(monkeypatch
 
 
 def test_without_python_there_are_no_workers(monkeypatch):
-    monkeypatch.setattr(worker_pool.sys, "executable", "/no/such/python")
+    monkeypatch.setattr(origin.sys, "executable", "/no/such/python")
     pool = worker_pool.Pool(1)
     submitted = pool.submit("key", b"message")
     assert submitted.done.wait(60) and pool.take("key") is None and pool.size == 0

@@ -317,3 +317,21 @@ def test_instructions_are_told_from_the_rest_in_one_way() -> None:
         parts = path.relative_to(root).with_suffix("").parts
         name = ".".join((kernels.__name__, *parts)).removesuffix(".__init__")
         assert cache_key._is_kit(type(sys)(name)) != (path in sources), name
+
+
+def test_a_function_that_has_run_has_the_same_key():
+    """The interpreter replaces instructions of a function that runs often by special ones, and
+    keeps notes between them."""
+
+    def function(a, b):
+        total = 0
+        for i in range(len(a)):
+            total += a[i] * b.real
+        return total
+
+    before = cache_key._code.__wrapped__(function.__code__)
+    for _ in range(200):
+        function([1, 2, 3], 2.0), function((1.0, 2), 3)
+    assert cache_key._code.__wrapped__(function.__code__) == before
+    changed = function.__code__.replace(co_consts=(None, 1))
+    assert cache_key._code.__wrapped__(changed) != before

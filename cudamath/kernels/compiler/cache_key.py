@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import dis
 import enum
 import functools
 import hashlib
@@ -225,9 +224,7 @@ def _is_users(value: Any) -> bool:
 )  # many kernels are closures over one function's code, and call the same helpers
 def _code(code: python_types.CodeType) -> bytes:
     """What of a code object goes into the digest."""
-    # Instruction by instruction: the raw bytes have room for the interpreter's inline caches
-    # between them.
-    parts = [repr([(i.opcode, i.arg) for i in dis.get_instructions(code)]).encode()]
+    parts = [code.co_code]  # without what the interpreter notes between instructions as it runs
     for constant in code.co_consts:
         parts.append(
             _code(constant)

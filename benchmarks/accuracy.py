@@ -7,6 +7,8 @@ float64). The record holds the largest error:
 - elementwise functions: in units in the last place (ulp) of the exact result, over COUNT numbers;
 - all others: in epsilons of the dtype, relative to the largest element of the result, over SEEDS
   draws;
+- special functions besides: in ulp of the exact result, which mpmath computed, in the regions of
+  their domains where the tests look (tests/support/special_domains.py), ours and SciPy's;
 - gradients: likewise, against the gradient in float64, which the tests compare with central
   differences.
 
@@ -34,7 +36,7 @@ import pathlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.progress import track
@@ -44,6 +46,7 @@ from benchmarks.run import RESULTS, environment, folder
 from benchmarks.support import (
     ELEMENTWISE,
     FLOATS,
+    REGIONS,
     ROWS,
     Array,
     Elementwise,
@@ -53,6 +56,7 @@ from benchmarks.support import (
     eps,
     kind,
     numbers,
+    of_special,
     softmax,
     standard,
 )
@@ -309,9 +313,33 @@ def of_row(row: Row, dtype: np.dtype, device: str) -> dict[str, Any] | None:
     }
 
 
+class Special(NamedTuple):
+    """A special function beside mpmath."""
+
+    name: str
+
+
+def beside_mpmath(row: Special, dtype: np.dtype, device: str) -> dict[str, Any] | None:
+    """The worst errors of all regions, ours and SciPy's; None for 16 bits, of which SciPy has
+    none."""
+    if dtype.itemsize == 2:
+        return None
+    ours, theirs = of_special(row.name.removeprefix("special."), dtype.name, device)
+    return {
+        "op": row.name,
+        "dtype": dtype.name,
+        "unit": MPMATH,
+        "value": ours,
+        "scipy": theirs,
+    }
+
+
+#: The unit of these rows.
+MPMATH = "ulp beside mpmath"
 WORK: list[tuple[Callable[..., Any], Any]] = [
     *[(of_function, row) for row in ELEMENTWISE],
     *[(of_row, row) for row in [*ROWS, *LARGE]],
+    *[(beside_mpmath, Special(f"special.{name}")) for name in REGIONS],
 ]
 
 
@@ -373,7 +401,8 @@ def write(record: dict[str, Any], out: pathlib.Path) -> None:
     """accuracy.json, one row per line."""
     out.mkdir(parents=True, exist_ok=True)
     lines = [
-        row | {what: round(row[what], 4) for what in ("value", "gradient") if row.get(what)}
+        row
+        | {what: round(row[what], 4) for what in ("value", "gradient", "scipy") if row.get(what)}
         for row in ordered(record["rows"])
     ]
     head = json.dumps({key: value for key, value in record.items() if key != "rows"}, indent=1)[:-2]
@@ -420,6 +449,16 @@ def cells(results: Iterable[dict[str, Any]]) -> list[list[str]]:
     ]
 
 
+def special_cells(results: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """Lines of a table: function, and for float32 and float64 ours and SciPy's."""
+    lines: dict[str, dict[str, str]] = {}
+    for row in results:
+        both = f"{figure(row['value'])} / {figure(row['scipy'])}"
+        lines.setdefault(row["op"], {})[row["dtype"]] = both
+    names = ("float32", "float64")
+    return [[f"`{op}`", *[both.get(name, "") for name in names]] for op, both in lines.items()]
+
+
 def markdown(results: pathlib.Path) -> str:
     """results/accuracy.md."""
     lines = [
@@ -451,7 +490,7 @@ def markdown(results: pathlib.Path) -> str:
         ]
         for title, chosen in (
             ("Elementwise functions", [r for r in rows if r["unit"] == "ulp"]),
-            ("Other functions", [r for r in rows if r["unit"] != "ulp" and not r["large"]]),
+            ("Other functions", [r for r in rows if r["unit"] == "epsilon" and not r["large"]]),
             ("Large arrays", [r for r in rows if r.get("large")]),
         ):
             lines += [
@@ -460,6 +499,17 @@ def markdown(results: pathlib.Path) -> str:
                 "",
                 *heading,
                 *["| " + " | ".join(line) + " |" for line in cells(chosen)],
+            ]
+        special = [r for r in rows if r["unit"] == MPMATH]
+        if special:
+            lines += [
+                "",
+                "**Special functions beside mpmath**: the largest error in ulp over the regions of "
+                "tests/support/special_domains.py, ours / SciPy's",
+                "",
+                "| function | float32 | float64 |",
+                "|---|---:|---:|",
+                *["| " + " | ".join(line) + " |" for line in special_cells(special)],
             ]
     return "\n".join(lines) + "\n"
 

@@ -22,11 +22,14 @@ sys.path += [
 from record_types import Array, Elementwise, Row, Whole
 from records import ELEMENTWISE, ROWS
 from records_ml import attention, softmax, standard
+from special_domains import REGIONS
+from special_truth import of_function as of_special
 from strategies import FLOATS, eps, kind, numbers
 
 __all__ = [
     "ELEMENTWISE",
     "FLOATS",
+    "REGIONS",
     "ROWS",
     "Array",
     "Elementwise",
@@ -36,6 +39,7 @@ __all__ = [
     "eps",
     "kind",
     "numbers",
+    "of_special",
     "softmax",
     "standard",
 ]

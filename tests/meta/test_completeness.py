@@ -14,6 +14,7 @@ import pytest
 from records import ALIASES, CREATION, ELEMENTWISE, ELSEWHERE, ROWS, Row
 
 import cudamath as cm
+import cudamath.distributed  # noqa: F401  the records name its cards
 from cudamath.core.dispatch import fast_path
 from cudamath.core.dispatch.op import registry
 

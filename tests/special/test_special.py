@@ -49,7 +49,7 @@ def test_errors_are_at_most_twice_scipys(name, dtype, device):
         error = region.errors(ours(name, region.points, device))
         worst = int(error.argmax())
         at = [float(p[worst]) for p in region.points]
-        assert error[worst] <= limit(region), f"region {region.index}, at {at}"
+        assert error[worst] <= limit(region) < np.inf, f"region {region.index}, at {at}"
 
 
 @pytest.mark.parametrize("name", sorted(set(REGIONS) - {"lambertw"}))

@@ -254,7 +254,10 @@ def arguments(name: str) -> tuple[np.ndarray, ...]:
                 points = draw(rng, COUNT)
             half = points[: COUNT // 2]
             fits = (np.abs(half) > 1e-37) & (np.abs(half) < 1e38)
-            half[fits] = half[fits].astype(np.float32)
+            narrow = half.copy()
+            narrow[fits] = half[fits].astype(np.float32)
+            fits &= (narrow != np.round(narrow)) | (half == narrow)  # not onto a pole or zero
+            half[fits] = narrow[fits]
             all_points[i, r] = points
     if name in ("bdtr", "bdtrc", "bdtri"):  # at most n of n
         all_points[1] = np.maximum(all_points[0] + 1, all_points[1])

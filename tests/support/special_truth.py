@@ -90,10 +90,24 @@ def scipys(name: str, points: Sequence[np.ndarray]) -> np.ndarray:
     return np.real(result).astype(points[0].dtype)
 
 
+def theirs_of(region: Region) -> float:
+    """SciPy's largest error."""
+    return float(region.errors(scipys(region.name, region.points)).max())
+
+
 def limit(region: Region) -> float:
     """What an error may be: twice SciPy's largest in the region."""
-    theirs = region.errors(scipys(region.name, region.points)).max()
-    return max(FLOOR[region.dtype.name], 2 * theirs)
+    return max(FLOOR[region.dtype.name], 2 * theirs_of(region))
+
+
+def of_function(name: str, dtype: str, device: str = "cpu") -> tuple[float, float]:
+    """The worst errors over all regions, ours and SciPy's."""
+    found = [
+        (region.errors(ours(name, region.points, device)).max(), theirs_of(region))
+        for region in regions(name, dtype)
+    ]
+    first, second = zip(*found, strict=True)
+    return float(max(first)), float(max(second))
 
 
 def report(name: str, device: str) -> list[str]:

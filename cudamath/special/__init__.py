@@ -19,5 +19,6 @@ from .gamma_functions import *  # noqa: F403
 from .incomplete_functions import *  # noqa: F403
 from .integrals import *  # noqa: F403
 from .log_sums import *  # noqa: F403
+from .wave_integrals import *  # noqa: F403
 
 __dir__ = _public_dir(__name__)

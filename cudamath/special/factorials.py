@@ -15,7 +15,7 @@ from . import definition
 from .definition import no_gradient  # noqa: F401  in gradient expressions
 from .gamma_functions import digamma, floating, order_of  # noqa: F401
 
-__all__ = ["binom", "lpmv", "poch", "sph_harm", "sph_harm_y", "zeta"]
+__all__ = ["binom", "lpmv", "poch", "sph_harm", "sph_harm_y", "zeta", "zetac"]
 
 _define = functools.partial(definition.define, namespace=globals())
 _card = functools.partial(definition.card, namespace=globals())
@@ -88,6 +88,16 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> ndarray:
     return _zeta(order_of("zeta", x, q), q)
 
 
+zetac = _define(
+    "zetac",
+    "x",
+    ("no_gradient('zetac', 'x')",),
+    "Compute the zeta function of Riemann less 1.",
+    "cm.special.zetac(cm.array([2.0, 60.0])).tolist()",
+    "[0.644934..., 8.67361...e-19]",
+    formula="The sum of 1 / k^x over k = 2, 3, ...",
+    gradient="none; an error",
+)
 lpmv = _define(
     "lpmv",
     "m v x",

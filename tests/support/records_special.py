@@ -114,6 +114,23 @@ SPECIAL_ROWS = [
     function("binom", (3, 5), (0.5, 2), error=8),
     function("zeta", 2.5, (0.5, 3)),
     function("lpmv", 1, 3, (-0.9, 0.9)),
+    function("zetac", (1.5, 4), grad=False),
+    function("ellipkinc", (-2, 2), (0.1, 0.7)),
+    function("ellipeinc", (-2, 2), (0.1, 0.7)),
+    Row(
+        "special.sici",
+        lambda xp, x: xp.special.sici(x),
+        (A((4, 6), 0.5, 4),),
+        special.sici,
+        cards=("sine_integral", "cosine_integral"),
+    ),
+    Row(
+        "special.shichi",
+        lambda xp, x: xp.special.shichi(x),
+        (A((4, 6), 0.5, 4),),
+        special.shichi,
+        cards=("hyperbolic_sine_integral", "hyperbolic_cosine_integral"),
+    ),
     Row(
         "special.zeta",
         lambda xp, x: xp.special.zeta(x),

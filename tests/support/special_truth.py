@@ -79,14 +79,21 @@ def regions(name: str, dtype: str = "float64") -> Iterator[Region]:
             yield Region(name, r, np.dtype(dtype), [p.astype(dtype) for p in kept], high, low)
 
 
+def part_of(name: str, results: Any) -> Any:
+    """Of a function of several results, such as sici[1], the one that the name numbers."""
+    return results[int(name[-2])] if name.endswith("]") else results
+
+
 def ours(name: str, points: Sequence[np.ndarray], device: str = "cpu") -> np.ndarray:
-    return getattr(cm.special, name)(*[cm.asarray(p, device=device) for p in points]).to_numpy()
+    function = getattr(cm.special, name.split("[")[0])
+    return part_of(name, function(*[cm.asarray(p, device=device) for p in points])).to_numpy()
 
 
 def scipys(name: str, points: Sequence[np.ndarray]) -> np.ndarray:
     """SciPy's, of the same dtype; where it is complex, the real part."""
     with np.errstate(all="ignore"):
-        result: Any = getattr(scipy_special, name)(*points)
+        function = getattr(scipy_special, name.split("[")[0])
+        result: Any = part_of(name, function(*points))
     return np.real(result).astype(points[0].dtype)
 
 

@@ -176,6 +176,13 @@ def riemann_zeta(x):
     return y * exp_sum(high, low)
 
 
+def zetac(x):
+    """riemann_zeta(x) - 1, also where that is small."""
+    if x > 1100.0:
+        return 0.0
+    return zeta(x, 2.0) if x >= 2.0 else riemann_zeta(x) - 1.0
+
+
 def zeta_times_distance(t):
     """t zeta(1 + t), -1 <= t <= 1."""
     return 1.0 + t * horner(t, STIELTJES)

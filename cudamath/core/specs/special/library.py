@@ -22,6 +22,7 @@ FILES = (
     "distributions",
     "bessel_functions",
     "integrals",
+    "wave_integrals",
     "angles",
     "powers",
     "factorials",

@@ -3,6 +3,7 @@
     python -m cudamath launch -n 4 -m benchmarks.distributed all_reduce
     python -m cudamath launch -n 4 -m benchmarks.distributed train --batch 16 --json several.json
     python -m cudamath launch -n 4 -m benchmarks.distributed losses
+    python -m benchmarks.distributed merge A.json B.json --json distributed.json
 
 One process for each GPU; each has cudamath's connections and PyTorch's process group. Without a GPU
 all of it runs on the CPU, in small sizes: to try it. A record that exists gets further rows.
@@ -155,6 +156,7 @@ class Ours:
         return self.trainer.step(tokens, targets)[0]
 
     def reset(self) -> None:
+        gc.collect()
         cm.cuda.empty_cache()
         cm.cuda.reset_peak_memory_stats()
 
@@ -311,6 +313,36 @@ def losses_rows(
         )
 
 
+def merged(files: list[str]) -> dict[str, Any]:
+    """One record of several. ValueError unless device and commit are the same."""
+    records = [json.loads(pathlib.Path(file).read_text()) for file in files]
+    for what in ("device", "commit"):
+        if len({record[what] for record in records}) != 1:
+            raise ValueError(f"merge: {what} differs: {[record[what] for record in records]}")
+    return {**records[0], "rows": [row for record in records for row in record["rows"]]}
+
+
+def table(record: dict[str, Any]) -> str:
+    """What training rows say, in Markdown."""
+    rows = [row for row in record["rows"] if row["what"] == "train" and "ms" in row]
+    device, torch = record["device"].partition(",")[0], record["versions"].get("torch", "-")
+    heads = "GPT-2, GPUs, sequences each, peer, ms a step, tokens/s, of as many alone, peak GB"
+    lines = [
+        f"{device}, commit `{record['commit']}`, {record['date']}, torch {torch}:",
+        "",
+        f"| {heads.replace(', ', ' | ')} |",
+        "|---|---:|---:|---|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        share = f"{row['of_alone']:.3f}" if "of_alone" in row else ""
+        lines.append(
+            f"| {row['size']} | {row['processes']} | {row['batch']} | {row['peer']} | "
+            f"{row['ms']:.1f} | {row['tokens_per_second']:,.0f} | {share} | "
+            f"{row['peak_bytes'] / 1e9:.2f} |"
+        )
+    return "\n".join(lines)
+
+
 class Record:
     """Rows in a file, written after each: a run that is cut off leaves what it has."""
 
@@ -338,7 +370,8 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m cudamath launch -m benchmarks.distributed",
         description="Several GPUs beside PyTorch.",
     )
-    parser.add_argument("what", choices=["all_reduce", "train", "losses"])
+    parser.add_argument("what", choices=["all_reduce", "train", "losses", "merge"])
+    parser.add_argument("files", nargs="*", metavar="FILE", help="of merge: records")
     parser.add_argument(
         "--dtype",
         default="float32",
@@ -356,7 +389,10 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--json", help="write the figures there")
     arguments = parser.parse_args(argv)
-    distributed.rank()
+    if arguments.what == "merge":
+        text = json.dumps(merged(arguments.files), indent=1)
+        pathlib.Path(arguments.json).write_text(text + "\n")
+        return 0
     device = distributed.use_own_device()
     record = Record(arguments.json, device)
     size, batch, length = arguments.size, arguments.batch, arguments.length

@@ -25,6 +25,7 @@ from benchmarks import (
     beside_numpy,
     charts,
     compatibility,
+    distributed,
     headers,
     headlines,
     latency,
@@ -43,6 +44,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 HIGHLIGHTS = "<!-- highlights: start -->", "<!-- highlights: end -->"
+SEVERAL = ROOT / "docs" / "guide" / "several-gpus.md"
 COMPATIBILITY = "<!-- compatibility: start -->", "<!-- compatibility: end -->"
 KINDS = {
     "host": "Host time per call (public call to return, output allocated), float32",
@@ -417,6 +419,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     compared = replaced(
         readme.read_text(encoding="utf-8"), compatibility.highlight(names), COMPATIBILITY
     )
+    together = sorted(results.glob("*/distributed.json"))
+    tables = [distributed.table(json.loads(path.read_text())) for path in together]
+    texts[SEVERAL] = replaced(SEVERAL.read_text(encoding="utf-8"), "\n\n".join(tables))
     texts[readme] = replaced(compared, highlights(results), HIGHLIGHTS)
     texts[compatibility.PAGE] = compatibility.page(names)
     texts |= {folder / "README.md": page(folder) for folder in folders(results) if page(folder)}

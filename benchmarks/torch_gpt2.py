@@ -156,6 +156,7 @@ class Single:
 
     def reset(self) -> None:
         """Begin to look for the peak."""
+        gc.collect()
         if self.kind == "cuda":
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()

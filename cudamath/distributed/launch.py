@@ -8,8 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 __all__ = ["add_command", "launch"]
 
@@ -41,7 +43,8 @@ def launch(
 ) -> int:
     """Run a command in `count` processes that find each other by their environment.
 
-    When one fails, the others have some seconds to say so and are ended then.
+    When one fails, the others have some seconds to say so and are ended then. They also end with
+    this process, where a signal asks it to terminate.
 
     Returns
     -------
@@ -62,6 +65,8 @@ def launch(
     if timeout is not None:
         shared["CUDAMATH_DISTRIBUTED_TIMEOUT"] = repr(timeout)
     processes: list[subprocess.Popen] = []
+    first = threading.current_thread() is threading.main_thread()  # which alone hears signals
+    before = signal.signal(signal.SIGTERM, _terminated) if first else None
     try:
         for rank in range(count):
             own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
@@ -72,6 +77,12 @@ def launch(
             process.kill()
         for process in processes:
             process.wait()
+        if first:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _terminated(number: int, _frame: Any) -> None:
+    raise SystemExit(128 + number)
 
 
 def _first_failure(processes: list[subprocess.Popen]) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import warnings
 
 import numpy as np
 import pytest
-from processes import alone, by_launcher, by_mpi, run
+from processes import alone, by_launcher, by_mpi, environment, run
 
 from cudamath.runtime.communication import rendezvous
 from cudamath.runtime.communication.tcp import TcpWorld
@@ -271,3 +272,23 @@ def test_the_launcher_refuses_what_it_cannot_do():
         text=True,
     )
     assert done.returncode == 2 and "launch: wants at least 1 process, got 0" in done.stderr
+
+
+def test_processes_end_with_their_launcher(program, tmp_path):
+    """Whoever ends a job ends the launcher alone."""
+    code = """
+        import os, pathlib, sys, time
+        pathlib.Path(sys.argv[1], os.environ["RANK"]).write_text(str(os.getpid()))
+        time.sleep(60)
+    """
+    command = (sys.executable, "-m", "cudamath", "launch", "-n", "2", str(program(code)))
+    launcher = subprocess.Popen([*command, str(tmp_path)], env=environment())
+    files = [tmp_path / "0", tmp_path / "1"]
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not all(x.exists() and x.read_text() for x in files):
+        time.sleep(0.05)
+    launcher.terminate()
+    assert launcher.wait(20) == 128 + signal.SIGTERM
+    for file in files:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(file.read_text()), 0)

@@ -68,6 +68,12 @@ def by_launcher(
     return run(*launcher, str(program), *arguments, **more)
 
 
+def run_module(count: int, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A module, as in `python -m`, in `count` processes of `python -m cudamath launch`."""
+    launcher = (sys.executable, "-m", "cudamath", "launch", "-n", str(count), "-m")
+    return run(*launcher, name, *arguments)
+
+
 def by_mpi(count: int, program: pathlib.Path, **more: str) -> subprocess.CompletedProcess[str]:
     """A program in `count` processes of mpiexec."""
     pytest.importorskip("mpi4py")

@@ -23,7 +23,7 @@ from .core.asarray import asarray, same_device
 from .core.autograd import tape
 from .core.bounded_cache import store
 from .core.devices import CPU, device_of
-from .core.dispatch.call_record import open_records, report, unrecorded
+from .core.dispatch.call_record import open_records, report, traced, unrecorded
 from .core.dispatch.checks import require_function
 from .core.dispatch.op import registry
 from .core.dispatch.planner_calls import call_planner
@@ -689,7 +689,7 @@ def fuse(function: Callable) -> Callable:
             leaves = [asarray(x, name=name) if isinstance(x, np.ndarray) else x for x in leaves]
             args, kwargs = structure.unflatten(leaves)
             arrays = [x for x in leaves if isinstance(x, ndarray)]
-        if not arrays or arrays[0]._layout.device == tracing.TRACED:
+        if not arrays or _among_others(arrays[0]._layout.device):
             return function(*args, **kwargs)
         same_device(name, arrays)
         rest = tuple([None if isinstance(x, ndarray) else _known_by(x) for x in leaves])
@@ -722,6 +722,12 @@ def fuse(function: Callable) -> Callable:
         return shape.unflatten([to_user(y) for y in results])
 
     return fused
+
+
+def _among_others(device: int) -> bool:
+    """Whether the operations of a fused function become part of something larger: of a kernel that
+    is being traced, or of a GPU's program, which fuses them with their neighbours."""
+    return device == tracing.TRACED or device != CPU and bool(open_records) and traced()
 
 
 def _known_by(constant: Any) -> tuple:

@@ -112,10 +112,11 @@ class Body:
 
 class Surroundings(NamedTuple):
     """What a body found outside: arrays, which are further arguments of its program; and the nodes
-    on which its results depend."""
+    on which its results depend. results: how many the function returned."""
 
     captured: list[ndarray]
     nodes: tuple
+    results: int
 
 
 def traced_body(
@@ -124,6 +125,7 @@ def traced_body(
     layouts: Sequence[Layout],
     examples: Sequence[ndarray],
     recorded: bool,
+    change: Callable[[Program], Program] | None = None,
 ) -> tuple[Body, Surroundings]:
     """The body of a function.
 
@@ -139,6 +141,8 @@ def traced_body(
         Arrays of these shapes, on which it is traced.
     recorded : bool
         Whether a gradient is being recorded.
+    change : callable, optional
+        Of the program, before it is fused.
 
     Returns
     -------
@@ -160,10 +164,13 @@ def traced_body(
     _check(name, program, recorded)
     program, captured = _closed(program)
     program = simplify(program)
+    if change is not None:
+        program = change(program)
     if device >= 0:
         program = fused(program)
-    body = Body(program, [y._layout for y in results])
-    return body, Surroundings(captured, outside_nodes(nodes, start) if nodes else ())
+    body = Body(program, [view.layout for view in program.returned()])
+    outside = outside_nodes(nodes, start) if nodes else ()
+    return body, Surroundings(captured, outside, len(results))
 
 
 def standard(layout: Layout) -> Layout:

@@ -84,8 +84,10 @@ def scan(
 
     Inside of `jit`, `f` is traced once, and its program runs so many times. It is simplified and
     fused as any program, and all steps are part of one CUDA graph: one launch by the host. Each
-    step launches the kernels of its own, though; steps do not become one kernel. For a gradient
-    the program keeps what went into each step, and runs the step once more.
+    step launches the kernels of its own, though; steps do not become one kernel. On a GPU, products
+    of a row with a matrix that all steps share are one product before the loop, and the gradient of
+    such a matrix is one product after it. For a gradient the program keeps what went into each
+    step, and runs the step once more.
 
     Examples
     --------

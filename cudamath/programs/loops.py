@@ -27,6 +27,7 @@ from ..core.layout import Layout
 from ..core.scalar import inside
 from ..ops.where import where
 from .body import Body, copy_into, in_standard_layout, traced_body
+from .hoisting import Hoisting, takes_apart
 from .trace import TraceError
 
 Function = Callable[[list[ndarray]], list[ndarray]]
@@ -214,15 +215,19 @@ def loop(
     slices = [_row(x._layout) for x in rows]
     layouts = [*[x._layout for x in carry], *slices]
     examples = [*carry, *[x._view(layout) for x, layout in zip(rows, slices, strict=True)]]
-    traced, around = traced_body(name, body, layouts, examples, recorded)
-    op = Loop(name, traced, slices, count, length, reverse)
-    results = op.called([*around.captured, *carry, *rows])
+    hoisting = Hoisting(count, len(rows), length, sums=not recorded)
+    change = hoisting.body if layouts and takes_apart(layouts[0]) else None
+    traced, around = traced_body(name, body, layouts, examples, recorded, change)
+    all_rows = [*rows, *hoisting.more_rows(rows, around.captured)]
+    kept = hoisting.kept(carry)
+    op = Loop(name, traced, [_row(x._layout) for x in all_rows], len(kept), length, reverse)
+    results = op.called([*around.captured, *kept, *all_rows])
     if recorded:
         op.record(
             _Call((body,), [*carry, *rows], around.nodes, around.captured), results, keep=True
         )
-        results = results[: len(results) - count]
-    return list(results)
+        return list(results[: len(results) - count])
+    return hoisting.results(list(results), carry, all_rows, around.results - count)
 
 
 class Loop(Rolled):

@@ -67,10 +67,12 @@ test-gpu: $(STAMP)
 
 # SECONDS=600 for less; MUTANTS=30 for a sample.
 attack: $(STAMP)
-	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -m tests.attacks --seconds $(or $(SECONDS),3600)
+	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -m tests.attacks --seconds $(or $(SECONDS),3600) \
+	  --jobs $(or $(JOBS),2)
 
 mutate: $(STAMP)
-	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -m tests.mutation --mutants $(or $(MUTANTS),300)
+	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -m tests.mutation --mutants $(or $(MUTANTS),300) \
+	  --jobs $(or $(JOBS),2)
 
 bench: $(STAMP)
 	@$(RUN) -m benchmarks.run

@@ -142,6 +142,16 @@ def test_numbers_are_scalars_names_and_types():
     assert lazy_numba.types.Array is types.Array  # what has no stand-in is Numba's own
 
 
+def test_what_python_asks_of_any_object_is_no_name_of_numbas():
+    """Libraries that look at objects (copy, pickle, doctest) ask for names with underscores."""
+    before = set(sys.modules)
+    for module in (lazy_numba.cuda, lazy_numba.libdevice, lazy_numba.types):
+        for name in ("__wrapped__", "__deepcopy__", "__array_interface__"):
+            assert not hasattr(module, name), module
+    assert not hasattr(lazy_numba.libdevice, "_private")
+    assert set(sys.modules) == before
+
+
 def test_a_kernel_of_stand_ins_is_compiled_as_with_numbas_own():
     from numba import cuda, types
 

@@ -1,7 +1,7 @@
 """`make mutate`: bugs are planted one at a time in copies of the project, and the tests that cover
 the place run. A bug that no test sees has survived.
 
-    python -m tests.mutation [--mutants 300] [--folder ops] [--seed 0] [--jobs 8] [--seconds 3600]
+    python -m tests.mutation [--mutants 300] [--folders ops] [--seed 0] [--jobs 8] [--seconds N]
     python -m tests.mutation --planted       # those of planted.py alone
     python -m tests.mutation --survivors     # those of the record once more, after new tests
 
@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import collections
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -84,30 +85,34 @@ def folder_of(path: str) -> str:
     return parts[1] if len(parts) > 2 else "(top)"
 
 
-def sample(count: int, seed: int, folder: str | None) -> list[Mutant]:
+@functools.cache
+def bugs_of_package() -> dict[str, tuple[int, list[Mutant]]]:
+    """Folder -> its lines, and all bugs by rule."""
+    lines: collections.Counter[str] = collections.Counter()
+    bugs: dict[str, list[Mutant]] = collections.defaultdict(list)
+    for path in sorted((ROOT / "cudamath").rglob("*.py")):
+        name = str(path.relative_to(ROOT))
+        if not any(part in LEFT_OUT for part in path.relative_to(ROOT / "cudamath").parts):
+            source = path.read_text(encoding="utf-8")
+            lines[folder_of(name)] += source.count("\n")
+            bugs[folder_of(name)] += mutants(name, source)
+    return {place: (lines[place], found) for place, found in bugs.items()}
+
+
+def sample(count: int, seed: int, folders: list[str] | None) -> list[Mutant]:
     """Bugs by rule, by folder in the proportion of its lines, by file in that of its bugs, and of
     each rule alike."""
     chance = random.Random(seed)
-    found: dict[str, dict[str, list[Mutant]]] = collections.defaultdict(
-        lambda: collections.defaultdict(list)
-    )
-    lines: collections.Counter[str] = collections.Counter()
-    for path in sorted((ROOT / "cudamath").rglob("*.py")):
-        name = str(path.relative_to(ROOT))
-        if any(part in LEFT_OUT for part in path.relative_to(ROOT / "cudamath").parts):
-            continue
-        source = path.read_text(encoding="utf-8")
-        place = folder_of(name)
-        if folder in (None, place):
-            lines[place] += source.count("\n")
-            for mutant in mutants(name, source):
-                found[place][mutant.rule].append(mutant)
+    package = bugs_of_package()
+    places = [place for place in sorted(package) if folders is None or place in folders]
+    total = sum(package[place][0] for place in places)
     chosen = []
-    for place in sorted(found):
-        wanted = max(AT_LEAST, round(count * lines[place] / lines.total()))
-        by_rule = found[place]
-        for bugs in by_rule.values():
-            chance.shuffle(bugs)
+    for place in places:
+        lines, found = package[place]
+        wanted = max(AT_LEAST, round(count * lines / total))
+        by_rule = collections.defaultdict(list)
+        for bug in chance.sample(found, len(found)):
+            by_rule[bug.rule].append(bug)
         statements = set()
         while wanted > 0 and any(by_rule.values()):
             for rule in sorted(by_rule):
@@ -309,8 +314,9 @@ def observed(copy: Copy, places: Places, options: argparse.Namespace, end: float
         path = copy.folder / f"places-{kind}.json"
         places.write(path)
         spread = ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else []
+        quick = ["--quick", "-m", f"{MARKS['cpu']} and not slow"] if options.quick else []
         status = copy.run(
-            [*spread, *tests, "--deselect", "tests/numpy_suite"],
+            [*spread, *quick, *tests, "--deselect", "tests/numpy_suite"],
             kind,
             max(0.0, end - time.monotonic()),
             OBSERVE=str(path),
@@ -323,6 +329,9 @@ def observed(copy: Copy, places: Places, options: argparse.Namespace, end: float
                     found.append(Test(name, seconds, frozenset(hit), kind))
 
     jobs = options.jobs
+    if options.quick:
+        run("cpu", jobs)
+        return found
     with concurrent.futures.ThreadPoolExecutor(min(jobs, 2)) as both:
         list(both.map(run, ("cpu", "simulator"), (jobs - jobs // 4, max(1, jobs // 4))))
     return found
@@ -534,7 +543,7 @@ def plant(copy: Copy, bug: Planted) -> bool:
 def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("--mutants", type=int, default=300)
-    parser.add_argument("--folder")
+    parser.add_argument("--folders", nargs="+", help="of the package, instead of all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="bugs at a time")
     parser.add_argument("--gpus", type=int, default=0, help="where bugs of kernels run, too")
@@ -543,6 +552,7 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
         "--observe", type=float, default=float("inf"), help="at most so many for tests without bugs"
     )
     parser.add_argument("--tests", nargs="+", help="files or folders of tests, instead of all")
+    parser.add_argument("--quick", action="store_true", help="the quick tests alone: a first look")
     parser.add_argument("--planted", action="store_true", help="those of planted.py alone")
     parser.add_argument("--survivors", action="store_true", help="those of the record once more")
     parser.add_argument("--record", type=pathlib.Path, default=RECORD, help="its file")
@@ -566,7 +576,7 @@ def main() -> int:
             score.again()
             score.survivors += gone
         else:
-            bugs = sample(options.mutants, options.seed, options.folder)
+            bugs = sample(options.mutants, options.seed, options.folders)
         for bug, by in mutate(folder, bugs, options, end):
             score.add(bug, by)
             score.write(path)

@@ -579,6 +579,10 @@ def test_when_cublaslt_multiplies_float8(monkeypatch):
             plan(32, 64, 128, stored="int8"),
         ):
             assert names(other)[-1] == "matmul_wgmma" and len(asked) == 2
+        a, *rest = scaled_layouts(32, 64, 128)
+        apart = a.view((32, 128), (256, 2))  # which no library reads as it lies
+        found = quantize_dispatch.scaled_matmul(apart, *rest, dtype=BF16)
+        assert "matmul_wgmma" in names(found) and len(asked) == 2
         monkeypatch.setattr(autotune, "lookup", lambda *_: None)
         assert names(plan(32, 64, 128)) == ["matmul_wgmma"]
         assert not names(plan(4096, 4096, 128)) and "many tiles" in plan(4096, 4096, 128).why

@@ -27,6 +27,7 @@ from math import prod
 import numpy as np
 
 from ..runtime import fork
+from ..runtime.errors import named
 
 SMALLEST = 1 << 16  # bytes; the C library keeps smaller blocks itself
 LIMIT = 1 << 28  # bytes of all arrays of the pool, those in use included
@@ -116,7 +117,15 @@ class Memory(np.ndarray):
 
 def _new(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An array with arbitrary content that begins on a page boundary."""
-    memory = Memory((prod(shape) * dtype.itemsize + PAGE,), np.uint8)
+    nbytes = prod(shape) * dtype.itemsize
+    try:
+        memory = Memory((nbytes + PAGE,), np.uint8)
+    except MemoryError:
+        raise MemoryError(
+            named(
+                f"cannot allocate {nbytes:,} bytes for an array of shape {shape} and dtype {dtype}"
+            )
+        ) from None
     return np.ndarray(shape, dtype, memory, -memory.ctypes.data % PAGE)
 
 

@@ -34,7 +34,7 @@ from ..core.layout import Layout
 from ..core.recording import state
 from ..core.scalar import NUMPY_SCALARS, inside, is_outermost, result_of, to_user
 from ..core.typing import ArrayLike, DTypeLike  # noqa: F401
-from ..runtime.errors import shown_as
+from ..runtime.errors import of_host, shown_as
 from ..runtime.memory import Buffer
 from .out_argument import can_write
 
@@ -266,30 +266,21 @@ class Elementwise:
             *[type(x) if s else x._layout for x, s in zip(operands, scalars, strict=True)],
             target is not None,
         )
-        run = self.plans.get(key)
-        if run is None:
-            run = self.plan(operands, scalars, target is not None)
+        known = self.plans.get(key)
+        plan = known
+        if plan is None:
+            plan = self.plan(operands, scalars, target is not None)
             if target is None and not any([x._layout.ndim for x in arrays]):
-                run = _scalar_plan(run)
-            store(self.plans, key, run)
-            if (
-                target is None
-            ):  # what the fast paths look up: of two arrays of one layout that alone
-                self.plans[key[:-1] if self.nin > 1 else key[0]] = run
-                if self.nin == 2 and key[0] is key[1]:
-                    self.plans[key[0]] = run
-            if hasattr(run, "direct"):
-                short = key if target is not None else key[:-1] if self.nin > 1 else key[0]
-                store(self.direct, short, True)
-                if target is None:
-                    self._compile(key[:-1], short)
-                if target is None and self.nin == 2 and key[0] is key[1]:
-                    self.direct[key[0]] = True
+                plan = _scalar_plan(plan)
         if target is not None and lent:
             settle(target)
-        if open_records:
-            run = getattr(run, "array_plan", run)
-        out = run(*operands)
+        run = getattr(plan, "array_plan", plan) if open_records else plan
+        try:
+            out = run(*operands)
+        except MemoryError as error:
+            raise of_host(error) from error.__cause__
+        if known is None:  # a plan that had no memory comes here again, where errors get a name
+            self._remember(key, plan)
         if target is not None:
             if open_records:
                 report(self, operands, (), {}, run, target, writes=True)
@@ -301,6 +292,24 @@ class Elementwise:
             report(self, operands, (), {}, run, out)
             return to_user(out, operands)
         return out
+
+    def _remember(self, key: tuple, plan: Any) -> None:
+        """Put a plan where calls look it up: under its whole key, whose last member says whether it
+        writes in place, and where it does not, under what the fast paths look up: the layouts, of
+        two arrays of one layout that alone."""
+        *operands, writes = key
+        short = key if writes else tuple(operands) if self.nin > 1 else key[0]
+        equal = not writes and self.nin == 2 and key[0] is key[1]
+        store(self.plans, key, plan)
+        self.plans[short] = plan
+        if equal:
+            self.plans[key[0]] = plan
+        if hasattr(plan, "direct"):
+            store(self.direct, short, True)
+            if not writes:
+                self._compile(tuple(operands), short)
+            if equal:
+                self.direct[key[0]] = True
 
     def _compile(self, *keys: Any) -> None:
         """Put machine code in the place of a plan that is a ufunc alone."""

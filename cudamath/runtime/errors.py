@@ -85,6 +85,14 @@ def named(message: str) -> str:
     return message if not name or message.startswith(f"{name}: ") else f"{name}: {message}"
 
 
+def of_host(error: MemoryError) -> MemoryError:
+    """What a public function raises where NumPy had no memory: an error that begins with its name.
+    (Those of a device do already.)"""
+    if isinstance(error, OutOfMemoryError):
+        return error
+    return MemoryError(named(str(error) or "there is not enough memory"))
+
+
 def shown_as(name: str, function: F) -> F:
     """Let a function that shares its text with others appear under its own name in tracebacks, and
     in the messages of errors."""

@@ -183,7 +183,7 @@ class Copy:
         self.folder, self.root, self.gpu = folder, folder / "project", gpu
         self.shared = self.cache = folder.parent / "cache"
         ignored = shutil.ignore_patterns(
-            ".git", ".venv", "__pycache__", "*.egg-info", ".*_cache", ".gpu", "shared", "results"
+            ".git", ".venv", "__pycache__", "*.egg-info", ".*_cache", ".gpu", "shared"
         )
         shutil.copytree(ROOT, self.root, ignore=ignored)
 
@@ -203,7 +203,8 @@ class Copy:
     def run(self, arguments: list[str], kind: str, seconds: float, **more: str) -> int:
         """pytest's status: 0 all passed, 1 some failed, 5 there were none; -1 out of time."""
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        command += ["-p", "observer", "-m", MARKS[kind], *arguments]
+        command += ["-p", "observer", "--continue-on-collection-errors"]
+        command += ["-m", MARKS[kind], *arguments]
         with (
             open(self.folder / "log", "w", encoding="utf-8") as log,
             subprocess.Popen(
@@ -415,6 +416,8 @@ def mutate(folder: pathlib.Path, bugs: list[Mutant], options: argparse.Namespace
         until = min(end, begun + options.observe)
         tests = observed(first, places, options, until)
         print(f"{len(tests)} tests in {time.monotonic() - begun:.0f} s", flush=True)
+        if not tests:
+            raise SystemExit((first.folder / "log").read_text(encoding="utf-8")[-2000:])
         copies = [future.result() for future in making]
         share_compiled(copies)
         waiting = [(bug, runs_of(bug, places, tests, options.gpus)) for bug in bugs]

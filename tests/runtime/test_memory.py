@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import threading
+import weakref
 
 import hypothesis.strategies as st
 import numpy as np
@@ -357,6 +358,17 @@ def test_snapshot(fake):
     assert rows[0]["address"] == big.ptr and rows[0]["line"] is None and rows[0]["device"] == 0
     assert cm.cuda.memory_snapshot(1) == []
     del y
+
+
+def test_snapshot_beside_proxies_of_what_is_gone(fake):
+    """Such an object raises where it is asked for its class."""
+    there = threading.Event()
+    kept = [weakref.proxy(there)]
+    del there
+    x = upload(np.zeros(300), 0)
+    with pytest.raises(ReferenceError):
+        isinstance(kept[0], np.ndarray)
+    assert [row["nbytes"] for row in cm.cuda.memory_snapshot()] == [rounded(x.nbytes)]
 
 
 def test_debugging_names_lines_and_leaks(fake):

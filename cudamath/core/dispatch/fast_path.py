@@ -36,6 +36,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from ...runtime.errors import of_host
 from ...runtime.state import register_tables
 from .. import dtypes
 from ..array import ndarray, wrap
@@ -455,8 +456,11 @@ class _Calls:
             return as_array(self.function, args, kwargs)
         if not is_outermost():
             return self.function(*args, **kwargs)
-        with inside():
-            result = self.function(*args, **kwargs)
+        try:
+            with inside():
+                result = self.function(*args, **kwargs)
+        except MemoryError as error:
+            raise of_host(error) from error.__cause__
         arguments = (*args, *kwargs.values())
         own_memory(result, arguments)
         if any([result is a for a in arguments]):
@@ -471,8 +475,11 @@ class _Calls:
             arrays = self.scalars_as_arrays(arguments)
             if arrays is not None:
                 return self.call_wrapper(arrays)
-        with inside():
-            result = self.run(arguments)
+        try:
+            with inside():
+                result = self.run(arguments)
+        except MemoryError as error:
+            raise of_host(error) from error.__cause__
         own_memory(result, arguments)
         return (to_user if self.scalars else arrays_to_user)(result, arguments)
 

@@ -62,9 +62,10 @@ def bdtri(k, n, y):
         return math.nan
     if k == 0.0:
         return -math.expm1((math.log1p(y - 1.0) if y > 0.8 else math.log(y)) / n)
-    if betainc(n - k, k + 1.0, 0.5) > 0.5:
-        return betaincinv(k + 1.0, n - k, 1.0 - y)
-    return 1.0 - betaincinv(n - k, k + 1.0, y)
+    low = betainc(n - k, k + 1.0, 0.5) > 0.5
+    a = k + 1.0 if low else n - k
+    p = betaincinv(a, n + 1.0 - a, 1.0 - y if low else y)
+    return p if low else 1.0 - p
 
 
 def chdtr(v, x):
@@ -93,18 +94,24 @@ def fdtr(a, b, x):
 
 def f_part(a, b, x, upper):
     """At most x, or more than x, by betainc of a x / (b + a x)."""
+    a *= 0.5
+    b *= 0.5
+    ul = 0.0
+    vl = 0.0
     if a > 1e30 or b > 1e30 or a * x > 1e30:
         w = a * x
         u = w / (b + w)
         v = b / (b + w)
-        return betainc_of(0.5 * b, 0.5 * a, v, u) if upper else betainc_of(0.5 * a, 0.5 * b, u, v)
-    w, wl = two_product(a, x)
-    d, dl = plus(b, 0.0, w, wl)
-    u, ul = quotient(w, wl, d, dl)
-    v, vl = quotient(b, 0.0, d, dl)
+    else:
+        w, wl = two_product(a, x)
+        d, dl = plus(b, 0.0, w, wl)
+        u, ul = quotient(w, wl, d, dl)
+        v, vl = quotient(b, 0.0, d, dl)
     if upper:
-        return betainc_of_sums(0.5 * b, 0.5 * a, v, vl, u, ul)
-    return betainc_of_sums(0.5 * a, 0.5 * b, u, ul, v, vl)
+        a, b = b, a
+        u, v = v, u
+        ul, vl = vl, ul
+    return betainc_of_sums(a, b, u, ul, v, vl)
 
 
 def fdtrc(a, b, x):
@@ -121,11 +128,12 @@ def fdtri(a, b, p):
     if not (a > 0.0 and b > 0.0 and p > 0.0 and p <= 1.0):
         return math.nan
     y = 1.0 - p
-    if betainc(0.5 * b, 0.5 * a, 0.5) > y or y < 0.001:
-        w = betaincinv(0.5 * b, 0.5 * a, y)
-        return (b - b * w) / (a * w)
-    w = betaincinv(0.5 * a, 0.5 * b, p)
-    return b * w / (a * (1.0 - w))
+    swapped = betainc(0.5 * b, 0.5 * a, 0.5) > y or y < 0.001
+    if swapped:
+        a, b = b, a
+    w = betaincinv(0.5 * a, 0.5 * b, y if swapped else p)
+    # (1 - w) / w or w / (1 - w), by the degrees of freedom as they were
+    return (a - a * w) / (b * w) if swapped else b * w / (a * (1.0 - w))
 
 
 def gdtr(a, b, x):
@@ -195,15 +203,22 @@ def stdtr(v, t):
         return 0.0 if t < 0.0 else 1.0
     if v > 1e17:
         return ndtr(t)
-    if abs(t) > 1e15:  # t^2 leaves the range of pairs, and v matters no more
-        tail = 0.5 * betainc_of(0.5 * v, 0.5, v / t / t, 1.0)
-        return tail if t < 0.0 else 1.0 - tail
-    square, lost = two_product(t, t)
-    d, dl = plus(v, 0.0, square, lost)
-    u, ul = quotient(square, lost, d, dl)
-    w, wl = quotient(v, 0.0, d, dl)
-    if square < 1.0:
-        half = 0.5 * betainc_of_sums(0.5, 0.5 * v, u, ul, w, wl)
-        return 0.5 - half if t < 0.0 else 0.5 + half
-    tail = 0.5 * betainc_of_sums(0.5 * v, 0.5, w, wl, u, ul)
-    return tail if t < 0.0 else 1.0 - tail
+    far = abs(t) > 1e15  # t^2 leaves the range of pairs, and v matters no more
+    u = 1.0
+    ul = 0.0
+    w = v / t / t if far else 0.0
+    wl = 0.0
+    if not far:
+        square, lost = two_product(t, t)
+        d, dl = plus(v, 0.0, square, lost)
+        u, ul = quotient(square, lost, d, dl)
+        w, wl = quotient(v, 0.0, d, dl)
+    near = abs(t) < 1.0
+    a = 0.5 if near else 0.5 * v
+    b = 0.5 * v if near else 0.5
+    part = 0.5 * betainc_of_sums(
+        a, b, u if near else w, ul if near else wl, w if near else u, wl if near else ul
+    )
+    if near:
+        return 0.5 - part if t < 0.0 else 0.5 + part
+    return part if t < 0.0 else 1.0 - part

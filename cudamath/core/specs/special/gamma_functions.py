@@ -612,19 +612,36 @@ def beta_parts(a, b, x, xl, y, yl):
     """x^a y^b / beta(a, b) as a factor and the logarithm of another, a sum: Stirling's formula of
     a, b and a + b, each raised by whole numbers to where it holds. 0 < a, b < 1e30."""
     c, cl = two_sum(a, b)
-    ra, ral, na, fa = raised(a, 0.0)
-    rb, rbl, nb, fb = raised(b, 0.0)
-    rc, rcl, nc, fc = raised(c, cl)
-    u, ul = times(x, xl, rc, rcl)
-    v, vl = times(y, yl, rc, rcl)
-    u, ul = log_ratio(u, ul, ra, ral)
-    v, vl = log_ratio(v, vl, rb, rbl)
-    u, ul = times(a, 0.0, u, ul)
-    v, vl = times(b, 0.0, v, vl)
-    u, ul = plus(u, ul, v, vl)
-    rest = stirling_rest(rc) - stirling_rest(ra) - stirling_rest(rb)
-    u, ul = plus(u, ul, na + nb - nc, rest)
-    return fa * fb / fc * math.sqrt(ra / rc * rb / TWO_PI), u, ul
+    factor = 1.0
+    root = 1.0 / TWO_PI
+    whole = 0.0
+    rest = 0.0
+    high = 0.0
+    low = 0.0
+    rc = 0.0
+    rcl = 0.0
+    for k in range(3):  # a loop: so the compiler has one copy of the functions
+        of = c if k == 0 else (a if k == 1 else b)
+        r, rl, n, f = raised(of, cl if k == 0 else 0.0)
+        e = stirling_rest(r)
+        if k == 0:
+            rc = r
+            rcl = rl
+            factor = 1.0 / f
+            root /= r
+            whole = -n
+            rest = e
+        else:
+            factor *= f
+            root *= r
+            whole += n
+            rest -= e
+            u, ul = times(x if k == 1 else y, xl if k == 1 else yl, rc, rcl)
+            u, ul = log_ratio(u, ul, r, rl)
+            u, ul = times(of, 0.0, u, ul)
+            high, low = plus(high, low, u, ul)
+    high, low = plus(high, low, whole, rest)
+    return factor * math.sqrt(root), high, low
 
 
 def in_range(a, b):

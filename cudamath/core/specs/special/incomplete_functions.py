@@ -373,24 +373,29 @@ def beta_part(a, b, x, xl, y, yl):
     """The regularized lower incomplete beta function; y = 1 - x."""
     by_series = b * x <= 1.0 and x <= 0.7
     swapped = not by_series and x > a / (a + b)
-    if swapped:
-        a, b = b, a
-        x, y = y, x
-        xl, yl = yl, xl
-        by_series = b * x <= 1.0 and x <= 0.7
-    if by_series:
-        total = beta_series(a, b, x)
-        if swapped and a <= 1.0 and in_range(a, b):  # near 1: its logarithm is small
-            log, rest = log_ratio(x, xl, 1.0, 0.0)
-            rest = a * rest + log_gamma_ratio(b, a) - gammaln1p(a) + math.log1p(a * total)
-            return -math.expm1(a * log + rest)
-        part = beta_power(a, b, x, xl, 1.0, 0.0) * (1.0 / a + total)
-    else:
-        part = beta_power(a, b, x, xl, y, yl)
-        if part != 0.0:
+    part = 0.0
+    for again in range(2):  # a loop: so the compiler has one copy of the functions
+        if again == 1 or swapped:
+            a, b = b, a
+            x, y = y, x
+            xl, yl = yl, xl
+        by_series = again == 0 and b * x <= 1.0 and x <= 0.7
+        total = 0.0
+        if by_series:
+            total = beta_series(a, b, x)
+            if swapped and a <= 1.0 and in_range(a, b):  # near 1: its logarithm is small
+                log, rest = log_ratio(x, xl, 1.0, 0.0)
+                rest = a * rest + log_gamma_ratio(b, a) - gammaln1p(a) + math.log1p(a * total)
+                return -math.expm1(a * log + rest)
+        part = beta_power(a, b, x, xl, 1.0 if by_series else y, 0.0 if by_series else yl)
+        if by_series:
+            part *= 1.0 / a + total
+        elif part != 0.0:
             part *= beta_fraction(a, b, x, xl, y, yl)
-    if swapped and part > 0.5 and y < 0.98:  # the other part, which the difference would not give
-        return beta_power(b, a, y, yl, x, xl) * beta_fraction(b, a, y, yl, x, xl)
+        if again == 1:
+            return part
+        if not (swapped and part > 0.5 and y < 0.98):
+            break  # else the other part, which the difference would not give
     return 1.0 - part if swapped else part
 
 
@@ -467,20 +472,22 @@ def betaincinv(a, b, p):
     if math.isinf(a) or math.isinf(b):
         return math.nan if a == b else (1.0 if math.isinf(a) else 0.0)
     x = min(max(beta_guess(a, b, p), 0.0), 1.0)
+    log_beta = betaln(a, b)
     if x < 1e-290:
-        return math.exp((math.log(p) + math.log(a) + betaln(a, b)) / a)
+        return math.exp((math.log(p) + math.log(a) + log_beta) / a)
     mirrored = x > 0.5
     part = max(1.0 - x, 0.5 * EPSILON) if mirrored else x  # the smaller one
     low = 0.0
     high = 1.0
     for _ in range(100):
         rest, lost = two_sum(1.0, -part)
-        if mirrored:
-            found = beta_part(a, b, rest, lost, part, 0.0)
-            power = beta_power(a, b, rest, lost, part, 0.0)
-        else:
-            found = beta_part(a, b, part, 0.0, rest, lost)
-            power = beta_power(a, b, part, 0.0, rest, lost)
+        of_x = rest if mirrored else part
+        of_xl = lost if mirrored else 0.0
+        of_y = part if mirrored else rest
+        of_yl = 0.0 if mirrored else lost
+        found = beta_part(a, b, of_x, of_xl, of_y, of_yl)
+        # the derivative to a few digits is enough
+        power = math.exp(a * math.log(of_x) + b * math.log(of_y) - log_beta)
         if found == p:
             break
         if (found > p) != mirrored:

@@ -7,8 +7,6 @@ float64). The record holds the largest error:
 - elementwise functions: in units in the last place (ulp) of the exact result, over COUNT numbers;
 - all others: in epsilons of the dtype, relative to the largest element of the result, over SEEDS
   draws;
-- special functions besides: in ulp of the exact result, which mpmath computed, in the regions of
-  their domains where the tests look (tests/support/special_domains.py), ours and SciPy's;
 - gradients: likewise, against the gradient in float64, which the tests compare with central
   differences.
 
@@ -17,7 +15,13 @@ float64). The record holds the largest error:
 The records' arrays are small. `LARGE` has the sizes at which sums are long. Results go to
 results/<device>/accuracy.json; results/accuracy.md is generated from all of them (`--table` writes
 it again, `--check` reports whether it is up to date). A record that lacks functions is outdated
-(outdated.py). To measure in parts, perhaps in parallel on several GPUs, and merge into
+(outdated.py).
+
+Special functions have a record of their own, results/<device>/special.json (`--special`): their
+errors in ulp of the exact result, which mpmath computed, in the regions of their domains where the
+tests look (tests/support/special_domains.py), ours and SciPy's.
+
+To measure in parts, perhaps in parallel on several GPUs, and merge into
 results/<device>/ and the table:
 
     python -m benchmarks.accuracy --part 1/2 --jobs 14 --out a
@@ -36,7 +40,7 @@ import pathlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from rich.progress import track
@@ -295,7 +299,8 @@ def of_row(row: Row, dtype: np.dtype, device: str) -> dict[str, Any] | None:
                 return None
             raise
         outputs = [
-            y.to_numpy() for y in (output if isinstance(output, (tuple, list)) else [output])
+            np.asarray(y) if isinstance(y, np.generic) else y.to_numpy()
+            for y in (output if isinstance(output, (tuple, list)) else [output])
         ]
         if all(kind(y.dtype) not in "fc" for y in outputs):
             return None
@@ -313,33 +318,9 @@ def of_row(row: Row, dtype: np.dtype, device: str) -> dict[str, Any] | None:
     }
 
 
-class Special(NamedTuple):
-    """A special function beside mpmath."""
-
-    name: str
-
-
-def beside_mpmath(row: Special, dtype: np.dtype, device: str) -> dict[str, Any] | None:
-    """The worst errors of all regions, ours and SciPy's; None for 16 bits, of which SciPy has
-    none."""
-    if dtype.itemsize == 2:
-        return None
-    ours, theirs = of_special(row.name.removeprefix("special."), dtype.name, device)
-    return {
-        "op": row.name,
-        "dtype": dtype.name,
-        "unit": MPMATH,
-        "value": ours,
-        "scipy": theirs,
-    }
-
-
-#: The unit of these rows.
-MPMATH = "ulp beside mpmath"
 WORK: list[tuple[Callable[..., Any], Any]] = [
     *[(of_function, row) for row in ELEMENTWISE],
     *[(of_row, row) for row in [*ROWS, *LARGE]],
-    *[(beside_mpmath, Special(f"special.{name}")) for name in REGIONS],
 ]
 
 
@@ -401,13 +382,31 @@ def write(record: dict[str, Any], out: pathlib.Path) -> None:
     """accuracy.json, one row per line."""
     out.mkdir(parents=True, exist_ok=True)
     lines = [
-        row
-        | {what: round(row[what], 4) for what in ("value", "gradient", "scipy") if row.get(what)}
+        row | {what: round(row[what], 4) for what in ("value", "gradient") if row.get(what)}
         for row in ordered(record["rows"])
     ]
     head = json.dumps({key: value for key, value in record.items() if key != "rows"}, indent=1)[:-2]
     text = ",\n  ".join(map(json.dumps, lines))
     (out / "accuracy.json").write_text(f'{head},\n "rows": [\n  {text}\n ]\n}}\n')
+
+
+def measure_special(device: str) -> dict[str, Any]:
+    """The record of the special functions."""
+    rows = []
+    for name in track(REGIONS, "special functions"):
+        for dtype in ("float32", "float64"):
+            ours, theirs = of_special(name, dtype, device)
+            errors = {"value": round(ours, 4), "scipy": round(theirs, 4)}
+            rows.append({"op": f"special.{name}", "dtype": dtype, **errors})
+    return {**environment(device), "rows": rows}
+
+
+def write_special(record: dict[str, Any], out: pathlib.Path) -> None:
+    """special.json, one row per line."""
+    out.mkdir(parents=True, exist_ok=True)
+    head = json.dumps({key: value for key, value in record.items() if key != "rows"}, indent=1)[:-2]
+    text = ",\n  ".join(map(json.dumps, record["rows"]))
+    (out / "special.json").write_text(f'{head},\n "rows": [\n  {text}\n ]\n}}\n')
 
 
 # -------------------- the table
@@ -500,17 +499,19 @@ def markdown(results: pathlib.Path) -> str:
                 *heading,
                 *["| " + " | ".join(line) + " |" for line in cells(chosen)],
             ]
-        special = [r for r in rows if r["unit"] == MPMATH]
-        if special:
-            lines += [
-                "",
-                "**Special functions beside mpmath**: the largest error in ulp over the regions of "
-                "tests/support/special_domains.py, ours / SciPy's",
-                "",
-                "| function | float32 | float64 |",
-                "|---|---:|---:|",
-                *["| " + " | ".join(line) + " |" for line in special_cells(special)],
-            ]
+    for path in sorted(results.glob("*/special.json")):
+        record = json.loads(path.read_text())
+        lines += [
+            "",
+            f"## Special functions beside mpmath: {record['device']}",
+            "",
+            f"Commit `{record['commit']}`, {record['date']}. The largest error in units in the "
+            "last place over the regions of tests/support/special_domains.py, ours / SciPy's.",
+            "",
+            "| function | float32 | float64 |",
+            "|---|---:|---:|",
+            *["| " + " | ".join(line) + " |" for line in special_cells(record["rows"])],
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -535,6 +536,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         nargs="+",
         help="measure nothing: put these records into results/<device>",
     )
+    parser.add_argument(
+        "--special", action="store_true", help="measure the special functions alone, beside mpmath"
+    )
     parser.add_argument("--table", action="store_true", help="only write accuracy.md anew")
     parser.add_argument(
         "--check",
@@ -545,7 +549,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     table = RESULTS / "accuracy.md"
     if arguments.check:
         return 0 if table.read_text(encoding="utf-8") == markdown(RESULTS) else 1
-    if arguments.take:
+    if arguments.special:
+        record = measure_special(arguments.device)
+        write_special(record, arguments.out or RESULTS / folder(arguments.device))
+    elif arguments.take:
         record = taken(arguments.take)
         write(record, RESULTS / record["folder"])
     elif not arguments.table:

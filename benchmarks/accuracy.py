@@ -390,15 +390,25 @@ def write(record: dict[str, Any], out: pathlib.Path) -> None:
     (out / "accuracy.json").write_text(f'{head},\n "rows": [\n  {text}\n ]\n}}\n')
 
 
-def measure_special(device: str) -> dict[str, Any]:
-    """The record of the special functions."""
+def beside_mpmath(name: str, device: str) -> list[dict[str, Any]]:
+    """A special function in both dtypes that SciPy has."""
     rows = []
-    for name in track(REGIONS, "special functions"):
-        for dtype in ("float32", "float64"):
-            ours, theirs = of_special(name, dtype, device)
-            errors = {"value": round(ours, 4), "scipy": round(theirs, 4)}
-            rows.append({"op": f"special.{name}", "dtype": dtype, **errors})
-    return {**environment(device), "rows": rows}
+    for dtype in ("float32", "float64"):
+        ours, theirs = of_special(name, dtype, device)
+        errors = {"value": round(ours, 4), "scipy": round(theirs, 4)}
+        rows.append({"op": f"special.{name}", "dtype": dtype, **errors})
+    return rows
+
+
+def measure_special(device: str, jobs: int) -> dict[str, Any]:
+    """The record of the special functions, by so many processes."""
+    run, names = functools.partial(beside_mpmath, device=device), list(REGIONS)
+    if jobs == 1:
+        lists = [run(name) for name in track(names, "special functions")]
+    else:
+        with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+            lists = list(track(pool.map(run, names), "special functions", len(names)))
+    return {**environment(device), "rows": [row for rows in lists for row in rows]}
 
 
 def write_special(record: dict[str, Any], out: pathlib.Path) -> None:
@@ -550,7 +560,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.check:
         return 0 if table.read_text(encoding="utf-8") == markdown(RESULTS) else 1
     if arguments.special:
-        record = measure_special(arguments.device)
+        record = measure_special(arguments.device, arguments.jobs)
         write_special(record, arguments.out or RESULTS / folder(arguments.device))
     elif arguments.take:
         record = taken(arguments.take)

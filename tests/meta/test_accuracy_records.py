@@ -82,3 +82,20 @@ def test_parts_make_one_record(tmp_path, monkeypatch):
     )
     with pytest.raises(ValueError, match=r"take: wants parts \[1, 2\], got \[1\]"):
         accuracy.main(["--take", files[1]])
+
+
+def test_special_functions_are_recorded(tmp_path, monkeypatch):
+    """Beside mpmath, ours and SciPy's; the table has them."""
+    chosen = {name: accuracy.REGIONS[name] for name in ("erf", "sici[1]")}
+    monkeypatch.setattr(accuracy, "REGIONS", chosen)
+    monkeypatch.setattr(accuracy, "RESULTS", tmp_path)
+    assert accuracy.main(["--device", "cpu", "--special"]) == 0
+    (path,) = tmp_path.glob("*/special.json")
+    rows = json.loads(path.read_text())["rows"]
+    assert [(row["op"], row["dtype"]) for row in rows] == [
+        (f"special.{name}", dtype) for name in chosen for dtype in ("float32", "float64")
+    ]
+    assert all(0 < row["value"] <= max(4, 2 * row["scipy"]) for row in rows)
+    table = (tmp_path / "accuracy.md").read_text()
+    assert "## Special functions beside mpmath" in table and "| `special.sici[1]` |" in table
+    assert accuracy.main(["--check"]) == 0

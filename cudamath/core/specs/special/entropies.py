@@ -51,7 +51,7 @@ def kl_div(x, y):
         return math.nan
     if x > 0.0 and y > 0.0:
         u = (y - x) / x
-        if abs(u) < 0.5:
+        if abs(u) < 0.1:
             return -x * log1p_rest(u)
         if max(x, y) > 1e30 or min(x, y) < 1e-30:
             return x * math.log(x / y) - x + y

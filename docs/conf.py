@@ -12,6 +12,7 @@ ROOT = DOCS.parent
 sys.path[:0] = [str(ROOT), str(DOCS)]
 os.environ["CUDAMATH_DEVICE"] = "cpu"
 
+import gallery  # noqa: E402
 import reference  # noqa: E402
 
 import cudamath  # noqa: E402
@@ -82,3 +83,4 @@ def setup(app):
     app.connect("autodoc-process-docstring", plain, priority=400)  # before numpydoc
     reference.write(DOCS / "api")
     copy_notebooks()
+    gallery.write(DOCS / "gallery")

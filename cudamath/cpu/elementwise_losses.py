@@ -122,15 +122,15 @@ LOSSES = {
 
 
 def loss(x, t, *, kind, reduction, scalars):
-    """x, t of one shape; scalars: (parameter,) -> the loss () or of each element, in the dtype of
-    x."""
+    """x, t of one shape; scalars: (parameter,) -> the loss () or of each element, in the dtype that
+    x is computed in."""
     wide = widen(x)
     with np.errstate(all="ignore"):
         each = LOSSES[kind].value(np, wide, widen(t), wide.dtype.type(scalars[0]))
         if reduction == "none":
-            return np.asarray(each, x.dtype)
+            return np.asarray(each, wide.dtype)
         total = each.sum(dtype=np.float64)
-        return np.asarray(total if reduction == "sum" else total / np.float64(x.size), x.dtype)
+        return np.asarray(total if reduction == "sum" else total / np.float64(x.size), wide.dtype)
 
 
 def loss_grad(g, x, t, *, kind, by, scalars):

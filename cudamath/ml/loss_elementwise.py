@@ -80,8 +80,14 @@ def _in_one_order(x: ndarray, t: ndarray) -> tuple[ndarray, ndarray]:
     return in_order(x), in_order(t)
 
 
+def _wide(x: ndarray) -> ndarray:
+    """In the dtype that losses are computed in."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
+
+
 def _loss(kind: str, x: ndarray, t: ndarray, reduction: str, parameter: float = 0.0) -> ndarray:
     if x._layout.device == TRACED:  # `fuse` makes one kernel of the formula and its neighbours
+        x, t = _wide(x), _wide(t)
         return _reduced(_Formula(kind, parameter)(x, t), reduction)
     if reduction != "none":
         x, t = _in_one_order(x, t)
@@ -137,7 +143,9 @@ def _card(x: Any, t: Any) -> Op:
 def _fused_loss(kind: str, reduction: str) -> Callable[..., ndarray]:
     """The loss of two arrays and one of parameters: one kernel, and a sum."""
     return fuse(
-        lambda x, t, parameter: _reduced(LOSSES[kind].value(_XP, x, t, parameter), reduction)
+        lambda x, t, parameter: _reduced(
+            LOSSES[kind].value(_XP, _wide(x), _wide(t), _wide(parameter)), reduction
+        )
     )
 
 
@@ -174,7 +182,7 @@ def mse_loss(x: ArrayLike, target: ArrayLike, *, reduction: str = "mean") -> nda
     Parameters
     ----------
     x, target : arrays of one shape; floating-point
-        Of two dtypes the wider is computed in and returned; 16-bit numbers are computed in float32.
+        Of two dtypes the wider is computed in and returned; of 16-bit numbers that is float32.
     reduction : "mean", "sum" or "none", default "mean"
         Reduction of the losses.
 
@@ -212,7 +220,7 @@ def l1_loss(x: ArrayLike, target: ArrayLike, *, reduction: str = "mean") -> ndar
     Parameters
     ----------
     x, target : arrays of one shape; floating-point
-        Of two dtypes the wider is computed in and returned; 16-bit numbers are computed in float32.
+        Of two dtypes the wider is computed in and returned; of 16-bit numbers that is float32.
     reduction : "mean", "sum" or "none", default "mean"
         Reduction of the losses.
 
@@ -254,7 +262,7 @@ def huber_loss(
     Parameters
     ----------
     x, target : arrays of one shape; floating-point
-        Of two dtypes the wider is computed in and returned; 16-bit numbers are computed in float32.
+        Of two dtypes the wider is computed in and returned; of 16-bit numbers that is float32.
     delta : float, default 1.0
         Largest difference with a quadratic loss, > 0.
     reduction : "mean", "sum" or "none", default "mean"
@@ -308,7 +316,7 @@ def smooth_l1_loss(
     Parameters
     ----------
     x, target : arrays of one shape; floating-point
-        Of two dtypes the wider is computed in and returned; 16-bit numbers are computed in float32.
+        Of two dtypes the wider is computed in and returned; of 16-bit numbers that is float32.
     beta : float, default 1.0
         Largest difference with a quadratic loss, >= 0.
     reduction : "mean", "sum" or "none", default "mean"

@@ -9,6 +9,7 @@ incoming gradient, one number, and both arrays; nothing but the inputs is kept f
 gradients by both are wanted, `pointwise_slopes` reads the arrays once for the two.
 
 The floor is bytes(x) + bytes(t) forward, and once more that and the gradients' own bytes backward.
+The loss has the dtype that it is computed in: float32 for 16-bit numbers.
 
 Versions of the sum: `plain`, one thread (the simulator); `pointwise_total`, blocks that walk over
 the arrays in strides, two accesses of 16 bytes to each array in flight. What a thread adds is a
@@ -98,7 +99,7 @@ def value(kind: str, dtype: np.dtype):
 @functools.cache
 def plain(kind: str, dtype: np.dtype):
     """One thread; x, t: (n,); p: the parameter; total: (1,), their sum over `divisor`."""
-    load, store, T = codec(dtype)
+    load, _, T = codec(dtype)
     loss = value(kind, dtype)
 
     @cuda.jit
@@ -109,7 +110,7 @@ def plain(kind: str, dtype: np.dtype):
             for i in range(start, min(start + RUN, n)):
                 part += loss(load(x[i]), load(t[i]), p)
             s += part
-        total[0] = store(s / divisor)
+        total[0] = s / divisor
 
     return pointwise_plain
 
@@ -118,7 +119,7 @@ def plain(kind: str, dtype: np.dtype):
 def pointwise_total(kind: str, dtype: np.dtype, width: int, alone: bool):
     """Blocks of THREADS; x, t: (n,); p: the parameter; sums: (blocks,), or, `alone`, the result
     (1,)."""
-    load, store, T = codec(dtype)
+    load, _, T = codec(dtype)
     loss = value(kind, dtype)
     read = reader(dtype, width)
     total_of = group_sum(THREADS, T)
@@ -146,7 +147,7 @@ def pointwise_total(kind: str, dtype: np.dtype, width: int, alone: bool):
         total = total_of(total)
         if cuda.threadIdx.x == 0:
             if alone:
-                sums[0] = store(total / divisor)
+                sums[0] = total / divisor
             else:
                 sums[cuda.blockIdx.x] = total
 
@@ -156,7 +157,7 @@ def pointwise_total(kind: str, dtype: np.dtype, width: int, alone: bool):
 @functools.cache
 def pointwise_finish(dtype: np.dtype):
     """One block of MOST_BLOCKS threads; sums: (blocks,); out: (1,), their sum over `divisor`."""
-    _, store, T = codec(dtype)
+    T = codec(dtype)[2]
     total_of = group_sum(MOST_BLOCKS, T)
 
     @bounded(MOST_BLOCKS)
@@ -164,7 +165,7 @@ def pointwise_finish(dtype: np.dtype):
         i = cuda.threadIdx.x
         total = total_of(sums[i] if i < sums.size else T(0))
         if i == 0:
-            out[0] = store(total / divisor)
+            out[0] = total / divisor
 
     return pointwise_finish
 
@@ -176,15 +177,15 @@ def plan_elements(x: Layout, t: Layout, kind: str) -> Plan:
     """The plan of the loss of each element."""
     dtype, T = x.dtype, wide(x.dtype)
     expression = named(EXPRESSIONS[kind][0], t="y", p="z")
-    out = result_layout([x, t], x.shape, dtype)
-    function = scalar_function(expression, (dtype, dtype, T), T, dtype)
+    out = result_layout([x, t], x.shape, T)
+    function = scalar_function(expression, (dtype, dtype, T), T, T)
     return Plan([out], [launch(function, [x, t, T], out, Output(0))])
 
 
 def plan_plain(p: PointwiseLoss) -> Plan:
     """The plan of one thread."""
     arguments = [*arrays_of(p), Output(0), p.x.size, p.divisor]
-    return Plan([p.x.like(())], [Launch(plain(p.kind, p.x.dtype), 1, 1, arguments)])
+    return Plan([loss_of(p)], [Launch(plain(p.kind, p.x.dtype), 1, 1, arguments)])
 
 
 def plan_blocks(p: PointwiseLoss) -> Plan:
@@ -195,12 +196,17 @@ def plan_blocks(p: PointwiseLoss) -> Plan:
     kernel = pointwise_total(p.kind, dtype, width, grid == 1)
     if grid == 1:
         arguments = [*arrays_of(p), Output(0), x.size, p.divisor]
-        return Plan([x.like(())], [Launch(kernel, 1, THREADS, arguments)])
+        return Plan([loss_of(p)], [Launch(kernel, 1, THREADS, arguments)])
     steps = [
         Launch(kernel, grid, THREADS, [*arrays_of(p), Temp(0), x.size, T.type(1)]),
         Launch(pointwise_finish(dtype), 1, MOST_BLOCKS, [Temp(0), Output(0), p.divisor]),
     ]
-    return Plan([x.like(())], steps, [x.like((grid,), T)])
+    return Plan([loss_of(p)], steps, [x.like((grid,), T)])
+
+
+def loss_of(p: PointwiseLoss) -> Layout:
+    """The loss, in the dtype that it is computed in."""
+    return p.x.like((), wide(p.x.dtype))
 
 
 def arrays_of(p: PointwiseLoss) -> list:
@@ -220,10 +226,11 @@ def _slope(kind: str, by: int, x: str, t: str) -> str:
 
 
 @functools.cache
-def pointwise_slopes(kind: str, dtype: np.dtype, single: bool, width: int):
+def pointwise_slopes(kind: str, dtype: np.dtype, incoming: np.dtype, single: bool, width: int):
     """Both gradients, `width` neighbours per thread. g: (1,) if `single`, else as x, t, dx and dt:
-    (n,)."""
+    (n,), of dtype `incoming`."""
     load, store, T = codec(dtype)
+    load_g, read_g = codec(incoming)[0], reader(incoming, width)
     read, write, C = reader(dtype, width), writer(dtype, width), wide(dtype)
     by_x, by_t = (
         scalar_function(_slope(kind, by, "y", "z"), (C,) * 5, C, C, stored=False) for by in (0, 1)
@@ -239,11 +246,11 @@ def pointwise_slopes(kind: str, dtype: np.dtype, single: bool, width: int):
             read(x, i, a, 0)
             read(t, i, b, 0)
             if single:
-                one = load(g[0])
+                one = load_g(g[0])
                 for e in range(width):
                     c[e] = one
             else:
-                read(g, i, c, 0)
+                read_g(g, i, c, 0)
             for e in range(width):
                 by = by_x(c[e], a[e], b[e], p, scale)
                 b[e] = by_t(c[e], a[e], b[e], p, scale)
@@ -252,7 +259,7 @@ def pointwise_slopes(kind: str, dtype: np.dtype, single: bool, width: int):
             write(dt, i, b, 0)
         else:
             for j in range(i, x.size):
-                one = load(g[0 if single else j])
+                one = load_g(g[0 if single else j])
                 dx[j] = store(by_x(one, load(x[j]), load(t[j]), p, scale))
                 dt[j] = store(by_t(one, load(x[j]), load(t[j]), p, scale))
 
@@ -281,7 +288,7 @@ def plan_grads(p: PointwiseLossBackward) -> Plan:
     out = result_layout([p.x, p.t], p.x.shape, p.x.dtype)
     arrays = [Input(0).flat, Input(1).flat, Input(2).flat]
     arguments = [*arrays, Scalar(0, T), Scalar(1, T), Output(0).flat, Output(1).flat]
-    kernel = pointwise_slopes(p.kind, p.x.dtype, p.single, p.width)
+    kernel = pointwise_slopes(p.kind, p.x.dtype, p.g.dtype, p.single, p.width)
     grid = blocks(p.x.size, THREADS * p.width)
     return Plan([out, out], [Launch(kernel, grid, THREADS, arguments)])
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import importlib
 import io
 import multiprocessing
 import os
@@ -20,6 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .core.devices import device as on_device
+from .core.dispatch.lazy_import import lazy
+from .core.dispatch.op import registry
 from .kernels.compiler import compile as compiler
 from .kernels.compiler import kernel_list, worker_pool
 from .runtime import device as devices
@@ -171,27 +174,53 @@ def _cpu_calls() -> dict[str, Callable[[Any], object]]:
     def step(name: str) -> Callable[[Any], object]:
         return lambda dtype: getattr(ml, name)({"x": table(dtype)}, {"x": table(dtype)})
 
+    def convolved(function: Callable, taps: tuple, shape: tuple) -> Callable[[Any], object]:
+        def of(x: Any, w: Any) -> Any:
+            return function(x, w).sum()
+
+        return lambda dtype: cm.grad(of, argnums=(0, 1))(
+            cm.ones(shape, dtype=dtype, device="cpu"), cm.ones(taps, dtype=dtype, device="cpu")
+        )
+
     names = ("sum", "mean", "std", "var", "max", "min", "argmax", "argmin", "any", "all")
-    return {name: along(name) for name in names} | {
-        "conv2d": conv2d,
-        "max_pool2d": of_image(ml.max_pool2d, 2),
-        "avg_pool2d": of_image(ml.avg_pool2d, 2),
-        "upsample": upsample,
-        "gelu": lambda dtype: cm.grad(lambda x: ml.gelu(x).sum())(table(dtype)),
-        "dropout": lambda dtype: ml.dropout(table(dtype), 0.5, training=True),
-        "normal": drawn("normal", 0.0, 1.0),
-        "uniform": drawn("uniform", 0.0, 1.0),
-        "exponential": drawn("exponential", 1.0),
-        "gamma": drawn("gamma", 2.0),
-        "beta": drawn("beta", 2.0, 3.0),
-        "integers": drawn("integers", 0, 10, typed=False),
-        "poisson": drawn("poisson", 3.0, typed=False),
-        "binomial": drawn("binomial", 10, 0.5, typed=False),
-        "permutation": permutation,
-        "adam_update": adam,
-        "sgd_update": sgd,
-        "rmsprop_update": step("rmsprop_update"),
-        "lion_update": step("lion_update"),
+    return (
+        {name: along(name) for name in names}
+        | _special_functions()
+        | {
+            "conv2d": conv2d,
+            "conv1d": convolved(ml.conv1d, (8, 4, 3), (2, 4, 12)),
+            "conv_transpose1d": convolved(ml.conv_transpose1d, (4, 8, 3), (2, 4, 12)),
+            "conv_transpose2d": convolved(ml.conv_transpose2d, (4, 8, 3, 3), (2, 4, 12, 12)),
+            "max_pool2d": of_image(ml.max_pool2d, 2),
+            "avg_pool2d": of_image(ml.avg_pool2d, 2),
+            "upsample": upsample,
+            "gelu": lambda dtype: cm.grad(lambda x: ml.gelu(x).sum())(table(dtype)),
+            "dropout": lambda dtype: ml.dropout(table(dtype), 0.5, training=True),
+            "normal": drawn("normal", 0.0, 1.0),
+            "uniform": drawn("uniform", 0.0, 1.0),
+            "exponential": drawn("exponential", 1.0),
+            "gamma": drawn("gamma", 2.0),
+            "beta": drawn("beta", 2.0, 3.0),
+            "integers": drawn("integers", 0, 10, typed=False),
+            "poisson": drawn("poisson", 3.0, typed=False),
+            "binomial": drawn("binomial", 10, 0.5, typed=False),
+            "permutation": permutation,
+            "adam_update": adam,
+            "sgd_update": sgd,
+            "rmsprop_update": step("rmsprop_update"),
+            "lion_update": step("lion_update"),
+        }
+    )
+
+
+def _special_functions() -> dict[str, Callable[[Any], object]]:
+    """{"special.gamma": what compiles it, ...}: loops over float64, whatever they are given."""
+    importlib.import_module("cudamath.special")  # which defines them
+    paths = {str(getattr(op, "cpu", "")) for op in registry.values()}
+    return {
+        path: lambda _dtype, path=path: lazy("cpu", path)  # type: ignore[misc]
+        for path in sorted(paths)
+        if path.startswith("special.")
     }
 
 
@@ -218,7 +247,10 @@ def compile_cpu(
             f"those that are: {', '.join(sorted(_cpu_calls()))}"
         )
     tasks = [
-        (n, t) for t in ("float32", "float64") for n in _cpu_calls() if n in names or not names
+        (n, t)
+        for t in ("float64", "float32")
+        for n in _cpu_calls()
+        if (n in names or not names) and not (n.startswith("special.") and t == "float32")
     ]
     errors = []
     with concurrent.futures.ProcessPoolExecutor(

@@ -26,7 +26,7 @@ from .doors import PRODUCTS, through_doors
 from .optimizer_casts import without_casts
 from .program import Block, Node, Program, View
 from .regions import Region, regions
-from .residual_doors import with_residuals
+from .residual_doors import BACKWARD, FORWARD, with_residuals
 from .slices import joined, sliced
 
 MOST = 32  # nodes of a region
@@ -82,6 +82,9 @@ EPILOGUE = (
     "uses what lies between"
 )
 
+#: Why norms over rows stand alone, which add in their pass (residual_doors.py).
+SUM = "it adds a residual, or a gradient that comes along one, and has no other door"
+
 #: Cards whose functions decide by values how many elements there are: refused while tracing.
 REFUSED = {
     "chosen": "x[mask] has as many elements as the mask has ones",
@@ -125,6 +128,8 @@ def rule(op: Any) -> tuple[str, str]:
         return "alone", "its kernel is the user's"
     if op.name in PRODUCTS:
         return "alone", EPILOGUE
+    if op.name in FORWARD or op.name in BACKWARD:
+        return "alone", SUM
     family = op.cuda.partition(".")[0]
     return "alone", f"the kernels of {family} have no door for their neighbours yet"
 

@@ -111,3 +111,69 @@ def test_fused_rows_that_lie_backwards(gpu) -> None:
         np.testing.assert_allclose(
             f(rows, column).to_numpy(), (a - a.mean(-1, keepdims=True)) * b, 1e-14
         )
+
+
+def lstm(x, w, v, b):
+    """A recurrent layer by hand."""
+
+    def step(carry, row):
+        h, c = carry
+        i, f, g, o = cm.split(row @ w.T + (h @ v.T + b), 4, axis=-1)
+        c = cm.ml.sigmoid(f) * c + cm.ml.sigmoid(i) * cm.tanh(g)
+        h = cm.ml.sigmoid(o) * cm.tanh(c)
+        return (h, c), h
+
+    zero = x[0, :, :4] * 0
+    return (cm.scan(step, (zero, zero), x)[1] ** 2).sum()
+
+
+def test_a_recurrent_layer_by_hand(gpu) -> None:
+    """Products before the loop and sums after it; the gates and their gradients in few kernels."""
+    function = cm.value_and_grad(lstm, argnums=(0, 1, 2, 3))
+    jitted = cm.jit(function)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        shapes = (3, 2, 5), (16, 5), (16, 4), (16,)
+        data = [rng.normal(size=shape).astype("float32") for shape in shapes]
+        with cm.device("cpu"):
+            value, gradients = function(*map(cm.array, data))
+        ours, others = jitted(*map(cm.array, data))
+        np.testing.assert_allclose(ours.to_numpy(), value, 1e-5)
+        for a, b in zip(others, gradients, strict=True):
+            np.testing.assert_allclose(a.to_numpy(), b, 1e-4, 1e-5)
+    loops = [n for n in jitted.programs()[0].nodes if n.name == "scan"]
+    bodies = [body for node in loops for body in node.op.programs.values()]
+    notes = " ".join([note for body in bodies for note in body.notes])
+    assert "products are made before it" in notes and "sums over the steps" in notes
+    assert "gradients of parts are joined" in notes and jitted.traces == 1
+    assert max([len(body.nodes) for body in bodies]) <= 6
+
+
+def test_a_gated_block_with_norms(gpu) -> None:
+    """Sums inside of norms and of their gradients, a gate over two products, gradients of weights
+    in their order."""
+
+    def loss(p, x):
+        for _ in range(2):
+            y = cm.ml.rms_norm(x, 8, p["norm"], 1e-5)
+            gated = cm.ml.silu(cm.ml.linear(y, p["gate"])) * cm.ml.linear(y, p["up"])
+            x = x + cm.ml.linear(gated, p["down"])
+        return (cm.ml.layer_norm(cm.sin(x @ p["mix"]) @ p["mix"] + x, 8) ** 3).sum()
+
+    function = cm.value_and_grad(loss, argnums=(0, 1))
+    jitted = cm.jit(function)
+    shapes = {"norm": (8,), "gate": (12, 8), "up": (12, 8), "down": (8, 12), "mix": (8, 8)}
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        params = {k: rng.normal(size=s) for k, s in shapes.items()}
+        x = rng.normal(size=(2, 3, 8))
+        with cm.device("cpu"):
+            truth = function({k: cm.array(w) for k, w in params.items()}, cm.array(x))
+        ours = jitted({k: cm.array(w) for k, w in params.items()}, cm.array(x))
+        for a, b in zip(cm.tree.leaves(ours), cm.tree.leaves(truth), strict=True):
+            b = np.asarray(b)
+            np.testing.assert_allclose(a.to_numpy(), b, 1e-9, 1e-11 * np.abs(b).max())
+    (program,) = jitted.programs()
+    assert "sums are part of one" in " ".join(program.notes)
+    names = [node.name for node in program.nodes]
+    assert "fused(silu, multiply)" in names and "copy" not in names

@@ -29,7 +29,7 @@ from .regions import Region, regions
 from .residual_doors import BACKWARD, FORWARD, with_residuals
 from .slices import joined, sliced
 
-MOST = 32  # nodes of a region
+MOST = 128  # nodes of a region
 
 
 class Fused:

@@ -42,6 +42,20 @@ def test_a_chain_is_one_kernel_and_then_a_graph(gpu):
     ]
 
 
+def test_a_long_chain_is_one_kernel(gpu):
+    """What lies between is not stored: gradients of a formula are long chains."""
+
+    def f(x, y):
+        for k in range(25):
+            x = cm.sin(x * y) + (k + 1) / (1 + y * y)
+        return x
+
+    jitted, x = cm.jit(f), cm.ones((64, 128), dtype="float32")
+    jitted(x, x + 1)
+    (program,) = jitted.programs()
+    assert len(program.nodes) == 1 and program.nodes[0].name.count(",") > 90
+
+
 def test_reductions_at_the_end_of_a_chain_are_fused(gpu):
     def f(x):
         mean = x.mean(-1, keepdims=True)

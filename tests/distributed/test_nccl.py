@@ -16,6 +16,7 @@ from processes import each
 import cudamath as cm
 from cudamath import distributed
 from cudamath.distributed import collectives, gatherer
+from cudamath.models import gpt2, training
 from cudamath.runtime.communication import nccl
 from cudamath.runtime.communication.environment import world
 from cudamath.runtime.communication.world import World
@@ -209,6 +210,30 @@ def test_parameters_are_put_together_beside(library, fake, monkeypatch, determin
     most = 20 + (3 if deterministic else 0)  # the value, the gradients' order
     assert 15 * calls <= count["all_gather"] <= most * calls
     assert count.get("reduce_scatter", 0) == (0 if deterministic else 10 * calls)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_step_in_pieces_is_one_graph(library, fake, recompute):
+    """Pieces are float32, and bfloat16 where they are put together: inside of the calls that read
+    them, before the capture and in it. (Kernels do nothing here.)"""
+    fake.idle = True
+    config = gpt2.Config(vocabulary=50, context=12, layers=2, heads=2, width=64)
+    tokens = np.zeros((4, 9), int)
+
+    def one(rank):
+        with cm.device(f"cuda:{rank}"):
+            params = gpt2.create(config, rng=cm.random.default_rng(0))
+            trainer = training.Trainer(
+                gpt2.loss, params, config, parallel="zero3", bucket=1 << 12, recompute=recompute
+            )
+            for _ in range(4):
+                trainer.step(*distributed.share((tokens, tokens)))
+            cm.cuda.synchronize()
+            return trainer._step.graphs
+
+    assert each(2, one) == [1, 1]
+    count = len(gpt2.shapes(config))
+    assert library.calls.count("all_gather") > 2 * 2 * count  # members, passes; in the first call
 
 
 def test_processes_that_differ_are_told_before_nccl_reads(library):

@@ -7,6 +7,7 @@ import math
 
 from .error_functions import ndtr
 from .incomplete_functions import (
+    beta_inverse,
     betainc,
     betainc_of,
     betainc_of_sums,
@@ -62,10 +63,10 @@ def bdtri(k, n, y):
         return math.nan
     if k == 0.0:
         return -math.expm1((math.log1p(y - 1.0) if y > 0.8 else math.log(y)) / n)
-    low = betainc(n - k, k + 1.0, 0.5) > 0.5
-    a = k + 1.0 if low else n - k
-    p = betaincinv(a, n + 1.0 - a, 1.0 - y if low else y)
-    return p if low else 1.0 - p
+    upper = y > 0.5
+    first, second = (k + 1.0, n - k) if upper else (n - k, k + 1.0)
+    x, rest = beta_inverse(first, second, 1.0 - y if upper else y)
+    return x if upper else rest
 
 
 def chdtr(v, x):
@@ -127,13 +128,11 @@ def fdtri(a, b, p):
     """F: the x with fdtr(a, b, x) = p."""
     if not (a > 0.0 and b > 0.0 and p > 0.0 and p <= 1.0):
         return math.nan
-    y = 1.0 - p
-    swapped = betainc(0.5 * b, 0.5 * a, 0.5) > y or y < 0.001
-    if swapped:
-        a, b = b, a
-    w = betaincinv(0.5 * a, 0.5 * b, y if swapped else p)
-    # (1 - w) / w or w / (1 - w), by the degrees of freedom as they were
-    return (a - a * w) / (b * w) if swapped else b * w / (a * (1.0 - w))
+    upper = p > 0.5  # the smaller probability, of which 1 - p has all digits
+    first, second = (b, a) if upper else (a, b)
+    x, rest = beta_inverse(0.5 * first, 0.5 * second, 1.0 - p if upper else p)
+    u, v = (rest, x) if upper else (x, rest)
+    return b * u / (a * v) if v > 0.0 else math.inf
 
 
 def gdtr(a, b, x):

@@ -464,17 +464,24 @@ def beta_guess(a, b, p):
 
 
 def betaincinv(a, b, p):
-    """Newton's method on the logarithms of p and of x, or of 1 - x where that is smaller."""
+    x, _ = beta_inverse(a, b, p)
+    return x
+
+
+def beta_inverse(a, b, p):
+    """The x with betainc(a, b, x) = p, and 1 - x: Newton's method on the logarithms of p and of the
+    smaller one."""
     if not (a > 0.0 and b > 0.0 and p >= 0.0 and p <= 1.0):
-        return math.nan
+        return math.nan, math.nan
     if p == 0.0 or p == 1.0:
-        return p
+        return p, 1.0 - p
     if math.isinf(a) or math.isinf(b):
-        return math.nan if a == b else (1.0 if math.isinf(a) else 0.0)
+        x = math.nan if a == b else (1.0 if math.isinf(a) else 0.0)
+        return x, 1.0 - x
     x = min(max(beta_guess(a, b, p), 0.0), 1.0)
     log_beta = betaln(a, b)
     if x < 1e-290:
-        return math.exp((math.log(p) + math.log(a) + log_beta) / a)
+        return math.exp((math.log(p) + math.log(a) + log_beta) / a), 1.0
     mirrored = x > 0.5
     part = max(1.0 - x, 0.5 * EPSILON) if mirrored else x  # the smaller one
     low = 0.0
@@ -501,4 +508,5 @@ def betaincinv(a, b, p):
         part = new
         if done:
             break
-    return 1.0 - part if mirrored else part
+    rest = 1.0 - part
+    return (rest, part) if mirrored else (part, rest)

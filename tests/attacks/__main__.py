@@ -3,6 +3,7 @@ the time is up; what they tried and found goes to tests/attacks/record.json.
 
     python -m tests.attacks [--seconds 3600] [--jobs 1] [--only NAME] [--seed 0]
     python -m tests.attacks --device cuda [--gpus 1] ...    # on the real driver
+    python -m tests.attacks --add --seed 100                # counts are added to the record's
 
 `--seconds` is how long all of it takes, `--jobs` in how many processes at a time; each process has
 a seed of its own.
@@ -112,6 +113,7 @@ def main() -> int:
     parser.add_argument("--gpus", type=int, default=1, help="over which processes are spread")
     parser.add_argument("--only", choices=SHARES, action="append")
     parser.add_argument("--record", type=pathlib.Path, default=RECORD, help="its file")
+    parser.add_argument("--add", action="store_true", help="to what the record has")
     parser.add_argument("--one", choices=SHARES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -129,9 +131,16 @@ def main() -> int:
         futures = [pool.submit(run, i, part) for i, part in enumerate(parts(options))]
         for future in concurrent.futures.as_completed(futures):
             (name, seconds, _), found = future.result()
-            total = told.setdefault(
-                name, {"seconds": 0, "processes": 0, "tried": 0, "violations": 0, "words": []}
-            )
+            if name not in told:
+                before = record.get(options.device, {}).get(name) if options.add else None
+                told[name] = before or {
+                    "seconds": 0,
+                    "processes": 0,
+                    "tried": 0,
+                    "violations": 0,
+                    "words": [],
+                }
+            total = told[name]
             total["seconds"] = round(total["seconds"] + seconds)
             total["processes"] += 1
             for key in ("tried", "violations"):

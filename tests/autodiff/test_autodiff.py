@@ -79,6 +79,22 @@ def test_has_aux(device):
     assert cm.grad(lambda x: (x.sum(), None), has_aux=True)(arr(1.0))[1] is None
 
 
+@pytest.mark.parametrize(
+    "result, told",
+    [
+        (lambda x: x[:2], "ndarray"),  # which could be taken apart like a pair
+        (lambda x: (x.sum(),), "tuple of 1"),
+        (lambda x: [x.sum(), 1, 2], "list of 3"),
+        (lambda x: {"a": x.sum(), "b": 1}, "dict"),
+    ],
+)
+def test_has_aux_wants_a_pair(result, told):
+    x = cm.asarray([1.0, 2.0], device="cpu")
+    for transform, name in ((cm.grad, "grad"), (cm.value_and_grad, "value_and_grad")):
+        with pytest.raises(TypeError, match=rf"^{name}: .* a pair \(value, aux\), got {told}$"):
+            transform(result, has_aux=True)(x)
+
+
 def test_what_does_not_depend_has_zero_gradient(device):
     g = cm.grad(lambda p: (p["a"] * 2).sum())({"a": arr(1, 2), "b": arr(3, dtype="float32")})
     assert leaf_values(g) == {"a": [2, 2], "b": [0]} and g["b"].dtype == np.float32

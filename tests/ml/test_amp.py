@@ -488,3 +488,23 @@ def test_the_warm_up(device, make):
 def test_errors_of_schedules(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"growth": 1},
+        {"growth": 0.5},
+        {"growth": float("inf")},
+        {"growth": float("nan")},
+        {"backoff": 0},
+        {"backoff": 1},
+        {"backoff": 1.5},
+        {"backoff": -0.5},
+    ],
+    ids=str,
+)
+def test_factors_that_would_not_find_a_scale(options):
+    """The scale must grow by growth and shrink by backoff, and stay finite."""
+    with cm.device("cpu"), pytest.raises(ValueError, match="^unscale: wants growth > 1 and back"):
+        cm.ml.amp.unscale([cm.ones(1)], cm.ml.amp.loss_scale(), **options)

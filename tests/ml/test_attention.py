@@ -789,3 +789,13 @@ def test_resources_of_decoding(capability, below, monkeypatch):
         )
         assert max(step.shared for step in plan.steps) <= 99 << 10
         check_resources(plan, [q, k, k], capability)
+
+
+@pytest.mark.parametrize("depths", [(257, 8), (8, 257), (0, 8), (8, 0)])
+def test_heads_of_no_or_too_many_numbers(depths):
+    """Of q and k, and of v."""
+    d, dv = depths
+    with cm.device("cpu"):
+        q, k, v = cm.zeros((1, 1, 3, d)), cm.zeros((1, 1, 4, d)), cm.zeros((1, 1, 4, dv))
+        with pytest.raises(ValueError, match="wants D and Dv from 1 to 256, got"):
+            cm.ml.scaled_dot_product_attention(q, k, v)

@@ -700,3 +700,14 @@ def test_ranks_of_many_small_matrices(device):
     assert cm.linalg.matrix_rank(cm.asarray(a)).tolist() == np.linalg.matrix_rank(a).tolist()
     found = cm.linalg.pinv(cm.asarray(a), rtol=None).to_numpy()
     np.testing.assert_allclose(found[7], np.diag([1.0, 1.0, 0.1 / eps]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_a_power_has_memory_of_its_own(n):
+    """As NumPy's: the first power is a copy."""
+    with cm.device("cpu"):
+        a = cm.asarray(np.arange(4.0).reshape(2, 2))
+        power = la.matrix_power(a, n)
+        assert not cm.may_share_memory(power, a)
+        power[0, 0] = 17
+        assert a.tolist() == [[0, 1], [2, 3]]

@@ -266,8 +266,9 @@ def silent():
         sys.unraisablehook = before
 
 
-def everywhere(under, name, work, most=None):
-    """Interrupt the work at each of its places (of `most` of them, chosen at random)."""
+def everywhere(under, name, work, most=None, seconds=float("inf")):
+    """Interrupt the work at each of its places (of `most` of them, chosen at random; for so
+    long)."""
     for _ in range(3):
         work()
     outside = runtime.local.stream
@@ -275,8 +276,9 @@ def everywhere(under, name, work, most=None):
     count.run(work)
     places = list(range(1, count.places + 1))
     under.chance.shuffle(places)
+    end = time.monotonic() + seconds
     for at in places[:most]:
-        if not under.goes_on:
+        if not under.goes_on or time.monotonic() > end:
             return
         try:
             under.tried += Interrupter(at).run(work)
@@ -364,7 +366,7 @@ def attack_on_gpu(under):
             cm.cuda.synchronize()
             before = cm.cuda.memory_stats()["allocated"]
             for work in under.chance.sample(works, 3):
-                everywhere(under, work.__name__, work, 50)
+                everywhere(under, work.__name__, work, 50, 2.0)
                 moments(under, work.__name__, work, 2000)
             gc.collect()
             after = cm.cuda.memory_stats()["allocated"]
@@ -388,7 +390,7 @@ def attack_on_cpu(under):
         while under.goes_on:
             with gpu_without_values() as fake:
                 for work in under.chance.sample(on_gpu(), 2):
-                    everywhere(under, work.__name__, work, 100)
+                    everywhere(under, work.__name__, work, 100, 2.0)
                     moments(under, work.__name__, work, 2000)
                 gc.collect()
                 try:
@@ -396,7 +398,7 @@ def attack_on_cpu(under):
                 except AssertionError as error:
                     under.violation(str(error))
             for work in under.chance.sample(on_cpu(), 1):
-                everywhere(under, work.__name__, work, 100)
+                everywhere(under, work.__name__, work, 100, 2.0)
                 moments(under, work.__name__, work, 2000)
             public(under)
     finally:

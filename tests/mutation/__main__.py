@@ -35,6 +35,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from numba.core import caching
@@ -306,9 +307,13 @@ def share_compiled(copies: list[Copy]) -> None:
                 shutil.copytree(compiled, cache / place(str(there / "x.py")), dirs_exist_ok=True)
 
 
-def observed(copy: Copy, places: Places, options: argparse.Namespace, end: float) -> list[Test]:
-    """The tests without a bug, and what they execute, until the time is up."""
+def observed(
+    copy: Copy, places: Places, options: argparse.Namespace, end: float, record: dict
+) -> list[Test]:
+    """The tests without a bug, and what they execute, until the time is up. How they ended goes
+    into the record: tests that were cut off kill nothing."""
     found = []
+    record["observed"] = {}
     tests = options.tests or ["tests"]
 
     def run(kind: str, jobs: int) -> None:
@@ -323,11 +328,13 @@ def observed(copy: Copy, places: Places, options: argparse.Namespace, end: float
             OBSERVE=str(path),
         )
         print(f"observed: {kind}, status {status}", flush=True)
+        record["observed"][kind] = {"status": status}
         for part in copy.folder.glob(f"{path.name}.*"):
             for line in part.read_text(encoding="utf-8").splitlines(keepends=True):
                 if line.endswith("\n"):
                     name, seconds, hit = json.loads(line)
                     found.append(Test(name, seconds, frozenset(hit), kind))
+        record["observed"][kind]["tests"] = sum(test.kind == kind for test in found)
 
     jobs = options.jobs
     if options.quick:
@@ -402,7 +409,13 @@ def runs_of(
     return runs
 
 
-def mutate(folder: pathlib.Path, bugs: list[Mutant], options: argparse.Namespace, end: float):
+def mutate(
+    folder: pathlib.Path,
+    bugs: list[Mutant],
+    options: argparse.Namespace,
+    end: float,
+    record: dict,
+) -> Iterator[tuple[Mutant, str | None]]:
     """Yields (bug, who killed it) for each; the longest first, in as many processes as are
     wanted."""
     places = Places(bugs)
@@ -414,13 +427,15 @@ def mutate(folder: pathlib.Path, bugs: list[Mutant], options: argparse.Namespace
         making = [pool.submit(Copy, folder / f"{i}", gpu) for i, gpu in enumerate(gpus)]
         first = making[0].result()
         until = min(end, begun + options.observe)
-        tests = observed(first, places, options, until)
+        tests = observed(first, places, options, until, record)
         print(f"{len(tests)} tests in {time.monotonic() - begun:.0f} s", flush=True)
         if not tests:
             raise SystemExit((first.folder / "log").read_text(encoding="utf-8")[-2000:])
         copies = [future.result() for future in making]
         share_compiled(copies)
         waiting = [(bug, runs_of(bug, places, tests, options.gpus)) for bug in bugs]
+        alone = [str(bug) for bug, runs in waiting if not runs]
+        print("".join(f"NO TEST  {words}\n" for words in alone), end="", flush=True)
         waiting.sort(key=lambda item: -sum(seconds for *_, seconds in item[1]))
 
         def meet(item: tuple) -> tuple[Mutant, str | None]:
@@ -580,7 +595,7 @@ def main() -> int:
             score.survivors += gone
         else:
             bugs = sample(options.mutants, options.seed, options.folders)
-        for bug, by in mutate(folder, bugs, options, end):
+        for bug, by in mutate(folder, bugs, options, end, score.record):
             score.add(bug, by)
             score.write(path)
         score.write(path)

@@ -329,13 +329,13 @@ copysign = binary(
 )
 
 
-def _next_of(digits: int, smallest: float, largest: float, same: str) -> str:
+def _next_of(digits: int, smallest: float, largest: float) -> str:
     """`nextafter` of 16-bit floats of so many digits, in float32. smallest: the normal ones begin
-    there; same: which of two equal numbers is the result, of 0 and -0. Towards 0 a power of two is
-    as near to the next one as the numbers below it."""
+    there. Of 0 and -0, which are equal, y is the result, as the C standard has it (NumPy's float16
+    since 2.5). Towards 0 a power of two is as near to the next one as the numbers below it."""
     size = f"maximum(abs(x) if (x < y) == (x > 0) else abs(x) * {1 - 2.0**-12!r}, {smallest!r})"
     return (
-        f"x + y if x != x or y != y else {same} if x == y else copysign({largest!r}, x) if "
+        f"x + y if x != x or y != y else y if x == y else copysign({largest!r}, x) if "
         "isinf(x) else "
         f"copysign(x + ldexp(1 if x < y else -1, exponent({size}) - {digits}), x if x != 0 else y)"
     )
@@ -346,8 +346,8 @@ nextafter = binary(
     np.nextafter,
     {
         "": "nextafter(x, y)",
-        "float16": _next_of(11, 2.0**-14, 65504.0, "x"),
-        "bfloat16": _next_of(8, 2.0**-126, 2.0**128 - 2.0**120, "y"),
+        "float16": _next_of(11, 2.0**-14, 65504.0),
+        "bfloat16": _next_of(8, 2.0**-126, 2.0**128 - 2.0**120),
     },
     category=REAL_OR_BOOL,
     doc="Return the next representable number after x towards y.",

@@ -310,6 +310,8 @@ def write(
         parts["_names"] = by_name(in_order)
     else:  # the others stay as they are
         before = json.loads((RESULTS / f"{device}.json").read_text())
+        names = {*before["device"].split(" and "), name}
+        record["device"] = " and ".join(sorted(names))
         record["files"] = dict(sorted({**before["files"], **record["files"]}.items()))
         others = {f: t for f, t in recorded_failures(device).items() if f not in results}
         parts["_failed"] = dict(sorted({**others, **parts["_failed"]}.items()))

@@ -154,6 +154,8 @@ def test_awkward_numbers(device, row, dtype):
         with np.errstate(all="ignore"):
             expected = row.numpy(*[a.astype(np.float64) if a.dtype == BF16 else a for a in arrays])
         known = ~np.isnan(expected)
+        if row.name == "nextafter":  # of 0 and -0, NumPy's float16 changed in 2.5
+            known &= arrays[0] != arrays[1]
         np.testing.assert_array_equal(
             np.signbit(np.asarray(ours).astype(np.float64))[known], np.signbit(expected)[known]
         )
@@ -431,6 +433,14 @@ def test_in_place_refusals(device):
 # -------------------- everything else
 
 
+#: Functions whose results come in the dtype that they are computed in.
+LOSSES = [
+    f"ml.{name}"
+    for name in "cross_entropy nll_loss mse_loss l1_loss huber_loss smooth_l1_loss bce_with_logits "
+    "binary_cross_entropy kl_div".split()
+]
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_rows(device, row: Row, dtype):
@@ -448,7 +458,7 @@ def test_rows(device, row: Row, dtype):
         else:
             least = {"real": np.float32, "imag": np.float32, "interp": np.float64}
             least["bincount"] = np.float64
-            least["ml.cross_entropy"] = least["ml.nll_loss"] = np.float32
+            least |= dict.fromkeys(LOSSES, np.float32)
             assert got.dtype == cm.result_type(dtype, least.get(row.name, dtype))
         assert_close(got, truth, rtol=0, atol=row.allowed(dtype, truth), what=f"{row.name} {dtype}")
 

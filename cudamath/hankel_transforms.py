@@ -123,7 +123,7 @@ def fht(a: ArrayLike, dln: float, mu: float, offset: float = 0.0, bias: float = 
     mu : float
         Order of the Bessel function.
     offset : float, default 0.0
-        log(k r) of the centres of both.
+        Logarithm of k r of the centres of both.
     bias : float, default 0.0
         Exponent of a power law that is taken out before the transform.
 

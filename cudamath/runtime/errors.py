@@ -90,7 +90,11 @@ def of_host(error: MemoryError) -> MemoryError:
     (Those of a device do already.)"""
     if isinstance(error, OutOfMemoryError):
         return error
-    return MemoryError(named(str(error) or "there is not enough memory"))
+    text, kind = named(str(error) or "there is not enough memory"), type(error)
+    if kind is MemoryError:
+        return MemoryError(text)
+    # of NumPy's own class, which makes its text of the array's shape
+    return type(kind.__name__, (kind,), {"__str__": lambda _: text})(*error.args)
 
 
 def shown_as(name: str, function: F) -> F:

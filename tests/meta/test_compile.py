@@ -524,6 +524,8 @@ def test_every_kernel_was_reached():
     folder = pathlib.Path(cm.__file__).parent / "kernels"
     written = set()
     for path in folder.rglob("*.py"):
+        if path.parent.name == "compiler":  # a kernel there is compiled to warm up
+            continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef):
                 marks = [ast.unparse(mark) for mark in node.decorator_list]

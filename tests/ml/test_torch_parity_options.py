@@ -501,6 +501,7 @@ ELSEWHERE = {
 #: (test_attention.py); running statistics are not differentiated (test_torch_parity.py); `out`,
 #: `where`, `dtype` and the rest are those of ufuncs.
 OPTIONS_ELSEWHERE = {
+    "recompute",
     "return_indices",
     "dropout",
     "rng",

@@ -143,13 +143,18 @@ class FakeNccl:
         total = functools.reduce(FOLD[op], rows)
         return (total / len(rows)).astype(total.dtype) if op == 4 else total
 
-    @staticmethod
-    def read(address, nbytes):
+    def live(self, address, nbytes):
+        """The range must lie in one block of memory that is not free."""
+        inside = self.driver.blocks.around(address, max(nbytes, 1))
+        assert inside is not None or not nbytes, f"{nbytes} bytes at {address:#x} are nobody's"
+
+    def read(self, address, nbytes):
+        self.live(address, nbytes)
         return np.frombuffer(ctypes.string_at(address, nbytes), np.uint8).copy()
 
-    @staticmethod
-    def write(address, data):
+    def write(self, address, data):
         data = np.ascontiguousarray(data)
+        self.live(address, data.nbytes)
         ctypes.memmove(address, data.ctypes.data, data.nbytes)
 
     def wait(self, comm, ready):

@@ -92,14 +92,14 @@ def _like(x: ndarray, left: ndarray, right: ndarray, tf32: bool) -> ndarray:
     return _matmul(left, right, tf32=tf32)
 
 
-def _left_grad(g: ndarray, _y: Any, a: ndarray, b: ndarray, *, tf32: bool) -> ndarray:
-    """g b^H."""
+def _left_grad(g: ndarray, _y: Any, _a: ndarray, b: ndarray, *, tf32: bool) -> ndarray:
+    """g b^H. Not in a's order in memory: the rule would keep a."""
     b = conj(b) if b.dtype.kind == "c" else b
     if b.ndim == 1:  # (..., k) @ (k) -> (...)
         return expand_dims(g, axis=-1) * b
     if g.ndim < b.ndim:  # (k) @ (..., k, n) -> (..., n)
         return _matmul(b, expand_dims(g, axis=-1), tf32=tf32)[..., 0]
-    return _like(a, g, matrix_transpose(b), tf32)
+    return _matmul(g, matrix_transpose(b), tf32=tf32)
 
 
 def _right_grad(g: ndarray, _y: Any, a: ndarray, b: ndarray, *, tf32: bool) -> ndarray:

@@ -4,15 +4,14 @@ stage 3.
 The function reads its parameters one after another. Some at a time are put together, between GPUs
 by NCCL on a stream of its own: those that are read next are on their way while the function
 computes with the ones before. A few of them are kept; the memory of the others is free again. The
-backward pass reads them in about the other direction, and they are put together once more.
+backward pass reads them in the other direction, and they are put together once more.
 
-The order in which both passes read parameters, some of them more than once, is learned in the first
-call; process 0 tells it to all others.
+The order in which a function reads its parameters is learned in its first call; process 0 tells it
+to all others.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +32,6 @@ from .orders import agreed, known
 
 #: How many buckets are whole at a time, but for those on their way.
 KEPT = 4
-
-#: What `orders` calls the readings of the two passes.
-PASSES = "reads of the function", "reads of its gradient"
-
-#: How many readings may be left out, or come in another order, before the path is looked for anew.
-WINDOW = 2
 
 _SLOTS = [vars(ndarray)[name] for name in ("_data", "_owner")]
 
@@ -96,22 +89,18 @@ class Gatherer:
     ):
         self.pieces, self.world = pieces, world
         self.layouts = tuple(layouts)
-        order, back = (known(each, self.layouts, world) for each in PASSES)
-        self.seen: tuple[list[int], list[int]] | None = ([], []) if order is None else None
+        order = known("reads", self.layouts, world)
+        self.seen: dict[int, None] | None = {} if order is None else None
         if order is None:
             world.agree(f"pieces of {', '.join([f'{x.dtype}{x.shape}' for x in self.layouts])}")
             order, nbytes = tuple(range(len(pieces))), 0  # each by itself
-        self.buckets = consecutive(self.layouts, tuple(dict.fromkeys(order)), nbytes)
+        self.buckets = consecutive(self.layouts, order, nbytes)
         self.home = {i: (b, k) for b, some in enumerate(self.buckets) for k, i in enumerate(some)}
         self.there: dict[int, list[ndarray]] = {}  # by bucket; the one that was read last is last
         #: By bucket: the event after which it is there, and what travels until then.
         self.awaited: dict[int, tuple[Any, list[ndarray]]] = {}
-        #: The buckets as each pass reads them one after another, and the place where that is now.
-        self.paths = [
-            [bucket for bucket, _ in itertools.groupby(some, lambda i: self.home[i][0])]
-            for some in (order, back or ())
-        ]
-        self.turned, self.place = False, -1
+        self.last: int | None = None
+        self.step = 1
         self.wholes: list[Whole] = []
         self.device = pieces[0]._layout.device
         if self.device != CPU:
@@ -141,13 +130,15 @@ class Gatherer:
     def read(self, number: int) -> ndarray:
         """The function reads an array."""
         self.between()
-        self._touch(number)
+        if self.seen is not None:
+            self.seen[number] = None
+        self._touch(self.home[number][0])
         return self.wholes[number]
 
     def memory(self, number: int) -> ndarray:
         """A whole array as it is now."""
-        self._touch(number)
         bucket, place = self.home[number]
+        self._touch(bucket)
         return self.there[bucket][place]
 
     def between(self) -> None:
@@ -159,7 +150,7 @@ class Gatherer:
 
     def turn(self) -> None:
         """The backward pass begins."""
-        self.turned, self.place = True, -1
+        self.last, self.step = None, -1
 
     def end(self) -> None:
         """Nothing more is read."""
@@ -170,31 +161,25 @@ class Gatherer:
     def learn(self) -> None:
         """All processes read in the order in which process 0 has read, from the next call on."""
         if self.seen is not None:
-            forward, back = self.seen
-            rest = [i for i in range(len(self.pieces)) if i not in forward]
-            for each, order in zip(PASSES, (forward + rest, back), strict=True):
-                agreed(each, self.layouts, order, self.world)
+            rest = [i for i in range(len(self.pieces)) if i not in self.seen]
+            agreed("reads", self.layouts, [*self.seen, *rest], self.world)
 
-    def _touch(self, number: int) -> None:
-        """An array is read: it is there afterwards, and the next ones on their way."""
-        bucket, _ = self.home[number]
-        missing = bucket not in self.there
-        if missing:
+    def _touch(self, bucket: int) -> None:
+        if bucket not in self.there:
             self._begin(bucket)
         self._wait(bucket)
-        self.there[bucket] = self.there.pop(bucket)
-        if self.seen is not None:
-            if self.seen[self.turned][-1:] != [number]:
-                self.seen[self.turned].append(number)
+        if bucket == self.last:
             return
-        path, place = self.paths[self.turned], self.place + 1
-        # a bucket that is there may be read again at any time: it is looked for nearby alone
-        ahead = path[place:] if missing else path[place : place + WINDOW]
-        if bucket in ahead:
-            self.place = place + ahead.index(bucket)
-            for following in path[self.place + 1 : self.place + 2]:
-                if following not in self.there:
-                    self._begin(following)
+        self.there[bucket] = self.there.pop(bucket)
+        following = bucket + self.step
+        if (
+            self.seen is None
+            and self.last in (None, bucket - self.step)
+            and 0 <= following < len(self.buckets)
+            and following not in self.there
+        ):
+            self._begin(following)
+        self.last = bucket
 
     def _wait(self, bucket: int) -> None:
         if bucket in self.awaited:

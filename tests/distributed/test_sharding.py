@@ -393,38 +393,6 @@ def test_few_parameters_are_whole_at_a_time(monkeypatch):
         assert gathers[rank] > 20
 
 
-def test_what_is_read_next_is_on_its_way(monkeypatch):
-    """From the second call on; also what is read for the second time, long after the first. In the
-    first call each is waited for."""
-    monkeypatch.setattr(gatherer, "KEPT", 2)
-    rng = np.random.default_rng(3)
-    whole, x = {"layers": layers_of(rng), "table": rng.normal(size=(5, 8))}, rng.normal(size=(4, 5))
-    waited = {}
-
-    class Watched(gatherer.Gatherer):
-        def _touch(self, number):
-            if self.home[number][0] not in self.there:
-                waited[self.world.rank].append(number)
-            super()._touch(number)
-
-    monkeypatch.setattr(parallel, "Gatherer", Watched)
-
-    def one(rank):
-        with cm.device("cpu"):
-            params = optree.tree_map(cm.asarray, whole)
-            like, shards = distributed.outline(params), distributed.to_shards(params)
-            step = distributed.value_and_grad(tied_loss, like=like, bucket=1)
-            found = []
-            for _ in range(3):
-                waited[rank] = []
-                step(shards, cm.asarray(x))
-                found.append(len(waited[rank]))
-            return found
-
-    for first, *later in each(2, one):
-        assert first >= 20 and max(later) <= 2, (first, later)
-
-
 def test_an_order_that_was_learned_lets_gradients_go_early(monkeypatch):
     """The table is the last array of the tree, and its gradient is complete last: in the first call
     all others wait for it."""

@@ -29,8 +29,8 @@ def test_an_array_as_words() -> None:
     assert compiler_port.words("numba-cuda-mlir", x) == [64, 64, 0, 2, 3, 3, 1]
 
 
-@pytest.mark.skipif(not RECORDS, reason="no record of a GPU")
 def test_the_page_shows_the_record() -> None:
+    assert RECORDS
     for file in RECORDS:
         table = compiler_port.table(file.parent)
         assert table in PAGE.read_text(encoding="utf-8")

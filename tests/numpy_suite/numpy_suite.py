@@ -221,7 +221,8 @@ def by_name(results: Iterable[tuple[str, dict[str, dict[str, Any]]]]) -> dict[st
                     entry["failed"] += 1
                     entry.setdefault("kinds", {}).setdefault(kind, 0)
                     entry["kinds"][kind] += 1
-                    said = f"{outcome['error']}: {outcome['text'][:100]}".strip(": ")
+                    text = outcome["text"].replace(f"{NUMPY.parent}{os.sep}", "")
+                    said = f"{outcome['error']}: {text[:100]}".strip(": ")
                     entry.setdefault("lines", {}).setdefault(kind, [outcome.get("line", ""), said])
     return {path: table[path] for path in sorted(table)}
 

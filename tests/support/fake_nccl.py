@@ -10,6 +10,7 @@ import ctypes
 import functools
 import itertools
 import threading
+import warnings
 
 import numpy as np
 
@@ -200,3 +201,5 @@ def installed(monkeypatch, driver):
     fake = FakeNccl(driver)
     monkeypatch.setattr(nccl, "_bindings", lambda: fake)
     yield fake
+    if fake.strays:
+        warnings.warn(f"memory was free before NCCL came to it: {fake.strays[:4]}", stacklevel=1)

@@ -28,6 +28,7 @@ from .core.dispatch.call_record import open_records, report
 from .core.dispatch.checks import as_numbers, coerce, members, require, require_function
 from .core.dispatch.lazy_import import lazy
 from .core.dispatch.op import ANY
+from .core.fp_errors import silence
 from .core.layout import Layout
 from .core.scalar import to_user
 from .core.typing import DTypeLike, Scalar
@@ -153,7 +154,7 @@ class _Elementwise:
                     np.asarray(v, wide) if s else v._data.astype(wide, copy=False)
                     for v, s in zip(values, scalars, strict=True)
                 ]
-                with np.errstate(all="ignore"):
+                with silence():
                     return wrap(np.asarray(ufunc(*data)).astype(output, copy=False))
 
             return on_cpu

@@ -18,6 +18,7 @@ from .core.asarray import asarray
 from .core.dispatch.checks import as_numbers, require
 from .core.dispatch.fast_path import fast_path
 from .core.dispatch.op import REAL
+from .core.fp_errors import silence
 from .core.typing import ArrayLike
 from .core.user_warnings import warn
 from .ops.fft import as_narrow, c2r, input_of, r2c
@@ -33,7 +34,7 @@ def _log_gamma(z: np.ndarray) -> np.ndarray:
     """log gamma of complex numbers with parts of the plane that the recurrence leads to 20."""
     steps = max(0, math.ceil(20 - float(z.real.min())))
     y = np.zeros_like(z)
-    with np.errstate(all="ignore"):
+    with silence():
         for k in range(steps):
             y -= np.log(z + k)
         z = z + steps
@@ -62,7 +63,7 @@ def _coefficients(n: int, dln: float, mu: float, offset: float, bias: float) -> 
     above, below = (mu + 1 + bias) / 2, (mu + 1 - bias) / 2
     up, down = _log_gamma(above + 1j * y), _log_gamma(below + 1j * y)
     turn = up.imag + down.imag + 2 * (math.log(2) - offset) * y
-    with np.errstate(all="ignore"):  # the first one may be infinite: it is set below
+    with silence():  # the first one may be infinite: it is set below
         u = np.exp(up.real - down.real + math.log(2) * bias + 1j * turn)
     u[0] = 2**bias * _ratio(below, above)
     if n % 2 == 0:
@@ -93,7 +94,7 @@ def _transformed(
         u = u.copy()
         u[0] = math.inf if inverse else 0
     if inverse:
-        with np.errstate(all="ignore"):
+        with silence():
             u = np.concatenate([1 / u[:1].real, 1 / np.conj(u[1:])])
     distance = (np.arange(n) - (n - 1) / 2) * dln
     sign = 1 if inverse else -1

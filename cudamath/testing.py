@@ -16,6 +16,7 @@ import numpy as np
 from .core.array import ndarray
 from .core.dispatch.plan import Plan
 from .core.dispatch.steps import Launch
+from .core.fp_errors import silence
 from .core.layout import Layout
 from .core.public_names import public_dir
 from .core.typing import ArrayLike
@@ -229,7 +230,7 @@ def assert_close(
         raise AssertionError(f"{what}: shape {a.shape}, expected {e.shape}")
     kind = np.complex128 if "c" in (a.dtype.kind, e.dtype.kind) else np.float64
     a, e = a.astype(kind), e.astype(kind)
-    with np.errstate(all="ignore"):
+    with silence():
         wrong = ~(
             (a == e)
             | (np.isnan(a) & np.isnan(e))

@@ -4,6 +4,7 @@ is no GPU."""
 import gc
 import os
 
+import numpy as np
 import pytest
 
 import cudamath as cm
@@ -112,6 +113,18 @@ def pytest_runtest_protocol(item, nextitem):
     )  # the test before left its file's fixtures for this one
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """A test that leaves NumPy raising or silent fails itself, not those after it."""
+    before = np.geterr()
+    try:
+        result = yield
+        assert np.geterr() == before, "the test leaves another error state of NumPy"
+    finally:
+        np.seterr(**before)
+    return result
 
 
 @pytest.fixture(scope="module", autouse=True)

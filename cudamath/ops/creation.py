@@ -22,6 +22,7 @@ from ..core.dispatch.call_record import open_records, report
 from ..core.dispatch.checks import refuse_text, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
+from ..core.fp_errors import silence
 from ..core.layout import Layout
 from ..core.scalar import Scalar
 from ..core.shapes import MOST_AXES, as_integer, axes_in_copy, normalize_shape, order_letter
@@ -338,7 +339,7 @@ def _as_converted(name: str, value: Any, dtype: np.dtype) -> Any:
         )
         value = value.real
     if type(value) is float and dtype.kind in "iu":
-        with np.errstate(invalid="ignore"):
+        with silence():
             return np.asarray(value).astype(dtype).item()
     return value
 

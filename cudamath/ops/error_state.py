@@ -9,8 +9,10 @@ result of floating-point numbers is tested on its device, and the host waits for
 
 from __future__ import annotations
 
+import contextvars
+import functools
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from ..core.array import ndarray
 from ..core.devices import CPU, TRACED
 from ..core.dispatch.call_record import CallRecord, Step, unrecorded
 from ..core.dtypes import INEXACT, INTEGER
+from ..core.fp_errors import STATE
 from ..core.user_warnings import warn
 from ..runtime.interrupts import call_at_once, uninterrupted
 from ..runtime.stream import synchronize
@@ -118,7 +121,24 @@ class errstate(np.errstate):
         modes = {kind: kwargs.get(kind) or every for kind in _MESSAGES}
         modes["device"] = device
         self._changes = {kind: mode for kind, mode in modes.items() if mode is not None}
+        self._given = {"device": device, **kwargs}
         self._watch: CallRecord | None = None
+        self._entered: list[contextvars.Token] = []
+
+    def __call__(self, function: Callable) -> Callable:
+        """The function, each call of which runs in such a context."""
+
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with errstate(**self._given):
+                return function(*args, **kwargs)
+
+        return inside
+
+    def _numpy_state(self) -> Any:
+        """What NumPy's own context sets. It runs in a copy of the thread's context variables."""
+        np.errstate.__enter__(self)
+        return STATE.get()
 
     def __enter__(self) -> Any:
         self._before = _thread.modes
@@ -129,14 +149,14 @@ class errstate(np.errstate):
             watch = CallRecord()
             watch.steps = _Watched()
             watch.of_user = True
-        entered: list[None] = []
+        wanted = contextvars.copy_context().run(self._numpy_state)
         try:
-            call_at_once(entered, np.errstate.__enter__, self)
+            call_at_once(self._entered, STATE.set, wanted)
             if watch is not None:
                 watch.__enter__()
         except BaseException:  # an interrupt (Ctrl-C) too
-            if entered:
-                np.errstate.__exit__(self, None, None, None)
+            if self._entered:
+                STATE.reset(self._entered[0])
             raise
         self._watch, _thread.modes = watch, modes  # last, by assignments alone
 
@@ -149,7 +169,7 @@ class errstate(np.errstate):
                 watch.steps = []
                 watch.__exit__(*error)
         finally:
-            np.errstate.__exit__(self, *error)
+            STATE.reset(self._entered[0])
 
 
 class _Watched(list):

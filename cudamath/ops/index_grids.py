@@ -14,6 +14,7 @@ from ..core.dispatch.checks import MISTAKES, as_numbers, as_of, coerce, members,
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import INTEGER, INTEGER_OR_BOOL, REAL, Op
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote, result_type, scalar_dtype
+from ..core.fp_errors import silence
 from ..core.layout import Layout
 from ..core.scalar import scalar_results
 from ..core.shapes import as_integer, contiguous_strides, normalize_shape, order_letter
@@ -770,7 +771,7 @@ def geomspace(
         kind = complex if complex in map(type, ends) else float
         if 0 in ends:
             raise ValueError(f"geomspace: wants ends that are not 0, got {start} and {stop}")
-        with np.errstate(invalid="ignore"):  # between two signs lies nothing
+        with silence():  # between two signs lies nothing
             host = np.geomspace(kind(ends[0]), kind(ends[1]), num, endpoint)
         return asarray(host, scalar_dtype(kind) if dtype is None else dtype, device=device)
     first, last = coerce("geomspace", (start, stop))

@@ -11,10 +11,9 @@ import warnings
 import numba
 import numpy as np
 from public_calls import calls, outputs
-from thread_state import left_behind
+from thread_state import left_behind, outside
 
 from cudamath.ops.random.module import default_generator
-from cudamath.runtime.state import runtime
 
 
 class _Handler(ctypes.Structure):
@@ -138,6 +137,7 @@ def attack_one(under, name, work, expected):
             if not under.goes_on:
                 return
             position = default_generator().state
+            before = outside()
             memory.begin(k)
             words, got = "", None
             try:
@@ -152,7 +152,7 @@ def attack_one(under, name, work, expected):
             under.tried += 1
             if got is not None and [x.tobytes() for x in outputs(got)] != expected:
                 words = "another answer"
-            if not words and (left := left_behind(runtime.local.stream)):
+            if not words and (left := left_behind(before)):
                 words = f"leaves {left}"
             if not words and [x.tobytes() for x in outputs(work())] != expected:
                 words = "another answer afterwards"

@@ -12,7 +12,7 @@ import pytest
 from fake_driver import check_memory, installed
 from fake_status import CUresult
 from public_calls import calls, outputs
-from thread_state import left_behind
+from thread_state import left_behind, outside
 
 import cudamath as cm
 from cudamath.core.dispatch import fast_path
@@ -202,7 +202,7 @@ def in_use():
 
 def fault(fake, name, work, function, k, status, launches, cold):
     """What is wrong after the k-th call of a driver function failed; empty if nothing is."""
-    before, stream = in_use(), runtime.local.stream
+    before, thread = in_use(), outside()
     generator, launched = default_generator(), {launch[0] for launch in fake.launches}
     position = generator.state
     fake.later = [function, k, status]
@@ -215,7 +215,7 @@ def fault(fake, name, work, function, k, status, launches, cold):
         return f"raises {type(error).__name__}: {error}"
     finally:
         fake.later = None
-    if words := left_behind(stream):
+    if words := left_behind(thread):
         return f"leaves {words}"
     first = message.partition(": ")[0]
     kernels = launched - {name.rpartition(".")[2]}

@@ -24,14 +24,13 @@ import numpy as np
 from fake_driver import bind, check_memory, gpu
 from faults import gpu_without_values
 from public_calls import calls, outputs
-from thread_state import left_behind
+from thread_state import left_behind, outside
 
 import cudamath as cm
 from cudamath.core.dispatch.arguments import Input, Output
 from cudamath.core.dispatch.replanning import replanned
 from cudamath.runtime import compile_notice, host_stream
 from cudamath.runtime.host_stream import HostStream
-from cudamath.runtime.state import runtime
 
 
 class Interrupted(BaseException):
@@ -271,7 +270,7 @@ def everywhere(under, name, work, most=None, seconds=float("inf")):
     long)."""
     for _ in range(3):
         work()
-    outside = runtime.local.stream
+    before = outside()
     count = Interrupter(0)
     count.run(work)
     places = list(range(1, count.places + 1))
@@ -285,7 +284,7 @@ def everywhere(under, name, work, most=None, seconds=float("inf")):
         except Exception as error:
             under.violation(f"{name} at {at}: {type(error).__name__}: {error}")
             return
-        if words := left_behind(outside):
+        if words := left_behind(before):
             under.violation(f"{name} at {at}: leaves {words}")
             return
         try:
@@ -303,7 +302,7 @@ def moments(under, name, work, most, seconds=1.0):
     """Interrupt the work at so many random moments, or for so long."""
     for _ in range(3):
         work()
-    outside, end = runtime.local.stream, time.monotonic() + seconds
+    before, end = outside(), time.monotonic() + seconds
     begun = time.perf_counter()
     work()
     span = 1.2 * (time.perf_counter() - begun)
@@ -313,7 +312,7 @@ def moments(under, name, work, most, seconds=1.0):
                 break
             try:
                 under.tried += timer.run(work, max(1e-6, under.chance.random() * span))
-                words = left_behind(outside)
+                words = left_behind(before)
                 words = words and f"leaves {words}"
                 if not words and i % 50 == 49:
                     getattr(work, "afterwards", bool)()

@@ -12,6 +12,7 @@ import pytest
 
 import cudamath as cm
 from cudamath.core import recording
+from cudamath.core.fp_errors import silence
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))  # its modules name each other
 
@@ -44,6 +45,34 @@ def test_interrupts_everywhere():
     under = Attack(8, least=300)
     interrupts.attack(under)
     hold(under)
+
+
+def test_interrupts_at_every_place_of_an_error_state():
+    """NumPy's own errstate keeps what it has set when an interrupt comes at the wrong place."""
+    under = Attack(60)
+    x = cm.asarray([-1.0, 0.0], device="cpu")
+
+    def looked_at():
+        with cm.errstate(divide="raise", invalid="warn", call=print):
+            cm.sqrt(-x)
+
+    def silent():
+        with silence():
+            np.log(np.float64(0))
+
+    for work in (looked_at, silent):
+        interrupts.everywhere(under, work.__name__, work)
+    hold(under)
+    assert under.tried > 50
+
+    def torn():
+        with np.errstate(divide="raise"):
+            np.sqrt(4)
+
+    before = np.geterr()
+    interrupts.everywhere(under, "torn", torn)
+    np.seterr(**before)
+    assert under.words[-1].endswith("leaves NumPy's error state")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

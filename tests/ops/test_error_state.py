@@ -104,6 +104,27 @@ def test_the_inner_context_decides(device):
     assert cm.isnan(cm.sqrt(x)).any()
 
 
+@pytest.mark.parametrize("errstate", [np.errstate, cm.errstate])
+def test_as_a_decorator(errstate):
+    """Each call is in the context, calls inside of calls too."""
+    module = np if errstate is np.errstate else cm
+
+    @errstate(divide="raise")
+    def inverse(x, deeper=2):
+        """One over x."""
+        if deeper:
+            inverse(x + 1, deeper - 1)
+        return 1.0 / x
+
+    assert (inverse.__name__, inverse.__doc__) == ("inverse", "One over x.")
+    for value in (2.0, 1.0):
+        assert inverse(module.asarray([value])).tolist() == [1 / value]
+    for value in (0.0, -1.0, -2.0):
+        with pytest.raises(FloatingPointError, match="^divide by zero encountered in divide$"):
+            inverse(module.asarray([value]))
+    assert np.geterr()["divide"] == "warn" and cm.isinf(1.0 / cm.asarray([0.0])).all()
+
+
 def test_inside_of_functions_that_were_called_before():
     """A call that is replayed reports as well."""
     x = cm.asarray([0.0, 1.0])

@@ -17,7 +17,7 @@ import fake_driver
 import numpy as np
 import pytest
 from fake_driver import bind, gpu
-from thread_state import left_behind
+from thread_state import left_behind, outside
 
 import cudamath as cm
 from cudamath.core.autograd import mutation
@@ -51,10 +51,10 @@ def interrupts(monkeypatch):
             raise Interrupted
 
     def run(work, seconds=SECONDS):
-        nonlocal outside, armed
+        nonlocal armed
         for _ in range(3):
             work()
-        outside = runtime.local.stream
+        before = outside()
         start = time.perf_counter()
         work()
         length = time.perf_counter() - start
@@ -69,10 +69,10 @@ def interrupts(monkeypatch):
                 armed = False
                 count += 1
             signal.setitimer(signal.ITIMER_REAL, 0)
-            assert not left_behind(outside)
+            assert not left_behind(before)
         return count
 
-    outside, armed = None, False
+    armed = False
     gc.collect()
     gc.freeze()  # a capture collects garbage: not among what other tests have made
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # one inside of a finaliser

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fake_driver
+import numpy as np
 
 from cudamath.core import recording
 from cudamath.core.autograd import mutation
@@ -12,11 +13,17 @@ from cudamath.runtime import compile_notice, host_stream
 from cudamath.runtime.state import runtime
 
 
-def left_behind(stream=None) -> str:
+def outside() -> tuple:
+    """What a call finds, and may not change: the current stream, and how NumPy meets errors."""
+    return runtime.local.stream, np.geterr(), np.geterrcall()
+
+
+def left_behind(before: tuple) -> str:
     """Which part of the thread's state is not as it was outside of every call; empty if all is.
 
-    stream: what was current before.
+    before: what `outside` said.
     """
+    stream, *errors = before
     local, state, host = runtime.local, recording.state, host_stream._local
     parts = {
         "contexts entered": local.entered == (),
@@ -27,6 +34,7 @@ def left_behind(stream=None) -> str:
         "a holder of changes": all(holder() is None for _, holder, _ in mutation.holders.values()),
         "a capture": not runtime.captures,
         "an error state": not error_state._thread.modes and error_state._thread.method is None,
+        "NumPy's error state": [np.geterr(), np.geterrcall()] == errors,
         "a stream of the CPU": host.entered == () and not host.capturing,
         "a compiler's notice": not getattr(compile_notice._here, "inside", False),
         "a profile": runtime.profile is None,

@@ -17,6 +17,7 @@ from ...core.asarray import asarray
 from ...core.dispatch.checks import MISTAKES, as_numbers, as_of, members, require, speaks_for
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.op import ANY, NUMERIC, REAL, Composed, Op
+from ...core.fp_errors import silence
 from ...core.scalar import scalar_results
 from ...core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from ...core.typing import ArrayLike, DTypeLike
@@ -534,7 +535,7 @@ def expm(a: ArrayLike, /) -> ndarray:
     b, limit = _PADE[dtypes.real_dtype(a.dtype).itemsize]
     with recording.paused():
         sizes = matrix_norm(a, ord=1).to_numpy()
-    with np.errstate(all="ignore"):
+    with silence():
         squarings = np.where(np.isfinite(sizes), np.maximum(np.ceil(np.log2(sizes / limit)), 0), 0)
     factor = asarray(np.exp2(-squarings).astype(sizes.dtype), device=a.device)
     a = a * expand_dims(factor, axis=(-2, -1))

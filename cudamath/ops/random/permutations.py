@@ -15,6 +15,7 @@ from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import Op
 from ...core.dtypes import FLOATING
+from ...core.fp_errors import silence
 from ...core.shapes import normalize_axis
 from ...core.typing import ArrayLike, DeviceLike
 from ..index import _check_writable, take, take_along_axis
@@ -336,6 +337,6 @@ class Orders(Discrete):
         # Exponential times of rate p: the order of arrival is that of successive draws (Efraimidis
         # and Spirakis, 2006).
         u = self.uniform(size=n, dtype=np.float64, device="cpu").to_numpy()
-        with np.errstate(divide="ignore"):
+        with silence():
             order = np.argsort(-np.log1p(-u) / weights, kind="stable")
         return upload(order[:count].astype(np.int64).reshape(shape), place)

@@ -10,7 +10,7 @@ import functools
 import operator
 from collections.abc import Iterable, Sequence
 from math import gcd, prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.exceptions import AxisError
@@ -376,7 +376,7 @@ def share_memory(
     return may_overlap(a, b) and np.shares_memory(
         np.asarray(_Place(*a)),
         np.asarray(_Place(*b)),
-        max_work=max_work,  # type: ignore[arg-type]
+        max_work=cast(Any, max_work),  # None is missing in the stubs of some releases
     )
 
 

@@ -12,6 +12,7 @@ The op passes complete sizes: kernel, stride, padding (top, left), dilation and 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import prange
@@ -225,7 +226,7 @@ def adaptive_pool(x, *, size, kind):
     """x (N, C, ...) -> (N, C, *size): the "max" or "mean" of bins, of one axis after the other;
     bins are not empty."""
     y = x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
-    reduce = np.mean if kind == "mean" else np.max
+    reduce: Any = np.mean if kind == "mean" else np.max
     for axis, (count, length) in enumerate(zip(size, x.shape[2:], strict=True), 2):
         edges = [(p * length // count, -(-(p + 1) * length // count)) for p in range(count)]
         before = (slice(None),) * axis

@@ -13,7 +13,7 @@ import contextvars
 import functools
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from . import elementwise, reduce
 from .ufunc import Elementwise
 
 __all__ = ["errstate"]
+
+F = TypeVar("F", bound=Callable)
 
 _MESSAGES = {
     "divide": "divide by zero encountered in",
@@ -125,7 +127,7 @@ class errstate(np.errstate):
         self._watch: CallRecord | None = None
         self._entered: list[contextvars.Token] = []
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: F) -> F:
         """The function, each call of which runs in such a context."""
 
         @functools.wraps(function)
@@ -133,7 +135,7 @@ class errstate(np.errstate):
             with errstate(**self._given):
                 return function(*args, **kwargs)
 
-        return inside
+        return cast(F, inside)
 
     def _numpy_state(self) -> Any:
         """What NumPy's own context sets. It runs in a copy of the thread's context variables."""

@@ -703,6 +703,7 @@ def _sort(
     order: None = None,
     *,
     stable: bool | None = None,
+    descending: bool = False,
 ) -> None:
     """Sort the elements along an axis in place; `cm.sort` returns a new array.
 
@@ -718,8 +719,11 @@ def _sort(
         Names of fields in NumPy. Arrays have no fields.
     stable : bool, optional
         Accepted for compatibility with NumPy. The sort is always stable.
+    descending : bool, default False
+        Whether the order is descending. Equal elements keep their order then, too.
     """
-    x[...] = sort.sort(x, normalize_axis("sort", axis, x.ndim), kind, order, stable=stable)
+    axis = normalize_axis("sort", axis, x.ndim)
+    x[...] = sort.sort(x, axis, kind, order, stable=stable, descending=descending)
 
 
 def _partition(

@@ -85,13 +85,13 @@ def receiver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") -
 
 
 def deliver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") -> ndarray:
-    """Copies a result into `out` and returns that. casting: NumPy's rule for the conversion, or
+    """Copies a result into `out` and returns that. casting: NumPy's rule for the conversion; or
     "held": the result must be able to hold whatever an array of out's dtype holds, as where NumPy
-    computes in a copy of `out`."""
+    computes in a copy of `out`; or "held or same_kind"."""
     target = receiver(name, result, out, casting)
     if open_records:
         obstruct("wrote into out")
-    if result.dtype != target.dtype and casting in ("unsafe", "held"):
+    if result.dtype != target.dtype and casting != "same_kind":
         result = result.astype(target.dtype)
     target[...] = result
     return target
@@ -99,12 +99,14 @@ def deliver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") ->
 
 def allow(name: str, result: ndarray, target: ndarray, casting: Any) -> None:
     """Raises TypeError where the rule forbids that a result goes into an array."""
-    fits = (
+    rules = casting.split(" or ") if isinstance(casting, str) else [casting]
+    fits = [
         can_write(target.dtype, result.dtype, "safe")
-        if casting == "held"
-        else can_write(result.dtype, target.dtype, casting)
-    )
-    if not fits:
+        if rule == "held"
+        else can_write(result.dtype, target.dtype, rule)
+        for rule in rules
+    ]
+    if not any(fits):
         raise TypeError(
             f"{name}: a result of dtype {result.dtype} cannot be written into an array of dtype "
             f"{target.dtype} "

@@ -107,6 +107,9 @@ POLYNOMIALS = [
 # -------------------- out=
 
 TOTALS = "sum prod mean var std max min any all nansum nanmean nanmax median nanmedian ptp".split()
+NEWER = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
+#: Dtypes of `out=` for taken numbers: ours follow NumPy 2.5, before which wider ones were refused.
+TAKEN = ("f4", "i8", "c16") if NEWER else ("f4", "i8")
 OUTS = [
     *[
         written(name, (M + 1j if s == "c8" else M).astype(s), (3,), dtype, axis=0)
@@ -123,14 +126,14 @@ OUTS = [
         for name in ("argmax", "nanargmin")
         for dtype in ("i4", "i8", "f8")
     ],
-    *[lambda m, a, d=d: m.take(a(M), [0, 1], out=a(np.zeros(2, d))) for d in ("f4", "i8", "c16")],
+    *[lambda m, a, d=d: m.take(a(M), [0, 1], out=a(np.zeros(2, d))) for d in TAKEN],
     *[
         lambda m, a, d=d: m.choose(a([0, 1, 0]), [a(M[0]), a(M[1])], out=a(np.zeros(3, d)))
         for d in ("f4", "i8", "c16")
     ],
     *[
         lambda m, a, d=d: m.compress([True, False], a(M), axis=0, out=a(np.zeros((1, 3), d)))
-        for d in ("f4", "i8", "c16")
+        for d in TAKEN
     ],
     *[
         lambda m, a, o=o: m.dot(a(EYE), a(EYE), out=a(o))
@@ -215,7 +218,7 @@ PLANES = [
     lambda m, a: m.cross(a(np.ones((3, 2))), a([1, 2.0])),
     lambda m, a: m.cross(a([[1, 2], [3, 4]]), a([1, 2, 3.0])),
 ]
-if np.lib.NumpyVersion(np.__version__) >= "2.5.0":
+if NEWER:
     PLANES.clear()
 
 OTHERS = [

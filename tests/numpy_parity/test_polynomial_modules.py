@@ -107,6 +107,8 @@ def test_functions(module, form):
             continue
         given = each(FORMS[form], arguments)
         expected = outcome(getattr(theirs, full), given)
+        if name == "roots" and isinstance(expected, np.ndarray) and not expected.imag.any():
+            expected = expected.real  # from NumPy 2.5 on, two of the families stay complex
         compare(outcome(getattr(ours, full), each(cm.asarray, tuple(given))), expected)
         tested += 1
     assert tested > 15

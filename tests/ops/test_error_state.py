@@ -168,7 +168,13 @@ def warned(call):
         lambda m, a: m.mean(a([[], []]), axis=0),
         lambda m, a: m.var(a([1.0]), ddof=1),
         lambda m, a: m.std(a([1.0, 2.0]), ddof=1),
-        lambda m, a: m.cross(a([1.0, 2.0]), a([1.0, 3.0])),
+        pytest.param(
+            lambda m, a: m.cross(a([1.0, 2.0]), a([1.0, 3.0])),
+            marks=pytest.mark.skipif(
+                np.lib.NumpyVersion(np.__version__) >= "2.5.0",
+                reason="NumPy 2.5 refuses vectors of the plane",
+            ),
+        ),
         lambda m, a: m.polyfit(a([1.0, 1.0, 1.0]), a([1.0, 2.0, 3.0]), 1),
         lambda m, a: m.real(a([1j])).astype(float),
     ],

@@ -8,8 +8,9 @@ graph.
 
 Kernels that add in no fixed order, or that round float32 to fewer bits, are excluded. Some float32
 kernels use Winograd's or Fourier's transforms: their error is small relative to the largest element
-of the result, not relative to each element. Such kernels are chosen only by name; the names come
-from measurements that include errors (tuning.py).
+of the result, not relative to each element. Such kernels are chosen where the caller admits
+`transforms`, those of small tiles alone, or by name; the names come from measurements that include
+errors (tuning.py).
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ DTYPES = {
     np.dtype(np.float64): "DOUBLE",
 }
 REFUSED = ("NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", "DOWN_CONVERT_INPUTS")
-TRANSFORMS = ("FFT", "WINOGRAD", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13")
+INEXACT = ("WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13")  # errors grow with the tile
+TRANSFORMS = ("FFT", "WINOGRAD", "WINOGRAD_TILE_4x4", *INEXACT)
 
 
 class Tensor(NamedTuple):
@@ -151,6 +153,7 @@ def convolution(
     tf32: bool = False,
     device: int = 0,
     plan: str = "",
+    transforms: bool = False,
 ) -> Convolution | None:
     """A plan for y = x * w ("forward"), or for the gradient of x ("input", in place of x) or of w
     ("weight"). None if cuDNN has none. The library takes milliseconds to make it, and some are
@@ -158,6 +161,7 @@ def convolution(
 
     before, after: padding at the two ends of each spatial axis. The groups follow from the channels
     of x and w. plan: the name of a plan, if this cuDNN has it; otherwise the best-ranked one.
+    transforms: whether that may be one of small tiles by Winograd's or Fourier's transform.
     """
     cudnn = _bindings()
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, bias, tf32, device)
@@ -171,7 +175,7 @@ def convolution(
             if plan in names:
                 graph.build_plan_at_index(names.index(plan))
                 return graph
-        graph = build(TRANSFORMS)
+        graph = build(INEXACT if transforms else TRANSFORMS)
         graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
         return graph
 

@@ -196,33 +196,55 @@ def info(index: int) -> DeviceInfo:
     )
 
 
+def properties(index: int) -> DeviceInfo:
+    """The properties of a device. Where plans are made without that GPU (compile checks), `assume`
+    sets them."""
+    return _assumed[-1] if _assumed else info(index)
+
+
 def capability(index: int) -> tuple[int, int]:
-    """Compute capability of a device. Where plans are made without that GPU (compile checks),
-    `assume` sets it."""
-    return _assumed[-1].capability if _assumed else info(index).capability
+    """Compute capability of a device, or of the assumed one."""
+    return properties(index).capability
 
 
 def multiprocessors(index: int) -> int:
     """Number of multiprocessors of a device, or of the assumed one."""
-    return _assumed[-1].multiprocessors if _assumed else info(index).multiprocessors
+    return properties(index).multiprocessors
 
 
 def name(index: int) -> str:
     """The driver's name of a device, or "assumed"."""
-    return _assumed[-1].name if _assumed else info(index).name
+    return properties(index).name
 
 
 _assumed: list[DeviceInfo] = []
 
 
 class assume:
-    """Context: make plans as if the devices had this compute capability (used by compile-only
-    checks and the simulator)."""
+    """Context: make plans as if the devices had these properties (used by compile-only checks and
+    the simulator). By default those of an H100: bandwidth in bytes per second, clock in Hz."""
 
     def __init__(
-        self, capability: tuple[int, int], multiprocessors: int = 132, name: str = "assumed"
+        self,
+        capability: tuple[int, int],
+        multiprocessors: int = 132,
+        name: str = "assumed",
+        *,
+        l2_cache: int = 50 << 20,
+        memory_bandwidth: float = 3.35e12,
+        clock: float = 1.98e9,
     ):
-        self.info = DeviceInfo(0, name, capability, 1 << 37, multiprocessors, 50 << 20, 48 << 10)
+        self.info = DeviceInfo(
+            0,
+            name,
+            capability,
+            1 << 37,
+            multiprocessors,
+            l2_cache,
+            48 << 10,
+            memory_bandwidth,
+            clock,
+        )
 
     def __enter__(self) -> assume:
         _assumed.append(self.info)

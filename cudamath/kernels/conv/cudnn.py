@@ -18,17 +18,21 @@ from .problem import ROLES, Problem
 
 
 def convolution(
-    problem: Problem, engine: str = "", channels_last: bool | None = None
+    problem: Problem,
+    engine: str = "",
+    channels_last: bool | None = None,
+    transforms: bool = False,
 ) -> Plan | None:
     """The plan of one library call; None if the library has nothing for the problem.
 
     engine: the name of one of the library's execution plans; by default the one that was measured
     to be the fastest, or the library's own choice. channels_last: how the library sees all arrays;
     by default 16-bit numbers channels last, and others in C order if they lie so. That is how most
-    of its kernels for these read them."""
+    of its kernels for these read them. transforms: whether its choice may be a transform."""
     if channels_last is None:
         channels_last = problem.itemsize == 2 or not (problem.contiguous and problem.out.contiguous)
-    if not engine and channels_last == (problem.itemsize == 2) and not problem.tf32:
+    named = not engine and not transforms and not problem.tf32
+    if named and channels_last == (problem.itemsize == 2):
         if problem.measured == "cudnn" and problem.measurement:
             engine = problem.measurement.choice.partition(" ")[2]
     if (
@@ -60,6 +64,7 @@ def convolution(
         tf32=problem.tf32,
         device=problem.device,
         plan=engine,
+        transforms=transforms,
     )
     if call is None:
         return None
@@ -68,6 +73,14 @@ def convolution(
     tensors = [arrays[role] for role in ("x", "weight", "y")]
     reordered.steps.append(Call(call, [*tensors, *bias, workspace]))
     return reordered.build()
+
+
+def by_transforms(problem: Problem) -> Plan | None:
+    """The plan of one library call, which may compute by Winograd's or Fourier's transform."""
+    if problem.kind != "input":
+        return convolution(problem, channels_last=False, transforms=True)
+    alone = dataclasses.replace(problem, bias=None)
+    return add_bias(convolution(alone, channels_last=False, transforms=True), problem)
 
 
 def input_gradient(problem: Problem) -> Plan | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.dispatch.plan import Plan
+from .prediction import Machine, Work, microseconds
 
 
 def always(_problem: Any) -> bool:
@@ -41,6 +42,9 @@ class Version:
         rank. Versions of a higher rank are tried first; True is 1.
     reason : str
         Why it is preferred: `cm.explain` prints it.
+    work : callable, optional
+        What it does on a problem (prediction.py). Versions that state it are tried in the order of
+        their predicted times, after the one whose method `problem.measured` names.
     """
 
     name: str
@@ -48,6 +52,20 @@ class Version:
     supports: Callable[[Any], bool] = always
     prefers: Callable[[Any], int] = always
     reason: str = ""
+    work: Callable[[Any], Work] | None = None
+
+    def microseconds(self, problem: Any) -> float:
+        """The predicted time on a problem."""
+        if self.work is None:
+            raise AssertionError(f"{self.name}: it does not state its work")
+        return microseconds(self.work(problem), Machine.of(problem.device))
+
+    def order(self, problem: Any) -> tuple[bool, float]:
+        """By which versions are sorted: those to be tried first have the least."""
+        if self.work is None:
+            return False, -self.prefers(problem)
+        measured = problem.measured
+        return not (measured and measured in self.name), self.microseconds(problem)
 
     def plan(self, problem: Any) -> Plan | None:
         """The version's plan of a problem."""
@@ -56,9 +74,21 @@ class Version:
 
 
 def ordered(versions: Sequence[Version], problem: Any) -> list[Version]:
-    """The versions that support a problem: those of the highest rank first."""
+    """The versions that support a problem: those to be tried first stand first."""
     able = [version for version in versions if version.supports(problem)]
-    return sorted(able, key=lambda version: -version.prefers(problem))
+    return sorted(able, key=lambda version: version.order(problem))
+
+
+def explained(version: Version, problem: Any, others: Sequence[Version]) -> str:
+    """Why a version runs before others: in words, and where they are predicted, the times."""
+    words = f"{version.name}: {version.reason}"
+    if version.work is None:
+        return words
+    measured = problem.measured
+    if measured and measured in version.name:
+        return f"{words}; {problem.measurement.why}"
+    times = [f"{v.name} {v.microseconds(problem):.3g}" for v in (version, *others[:2])]
+    return f"{words}; predicted us: {', '.join(times)}"
 
 
 def choose(
@@ -69,10 +99,11 @@ def choose(
     Raises ValueError if the named one does not exist or does not support the problem.
     """
     if version is None:
-        for candidate in ordered(versions, problem):
+        order = ordered(versions, problem)
+        for i, candidate in enumerate(order):
             plan = candidate.plan(problem)
             if plan is not None:
-                plan.why = plan.why or f"{candidate.name}: {candidate.reason}"
+                plan.why = plan.why or explained(candidate, problem, order[i + 1 :])
                 return plan
         raise AssertionError(f"{name}: no version supports {problem}")
     plan = named(name, versions, problem, version)

@@ -258,7 +258,6 @@ def test_taps_of_folded_rows(taps, stride, before):
         ((64, 3, 224, 224), (64, 3, 7, 7), 2, F16, (8, 0), "conv2d_mma"),
         ((64, 3, 224, 224), (64, 3, 3, 3), 1, BF16, (9, 0), "conv2d_wgmma"),
         ((64, 3, 224, 224), (64, 3, 11, 11), 4, BF16, (9, 0), "conv2d_wgmma"),
-        ((16, 3, 64, 64), (32, 3, 3, 3), 2, BF16, (9, 0), "conv2d_wgmma"),
         ((64, 3, 224, 224), (64, 3, 7, 7), 2, BF16, (7, 5), None),
         (
             (64, 3, 224, 224),
@@ -297,9 +296,7 @@ def test_where_gradients_are_folded(monkeypatch, shape, filters, stride, dtype, 
     ("images", "filters", "taps", "dtype", "capability", "chosen"),
     [
         (64, 64, 7, BF16, (9, 0), True),
-        (64, 32, 3, F16, (9, 0), True),
-        (8, 64, 7, BF16, (9, 0), True),
-        (1, 64, 3, BF16, (9, 0), None),  # little: the library's single launch is sooner done
+        (64, 64, 7, F16, (9, 0), True),
         (64, 60, 7, BF16, (9, 0), False),
         (64, 64, 7, BF16, (8, 0), False),
         (64, 64, 7, np.dtype("float32"), (9, 0), False),
@@ -321,6 +318,4 @@ def test_where_convolutions_are_folded(
             conv_dispatch.conv2d(x, w, **where),
             conv_dispatch.conv2d_weight_grad(grad, x, kernel=(taps, taps), **where),
         ]
-    assert ["space_to_depth" in plan.why for plan in plans] == [
-        not library if chosen is None else chosen
-    ] * 2
+    assert [plan.why.split(":")[0].endswith("space_to_depth") for plan in plans] == [chosen] * 2

@@ -1,0 +1,376 @@
+"""The planner measured and fitted: random problems by every version that supports them.
+
+    python -m benchmarks.planner --measure --record FILE [--seconds 240] [--families conv]
+    python -m benchmarks.planner --fit [FILE ...] [--write]
+    python -m benchmarks.planner --ask 1000 [--capability 9.0]
+
+``--measure`` (a GPU) draws problems (planner_cases.py), compiles what their versions need on all
+cores, times each version, and writes a record after every problem; it stops when the seconds are
+over. A version that fails is noted and left out. ``--fit`` reads the records (by default those in
+benchmarks/results/*/planner.json), fits the rates of each kind of version (planner_fit.py), and
+prints how far predictions are from what was measured, and the *regret*: the time of the version
+with the least prediction over that of the fastest one. With --write it replaces the rates that the
+package ships. ``--ask`` asks without a GPU which versions random problems get.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import dataclasses
+import functools
+import json
+import math
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from unittest import mock
+
+import cudamath as cm
+from benchmarks.planner_cases import FAMILIES, Case, drawn
+from benchmarks.planner_fit import bias, fit, machine_of, samples, supporting
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Launch
+from cudamath.kernels.lib.prediction import Machine, Rates, microseconds
+from cudamath.runtime import cublas, cudnn
+from cudamath.runtime import device as devices
+from cudamath.runtime.device import assume
+from cudamath.runtime.stream import Event, synchronize
+
+RESULTS = pathlib.Path(__file__).parent / "results"
+SHIPPED = pathlib.Path(cm.__file__).parent / "kernels" / "rates.json"
+Record = dict[str, Any]
+BATCH = 16  # problems whose kernels are compiled together
+SLOW = 4.0  # times the fastest version's time: slower ones are timed once
+
+
+# -------------------- measuring
+
+
+def device_record(index: int) -> Record:
+    """What predictions know of a device."""
+    found = devices.properties(index)
+    names = ("name", "multiprocessors", "l2_cache", "memory_bandwidth", "clock")
+    return {"capability": list(found.capability), **{n: getattr(found, n) for n in names}}
+
+
+def plans_of(family: str, case: Case) -> tuple[Any, dict[str, Plan], dict[str, str]]:
+    """The problem, the plan of each version that supports it, and what went wrong with others."""
+    problem, able = supporting(family, case)
+    plans, failed = {}, {}
+    for name, version in able.items():
+        try:
+            plan = version.plan(problem)
+        except Exception as error:
+            failed[name] = f"{type(error).__name__}: {error}"[:200]
+            continue
+        if plan is not None:
+            plans[name] = plan
+    return problem, plans, failed
+
+
+def compile_together(work: Sequence[tuple[Sequence[Any], Plan]]) -> None:
+    """Compile on all cores what these plans (behind the layouts of their inputs) launch."""
+    from cudamath.warm_up import compile_all
+
+    requests = [
+        (step.kernel, plan.signature(step, layouts))
+        for layouts, plan in work
+        for step in plan.steps
+        if isinstance(step, Launch)
+    ]
+    with contextlib.suppress(Exception):  # what fails here fails again, by name, when it is bound
+        compile_all(requests, devices.capability(0))
+
+
+def clocked(calls: Mapping[str, Callable[[], object]], rounds: int = 5) -> dict[str, float]:
+    """Microseconds of device time of each call, medians; slow ones from a first look alone."""
+
+    def turn(call: Callable[[], object], count: int) -> float:
+        start = Event().record()
+        for _ in range(count):
+            call()
+        stop = Event().record()
+        synchronize()
+        return 1e3 * start.elapsed(stop) / count
+
+    first = {}
+    for name, call in calls.items():
+        call()
+        first[name] = max(turn(call, 2), 0.5)
+    best = min(first.values())
+    near = [name for name in first if first[name] <= SLOW * best]
+    counts = {name: max(3, min(60, round(2000 / first[name]))) for name in near}
+    turns = {name: [turn(calls[name], counts[name]) for _ in range(rounds)] for name in near}
+    return {name: statistics.median(turns.get(name, [first[name]])) for name in first}
+
+
+def graphed(run: Callable[..., object], inputs: Sequence[Any]) -> Callable[[], object]:
+    """A call without the host's share: a graph of it."""
+    return cm.cuda.graph(functools.partial(run, *inputs))
+
+
+def measure(
+    families: Sequence[str],
+    seconds: float,
+    file: pathlib.Path,
+    seed: int = 1,
+    *,
+    count: int = 100000,
+    say: Callable[[str], None] = print,
+    timer: Callable[[Mapping[str, Callable[[], object]]], dict[str, float]] = clocked,
+    capture: Callable[..., Callable[[], object]] = graphed,
+    now: Callable[[], float] = time.monotonic,
+) -> list[Record]:
+    """Time random problems by all their versions until the seconds are over; see the module.
+
+    timer, capture, now: how calls are timed and captured, and the time; tests put others there.
+    """
+    end, device, found = now() + seconds, device_record(0), []
+    cases = drawn(families, count, seed)
+    for at in range(0, count, BATCH):
+        batch = []
+        for family, case in cases[at : at + BATCH]:
+            problem, plans, failed = plans_of(family, case)
+            batch.append((family, case, FAMILIES[family].inputs(problem), plans, failed))
+        if now() > end:
+            return found
+        compile_together(
+            [(inputs, plan) for *_, inputs, plans, _ in batch for plan in plans.values()]
+        )
+        for family, case, inputs, plans, failed in batch:
+            if now() > end:
+                return found
+            arrays = [random_like(layout) for layout in inputs]
+            calls = {}
+            for name, plan in plans.items():
+                try:
+                    calls[name] = capture(plan.bind("planner", inputs), arrays)
+                    calls[name]()
+                    synchronize()
+                except Exception as error:
+                    calls.pop(name, None)
+                    failed[name] = f"{type(error).__name__}: {error}"[:200]
+            times = timer(calls) if calls else {}
+            record = {
+                "family": family,
+                "case": case,
+                "times": {name: float(f"{us:.4g}") for name, us in times.items()},
+            }
+            if failed:
+                record["failed"] = failed
+            found.append(record)
+            write(file, device, found)
+            say(
+                f"{len(found)} {family} {line_of(times)}" + "".join(f"; {n} FAILED" for n in failed)
+            )
+            del arrays, calls
+            cm.cuda.empty_cache()
+    return found
+
+
+def line_of(times: Mapping[str, float]) -> str:
+    """Versions and times, fastest first."""
+    return ", ".join(f"{n} {times[n]:.4g}" for n in sorted(times, key=times.__getitem__)[:4])
+
+
+def random_like(layout: Any) -> Any:
+    """A random array of a layout."""
+    from cudamath.random import default_rng
+
+    rng, dtype = default_rng(0), layout.dtype
+    values = rng.normal(size=layout.shape, dtype="float32").astype(dtype)
+    if values._layout is layout:
+        return values
+    axes = sorted(range(len(layout.shape)), key=lambda axis: -layout.strides[axis])
+    straight = cm.ascontiguousarray(values.transpose(axes))
+    return straight.transpose([axes.index(axis) for axis in range(len(axes))])
+
+
+def write(file: pathlib.Path, device: Record, records: Sequence[Record]) -> None:
+    """The records of a device, one to a line; the file is whole at any moment."""
+    rows = ",\n".join(json.dumps(record) for record in records)
+    beside = file.with_name(f"{file.name}.part")
+    beside.write_text(f'{{"device": {json.dumps(device)},\n"records": [\n{rows}\n]}}\n')
+    beside.replace(file)
+
+
+def read(files: Iterable[pathlib.Path]) -> list[Record]:
+    """The records of files, each with its device."""
+    found = []
+    for file in files:
+        content = json.loads(file.read_text())
+        found += [{"device": content["device"], **record} for record in content["records"]]
+    return [record for record in found if record["times"]]
+
+
+# -------------------- fitting
+
+
+@contextlib.contextmanager
+def libraries(there: bool = True) -> Iterator[None]:
+    """As if cuBLAS and cuDNN were installed, or were not."""
+    with (
+        mock.patch.object(cublas, "available", lambda: there),
+        mock.patch.object(cudnn, "available", lambda: there),
+    ):
+        yield
+
+
+def fitted(records: Sequence[Record]) -> tuple[dict[str, Rates], dict[str, tuple[int, float]]]:
+    """The rates of each kind of version, and (measurements, bias of predictions). A kind of which
+    bounds alone are known has no rates of its own."""
+    rates, left = {}, {}
+    with libraries():
+        for name, measured in sorted(samples(records).items()):
+            exact = sum(not sample.least for sample in measured)
+            if exact:
+                rates[name] = fit(measured)
+                left[name] = (exact, bias(measured, rates[name]))
+    return rates, left
+
+
+def closest(rates: Mapping[str, Rates], name: str) -> Rates:
+    """As `prediction.rates_of`, of other rates."""
+    while name and name not in rates:
+        name = name.rpartition(" ")[0]
+    return rates.get(name, Rates())
+
+
+def regrets(records: Sequence[Record], rates: Mapping[str, Rates]) -> dict[str, list[float]]:
+    """Per family: the time of the version predicted to be fastest, of those measured, over the
+    least time, for each problem of which two versions were measured or more."""
+    found: dict[str, list[float]] = {}
+    with libraries():
+        for record in records:
+            times = record["times"]
+            with machine_of(record["device"]):
+                problem, able = supporting(record["family"], record["case"])
+                predicted = {}
+                for name in times:
+                    version = able.get(name)
+                    if version is not None and version.work is not None:
+                        work = version.work(problem)
+                        predicted[name] = microseconds(
+                            work, Machine.of(0), closest(rates, work.rates)
+                        )
+            if len(predicted) > 1:
+                choice = min(predicted, key=predicted.__getitem__)
+                least = min(times[name] for name in predicted)
+                found.setdefault(record["family"], []).append(times[choice] / least)
+    return found
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that this share of the values does not exceed."""
+    return sorted(values)[min(len(values) - 1, math.ceil(share * len(values)) - 1)]
+
+
+def report(records: Sequence[Record], rates: Mapping[str, Rates], left: Mapping[str, Any]) -> str:
+    """What --fit prints."""
+    lines = [f"{'kind of version':44s}    n  launch   cycle    byte    bias  spread"]
+    for name, (count, mean) in left.items():
+        launch, cycle, byte, spread = rates[name]
+        lines.append(
+            f"{name:44s} {count:4d} {launch:7.2f} {cycle:7.2f} {byte:7.2f} {mean:+7.2f} "
+            f"{spread:7.2f}"
+        )
+    for family, values in regrets(records, rates).items():
+        lines.append(
+            f"{family}: {len(values)} problems, regret mean {statistics.mean(values):.3f}, "
+            f"median {quantile(values, 0.5):.3f}, 95 % {quantile(values, 0.95):.3f}, "
+            f"worst {max(values):.2f}"
+        )
+    return "\n".join(lines)
+
+
+def rates_text(rates: Mapping[str, Rates]) -> str:
+    """rates.json, a kind to a line."""
+    rows = ",\n".join(f" {json.dumps(n)}: {json.dumps([*r])}" for n, r in sorted(rates.items()))
+    return f"{{\n{rows}\n}}\n"
+
+
+# -------------------- asking
+
+
+@dataclasses.dataclass
+class Answer:
+    """How often a version could run, and how often it is the first to be tried."""
+
+    able: int = 0
+    first: int = 0
+
+
+def ask(
+    count: int, families: Sequence[str], machine: assume, seed: int = 7, library: bool = True
+) -> dict[str, dict[str, Answer]]:
+    """Family -> version -> how often random problems get it on a device; no GPU is needed."""
+    found: dict[str, dict[str, Answer]] = {family: {} for family in families}
+    with machine, libraries(library):
+        for family, case in drawn(families, count, seed):
+            problem, able = supporting(family, case)
+            for version in FAMILIES[family].versions(problem):
+                found[family].setdefault(version.name, Answer())
+            order = sorted(able.values(), key=lambda version: version.order(problem))
+            for version in order:
+                found[family][version.name].able += 1
+            if order:
+                found[family][order[0].name].first += 1
+    return found
+
+
+def table_of(answers: Mapping[str, Mapping[str, Answer]]) -> str:
+    """What --ask prints."""
+    lines = []
+    for family, versions in answers.items():
+        for name in sorted(versions, key=lambda name: -versions[name].first):
+            answer = versions[name]
+            never = "" if answer.first else "   NEVER CHOSEN"
+            lines.append(
+                f"{family} {name:32s} able {answer.able:5d}, first {answer.first:5d}{never}"
+            )
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="measure, fit and ask the planner")
+    parser.add_argument("files", nargs="*", type=pathlib.Path, help="records, for --fit")
+    parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--fit", action="store_true")
+    parser.add_argument(
+        "--write", action="store_true", help="with --fit: replace the shipped rates"
+    )
+    parser.add_argument("--ask", type=int, metavar="N")
+    parser.add_argument("--seconds", type=float, default=240.0)
+    parser.add_argument("--record", type=pathlib.Path, default=pathlib.Path("planner.json"))
+    parser.add_argument("--families", nargs="*", choices=[*FAMILIES], default=[*FAMILIES])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--capability", default="9.0", help="of the device that is asked for")
+    options = parser.parse_args(arguments)
+    if options.measure:
+        if not cm.cuda.device_count():
+            print("planner: no CUDA device", file=sys.stderr)
+            return 1
+        measure(options.families, options.seconds, options.record, options.seed)
+    if options.fit:
+        files = options.files or sorted(RESULTS.glob("*/planner.json"))
+        records = read(files)
+        rates, left = fitted(records)
+        print(report(records, rates, left))
+        if options.write:
+            SHIPPED.write_text(rates_text(rates))
+    if options.ask:
+        capability = tuple(int(n) for n in options.capability.split("."))
+        machine = assume((capability[0], capability[1]))
+        answers: dict[str, collections.OrderedDict[str, Answer]] = {}
+        answers.update(ask(options.ask, options.families, machine))
+        print(table_of(answers))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

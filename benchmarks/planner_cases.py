@@ -1,0 +1,163 @@
+"""Random problems of the families whose versions are predicted, and what is asked of each: by
+benchmarks/planner.py."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cudamath.core.dtypes import bfloat16
+from cudamath.core.layout import Layout
+from cudamath.kernels.conv import dispatch as conv_dispatch
+from cudamath.kernels.conv.problem import Problem as ConvProblem
+from cudamath.kernels.copy.channels_last import as_channels_last
+from cudamath.kernels.lib.versions import Version
+
+Case = dict[str, Any]
+DTYPES = {
+    "bfloat16": np.dtype(bfloat16),
+    **{name: np.dtype(name) for name in ("float16", "float32", "float64", "complex64")},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """A family of problems: how a case is drawn, the problem of a case, the versions that may solve
+    it, and the layouts that its plan reads."""
+
+    draw: Callable[[random.Random], Case]
+    problem: Callable[[Case], Any]
+    versions: Callable[[Any], Sequence[Version]]
+    inputs: Callable[[Any], Sequence[Layout]]
+
+
+def pick(draw: random.Random, *weighted: tuple[Any, float]) -> Any:
+    """One of the values, by weight."""
+    values, weights = zip(*weighted, strict=True)
+    return draw.choices(values, weights)[0]
+
+
+# -------------------- convolutions
+
+WIDTHS = (8, 16, 24, 32, 40, 48, 64, 72, 96, 128, 144, 160, 192, 256, 320, 384, 480, 512, 768, 1024)
+SIDES = (5, 7, 8, 13, 14, 16, 19, 26, 28, 32, 38, 48, 56, 64, 75, 80, 112, 128, 150, 192, 224, 300)
+
+
+def draw_conv(draw: random.Random) -> Case:
+    """A convolution of images, or one of its gradients, of 10^7 to 10^11 multiply-adds."""
+    while True:
+        kind = pick(
+            draw, ("dense", 6), ("pointwise", 2), ("grouped", 2), ("depthwise", 1), ("patch", 1)
+        )
+        images, side = 2 ** draw.randint(0, 7), draw.choice(SIDES)
+        channels, outputs = (
+            draw.choice(WIDTHS)
+            if draw.random() < 0.88
+            else draw.choice((1, 2, 3, 4, 9, 33, 65, 100))
+            for _ in range(2)
+        )
+        kernel, stride = (
+            pick(draw, (3, 6), (5, 2), (7, 1), (2, 1), (4, 1)),
+            pick(draw, (1, 7), (2, 3)),
+        )
+        dilation, groups = pick(draw, (1, 9), (2, 1)), 1
+        if kind == "pointwise":
+            kernel = dilation = 1
+        elif kind == "depthwise":
+            groups = outputs = channels
+        elif kind == "grouped":
+            groups = 2 ** draw.randint(1, 6)
+            channels, outputs = (groups * draw.choice((2, 4, 8, 12, 16, 32, 48)) for _ in range(2))
+        elif kind == "patch":
+            kernel = stride = draw.choice((2, 4, 7, 8, 14, 16))
+            dilation = 1
+        padding = 0 if kind == "patch" else dilation * (kernel - 1) // 2
+        reach = dilation * (kernel - 1) + 1
+        if side + 2 * padding < reach:
+            continue
+        after = (side + 2 * padding - reach) // stride + 1
+        work = images * outputs * after**2 * (channels // groups) * kernel**2
+        numbers = images * (channels * side**2 + outputs * after**2)
+        if not 1e7 < work < 1e11 or not 1e4 < numbers < 3e8:
+            continue
+        dtype, last = pick(
+            draw,
+            (("bfloat16", True), 6),
+            (("bfloat16", False), 1),
+            (("float32", False), 3),
+            (("float32", True), 1),
+        )
+        return {
+            "role": draw.choice(("forward", "input", "weight")),
+            "n": images,
+            "ci": channels,
+            "size": [side, side],
+            "co": outputs,
+            "kernel": kernel,
+            "stride": stride,
+            "dilation": dilation,
+            "padding": padding,
+            "groups": groups,
+            "dtype": dtype,
+            "last": last,
+            "tf32": dtype == "float32" and last and draw.random() < 0.5,
+        }
+
+
+def conv_problem(case: Case) -> ConvProblem:
+    """The problem of a case."""
+    kernel, stride, dilation, padding = (
+        case[key] for key in ("kernel", "stride", "dilation", "padding")
+    )
+    after = [(n + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1 for n in case["size"]]
+
+    def layout(*shape: int) -> Layout:
+        straight = Layout.new(shape, DTYPES[case["dtype"]], 0)
+        return as_channels_last(straight) if case["last"] else straight
+
+    rank, (images, channels, outputs) = len(after), (case[key] for key in ("n", "ci", "co"))
+    return ConvProblem(
+        case["role"],
+        layout(images, channels, *case["size"]),
+        layout(outputs, channels // case["groups"], *[kernel] * rank),
+        layout(images, outputs, *after),
+        None,
+        (stride,) * rank,
+        (padding,) * (2 * rank),
+        (dilation,) * rank,
+        case["groups"],
+        case["tf32"],
+    )
+
+
+FAMILIES = {
+    "conv": Family(
+        draw_conv,
+        conv_problem,
+        lambda problem: conv_dispatch.TABLES[problem.kind],
+        lambda problem: problem.operands,
+    ),
+}
+
+
+def drawn(names: Sequence[str], count: int, seed: int) -> list[tuple[str, Case]]:
+    """`count` cases of the families in turn; the first of them are the same for any count."""
+    draws = {name: random.Random(f"{seed} {name}") for name in names}
+    order = [names[i % len(names)] for i in range(count)]
+    return [(name, FAMILIES[name].draw(draws[name])) for name in order]
+
+
+def multiply_adds(case: Case) -> float:
+    """Of a convolution, for figures in print."""
+    after = [
+        (n + 2 * case["padding"] - case["dilation"] * (case["kernel"] - 1) - 1) // case["stride"]
+        + 1
+        for n in case["size"]
+    ]
+    each = case["ci"] // case["groups"] * case["kernel"] ** len(after)
+    return case["n"] * case["co"] * math.prod(after) * each

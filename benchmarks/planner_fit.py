@@ -1,0 +1,140 @@
+"""The rates of versions, fitted to measured times: for benchmarks/planner.py."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.planner_cases import FAMILIES, Case
+from cudamath.kernels.lib.prediction import (
+    OVERLAP,
+    Machine,
+    Rates,
+    Work,
+    median,
+    seconds,
+)
+from cudamath.kernels.lib.versions import Version
+from cudamath.runtime.device import assume
+
+PRIOR = Rates(3.0, 1.5, 1.3)
+TRUST = 0.1  # weight of the prior of each logarithm, of one measurement's
+FAINT = 0.3  # weight of a time far from the fastest
+FAR = 0.7  # logarithm of a ratio beyond which a measurement counts no more than linearly
+LIMITS = ((0.5, 60.0), (0.9, 300.0), (0.6, 60.0))  # of the three rates
+
+
+class Sample(NamedTuple):
+    """A measured time, microseconds, and what the version did; weight: of its logarithm; least:
+    whether it took that time at least."""
+
+    work: Work
+    machine: Machine
+    time: float
+    weight: float = 1.0
+    least: bool = False
+
+
+def machine_of(device: Mapping[str, Any]) -> assume:
+    """The context of a device that a record describes."""
+    return assume(
+        tuple(device["capability"]),
+        device["multiprocessors"],
+        device["name"],
+        l2_cache=device["l2_cache"],
+        memory_bandwidth=device["memory_bandwidth"],
+        clock=device["clock"],
+    )
+
+
+def supporting(family: str, case: Case) -> tuple[Any, dict[str, Version]]:
+    """The problem of a case, and the versions that support it, by name."""
+    problem = FAMILIES[family].problem(case)
+    able = [v for v in FAMILIES[family].versions(problem) if v.supports(problem)]
+    return problem, {version.name: version for version in able}
+
+
+def samples(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Sample]]:
+    """The measurements of records by kind of rates, and by the words that kinds begin with: those
+    of "simt" are those of "simt forward" and others together.
+
+    Records: device, family, case, times (by version), and in "beyond" times that versions take at
+    least."""
+    found: dict[str, list[Sample]] = {}
+    for record in records:
+        with machine_of(record["device"]):
+            problem, able = supporting(record["family"], record["case"])
+            best, machine = min(record["times"].values()), Machine.of(0)
+            several = [
+                *[(*each, False) for each in record["times"].items()],
+                *[(*each, True) for each in record.get("beyond", {}).items()],
+            ]
+            for name, time, least in several:
+                version = able.get(name)
+                if version is None or version.work is None:
+                    continue
+                work = version.work(problem)
+                weight = FAINT if time > 3 * best else 1.0
+                words = work.rates.split()
+                for count in range(1, len(words) + 1):
+                    sample = Sample(work, machine, time, weight, least)
+                    found.setdefault(" ".join(words[:count]), []).append(sample)
+    return found
+
+
+def fit(measured: Sequence[Sample], prior: Rates = PRIOR) -> Rates:
+    """The rates with the least squares of the logarithms of predicted by measured time, of which
+    far ones count linearly, beside the prior's."""
+    one = Rates(1.0, 1.0, 1.0)
+    parts = np.array([seconds(s.work, s.machine, one) for s in measured]) * 1e6
+    launches = np.array([s.work.launches for s in measured], float)
+    times = np.log([s.time for s in measured])
+    weights, least = (
+        np.array([getattr(s, name) for s in measured]) for name in ("weight", "least")
+    )
+    start, low, high = np.log(np.array(prior[:3])), *np.log(np.array(LIMITS)).T
+
+    def logarithms(at: np.ndarray) -> np.ndarray:
+        launch, cycle, byte = np.exp(at)
+        together = (parts * [cycle, byte]) ** OVERLAP
+        return np.log(launch * launches + together.sum(1) ** (1 / OVERLAP))
+
+    def residuals(at: np.ndarray) -> np.ndarray:
+        apart = logarithms(at) - times
+        apart = np.where(least, np.minimum(apart, 0), apart)
+        size = np.abs(apart)
+        bent = np.where(size < FAR, size, np.sqrt(np.maximum(FAR * (2 * size - FAR), 0)))
+        return np.concatenate([np.sqrt(weights) * bent * np.sign(apart), TRUST**0.5 * (at - start)])
+
+    at, damping = start.copy(), 1.0
+    left = residuals(at)
+    for _ in range(200):
+        step = 1e-5
+        slopes = np.stack([(residuals(at + step * e) - left) / step for e in np.eye(3)], 1)
+        normal = slopes.T @ slopes
+        move = np.linalg.solve(normal + damping * np.eye(3), -slopes.T @ left)
+        after = np.clip(at + move, low, high)
+        new = residuals(after)
+        if new @ new < left @ left:
+            done = left @ left - new @ new < 1e-10
+            at, left, damping = after, new, damping / 3
+            if done:
+                break
+        else:
+            damping *= 4
+            if damping > 1e9:
+                break
+    found = [float(f"{value:.4g}") for value in np.exp(at)]
+    exact = [s for s in measured if not s.least]
+    squares = sum(math.log(median(s.work, s.machine, Rates(*found)) / s.time) ** 2 for s in exact)
+    width = math.sqrt((squares + prior.spread**2) / (len(exact) + 1))
+    return Rates(*found, float(f"{width:.3g}"))
+
+
+def bias(measured: Sequence[Sample], rates: Rates) -> float:
+    """The mean of the logarithm of predicted by measured time."""
+    ratios = [math.log(median(s.work, s.machine, rates) / s.time) for s in measured if not s.least]
+    return float(np.mean(ratios)) if ratios else 0.0

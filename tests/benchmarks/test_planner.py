@@ -1,0 +1,181 @@
+"""The planner's measuring and fitting: on synthetic times, on the committed records, and on the
+fake driver."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import random
+import statistics
+from typing import Any
+
+import pytest
+
+from benchmarks import planner, planner_cases, planner_fit
+from benchmarks.planner_fit import Sample
+from cudamath.kernels.lib.prediction import Machine, Rates, median, rates_of
+from cudamath.runtime.device import assume
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="nothing here is simulated"
+)
+H100 = {
+    "capability": [9, 0],
+    "name": "assumed",
+    "multiprocessors": 132,
+    "l2_cache": 50 << 20,
+    "memory_bandwidth": 3.35e12,
+    "clock": 1.98e9,
+}
+
+
+def synthetic(truth: dict[str, Rates], noise: float, count: int = 150) -> list[dict[str, Any]]:
+    """Records of random convolutions, whose times follow these rates but for noise."""
+    draw, records = random.Random(3), []
+    with assume((9, 0)), planner.libraries():
+        for family, case in planner_cases.drawn(["conv"], count, 11):
+            problem, able = planner_fit.supporting(family, case)
+            times = {}
+            for name, version in able.items():
+                assert version.work is not None
+                work = version.work(problem)
+                rates = planner.closest(truth, work.rates)
+                exact = median(work, Machine.of(0), rates)
+                times[name] = exact * 2.718281828 ** draw.gauss(0, noise)
+            records.append({"device": H100, "family": family, "case": case, "times": times})
+    return records
+
+
+def test_the_fit_finds_the_rates_that_made_the_times() -> None:
+    truth = {"cudnn": Rates(5.0, 1.3, 1.6), "simt": Rates(4.0, 2.2, 1.4), "": Rates(3.0, 1.6, 1.2)}
+    with planner.libraries():
+        measured = planner_fit.samples(synthetic({**truth}, 0.05))
+    for name in ("cudnn", "simt"):
+        found = planner_fit.fit(measured[name])
+        assert found[:3] == pytest.approx(truth[name][:3], rel=0.15), name
+        assert 0.03 < found.spread < 0.08  # the noise
+
+
+def test_a_bound_pulls_in_one_direction_alone() -> None:
+    with planner.libraries():
+        measured = planner_fit.samples(synthetic({"cudnn": Rates(5.0, 1.3, 1.6)}, 0.0, 60))["cudnn"]
+    honest = planner_fit.fit(measured)
+    low = [Sample(s.work, s.machine, s.time / 2, 1.0, True) for s in measured]
+    high = [Sample(s.work, s.machine, s.time * 2, 1.0, True) for s in measured]
+    assert planner_fit.fit([*measured, *low])[:3] == pytest.approx(honest[:3], rel=0.02)
+    assert planner_fit.fit([*measured, *high]).cycle > 1.1 * honest.cycle
+
+
+def test_a_wrong_version_is_not_chosen() -> None:
+    """Times in which the library is three times as slow as today's rates say: after the fit it is
+    chosen where it is the fastest of these times, and nowhere else."""
+    shipped = {name: rates_of(name) for name in ("cudnn", "sm90", "simt", "direct", "transforms")}
+    slow = {**shipped, "cudnn": Rates(20.0, 6.0, 4.0)}
+    records = synthetic(slow, 0.03)
+    before = planner.regrets(records, {**shipped, "cudnn": Rates(2.0, 0.9, 0.9)})["conv"]
+    rates, _ = planner.fitted(records)
+    after = planner.regrets(records, rates)["conv"]
+    assert statistics.mean(before) > 1.5
+    assert statistics.mean(after) < 1.01 and planner.quantile(after, 0.95) < 1.06
+
+
+def test_the_shipped_rates_are_those_of_the_committed_records() -> None:
+    """And their regret there is what was found when they were committed."""
+    records = planner.read(sorted(planner.RESULTS.glob("*/planner.json")))
+    rates, left = planner.fitted(records)
+    shipped = {
+        name: Rates(*numbers) for name, numbers in json.loads(planner.SHIPPED.read_text()).items()
+    }
+    assert {*rates} == {*shipped}, "python -m benchmarks.planner --fit --write"
+    for name, found in rates.items():
+        assert found == pytest.approx(shipped[name], rel=0.02), name
+    assert planner.rates_text(shipped) == planner.SHIPPED.read_text()
+    values = planner.regrets(records, shipped)["conv"]
+    assert statistics.mean(values) <= 1.04 and planner.quantile(values, 0.95) <= 1.2
+    assert "conv: " in planner.report(records, rates, left)
+
+
+def test_every_problem_has_a_version_on_every_device() -> None:
+    """1,000 random problems, with the libraries and without, on four kinds of device."""
+    for capability in ((7, 5), (8, 0), (9, 0), (12, 0)):
+        for library in (True, False):
+            answers = planner.ask(250, ["conv"], assume(capability), library=library)["conv"]
+            assert sum(answer.first for answer in answers.values()) == 250
+            assert all(answer.first <= answer.able for answer in answers.values())
+            assert library or not answers["cudnn"].able
+    table = planner.table_of({"conv": answers})
+    assert "NEVER CHOSEN" in table
+
+
+def test_every_version_is_chosen_somewhere() -> None:
+    """One that no random problem gets, with the libraries or without, on three kinds of device, is
+    code that nobody needs."""
+    chosen, able = set(), set()
+    for capability in ((7, 5), (8, 0), (9, 0)):
+        for library in (True, False):
+            answers = planner.ask(1000, ["conv"], assume(capability), library=library)["conv"]
+            able |= {name for name, answer in answers.items() if answer.able}
+            chosen |= {name for name, answer in answers.items() if answer.first}
+    assert able == chosen, sorted(able - chosen)
+
+
+def test_measuring_ends_in_time_and_notes_what_fails(
+    fake: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """On the fake driver: the file is whole after every problem, a version that fails is named."""
+    monkeypatch.setattr(fake, "cuLaunchKernel", lambda *_: None)
+    monkeypatch.setattr(fake, "cuLaunchKernelEx", lambda *_: None, raising=False)
+    monkeypatch.setattr(planner, "compile_together", lambda _: None)
+    small = {
+        **{"role": "forward", "n": 1, "ci": 4, "size": [6, 6], "co": 8, "kernel": 3, "stride": 1},
+        **{"dilation": 1, "padding": 1, "groups": 1, "dtype": "float32", "last": False},
+        "tf32": False,
+    }
+    monkeypatch.setattr(
+        planner, "drawn", lambda names, count, seed: [("conv", small)] * min(count, 40)
+    )
+    passed, said = [0.0], []
+
+    def timer(calls: Any) -> dict[str, float]:
+        passed[0] += 10
+        return {name: 2.0 + i for i, name in enumerate(calls)}
+
+    def capture(run: Any, inputs: Any) -> Any:
+        return functools.partial(run, *inputs)
+
+    real = planner.plans_of
+
+    def failing(family: str, case: Any) -> Any:
+        problem, plans, failed = real(family, case)
+        plans["broken"] = None  # has no `bind`
+        return problem, plans, failed
+
+    monkeypatch.setattr(planner, "plans_of", failing)
+    file = tmp_path / "record.json"
+    found = planner.measure(
+        ["conv"],
+        45,
+        file,
+        count=40,
+        say=said.append,
+        timer=timer,
+        capture=capture,
+        now=lambda: passed[0],
+    )
+    assert len(found) == 5 and len(said) == 5  # 50 seconds are more than 45
+    content = json.loads(file.read_text())
+    assert content["device"]["multiprocessors"] and len(content["records"]) == 5
+    record = content["records"][0]
+    assert {"fprop_direct", "fprop_simt"} <= {*record["times"]}
+    assert "AttributeError" in record["failed"]["broken"]
+    assert planner.read([file])[0]["device"] == content["device"]
+
+
+def test_without_a_gpu_measuring_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    import cudamath as cm
+
+    if cm.cuda.device_count():
+        pytest.skip("there is a GPU")
+    assert planner.main(["--measure"]) == 1
+    assert "no CUDA device" in capsys.readouterr().err

@@ -32,10 +32,10 @@ from unittest import mock
 
 import cudamath as cm
 from benchmarks.planner_cases import FAMILIES, Case, drawn
-from benchmarks.planner_fit import bias, fit, machine_of, samples, supporting
+from benchmarks.planner_fit import bias, fit, machine_of, samples, seen, supporting
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dispatch.steps import Launch
-from cudamath.kernels.lib.prediction import Machine, Rates, microseconds
+from cudamath.kernels.lib.prediction import Rates, microseconds
 from cudamath.runtime import cublas, cudnn
 from cudamath.runtime import device as devices
 from cudamath.runtime.device import assume
@@ -204,7 +204,8 @@ def read(files: Iterable[pathlib.Path]) -> list[Record]:
     found = []
     for file in files:
         content = json.loads(file.read_text())
-        found += [{"device": content["device"], **record} for record in content["records"]]
+        shared = {"device": content["device"], "cold": content.get("cold", False)}
+        found += [{**shared, **record} for record in content["records"]]
     return [record for record in found if record["times"]]
 
 
@@ -256,7 +257,7 @@ def regrets(records: Sequence[Record], rates: Mapping[str, Rates]) -> dict[str, 
                     if version is not None and version.work is not None:
                         work = version.work(problem)
                         predicted[name] = microseconds(
-                            work, Machine.of(0), closest(rates, work.rates)
+                            work, seen(record), closest(rates, work.rates)
                         )
             if len(predicted) > 1:
                 choice = min(predicted, key=predicted.__getitem__)

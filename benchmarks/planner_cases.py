@@ -17,6 +17,8 @@ from cudamath.kernels.conv import dispatch as conv_dispatch
 from cudamath.kernels.conv.problem import Problem as ConvProblem
 from cudamath.kernels.copy.channels_last import as_channels_last
 from cudamath.kernels.lib.versions import Version
+from cudamath.kernels.matmul import dispatch as matmul_dispatch
+from cudamath.kernels.matmul.problem import Problem as MatmulProblem
 
 Case = dict[str, Any]
 DTYPES = {
@@ -135,12 +137,66 @@ def conv_problem(case: Case) -> ConvProblem:
     )
 
 
+# -------------------- products
+
+
+def _side(draw: random.Random, top: int) -> int:
+    """A side of a matrix, up to 2^top: a power of two, a multiple of 64, or any."""
+    return pick(
+        draw,
+        (2 ** draw.randint(3, top), 3),
+        (64 * draw.randint(1, 2 ** (top - 6)), 3),
+        (draw.randint(1, 2**top), 2),
+    )
+
+
+def draw_matmul(draw: random.Random) -> Case:
+    """A product, single or in a batch, of 10^5 to 10^12 multiply-adds."""
+    while True:
+        dtype = pick(
+            draw,
+            *(("bfloat16", 6), ("float16", 1), ("float32", 5), ("float64", 1), ("complex64", 1)),
+        )
+        batch = pick(draw, (1, 6), (2 ** draw.randint(1, 8), 2), (draw.randint(2, 200), 1))
+        top = 13 if batch == 1 else 10
+
+        m, k, n = (_side(draw, top) for _ in range(3))
+        m = draw.randint(1, 16) if draw.random() < 0.15 else m
+        if 1e5 < batch * m * k * n < 1e12 and batch * max(m * k, k * n, m * n) < 5e8:
+            return {
+                **{"batch": batch, "m": m, "k": k, "n": n, "dtype": dtype},
+                "ta": draw.random() < 0.25,
+                "tb": draw.random() < 0.4,
+                "tf32": dtype == "float32" and draw.random() < 0.15,
+            }
+
+
+def matmul_problem(case: Case) -> MatmulProblem:
+    """The problem of a case; an operand that is transposed lies with its last axes exchanged."""
+
+    def operand(rows: int, columns: int, turned: bool) -> Layout:
+        dtype, lead = DTYPES[case["dtype"]], (case["batch"],) * (case["batch"] > 1)
+        size = dtype.itemsize
+        row, column = (size, rows * size) if turned else (columns * size, size)
+        strides = (rows * columns * size,) * len(lead)
+        return Layout.of((*lead, rows, columns), (*strides, row, column), dtype, 0)
+
+    a = operand(case["m"], case["k"], case["ta"])
+    return MatmulProblem(a, operand(case["k"], case["n"], case["tb"]), case["tf32"])
+
+
 FAMILIES = {
     "conv": Family(
         draw_conv,
         conv_problem,
         lambda problem: conv_dispatch.TABLES[problem.kind],
         lambda problem: problem.operands,
+    ),
+    "matmul": Family(
+        draw_matmul,
+        matmul_problem,
+        lambda problem: matmul_dispatch.VERSIONS,
+        lambda problem: (problem.a, problem.b),
     ),
 }
 

@@ -50,6 +50,13 @@ def machine_of(device: Mapping[str, Any]) -> assume:
     )
 
 
+def seen(record: Mapping[str, Any]) -> Machine:
+    """The device of a record, in its context; cold: what it measured found no operand in a
+    cache."""
+    machine = Machine.of(0)
+    return machine._replace(cache=0) if record.get("cold") else machine
+
+
 def supporting(family: str, case: Case) -> tuple[Any, dict[str, Version]]:
     """The problem of a case, and the versions that support it, by name."""
     problem = FAMILIES[family].problem(case)
@@ -61,13 +68,13 @@ def samples(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Sample]]:
     """The measurements of records by kind of rates, and by the words that kinds begin with: those
     of "simt" are those of "simt forward" and others together.
 
-    Records: device, family, case, times (by version), and in "beyond" times that versions take at
-    least."""
+    Records: device, family, case, times (by version), in "beyond" times that versions take at
+    least, and "cold" (see `seen`)."""
     found: dict[str, list[Sample]] = {}
     for record in records:
         with machine_of(record["device"]):
             problem, able = supporting(record["family"], record["case"])
-            best, machine = min(record["times"].values()), Machine.of(0)
+            best, machine = min(record["times"].values()), seen(record)
             several = [
                 *[(*each, False) for each in record["times"].items()],
                 *[(*each, True) for each in record.get("beyond", {}).items()],

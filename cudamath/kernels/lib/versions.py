@@ -44,7 +44,7 @@ class Version:
         Why it is preferred: `cm.explain` prints it.
     work : callable, optional
         What it does on a problem (prediction.py). Versions that state it are tried in the order of
-        their predicted times, after the one whose method `problem.measured` names.
+        their predicted times, after the one whose method `problem.measured` names, if it has that.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Version:
         """By which versions are sorted: those to be tried first have the least."""
         if self.work is None:
             return False, -self.prefers(problem)
-        measured = problem.measured
+        measured = getattr(problem, "measured", "")
         return not (measured and measured in self.name), self.microseconds(problem)
 
     def plan(self, problem: Any) -> Plan | None:
@@ -84,7 +84,7 @@ def explained(version: Version, problem: Any, others: Sequence[Version]) -> str:
     words = f"{version.name}: {version.reason}"
     if version.work is None:
         return words
-    measured = problem.measured
+    measured = getattr(problem, "measured", "")
     if measured and measured in version.name:
         return f"{words}; {problem.measurement.why}"
     times = [f"{v.name} {v.microseconds(problem):.3g}" for v in (version, *others[:2])]

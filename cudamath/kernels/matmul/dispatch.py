@@ -27,7 +27,8 @@ kernel must use each number often:
 cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unless TF32 is
                      requested.
 
-`VERSIONS` says which one runs when.
+`VERSIONS` lists them; work.py states what each does, from which its time is predicted
+(lib/prediction.py). A measurement of about this size goes before (core/dispatch/autotune.py).
 
 The floor is 2 M N K / (multiprocessors x 128 lanes x 2 x clock): about 60 TFLOP/s in float32 on an
 H200.
@@ -74,11 +75,10 @@ from ..copy.parts import whole
 from ..lib.integers import blocks
 from ..lib.plan_edit import embed
 from ..lib.versions import Version, choose
-from . import sm90_tiles
+from . import sm90_tiles, work
 from .gemv_plan import few_rows
-from .measured import TILE, fastest, kind
+from .measured import TILE, fastest
 from .problem import Problem, transpose
-from .register_tiles import SIDE
 
 LITTLE = 64**3  # multiply-adds that take the device less time than a cuBLAS call takes the host
 
@@ -119,10 +119,7 @@ def _async_copy(p: Problem) -> bool:
 
 
 def _cublas(p: Problem) -> bool:
-    return p.cublas
-
-
-# -------------------- what it is preferred for, where nothing was measured
+    return p.cublas and p.product.k > 0
 
 
 def _short(p: Problem) -> bool:
@@ -133,48 +130,15 @@ def _short(p: Problem) -> bool:
     return (
         p.cublas
         and p.a.dtype in (np.float32, np.float64)
-        and p.multiply_adds <= LITTLE
+        and 0 < p.multiply_adds <= LITTLE
         and x.k <= 8 * TILE
         and len(x.parts) == 1
         and (x.batch == 1 or tiles <= devices.multiprocessors(p.a.device))
     )
 
 
-def _without_cublas(p: Problem) -> bool:
-    """Tensor cores where cuBLAS cannot be loaded, for more than a few rows or columns."""
-    return not p.cublas and p.product.k > 0 and min(p.product.m, p.product.n) > 16
-
-
-def _unaligned(p: Problem) -> bool:
-    """16-bit numbers whose rows do not all begin at multiples of 16 bytes. cuBLAS reads them one by
-    one; a copy and TMA are faster."""
-    x = p.product
-    return (
-        p.a.itemsize == 2 and min(x.m, x.n, x.k) >= 512 and kind(p.a, p.b, p.tf32).endswith("odd")
-    )
-
-
-def _large(p: Problem) -> bool:
-    """Whether register tiles pay: there are enough of them to fill the device, and the arithmetic
-    is of 4 bytes."""
-    x, dtype = p.product, p.a.dtype
-    return (
-        x.k > 0
-        and dtype.kind != "c"
-        and dtype.itemsize < 8
-        and min(x.m, x.n) > 32
-        and x.m * x.n * x.batch >= 64 * SIDE * SIDE
-    )
-
-
-def _wide(p: Problem) -> bool:
-    """Register tiles of 128 x 128; the small ones have 64 x 64."""
-    return _large(p) and min(p.product.m, p.product.n) > SIDE // 2
-
-
-def _never(_: Problem) -> bool:
-    """For versions that explain the idea, and run by name or where they were measured fastest."""
-    return False
+def _sums(p: Problem) -> bool:
+    return p.product.k > 0
 
 
 # -------------------- the versions
@@ -184,64 +148,64 @@ VERSIONS = (
     Version(
         "gemv",
         "matmul.gemv_plan.plan",
-        supports=_gemv,
-        reason="few rows: each weight is read once, ahead of cuBLAS wherever it was measured",
+        _gemv,
+        reason="few rows: each weight is read once",
+        work=work.gemv,
     ),
     Version(
         "sm90",
         "matmul.tensor_core_dispatch.plan_sm90",
-        supports=_sm90,
-        prefers=lambda p: _unaligned(p) or _without_cublas(p),
-        reason="tensor cores: without cuBLAS, or of unaligned rows, which cuBLAS reads one by one",
+        _sm90,
+        reason="tensor cores by wgmma, operands by TMA",
+        work=work.sm90,
     ),
-    Version(
-        "cublas",
-        "matmul.cublas_gemm.plan",
-        supports=_cublas,
-        prefers=lambda p: p.product.k > 0 and not _short(p),
-        reason="cuBLAS, where nothing was measured",
-    ),
+    Version("cublas", "matmul.cublas_gemm.plan", _cublas, reason="cuBLAS", work=work.cublas),
     Version(
         "sm80",
         "matmul.tensor_core_dispatch.plan_sm80",
-        supports=_sm80,
-        prefers=_without_cublas,
-        reason="tensor cores, without cuBLAS",
+        _sm80,
+        reason="tensor cores by mma.sync",
+        work=work.sm80,
     ),
     Version(
         "simt_async_copy",
         "matmul.simt_async_copy.plan",
-        supports=_async_copy,
-        prefers=_wide,
-        reason="register tiles of float32, without cuBLAS",
+        _async_copy,
+        reason="register tiles of float32",
+        work=work.simt_async_copy,
     ),
     Version(
         "simt_async_copy_small",
         "matmul.simt_async_copy.plan_small",
-        supports=_async_copy,
-        prefers=_large,
-        reason="small register tiles of float32, without cuBLAS",
+        _async_copy,
+        reason="small register tiles of float32",
+        work=work.simt_async_copy_small,
     ),
-    Version(
-        "simt",
-        "matmul.simt.plan",
-        prefers=_wide,
-        reason="register tiles, without cuBLAS",
-    ),
+    Version("simt", "matmul.simt.plan", _sums, reason="register tiles", work=work.simt),
     Version(
         "simt_small",
         "matmul.simt.plan_small",
-        prefers=_large,
-        reason="small register tiles, without cuBLAS",
+        _sums,
+        reason="small register tiles",
+        work=work.simt_small,
     ),
-    Version("register_tiles", "matmul.register_tiles.plan_register", prefers=_never),
+    Version(
+        "register_tiles",
+        "matmul.register_tiles.plan_register",
+        _sums,
+        reason="register tiles, the plain ones",
+        work=work.register_tiles,
+    ),
     Version(
         "tiled",
         "matmul.register_tiles.plan_tiled",
-        prefers=lambda p: p.product.k > 0,
-        reason="small: it ends before the host has finished a cuBLAS call, or there is no cuBLAS",
+        _sums,
+        reason="small: one launch",
+        work=work.tiled_16,
     ),
-    Version("naive", "matmul.register_tiles.plan_naive", reason="nothing to sum"),
+    Version(
+        "naive", "matmul.register_tiles.plan_naive", reason="nothing to share", work=work.naive
+    ),
 )
 
 #: Of int8, summed and kept in int32.
@@ -269,12 +233,14 @@ def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = No
 
     version: a name of `VERSIONS`; for "sm90" and "gemv" a tile may follow ("sm90 128x256 split 2",
     see sm90_tiles.Choice). By default the version that was measured to be fastest
-    (core/dispatch/autotune.py); where nothing was measured, the one that the table prefers.
+    (core/dispatch/autotune.py); where nothing was measured, the one with the least expected time.
     """
     problem = Problem(a, b, tf32)
     if problem.product.out.size == 0:
         return Plan([problem.product.out], [])
     decision = _measured(problem) if version is None else None
+    if version is None and decision is None:
+        decision = _ruled(problem)
     name, _, problem.tile = (decision.choice if decision else version or "").partition(" ")
     plan = choose("matmul", VERSIONS, problem, name or None)
     if decision:
@@ -282,6 +248,15 @@ def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = No
     elif version:
         plan.why = f"requested: {version}"
     return plan
+
+
+def _ruled(problem: Problem) -> autotune.Decision | None:
+    """What the device's time alone does not decide."""
+    if _gemv(problem):
+        return autotune.Decision("gemv", "gemv: few rows: each weight is read once")
+    if _short(problem):
+        return autotune.Decision("tiled", "tiled: small: it ends before the host has called cuBLAS")
+    return None
 
 
 def matmul_int32(a: Layout, b: Layout, *, version: str | None = None) -> Plan:

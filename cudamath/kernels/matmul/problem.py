@@ -103,6 +103,10 @@ class Problem:
         return self.a.dtype in cublas.DTYPES and cublas.available()
 
     @property
+    def device(self) -> int:
+        return self.a.device
+
+    @property
     def multiply_adds(self) -> int:
         """Of one matrix of the batch."""
         p = self.product

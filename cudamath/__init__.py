@@ -92,6 +92,7 @@ from . import cuda, linalg, random
 from . import einops_backend as _einops_backend
 from . import ufunc_facts as _ufunc_facts
 from .autodiff import *  # noqa: F403
+from .batching import *  # noqa: F403
 from .checkpoints import *  # noqa: F403
 from .core.array import ndarray
 from .core.devices import default_device, device, set_default_device

@@ -33,7 +33,8 @@ CHAPTERS = {
         ops.histogram""",
     "Differences, interpolation, polynomials": "ops.differences ops.interpolate ops.polynomials",
     "Files and texts": "checkpoints numpy_files ops.text_io",
-    "Gradients": "autodiff.transforms autodiff.rules autodiff.recompute jacobians",
+    "Gradients": """autodiff.transforms autodiff.rules autodiff.recompute jacobians
+        batching.transform""",
     "Programs and kernels": """programs.jit programs.control_flow programs.trace fuse custom
         core.dispatch.explain""",
 }

@@ -22,6 +22,7 @@ from .devices import CPU, TRACED, Device, device_of, index_of
 from .dispatch.call_record import READ, obstruct, open_records
 from .export_guard import refuse_as_number
 from .layout import Layout
+from .levels import work
 from .transfer.device_to_host import array_reader, array_readers, number_of, number_readers
 
 
@@ -265,6 +266,8 @@ class ndarray:
                 "must do the "
                 "same for all values (use where instead of if)"
             )
+        if layout.device < TRACED:
+            return work.to_numpy(self)
         if not layout.contiguous:
             return self.copy().to_numpy()
         return array_reader(layout)(self)
@@ -289,7 +292,8 @@ class ndarray:
         index = CPU if device.__class__ is str and device == "cpu" else index_of(device)
         if index == self._layout.device:
             return self.copy() if copy else self
-        return self._to(index)
+        out = self._to(index)
+        return out.copy() if copy and out is self else out  # vmap: of a call, it is there too
 
     def to_device(self, device: Device | str | int, /, *, stream: Any = None) -> ndarray:
         """Return this array on another device: the array API's name of `to`.
@@ -477,6 +481,8 @@ class ndarray:
         return self.copy()
 
     def __repr__(self) -> str:
+        if self._layout.device < TRACED:
+            return work.describe(self)
         body = np.array2string(self._alias().to_numpy(), separator=", ", prefix="array(")
         extra = (
             ""
@@ -490,6 +496,8 @@ class ndarray:
         return f"array({body}{extra}, device='{self.device}')"  # NumPy's own have no device
 
     def __str__(self) -> str:
+        if self._layout.device < TRACED:
+            return work.describe(self)
         return str(self._alias().to_numpy())
 
     def __format__(self, spec: str) -> str:
@@ -586,6 +594,8 @@ def allocate(layout: Layout) -> ndarray:
         return wrap(np.empty(layout.shape, layout.dtype))
     if layout.device == TRACED:
         return over(layout, 0, None)  # to be filled: tracing.py
+    if layout.device < TRACED:
+        return work.allocate(layout)
     current = stream.stream_of(layout.device)
     buffer = memory.Buffer(layout.nbytes, current)
     return over(layout, buffer.address, buffer)

@@ -12,6 +12,7 @@ from . import dtypes, shapes
 from .array import empty, ndarray, over, wrap
 from .devices import CPU, TRACED, default_index, device_of, index_of
 from .dispatch.call_record import open_records, report_made
+from .levels import common_device, work
 from .transfer.host_to_device import add_writer, copy_to
 
 #: Classes of numbers in lists that NumPy reads as this package does.
@@ -48,6 +49,8 @@ def _uploaded(host: np.ndarray, device: int, ours: bool) -> ndarray:
         from . import tracing
 
         return tracing.constant(host)
+    if device < TRACED:
+        return work.upload(host, device)
     out = copy_to(host, device)
     if out is not None:
         return out
@@ -264,7 +267,8 @@ def _foreign(obj: Any, name: str) -> ndarray | None:
 
 
 def same_device(name: str, arrays: Any) -> int:
-    """The device number all arrays share; DeviceError that names both if they do not."""
+    """The device number all arrays share, the innermost of batched ones; DeviceError that names
+    both if they do not."""
     first = None
     for x in arrays:
         if x is None:
@@ -272,6 +276,11 @@ def same_device(name: str, arrays: Any) -> int:
         if first is None:
             first = x
         elif x._layout.device != first._layout.device:
+            if x._layout.device < TRACED or first._layout.device < TRACED:
+                found = common_device(x._layout.device, first._layout.device)
+                if found is not None:
+                    first = x if found == x._layout.device else first
+                    continue
             if TRACED in (x._layout.device, first._layout.device):
                 from . import tracing
 

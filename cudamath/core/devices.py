@@ -11,6 +11,7 @@ from ..runtime import stream
 from ..runtime.errors import DeviceError
 from ..runtime.interrupts import uninterrupted
 from ..runtime.state import runtime
+from .levels import under
 
 CPU = -1  # a layout's `device` for host arrays; GPUs are numbered from 0
 TRACED = -2  # of arrays without bytes (tracing.py)
@@ -35,6 +36,8 @@ class Device:
     @property
     def name(self) -> str:
         """'cpu' or 'cuda:0', ..."""
+        if self.index < TRACED:
+            return device_of(under(self.index)).name
         return (
             "cpu"
             if self.index == CPU
@@ -46,7 +49,7 @@ class Device:
     @property
     def type(self) -> str:
         """'cpu' or 'cuda'."""
-        return "cpu" if self.index == CPU else "cuda"
+        return "cpu" if self.name == "cpu" else "cuda"
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
@@ -64,7 +67,7 @@ class Device:
 
     def __enter__(self) -> Device:
         local, active = runtime.local, None
-        if self.index not in (CPU, TRACED):
+        if self.index >= 0:
             active = stream.on_device(self.index, restore=True)
         stack = (*local.device_stack, (self.index, active))
         if active is not None:

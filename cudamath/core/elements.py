@@ -43,6 +43,8 @@ def lend(x: ndarray, layout: Layout, offset: int) -> Scalar | None:
     owner = x._owner
     stream = runtime.local.stream
     if stream is None or stream.device != layout.device:
+        if layout.device < 0:  # of a call of `vmap`: its memory is not seen from here
+            return None
         stream = stream_of(layout.device)
     if (
         owner.__class__ is not Buffer

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..autodiff.transforms import stop_gradient, vjp
 from ..core.array import ndarray
+from ..core.devices import TRACED
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.keyword_hints import with_hints
 from ..core.dispatch.op import Op
@@ -181,7 +182,8 @@ def checked(q: Layout, k: Layout, v: Layout) -> float:
             f"{NAME}: wants q, k and v in one floating-point dtype, got {q.dtype}, {k.dtype}, "
             f"{v.dtype}"
         )
-    if not q.device == k.device == v.device:
+    places = {q.device, k.device, v.device}
+    if len(places) > 1 and min(places) >= TRACED:  # those of a call of vmap may be anywhere there
         raise ValueError(f"{NAME}: wants q, k and v on one device, got {q}, {k}, {v}")
     if not 2 <= q.ndim <= 4 or not q.ndim == k.ndim == v.ndim:
         raise ValueError(

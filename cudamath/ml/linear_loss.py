@@ -7,7 +7,9 @@ from typing import Any
 from ..autodiff.transforms import vjp
 from ..core import recording
 from ..core.array import ndarray
+from ..core.asarray import same_device
 from ..core.autograd import tape
+from ..core.devices import TRACED
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.op import FLOATING, INTEGER, Op
 from ..core.dtypes import compute_dtype, float16
@@ -142,6 +144,7 @@ def linear_cross_entropy(
         and (x._node is not None or weight._node is not None)
         or small
         and x.dtype == compute_dtype(x.dtype)
+        or same_device(NAME, (x, weight, targets)) < TRACED  # a call of vmap
     ):
         return _composed(x, weight, picks, classes, ignored)
     wanted = x._node is not None, weight._node is not None

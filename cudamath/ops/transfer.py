@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import tracing
+from ..core import batched, tracing
 from ..core.array import allocate, borrowed, ndarray, over, wrap
 from ..core.asarray import asarray, upload
 from ..core.autograd import mutation, tape
@@ -22,6 +22,7 @@ from ..core.dispatch.op import FLOATING, ViewOp, registry
 from ..core.dtypes import COMPLEX, real_dtype
 from ..core.export_guard import refuse_to_leave
 from ..core.layout import Layout
+from ..core.levels import place_of
 from ..core.typing import ArrayLike
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
@@ -47,6 +48,9 @@ class _Transfer:
         return False, (False,) * count
 
     def __call__(self, x: ndarray, *, source: int, index: int) -> ndarray:
+        if source < TRACED:
+            return batched.transferred(x, place_of(index))
+        index = place_of(index)
         if index == CPU:
             return wrap(x._alias().to_numpy())  # its gradient is recorded
         if source == CPU:
@@ -75,7 +79,10 @@ def to_device(x: ndarray, index: int) -> ndarray:
             layout = Layout.of(host.shape, host.strides, host.dtype, CPU)
             store(_on_host, x._layout, layout)
         return over(layout, host, None)
-    params: Any = {"source": x._layout.device, "index": index}
+    source = x._layout.device
+    if (source < TRACED or index < TRACED) and place_of(source) == place_of(index):
+        return x
+    params: Any = {"source": source, "index": index}
     out = _to(x, **params)
     if x._node is not None:
         tape.record(_to, (x,), out, params)

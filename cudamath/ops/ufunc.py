@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core import cpu_pool, dtypes, shapes
+from ..core import batched, cpu_pool, dtypes, shapes
 from ..core.array import ReadOnly, ndarray, wrap
 from ..core.asarray import asarray, same_device
 from ..core.autograd import mutation, tape
@@ -522,6 +522,8 @@ class Elementwise:
             )
         if device == CPU:
             return self._cpu(operands, scalars, common, compute, result, inplace)
+        if device < TRACED:
+            return batched.elementwise(self, operands, inplace)
         return self._cuda(operands, scalars, common, compute, result, inplace, device)
 
     def _cpu(

@@ -588,6 +588,7 @@ ELSEWHERE = {
         "custom_jvp",
         "tree.*",
     ],
+    "batching/test_vmap.py": ["vmap"],
     "ops/test_fuse.py": ["fuse"],
     "ops/test_custom.py": ["elementwise", "reduction", "vectorize"],
     "core/test_promotion.py": ["set_default_dtype"],

@@ -19,6 +19,7 @@ from typing import Any
 
 from ...runtime import fork
 from ...runtime.interrupts import uninterrupted
+from ..devices import TRACED
 
 #: Reasons of `obstruct` for a call that gives the host values of an array, or elements that it
 #: chose by their values.
@@ -224,9 +225,15 @@ def report(
     output: Any,
     writes: bool = False,
 ) -> None:
-    """Report a step of an op."""
+    """Report a step of an op. What `vmap` runs on the arrays behind batched ones reports itself."""
+    if any([y is not None and y._layout.device < TRACED for y in _arrays_of(output)]):
+        return
     if (record := _local.record) is not None and record.keep:
         record.add(Step(op, inputs, scalars, params, run, output, None, writes))
+
+
+def _arrays_of(output: Any) -> tuple:
+    return tuple(output) if output.__class__ in (tuple, list) else (output,)
 
 
 def report_made(x: Any, host: Any, fresh: bool) -> None:

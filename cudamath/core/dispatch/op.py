@@ -38,6 +38,7 @@ from ..dtypes import (
 )
 from ..elements import lent, settle
 from ..layout import Layout
+from ..levels import work
 from ..scalar import inside
 from .call_record import obstruct, open_records, report, traced, unrecorded
 from .cpu_run import _without_none, cpu_runner
@@ -227,6 +228,8 @@ class Op:
     def plan(self, arrays: tuple, scalars: int, params: dict) -> Callable:
         """Make and store the function that runs calls of these layouts and parameters."""
         device = same_device(self.name, arrays) if arrays else params["device"]
+        if params.get("device", 0).__class__ is int and params.get("device", 0) < TRACED:
+            device = params["device"]  # of a draw in a graph, whose cell is on a GPU
         layouts = tuple([None if x is None else x._layout for x in arrays])
         if device == CPU:
             run = cpu_runner(lazy("cpu", self.cpu), params, scalars, layouts)
@@ -234,6 +237,8 @@ class Op:
             from .. import tracing
 
             run = tracing.op(self.name, layouts, params)
+        elif device < TRACED:
+            run = work.runner(self, layouts, params)
         else:
             run = self._bound_with_gradient(arrays, layouts, params, scalars, device)
         store(self.plans, (*layouts, *params.values()), run)
@@ -368,6 +373,11 @@ class Composed:
         return self._saves
 
     def __call__(self, *arrays: ndarray, **params: Any) -> ndarray:
+        if any([x._layout.device < TRACED for x in arrays]):
+            out = work.composed(self, arrays, params)
+            if any([x._node is not None for x in arrays]):
+                tape.record(self, arrays, out, params)
+            return out
         if not any(x._node is not None for x in arrays):
             return self.function(*arrays, **params)
         if open_records and traced():  # a program sees the ops that this one is made of

@@ -1,0 +1,326 @@
+"""`vmap` itself: axes, trees, errors, what it composes with."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(4, 3, 5))
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu():
+    with cm.device("cpu"):
+        yield
+
+
+def array(x: Any = X) -> cm.ndarray:
+    return cm.asarray(x)
+
+
+def test_axes_of_arguments_and_results():
+    x = array()
+    for axis in (0, 1, 2, -1, -3):
+        for to in (0, 1, -1):
+            got = cm.vmap(lambda a: a.sum(axis=0) * 2, axis, to)(x)
+            wanted = np.stack(
+                [np.take(X, i, axis).sum(axis=0) * 2 for i in range(X.shape[axis])], to
+            )
+            np.testing.assert_allclose(got.to_numpy(), wanted)
+
+
+def test_trees_of_axes_fit_the_beginning_of_the_arguments():
+    tree = {"a": array(), "b": (array(X[0]), array(X[0].T))}
+
+    def fn(t: Any, y: Any) -> Any:
+        return {"sum": t["a"].sum() + y, "both": (t["b"][0], t["b"][1] + t["b"][0])}
+
+    axes = ({"a": 1, "b": (0, -1)}, None)
+    got = cm.vmap(fn, axes, {"sum": 0, "both": (1, 0)})(tree, 2.0)
+    np.testing.assert_allclose(got["sum"].to_numpy(), X.sum(axis=(0, 2)) + 2)
+    np.testing.assert_allclose(got["both"][0].to_numpy(), X[0].T)
+    np.testing.assert_allclose(got["both"][1].to_numpy(), 2 * X[0])
+
+
+def test_keywords_are_mapped_over_axis_0():
+    got = cm.vmap(lambda x, *, shift: x + shift)(array(), shift=array(np.arange(4.0)))
+    np.testing.assert_allclose(got.to_numpy(), X + np.arange(4.0)[:, None, None])
+
+
+def test_results_that_do_not_differ_are_repeated_or_returned_once():
+    once, repeated = cm.vmap(lambda x: (cm.ones(2), 3), out_axes=0)(array())
+    assert once.shape == (4, 2) and repeated.tolist() == [3] * 4
+    once[0] = 7  # memory of its own
+    assert once.tolist() == [[7, 7], [1, 1], [1, 1], [1, 1]]
+    assert cm.vmap(lambda x: (x, cm.ones(2)), out_axes=(0, None))(array())[1].shape == (2,)
+
+
+def test_results_share_no_memory_with_arguments():
+    x = array(X.copy())
+    y = cm.vmap(lambda a: a)(x)
+    y[0] = 0
+    np.testing.assert_array_equal(x.to_numpy(), X)
+    z = cm.vmap(lambda a: a.T[1:])(x)
+    z[...] = 0
+    np.testing.assert_array_equal(x.to_numpy(), X)
+
+
+def test_a_batch_of_none_and_of_one():
+    assert cm.vmap(lambda x: x.sum(axis=0))(cm.zeros((0, 3, 2))).shape == (0, 2)
+    assert cm.vmap(lambda x: x * 2)(cm.ones((1, 3))).tolist() == [[2.0] * 3]
+
+
+def test_axis_size():
+    assert cm.vmap(lambda x: x * 2, None, axis_size=3)(cm.ones(2)).shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (lambda: cm.vmap(3), TypeError, "vmap: wants a function"),
+        (
+            lambda: cm.vmap(cm.add)(cm.ones((2, 3)), cm.ones(3)),
+            ValueError,
+            "vmap: the batches differ in length: argument 0 of shape (2, 3): 2 along axis 0, "
+            "argument 1 of shape (3,): 3 along axis 0",
+        ),
+        (
+            lambda: cm.vmap(cm.add, (0, 2))(cm.ones((2, 3)), cm.ones((3, 2))),
+            ValueError,
+            "vmap: argument 1 of shape (3, 2) has no axis 2",
+        ),
+        (
+            lambda: cm.vmap(cm.sin)(2.0),
+            ValueError,
+            "vmap: argument 0 of shape () has no axis 0",
+        ),
+        (lambda: cm.vmap(cm.sin, None)(cm.ones(2)), ValueError, "vmap: nothing is mapped"),
+        (
+            lambda: cm.vmap(cm.add, (0,))(cm.ones(2), cm.ones(2)),
+            ValueError,
+            "vmap: in_axes has 1 entries, but the function was called with 2 arguments",
+        ),
+        (
+            lambda: cm.vmap(lambda x: x["a"], ({"b": 0},))({"a": cm.ones(2)}),
+            ValueError,
+            "vmap: in_axes ({'b': 0},) does not fit",
+        ),
+        (lambda: cm.vmap(cm.sin, "a")(cm.ones(2)), TypeError, "vmap: in_axes wants integers"),
+        (
+            lambda: cm.vmap(cm.sin, out_axes=None)(cm.ones(2)),
+            ValueError,
+            "vmap: out_axes is None for a result of shape () that differs",
+        ),
+        (
+            lambda: cm.vmap(cm.sin, out_axes=2)(cm.ones((2, 3))),
+            ValueError,
+            "vmap: out_axes 2 is out of bounds for a result of shape (3,)",
+        ),
+        (
+            lambda: cm.vmap(lambda x: "text")(cm.ones(2)),
+            TypeError,
+            "vmap: the function must return arrays, got str",
+        ),
+        (lambda: cm.vmap(cm.sin)("text"), TypeError, "vmap: argument 0 is mapped over axis 0"),
+        (
+            lambda: cm.vmap(cm.sin, axis_size=3)(cm.ones(2)),
+            ValueError,
+            "vmap: the batches differ in length: argument 0 of shape (2,): 2 along axis 0, "
+            "axis_size: 3",
+        ),
+    ],
+)
+def test_errors_name_vmap_and_show_shapes(call: Any, kind: type, words: str):
+    with pytest.raises(kind, match=re.escape(words)):
+        call()
+
+
+# -------------------- values, writes
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x if x.sum() > 0 else -x,
+        lambda x: x * float(x[0, 0]),
+        lambda x: np.asarray(x),
+        lambda x: x.tolist(),
+        lambda x: x[x > 0],
+        lambda x: cm.nonzero(x),
+        lambda x: cm.unique(x),
+    ],
+)
+def test_values_that_differ_are_not_read(fn: Any):
+    with pytest.raises(TypeError, match="vmap: "):
+        cm.vmap(fn)(array())
+
+
+def test_values_that_all_calls_share_may_be_read():
+    def fn(x: Any) -> Any:
+        steps = cm.arange(3)
+        return x * int(steps.sum()) if steps.max() > 1 else x
+
+    np.testing.assert_allclose(cm.vmap(fn)(array()).to_numpy(), 3 * X)
+
+
+def test_arrays_made_inside_take_values_that_differ():
+    def fn(x: Any) -> Any:
+        out = cm.zeros((2, 5))
+        row = out[1]  # a view, made before its elements differ
+        out[0] = x[0]
+        row += x[1]
+        row[:2] = 1
+        out[:, 4] *= 2
+        return out
+
+    wanted = np.stack([X[:, 0], X[:, 1]], 1)
+    wanted[:, 1, :2] = 1
+    wanted[:, :, 4] *= 2
+    np.testing.assert_allclose(cm.vmap(fn)(array()).to_numpy(), wanted)
+
+
+def test_arguments_are_written_as_by_the_calls():
+    x = array(X.copy())
+
+    def fn(row: Any) -> Any:
+        row[0] = row[1]
+        row[2, 1:3] += 1
+        return row.sum()
+
+    cm.vmap(fn)(x)
+    wanted = X.copy()
+    wanted[:, 0] = wanted[:, 1]
+    wanted[:, 2, 1:3] += 1
+    np.testing.assert_allclose(x.to_numpy(), wanted)
+
+
+def test_arrays_from_outside_take_no_values_that_differ():
+    outside = cm.zeros(5)
+
+    def fn(x: Any) -> Any:
+        outside[...] = x[0]
+        return x
+
+    with pytest.raises(ValueError, match="setitem: vmap: values that differ from call to call"):
+        cm.vmap(fn)(array())
+    assert outside.tolist() == [0.0] * 5
+
+    def adds(x: Any) -> Any:
+        nonlocal outside
+        outside += x[0]
+        return x
+
+    with pytest.raises(ValueError, match="add: vmap: values that differ"):
+        cm.vmap(adds)(array())
+
+
+def test_an_array_that_left_its_call_is_told():
+    kept = []
+    cm.vmap(lambda x: (kept.append(x), x)[1])(array())
+    with pytest.raises(RuntimeError, match="vmap: an array .* has ended"):
+        kept[0] + 1
+    with pytest.raises(RuntimeError, match="vmap: an array .* has ended"):
+        cm.vmap(lambda x: x + kept[0])(array())
+
+
+def test_what_is_printed():
+    shown = []
+    cm.vmap(lambda x: (shown.append(repr(x)), shown.append(str(cm.zeros(2))), x)[2])(array())
+    assert shown == [
+        "<vmap: float64 of shape (3, 5), one of 4 calls>",
+        "<vmap: float64 of shape (2,), shared by 4 calls>",
+    ]
+
+
+# -------------------- what it composes with
+
+
+def test_nested_calls_over_different_axes():
+    a, b = array(X[:, 0]), array(X[:2, 1])
+    got = cm.vmap(lambda x: cm.vmap(lambda y: cm.outer(x, y))(b))(a)
+    wanted = np.einsum("ai,bj->abij", X[:, 0], X[:2, 1])
+    np.testing.assert_allclose(got.to_numpy(), wanted)
+    inner_alone = cm.vmap(lambda x: cm.vmap(lambda y: y * 2)(b))(a)
+    np.testing.assert_allclose(inner_alone.to_numpy(), np.stack([2 * X[:2, 1]] * 4))
+
+
+def test_derivatives_of_all_kinds():
+    def f(x: Any) -> Any:
+        return cm.sin(x) * (x * x).sum()
+
+    x = array(X[:, 0])
+    for transformed in (
+        cm.jacrev(f),
+        cm.jacfwd(f),
+        cm.hessian(lambda x: f(x).sum()),
+        lambda x: cm.jvp(f, (x,), (cm.ones(5),))[1],
+        lambda x: cm.vjp(f, x)[1](cm.ones(5))[0],
+    ):
+        got = cm.vmap(transformed)(x)
+        wanted = np.stack([np.asarray(transformed(row)) for row in x])
+        np.testing.assert_allclose(got.to_numpy(), wanted, rtol=1e-12)
+
+
+def test_inside_and_outside_of_jit():
+    def f(x: Any) -> Any:
+        y = cm.zeros(5)
+        y[1:] = cm.sort(x[0])[1:]
+        return cm.exp(y) @ x.T
+
+    wanted = cm.vmap(f)(array()).to_numpy()
+    program = cm.jit(cm.vmap(f))
+    for _ in range(3):
+        np.testing.assert_allclose(program(array()).to_numpy(), wanted)
+    assert not program(array()[:2]).shape[0] == 4
+
+
+def test_draws_differ_from_call_to_call():
+    rng = cm.random.default_rng(3)
+    got = cm.vmap(lambda x: x * 0 + rng.normal(size=5))(array(X[:, 0]))
+    wanted = cm.random.default_rng(3).normal(size=(4, 5))
+    np.testing.assert_array_equal(got.to_numpy(), wanted.to_numpy())
+    again = cm.vmap(lambda x: rng.random())(array(X[:, 0]))
+    assert len(set(again.tolist())) == 4 and again.shape == (4,)
+
+
+def test_dropout_differs_from_call_to_call():
+    x = cm.ones((4, 100))
+    y = cm.vmap(lambda a: cm.ml.dropout(a, 0.5, rng=cm.random.default_rng(1)))(x).to_numpy()
+    assert len({row.tobytes() for row in y}) == 4
+
+
+def test_gradients_of_each_sample_of_a_small_network():
+    rng = np.random.default_rng(2)
+    params = {
+        "conv": cm.asarray(rng.normal(size=(4, 1, 3, 3)) * 0.5),
+        "bias": cm.asarray(rng.normal(size=4)),
+        "head": cm.asarray(rng.normal(size=(3, 4 * 3 * 3)) * 0.2),
+    }
+    images, labels = cm.asarray(rng.normal(size=(6, 1, 8, 8))), cm.asarray(rng.integers(0, 3, 6))
+
+    def loss(p: Any, image: Any, label: Any) -> Any:
+        h = cm.ml.relu(cm.ml.conv2d(image[None], p["conv"], p["bias"]))
+        h = cm.ml.max_pool2d(h, 2).reshape(1, -1)
+        return cm.ml.cross_entropy(cm.ml.linear(h, p["head"]), label[None])
+
+    got = cm.vmap(cm.grad(loss), (None, 0, 0))(params, images, labels)
+    each = [cm.grad(loss)(params, x, y) for x, y in zip(images, labels, strict=True)]
+    for name, g in got.items():
+        wanted = np.stack([e[name].to_numpy() for e in each])
+        np.testing.assert_allclose(g.to_numpy(), wanted, rtol=1e-10, atol=1e-13)
+
+
+def test_a_rule_of_ones_own_is_used_inside():
+    @cm.custom_vjp
+    def doubled(x: Any) -> Any:
+        return x * 1.0
+
+    doubled.defvjp(lambda x: (doubled(x), x), lambda x, g: (2 * g,))
+    got = cm.vmap(cm.grad(lambda x: doubled(x).sum()))(array())
+    np.testing.assert_array_equal(got.to_numpy(), np.full_like(X, 2))

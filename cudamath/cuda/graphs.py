@@ -20,6 +20,7 @@ from ..core.dispatch.call_record import CHOSE, READ, CallRecord
 from ..core.dispatch.checks import require_function
 from ..core.elements import settle_all
 from ..core.layout import Layout
+from ..core.overlap import overlaps, span, together
 from ..core.scalar import Scalar, scalar
 from ..runtime import fork, host_stream, memory, stream
 from ..runtime import graph as runtime
@@ -31,6 +32,7 @@ __all__ = ["Capture", "Graphed", "capture", "graph"]
 NOTHING_REPLAYED = (
     8  # calls in a row, each with a number never seen before, after which a warning says so
 )
+ALIGNMENT = 256  # bytes; blocks of the pool begin at multiples
 MOST_GRAPHS = 32  # kinds of arguments a function remembers; the one used longest ago is forgotten
 
 
@@ -182,6 +184,7 @@ class Graphed:
         key = (
             structure,
             device,
+            overlaps([leaves[i] for i in arrays]) if device != CPU else None,
             *[leaf._layout if isinstance(leaf, ndarray) else (type(leaf), leaf) for leaf in leaves],
         )
         with self._lock, device_of(device):
@@ -261,10 +264,10 @@ class Graphed:
         recording = runtime.Capture(device)
         replay.copied = sorted(moving)
         replay.inputs = list(leaves)
-        for i in replay.copied:
-            layout = Layout.new(leaves[i].shape, leaves[i].dtype, device)
-            buffer = memory.Buffer(layout.nbytes, recording.stream)
-            replay.inputs[i] = over(layout, buffer.address, buffer)
+        for i, static in zip(
+            replay.copied, _like([leaves[i] for i in replay.copied], recording.stream), strict=True
+        ):
+            replay.inputs[i] = static
         args, kwargs = structure.unflatten(replay.inputs)
         settle_all()
         with recording:
@@ -332,10 +335,34 @@ def _check_constant(x: ndarray) -> None:
         )
 
 
+def _like(arrays: list[ndarray], own: stream.Stream) -> list[ndarray]:
+    """Arrays in new memory of this stream that lie as these do: with their strides and alignment,
+    and sharing memory where they share it, so that a function does with them what it would do with
+    these."""
+    out = list(arrays)
+    for group in together(arrays):
+        low, high = zip(*[span(arrays[i]) for i in group], strict=True)
+        first = min(low) // ALIGNMENT * ALIGNMENT
+        buffer = memory.Buffer(max(high) - first, own)
+        for i in group:
+            x = arrays[i]
+            out[i] = over(x._layout, buffer.address + x._address - first, buffer)
+    return out
+
+
+def _distinct(x: ndarray) -> ndarray:
+    """A view of the elements of which others are repetitions."""
+    own = x._layout
+    if 0 not in own.strides:
+        return x
+    shape = tuple([n if s else min(n, 1) for n, s in zip(own.shape, own.strides, strict=True)])
+    return x._view(Layout.of(shape, own.strides, own.dtype, own.device, own.aligned))
+
+
 def _copy(target: ndarray, source: ndarray) -> None:
     """Copy elements on the device, whatever the strides."""
     if not (target.is_contiguous and source.is_contiguous):
-        target[...] = source
+        _distinct(target)[...] = _distinct(source) if 0 in target._layout.strides else source
         return
     current = stream.stream_of(target._layout.device)
     for x in (target, source):

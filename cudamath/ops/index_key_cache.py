@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.call_record import open_records, report_made
 from ..core.layout import Layout
 from ..runtime.memory import table
 from ..runtime.stream import stream_of
@@ -119,4 +120,6 @@ def uploaded(x: ndarray, key: Any) -> Any:
     out._layout = Layout.new((len(places),), np.dtype(np.int64), x._layout.device)
     out._owner = table(struct.pack(f"<{len(places)}q", *places), stream_of(x._layout.device))
     out._data, out._node, out._base = out._owner.address, None, None
+    if open_records:
+        report_made(out, None, fresh=False)
     return out if places is key else (*key[:-1], out)

@@ -148,7 +148,7 @@ def fused(program: Program) -> Program:
             nodes += item.nodes
         else:
             replacement = _region(item.nodes, _nodes(items[k + 1 :]), program)
-            made += replacement is not item.nodes
+            made += len(replacement) < len(item.nodes)
             nodes += replacement
     out = Program(program.arguments, nodes, program.results, program.device)
     out.notes, out.ambiguous = program.notes, program.ambiguous
@@ -219,8 +219,8 @@ def _kernels(region: list[Node], inputs: list[View], outputs: list[Block]) -> An
         base = values[x.block]
         if x.whole:
             return base
-        if x.offset:
-            raise TypeError("a part of an array between")
+        if x.offset or x.layout.dtype != x.block.layout.dtype:
+            raise TypeError("a part, or the bits, of an array between")
         return base._view(Layout.of(x.layout.shape, x.layout.strides, x.layout.dtype, TRACED))
 
     with unrecorded(), recording.paused(), inside(), device_of(TRACED):

@@ -21,6 +21,7 @@ from ..core.dispatch.call_record import current, open_records
 from ..core.dispatch.checks import require_function
 from ..core.dispatch.fast_path import exact
 from ..core.elements import lent, settle_all
+from ..core.overlap import overlaps
 from ..core.scalar import NUMPY_SCALARS, Scalar, is_numpys, scalar
 from ..cuda.graphs import Graphed
 from ..runtime.state import register_tables
@@ -30,7 +31,7 @@ from .fusion import fused
 from .program import Program, View
 from .run import lying, on_one_device, straight_line
 from .simplify import simplify
-from .trace import Trace, TraceError, span, trace
+from .trace import Trace, TraceError, trace
 
 __all__ = ["TraceError", "jit"]
 
@@ -416,7 +417,7 @@ class _Call:
             self.structure,
             self.device,
             default_index(),
-            _overlaps(self.arrays),
+            overlaps(self.arrays),
             tuple(map(exact, static)),
             *parts,
         )
@@ -466,30 +467,3 @@ class _Call:
                 "0-d array, cm.asarray(value)"
             )
         return "devices, or arguments that share memory, change"
-
-
-def _overlaps(arrays: list[ndarray]) -> Any:
-    """Which arguments share memory: part of the key, because a write into one changes the other.
-    None if all are apart, which is quickly told."""
-    owners = {
-        id(x._owner if x._layout.device != CPU else x._data if x._data.base is None else _root(x))
-        for x in arrays
-    }
-    if len(owners) == len(arrays):
-        return None
-    spans = [span(x) for x in arrays]
-    pattern = []
-    for i, (low, high) in enumerate(spans):
-        first = next(
-            (j for j in range(i) if spans[j][0] < high and low < spans[j][1] and low < high), i
-        )
-        pattern.append((first, low - spans[first][0]))
-    return None if all([j == i for i, (j, _) in enumerate(pattern)]) else tuple(pattern)
-
-
-def _root(x: ndarray) -> Any:
-    """The object that owns the memory of an array on the CPU."""
-    data = x._data
-    while isinstance(data.base, np.ndarray):
-        data = data.base
-    return data if data.base is None else data.base

@@ -13,11 +13,11 @@ import gc
 from collections.abc import Sequence
 from typing import Any
 
-from ..core import shapes
 from ..core.array import ndarray
 from ..core.autograd.constants import Lasting
 from ..core.devices import CPU
 from ..core.dispatch.call_record import CHOSE, MET, READ, CallRecord, Step
+from ..core.overlap import span
 from ..runtime.errors import line_of, user_line, user_place
 from .program import ARGUMENT, CONSTANT, RESULT, Block, Draw, Node, Program, View
 
@@ -89,13 +89,6 @@ class Trace(CallRecord):
         """Raise TraceError for what a program cannot hold. Writes in place are steps."""
         if reason in ADVICE:
             raise TraceError(f"jit: {self.name} {reason} at {user_line()}: {ADVICE[reason]}")
-
-
-def span(x: ndarray) -> tuple[int, int]:
-    """The bytes between which the elements of an array lie."""
-    low, high = shapes.byte_bounds(x._layout.shape, x._layout.strides, x._layout.itemsize)
-    address = x._address
-    return address + low, address + high
 
 
 class _Memory:

@@ -1,59 +1,91 @@
-"""Random programs give under `jit` what they give without it: results, written arguments, and the
-numbers that they draw, bit for bit on the CPU."""
+"""Random programs give under `jit` what they give without it: results, written arguments, what they
+find outside, and the numbers that they draw. `python -m tests.programs` runs ten thousand."""
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
+import program_comparison as comparison
 import pytest
+from program_comparison import batch, check
 from random_programs import RandomProgram
 
 import cudamath as cm
+from cudamath.cuda import graphs
+from cudamath.programs import simplify
+from cudamath.programs.program import View
 
-SEEDS = 300
-
-
-@pytest.fixture(autouse=True)
-def cpu():
-    with cm.device("cpu"):
-        yield
+command = importlib.import_module("tests.programs.__main__")
 
 
-def outcomes(program: RandomProgram, jitted: bool, calls: int = 3) -> list:
-    """What several calls return and leave in their arguments."""
-    source = cm.random.default_rng(program.seed)
-    function = program.function(source)
-    function = cm.jit(function) if jitted else function
-    found = []
-    for call in range(calls):
-        arrays = [cm.array(a) for a in program.arrays(call)]
-        results, total = function(*arrays)
-        found.append([cm.asarray(x).to_numpy().copy() for x in (*results, total, *arrays)])
-        # results may be written by their receiver
-        for y in results:
-            if y.size and 0 not in y.strides:
-                y[...] = 7
-    return found
-
-
-@pytest.mark.parametrize("first", range(0, SEEDS, 20))
+@pytest.mark.parametrize("first", range(0, 80, 20))
 def test_random_programs(first: int) -> None:
-    for seed in range(first, first + 20):
-        program = RandomProgram(seed)
-        for ours, truth in zip(outcomes(program, True), outcomes(program, False), strict=True):
-            for a, b in zip(ours, truth, strict=True):
-                assert a.dtype == b.dtype, program
-                np.testing.assert_array_equal(a, b, err_msg=repr(program))
+    """The same bits on the CPU."""
+    with cm.device("cpu"):
+        for seed in range(first, first + 20):
+            check("cpu", seed)
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_random_programs_on_an_emulated_gpu(first: int) -> None:
+    """A GPU's passes, plans, pool and graphs, with values."""
+    with comparison.on("emulated"):
+        for seed in range(first, first + 20):
+            check("emulated", seed)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("first", range(0, SEEDS, 20))
+@pytest.mark.parametrize("first", range(0, 120, 20))
 def test_random_programs_on_a_gpu(first: int) -> None:
+    with cm.device("cuda"):
+        for seed in range(first, first + 20):
+            check("cuda", seed)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_small_programs_on_a_gpu(first: int) -> None:
     """On a GPU `jit` gives what the CPU gives: fused operations may round otherwise."""
     for seed in range(first, first + 20):
         program = RandomProgram(seed, length=8, draws=False)
-        truth = outcomes(program, False)
+        with cm.device("cpu"):
+            truth, _ = comparison.outcomes(program, False)
         with cm.device("cuda"):
-            ours = outcomes(program, True)
+            ours, _ = comparison.outcomes(program, True)
         for call, expected in zip(ours, truth, strict=True):
             for a, b in zip(call, expected, strict=True):
                 np.testing.assert_allclose(a, b, 2e-5, 2e-5, err_msg=repr(program))
+
+
+def _apart(arrays: list) -> list[list[int]]:
+    return [[i] for i in range(len(arrays))]
+
+
+def _never(*_: object) -> bool:
+    return False
+
+
+#: What would be wrong, and on which devices it can be.
+MISTAKES = {
+    "arguments are not copied in": (graphs, "_copy", _never, ["emulated"]),
+    "arguments forget that they overlap": (graphs, "together", _apart, ["emulated"]),
+    "copies of what changes are dropped": (simplify._Writes, "after", _never, ["cpu", "emulated"]),
+    "earlier writes are not seen": (simplify._Writes, "before", _never, ["cpu", "emulated"]),
+    "a part is taken for the whole": (View, "whole", True, ["cpu", "emulated"]),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_found(name: str, monkeypatch) -> None:
+    """What a pass might do wrong shows within some dozen programs."""
+    where, what, wrong, devices = MISTAKES[name]
+    monkeypatch.setattr(where, what, wrong)
+    for device in devices:
+        _, failures, _ = batch((device, 0, 40))
+        assert failures, device
+
+
+def test_command(capsys) -> None:
+    assert command.main(["--programs", "2", "--device", "cpu"]) == 0
+    assert "2 programs, 0 differ" in capsys.readouterr().out

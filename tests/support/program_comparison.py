@@ -1,0 +1,141 @@
+"""Random programs with `jit` and without: the same results, written arguments, surroundings and
+random numbers, at several calls; results are kept, or written into, between the calls.
+
+On the CPU the bits are the same. On a GPU fused operations may round otherwise: what they give may
+be about as far from the float64 program as what the eager one gives.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import gc
+import traceback
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from emulated_gpu import emulated_gpu
+from random_programs import SUDDEN, RandomProgram
+
+import cudamath as cm
+
+CALLS = 4
+EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+
+
+def outcomes(
+    program: RandomProgram, jitted: bool, dtype: Any = None
+) -> tuple[list[list[np.ndarray]], Any]:
+    """All that can be seen of several calls on the default device, and the function.
+
+    Parameters
+    ----------
+    program : RandomProgram
+        What is called.
+    jitted : bool
+        Whether by `jit`.
+    dtype : dtype, optional
+        Of the arrays, instead of the program's own.
+    """
+    source, state = cm.random.default_rng(program.seed), program.state(dtype)
+    function: Any = program.function(source, state)
+    if jitted:
+        function = cm.jit(function, donate_argnums=program.donated)
+    seen, kept = [], []
+    arrays = program.arguments(0, dtype)
+    for call in range(CALLS):
+        if call and not program.steady:
+            arrays = program.arguments(call, dtype)
+        results, total = function(*arrays, *program.numbers(call))
+        results = [*results, total]
+        # the caller does not use donated arguments again, nor what shares their memory
+        given = [] if program.donated else arrays
+        seen.append([_read(x) for x in (*results, *given, state)])
+        if call % 2:
+            for y in results:
+                if isinstance(y, cm.ndarray) and y.ndim and y.size and 0 not in y.strides:
+                    y[...] = 7  # results may be written by their receiver
+            seen.append([_read(x) for x in (*given, state)])
+        else:
+            kept += results
+    seen.append([_read(x) for x in kept])
+    return seen, function
+
+
+def _read(x: Any) -> np.ndarray:
+    return np.array(cm.asarray(x).to_numpy())
+
+
+@contextlib.contextmanager
+def on(device: str) -> Any:
+    """A default device: "cpu", "cuda", or "emulated" (emulated_gpu.py)."""
+    if device == "emulated":
+        with pytest.MonkeyPatch.context() as patches, emulated_gpu(patches):
+            yield
+    else:
+        with cm.device(device):
+            yield
+
+
+def batch(task: tuple[str, int, int]) -> tuple[int, list[str], collections.Counter]:
+    """Compare programs of a device, from a seed on, so many: their number, what went wrong, and how
+    many each pass changed."""
+    device, first, count = task
+    warnings.simplefilter("ignore")
+    gc.freeze()  # emulated GPUs collect garbage, among what they made
+    failures: list[str] = []
+    passes: collections.Counter = collections.Counter()
+    with on(device):
+        for seed in range(first, first + count):
+            try:
+                passes.update(check(device, seed))
+            except Exception as error:
+                failures.append(f"seed {seed}: {''.join(traceback.format_exception(error)[-3:])}")
+    return count, failures, passes
+
+
+def check(device: str, seed: int) -> set[str]:
+    """Compare the program of a seed on this device, the default one; the passes that changed it."""
+    if device == "cpu":
+        return check_bits(RandomProgram(seed, wide=True))
+    return check_close(RandomProgram(seed, wide=True, without=SUDDEN))
+
+
+def check_bits(program: RandomProgram) -> set[str]:
+    """On the default device `jit` gives the bits of the function."""
+    ours, jitted = outcomes(program, True)
+    truth, _ = outcomes(program, False)
+    for some, others in zip(ours, truth, strict=True):
+        for a, b in zip(some, others, strict=True):
+            assert a.dtype == b.dtype, program
+            np.testing.assert_array_equal(a, b, err_msg=repr(program))
+    return _passes(program, jitted)
+
+
+def check_close(program: RandomProgram) -> set[str]:
+    """What `jit` gives on the default device is as near to the float64 program as the function on
+    the CPU."""
+    ours, jitted = outcomes(program, True)
+    with cm.device("cpu"), np.errstate(all="ignore"):
+        eager, _ = outcomes(program, False)
+        truth, _ = outcomes(program, False, "float64")
+    for some, others, exact in zip(ours, eager, truth, strict=True):
+        # sums may cancel: what all arrays of a call are made of has the size of the largest
+        size = max([np.abs(x[np.isfinite(x)]).max(initial=1e-3) for x in exact], default=1)
+        for a, b, c in zip(some, others, exact, strict=True):
+            assert a.dtype == b.dtype and a.shape == b.shape, program
+            there = np.isfinite(b.astype("float64")) & np.isfinite(c)
+            if not there.any():
+                continue
+            a, b, c = (np.asarray(x).astype("float64")[there] for x in (a, b, c))
+            bound = 8 * np.abs(b - c).max() + 64 * EPSILON[program.dtype.name] * size
+            assert np.abs(a - c).max() <= bound, (program, a, b, c)
+    return _passes(program, jitted)
+
+
+def _passes(program: RandomProgram, jitted: Any) -> set[str]:
+    """The names of what changed the program. It was traced once for each number."""
+    assert jitted.traces == 1 + program.has_number, program
+    return {note.partition(":")[0] for p in jitted.programs() for note in p.notes}

@@ -6,7 +6,8 @@
 
 ``--measure`` (a GPU) draws problems (planner_cases.py), compiles what their versions need on all
 cores, times each version, and writes a record after every problem; it stops when the seconds are
-over. A version that fails is noted and left out. ``--fit`` reads the records (by default those in
+over. A version that fails is noted and left out; "apart" says how far results are from those of the
+last version, which is the plainest. ``--fit`` reads the records (by default those in
 benchmarks/results/*/planner.json), fits the rates of each kind of version (planner_fit.py), and
 prints how far predictions are from what was measured, and the *regret*: the time of the version
 with the least prediction over that of the fastest one. With --write it replaces the rates that the
@@ -46,6 +47,7 @@ SHIPPED = pathlib.Path(cm.__file__).parent / "kernels" / "rates.json"
 Record = dict[str, Any]
 BATCH = 16  # problems whose kernels are compiled together
 SLOW = 4.0  # times the fastest version's time: slower ones are timed once
+HOPELESS = 25.0  # times the least expected time: such versions are neither compiled nor timed
 
 
 # -------------------- measuring
@@ -59,10 +61,14 @@ def device_record(index: int) -> Record:
 
 
 def plans_of(family: str, case: Case) -> tuple[Any, dict[str, Plan], dict[str, str]]:
-    """The problem, the plan of each version that supports it, and what went wrong with others."""
+    """The problem, the plan of each version that supports it and is not hopeless, and what went
+    wrong with others."""
     problem, able = supporting(family, case)
     plans, failed = {}, {}
+    expected = {name: version.microseconds(problem) for name, version in able.items()}
     for name, version in able.items():
+        if expected[name] > HOPELESS * min(expected.values()):
+            continue
         try:
             plan = version.plan(problem)
         except Exception as error:
@@ -87,31 +93,53 @@ def compile_together(work: Sequence[tuple[Sequence[Any], Plan]]) -> None:
         compile_all(requests, devices.capability(0))
 
 
-def clocked(calls: Mapping[str, Callable[[], object]], rounds: int = 5) -> dict[str, float]:
-    """Microseconds of device time of each call, medians; slow ones from a first look alone."""
-
-    def turn(call: Callable[[], object], count: int) -> float:
-        start = Event().record()
-        for _ in range(count):
-            call()
-        stop = Event().record()
-        synchronize()
-        return 1e3 * start.elapsed(stop) / count
-
-    first = {}
-    for name, call in calls.items():
+def turn(call: Callable[[], object], count: int) -> float:
+    """Microseconds of device time of a call."""
+    start = Event().record()
+    for _ in range(count):
         call()
-        first[name] = max(turn(call, 2), 0.5)
-    best = min(first.values())
-    near = [name for name in first if first[name] <= SLOW * best]
-    counts = {name: max(3, min(60, round(2000 / first[name]))) for name in near}
-    turns = {name: [turn(calls[name], counts[name]) for _ in range(rounds)] for name in near}
-    return {name: statistics.median(turns.get(name, [first[name]])) for name in first}
+    stop = Event().record()
+    synchronize()
+    return 1e3 * start.elapsed(stop) / count
 
 
-def graphed(run: Callable[..., object], inputs: Sequence[Any]) -> Callable[[], object]:
-    """A call without the host's share: a graph of it."""
-    return cm.cuda.graph(functools.partial(run, *inputs))
+def clocked(run: Callable[..., object], inputs: Sequence[Any]) -> Callable[[], float]:
+    """A function that times a call once more. A graph holds several, so that the host is not seen;
+    what takes milliseconds is called as it is."""
+    call = functools.partial(run, *inputs)
+    turn(call, 1)
+    guess = max(turn(call, 1), 1.0)
+    repeats = max(1, min(16, round(400 / guess)))
+    if guess > 2000:
+        return functools.partial(turn, call, 2)
+
+    def several() -> None:
+        for _ in range(repeats):
+            call()
+
+    graph = cm.cuda.graph(several)
+    graph()
+    return lambda: turn(graph, max(2, min(20, round(1500 / guess / repeats)))) / repeats
+
+
+def timed(again: Mapping[str, Callable[[], float]], rounds: int = 5) -> dict[str, float]:
+    """Microseconds of each version: medians of turns one after the other; slow ones take one."""
+    first = {name: once() for name, once in again.items()}
+    near = [name for name in first if first[name] <= SLOW * min(first.values())]
+    turns: dict[str, list[float]] = {name: [first[name]] for name in first}
+    for _ in range(rounds - 1):
+        for name in near:
+            turns[name].append(again[name]())
+    return {name: statistics.median(times) for name, times in turns.items()}
+
+
+def apart(result: Any, other: Any) -> float:
+    """The largest difference of two results, by the largest number in them."""
+    x, y = (
+        each.astype("complex128" if each.dtype.kind == "c" else "float64")
+        for each in (result, other)
+    )
+    return float(f"{float(abs(x - y).max()) / max(float(abs(y).max()), 1e-30):.2g}")
 
 
 def measure(
@@ -122,13 +150,12 @@ def measure(
     *,
     count: int = 100000,
     say: Callable[[str], None] = print,
-    timer: Callable[[Mapping[str, Callable[[], object]]], dict[str, float]] = clocked,
-    capture: Callable[..., Callable[[], object]] = graphed,
+    clock: Callable[..., Callable[[], float]] = clocked,
     now: Callable[[], float] = time.monotonic,
 ) -> list[Record]:
     """Time random problems by all their versions until the seconds are over; see the module.
 
-    timer, capture, now: how calls are timed and captured, and the time; tests put others there.
+    clock, now: how calls are timed, and the time; tests put others there.
     """
     end, device, found = now() + seconds, device_record(0), []
     cases = drawn(families, count, seed)
@@ -146,20 +173,21 @@ def measure(
             if now() > end:
                 return found
             arrays = [random_like(layout) for layout in inputs]
-            calls = {}
+            again, results = {}, {}
             for name, plan in plans.items():
                 try:
-                    calls[name] = capture(plan.bind("planner", inputs), arrays)
-                    calls[name]()
+                    run = plan.bind("planner", inputs)
+                    results[name] = run(*arrays)
                     synchronize()
+                    again[name] = clock(run, arrays)
                 except Exception as error:
-                    calls.pop(name, None)
                     failed[name] = f"{type(error).__name__}: {error}"[:200]
-            times = timer(calls) if calls else {}
-            record = {
+            times = timed(again) if again else {}
+            record: Record = {
                 "family": family,
                 "case": case,
                 "times": {name: float(f"{us:.4g}") for name, us in times.items()},
+                "apart": {name: apart(results[name], [*results.values()][-1]) for name in times},
             }
             if failed:
                 record["failed"] = failed
@@ -168,7 +196,7 @@ def measure(
             say(
                 f"{len(found)} {family} {line_of(times)}" + "".join(f"; {n} FAILED" for n in failed)
             )
-            del arrays, calls
+            del arrays, again, results
             cm.cuda.empty_cache()
     return found
 

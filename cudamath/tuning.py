@@ -27,6 +27,7 @@ from .core.dispatch import autotune
 from .core.dispatch.plan import Plan
 from .core.dtypes import bfloat16, float8_e4m3
 from .core.layout import Layout
+from .cuda.first_use import FAR, interleaved
 from .ops.creation import zeros
 from .ops.elementwise import negative
 from .random import default_rng
@@ -91,7 +92,6 @@ LAYERS: tuple[Layer, ...] = (
 #: The largest error of a candidate for a convolution, relative to the largest sum of |products|: in
 #: float32, and of 16-bit results, which are rounded once.
 EXACT, ROUNDED = 2e-6, 4e-3
-FAR = 1.5  # times the fastest candidate's time: slower ones drop out, see `interleaved`
 PASS = (
     128 << 20
 )  # bytes that are read and written before each product: more than the second-level cache holds
@@ -341,42 +341,6 @@ def operands(size: Size, dtype: Any, layout: str) -> tuple[ndarray, ndarray]:
         return x if how == "n" else x.mT
 
     return one(m, k, layout[0]), one(k, n, layout[1])
-
-
-def interleaved(
-    calls: Mapping[str, Callable[[], object]], rounds: int = 7, milliseconds: float = 3.0
-) -> dict[str, float]:
-    """Median milliseconds of device time of each call: rounds in random order under steady load.
-
-    Those that take more than FAR times as long as the fastest drop out after a first look: they
-    would let the device cool and clock higher for the others.
-    """
-
-    def turn(call: Callable[[], object], count: int) -> tuple[Event, Event]:
-        call()
-        start = Event().record()
-        for _ in range(count):
-            call()
-        return start, Event().record()
-
-    first = {}
-    for name, call in calls.items():
-        turn(call, 2)  # compiles, and captures what is a graph
-        start, stop = turn(call, 2)
-        first[name] = max(start.elapsed(stop) / 2, 1e-3)
-    kept = sorted(name for name in first if first[name] <= FAR * min(first.values()))
-    counts = {name: max(1, min(200, round(milliseconds / first[name]))) for name in kept}
-    samples: dict[str, list[float]] = {name: [] for name in kept}
-    shuffled = random.Random(0)
-    for number in range(rounds + 1):
-        recorded = [
-            (name, turn(calls[name], counts[name])) for name in shuffled.sample(kept, len(kept))
-        ]
-        synchronize()
-        if number:  # the first round brings the device to its steady clock
-            for name, (start, stop) in recorded:
-                samples[name].append(start.elapsed(stop) / counts[name])
-    return {name: sorted(times)[len(times) // 2] for name, times in samples.items()}
 
 
 def in_situ(

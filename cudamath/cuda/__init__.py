@@ -16,6 +16,7 @@ from ..core.public_names import public_dir
 from ..runtime.errors import CudaError, DeviceError, OutOfMemoryError
 from ..runtime.stream import Event, Stream, elapsed
 from .devices import *  # noqa: F403
+from .first_use import *  # noqa: F403
 from .graphs import *  # noqa: F403
 from .kernels import *  # noqa: F403
 from .memory import *  # noqa: F403
@@ -33,6 +34,7 @@ __all__ = [  # noqa: F405
     "OutOfMemoryError",
     "Stream",
     "annotate",
+    "autotune",
     "cache_info",
     "capture",
     "clear_kernel_cache",

@@ -220,6 +220,11 @@ def name(index: int) -> str:
 _assumed: list[DeviceInfo] = []
 
 
+def is_assumed() -> bool:
+    """Whether plans are made for an assumed device."""
+    return bool(_assumed)
+
+
 class assume:
     """Context: make plans as if the devices had these properties (used by compile-only checks and
     the simulator). By default those of an H100: bandwidth in bytes per second, clock in Hz."""

@@ -18,6 +18,7 @@ from cudamath import tuning
 from cudamath.core.dispatch import autotune
 from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
+from cudamath.cuda import first_use
 from cudamath.kernels.compiler import lazy_numba
 from cudamath.kernels.matmul.problem import transpose
 from cudamath.runtime import device
@@ -458,8 +459,9 @@ def clock(monkeypatch):
         def elapsed(self, end):
             return end.at - self.at
 
-    monkeypatch.setattr(tuning, "Event", Mark)
-    monkeypatch.setattr(tuning, "synchronize", lambda: None)
+    for module in (first_use, tuning):
+        monkeypatch.setattr(module, "Event", Mark)
+        monkeypatch.setattr(module, "synchronize", lambda: None)
 
     def cost(milliseconds):
         now[0] += milliseconds
@@ -597,3 +599,94 @@ def test_tuning_on_the_gpu(file):
                     )
     finally:
         device._assumed.append(device.assume((9, 0)).info)
+
+
+# -------------------- measuring at first use
+
+
+def conv_plan():
+    """Of a small convolution in float32."""
+    from cudamath.kernels.conv import dispatch as conv_dispatch
+
+    x, w = (
+        Layout.new(shape, np.dtype(np.float32), 0) for shape in ((8, 16, 32, 32), (32, 16, 3, 3))
+    )
+    where = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), groups=1)
+    return conv_dispatch.conv2d(x, w, **where)
+
+
+def test_versions_are_timed_once_for_each_problem(file, monkeypatch):
+    """The fastest of these times runs, then and later, whether measuring is on or off."""
+    asked = []
+
+    def measuring(name, plans, layouts):
+        asked.append((name, sorted(plans), [layout.shape for layout in layouts]))
+        return {version: 1.0 + (version != "fprop_direct") for version in plans}
+
+    monkeypatch.setattr("cudamath.kernels.lib.versions.REACH", 1e9)
+    before = conv_plan().why
+    assert not before.startswith("fprop_direct") and "predicted" in before
+    monkeypatch.setattr(autotune, "measuring", measuring)
+    for _ in range(2):
+        why = conv_plan().why
+        assert why.startswith("fprop_direct: ") and "measured us: fprop_direct 1, " in why
+    assert asked == [("conv2d", ["fprop_direct", "fprop_simt"], [(8, 16, 32, 32), (32, 16, 3, 3)])]
+    monkeypatch.setattr(autotune, "measuring", None)
+    autotune.forget()
+    assert conv_plan().why.startswith("fprop_direct: ")
+    content = json.loads(file.read_text())["assumed"]["conv2d versions"]
+    assert [[*entry.values()] for entry in content.values()] == [
+        [{"fprop_direct": 1.0, "fprop_simt": 2.0}]
+    ]
+
+
+def test_products_are_timed_before_what_is_near(file, monkeypatch):
+    """A measurement of about this size, and the rule for small ones, come after."""
+    from cudamath.kernels.matmul.dispatch import matmul
+
+    a = Layout.new((32, 32), np.dtype(np.float32), 0)
+    autotune.save("assumed", "matmul", "float32 nn", (1, 32, 32, 32), {"simt_small": 1.0})
+    assert "measured at" in matmul(a, a).why
+    monkeypatch.setattr("cudamath.kernels.lib.versions.REACH", 1e9)
+    monkeypatch.setattr(autotune, "measuring", lambda name, plans, layouts: {"naive": 1.0})
+    assert matmul(a, a).why.startswith("naive: ")
+    assert matmul(a, a, version="tiled").why == "requested: tiled"
+
+
+def test_versions_far_from_the_fastest_are_not_timed(file, monkeypatch):
+    """And one that is left alone is not timed either."""
+    asked = []
+    measuring = lambda name, plans, layouts: asked.append(sorted(plans))  # noqa: E731
+    monkeypatch.setattr(autotune, "measuring", measuring)
+    monkeypatch.setattr("cudamath.kernels.lib.versions.REACH", 1.0)
+    assert "predicted" in conv_plan().why and not asked
+    monkeypatch.setattr("cudamath.kernels.lib.versions.REACH", 1e9)
+    assert "predicted" in conv_plan().why and asked == [["fprop_direct", "fprop_simt"]]
+
+
+def test_autotune_on_the_fake_driver(fake, file, monkeypatch):
+    """As a context and as a function. Plans are made anew where the setting changes."""
+    monkeypatch.setattr(fake, "cuLaunchKernel", lambda *_: None)
+    monkeypatch.setattr("cudamath.runtime.cublas.available", lambda: False)
+    monkeypatch.setattr(device, "_assumed", [])
+    monkeypatch.setattr("cudamath.kernels.lib.versions.REACH", 1e9)
+    with cm.device("cuda:0"):
+        x = gpu(np.zeros((48, 48), np.float32))
+        product = lambda: x @ x  # noqa: E731
+        with cm.cuda.autotune() as on:
+            assert on.enabled and autotune.measuring is not None
+            product()
+            assert "measured us: " in cm.explain(product)
+        assert autotune.measuring is None
+        content = json.loads(file.read_text())
+        (table,) = [each for key, each in content.items() if key != "version"]
+        ((problem, entry),) = table["matmul versions"].items()
+        assert "(48, 48)" in problem and {"tiled", "simt"} <= {*entry["1"]}
+        assert cm.cuda.autotune(True).enabled
+        assert not cm.cuda.autotune(False).enabled and autotune.measuring is None
+
+
+def test_autotune_wants_a_bool():
+    with pytest.raises(TypeError, match="autotune: wants True or False, got int"):
+        cm.cuda.autotune(1)
+    assert autotune.measuring is None

@@ -19,6 +19,10 @@ where `kind` names what decides besides the sizes (dtype and layout). Other size
 entry: the sum of the ratios of the sizes, in powers of two, is at most NEAR. All sizes beyond LARGE
 count as LARGE.
 
+While `measuring` is set, the versions of an operation are timed when a problem is planned for the
+first time (kernels/lib/versions.py). Their times lie in the first table, too, under the whole
+problem as `kind` and the sizes WHOLE: no other problem is near.
+
 A file may be damaged, or come from another version of the package. So files are read by one
 function, `_understood`, which drops what has another form, and planners say which candidates they
 understand; what is left decides nothing, and is no error.
@@ -42,11 +46,17 @@ from . import tuned
 NEAR = 1.0
 LARGE = 16384  # larger sizes count as this one: smaller ones fill a device already
 
-VERSION = 1  # of the form of files; one without a version has this one
-_SIZES = re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*")
-
 Entry = dict[str, float]  # candidate -> microseconds
 Table = dict[str, dict[str, dict[str, dict[str, Entry]]]]  # device, op, kind, sizes
+
+WHOLE = (1,)  # the sizes under which the times of versions lie
+
+#: Times plans at their first use, while that is switched on: (name of the op, plans by the names of
+#: their versions, layouts of their inputs) -> microseconds, or None where nothing can be timed now.
+measuring: Callable[[str, Any, Sequence[Any]], Entry | None] | None = None
+
+VERSION = 1  # of the form of files; one without a version has this one
+_SIZES = re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*")
 
 
 class Decision(NamedTuple):
@@ -158,6 +168,17 @@ def lookup(
                     f"measured at {key}: {best} {times[best]:.4g} us{beside} ({source}, {name})",
                 )
     return None
+
+
+def versions(op: str, device: int, problem: str) -> Entry:
+    """The times of versions that were measured for just this problem on this machine."""
+    kinds = _own(path()).get(devices.name(device), {}).get(f"{op} versions", {})
+    return kinds.get(problem, {}).get("x".join(map(str, WHOLE)), {})
+
+
+def keep_versions(op: str, device: int, problem: str, times: Entry) -> None:
+    """Add the times of versions for a problem to this machine's file."""
+    save(devices.name(device), f"{op} versions", problem, WHOLE, times)
 
 
 def _distance(key: str, sizes: Sequence[int]) -> float:

@@ -135,6 +135,12 @@ class Problem:
             f"dilation {self.dilation}, groups {self.groups}"
         )
 
+    @property
+    def key(self) -> str:
+        """All that a plan depends on, in words."""
+        strides = [layout.strides for layout in (*self.inputs, self.out)]
+        return f"{self}, strides {strides}, tf32 {self.tf32}, bias {self.bias is not None}"
+
     # ---------------- arrays
 
     @functools.cached_property

@@ -6,12 +6,16 @@ the kernels that it runs and no others.
 """
 
 import importlib
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...core.dispatch import autotune
 from ...core.dispatch.plan import Plan
 from .prediction import Machine, Work, microseconds
+
+REACH = 4.0  # times the least expected time: versions beyond are not measured at first use
 
 
 def always(_problem: Any) -> bool:
@@ -79,9 +83,40 @@ def ordered(versions: Sequence[Version], problem: Any) -> list[Version]:
     return sorted(able, key=lambda version: version.order(problem))
 
 
-def explained(version: Version, problem: Any, others: Sequence[Version]) -> str:
-    """Why a version runs before others: in words, and where they are predicted, the times."""
+def timed(name: str, problem: Any, order: Sequence[Version]) -> autotune.Entry:
+    """The times of versions that were measured for just this problem. While `autotune.measuring` is
+    set they are measured now, those whose expected time is not far from the least."""
+    key = getattr(problem, "key", "")
+    if not key:
+        return {}
+    times = autotune.versions(name, problem.device, key)
+    if times or autotune.measuring is None or len(order) < 2:
+        return times
+    most = REACH * min(version.microseconds(problem) for version in order)
+    plans = {}
+    for version in order:
+        if version.microseconds(problem) <= most:
+            plan = version.plan(problem)
+            if plan is not None:
+                plans[version.name] = plan
+    if len(plans) > 1:
+        times = autotune.measuring(name, plans, problem.inputs) or {}
+    if times:
+        autotune.keep_versions(name, problem.device, key, times)
+    return times
+
+
+def explained(
+    version: Version,
+    problem: Any,
+    others: Sequence[Version],
+    times: Mapping[str, float] | None = None,
+) -> str:
+    """Why a version runs before others: in words, and where they are known, the times."""
     words = f"{version.name}: {version.reason}"
+    if times:
+        known = sorted(times, key=times.__getitem__)[:3]
+        return f"{words}; measured us: {', '.join(f'{n} {times[n]:.3g}' for n in known)}"
     if version.work is None:
         return words
     measured = getattr(problem, "measured", "")
@@ -100,10 +135,13 @@ def choose(
     """
     if version is None:
         order = ordered(versions, problem)
+        times = timed(name, problem, order)
+        if times:
+            order.sort(key=lambda version: times.get(version.name, math.inf))
         for i, candidate in enumerate(order):
             plan = candidate.plan(problem)
             if plan is not None:
-                plan.why = plan.why or explained(candidate, problem, order[i + 1 :])
+                plan.why = plan.why or explained(candidate, problem, order[i + 1 :], times)
                 return plan
         raise AssertionError(f"{name}: no version supports {problem}")
     plan = named(name, versions, problem, version)

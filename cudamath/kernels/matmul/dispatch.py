@@ -238,9 +238,8 @@ def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = No
     problem = Problem(a, b, tf32)
     if problem.product.out.size == 0:
         return Plan([problem.product.out], [])
-    decision = _measured(problem) if version is None else None
-    if version is None and decision is None:
-        decision = _ruled(problem)
+    timed = autotune.measuring or autotune.versions("matmul", a.device, problem.key)
+    decision = None if version or timed else _measured(problem) or _ruled(problem)
     name, _, problem.tile = (decision.choice if decision else version or "").partition(" ")
     plan = choose("matmul", VERSIONS, problem, name or None)
     if decision:

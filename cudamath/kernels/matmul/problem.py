@@ -107,6 +107,16 @@ class Problem:
         return self.a.device
 
     @property
+    def inputs(self) -> tuple[Layout, Layout]:
+        return self.a, self.b
+
+    @property
+    def key(self) -> str:
+        """All that a plan depends on, in words; "" where a tile is asked for."""
+        sides = [f"{x.shape} strides {x.strides} aligned {x.aligned}" for x in self.inputs]
+        return "" if self.tile else f"{self.a.dtype} {' @ '.join(sides)}, tf32 {self.tf32}"
+
+    @property
     def multiply_adds(self) -> int:
         """Of one matrix of the batch."""
         p = self.product

@@ -2,6 +2,7 @@
 
     python -m benchmarks.planner --measure --record FILE [--seconds 240] [--families conv]
     python -m benchmarks.planner --fit [FILE ...] [--write]
+    python -m benchmarks.planner --judge FILE ...
     python -m benchmarks.planner --ask 1000 [--capability 9.0]
 
 ``--measure`` (a GPU) draws problems (planner_cases.py), compiles what their versions need on all
@@ -11,7 +12,9 @@ last version, which is the plainest. ``--fit`` reads the records (by default tho
 benchmarks/results/*/planner.json), fits the rates of each kind of version (planner_fit.py), and
 prints how far predictions are from what was measured, and the *regret*: the time of the version
 with the least prediction over that of the fastest one. With --write it replaces the rates that the
-package ships. ``--ask`` asks without a GPU which versions random problems get.
+package ships. ``--judge`` prints the regret of what the package ships on records it was not fitted
+to, problem by problem where it is large. ``--ask`` asks without a GPU which versions random
+problems get.
 """
 
 from __future__ import annotations
@@ -294,6 +297,31 @@ def regrets(records: Sequence[Record], rates: Mapping[str, Rates]) -> dict[str, 
     return found
 
 
+def shipped() -> dict[str, Rates]:
+    """The rates of the package."""
+    return {name: Rates(*numbers) for name, numbers in json.loads(SHIPPED.read_text()).items()}
+
+
+def judged(records: Sequence[Record], least: float = 1.15) -> str:
+    """What --judge prints: regrets by family, and the problems of which they are large."""
+    lines = []
+    for record in records:
+        values = regrets([record], shipped()).get(record["family"], [])
+        if values and values[0] > least:
+            lines.append(f"{values[0]:.2f} {record['case']} {line_of(record['times'])}")
+    return "\n".join([*lines, *regret_lines(records, shipped())])
+
+
+def regret_lines(records: Sequence[Record], rates: Mapping[str, Rates]) -> list[str]:
+    """A line for each family."""
+    return [
+        f"{family}: {len(values)} problems, regret mean {statistics.mean(values):.3f}, "
+        f"median {quantile(values, 0.5):.3f}, 95 % {quantile(values, 0.95):.3f}, "
+        f"worst {max(values):.2f}"
+        for family, values in regrets(records, rates).items()
+    ]
+
+
 def quantile(values: Sequence[float], share: float) -> float:
     """The value that this share of the values does not exceed."""
     return sorted(values)[min(len(values) - 1, math.ceil(share * len(values)) - 1)]
@@ -308,13 +336,7 @@ def report(records: Sequence[Record], rates: Mapping[str, Rates], left: Mapping[
             f"{name:44s} {count:4d} {launch:7.2f} {cycle:7.2f} {byte:7.2f} {mean:+7.2f} "
             f"{spread:7.2f}"
         )
-    for family, values in regrets(records, rates).items():
-        lines.append(
-            f"{family}: {len(values)} problems, regret mean {statistics.mean(values):.3f}, "
-            f"median {quantile(values, 0.5):.3f}, 95 % {quantile(values, 0.95):.3f}, "
-            f"worst {max(values):.2f}"
-        )
-    return "\n".join(lines)
+    return "\n".join([*lines, *regret_lines(records, rates)])
 
 
 def rates_text(rates: Mapping[str, Rates]) -> str:
@@ -370,6 +392,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", nargs="*", type=pathlib.Path, help="records, for --fit")
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--judge", action="store_true")
     parser.add_argument(
         "--write", action="store_true", help="with --fit: replace the shipped rates"
     )
@@ -392,6 +415,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(report(records, rates, left))
         if options.write:
             SHIPPED.write_text(rates_text(rates))
+    if options.judge:
+        print(judged(read(options.files)))
     if options.ask:
         capability = tuple(int(n) for n in options.capability.split("."))
         machine = assume((capability[0], capability[1]))

@@ -95,6 +95,7 @@ def test_the_shipped_rates_are_those_of_the_committed_records() -> None:
     for values in found.values():
         assert statistics.mean(values) <= 1.04 and planner.quantile(values, 0.95) <= 1.2
     assert "conv: " in planner.report(records, rates, left)
+    assert planner.judged(records[:40], 1.0).count("problems, regret mean") == 1
 
 
 @pytest.mark.parametrize("family", planner_cases.FAMILIES)

@@ -11,7 +11,7 @@ import pathlib
 import subprocess
 import sys
 
-from cudamath.cpu.lib import numba_cache, processor
+from cudamath.cpu.lib import code_cache, numba_cache, processor
 from cudamath.runtime import kernel_packs
 
 
@@ -36,7 +36,7 @@ def write(
     level: processor.Level, folder: pathlib.Path, out: pathlib.Path
 ) -> tuple[pathlib.Path, int]:
     """(the pack of what the folder holds, how many functions that is)."""
-    functions = dict(numba_cache.entries(folder))
+    functions = dict(numba_cache.entries(folder)) | dict(code_cache.entries(folder))
     pack = out / (level.name + kernel_packs.SUFFIX)
     out.mkdir(parents=True, exist_ok=True)
     kernel_packs.write(pack, level.name, functions)

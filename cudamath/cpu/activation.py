@@ -1,5 +1,5 @@
-"""Activations and their gradients in NumPy; what NumPy lacks (erfc) as a Numba ufunc, compiled once
-and kept on disk.
+"""Activations and their gradients in NumPy; what NumPy lacks (erfc) as a ufunc that is compiled
+once and kept on disk.
 
 Arrays come in the compute type, float32 or float64 (relu: any real type), and results leave in it.
 """
@@ -21,13 +21,14 @@ CUBIC, LINEAR = 0.07135481627260025, 1.5957691216057308  # 2 sqrt(2 / pi) (0.044
 
 @functools.cache
 def _erfc() -> np.ufunc:
-    from .lib.numba_cache import vectorize  # Numba is imported when it is needed
+    from .lib.llvm_compiled import ufunc  # LLVM is loaded when it is needed
 
-    @vectorize(["float32(float32)", "float64(float64)"])
-    def erfc(x):
-        return math.erfc(x)
+    return ufunc(_complement, (np.float32, np.float64))
 
-    return erfc
+
+def _complement(x):
+    """erfc(x)."""
+    return math.erfc(x)
 
 
 @functools.cache

@@ -20,7 +20,8 @@ and dropped.)
   conv_depthwise.py.
 
 Both inner loops are register tiles of SIMD vectors, written as LLVM's (`shifted_tile`,
-`product_tile`; lib/llvm_vectors.py); everything else is plain Numba. Work is cut into items (a
+`product_tile`; lib/llvm_vectors.py); everything else is plain Python, which LLVM compiles
+(lib/llvm_compiler.py). Work is cut into items (a
 block of rows of one image) whose line fits in the L2 cache. How it is cut never depends on the
 number of threads: the same inputs give the same bits on any number of them.
 
@@ -32,18 +33,17 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 
 import numpy as np
 from llvmlite import ir
-from numba import prange, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from ..core import cpu_pool
 from . import conv_depthwise
+from .lib.llvm_compiled import parallel
+from .lib.llvm_compiler import counted, emitted, prange
+from .lib.llvm_numbers import cast
 from .lib.llvm_vectors import COLUMNS, ROWS, VECTOR, Emit
-from .lib.numba_cache import njit
-from .lib.numba_calls import parallel
 
 GRADIENT_ROWS, GRADIENT_COLUMNS = (
     4,
@@ -57,33 +57,27 @@ PARTIALS = 64 * 1024 * 1024  # bytes of partial weight gradients at most
 
 
 def _make_shifted_tile(columns, rows):
-    @intrinsic
-    def shifted_tile(typingctx, weights, w0, source, s0, shifts, count, tile, t0):
+    @emitted
+    def shifted_tile(b, weights, w0, source, s0, shifts, count, tile, t0):
         """tile[i, t0 + p] = sum over j < count of weights[w0 + j * rows + i] * source[s0 +
         shifts[j] + p].
 
-        for i < rows, p < columns * lanes; weights, source: 1-D; shifts: 1-D int64; tile: (ROWS,
+        for i < rows, p < columns * lanes; weights, source: flat; shifts: 1-D int64; tile: (ROWS,
         COLUMNS * lanes)."""
-
-        def codegen(context, builder, sig, args):
-            do = Emit(context, builder, sig.args, args, sig.args[6].dtype)
-            sums = do.sums(rows * columns)
-            with cgutils.for_range(builder, args[5]) as loop:
-                shift = builder.load(do.at(4, loop.index))
-                values = [do.load(do.at(2, args[3], shift, v * do.lanes)) for v in range(columns)]
-                row = builder.mul(loop.index, ir.IntType(64)(rows))
-                for i in range(rows):
-                    weight = do.splat(builder.load(do.at(0, args[1], row, i)))
-                    for v, value in enumerate(values):
-                        do.add_product(sums[i * columns + v], weight, value)
-            for i, v in itertools.product(range(rows), range(columns)):
-                do.store(
-                    builder.load(sums[i * columns + v]),
-                    do.at(6, args[7], (i * COLUMNS + v) * do.lanes),
-                )
-            return context.get_dummy_value()
-
-        return types.void(weights, w0, source, s0, shifts, count, tile, t0), codegen
+        do = Emit(b, tile.dtype)
+        w0, s0, count, t0 = do.words(w0, s0, count, t0)
+        sums = do.sums(rows * columns)
+        with counted(b, count) as j:
+            shift = b.load(do.at(shifts, j))
+            values = [do.load(do.at(source, s0, shift, v * do.lanes)) for v in range(columns)]
+            row = b.mul(j, ir.IntType(64)(rows))
+            for i in range(rows):
+                weight = do.splat(b.load(do.at(weights, w0, row, i)))
+                for v, value in enumerate(values):
+                    do.add_product(sums[i * columns + v], weight, value)
+        for i, v in itertools.product(range(rows), range(columns)):
+            place = do.at(tile, t0, (i * COLUMNS + v) * do.lanes)
+            do.store(b.load(sums[i * columns + v]), place)
 
     return shifted_tile
 
@@ -95,70 +89,43 @@ wide_line, narrow_line = (
 )  # depthwise: one output a group
 
 
-@intrinsic
-def store_piece(typingctx, tile, t0, bias, out, o0, count):
+@emitted
+def store_piece(b, tile, t0, bias, out, o0, count):
     """out[o0 + v] = tile[t0 + v] + bias for v < count <= COLUMNS * lanes; tile, out: arrays, flat
     positions."""
-
-    def codegen(context, builder, sig, args):
-        do = Emit(context, builder, sig.args, args, sig.args[0].dtype)
-        bias = do.splat(args[2])
-        for v in range(COLUMNS):
-            with builder.if_then(builder.icmp_signed(">", args[5], ir.IntType(64)(v * do.lanes))):
-                value = builder.fadd(do.load(do.at(0, args[1], v * do.lanes)), bias)
-                do.store_masked(
-                    value, do.at(3, args[4], v * do.lanes), do.first(args[5], v * do.lanes)
-                )
-        return context.get_dummy_value()
-
-    return types.void(tile, t0, bias, out, o0, count), codegen
+    do = Emit(b, tile.dtype)
+    t0, o0, count = do.words(t0, o0, count)
+    bias = do.splat(cast(b, bias, tile.dtype).value)
+    for v in range(COLUMNS):
+        with b.if_then(b.icmp_signed(">", count, ir.IntType(64)(v * do.lanes))):
+            value = b.fadd(do.load(do.at(tile, t0, v * do.lanes)), bias)
+            do.store_masked(value, do.at(out, o0, v * do.lanes), do.first(count, v * do.lanes))
 
 
-@intrinsic
-def copy_row(typingctx, source, s0, step, line, l0, count):
+@emitted
+def copy_row(b, source, s0, step, line, l0, count):
     """line[l0 + u] = source[s0 + u * step] for u < count; source, line: contiguous arrays, flat
     positions."""
-
-    def codegen(context, builder, sig, args):
-        do = Emit(context, builder, sig.args, args, sig.args[3].dtype)
-        word = ir.IntType(64)
-        with builder.if_else(builder.icmp_signed("==", args[2], word(1))) as (adjacent, strided):
-            with (
-                adjacent,
-                builder.if_else(builder.icmp_signed(">", args[5], word(do.lanes))) as (long, short),
-            ):
-                with long:
-                    cgutils.raw_memcpy(
-                        builder, do.at(3, args[4]), do.at(0, args[1]), args[5], do.itemsize
-                    )
-                with short:  # one vector through a mask is quicker than the call
-                    mask = do.first(args[5])
-                    do.store_masked(
-                        do.load_masked(do.at(0, args[1]), mask), do.at(3, args[4]), mask
-                    )
-            with strided, cgutils.for_range(builder, args[5]) as loop:
-                value = builder.load(do.at(0, args[1], builder.mul(loop.index, args[2])))
-                builder.store(value, do.at(3, args[4], loop.index))
-        return context.get_dummy_value()
-
-    return types.void(source, s0, step, line, l0, count), codegen
+    do, word = Emit(b, line.dtype), ir.IntType(64)
+    s0, step, l0, count = do.words(s0, step, l0, count)
+    with b.if_else(b.icmp_signed("==", step, word(1))) as (adjacent, strided):
+        with (
+            adjacent,
+            b.if_else(b.icmp_signed(">", count, word(do.lanes))) as (long, short),
+        ):
+            with long:
+                do.copy(do.at(line, l0), do.at(source, s0), count)
+            with short:  # one vector through a mask is quicker than the call
+                mask = do.first(count)
+                do.store_masked(do.load_masked(do.at(source, s0), mask), do.at(line, l0), mask)
+        with strided, counted(b, count) as u:
+            value = b.load(do.at(source, s0, b.mul(u, step)))
+            b.store(value, do.at(line, l0, u))
 
 
-@intrinsic
+@emitted
 def product_tile(
-    typingctx,
-    grad,
-    g0,
-    row,
-    source,
-    shifts,
-    j0,
-    mask,
-    vectors,
-    images,
-    grad_image,
-    line_image,
-    tile,
+    b, grad, g0, row, source, shifts, j0, mask, vectors, images, grad_image, line_image, tile
 ):
     """tile[i, j] = sum over images b, p < vectors * lanes of
     grad[g0 + i * row + b * grad_image + p] * source[shifts[j0 + j] + b * line_image + p],
@@ -167,54 +134,43 @@ def product_tile(
     grad, source: 1-D; shifts: 1-D int64; mask: 1-D integers as wide as the numbers;
     tile: (sums of the tile, filled up to whole vectors), overwritten with i * GRADIENT_COLUMNS + j.
     """
-
-    def codegen(context, builder, sig, args):
-        do = Emit(context, builder, sig.args, args, sig.args[11].dtype)
-        sums = do.sums(GRADIENT_ROWS * GRADIENT_COLUMNS)
-        lines = [builder.load(do.at(4, args[5], j)) for j in range(GRADIENT_COLUMNS)]
-        rows = [
-            builder.add(args[1], builder.mul(args[2], ir.IntType(64)(i)))
-            for i in range(GRADIENT_ROWS)
-        ]
-        with cgutils.for_range(builder, args[8]) as image:
-            g, s = (builder.mul(image.index, args[k]) for k in (9, 10))
-            with cgutils.for_range(builder, args[7]) as loop:
-                p = builder.mul(loop.index, ir.IntType(64)(do.lanes))
-                keep = do.load(do.at(6, p), do.bits)
-                grads = [do.load(do.at(0, r, g, p)) for r in rows]
-                for j, line in enumerate(lines):
-                    value = builder.and_(do.load(do.at(3, line, s, p), do.bits), keep)
-                    value = builder.bitcast(value, do.vector)
-                    for i, other in enumerate(grads):
-                        do.add_product(sums[i * GRADIENT_COLUMNS + j], other, value)
-        totals = [builder.load(s) for s in sums]
-        totals += [do.zero] * (-len(totals) % do.lanes)
-        for k in range(
-            0, len(totals), do.lanes
-        ):  # sum the lanes of `lanes` vectors at once: add neighbours
-            group = totals[
-                k : k + do.lanes
-            ]  # of two vectors into one, until one vector holds all sums
-            while len(group) > 1:
-                group = [
-                    builder.fadd(
-                        do.shuffle(a, b, list(range(0, 2 * do.lanes, 2))),
-                        do.shuffle(a, b, list(range(1, 2 * do.lanes, 2))),
-                    )
-                    for a, b in zip(group[::2], group[1::2], strict=True)
-                ]
-            do.store(group[0], do.at(11, k))
-        return context.get_dummy_value()
-
-    return types.void(
-        grad, g0, row, source, shifts, j0, mask, vectors, images, grad_image, line_image, tile
-    ), codegen
+    do, word = Emit(b, tile.dtype), ir.IntType(64)
+    g0, row, j0, vectors, images = do.words(g0, row, j0, vectors, images)
+    grad_image, line_image = do.words(grad_image, line_image)
+    sums = do.sums(GRADIENT_ROWS * GRADIENT_COLUMNS)
+    lines = [b.load(do.at(shifts, j0, j)) for j in range(GRADIENT_COLUMNS)]
+    rows = [b.add(g0, b.mul(row, word(i))) for i in range(GRADIENT_ROWS)]
+    with counted(b, images) as image:
+        g, s = b.mul(image, grad_image), b.mul(image, line_image)
+        with counted(b, vectors) as vector:
+            p = b.mul(vector, word(do.lanes))
+            keep = do.load(do.at(mask, p), do.bits)
+            grads = [do.load(do.at(grad, r, g, p)) for r in rows]
+            for j, line in enumerate(lines):
+                value = b.and_(do.load(do.at(source, line, s, p), do.bits), keep)
+                value = b.bitcast(value, do.vector)
+                for i, other in enumerate(grads):
+                    do.add_product(sums[i * GRADIENT_COLUMNS + j], other, value)
+    totals = [b.load(s) for s in sums]
+    totals += [do.zero] * (-len(totals) % do.lanes)
+    # The lanes of `lanes` vectors are summed at once: neighbours of two vectors are added into
+    # one, until one vector holds all sums.
+    for k in range(0, len(totals), do.lanes):
+        group = totals[k : k + do.lanes]
+        while len(group) > 1:
+            group = [
+                b.fadd(
+                    do.shuffle(x, y, list(range(0, 2 * do.lanes, 2))),
+                    do.shuffle(x, y, list(range(1, 2 * do.lanes, 2))),
+                )
+                for x, y in zip(group[::2], group[1::2], strict=True)
+            ]
+        do.store(group[0], do.at(tile, k))
 
 
 # -------------------- the two drivers
 
 
-@njit(cache=True, nogil=True)
 def _lay_out(image, first_row, planes, step, rows, pitch, line, at):
     """Copy rows of an image (C, H, W) to line[at:], zeros so far: (C, planes, rows, pitch)
     flattened.
@@ -238,7 +194,6 @@ def _lay_out(image, first_row, planes, step, rows, pitch, line, at):
     return at
 
 
-@njit(cache=True, nogil=True)
 def _shifted_item(
     image,
     weights,
@@ -357,32 +312,49 @@ def _shifted(
             )
 
 
-@njit(cache=True, nogil=True)
-def _product_item(grad, source, shifts, planes, step, halo, pitch, keep, first, rows, total):
+def _product_item(
+    grad,
+    source,
+    images,
+    outputs,
+    channels,
+    shifts,
+    planes,
+    step,
+    halo,
+    pitch,
+    keep,
+    first,
+    rows,
+    total,
+):
     """Add to total (K, J) what a block of rows gives to the weight gradient of K outputs and one
     group.
 
-    grad (N, K, P, Q), source (N, C, H, W); other arguments as in `_product`."""
-    images, outputs, columns = grad.shape[0], grad.shape[1], grad.shape[3]
-    channels, line_rows, taps = source.shape[1], rows + halo, shifts.shape[0]
+    grad (N, G*K, P, Q), source (N, G*C, H, W); images, outputs, channels: from and to which;
+    other arguments as in `_product`."""
+    columns = grad.shape[3]
+    line_rows, taps = rows + halo, shifts.shape[0]
     lanes = VECTOR // source.itemsize
+    count, made = images[1] - images[0], outputs[1] - outputs[0]
     vectors = (rows * pitch + lanes - 1) // lanes
     length = vectors * lanes  # of one output and image in `grads`
-    image_size = channels * planes.shape[0] * line_rows * pitch
-    line = np.zeros(images * image_size + lanes, source.dtype)
-    panels = (outputs + GRADIENT_ROWS - 1) // GRADIENT_ROWS
-    grads = np.zeros(panels * GRADIENT_ROWS * images * length, source.dtype)
+    image_size = (channels[1] - channels[0]) * planes.shape[0] * line_rows * pitch
+    line = np.zeros(count * image_size + lanes, source.dtype)
+    panels = (made + GRADIENT_ROWS - 1) // GRADIENT_ROWS
+    grads = np.zeros(panels * GRADIENT_ROWS * count * length, source.dtype)
     at = 0
-    for n in range(images):
-        at = _lay_out(source[n], first * step[0], planes, step, line_rows, pitch, line, at)
-        for k in range(outputs):
+    for n in range(count):
+        image = source[images[0] + n, channels[0] : channels[1]]
+        at = _lay_out(image, first * step[0], planes, step, line_rows, pitch, line, at)
+        for k in range(made):
             for y in range(rows):
                 copy_row(
-                    grad[n, k],
+                    grad[images[0] + n, outputs[0] + k],
                     (first + y) * columns,
                     1,
                     grads,
-                    (k * images + n) * length + y * pitch,
+                    (k * count + n) * length + y * pitch,
                     columns,
                 )
     mask = np.zeros(
@@ -399,19 +371,19 @@ def _product_item(grad, source, shifts, planes, step, halo, pitch, keep, first, 
             k = panel * GRADIENT_ROWS
             product_tile(
                 grads,
-                k * images * length,
-                images * length,
+                k * count * length,
+                count * length,
                 line,
                 here,
                 j,
                 mask,
                 vectors,
-                images,
+                count,
                 length,
                 image_size,
                 tile,
             )
-            for a in range(min(GRADIENT_ROWS, outputs - k)):
+            for a in range(min(GRADIENT_ROWS, made - k)):
                 for b in range(min(GRADIENT_COLUMNS, taps - j)):
                     total[k + a, j + b] += tile[a * GRADIENT_COLUMNS + b]
 
@@ -436,8 +408,11 @@ def _product(
         for item in range(items * c // chunks, items * (c + 1) // chunks):
             n, first = item // blocks * images, item % blocks * block
             _product_item(
-                grad[n : n + images, g * all_outputs + k : g * all_outputs + k_end],
-                source[n : n + images, g * channels : (g + 1) * channels],
+                grad,
+                source,
+                (n, min(grad.shape[0], n + images)),
+                (g * all_outputs + k, g * all_outputs + k_end),
+                (g * channels, (g + 1) * channels),
                 shifts,
                 planes,
                 step,
@@ -523,26 +498,16 @@ def _input_tables(kernel, size, stride, padding, dilation, outputs):
     ]
 
 
-@njit(cache=True, nogil=True)
 def _panels(weights):
     """(G, C, K, R, S), any strides -> (G, panels, C * R * S, ROWS): the weights of ROWS outputs
     beside each other, or of the only one."""
-    groups, channels, outputs, height, width = weights.shape
-    taps, depth = height * width, 1 if outputs == 1 else ROWS
-    packed = np.zeros(
-        (groups, (outputs + depth - 1) // depth, channels * taps, depth), weights.dtype
-    )
-    for g in range(groups):
-        for panel in range(packed.shape[1]):
-            first = panel * depth
-            for c in range(channels):
-                for r in range(height):
-                    for s in range(width):
-                        for i in range(min(depth, outputs - first)):
-                            packed[g, panel, c * taps + r * width + s, i] = weights[
-                                g, c, first + i, r, s
-                            ]
-    return packed
+    groups, channels, outputs = weights.shape[:3]
+    taps, depth = math.prod(weights.shape[3:]), 1 if outputs == 1 else ROWS
+    panels = -(-outputs // depth)
+    packed = np.zeros((groups, panels * depth, channels, taps), weights.dtype)
+    packed[:, :outputs] = weights.reshape(groups, channels, outputs, taps).swapaxes(1, 2)
+    packed = packed.reshape(groups, panels, depth, channels * taps)
+    return np.ascontiguousarray(packed.swapaxes(2, 3))
 
 
 def _block(rows, row_bytes, images, halo):

@@ -24,119 +24,92 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import prange, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from .lib.llvm_compiled import parallel
+from .lib.llvm_compiler import counted, emitted, prange
 from .lib.llvm_vectors import VECTOR, Emit
-from .lib.numba_cache import njit
-from .lib.numba_calls import parallel
 
 TILE = 8  # columns whose sums are in registers
 # taps of the weight gradient whose sums are in registers: enough to hide how long an addition takes
 TAPS = 5
 
 
-@intrinsic
-def channel_tile(typingctx, weights, w0, source, s0, shifts, count, bias, b0, out, o0):
+@emitted
+def channel_tile(b, weights, w0, source, s0, shifts, count, bias, b0, out, o0):
     """out[o0 + v * lanes + c] = bias[b0 + c] + sum over j < count of weights[w0 + j * lanes + c] *
     source[s0 + shifts[j] + v * lanes + c] for v < TILE, c < lanes; arrays and flat positions."""
-
-    def codegen(context, builder, sig, args):
-        do = Emit(context, builder, sig.args, args, sig.args[8].dtype)
-        sums = do.sums(TILE)
-        start = do.load(do.at(6, args[7]))
-        for total in sums:
-            builder.store(start, total)
-        with cgutils.for_range(builder, args[5]) as loop:
-            shift = builder.load(do.at(4, loop.index))
-            weight = do.load(do.at(0, args[1], builder.mul(loop.index, ir.IntType(64)(do.lanes))))
-            for v, total in enumerate(sums):
-                do.add_product(total, weight, do.load(do.at(2, args[3], shift, v * do.lanes)))
+    do = Emit(b, out.dtype)
+    w0, s0, count, b0, o0 = do.words(w0, s0, count, b0, o0)
+    sums = do.sums(TILE)
+    start = do.load(do.at(bias, b0))
+    for total in sums:
+        b.store(start, total)
+    with counted(b, count) as j:
+        shift = b.load(do.at(shifts, j))
+        weight = do.load(do.at(weights, w0, b.mul(j, ir.IntType(64)(do.lanes))))
         for v, total in enumerate(sums):
-            do.store(builder.load(total), do.at(8, args[9], v * do.lanes))
-        return context.get_dummy_value()
+            do.add_product(total, weight, do.load(do.at(source, s0, shift, v * do.lanes)))
+    for v, total in enumerate(sums):
+        do.store(b.load(total), do.at(out, o0, v * do.lanes))
 
-    return types.void(weights, w0, source, s0, shifts, count, bias, b0, out, o0), codegen
 
-
-@intrinsic
-def channel_products(typingctx, grad, g0, source, s0, shifts, j0, columns, total):
+@emitted
+def channel_products(b, grad, g0, source, s0, shifts, j0, columns, total):
     """total[(j0 + j) * lanes + c] += sum over p < columns of grad[g0 + p * lanes + c] * source[s0 +
     shifts[j0 + j] + p * lanes + c] for j < TAPS, c < lanes; arrays and flat positions."""
-
-    def codegen(context, builder, sig, args):
-        do = Emit(context, builder, sig.args, args, sig.args[7].dtype)
-        word = ir.IntType(64)
-        sums = do.sums(TAPS)
-        lines = [builder.load(do.at(4, args[5], j)) for j in range(TAPS)]
-        with cgutils.for_range(builder, args[6]) as loop:
-            p = builder.mul(loop.index, word(do.lanes))
-            slope = do.load(do.at(0, args[1], p))
-            for line, each in zip(lines, sums, strict=True):
-                do.add_product(each, slope, do.load(do.at(2, args[3], line, p)))
-        at = builder.mul(args[5], word(do.lanes))
-        for j, each in enumerate(sums):
-            place = do.at(7, at, j * do.lanes)
-            do.store(builder.fadd(do.load(place), builder.load(each)), place)
-        return context.get_dummy_value()
-
-    return types.void(grad, g0, source, s0, shifts, j0, columns, total), codegen
+    do, word = Emit(b, total.dtype), ir.IntType(64)
+    g0, s0, j0, columns = do.words(g0, s0, j0, columns)
+    sums = do.sums(TAPS)
+    lines = [b.load(do.at(shifts, j0, j)) for j in range(TAPS)]
+    with counted(b, columns) as column:
+        p = b.mul(column, word(do.lanes))
+        slope = do.load(do.at(grad, g0, p))
+        for line, each in zip(lines, sums, strict=True):
+            do.add_product(each, slope, do.load(do.at(source, s0, line, p)))
+    at = b.mul(j0, word(do.lanes))
+    for j, each in enumerate(sums):
+        place = do.at(total, at, j * do.lanes)
+        do.store(b.fadd(do.load(place), b.load(each)), place)
 
 
-@intrinsic
-def channels_last(typingctx, source, s0, apart, channels, count, line, l0):
+@emitted
+def channels_last(b, source, s0, apart, channels, count, line, l0):
     """line[l0 + p * lanes + c] = source[s0 + c * apart + p] for p < count <= lanes, c < channels,
     and 0 for other c < lanes; contiguous arrays and flat positions."""
-
-    def codegen(context, builder, sig, args):
-        do = Emit(context, builder, sig.args, args, sig.args[5].dtype)
-        word = ir.IntType(64)
-        mask = do.first(args[4])
-        rows = do.sums(do.lanes)
-        for c, row in enumerate(rows):
-            with builder.if_then(builder.icmp_signed(">", args[3], word(c))):
-                at = do.at(0, args[1], builder.mul(args[2], word(c)))
-                builder.store(do.load_masked(at, mask), row)
-        for p, column in enumerate(do.transposed([builder.load(row) for row in rows])):
-            with builder.if_then(builder.icmp_signed(">", args[4], word(p))):
-                do.store(column, do.at(5, args[6], p * do.lanes))
-        return context.get_dummy_value()
-
-    return types.void(source, s0, apart, channels, count, line, l0), codegen
+    do, word = Emit(b, line.dtype), ir.IntType(64)
+    s0, apart, channels, count, l0 = do.words(s0, apart, channels, count, l0)
+    mask = do.first(count)
+    rows = do.sums(do.lanes)
+    for c, row in enumerate(rows):
+        with b.if_then(b.icmp_signed(">", channels, word(c))):
+            at = do.at(source, s0, b.mul(apart, word(c)))
+            b.store(do.load_masked(at, mask), row)
+    for p, column in enumerate(do.transposed([b.load(row) for row in rows])):
+        with b.if_then(b.icmp_signed(">", count, word(p))):
+            do.store(column, do.at(line, l0, p * do.lanes))
 
 
-@intrinsic
-def channels_first(typingctx, line, l0, channels, count, out, o0, apart):
+@emitted
+def channels_first(b, line, l0, channels, count, out, o0, apart):
     """out[o0 + c * apart + p] = line[l0 + p * lanes + c] for p < count <= lanes, c < channels; of
     the line, `lanes` times `lanes` numbers are read. Contiguous arrays and flat positions."""
-
-    def codegen(context, builder, sig, args):
-        do = Emit(context, builder, sig.args, args, sig.args[0].dtype)
-        word = ir.IntType(64)
-        mask = do.first(args[3])
-        columns = [do.load(do.at(0, args[1], p * do.lanes)) for p in range(do.lanes)]
-        for c, row in enumerate(do.transposed(columns)):
-            with builder.if_then(builder.icmp_signed(">", args[2], word(c))):
-                do.store_masked(row, do.at(4, args[5], builder.mul(args[6], word(c))), mask)
-        return context.get_dummy_value()
-
-    return types.void(line, l0, channels, count, out, o0, apart), codegen
+    do, word = Emit(b, line.dtype), ir.IntType(64)
+    l0, channels, count, o0, apart = do.words(l0, channels, count, o0, apart)
+    mask = do.first(count)
+    columns = [do.load(do.at(line, l0, p * do.lanes)) for p in range(do.lanes)]
+    for c, row in enumerate(do.transposed(columns)):
+        with b.if_then(b.icmp_signed(">", channels, word(c))):
+            do.store_masked(row, do.at(out, o0, b.mul(apart, word(c))), mask)
 
 
-@intrinsic
-def copy_channels(typingctx, source, s0, line, l0):
+@emitted
+def copy_channels(b, source, s0, line, l0):
     """line[l0 + c] = source[s0 + c] for c < lanes."""
-
-    def codegen(context, builder, sig, args):
-        do = Emit(context, builder, sig.args, args, sig.args[2].dtype)
-        do.store(do.load(do.at(0, args[1])), do.at(2, args[3]))
-        return context.get_dummy_value()
-
-    return types.void(source, s0, line, l0), codegen
+    do = Emit(b, line.dtype)
+    s0, l0 = do.words(s0, l0)
+    do.store(do.load(do.at(source, s0)), do.at(line, l0))
 
 
-@njit(cache=True, nogil=True)
 def _turn(image, first, planes, step, rows, pitch, lanes, line, row):
     """Rows of `image` (channels, H, W) to line[plane, row, column, channel], zeros so far; planes,
     step, pitch as in conv.py; rows: of a plane; first: row of the image above them; row: scratch
@@ -169,7 +142,6 @@ def _turn(image, first, planes, step, rows, pitch, lanes, line, row):
                         copy_channels(row, u * step[1] * lanes, line, at + u * lanes)
 
 
-@njit(cache=True, nogil=True)
 def _turn_back(sums, across, rows, columns, lanes, out, place, first, piece):
     """sums[row, column, channel], `across` columns a row, to out[channel, top + (first + row) *
     down, left + column * right]; piece: scratch for a square of `lanes` times `lanes` numbers."""
@@ -197,7 +169,6 @@ def _turn_back(sums, across, rows, columns, lanes, out, place, first, piece):
                         row[v * right] = part[v]
 
 
-@njit(cache=True, nogil=True)
 def _distances(shifts, line_rows, pitch, lanes, here):
     """here[j]: how far tap j lies from a position in the line."""
     for j in range(shifts.shape[0]):

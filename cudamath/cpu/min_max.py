@@ -24,12 +24,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from .lib.llvm_compiled import loop
+from .lib.llvm_compiler import counted, emitted
+from .lib.llvm_numbers import Number
 from .lib.llvm_vectors import Emit
-from .lib.numba_cache import njit
+
+_INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 
 # numbers that are looked at together, at most 4 vectors of them where the best is looked for
 STEP = 64
@@ -42,20 +43,14 @@ BLOCK = 1024  # columns at a time
 def _by_llvm(of_floats: str, of_signed: str, of_unsigned: str) -> Any:
     """One of LLVM's binary functions, of two numbers of one type."""
 
-    @intrinsic
-    def function(_, x, y):  # noqa: ANN001, ANN202
-        name = of_floats if isinstance(x, types.Float) else of_signed if x.signed else of_unsigned
-
-        def generate(_context, builder, _signature, arguments):  # noqa: ANN001, ANN202
-            kind = arguments[0].type
-            llvm = builder.module.declare_intrinsic(
-                f"llvm.{name}", [kind], ir.FunctionType(kind, [kind, kind])
-            )
-            return builder.call(
-                llvm, arguments, fastmath=("nsz",) if isinstance(x, types.Float) else ()
-            )
-
-        return x(x, x), generate
+    @emitted
+    def function(b, x, y):  # noqa: ANN001, ANN202
+        kind, llvm = x.value.type, {"f": of_floats, "i": of_signed}.get(x.dtype.kind, of_unsigned)
+        declared = b.module.declare_intrinsic(
+            f"llvm.{llvm}", [kind], ir.FunctionType(kind, [kind, kind])
+        )
+        flags = ("nsz",) if x.dtype.kind == "f" else ()
+        return Number(x.dtype, b.call(declared, [x.value, y.value], fastmath=flags))
 
     return function
 
@@ -64,7 +59,6 @@ _maximum = _by_llvm("maximum", "smax", "umax")
 _minimum = _by_llvm("minimum", "smin", "umin")
 
 
-@njit(cache=True, nogil=True)
 def _best_of(x, largest):
     """x: (n,), n > 0. The largest or smallest number; NaN if there is one."""
     best = x[0]
@@ -79,71 +73,53 @@ def _best_of(x, largest):
 
 def _compared(emit: Emit, sign: str, x: Any, y: Any) -> Any:
     """x < y, x > y or x == y, lane by lane."""
-    kind = emit.types[0].dtype
-    if isinstance(kind, types.Float):
+    if emit.dtype.kind == "f":
         return emit.builder.fcmp_ordered(sign, x, y)
-    return (emit.builder.icmp_signed if kind.signed else emit.builder.icmp_unsigned)(sign, x, y)
+    signed = emit.dtype.kind == "i"
+    return (emit.builder.icmp_signed if signed else emit.builder.icmp_unsigned)(sign, x, y)
 
 
 def _by_vectors(sign: str) -> Any:
     """The best of a line of at least STEP numbers, where x beats y if `x sign y`; NaN if there is
     one."""
 
-    @intrinsic
-    def best_of(_, x):  # noqa: ANN001, ANN202
-        def generate(context, builder, signature, arguments):  # noqa: ANN001, ANN202
-            emit = Emit(context, builder, signature.args, arguments, x.dtype)
-            word, floats = ir.IntType(64), isinstance(x.dtype, types.Float)
-            together = range(
-                0, 4 * emit.lanes, emit.lanes
-            )  # a comparison takes time, so four of them are in flight
-            best = [cgutils.alloca_once_value(builder, emit.load(emit.at(0, k))) for k in together]
-            lost = cgutils.alloca_once_value(
-                builder, ir.Constant(ir.VectorType(ir.IntType(1), emit.lanes), None)
-            )
+    @emitted
+    def best_of(b, x):  # noqa: ANN001, ANN202
+        emit, word, floats = Emit(b, x.dtype), ir.IntType(64), x.dtype.kind == "f"
+        together = range(
+            0, 4 * emit.lanes, emit.lanes
+        )  # a comparison takes time, so four of them are in flight
+        best = [emit.cell(emit.load(emit.at(x, k))) for k in together]
+        lost = emit.cell(ir.Constant(ir.VectorType(ir.IntType(1), emit.lanes), None))
 
-            def better(a, b):  # noqa: ANN001, ANN202
-                return builder.select(_compared(emit, sign, a, b), a, b)
+        def better(p, q):  # noqa: ANN001, ANN202
+            return b.select(_compared(emit, sign, p, q), p, q)
 
-            def take(first):  # noqa: ANN001, ANN202
-                new = [emit.load(emit.at(0, first, k)) for k in together]
-                for accumulator, numbers in zip(best, new, strict=True):
-                    builder.store(better(numbers, builder.load(accumulator)), accumulator)
-                if floats:  # a comparison tells of either operand whether it is NaN
-                    for a, b in zip(new[::2], new[1::2], strict=True):
-                        builder.store(
-                            builder.or_(builder.load(lost), builder.fcmp_unordered("uno", a, b)),
-                            lost,
-                        )
+        def take(first):  # noqa: ANN001, ANN202
+            new = [emit.load(emit.at(x, first, k)) for k in together]
+            for accumulator, numbers in zip(best, new, strict=True):
+                b.store(better(numbers, b.load(accumulator)), accumulator)
+            if floats:  # a comparison tells of either operand whether it is NaN
+                for p, q in zip(new[::2], new[1::2], strict=True):
+                    b.store(b.or_(b.load(lost), b.fcmp_unordered("uno", p, q)), lost)
 
-            size = context.make_array(x)(context, builder, arguments[0]).nitems
-            last = builder.sub(size, word(4 * emit.lanes))
-            with cgutils.for_range_slice(
-                builder, word(0), last, word(4 * emit.lanes), inc=True
-            ) as (first, _):
-                take(first)
-            take(last)  # some of it was seen before
-            a, b, c, d = [builder.load(accumulator) for accumulator in best]
-            total, width = better(better(a, b), better(c, d)), emit.lanes
-            while width > 1:
-                width //= 2
-                total = better(
-                    total,
-                    emit.shuffle(
-                        total, total, [(i + width) % emit.lanes for i in range(emit.lanes)]
-                    ),
-                )
-            value = builder.extract_element(total, ir.IntType(32)(0))
-            if not floats:
-                return value
-            lanes = builder.bitcast(builder.load(lost), ir.IntType(emit.lanes))
-            return builder.select(
-                builder.icmp_unsigned("!=", lanes, lanes.type(0)),
-                ir.Constant(value.type, math.nan),
-                value,
-            )
-
-        return x.dtype(x), generate
+        step = word(4 * emit.lanes)
+        last = b.sub(x.shape[0], step)
+        with counted(b, b.sdiv(b.add(last, word(4 * emit.lanes - 1)), step)) as turn:
+            take(b.mul(turn, step))
+        take(last)  # some of it was seen before
+        p, q, r, s = [b.load(accumulator) for accumulator in best]
+        total, width = better(better(p, q), better(r, s)), emit.lanes
+        while width > 1:
+            width //= 2
+            turned = [(i + width) % emit.lanes for i in range(emit.lanes)]
+            total = better(total, emit.shuffle(total, total, turned))
+        value = b.extract_element(total, ir.IntType(32)(0))
+        if floats:
+            lanes = b.bitcast(b.load(lost), ir.IntType(emit.lanes))
+            nan = ir.Constant(value.type, math.nan)
+            value = b.select(b.icmp_unsigned("!=", lanes, lanes.type(0)), nan, value)
+        return Number(x.dtype, value)
 
     return best_of
 
@@ -155,25 +131,22 @@ def _equals(places: bool) -> Any:
     """Which of the STEP numbers from `first` on equal the value, a bit for each; without `places`,
     which is quicker, only whether any does: not 0."""
 
-    @intrinsic
-    def equal(_, x, first, value):  # noqa: ANN001, ANN202
-        def generate(context, builder, signature, arguments):  # noqa: ANN001, ANN202
-            emit = Emit(context, builder, signature.args, arguments, x.dtype)
-            word, target, lanes = ir.IntType(64), emit.splat(arguments[2]), ir.IntType(emit.lanes)
-            matches = [
-                _compared(emit, "==", emit.load(emit.at(0, arguments[1], k)), target)
-                for k in range(0, STEP, emit.lanes)
-            ]
-            if not places:
-                return builder.zext(
-                    builder.bitcast(functools.reduce(builder.or_, matches), lanes), word
-                )
-            bits = [builder.zext(builder.bitcast(each, lanes), word) for each in matches]
-            return functools.reduce(
-                builder.or_, [builder.shl(b, word(k * emit.lanes)) for k, b in enumerate(bits)]
+    @emitted
+    def equal(b, x, first, value):  # noqa: ANN001, ANN202
+        emit, word = Emit(b, x.dtype), ir.IntType(64)
+        (at,), target, lanes = emit.words(first), emit.splat(value.value), ir.IntType(emit.lanes)
+        matches = [
+            _compared(emit, "==", emit.load(emit.at(x, at, k)), target)
+            for k in range(0, STEP, emit.lanes)
+        ]
+        if not places:
+            found = b.zext(b.bitcast(functools.reduce(b.or_, matches), lanes), word)
+        else:
+            bits = [b.zext(b.bitcast(each, lanes), word) for each in matches]
+            found = functools.reduce(
+                b.or_, [b.shl(each, word(k * emit.lanes)) for k, each in enumerate(bits)]
             )
-
-        return types.uint64(x, types.intp, x.dtype), generate
+        return Number(_UINT64, found)
 
     return equal
 
@@ -181,23 +154,19 @@ def _equals(places: bool) -> Any:
 _which, _any = _equals(True), _equals(False)
 
 
-@intrinsic
-def _lowest(_, bits):  # noqa: ANN001, ANN202
+@emitted
+def _lowest(b, bits):  # noqa: ANN001, ANN202
     """The place of the lowest bit that is set."""
-    return types.intp(types.uint64), lambda _c, builder, _s, arguments: builder.cttz(
-        arguments[0], ir.IntType(1)(1)
-    )
+    return Number(_INT64, b.cttz(bits.value, ir.IntType(1)(1)))
 
 
-@njit(inline="always")
-def _best(x, largest):  # in line, like _first: of a short line the call would be a tenth
+def _best(x, largest):
     """x: (n,). `_best_of`, by vectors where there are enough numbers."""
     if x.size < STEP:
         return _best_of(x, largest)
     return _largest(x) if largest else _smallest(x)
 
 
-@njit(inline="always")
 def _first(x, value):
     """x: (n,). The first place of a value that is there, or of a NaN."""
     if value != value or x.size < STEP:
@@ -211,7 +180,6 @@ def _first(x, value):
     return x.size - STEP + _lowest(_which(x, x.size - STEP, value))
 
 
-@njit(cache=True, nogil=True)
 def _place(x, largest):
     """x: (n,). The place of the first of the largest (smallest) numbers, or of the first NaN."""
     if x.size <= PIECE:
@@ -227,7 +195,6 @@ def _place(x, largest):
     return piece + _first(x[piece : piece + PIECE], best)
 
 
-@njit(cache=True, nogil=True)
 def _some(x, zero):
     """x: (n,). Whether there is a zero (`zero`), or a number that is none."""
     result = False
@@ -236,7 +203,6 @@ def _some(x, zero):
     return result
 
 
-@njit(cache=True, nogil=True)
 def _anywhere(x, zero):
     """`_some`, until there is one."""
     for first in range(0, x.size, PIECE):
@@ -245,7 +211,7 @@ def _anywhere(x, zero):
     return False
 
 
-@njit(cache=True, nogil=True)
+@loop
 def best_of_lines(x, largest, out):
     """x: (outer, n, 1), n > 0, out: (outer, 1). The largest or smallest numbers over n."""
     lines = x.reshape(x.shape[0], x.shape[1])
@@ -253,7 +219,7 @@ def best_of_lines(x, largest, out):
         out[o, 0] = _best(lines[o], largest)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def best_of_rows(x, largest, out):
     """x: (outer, n, inner), n > 0, out: (outer, inner). The largest or smallest numbers over n."""
     outer, n, inner = x.shape
@@ -261,7 +227,7 @@ def best_of_rows(x, largest, out):
         for left in range(0, inner, BLOCK):
             total = out[o, left : left + BLOCK]
             row = x[o, 0, left : left + BLOCK]
-            for j in range(total.size):  # an assignment of arrays compiles its error messages too
+            for j in range(total.size):
                 total[j] = row[j]
             for i in range(1, n):
                 row = x[o, i, left : left + BLOCK]
@@ -273,7 +239,6 @@ def best_of_rows(x, largest, out):
                         total[j] = _minimum(total[j], row[j])
 
 
-@njit(cache=True, nogil=True)
 def _update(row, i, largest, total, places):
     """row, total: (m,), places: (m,). Where the row beats the total, it and its number `i` take the
     place."""
@@ -289,7 +254,7 @@ def _update(row, i, largest, total, places):
             places[j] = i if beats else places[j]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def places_in_lines(x, largest, out):
     """x: (outer, n, 1), n > 0, out: (outer, 1) int64. The places over n of the largest or smallest
     numbers."""
@@ -298,7 +263,7 @@ def places_in_lines(x, largest, out):
         out[o, 0] = _place(lines[o], largest)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def places_in_rows(x, largest, out):
     """x: (outer, n, inner), 0 < n < 2^31, out: (outer, inner) int64. The places over n of the
     largest or smallest numbers."""
@@ -324,7 +289,7 @@ def places_in_rows(x, largest, out):
                 found[j] = places[j]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def any_or_all_of_lines(x, every, out):
     """x: (outer, n, 1), out: (outer, 1) bool. Whether all numbers over n (`every`), or any, are not
     zero."""
@@ -333,7 +298,7 @@ def any_or_all_of_lines(x, every, out):
         out[o, 0] = _anywhere(lines[o], every) != every
 
 
-@njit(cache=True, nogil=True)
+@loop
 def any_or_all_of_rows(x, every, out):
     """x: (outer, n, inner), out: (outer, inner) bool. Whether all numbers over n (`every`), or any,
     are not zero."""

@@ -15,10 +15,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import prange
 
-from .lib.numba_cache import njit
-from .lib.numba_calls import parallel
+from .lib.llvm_compiled import parallel
+from .lib.llvm_compiler import prange
 
 
 def _plain(a):
@@ -27,7 +26,6 @@ def _plain(a):
     return np.require(wide, requirements=["C", "W"]).reshape(math.prod(a.shape[:-2]), *a.shape[-2:])
 
 
-@njit(cache=True, nogil=True, inline="always")
 def _clip(start, count, dilation, length):
     """The range (first, last + 1) of taps t < count with 0 <= start + t * dilation < length."""
     first = 0 if start >= 0 else (-start + dilation - 1) // dilation
@@ -75,7 +73,6 @@ def _max_pool_grad(grad, index, dx):
                     dx[plane, h, where - h * width] += grad[plane, p, q]
 
 
-@njit(cache=True, nogil=True, inline="always")
 def _span(i, size, step, before, length, padded):
     """Window i of an axis: its first and last + 1 position inside the array, and the number of its
     positions, padding included if `padded`."""

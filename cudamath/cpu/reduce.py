@@ -159,14 +159,14 @@ def _places_pay(layout: Layout, axis: Axes) -> bool:
 def _selection(layout: Layout, reduction: Reduction, axis: Axes, keepdims: bool) -> Callable:
     """A selection over neighbouring axes."""
     from . import min_max
-    from .lib.numba_calls import entry
 
     assert reduction.selection is not None
     lines, flat, shape = _lines(layout.shape, axis, keepdims)
     name, form = reduction.selection
     dtype, new = reduction.result(layout.dtype), np.empty
     way = "lines" if lines[2] == 1 else "rows"
-    run = entry(getattr(min_max, f"{name}_{way}"), (layout.dtype, 3), bool, (dtype, 2))
+    function = getattr(min_max, f"{name}_{way}")
+    run = function.entry(("array", layout.dtype, 3), np.dtype(bool), ("array", dtype, 2))
 
     def select(x: np.ndarray) -> np.ndarray:
         out = new(shape, dtype)
@@ -184,23 +184,22 @@ def _compiled_sum(
 
     assert reduction.sums is not None
     lines, flat, shape = _lines(layout.shape, axis, keepdims)
-    if lines[2] == 1:
-        sums, variances = compiled.sums_of_lines, compiled.variances_of_lines
-    else:
-        sums, variances = compiled.sums_of_rows, compiled.variances_of_rows
-    dtype = layout.dtype
+    dtype, way = layout.dtype, "lines" if lines[2] == 1 else "rows"
     divisor = float(max(lines[1] - correction, 0)) if reduction.divides else 1.0
     squares, centred, root = reduction.sums
+    name, flags = ("variances", (np.dtype(bool),) * 2) if squares else ("sums", ())
+    array, number = ("array", dtype, 3), np.dtype(float)
+    run = getattr(compiled, f"{name}_of_{way}").entry(array, number, *flags, ("array", dtype, 2))
     new = np.empty
 
     def total(x: np.ndarray) -> np.ndarray:
         out = new(shape, dtype)
-        sums(x.reshape(lines), divisor, out.reshape(flat))
+        run(x.reshape(lines), divisor, out.reshape(flat))
         return out
 
     def total_of_squares(x: np.ndarray) -> np.ndarray:
         out = new(shape, dtype)
-        variances(x.reshape(lines), divisor, centred, root, out.reshape(flat))
+        run(x.reshape(lines), divisor, centred, root, out.reshape(flat))
         return out
 
     return total_of_squares if squares else total

@@ -6,14 +6,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import prange
 
 from ..core.specs.resample import MIXED, taps
-from .lib.numba_cache import njit
-from .lib.numba_calls import parallel
+from .lib.llvm_compiled import parallel
+from .lib.llvm_compiler import prange
 
 
-@njit(cache=True, nogil=True)
 def _between(one, s, first, second):
     """(1 - s) first + s second; `first` if s is 0, since 0 times infinity would be NaN."""
     return first if s == 0 else (one - s) * first + s * second

@@ -1,4 +1,4 @@
-"""Sums on the CPU of contiguous float32 and float64 arrays, compiled by Numba: (outer, n, inner) ->
+"""Sums on the CPU of contiguous float32 and float64 arrays, compiled by LLVM: (outer, n, inner) ->
 (outer, inner).
 
 NumPy adds a vector at the rate of one core's additions, and rows at the rate of reading and writing
@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from .lib.numba_cache import njit
+from .lib.llvm_compiled import loop
 
 PIECE = 512  # numbers of a vector that are added in lanes
 RUN = 64  # rows that are added one after the other, by eights
@@ -28,7 +28,7 @@ LEVELS = 48  # of the counter: enough for 2^48 pieces
 
 
 # "reassoc" lets the compiler add in lanes: it chooses the order of the additions.
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
+@loop(fastmath=("reassoc",))
 def _piece(x):
     """x: (n,). The sum."""
     total = x.dtype.type(0)
@@ -37,7 +37,7 @@ def _piece(x):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
+@loop(fastmath=("reassoc",))
 def _piece_of_squares(x, mean):
     """x: (n,). The sum of (x - mean)^2."""
     total = x.dtype.type(0)
@@ -47,8 +47,6 @@ def _piece_of_squares(x, mean):
     return total
 
 
-# In line, so that each of them is compiled once, with its caller.
-@njit(inline="always")
 def _carry(levels, count, total):
     """Add the sum of piece number `count`, as the digit 1 is added to a binary number."""
     level, carry = 0, count
@@ -59,7 +57,6 @@ def _carry(levels, count, total):
     levels[level] = total
 
 
-@njit(inline="always")
 def _collected(levels, count):
     """The sum of all digits of the counter, which are `count`'s."""
     total = levels.dtype.type(0)
@@ -72,7 +69,6 @@ def _collected(levels, count):
     return total
 
 
-@njit(cache=True, nogil=True)
 def _vector(x, levels):
     """x: (n,), levels: (LEVELS,). The sum of x."""
     count = 0
@@ -82,7 +78,6 @@ def _vector(x, levels):
     return _collected(levels, count)
 
 
-@njit(cache=True, nogil=True)
 def _vector_of_squares(x, mean, levels):
     """x: (n,), levels: (LEVELS,). The sum of (x - mean)^2."""
     count = 0
@@ -92,7 +87,6 @@ def _vector_of_squares(x, mean, levels):
     return _collected(levels, count)
 
 
-@njit(cache=True, nogil=True)
 def _run_of_rows(x, first, last, left, right, out):
     """x: (n, inner). out[:right - left] = the sum of x[first:last, left:right] over the rows."""
     width = right - left
@@ -120,7 +114,6 @@ def _run_of_rows(x, first, last, left, right, out):
             out[j] += a[j]
 
 
-@njit(cache=True, nogil=True)
 def _run_of_squares(x, first, last, left, right, mean, out):
     """x: (n, inner), mean: (inner,). out[:right - left] = the sum of (x - mean)^2 over those
     rows."""
@@ -145,14 +138,12 @@ def _run_of_squares(x, first, last, left, right, mean, out):
             out[j] += p * p
 
 
-@njit(cache=True, nogil=True)
 def _add(part, total):
     """part: (m,) or longer, total: (m,): total = part + total."""
     for j in range(total.size):
         total[j] = part[j] + total[j]
 
 
-@njit(cache=True, nogil=True)
 def _rows(x, mean, squares, levels, out):
     """x: (n, inner), mean: (inner,), levels: (LEVELS, BLOCK), out: (inner,). The sums of x, or (x -
     mean)^2, over n."""
@@ -185,7 +176,7 @@ def _rows(x, mean, squares, levels, out):
             level += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")  # 0 / 0 is NaN
+@loop
 def sums_of_lines(x, divisor, out):
     """x: (outer, n, 1), out: (outer, 1): out = sum of x over n / divisor."""
     lines, by = x.reshape(x.shape[0], x.shape[1]), x.dtype.type(divisor)
@@ -194,7 +185,7 @@ def sums_of_lines(x, divisor, out):
         out[o, 0] = _vector(lines[o], levels) / by
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop
 def sums_of_rows(x, divisor, out):
     """x: (outer, n, inner), out: (outer, inner): out = sum of x over n / divisor."""
     inner, by = x.shape[2], x.dtype.type(divisor)
@@ -205,19 +196,19 @@ def sums_of_rows(x, divisor, out):
             out[o, j] /= by
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop
 def variances_of_lines(x, divisor, centred, root, out):
     """x: (outer, n, 1), out: (outer, 1): out = sum of (x - mean of x)^2 over n / divisor, or its
     root; the mean counts as 0 unless `centred`."""
     lines, by = x.reshape(x.shape[0], x.shape[1]), x.dtype.type(divisor)
     size, levels = x.dtype.type(x.shape[1]), np.empty(LEVELS, x.dtype)
     for o in range(x.shape[0]):
-        mean = _vector(lines[o], levels) / size if centred else by * 0
+        mean = _vector(lines[o], levels) / size if centred else x.dtype.type(0)
         variance = _vector_of_squares(lines[o], mean, levels) / by
         out[o, 0] = math.sqrt(variance) if root else variance
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop
 def variances_of_rows(x, divisor, centred, root, out):
     """x: (outer, n, inner), out: (outer, inner): as `variances_of_lines`."""
     n, inner = x.shape[1], x.shape[2]

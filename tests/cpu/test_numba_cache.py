@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from cudamath.cpu.lib import numba_cache
+from cudamath.cpu.lib import code_cache, numba_cache
 from cudamath.runtime import compile_notice
 
 posix = pytest.mark.skipif(os.name == "nt", reason="owners and modes of POSIX")
@@ -107,21 +107,21 @@ def test_a_damaged_entry_is_compiled_again(folder, suffix, damage):
 def test_an_entry_counts_for_one_version_of_all_files_of_the_cpu(folder, monkeypatch):
     """A function may call those of other files, of which Numba knows nothing."""
     called(folder)
-    monkeypatch.setattr(numba_cache, "_stamp", lambda: "another version")
+    monkeypatch.setattr(numba_cache, "stamp", lambda: "another version")
     assert not called(folder) and called(folder)
     monkeypatch.undo()
 
 
 def test_the_stamp_follows_every_file(tmp_path, monkeypatch):
-    assert [path.name for path in numba_cache._SOURCES] == ["cpu", "special"]
+    assert [path.name for path in code_cache._SOURCES] == ["cpu", "special"]
     other = tmp_path / "special"
     tmp_path /= "cpu"
     other.mkdir()
-    monkeypatch.setattr(numba_cache, "_SOURCES", (tmp_path, other))
+    monkeypatch.setattr(code_cache, "_SOURCES", (tmp_path, other))
 
     def stamp() -> str:
-        numba_cache._stamp.cache_clear()
-        return numba_cache._stamp()
+        code_cache.stamp.cache_clear()
+        return code_cache.stamp()
 
     (tmp_path / "lib").mkdir(parents=True)
     stamps = [stamp()]
@@ -133,7 +133,7 @@ def test_the_stamp_follows_every_file(tmp_path, monkeypatch):
     (other / "a.py").write_text("1")
     stamps.append(stamp())
     assert len(set(stamps)) == len(stamps) and stamp() == stamps[-1]
-    numba_cache._stamp.cache_clear()
+    code_cache.stamp.cache_clear()
 
 
 def test_ufuncs_are_kept_there_too(folder):

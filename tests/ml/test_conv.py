@@ -13,6 +13,7 @@ import cudamath as cm
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
+from cudamath.cpu.lib import threads
 from cudamath.testing import assert_close, layout_of, simulate
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -316,8 +317,6 @@ def test_lists_and_numpy_arrays_are_taken(device):
 
 
 def test_same_bits_on_any_number_of_threads():
-    import numba
-
     x, w = (
         cm.asarray(numbers(shape, F32), device="cpu") for shape in ((5, 16, 20, 20), (24, 16, 3, 3))
     )
@@ -326,12 +325,11 @@ def test_same_bits_on_any_number_of_threads():
         y, pull = cm.vjp(lambda x, w: cm.ml.conv2d(x, w, stride=2, padding=1), x, w)
         return [a.tobytes() for a in (y, *pull(y))]
 
-    many, before = results(), numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
-        assert results() == many
-    finally:
-        numba.set_num_threads(before)
+    with threads.limited(1):
+        alone = results()
+    for count in (2, 3, 7):
+        with threads.limited(count):
+            assert results() == alone
 
 
 def test_a_gradient_nobody_waits_for_is_not_computed(monkeypatch):

@@ -1,11 +1,11 @@
 """ResNets: beside torch in float64, in both kinds of blocks; published weights; training on digits,
 resumed bit for bit."""
 
-import numba
 import numpy as np
 import pytest
 
 import cudamath as cm
+from cudamath.cpu.lib import threads
 from cudamath.models import resnet
 
 SMALL = {
@@ -19,10 +19,8 @@ SMALL = {
 def one_thread():
     """Two threads of so little work each wait for one another longer than they compute, where other
     tests run beside."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    yield
-    numba.set_num_threads(before)
+    with threads.limited(1):
+        yield
 
 
 def made(config, dtype="float64", seed=0):

@@ -13,6 +13,8 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 
+from . import processor
+
 BYTES, WORD, INT = ir.IntType(8).as_pointer(), ir.IntType(64), ir.IntType(32)
 SIGNATURE = ir.FunctionType(
     BYTES, [BYTES, BYTES.as_pointer(), WORD]
@@ -21,7 +23,7 @@ SIGNATURE = ir.FunctionType(
 _DATA = (
     object.__basicsize__
 )  # where the fields of NumPy's PyArrayObject begin: address, dimensions, pointer to the shape
-_FASTCALL = 0x80  # METH_FASTCALL
+FASTCALL = 0x80  # METH_FASTCALL
 _INCREF, _SAVE, _RESTORE = (
     ctypes.cast(function, ctypes.c_void_p).value
     for function in (
@@ -101,13 +103,16 @@ def return_none(builder: ir.IRBuilder) -> None:
 
 
 @functools.cache
-def _machine() -> llvm.TargetMachine:
-    """This processor."""
+def machine() -> llvm.TargetMachine:
+    """This processor, or the least one of the level that a pack is made for."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    level = processor.LEVEL
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        cpu=llvm.get_host_cpu_name() if level is None else level.cpu,
+        features=llvm.get_host_cpu_features().flatten()
+        if level is None
+        else processor.settings(level)["NUMBA_CPU_FEATURES"],
         opt=3,
         codemodel="jitdefault",
         jit=True,
@@ -122,9 +127,9 @@ def compiled(module: ir.Module, speed: int = 3) -> Callable[[str], int]:
     parsed.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=speed)
     options.loop_vectorization = options.loop_unrolling = speed == 3
-    passes = llvm.create_pass_builder(_machine(), options)
+    passes = llvm.create_pass_builder(machine(), options)
     passes.getModulePassManager().run(parsed, passes)
-    engine = llvm.create_mcjit_compiler(parsed, _machine())
+    engine = llvm.create_mcjit_compiler(parsed, machine())
     engine.finalize_object()
     _kept.append(engine)
     return engine.get_function_address
@@ -133,7 +138,7 @@ def compiled(module: ir.Module, speed: int = 3) -> Callable[[str], int]:
 def native(module: ir.Module, name: str) -> Callable[..., None]:
     """The function of this name and SIGNATURE, optimised and compiled; called from Python, it
     returns None."""
-    return new_function(name, compiled(module)(name), _FASTCALL)
+    return new_function(name, compiled(module)(name), FASTCALL)
 
 
 def new_function(name: str, address: int, flags: int) -> Callable[..., Any]:

@@ -1,13 +1,19 @@
 """SIMD vectors in compiled loops on the CPU.
 
-Numba has no vector type. Loops that keep sums in vector registers are therefore written as LLVM
-vector operations, in Numba intrinsics. `Emit` provides the operations they need.
+Python has no vector type. Loops that keep sums in vector registers are therefore written as LLVM
+vector operations, in `emitted` functions (llvm_compiler.py). `Emit` provides the operations they
+need.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
 from llvmlite import ir
-from numba.core import cgutils
 
 from . import processor
+from .llvm_numbers import Array, Value, memory, word
 
 FEATURES = processor.features()
 if FEATURES.get("avx512f"):  # bytes of a vector, and tiles that leave registers for the operands:
@@ -19,24 +25,25 @@ else:
 
 
 class Emit:
-    """LLVM operations on vectors and on the arguments of one call of an intrinsic."""
+    """LLVM operations on vectors of numbers of one dtype."""
 
-    def __init__(self, context, builder, types, values, dtype):
-        self.context, self.builder, self.types, self.values = context, builder, types, values
-        self.itemsize = dtype.bitwidth // 8
+    def __init__(self, builder: ir.IRBuilder, dtype: np.dtype):
+        self.builder, self.dtype, self.itemsize = builder, dtype, dtype.itemsize
         self.lanes = VECTOR // self.itemsize
-        self.vector = ir.VectorType(context.get_data_type(dtype), self.lanes)
+        self.vector = ir.VectorType(memory(dtype), self.lanes)
         self.bits = ir.VectorType(ir.IntType(8 * self.itemsize), self.lanes)
         self.zero = ir.Constant(self.vector, None)
 
-    def at(self, k, *index):
-        """Pointer to the element of argument k whose index is the sum of `index` (LLVM integers or
-        Python's)."""
-        word = ir.IntType(64)
-        total = word(0)
+    def words(self, *values: Value) -> list[Any]:
+        """Whole numbers as LLVM's."""
+        return [word(self.builder, value) for value in values]
+
+    def at(self, array: Array, *index: Any) -> Any:
+        """Pointer to the element of an array, seen flat, whose index is the sum of `index` (LLVM
+        integers or Python's)."""
+        total = ir.IntType(64)(0)
         for i in index:
-            total = self.builder.add(total, word(i) if isinstance(i, int) else i)
-        array = self.context.make_array(self.types[k])(self.context, self.builder, self.values[k])
+            total = self.builder.add(total, ir.IntType(64)(i) if isinstance(i, int) else i)
         return self.builder.gep(array.data, [total])
 
     def load(self, pointer, vector=None):
@@ -72,9 +79,9 @@ class Emit:
         """LLVM's masked load or store on vectors of this kind."""
         name = f"llvm.masked.{operation}.v{self.lanes}f{8 * self.itemsize}.p0"
         signature = ir.FunctionType(result, [a.type for a in arguments])
-        return self.builder.call(
-            cgutils.get_or_insert_function(self.builder.module, signature, name), arguments
-        )
+        module = self.builder.module
+        function = module.globals.get(name) or ir.Function(module, signature, name)
+        return self.builder.call(function, arguments)
 
     def load_masked(self, pointer, mask):
         """The lanes of the mask from memory, 0 in the others."""
@@ -87,9 +94,27 @@ class Emit:
         pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
         self.masked("store", ir.VoidType(), value, pointer, ir.IntType(32)(self.itemsize), mask)
 
+    def copy(self, target, source, count):
+        """Copy so many numbers."""
+        bytes_, word, bit = ir.IntType(8).as_pointer(), ir.IntType(64), ir.IntType(1)
+        signature = ir.FunctionType(ir.VoidType(), [bytes_, bytes_, word, bit])
+        function = self.builder.module.declare_intrinsic(
+            "llvm.memcpy", [bytes_, bytes_, word], signature
+        )
+        length = self.builder.mul(count, word(self.itemsize))
+        target, source = (self.builder.bitcast(each, bytes_) for each in (target, source))
+        self.builder.call(function, [target, source, length, bit(0)])
+
     def sums(self, count):
         """`count` vectors of zeros that stay in registers."""
-        return [cgutils.alloca_once_value(self.builder, self.zero) for _ in range(count)]
+        return [self.cell(self.zero) for _ in range(count)]
+
+    def cell(self, value):
+        """Memory of a value that stays in registers."""
+        with self.builder.goto_entry_block():
+            made = self.builder.alloca(value.type)
+        self.builder.store(value, made)
+        return made
 
     def add_product(self, total, a, b):
         product = self.builder.fmul(a, b, flags=("contract",))

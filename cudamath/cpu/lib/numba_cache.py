@@ -17,8 +17,6 @@ for the same versions of all that took part.
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
 import io
 import os
 import pathlib
@@ -33,9 +31,10 @@ import numba
 from numba.core import caching, event, sigutils
 from numba.np.ufunc import ufuncbuilder
 
-from ...runtime import compile_notice, cubin_cache, files, kernel_packs
+from ...runtime import compile_notice, files, kernel_packs
 from ...runtime.interrupts import context_manager
 from . import processor
+from .code_cache import folder, stamp
 
 #: What reading a file raises that is not there, not one's own, or damaged: a pickle may then name
 #: what does not exist.
@@ -49,23 +48,6 @@ _UNREADABLE = (
     ImportError,
     LookupError,
 )
-_PACKAGE = pathlib.Path(__file__).parents[2]
-_SOURCES = (_PACKAGE / "cpu", _PACKAGE / "core" / "specs" / "special")
-
-
-@functools.cache
-def _stamp() -> str:
-    """A digest of every file that is compiled."""
-    digest = hashlib.sha256()
-    for source in _SOURCES:
-        for path in sorted(source.rglob("*.py")):
-            digest.update(path.relative_to(source).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
-def folder() -> pathlib.Path:
-    """Where compiled functions of the CPU are kept."""
-    return cubin_cache.cache_directory() / "cpu"
 
 
 class _Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
@@ -79,7 +61,7 @@ class _Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
         return str(self._path)
 
     def get_source_stamp(self) -> str:
-        return _stamp()
+        return stamp()
 
     def ensure_cache_path(self) -> None:
         files.make_private_folder(self._path)
@@ -173,13 +155,13 @@ def _packed_key(name: str, key: tuple) -> str:
     arguments, result = sigutils.normalize_signature(signature)
     types = [kind.name for kind in arguments] + [str(result)]
     made_by = [numba.__version__, llvmlite.__version__, triple, str(numba.config.USING_SVML)]
-    return "\n".join([*made_by, _stamp(), name, *types, *hashes])
+    return "\n".join([*made_by, stamp(), name, *types, *hashes])
 
 
 def entries(folder: pathlib.Path) -> Iterator[tuple[str, bytes]]:
     """All that a folder holds of this version, for a pack."""
     for path in sorted(folder.rglob("*.nbi")):
-        for key, name in _OwnFiles(str(path.parent), path.stem, _stamp())._load_index().items():
+        for key, name in _OwnFiles(str(path.parent), path.stem, stamp())._load_index().items():
             yield _packed_key(path.stem, key), files.read_own(path.parent / name)
 
 

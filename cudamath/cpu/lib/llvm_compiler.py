@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from ...runtime.interrupts import context_manager
 from . import llvm_numbers as numbers
 from .llvm_numbers import (
     BYTE,
@@ -430,12 +431,8 @@ class _Body:
         assert isinstance(array, Array)
         total = functools.reduce(lambda x, y: self.b.mul(x, y, flags=("nsw",)), array.shape)
         filler = cast(self.b, value, array.dtype)
-        with self.counted(total) as i:
+        with counted(self.b, total) as i:
             numbers.store(self.b, filler, self.b.gep(array.data, [i], inbounds=True), array.dtype)
-
-    def counted(self, count: Any) -> Any:
-        """Context: the body of a loop of so many turns; its number."""
-        return counted(self.b, count)
 
     def _do_Return(self, node: ast.Return) -> None:
         if node.value is not None and not (
@@ -921,33 +918,20 @@ class _Body:
         return _materialized(value)
 
 
-def counted(b: ir.IRBuilder, count: Any) -> Any:
+@context_manager
+def counted(b: ir.IRBuilder, count: Any) -> Iterator[Any]:
     """Context: the body of a loop of `count` turns; the number of the turn."""
-    return _Counted(b, count)
-
-
-class _Counted:
-    def __init__(self, b: ir.IRBuilder, count: Any):
-        self._b, self._count = b, count
-
-    def __enter__(self) -> Any:
-        b = self._b
-        before, self._loop, body = b.block, b.append_basic_block(), b.append_basic_block()
-        self._after = b.append_basic_block()
-        b.branch(self._loop)
-        b.position_at_end(self._loop)
-        self._phi = b.phi(WORD)
-        self._phi.add_incoming(WORD(0), before)
-        b.cbranch(b.icmp_signed("<", self._phi, self._count), body, self._after)
-        b.position_at_end(body)
-        return self._phi
-
-    def __exit__(self, *_: object) -> None:
-        b = self._b
-        following = b.add(self._phi, WORD(1), flags=("nsw",))
-        self._phi.add_incoming(following, b.block)
-        b.branch(self._loop)
-        b.position_at_end(self._after)
+    before, test, body, after = b.block, *[b.append_basic_block() for _ in range(3)]
+    b.branch(test)
+    b.position_at_end(test)
+    turn = b.phi(WORD)
+    turn.add_incoming(WORD(0), before)
+    b.cbranch(b.icmp_signed("<", turn, count), body, after)
+    b.position_at_end(body)
+    yield turn
+    turn.add_incoming(b.add(turn, WORD(1), flags=("nsw",)), b.block)
+    b.branch(test)
+    b.position_at_end(after)
 
 
 _SIGNS: dict[type, str] = {

@@ -51,7 +51,8 @@ class FakeStream:
     def __init__(self, index, handle):
         self.device, self.handle = index, handle
         self.queue = collections.deque()
-        self.done = self.queued = 0
+        self.done = self.queued = 0  # work that has ended, and all
+        self.runner = None  # the thread that runs its present work
         self.graph = None  # what is being captured
         self.forked = self.joined = (
             False  # whether another stream's capture reached it, and it that
@@ -137,6 +138,7 @@ class FakeDriver:
         self.clock = 0.0
         self.threads = threading.local()
         self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)  # work has come, or has ended
         for name in (
             "stream_flags",
             "event_flags",
@@ -276,14 +278,26 @@ class FakeDriver:
         else:
             target.queue.append(work)
             target.queued += 1
+            self.changed.notify_all()
         return (OK,)
 
     def run_until(self, target, position):
+        """Runs a stream's work up to a place. Work that waits (fake_nccl.py) lets other threads go
+        on: what comes behind it in its stream waits as well, in whichever thread."""
         while target.done < position:
+            if target.runner is not None:
+                assert target.runner != threading.get_ident(), "a stream waits for itself"
+                assert self.changed.wait(timeout=20), "a stream's work does not end"
+                continue
+            target.runner = threading.get_ident()
             work = target.queue.popleft()
-            target.done += 1
             self.clock += 1e-3
-            work()
+            try:
+                work()
+            finally:
+                target.runner = None
+                target.done += 1
+                self.changed.notify_all()
 
     def finish(self, target):
         self.run_until(target, target.queued)

@@ -1,8 +1,9 @@
 """A small fake of nccl4py's bindings, on the memory and streams of the fake driver.
 
 Members are threads. A call is work on a stream, which runs when something waits for that stream:
-it brings what its member has, and waits until all others have brought theirs. Groups end with their
-calls; a communicator that was aborted ends its work without writing anything.
+it brings what its member has, and waits until all others have brought theirs. A GPU would come to
+their calls by itself, so threads run their streams up to them. Groups end with their calls; a
+communicator that was aborted ends its work without writing anything.
 """
 
 import contextlib
@@ -10,7 +11,6 @@ import ctypes
 import functools
 import itertools
 import threading
-import warnings
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class Shared:
     """What the communicators of one world have in common."""
 
     def __init__(self):
+        self.members = {}  # rank -> Comm
         self.brought = {}  # (number of the collective, rank) -> bytes
         self.sent = {}  # (sender, receiver) -> list of bytes
 
@@ -34,6 +35,7 @@ class Comm:
         self.numbers = itertools.count()
         self.aborted = self.destroyed = False
         self.status = 0
+        shared.members[rank] = self
 
 
 class FakeNccl:
@@ -42,11 +44,12 @@ class FakeNccl:
 
     def __init__(self, driver):
         self.driver = driver
-        self.changed = threading.Condition(driver.lock)
+        self.changed = driver.changed
         self.worlds, self.names = {}, itertools.count(1)
         self.local = threading.local()
         self.calls = []
         self.made = []  # communicators
+        self.fetched = []  # streams that a thread runs because another waits for them
         self.strays = []  # (address, bytes) of memory that was free when work came to it
         self.fail = None  # an error of the next call
 
@@ -86,7 +89,7 @@ class FakeNccl:
         sends = [work for first, work in group if first]
         rest = [work for first, work in group if not first]
         if group:
-            self.enqueue(self.local.stream, lambda: [work() for work in (*sends, *rest)])
+            self.enqueue(*self.local.target, lambda: [work() for work in (*sends, *rest)])
 
     # -------------------- the calls
 
@@ -123,15 +126,15 @@ class FakeNccl:
             way.append(self.read(x, self.size(count, kind)))
             self.changed.notify_all()
 
-        self.put("send", stream, work, first=True)
+        self.put("send", comm, stream, work, first=True)
 
     def recv(self, y, count, kind, peer, comm, stream):
         def work():
             way = comm.shared.sent.setdefault((peer, comm.rank), [])
-            if self.wait(comm, lambda: way):
+            if self.wait(comm, lambda: way, peer):
                 self.write(y, way.pop(0))
 
-        self.put("recv", stream, work)
+        self.put("recv", comm, stream, work)
 
     # -------------------- how they work
 
@@ -163,10 +166,33 @@ class FakeNccl:
         if self.live(address, data.nbytes):
             ctypes.memmove(address, data.ctypes.data, data.nbytes)
 
-    def wait(self, comm, ready):
-        """Until it is so; False if the communicator was aborted."""
-        assert self.changed.wait_for(lambda: comm.aborted or ready(), timeout=15)
+    def wait(self, comm, ready, *ranks):
+        """Until these members have come and it is so; False if the communicator was aborted."""
+        others = [comm.shared.members.get(rank) for rank in ranks if rank != comm.rank]
+        while not comm.aborted and not ready():
+            for other in others:
+                self.fetch(other)
+            assert self.changed.wait(timeout=15), f"ranks {ranks} do not come"
         return not comm.aborted
+
+    def fetch(self, comm):
+        """Have a thread run the stream, if there is one, in which a call of this member waits, up
+        to that call."""
+        for stream in [*self.driver.streams.values(), *self.driver.ending]:
+            if stream.runner is None and stream not in self.fetched:
+                calls = [getattr(work, "comm", None) for work in stream.queue]
+                if comm in calls and comm is not None:
+                    position = stream.done + calls.index(comm) + 1
+                    self.fetched.append(stream)
+                    threading.Thread(target=self.run, args=(stream, position), daemon=True).start()
+
+    def run(self, stream, position):
+        with self.driver.lock:
+            try:
+                self.driver.run_until(stream, position)
+            finally:
+                self.fetched.remove(stream)
+                self.changed.notify_all()
 
     def collective(self, name, comm, stream, x, nbytes, finish):
         def work():
@@ -174,23 +200,24 @@ class FakeNccl:
             brought[number, comm.rank] = self.read(x, nbytes)
             self.changed.notify_all()
             members = [(number, rank) for rank in range(comm.size)]
-            if self.wait(comm, lambda: all(each in brought for each in members)):
+            if self.wait(comm, lambda: all(each in brought for each in members), *range(comm.size)):
                 finish([brought[each] for each in members])
 
-        self.put(name, stream, work)
+        self.put(name, comm, stream, work)
 
-    def put(self, name, stream, work, first=False):
+    def put(self, name, comm, stream, work, first=False):
         if self.fail is not None:
             text, self.fail = self.fail, None
             raise self.NCCLError(text)
         self.calls.append(name)
         if getattr(self.local, "group", None) is not None:
-            self.local.stream = stream
+            self.local.target = comm, stream
             self.local.group.append((first, work))
         else:
-            self.enqueue(stream, work)
+            self.enqueue(comm, stream, work)
 
-    def enqueue(self, stream, work):
+    def enqueue(self, comm, stream, work):
+        work.comm = comm
         with self.driver.lock:
             assert self.driver.enqueue(stream, work)[0] == 0
 
@@ -201,5 +228,4 @@ def installed(monkeypatch, driver):
     fake = FakeNccl(driver)
     monkeypatch.setattr(nccl, "_bindings", lambda: fake)
     yield fake
-    if fake.strays:
-        warnings.warn(f"memory was free before NCCL came to it: {fake.strays[:4]}", stacklevel=1)
+    assert not fake.strays, f"memory was free before NCCL came to it: {fake.strays[:4]}"

@@ -156,11 +156,26 @@ __array_api_version__ = "2025.12"
 
 
 if _TYPE_CHECKING:
-    from . import data, distributed, emath, fft, lib, math, ml, polynomial, special, testing, tree
+    from . import (
+        data,
+        distributed,
+        emath,
+        fft,
+        lib,
+        math,
+        ml,
+        polynomial,
+        sparse,
+        special,
+        testing,
+        tree,
+    )
 
 #: Modules that nothing else needs: they are imported when they are named for the first time, as in
 #: `cm.ml`. With them `import cudamath` would take a third longer.
-_LATER = frozenset("data distributed emath fft lib math ml polynomial special testing tree".split())
+_LATER = frozenset(
+    "data distributed emath fft lib math ml polynomial sparse special testing tree".split()
+)
 
 
 def __getattr__(name: str) -> object:

@@ -1,6 +1,16 @@
 """`cm.vmap`: a function of one example becomes a function of a batch."""
 
-from . import compositions, indexing, layers, losses, products, sampling, table, vectors  # noqa: F401
+from . import (  # noqa: F401
+    compositions,
+    indexing,
+    layers,
+    losses,
+    products,
+    sampling,
+    sparse,
+    table,
+    vectors,
+)
 from .transform import vmap
 
 __all__ = ["vmap"]

@@ -26,6 +26,7 @@ SPACES = {
     "fft": cm.fft,
     "random": cm.random,
     "special": cm.special,
+    "sparse": cm.sparse,
     "tree": cm.tree,
     "ml.init": cm.ml.init,
     "ml.amp": cm.ml.amp,

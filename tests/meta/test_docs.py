@@ -73,6 +73,7 @@ SPACES = {
         "distributed",
         "emath",
         "polynomial",
+        "sparse",
         "special",
         "tree",
         "lib.array_utils",

@@ -222,7 +222,7 @@ def test_import_is_light() -> None:
 
 
 def test_modules_that_nothing_else_needs_are_imported_when_they_are_named() -> None:
-    later = "data distributed emath fft lib math ml polynomial special testing tree".split()
+    later = "data distributed emath fft lib math ml polynomial sparse special testing tree".split()
     code = (
         f"import sys, cudamath as cm; later = {later}\n"
         "print([name for name in later if f'cudamath.{name}' in sys.modules])\n"
@@ -460,7 +460,7 @@ def test_places_that_name_the_version_agree() -> None:
 
 PUBLIC_MODULES = (
     "cuda data distributed emath fft lib linalg math ml ml.amp ml.init ml.schedules polynomial "
-    "random special testing tree"
+    "random sparse special testing tree"
 ).split()
 
 

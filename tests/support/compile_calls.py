@@ -505,6 +505,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     from cudamath.kernels.reduce import dispatch as reduce_dispatch
     from cudamath.kernels.softmax import dispatch as softmax_dispatch
     from cudamath.kernels.softmax import online
+    from cudamath.kernels.sparse import dispatch as sparse_dispatch
 
     found: list[tuple[plans.Plan, list[Layout]]] = []
 
@@ -518,6 +519,16 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     def new(*shape: int, dtype: Any = F32) -> Layout:
         return Layout.new(shape, np.dtype(dtype), 0)
 
+    stored, starts = new(90, dtype="i4"), new(11, dtype="i4")
+    for version in ("plain", "spans", "chunks"):
+        plan(
+            functools.partial(sparse_dispatch.csr_product, version=version),
+            *(new(90), stored, starts, new(20, 1)),
+        )
+    plan(
+        functools.partial(sparse_dispatch.sampled_product, version="plain"),
+        *(stored, stored, starts, new(10, 3), new(20, 3)),
+    )
     for t in SAMPLE:
         for shape in ((), (70,), (5, 6, 7)):
             x = new(*shape, dtype=t)

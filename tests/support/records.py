@@ -3,7 +3,8 @@ how near it must be.
 
 Nothing here is taken from the cards. `ELEMENTWISE` has a row for each ufunc-like function; `ROWS`
 one for each other function that takes floating-point arrays; those of machine learning are in
-records_ml.py, of special functions in records_special.py. What neither can say (random numbers,
+records_ml.py, of special functions in records_special.py, of sparse products in
+records_sparse.py. What neither can say (random numbers,
 optimizers, files, devices) is tested in the file that `ELSEWHERE` names.
 tests/meta/test_completeness.py compares all three with what the package has.
 """
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from record_types import CUBE, A, Array, Elementwise, M, Row, V, W, Whole, moves, same
 from records_ml import ML_ROWS
+from records_sparse import SPARSE_ROWS
 from records_special import SPECIAL_ROWS
 
 __all__ = [
@@ -430,6 +432,7 @@ ROWS = [
     ),
     *ML_ROWS,
     *SPECIAL_ROWS,
+    *SPARSE_ROWS,
 ]
 
 #: Public functions that make arrays from numbers: name -> the same call of both libraries.
@@ -578,6 +581,37 @@ ELSEWHERE = {
     "ops/test_values.py": ["ml.sgd_init", "allclose", "array_equal"],
     "autodiff/test_gradients.py": ["grad", "value_and_grad", "vjp", "stop_gradient"],
     "autodiff/test_autodiff_rules.py": ["jvp", "checkpoint"],
+    "sparse/test_sparse_construct.py": [
+        "sparse.block_array",
+        "sparse.block_diag",
+        "sparse.bmat",
+        "sparse.diags",
+        "sparse.diags_array",
+        "sparse.expand_dims",
+        "sparse.eye",
+        "sparse.eye_array",
+        "sparse.find",
+        "sparse.hstack",
+        "sparse.identity",
+        "sparse.isspmatrix",
+        "sparse.isspmatrix_bsr",
+        "sparse.isspmatrix_coo",
+        "sparse.isspmatrix_csc",
+        "sparse.isspmatrix_csr",
+        "sparse.isspmatrix_dia",
+        "sparse.issparse",
+        "sparse.kron",
+        "sparse.kronsum",
+        "sparse.permute_dims",
+        "sparse.rand",
+        "sparse.random",
+        "sparse.random_array",
+        "sparse.spdiags",
+        "sparse.swapaxes",
+        "sparse.tril",
+        "sparse.triu",
+        "sparse.vstack",
+    ],
     "special/test_special.py": ["special.sph_harm", "special.sph_harm_y", "sph_harm_radius"],
     "autodiff/test_jacobians.py": [
         "jacrev",

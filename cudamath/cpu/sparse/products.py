@@ -1,0 +1,132 @@
+"""Products with sparse matrices on the CPU: compiled loops over rows, on all cores.
+
+Integers are computed in 64 bits and cut to their width at the end, which gives the same bits;
+16-bit floats in float32; complex numbers by their parts. So few loops are compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.dtypes import compute_dtype
+from ..lib.llvm_compiled import parallel
+from ..lib.llvm_compiler import prange
+
+
+@parallel
+def _vector_product(data, indices, indptr, b, out):
+    """data, indices (nnz,), indptr (rows + 1,), b (n,), out (rows,)."""
+    for row in prange(out.shape[0]):
+        total = out.dtype.type(0)
+        for e in range(indptr[row], indptr[row + 1]):
+            total += data[e] * b[indices[e]]
+        out[row] = total
+
+
+@parallel
+def _matrix_product(data, indices, indptr, b, out):
+    """data, indices (nnz,), indptr (rows + 1,), b (n, k), out (rows, k), zeros."""
+    for row in prange(out.shape[0]):
+        for e in range(indptr[row], indptr[row + 1]):
+            value, other = data[e], indices[e]
+            for column in range(out.shape[1]):
+                out[row, column] += value * b[other, column]
+
+
+@parallel
+def _sampled(rows, columns, a, b, out):
+    """rows, columns, out (nnz,), a (m, k), b (n, k)."""
+    for e in prange(out.shape[0]):
+        row, other = rows[e], columns[e]
+        total = out.dtype.type(0)
+        for k in range(a.shape[1]):
+            total += a[row, k] * b[other, k]
+        out[e] = total
+
+
+@parallel
+def _block_product(data, indices, indptr, b, out):
+    """data (blocks, height, width), indices (blocks,), indptr (bands + 1,), b (n, k), out (bands
+    height, k), zeros."""
+    height, width = data.shape[1], data.shape[2]
+    for band in prange(indptr.shape[0] - 1):
+        for e in range(indptr[band], indptr[band + 1]):
+            first = indices[e] * width
+            for i in range(height):
+                row = band * height + i
+                for j in range(width):
+                    value = data[e, i, j]
+                    for column in range(out.shape[1]):
+                        out[row, column] += value * b[first + j, column]
+
+
+def _wide(x: np.ndarray) -> np.ndarray:
+    """In the dtype of the loops, in C order."""
+    dtype = np.int64 if x.dtype.kind in "biu" else compute_dtype(x.dtype)
+    return np.ascontiguousarray(x, dtype)
+
+
+def _parts(x: np.ndarray, axis: int) -> np.ndarray:
+    """The real parts of complex numbers, then the imaginary ones, along an axis."""
+    return np.concatenate([x.real, x.imag], axis=axis)
+
+
+def _times(
+    loops: Callable, data: np.ndarray, structure: tuple, b: np.ndarray, rows: int
+) -> np.ndarray:
+    """The matrix of `data` times b (n, k)."""
+    if b.dtype.kind == "c":
+        k = b.shape[1]
+        both = _parts(b, 1)
+        by_real, by_imag = (
+            _times(loops, np.ascontiguousarray(x), structure, both, rows)
+            for x in (data.real, data.imag)
+        )
+        out = np.empty((rows, k), b.dtype)
+        out.real = by_real[:, :k] - by_imag[:, k:]
+        out.imag = by_real[:, k:] + by_imag[:, :k]
+        return out
+    values, columns = _wide(data), _wide(b)
+    out = np.zeros((rows, b.shape[1]), columns.dtype)
+    if out.size and data.size:
+        if loops is _matrix_product and b.shape[1] == 1:
+            _vector_product(values, *structure, columns.reshape(-1), out.reshape(-1))
+        else:
+            loops(values, *structure, columns, out)
+    return out.astype(b.dtype, copy=False)
+
+
+def csr_product(data, indices, indptr, b, *_transposed):
+    """data, indices (nnz,), indptr (rows + 1,), b (n, k) -> (rows, k)."""
+    return _times(_matrix_product, data, _lines(indices, indptr), b, len(indptr) - 1)
+
+
+def bsr_product(data, indices, indptr, b):
+    """data (blocks, height, width), indices (blocks,), indptr (bands + 1,), b (n, k) -> (bands
+    height, k)."""
+    rows = (len(indptr) - 1) * data.shape[1]
+    return _times(_block_product, data, _lines(indices, indptr), b, rows)
+
+
+def sampled_product(rows, columns, _indptr, a, b):
+    """rows, columns (nnz,), a (m, k), b (n, k) -> (nnz,)."""
+    if a.dtype.kind == "c":
+        out = np.empty(rows.shape, a.dtype)
+        other = np.concatenate([b.real, -b.imag], axis=1)
+        crossed = np.concatenate([b.imag, b.real], axis=1)
+        out.real = sampled_product(rows, columns, _indptr, _parts(a, 1), other)
+        out.imag = sampled_product(rows, columns, _indptr, _parts(a, 1), crossed)
+        return out
+    left, right = _wide(a), _wide(b)
+    out = np.zeros(rows.shape, left.dtype)
+    if out.size:
+        _sampled(*_lines(rows, columns), left, right, out)
+    return out.astype(a.dtype, copy=False)
+
+
+def _lines(*arrays: np.ndarray) -> tuple[Any, ...]:
+    """Without gaps."""
+    return tuple([np.ascontiguousarray(x) for x in arrays])

@@ -1,0 +1,95 @@
+"""Products with sparse matrices: the choice among the versions.
+
+Versions of a product of a CSR matrix and a dense one (csr_product.py), from simple to fast:
+
+    plain       one thread per element of the result: a long row keeps one thread busy
+    spans       groups of threads take equal shares of the stored elements, threads columns
+    chunks      the same for vectors: blocks take the shares, and read them by neighbouring threads
+
+and of elements of a product of dense matrices (sampled_product.py):
+
+    plain       one thread per element
+    lanes       a group of threads per element
+
+What a row holds is not known when a plan is made, so no version depends on equal rows. Blocks of
+dense elements: block_product.py. Triangular solutions: triangular.py.
+"""
+
+from __future__ import annotations
+
+from ...core.dispatch.plan import Plan
+from ...core.dtypes import compute_dtype
+from ...core.layout import Layout
+from ..compiler.lazy_numba import SIMULATOR
+from ..lib.versions import Version, choose
+from .problem import ProductProblem, SampledProblem
+
+
+def has_elements(p: ProductProblem) -> bool:
+    return p.stored > 0
+
+
+def is_vector(p: ProductProblem) -> bool:
+    return p.stored > 0 and p.columns == 1
+
+
+def has_shuffles(p: SampledProblem) -> bool:
+    """Shuffles move floating-point numbers, and the simulator has none."""
+    return not SIMULATOR and compute_dtype(p.a.dtype).kind == "f" and p.a.shape[1] > 1
+
+
+PRODUCT = (
+    Version(
+        "chunks",
+        "sparse.csr_product.by_chunks",
+        is_vector,
+        reason="a vector: blocks take equal shares of the stored elements",
+    ),
+    Version(
+        "spans",
+        "sparse.csr_product.by_spans",
+        has_elements,
+        reason="columns: groups of threads take equal shares of the stored elements",
+    ),
+    Version("plain", "sparse.csr_product.by_elements", reason="no stored elements: zeros"),
+)
+SAMPLED = (
+    Version(
+        "lanes",
+        "sparse.sampled_product.by_lanes",
+        has_shuffles,
+        reason="neighbouring threads read neighbouring elements of a row",
+    ),
+    Version("plain", "sparse.sampled_product.by_elements", reason="one thread per element"),
+)
+
+
+def csr_product(
+    data: Layout,
+    indices: Layout,
+    indptr: Layout,
+    b: Layout,
+    *_transposed: Layout,
+    version: str | None = None,
+) -> Plan:
+    """data, indices: (nnz,), indptr: (rows + 1,), b: (n, k) -> (rows, k)."""
+    p = ProductProblem(data, indices, indptr, b)
+    if not p.out.size:
+        return Plan([p.out], [])
+    return choose("csr_product", PRODUCT, p, version)
+
+
+def sampled_product(
+    rows: Layout,
+    columns: Layout,
+    _indptr: Layout,
+    a: Layout,
+    b: Layout,
+    *,
+    version: str | None = None,
+) -> Plan:
+    """rows, columns: (nnz,), a: (m, k), b: (n, k) -> (nnz,)."""
+    p = SampledProblem(rows, columns, a, b)
+    if not p.out.size:
+        return Plan([p.out], [])
+    return choose("sampled_product", SAMPLED, p, version)

@@ -1,0 +1,69 @@
+"""The problems that planners of sparse products solve: layouts, and the quantities that choose a
+version."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from ...core.dtypes import compute_dtype
+from ...core.layout import Layout
+
+
+@dataclass(frozen=True)
+class ProductProblem:
+    """A compressed matrix times a dense one: data, indices (nnz,), indptr (rows + 1,), b (n, k),
+    all
+    contiguous.
+
+    Parameters
+    ----------
+    data, indices, indptr, b : Layout
+    """
+
+    data: Layout
+    indices: Layout
+    indptr: Layout
+    b: Layout
+
+    @property
+    def rows(self) -> int:
+        return self.indptr.size - 1
+
+    @property
+    def columns(self) -> int:
+        """The columns of b, and of the result."""
+        return self.b.shape[1]
+
+    @property
+    def stored(self) -> int:
+        """The number of stored elements."""
+        return self.indices.size
+
+    @functools.cached_property
+    def out(self) -> Layout:
+        return self.b.like((self.rows, self.columns))
+
+    def partial(self, count: int) -> Layout:
+        """Scratch memory for the sums of `count` parts, in the type of the computation."""
+        return self.b.like((count, self.columns), compute_dtype(self.b.dtype))
+
+
+@dataclass(frozen=True)
+class SampledProblem:
+    """Elements (rows[e], columns[e]) of a b^T: rows, columns (nnz,), a (m, k), b (n, k), all
+    contiguous.
+
+    Parameters
+    ----------
+    rows, columns, a, b : Layout
+    """
+
+    rows: Layout
+    columns: Layout
+    a: Layout
+    b: Layout
+
+    @functools.cached_property
+    def out(self) -> Layout:
+        return self.a.like((self.rows.size,))

@@ -1,0 +1,193 @@
+"""Products of sparse and dense arrays: cards with gradients with respect to stored values and dense
+operands.
+
+The structure of a matrix are arrays of integers; they have no gradient. Each card's gradients are
+products of these same kinds, so there are gradients of any order:
+
+    y = A b       dA[e] = sum over k of g[row(e), k] conj(b[column(e), k])      sampled_product
+                  db = A^H g                                                    csr_product
+    s[e] = sum over k of a[rows[e], k] b[columns[e], k]
+                  da, db: the matrix of the g[e] times b, and its transpose times a
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.array import ndarray
+from ..core.dispatch.op import Op
+from ..ops.elementwise import conj_or_same
+from ..ops.linalg.products import matmul
+from ..ops.ranges import arange
+from ..ops.search import searchsorted
+from ..ops.shape import in_order, matrix_transpose, reshape
+from ..ops.sort import argsort
+
+Structure = tuple[ndarray, ndarray, ndarray]
+
+
+def row_numbers(indptr: ndarray, stored: int) -> ndarray:
+    """The row of each stored element, in the integers of `indptr`."""
+    each = arange(stored, dtype=indptr.dtype, device=indptr.device)
+    return (searchsorted(indptr, each, side="right") - 1).astype(indptr.dtype)
+
+
+def row_starts(rows: ndarray, count: int) -> ndarray:
+    """`indptr` of `count` rows from the ascending row numbers of the stored elements."""
+    each = arange(count + 1, dtype=rows.dtype, device=rows.device)
+    return searchsorted(rows, each).astype(rows.dtype)
+
+
+def transposed(indices: ndarray, indptr: ndarray, count: int) -> Structure:
+    """The structure of the transpose of a matrix with `count` columns: for each of its stored
+    elements the place it had before, its index and the starts of the rows. Elements of a row keep
+    their order."""
+    order = argsort(indices, stable=True)
+    rows = row_numbers(indptr, indices.size)
+    return order, rows[order], row_starts(indices[order], count)
+
+
+def _no_gradient(
+    _g: Any, _y: Any, _a: Any, _b: Any, _c: Any, _d: Any, _e: Any, _f: Any, _h: Any
+) -> None:
+    """Of integers."""
+
+
+def _values_gradient(
+    g: ndarray,
+    _y: Any,
+    _data: Any,
+    indices: ndarray,
+    indptr: ndarray,
+    b: ndarray,
+    _order: Any,
+    _rows: Any,
+    _starts: Any,
+) -> ndarray:
+    return sampled_product(row_numbers(indptr, indices.size), indices, indptr, g, conj_or_same(b))
+
+
+def _dense_gradient(
+    g: ndarray,
+    _y: Any,
+    data: ndarray,
+    indices: ndarray,
+    indptr: ndarray,
+    b: ndarray,
+    order: ndarray | None,
+    rows: ndarray | None,
+    starts: ndarray | None,
+) -> ndarray:
+    if order is None or rows is None or starts is None:
+        order, rows, starts = transposed(indices, indptr, b.shape[0])
+    return csr_product(conj_or_same(data)[order], rows, starts, g)
+
+
+_csr_product = Op(
+    "csr_product",
+    cpu="sparse.products.csr_product",
+    cuda="sparse.dispatch.csr_product",
+    vjp=(
+        _values_gradient,
+        _no_gradient,
+        _no_gradient,
+        _dense_gradient,
+        _no_gradient,
+        _no_gradient,
+        _no_gradient,
+    ),
+)
+
+
+def csr_product(
+    data: ndarray,
+    indices: ndarray,
+    indptr: ndarray,
+    b: ndarray,
+    transpose: Structure | None = None,
+) -> ndarray:
+    """The matrix times b (n, k) -> (rows, k).
+
+    transpose: the structure of the matrix's transpose, where it is known; the gradient with respect
+    to b sorts for it otherwise.
+    """
+    data, b = in_order("matmul", data, "C"), in_order("matmul", b, "C")
+    return _csr_product(data, indices, indptr, b, *(transpose or (None, None, None)))
+
+
+def _no_sampled_gradient(_g: Any, _y: Any, _a: Any, _b: Any, _c: Any, _d: Any, _e: Any) -> None:
+    """Of integers."""
+
+
+def _left_gradient(
+    g: ndarray, _y: Any, _rows: Any, columns: ndarray, indptr: ndarray, _a: Any, b: ndarray
+) -> ndarray:
+    return csr_product(g, columns, indptr, conj_or_same(b))
+
+
+def _right_gradient(
+    g: ndarray, _y: Any, _rows: Any, columns: ndarray, indptr: ndarray, a: ndarray, b: ndarray
+) -> ndarray:
+    order, rows, starts = transposed(columns, indptr, b.shape[0])
+    return csr_product(g[order], rows, starts, conj_or_same(a))
+
+
+_sampled_product = Op(
+    "sampled_product",
+    cpu="sparse.products.sampled_product",
+    cuda="sparse.dispatch.sampled_product",
+    vjp=(
+        _no_sampled_gradient,
+        _no_sampled_gradient,
+        _no_sampled_gradient,
+        _left_gradient,
+        _right_gradient,
+    ),
+)
+
+
+def sampled_product(
+    rows: ndarray, columns: ndarray, indptr: ndarray, a: ndarray, b: ndarray
+) -> ndarray:
+    """The elements (rows[e], columns[e]) of a b^T, of a (m, k) and b (n, k); rows ascend, and
+    `indptr` says where each begins."""
+    return _sampled_product(
+        rows,
+        columns,
+        indptr,
+        in_order("sampled_product", a, "C"),
+        in_order("sampled_product", b, "C"),
+    )
+
+
+def _no_block_gradient(_g: Any, _y: Any, _a: Any, _b: Any, _c: Any, _d: Any) -> None:
+    """Of integers."""
+
+
+def _blocks_gradient(
+    g: ndarray, _y: Any, data: ndarray, indices: ndarray, indptr: ndarray, b: ndarray
+) -> ndarray:
+    height, width = data.shape[1:]
+    bands = reshape(g, (-1, height, g.shape[1]))[row_numbers(indptr, indices.size)]
+    others = reshape(conj_or_same(b), (-1, width, b.shape[1]))[indices]
+    return matmul(bands, matrix_transpose(others))
+
+
+def _dense_block_gradient(
+    g: ndarray, _y: Any, data: ndarray, indices: ndarray, indptr: ndarray, b: ndarray
+) -> ndarray:
+    order, rows, starts = transposed(indices, indptr, b.shape[0] // data.shape[2])
+    return bsr_product(matrix_transpose(conj_or_same(data)[order]), rows, starts, g)
+
+
+_bsr_product = Op(
+    "bsr_product",
+    cpu="sparse.products.bsr_product",
+    cuda="sparse.block_product.bsr_product",
+    vjp=(_blocks_gradient, _no_block_gradient, _no_block_gradient, _dense_block_gradient),
+)
+
+
+def bsr_product(data: ndarray, indices: ndarray, indptr: ndarray, b: ndarray) -> ndarray:
+    """The matrix of blocks (blocks, height, width) times b (n, k) -> (bands height, k)."""
+    return _bsr_product(in_order("matmul", data, "C"), indices, indptr, in_order("matmul", b, "C"))

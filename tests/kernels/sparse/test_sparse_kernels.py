@@ -1,0 +1,147 @@
+"""The kernels of sparse products by name, in the simulator: rows of every length, shares that cut
+them, empty rows, every kind of dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import cudamath as cm
+from cudamath.kernels.sparse import block_product, csr_product, dispatch
+from cudamath.kernels.sparse.problem import ProductProblem, SampledProblem
+
+
+def layouts(*arrays: np.ndarray) -> list[Any]:
+    return [cm.testing.layout_of(x) for x in arrays]
+
+
+def names(plan: Any) -> list[str]:
+    return [step.kernel.__name__ for step in plan.steps]
+
+
+def matrix(
+    rows: int, columns: int, lengths: Any, dtype: Any, index: Any = np.int32
+) -> sp.csr_array:
+    """A CSR array with rows of given lengths, of small integers: sums are exact in any order."""
+    rng = np.random.default_rng(7)
+    lengths = np.resize(np.asarray(lengths), rows)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indices = np.concatenate([[], *[np.sort(rng.choice(columns, n, False)) for n in lengths]])
+    values = rng.integers(-4, 5, len(indices))
+    values = (
+        values + 1j * rng.integers(-4, 5, len(indices)) if np.dtype(dtype).kind == "c" else values
+    )
+    x = sp.csr_array(
+        (values.astype(dtype), indices.astype(index), indptr.astype(index)), (rows, columns)
+    )
+    x.indices, x.indptr = x.indices.astype(index), x.indptr.astype(index)
+    return x
+
+
+LENGTHS = [[3], [0, 0, 1, 0], [60, 0, 1, 1, 0, 0, 2], [0], [5, 64, 0, 7], [0, 1, 70, 70, 70, 3]]
+
+
+def check(x: sp.csr_array, b: np.ndarray, plan: Any) -> None:
+    got = cm.testing.simulate(plan, x.data, x.indices, x.indptr, b)
+    assert got.dtype == b.dtype
+    np.testing.assert_array_equal(got, x @ b)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+@pytest.mark.parametrize("chunk", [16, 64])
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+def test_chunks(lengths, chunk, dtype, monkeypatch):
+    """A vector; small shares, so that rows lie in many."""
+    monkeypatch.setattr(csr_product, "SMALL_CHUNK", chunk)
+    x = matrix(23, 80, lengths, dtype)
+    b = np.arange(80).reshape(80, 1).astype(dtype)
+    p = ProductProblem(*layouts(x.data, x.indices, x.indptr, b))
+    if not dispatch.is_vector(p):
+        assert names(dispatch.csr_product(*layouts(x.data, x.indices, x.indptr, b))) == [
+            "plain_product"
+        ]
+        return
+    plan = csr_product.by_chunks(p)
+    assert names(plan) == ["chunk_sums", "join_shares"]
+    check(x, b, plan)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("lengths", LENGTHS[:3] + LENGTHS[4:], ids=str)
+@pytest.mark.parametrize("columns", [1, 3, 40])
+def test_spans(lengths, columns):
+    """Columns; spans of 64 elements cut the long rows."""
+    x = matrix(9, 80, lengths, "f4", np.int64)
+    b = np.arange(80 * columns).reshape(80, columns).astype("f4") % 13
+    plan = csr_product.by_spans(ProductProblem(*layouts(x.data, x.indices, x.indptr, b)))
+    assert names(plan) == ["clear_empty_rows", "span_sums", "join_shares"]
+    check(x, b, plan)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16"])
+def test_plain_and_dtypes(dtype):
+    x = matrix(6, 9, [2, 0, 5], "i8" if np.dtype(dtype).kind in "iu" else "f8")
+    x.data = abs(x.data)
+    data, b = x.data.astype(dtype), (np.arange(18).reshape(9, 2) % 5).astype(dtype)
+    whole = x.toarray().astype(np.complex128 if np.dtype(dtype).kind == "c" else x.dtype)
+    expected = (whole @ b.astype(whole.dtype)).astype(dtype)
+    for version in ("plain", "spans"):
+        plan = dispatch.csr_product(*layouts(data, x.indices, x.indptr, b), version=version)
+        got = cm.testing.simulate(plan, data, x.indices, x.indptr, b)
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.simulator
+def test_no_elements_give_zeros():
+    for rows, stored_rows in ((0, 0), (5, 5)):
+        x = sp.csr_array((rows, 4), dtype=np.float32)
+        b = np.ones((4, 3), np.float32)
+        plan = dispatch.csr_product(*layouts(x.data, x.indices, x.indptr, b))
+        assert cm.testing.simulate(plan, x.data, x.indices, x.indptr, b).shape == (stored_rows, 3)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["f4", "c8", "i4"])
+@pytest.mark.parametrize("k", [0, 1, 5])
+def test_sampled(dtype, k):
+    rng = np.random.default_rng(1)
+    rows, columns = np.array([0, 0, 2, 3, 3]), np.array([1, 4, 0, 2, 4])
+    a, b = (rng.integers(-3, 4, (n, k)).astype(dtype) for n in (4, 5))
+    p = SampledProblem(*layouts(rows, columns, a, b))
+    plan = dispatch.sampled_product(*layouts(rows, columns, rows, a, b))
+    assert names(plan) == ["plain_sampled"] and not dispatch.has_shuffles(p)
+    got = cm.testing.simulate(plan, rows, columns, rows, a, b)
+    np.testing.assert_array_equal(got, (a @ b.T)[rows, columns])
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("size", [(2, 3), (1, 1), (4, 2)])
+def test_blocks(size):
+    rng = np.random.default_rng(1)
+    d = rng.integers(-3, 4, (8, 12)) * (rng.random((8, 12)) < 0.3)
+    x = sp.csr_array(d.astype(np.float32)).tobsr(blocksize=size)
+    b = rng.integers(-3, 4, (12, 5)).astype(np.float32)
+    plan = block_product.bsr_product(*layouts(x.data, x.indices, x.indptr, b))
+    assert names(plan) == ["block_product"]
+    np.testing.assert_array_equal(cm.testing.simulate(plan, x.data, x.indices, x.indptr, b), d @ b)
+
+
+def test_versions_by_problem():
+    """What runs on a GPU: shares of the elements, whatever the rows."""
+    from cudamath.core.layout import Layout
+    from cudamath.runtime.device import assume
+
+    def plan(stored: int, rows: int, k: int) -> list[str]:
+        f, i = np.dtype(np.float32), np.dtype(np.int32)
+        shapes = ((stored,), f), ((stored,), i), ((rows + 1,), i), ((50, k), f)
+        with assume((9, 0)):
+            return names(dispatch.csr_product(*[Layout.new(s, t, 0) for s, t in shapes]))
+
+    assert plan(0, 10, 1) == ["plain_product"]
+    assert plan(1000, 10, 1) == ["chunk_sums", "join_shares"]
+    assert plan(1000, 10, 2) == ["clear_empty_rows", "span_sums", "join_shares"]

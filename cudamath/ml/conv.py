@@ -231,7 +231,8 @@ def conv2d(
     done through Fourier's or Winograd's transform: errors are then within 2e-6 of the largest sum
     of |products| of the result, where they are otherwise within 2e-6 of each one's own. Version
     "folded" (16-bit images of up to 4 channels) also multiplies zeros: beside an infinity it finds
-    NaN up to 3 pixels further than others.
+    NaN up to 3 pixels further than others. So does "whole_channels" (16 bits, groups of few
+    channels): beside an infinity or NaN, results of neighbouring groups may be NaN.
 
     Speed: on a GPU keep 16-bit images and weights channels last in memory, (N, H, W, C) seen
     through `.transpose(0, 3, 1, 2)`: tensor cores read them so, and results come so. Others are

@@ -486,9 +486,9 @@ def test_how_many_threads_share_a_result():
 def test_input_gradients_with_biases_in_the_simulator():
     """Within the kernel, and as a launch behind that of a version that knows none; and steps that
     only 64 bits hold."""
-    from cudamath.kernels.conv import bias as conv_bias
     from cudamath.kernels.conv import dgrad_simt
     from cudamath.kernels.conv import dispatch as conv_dispatch
+    from cudamath.kernels.conv import problem as conv_problem
     from cudamath.kernels.conv.problem import Problem
 
     where = ((2, 3), (1, 0), (1, 2), 2)
@@ -505,7 +505,7 @@ def test_input_gradients_with_biases_in_the_simulator():
     problem = Problem.input_gradient(
         *map(layout_of, (*arrays, bias)), size=x.shape[2:], **options, groups=2
     )
-    behind = conv_bias.add_bias(plan, problem)
+    behind = conv_problem.add_bias(plan, problem)
     assert len(behind.steps) == 2
     check(simulate(behind, *arrays, bias), expected, bound, F32, "behind")
     for steps in ("contiguous", "reversed"):

@@ -13,8 +13,7 @@ from ...runtime import cudnn
 from ..copy.channels_last import ReorderedPlan, channels_last_strides
 from ..copy.dispatch import copy_part
 from ..copy.parts import whole
-from .bias import add_bias
-from .problem import ROLES, Problem
+from .problem import ROLES, Problem, add_bias
 
 
 def convolution(

@@ -59,9 +59,8 @@ from ..lib.block_reduce import group_sum
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
-from .bias import add_bias
 from .geometry import numbers
-from .problem import Lengths, Problem
+from .problem import Lengths, Problem, add_bias
 from .wgrad_simt import sum_partials
 
 THREADS = 128

@@ -29,10 +29,9 @@ from ..copy.channels_last import ReorderedPlan
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import reader, writer
-from .bias import add_bias
 from .depthwise_nchw import HIGH, THREADS, Axis, Scheme, read_as
 from .geometry import numbers
-from .problem import Lengths, Problem
+from .problem import Lengths, Problem, add_bias
 
 WIDE = 4  # columns of a strip
 FEW = 16  # taps up to which a thread has registers for two channels

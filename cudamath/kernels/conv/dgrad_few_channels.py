@@ -34,7 +34,6 @@ from ..copy.channels_last import ReorderedPlan
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import writer
-from .bias import add_bias
 from .depthwise_nchw import (
     HIGH,
     ROOM,
@@ -49,7 +48,7 @@ from .depthwise_nchw import (
     scheme,
 )
 from .geometry import numbers
-from .problem import Problem
+from .problem import Problem, add_bias
 
 MOST = 4  # channels: of a tap, one access of shared memory
 SUMS = (

@@ -53,8 +53,7 @@ from ..lib.integers import blocks
 from ..lib.plan_edit import renumber
 from ..lib.vector_io import reader, writer
 from . import fprop_dgrad_sm80, fprop_dgrad_sm90
-from .bias import add_bias
-from .problem import Problem
+from .problem import Problem, add_bias
 
 FOLD = 4  # pixels along each axis that become one
 FILTERS, ACROSS = 64, 64  # threads of a block: along the planes of dy, and along a row of z

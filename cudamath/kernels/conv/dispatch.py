@@ -21,6 +21,7 @@ names:
       resident_filters   filters that stay in shared memory
       shared_taps        weight gradients whose taps of a row share their pixels
       pointwise          weight gradients of filters of one tap, by pairs of blocks
+    whole_channels       16 bits: groups of few channels merged, odd channels filled up, for these
     pointwise_matmul     filters of one tap, 16-bit numbers channels last: one product by
                          matmul/sm90.py
     pointwise_cublas     filters of one tap as products by cuBLAS: 16-bit numbers channels last,
@@ -71,8 +72,9 @@ from ...core.dispatch.plan import Plan
 from ...core.dtypes import bfloat16, float16
 from ...core.layout import Layout
 from ...runtime import cublas, cudnn
+from ..lib.prediction import Work
 from ..lib.versions import Version, choose, ordered
-from . import work
+from . import whole_channels, work
 from .problem import Lengths, Pair, Problem, has_32_bit_offsets
 
 # -------------------- conditions of the versions
@@ -227,6 +229,18 @@ def has_cudnn(p: Problem) -> bool:
     return not p.empty and p.dtype in cudnn.DTYPES and cudnn.available()
 
 
+def may_be_widened(p: Problem) -> bool:
+    """16-bit numbers on tensor cores, of groups that can be merged or channels that can be filled
+    up."""
+    return (
+        not p.empty
+        and p.itemsize == 2
+        and p.capability >= (8, 0)
+        and (p.groups > 1 or p.group_channels % 8 + p.group_outputs % 8 > 0)
+        and whole_channels.widened(p) is not None
+    )
+
+
 def has_transforms(p: Problem) -> bool:
     """float32, 3 x 3 taps or more in one group, at every pixel."""
     return (
@@ -277,7 +291,46 @@ MMA = "tensor cores by mma.sync"
 TILES = "the tiles of any device: nothing faster supports this"
 LITTLE = "little work, or nothing to share: one launch"
 
+# -------------------- channels made whole
+
+
+def on_tensor_cores(p: Problem) -> list[Version]:
+    """The versions for tensor cores that support a problem, those to be tried first first."""
+    named = [v for v in TABLES[p.kind] if "_sm80" in v.name or "_sm90" in v.name]
+    return ordered(named, p)
+
+
+UNMEASURED = 1.1  # what whole_channels is taken to cost more than its parts, until it is measured
+
+
+def work_of_whole_channels(p: Problem) -> Work:
+    """The work of the wider problem, and of the copies into it and out of it."""
+    inner = whole_channels.widened(p)
+    inside = on_tensor_cores(inner)[0].work(inner)
+    pairs = [(getattr(p, role), getattr(inner, role)) for role in ("x", "weight", "y")]
+    copied = sum(2 * own.size + wide.size for own, wide in pairs if wide is not own)
+    return inside._replace(
+        cycles=UNMEASURED * inside.cycles,
+        moved=UNMEASURED * (inside.moved + p.itemsize * copied),
+        launches=inside.launches + 2 * sum(wide is not own for own, wide in pairs),
+    )
+
+
+def by_whole_channels(p: Problem) -> Plan | None:
+    """The plan by the first version that can compute the wider problem."""
+    return whole_channels.plan(
+        p, lambda inner: next(filter(None, (v.plan(inner) for v in on_tensor_cores(inner))), None)
+    )
+
+
 # versions of several tables
+WHOLE_CHANNELS = Version(
+    "whole_channels",
+    "conv.dispatch.by_whole_channels",
+    may_be_widened,
+    reason="groups merged, or channels filled up, for tensor cores",
+    work=work_of_whole_channels,
+)
 POINTWISE_CUBLAS = Version(
     "pointwise_cublas",
     "conv.pointwise.by_cublas",
@@ -341,6 +394,7 @@ FORWARD = (
     ),
     Version("fprop_sm90", "conv.fprop_dgrad_sm90.forward", has_sm90, reason=TMA, work=work.sm90),
     Version("fprop_sm80", "conv.fprop_dgrad_sm80.forward", has_sm80, reason=MMA, work=work.sm80),
+    WHOLE_CHANNELS,
     TRANSFORMS,
     CUDNN,
     Version(
@@ -400,6 +454,7 @@ INPUT_GRADIENT = (
     Version(
         "dgrad_sm80", "conv.fprop_dgrad_sm80.input_gradient", has_sm80, reason=MMA, work=work.sm80
     ),
+    WHOLE_CHANNELS,
     TRANSFORMS,
     Version("cudnn", "conv.cudnn.input_gradient", has_cudnn, reason=LIBRARY, work=work.cudnn),
     Version(
@@ -458,6 +513,7 @@ WEIGHT_GRADIENT = (
         work=work.sm90_weights,
     ),
     Version("wgrad_sm80", "conv.wgrad_sm80.weight_gradient", has_sm80, reason=MMA, work=work.sm80),
+    WHOLE_CHANNELS,
     TRANSFORMS,
     CUDNN,
     Version(

@@ -23,8 +23,7 @@ from ..copy.channels_last import ReorderedPlan
 from ..copy.dispatch import copy_part
 from ..copy.fill import fill_part
 from ..copy.parts import Part, whole
-from .bias import add_bias
-from .problem import Lengths, Problem
+from .problem import Lengths, Problem, add_bias
 
 MOST = 1 << 28  # bytes that the windows may take
 

@@ -17,9 +17,8 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..copy.channels_last import ReorderedPlan
-from .bias import add_bias
 from .geometry import Walk, residues
-from .problem import Pair, Problem
+from .problem import Pair, Problem, add_bias
 
 
 class Product(NamedTuple):

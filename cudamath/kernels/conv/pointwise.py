@@ -41,8 +41,7 @@ from ..matmul.dispatch import contenders as matmul_contenders
 from ..matmul.dispatch import matmul
 from ..matmul.problem import transpose
 from ..matmul.sm90_tiles import LOW, Choice
-from .bias import add_bias
-from .problem import Problem
+from .problem import Problem, add_bias
 from .wgrad_simt import sum_partials
 
 MOST = 1 << 28  # bytes that products of single images may take in a weight gradient

@@ -16,13 +16,19 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ...core.dispatch import autotune
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
 from ...core.layout import Layout, is_channels_last
 from ...runtime.device import capability
+from ..compiler.decorators import device_function
 from ..copy.channels_last import result
+from ..elementwise.launches import plain
+from ..lib.codec import codec
 from ..matmul.sm90_tiles import is_tile
 from .geometry import DIRECT, LEAST_OUTPUTS
 
@@ -354,3 +360,37 @@ def meeting_taps(problem: Problem) -> int:
     return math.prod(
         [-(-taps // stride) for taps, stride in zip(problem.taps, problem.stride, strict=True)]
     )
+
+
+# -------------------- biases, for versions whose kernels add none
+
+
+@functools.cache
+def _sum_with_bias(dtype: np.dtype) -> Any:
+    """Device function: an element and the bias of its channel."""
+    load, store, _ = codec(dtype)
+
+    @device_function
+    def added(a, b):
+        return store(load(a) + load(b))
+
+    return added
+
+
+def add_bias(plan: Plan | None, problem: Problem) -> Plan | None:
+    """The plan, and behind it the launch that adds the problem's bias, if there is one. Results
+    are images (N, C, H, W) or volumes; the bias is the third operand."""
+    if plan is None or problem.bias is None:
+        return plan
+    (out,) = plan.outputs
+    strides = (0, problem.bias.strides[0], *[0] * (len(out.shape) - 2))
+    plan.steps.append(
+        plain(
+            _sum_with_bias(out.dtype),
+            (True, True),
+            [Output(0), Input(2).view(out.shape, strides)],
+            Output(0),
+            out.shape,
+        )
+    )
+    return plan

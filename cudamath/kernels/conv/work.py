@@ -69,14 +69,18 @@ def _by_tiles(
     tensor: bool,
     *,
     pad: int = 1,
+    whole: int = 1,
     last: bool | None = None,
     launches: int = 1,
     longer: float = 1.0,
 ) -> Work:
     """The work of a version that cuts its products into tiles. pad: the channels of a step, to
-    whose multiple those of a tap are filled up; longer: how many times the sums are longer than the
-    problem's."""
+    whose multiple those of a tap are filled up; whole: the same of a weight gradient's channels;
+    longer: how many times the sums are longer than the problem's."""
     machine, product = Machine.of(p.device), product_of(p)
+    if p.kind == "weight":
+        columns = blocks(p.group_channels, whole) * whole * math.prod(p.taps)
+        product = product._replace(columns=columns)
     inner = math.ceil(product.taps * blocks(product.channels, pad) * pad * longer)
     rate = machine.rate(p.dtype, tensor) / (2 if tensor and p.tf32 and p.itemsize == 4 else 1)
     cycles, splits = tiled(
@@ -124,7 +128,7 @@ def sm90_resident_filters(p: Problem) -> Work:
 def sm90_weights(p: Problem) -> Work:
     """wgrad_sm90.py."""
     tiles = Tiles([(64, 256), (128, 128), (128, 256)], 64, end=4000, feed=24, splits=SPLITS)
-    return _by_tiles("sm90_weights", p, tiles, True, last=True)
+    return _by_tiles("sm90_weights", p, tiles, True, whole=64, last=True)
 
 
 def sm90_shared_taps(p: Problem) -> Work:
@@ -133,7 +137,7 @@ def sm90_shared_taps(p: Problem) -> Work:
     wide = max(p.y.shape[-1], 1)
     tiles = Tiles([(64, 192), (128, 192), (64, 576)], 64, end=4000, feed=48, splits=SPLITS)
     longer = (wide + 1) / wide
-    return _by_tiles("sm90_shared_taps", p, tiles, True, last=True, longer=longer)
+    return _by_tiles("sm90_shared_taps", p, tiles, True, whole=64, last=True, longer=longer)
 
 
 def sm90_pairs(p: Problem) -> Work:
@@ -284,7 +288,10 @@ def _kind_of_library(p: Problem) -> str:
         return " depthwise"
     if p.groups > 1:
         return " grouped"
-    return " few" if min(p.x.shape[1], p.y.shape[1]) < FEW else " dense"
+    channels = p.x.shape[1], p.y.shape[1]
+    if min(channels) < FEW:
+        return " few"
+    return " odd" if p.itemsize == 2 and any(c % FEW for c in channels) else " dense"
 
 
 def cudnn(p: Problem) -> Work:
@@ -301,7 +308,8 @@ def cudnn(p: Problem) -> Work:
         sizes = ((16, 128), (32, 128), *BLAS_SIZES[:4])
     depth = 64 if tensor else 8
     splits = SPLITS if p.kind == "weight" or not tensor else (1,)
-    tiles = Tiles(sizes, depth, 100, feed=24 if tensor else 0, splits=splits)
+    feed = 24 if tensor and p.groups == 1 else 0
+    tiles = Tiles(sizes, depth, 100, feed=feed, splits=splits)
     return _by_tiles(
         name, p, tiles, tensor, pad=8 if tensor and p.kind != "weight" else 1, last=last
     )

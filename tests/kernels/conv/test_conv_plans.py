@@ -212,7 +212,9 @@ def test_where_depthwise_convolutions_of_images_channels_last_run(monkeypatch):
         )
         layouts = {"forward": (x, x, w), "input": (x, x, w), "weight": (w, x, x)}[kind]
         with assume((9, 0), memory_bandwidth=4.8e12):
-            assert order(kind, *layouts, (1, 1), 128, padding=(1,) * 4)[0] == expected
+            found = order(kind, *layouts, (1, 1), 128, padding=(1,) * 4)
+            measured = ("cudnn", "depthwise_nhwc", "depthwise_nchw")
+            assert next(name for name in found if name in measured) == expected
 
 
 @pytest.mark.parametrize("kind", ["forward", "input", "weight"])

@@ -327,7 +327,9 @@ def tensors(torch: Any, result: Any) -> list[Any]:
     """What a call returned, as PyTorch's tensors."""
     if isinstance(result, (tuple, list)):
         return [each for part in result for each in tensors(torch, part)]
-    return [result.detach() if isinstance(result, torch.Tensor) else torch.from_dlpack(result)]
+    if isinstance(result, torch.Tensor):
+        return [result.detach()]
+    return [torch.from_dlpack(cm.asarray(result))]  # scalars, too
 
 
 def error(torch: Any, result: Any, other: Any) -> float:

@@ -1,15 +1,17 @@
 """Time of first calls on the CPU, caches empty: `python -m benchmarks.first_calls [FUNCTION ...]`.
 
-Every function of the tests' records is called once, with its gradient where it has one, on arrays
-of float32 that hold some ten thousand elements, in a process of its own with an empty cache. (The
-process is a fork of one that has imported this package and nothing that compiles: the import is
-added.) All of them take half an hour; --sample=50 draws some. With CUDAMATH_KERNEL_PACKS they are
-what a machine with a pack sees.
+Every function of the tests' records is called once, with its gradient where it has one, in a
+process of its own with an empty cache, on the records' arrays in a dtype drawn for each call
+(--seed). What `warm-up --device cpu` compiles is called too, in float32 and in float64, on arrays
+that are large enough for compiled loops. (The process is a fork of one that has imported this
+package and nothing that compiles: the import is added.) --sample=50 draws some. With
+CUDAMATH_KERNEL_PACKS the times are what a machine with a pack sees.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -24,13 +26,16 @@ from typing import Any
 import numpy as np
 
 import cudamath as cm
+from cudamath import warm_up
 
 SUPPORT = pathlib.Path(__file__).parents[1] / "tests" / "support"
 LIMIT = 1.0  # seconds
+DTYPES = ("f4", "f4", "f8", "f2")
 
 
-def calls() -> Iterator[tuple[str, Callable[[], object]]]:
+def calls(seed: int) -> Iterator[tuple[str, Callable[[], object]]]:
     """(name, call) of every function in the records; "gradient of ..." where there is one."""
+    draw = random.Random(seed)
     sys.path.insert(0, str(SUPPORT))
     try:
         import records
@@ -38,7 +43,7 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
         sys.path.pop(0)
     rng = np.random.default_rng(0)
     for card in records.ELEMENTWISE:
-        kind = "f4" if "f" in card.kinds else "i4"
+        kind = draw.choice(("f4", "f8", "f2") if "f" in card.kinds else ("i4", "i8", "u1"))
         arrays = [
             cm.asarray(rng.uniform(max(card.low, 0.5), card.high, (100, 100)).astype(kind))
             for _ in range(card.inputs)
@@ -47,12 +52,17 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
         if card.grad:
             yield f"gradient of {card.name}", _gradient(card.function, arrays, card.grad)
     for row in records.ROWS:
-        arrays = [cm.asarray(x) for x in row.arrays(np.dtype(np.float32))]
+        kind = draw.choice(DTYPES)
+        arrays = [cm.asarray(x) for x in row.arrays(np.dtype(kind))]
         run = lambda *args, row=row: row.run(cm, *args)  # noqa: E731
         yield row.name, lambda run=run, arrays=arrays: run(*arrays)
         if row.grad:
             leads = [x.dtype.kind == "f" for x in arrays]
             yield f"gradient of {row.name}", _gradient(run, arrays, leads)
+    for name, call in warm_up._cpu_calls().items():
+        for kind in ("f4", "f8"):
+            if not name.startswith("special."):  # compiled by its name alone: called above
+                yield f"{name} (large, {kind})", functools.partial(call, kind)
 
 
 def _gradient(function: Callable[..., Any], arrays: list[Any], leads: Any) -> Callable[[], object]:
@@ -107,8 +117,8 @@ def main() -> int:
     imported = sum(os.times()[:2])
     chosen = [
         (name, call)
-        for name, call in calls()
-        if not arguments.functions or name.rpartition(" ")[2] in arguments.functions
+        for name, call in calls(arguments.seed)
+        if not arguments.functions or any(each in name.split(" ") for each in arguments.functions)
     ]
     if arguments.sample is not None:
         chosen = random.Random(arguments.seed).sample(chosen, min(arguments.sample, len(chosen)))

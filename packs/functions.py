@@ -11,14 +11,14 @@ import pathlib
 import subprocess
 import sys
 
-from cudamath.cpu.lib import code_cache, numba_cache, processor
+from cudamath.cpu.lib import code_cache, processor
 from cudamath.runtime import kernel_packs
 
 
 def compile_functions(level: processor.Level, folder: pathlib.Path, workers: int = 0) -> list[str]:
     """Compile for a level what is not in the folder yet; what went wrong."""
-    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
-    environment |= processor.settings(level) | {
+    environment = os.environ | {
+        processor.VARIABLE: level.name,
         "CUDAMATH_CACHE_DIR": str(folder.absolute()),
         "CUDAMATH_KERNEL_PACKS": "0",
     }
@@ -36,7 +36,7 @@ def write(
     level: processor.Level, folder: pathlib.Path, out: pathlib.Path
 ) -> tuple[pathlib.Path, int]:
     """(the pack of what the folder holds, how many functions that is)."""
-    functions = dict(numba_cache.entries(folder)) | dict(code_cache.entries(folder))
+    functions = dict(code_cache.entries(folder))
     pack = out / (level.name + kernel_packs.SUFFIX)
     out.mkdir(parents=True, exist_ok=True)
     kernel_packs.write(pack, level.name, functions)

@@ -1,2 +1,2 @@
-"""What the CPU executes: NumPy, or Numba where NumPy has no such op. The same file names as in
-kernels/."""
+"""What the CPU executes: NumPy, or compiled loops where NumPy has no such op. The same file names
+as in kernels/."""

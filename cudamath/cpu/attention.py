@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from .lib.float32_sums import widen
-from .lib.numba_cache import njit
+from .lib.llvm_compiled import loop
 from .random import keyed, word
 
 LIMIT = 1 << 20  # scores held at a time: 4 MiB of float32
@@ -101,7 +101,7 @@ def _lengths(lengths: np.ndarray | None, batch: int, most: int) -> np.ndarray:
     return np.full(batch, most) if lengths is None else np.clip(lengths.astype(np.int64), 0, most)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def drop(p, element, row, rows, keys, first, stream, key, threshold, scale):
     """p: (b, H, n, m). p[b, h, i, j] *= scale where the random word of this element reaches the
     threshold; the others become 0.

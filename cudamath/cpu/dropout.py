@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from .lib.numba_cache import njit
+from .lib.llvm_compiled import loop
 from .random import keyed, philox, split, word
 
 
-@njit(cache=True, nogil=True)
+@loop
 def mask_in_place(y, first, stream, key, threshold, scale):
     """y: (n,) float32 or float64. y[i] *= scale where word i reaches the threshold (uint64), else
     y[i] = 0."""

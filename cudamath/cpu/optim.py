@@ -10,17 +10,17 @@ import math
 import numpy as np
 
 from ..core.specs.optimizer import PLAIN
-from .lib.numba_cache import njit
+from .lib.llvm_compiled import loop
 
 
-@njit(cache=True, nogil=True)
+@loop
 def sgd_pass(p, g, lr, weight_decay):
     """p, g: (n,) of one dtype. p -= lr (g + weight_decay p)."""
     for i in range(p.size):
         p[i] -= lr * (g[i] + weight_decay * p[i])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def momentum_pass(p, g, u, lr, weight_decay, momentum):
     """p, g, u: (n,) of one dtype. u = momentum u + d, d = g + weight_decay p;  p -= lr u."""
     for i in range(p.size):
@@ -28,7 +28,7 @@ def momentum_pass(p, g, u, lr, weight_decay, momentum):
         p[i] -= lr * u[i]
 
 
-@njit(cache=True, nogil=True)
+@loop
 def nesterov_pass(p, g, u, lr, weight_decay, momentum):
     """p, g, u: (n,) of one dtype. u as above;  p -= lr (d + momentum u)."""
     for i in range(p.size):
@@ -37,7 +37,7 @@ def nesterov_pass(p, g, u, lr, weight_decay, momentum):
         p[i] -= lr * (d + momentum * u[i])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")  # 0 / 0 is NaN, as on the GPU
+@loop
 def adam_pass(p, g, m, v, step_size, keep, l2, rest1, beta2, rest2, inverse, eps):
     """p, g, m, v: (n,) of one dtype; the scalars are those of kernels/optim/steps.py: adam."""
     for i in range(p.size):
@@ -127,7 +127,7 @@ def adam(*arrays, scalars, form=PLAIN):
     return each(adam_pass, 2, arrays, scalars, form, "adam")
 
 
-@njit(cache=True, nogil=True)
+@loop
 def rmsprop_pass(p, g, v, lr, weight_decay, alpha, rest, eps):
     """p, g, v: (n,) of one dtype. d = g + weight_decay p;  v = alpha v + rest d^2;  p -= lr d /
     (sqrt(v) + eps)."""
@@ -137,7 +137,7 @@ def rmsprop_pass(p, g, v, lr, weight_decay, alpha, rest, eps):
         p[i] -= lr * d / (np.sqrt(v[i]) + eps)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def lion_pass(p, g, m, lr, keep, beta1, rest1, beta2, rest2):
     """p, g, m: (n,) of one dtype. p = keep p - lr sign(beta1 m + rest1 g);  m = beta2 m + rest2
     g."""

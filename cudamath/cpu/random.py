@@ -1,4 +1,4 @@
-"""Random numbers on the CPU: Philox4x32-10, compiled by Numba, the same numbers as
+"""Random numbers on the CPU: Philox4x32-10, compiled by LLVM, the same numbers as
 kernels/random/distributions.py.
 
 A counter-based generator has no state to advance: block `c` of four 32-bit words is a keyed mixing
@@ -28,7 +28,7 @@ import numpy as np
 
 from ..core.dtypes import compute_dtype, sum_tolerance
 from ..core.fp_errors import quiet
-from .lib.numba_cache import njit
+from .lib.llvm_compiled import kind_of, loop
 from .reproducible_math import TAILS, fma, normal32, normal64, tail32, tail64
 
 # Philox4x32: two multipliers and two Weyl constants (golden ratio, sqrt(3) - 1).
@@ -47,7 +47,6 @@ UNIFORM_BITS = {"float32": 24, "float16": 11, "bfloat16": 8}
 # -------------------- Philox
 
 
-@njit(cache=True, nogil=True)
 def philox(block, stream, key):
     """Four uint32 words of block number `block` (uint64) in `stream` (uint64) under `key`
     (uint64)."""
@@ -68,7 +67,6 @@ def philox(block, stream, key):
     return c0, c1, c2, c3
 
 
-@njit(cache=True, nogil=True)
 def word(block, stream, key, lane):
     """Word `lane` (0..3) of a block."""
     w = philox(block, stream, key)
@@ -77,13 +75,12 @@ def word(block, stream, key, lane):
     return w[2] if lane == 2 else w[3]
 
 
-@njit(cache=True, nogil=True)
 def join(low, high):
     """Two uint32 words as one uint64."""
     return np.uint64(low) | (np.uint64(high) << SHIFT32)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_words(out, first, stream, key):
     """out: (n,) uint32; element i is word i % 4 of block first + i // 4."""
     n = out.size
@@ -95,7 +92,7 @@ def fill_words(out, first, stream, key):
         out[i] = word(first + np.uint64(i // 4), stream, key, i % 4)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_words64(out, first, stream, key):
     """out: (n,) uint64; element i is the word pair i % 2 of block first + i // 2."""
     n = out.size
@@ -109,7 +106,7 @@ def fill_words64(out, first, stream, key):
 # -------------------- one loop a distribution
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_uniform32(out, first, stream, key, low, width, drop):
     """out: (n,) float32 = low + width * u, u of 32 - drop bits in [0, 1)."""
     n = out.size
@@ -125,7 +122,7 @@ def fill_uniform32(out, first, stream, key, low, width, drop):
         out[i] = fma(np.float32(w >> drop), step, low)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_uniform64(out, first, stream, key, low, width):
     """out: (n,) float64 = low + width * u, u of 53 bits in [0, 1)."""
     n = out.size
@@ -137,7 +134,7 @@ def fill_uniform64(out, first, stream, key, low, width):
             out[2 * b + 1] = fma(np.float64(join(w2, w3) >> np.uint64(11)), step, low)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_normal32(out, first, stream, key, loc, scale):
     """out: (n,) float32 = loc + scale * z; two pairs a block."""
     n = out.size
@@ -158,7 +155,7 @@ def fill_normal32(out, first, stream, key, loc, scale):
             out[n - n % 4 + i] = fma(z[i], scale, loc)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop
 def fill_normal64(out, first, stream, key, loc, scale):
     """out: (n,) float64 = loc + scale * z; one pair a block."""
     n = out.size
@@ -170,7 +167,7 @@ def fill_normal64(out, first, stream, key, loc, scale):
             out[2 * b + 1] = fma(z1, scale, loc)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_tail32(out, first, stream, key, loc, scale, c, kind):
     """out: (n,) float32 = loc + scale * t; kind, c: which t, see reproducible_math.py."""
     for b in range((out.size + 3) // 4):
@@ -179,7 +176,7 @@ def fill_tail32(out, first, stream, key, loc, scale, c, kind):
             out[4 * b + lane] = fma(tail32(kind, w[lane], c), scale, loc)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_tail64(out, first, stream, key, loc, scale, c, kind):
     """out: (n,) float64 = loc + scale * t."""
     for b in range((out.size + 1) // 2):
@@ -188,7 +185,7 @@ def fill_tail64(out, first, stream, key, loc, scale, c, kind):
             out[2 * b + lane] = fma(tail64(kind, join(w[2 * lane], w[2 * lane + 1]), c), scale, loc)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_bounded32(out, first, stream, key, count, reject):
     """out: (n,) uint32 in [0, count), count <= 2^32 (uint64): Lemire's multiplication with
     rejection.
@@ -211,7 +208,7 @@ def fill_bounded32(out, first, stream, key, count, reject):
             out[4 * b + lane] = np.uint32(product >> SHIFT32)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_bounded64(out, first, stream, key, last, mask):
     """out: (n,) uint64 in [0, last]: as many low bits as `last` has, and again while they exceed
     it."""
@@ -230,7 +227,7 @@ def fill_bounded64(out, first, stream, key, last, mask):
             out[2 * b + lane] = value if value <= last else np.uint64(0)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_below(out, first, stream, key, threshold):
     """out: (n,) uint8 = word < threshold (uint64, 0 .. 2^32): Bernoulli."""
     n = out.size
@@ -244,7 +241,6 @@ def fill_below(out, first, stream, key, threshold):
         out[i] = np.uint64(word(first + np.uint64(i // 4), stream, key, i % 4)) < threshold
 
 
-@njit(cache=True, nogil=True)
 def cipher(left, right, round_keys, left_bits, right_bits):
     """left, right: (m,) uint32, the two parts of m numbers below 2^(left_bits + right_bits);
     permuted in place.
@@ -265,7 +261,7 @@ def cipher(left, right, round_keys, left_bits, right_bits):
             right[j] = joined & right_mask
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_bijection(out, start, count, round_keys, left_bits, right_bits):
     """out: (m,) int64: images of start .. start + m - 1 under a keyed permutation of [0, count).
 
@@ -322,8 +318,8 @@ _entries: dict[Any, Callable] = {}  # loops -> their machine code
 
 def filled(fill, out, per_block, scalars, *args):
     """Fill `out`, an array in C order, by a loop of one signature, fill(out, first, stream, key,
-    *args). For few numbers its machine code is called directly: Numba's dispatcher takes longer to
-    look at the arguments than they take to draw."""
+    *args). For few numbers its machine code is called directly: to look at the arguments takes
+    longer than to draw."""
     key, stream, offset = scalars[:3]
     line = out if out.ndim == 1 else out.reshape(-1)
     entry = _entries.get(fill) if out.size < SPLIT else None
@@ -331,8 +327,8 @@ def filled(fill, out, per_block, scalars, *args):
         entry(line, offset, stream, key, *args)
         return
     split(fill, line, per_block, np.uint64(offset), np.uint64(stream), np.uint64(key), *args)
-    (overload,) = fill.overloads.values()
-    _entries[fill] = overload.entry_point
+    words = (np.dtype(np.uint64),) * 3
+    _entries[fill] = fill.entry(kind_of(line), *words, *map(kind_of, args))
 
 
 # -------------------- the CPU functions; scalars = (key, stream, offset, ...)

@@ -8,7 +8,7 @@ multiply-add written as fma, as on the GPU.
 
 import numpy as np
 
-from .lib.numba_cache import njit
+from .lib.llvm_compiled import loop
 from .random import RETRY, join, keyed, philox, split
 from .reproducible_math import exp64, fma, log32, log64, log_rest64, normal32, normal64
 
@@ -19,20 +19,17 @@ HALF_LOG_2PI = 0.9189385332046727
 # -------------------- gamma
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def unit32(word):
     """A word -> a float32 in 2^-33 .. 1."""
     return fma(np.float32(word), np.float32(2.0**-32), np.float32(2.0**-33))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def unit64(low, high):
     """Two words -> a float64 in 2^-54 .. 1."""
     bits = np.float64(join(low, high) >> np.uint64(11))
     return fma(bits, 2.0**-53, 2.0**-54)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def tried32(x, u, c, d):
     """x normal, u in 0 .. 1 -> (1 + c x)^3 if that is accepted as a gamma number divided by d, else
     0.
@@ -50,7 +47,6 @@ def tried32(x, u, c, d):
     return v if log32(u) < fma(np.float32(0.5), xx, d * rest) else np.float32(0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def tried64(x, u, c, d):
     """The same in float64."""
     root = fma(c, x, 1.0)
@@ -64,7 +60,6 @@ def tried64(x, u, c, d):
     return v if log64(u) < fma(0.5, xx, d * rest) else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def gamma32(block, stream, key, shape, log):
     """shape: float32 >= 0 -> gamma of scale 1, or its logarithm."""
     small = shape < np.float32(1)
@@ -84,7 +79,6 @@ def gamma32(block, stream, key, shape, log):
     return d * v * (np.exp(log32(last) / shape) if small else np.float32(1))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def gamma64(block, stream, key, shape, log):
     """shape: float64 >= 0 -> gamma of scale 1, or its logarithm. Two blocks an attempt."""
     small = shape < 1.0
@@ -108,7 +102,6 @@ def gamma64(block, stream, key, shape, log):
 # -------------------- beta
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def beta32(block, stream, key, a, b):
     """a, b: float32 > 0 -> a beta number. Two blocks: the first is drawn anew in each attempt, for
     the gamma number that is not accepted yet; the second is for shapes below 1."""
@@ -136,7 +129,6 @@ def beta32(block, stream, key, a, b):
     return one / (one + np.exp(y - x))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def beta64(block, stream, key, a, b):
     """The same in float64. Three blocks: two are drawn anew in each attempt."""
     one, third = 1.0, 1 / 3
@@ -167,14 +159,12 @@ def beta64(block, stream, key, a, b):
 # -------------------- Poisson, binomial
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def centred64(low, high):
     """Two words -> a float64 strictly between -1/2 and 1/2."""
     bits = np.float64(join(low, high) >> np.uint64(11))
     return fma(bits, 2.0**-53, 2.0**-54 - 0.5)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def log_factorial(k):
     """ln(k!), k: a whole float64 >= 0: by the product to 16, then by Stirling's series."""
     if k <= 16.0:
@@ -192,7 +182,6 @@ def log_factorial(k):
     return fma(series, inverse, main + HALF_LOG_2PI)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def stirling_rest(k):
     """ln(k!) less its approximation (k + 1/2) ln(k + 1) - (k + 1) + ln(2 pi) / 2."""
     after = k + 1.0
@@ -204,7 +193,6 @@ def stirling_rest(k):
     return fma(series, z, 1 / 12) / after
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def poisson64(block, stream, key, mean):
     """mean: float64 >= 0 -> a whole float64."""
     w0, w1, w2, w3 = philox(block, stream, key)
@@ -236,7 +224,6 @@ def poisson64(block, stream, key, mean):
     return k
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def binomial64(block, stream, key, n, chance):
     """n: a whole float64 >= 0, chance: float64 in 0 .. 1 -> a whole float64."""
     swapped = chance > 0.5
@@ -282,7 +269,6 @@ def binomial64(block, stream, key, n, chance):
     return n - k if swapped else k
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def bounded64(block, stream, key, low, last):
     """low, last: uint64 -> low + one of 0 .. last (modulo 2^64: two's complement takes care of the
     signs)."""
@@ -309,49 +295,49 @@ def bounded64(block, stream, key, low, last):
 # through by step 1 or 0.
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_gamma32(out, start, first, stream, key, a, step_a, log):
     for j in range(out.size):
         i = np.int64(start) + j
         out[j] = gamma32(first + np.uint64(i), stream, key, a[i * step_a], log)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_gamma64(out, start, first, stream, key, a, step_a, log):
     for j in range(out.size):
         i = np.int64(start) + j
         out[j] = gamma64(first + np.uint64(2 * i), stream, key, a[i * step_a], log)
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_beta32(out, start, first, stream, key, a, step_a, b, step_b):
     for j in range(out.size):
         i = np.int64(start) + j
         out[j] = beta32(first + np.uint64(2 * i), stream, key, a[i * step_a], b[i * step_b])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_beta64(out, start, first, stream, key, a, step_a, b, step_b):
     for j in range(out.size):
         i = np.int64(start) + j
         out[j] = beta64(first + np.uint64(3 * i), stream, key, a[i * step_a], b[i * step_b])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_poisson(out, start, first, stream, key, a, step_a):
     for j in range(out.size):
         i = np.int64(start) + j
         out[j] = poisson64(first + np.uint64(i), stream, key, a[i * step_a])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_binomial(out, start, first, stream, key, a, step_a, b, step_b):
     for j in range(out.size):
         i = np.int64(start) + j
         out[j] = binomial64(first + np.uint64(i), stream, key, a[i * step_a], b[i * step_b])
 
 
-@njit(cache=True, nogil=True)
+@loop
 def fill_bounded(out, start, first, stream, key, a, step_a, b, step_b):
     for j in range(out.size):
         i = np.int64(start) + j

@@ -9,37 +9,37 @@ Pareto numbers end in a function of libm.
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from .lib.numba_cache import njit
+from .lib.llvm_compiler import emitted
+from .lib.llvm_numbers import FLOAT32, FLOAT64, INT64, Number, cast, common, number
 
-
-@intrinsic
-def fma(typing, a, b, c):
-    """a * b + c with one rounding: one instruction where the CPU has it (every one since 2013)."""
-    return a(a, a, a), lambda context, builder, signature, args: builder.fma(*args)
+_INT32 = np.dtype(np.int32)
 
 
-@intrinsic
-def float_bits(typing, x):
+@emitted
+def fma(b, x, y, z):
+    """x * y + z with one rounding: one instruction where the CPU has it (every one since 2013)."""
+    dtype = FLOAT32
+    for each in (x, y, z):
+        dtype = common(dtype, number(each).dtype)
+    return Number(dtype, b.fma(*[cast(b, each, dtype).value for each in (x, y, z)]))
+
+
+@emitted
+def float_bits(b, x):
     """The bits of a float32 or float64 as a signed integer of the same width."""
-    bits = types.int32 if x == types.float32 else types.int64
-    return bits(x), lambda context, builder, signature, args: builder.bitcast(
-        args[0], ir.IntType(bits.bitwidth)
-    )
+    bits = _INT32 if x.dtype == FLOAT32 else INT64
+    return Number(bits, b.bitcast(x.value, ir.IntType(8 * bits.itemsize)))
 
 
-@intrinsic
-def bits_float(typing, n):
+@emitted
+def bits_float(b, n):
     """The float32 or float64 that has the bits of this int32 or int64."""
-    real, llvm = (
-        (types.float32, ir.FloatType()) if n == types.int32 else (types.float64, ir.DoubleType())
-    )
-    return real(n), lambda context, builder, signature, args: builder.bitcast(args[0], llvm)
+    if n.dtype == _INT32:
+        return Number(FLOAT32, b.bitcast(n.value, ir.FloatType()))
+    return Number(FLOAT64, b.bitcast(n.value, ir.DoubleType()))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def log_near32(e, f):
     """ln(2^e (1 + f)), 1 + f in sqrt(1/2) .. sqrt(2)."""
     z = f * f
@@ -58,7 +58,6 @@ def log_near32(e, f):
     return fma(e, np.float32(0.693359375), f + y)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def log32(x):
     """ln(x), x: normal float32."""
     bits = np.int32(
@@ -69,7 +68,6 @@ def log32(x):
     return log_near32(e, f)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def log_rest32(m):
     """ln(1 - m), m in 0 .. 1/2: with all its digits where m is small."""
     if m < np.float32(0.29):
@@ -77,7 +75,6 @@ def log_rest32(m):
     return log_near32(np.float32(-1), fma(np.float32(-2), m, np.float32(1)))
 
 
-@njit(cache=True, nogil=True)
 def sincos32(turn):
     """sin and cos of 2 pi turn / 2^32, turn uint32: the angle is reduced exactly, in integers."""
     quarter = (turn >> np.uint32(29)) + np.uint32(1) >> np.uint32(1)  # the nearest; 4 stands for 0
@@ -99,7 +96,6 @@ def sincos32(turn):
     return s, c
 
 
-@njit(cache=True, nogil=True)
 def normal32(w0, w1):
     """Two independent standard normals (float32) from two words: Box-Muller."""
     u = fma(
@@ -110,7 +106,6 @@ def normal32(w0, w1):
     return r * c, r * s
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def log_near64(e, f):
     """ln(2^e (1 + f)), 1 + f in sqrt(1/2) .. sqrt(2)."""
     h = 0.5 * f
@@ -127,7 +122,6 @@ def log_near64(e, f):
     return fma(e, 6.93147180369123816490e-1, f + fma(-h, f, y))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def log64(x):
     """ln(x), x: normal float64."""
     bits = float_bits(x) + np.int64(0x3FF0000000000000 - 0x3FE6A09E00000000)
@@ -136,7 +130,6 @@ def log64(x):
     return log_near64(e, f)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def log_rest64(m):
     """ln(1 - m), m in 0 .. 1/2: with all its digits where m is small."""
     if m < 0.29:
@@ -144,7 +137,6 @@ def log_rest64(m):
     return log_near64(-1.0, fma(-2.0, m, 1.0))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def exp64(x):
     """exp(x), |x| < 700: 2^n times the Taylor series of what is left, within 1/2 ln 2."""
     big = 6755399441055744.0  # 1.5 * 2^52: adding and subtracting it rounds to an integer
@@ -167,7 +159,6 @@ def exp64(x):
     return p * bits_float((np.int64(n) + np.int64(1023)) << np.int64(52))
 
 
-@njit(cache=True, nogil=True)
 def sincos64(turn):
     """sin and cos of 2 pi turn / 2^64, turn uint64 (fdlibm's polynomials)."""
     quarter = (turn >> np.uint64(61)) + np.uint64(1) >> np.uint64(1)
@@ -193,7 +184,6 @@ def sincos64(turn):
     return s, c
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def normal64(w0, w1):
     """Two independent standard normals (float64) from two 64-bit words."""
     u = (
@@ -212,7 +202,6 @@ def normal64(w0, w1):
 # one. TAILS numbers the distributions.
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def nearer32(w):
     """(m, upper): u = m if not upper, else 1 - m; m in 2^-33 .. 1/2."""
     upper = w >= np.uint32(0x80000000)
@@ -220,7 +209,6 @@ def nearer32(w):
     return fma(np.float32(rest), np.float32(2.0**-32), np.float32(2.0**-33)), upper
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def nearer64(w):
     """(m, upper) as above, of the word's upper 53 bits; m in 2^-54 .. 1/2."""
     upper = w >= np.uint64(1 << 63)
@@ -240,7 +228,6 @@ TAILS = {
 }
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def tail32(kind, w, c):
     """The number that word w (uint32) stands for in a distribution of TAILS, float32. c:
     float32."""
@@ -268,7 +255,6 @@ def tail32(kind, w, c):
     return e
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def tail64(kind, w, c):
     """The same in float64, for a word of 64 bits."""
     m, upper = nearer64(w)

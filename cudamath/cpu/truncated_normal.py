@@ -7,12 +7,12 @@ import math
 import numpy as np
 
 from ..core.specs.erfinv import FAR, NEAR
-from .lib.numba_cache import njit
+from .lib.llvm_compiled import loop
 from .random import split
 from .reproducible_math import fma, log64
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@loop
 def fill(out, first, p, scale, mean, low, high):
     """out: (n,) float64, the numbers from elements first, first + 1, ... of p."""
     for i in range(out.size):

@@ -192,19 +192,6 @@ def read_own(path: str | os.PathLike[str]) -> bytes:
         return file.read()
 
 
-def require_own_names(folder: str | os.PathLike[str]) -> None:
-    """PermissionError if everybody may rename what lies in a folder, or in one above it: a file of
-    one's own may then lie under the name of another."""
-    place = os.path.realpath(folder)
-    while os.name != "nt":
-        mode = os.stat(place).st_mode
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            raise PermissionError(errno.EPERM, "everybody may write the folder", place)
-        if place == os.path.dirname(place):
-            break
-        place = os.path.dirname(place)
-
-
 @context_manager
 def locked(path: str | os.PathLike[str]) -> Iterator[None]:
     """One process, and one thread of it, at a time: the lock of an empty file that stays. File

@@ -15,7 +15,7 @@ import cudamath as cm
 from cudamath import warm_up
 from cudamath.core.dispatch.planner_calls import PlannerCall
 from cudamath.core.layout import Layout
-from cudamath.cpu.lib import numba_cache, processor
+from cudamath.cpu.lib import code_cache, processor
 from cudamath.kernels.compiler import compile as compiler
 from cudamath.kernels.compiler import kernel_list, lazy_numba
 from cudamath.runtime import cubin_cache, kernel_packs
@@ -78,7 +78,7 @@ def test_a_wheel_of_functions_is_built(compiled, tmp_path, monkeypatch):
     level = processor.LEVELS["x86_64_v3"]
     found = {"one": b"1", "two": b"2"}
     monkeypatch.setattr(functions, "compile_functions", lambda *_: ["one was not"])
-    monkeypatch.setattr(numba_cache, "entries", lambda _: found.items())
+    monkeypatch.setattr(code_cache, "entries", lambda _: found.items())
     path, count, errors = build.build_functions(level, tmp_path / "dist")
     assert (count, errors) == (2, ["one was not"])
     assert [p.name for p in (tmp_path / "dist").iterdir()] == [path.name]
@@ -94,7 +94,7 @@ def test_a_wheel_of_functions_is_built(compiled, tmp_path, monkeypatch):
 
 
 def test_functions_are_compiled_for_a_level_alone(tmp_path, monkeypatch):
-    """In another process, whose cache is the pack's, whatever the user's settings are."""
+    """In another process, whose cache is the pack's."""
     seen = []
 
     def run(command, env, **_):
@@ -102,15 +102,13 @@ def test_functions_are_compiled_for_a_level_alone(tmp_path, monkeypatch):
         return subprocess.CompletedProcess(command, len(seen) - 1)
 
     monkeypatch.setattr(subprocess, "run", run)
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "/elsewhere")
     level = processor.LEVELS["x86_64_v3"]
     assert functions.compile_functions(level, tmp_path) == []
     assert functions.compile_functions(level, tmp_path) == ["functions for x86_64_v3"]
     command, environment = seen[0]
-    assert "warm-up" in command and "NUMBA_CACHE_DIR" not in environment
+    assert "warm-up" in command
     assert environment["CUDAMATH_CACHE_DIR"] == str(tmp_path)
-    assert environment["NUMBA_CPU_NAME"] == "x86-64-v3"
-    assert "+avx2" in environment["NUMBA_CPU_FEATURES"].split(",")
+    assert environment["CUDAMATH_CPU_LEVEL"] == "x86_64_v3"
 
 
 def test_a_build_that_was_stopped_goes_on_where_it_was(compiled, tmp_path):

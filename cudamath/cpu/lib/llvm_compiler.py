@@ -220,16 +220,17 @@ class Compiler:
         function.attributes.add("nounwind")
         return function
 
-    def table(self, values: np.ndarray) -> Array:
-        """An array of the source."""
-        if id(values) not in self._tables:
+    def table(self, source: Any) -> Array:
+        """An array of the source, or a tuple of numbers."""
+        values = np.asarray(source)
+        if id(source) not in self._tables:
             kind = memory(values.dtype)
             data = ir.Constant(ir.ArrayType(kind, values.size), values.ravel().tolist())
             name = self.module.get_unique_name("table")
             table = ir.GlobalVariable(self.module, data.type, name)
             table.linkage, table.global_constant, table.initializer = "internal", True, data
-            self._tables[id(values)] = values, table
-        table = self._tables[id(values)][1]
+            self._tables[id(source)] = source, table
+        table = self._tables[id(source)][1]
         start = table.gep([INT(0), INT(0)])
         return Array(values.dtype, start, tuple([WORD(n) for n in values.shape]))
 
@@ -744,6 +745,12 @@ class _Body:
                     return Array(of.dtype, pointer, rest)
                 return numbers.loaded(self.b, pointer, of.dtype)
             return self._sliced(of, node)
+        if isinstance(of, Constant) and not isinstance(node.slice, (ast.Slice, ast.Constant)):
+            index = self._value(node.slice)
+            if not isinstance(index, Constant):  # a table of numbers
+                table = self.compiler.table(of.value)
+                at = self.b.gep(table.data, [word(self.b, index)], inbounds=True)
+                return numbers.loaded(self.b, at, table.dtype)
         items = self._items(of)
         if isinstance(node.slice, ast.Slice):
             ends = [node.slice.lower, node.slice.upper]

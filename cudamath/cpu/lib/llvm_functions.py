@@ -107,12 +107,10 @@ def machine() -> llvm.TargetMachine:
     """This processor, or the least one of the level that a pack is made for."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    level = processor.LEVEL
+    cpu, features = processor.target()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name() if level is None else level.cpu,
-        features=llvm.get_host_cpu_features().flatten()
-        if level is None
-        else processor.settings(level)["NUMBA_CPU_FEATURES"],
+        cpu=cpu,
+        features=features,
         opt=3,
         codemodel="jitdefault",
         jit=True,

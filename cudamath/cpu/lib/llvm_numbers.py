@@ -414,7 +414,7 @@ def _ldexp(b: ir.IRBuilder, value: Value, exponent: Value) -> Number:
 
 def _sign(b: ir.IRBuilder, x: Any) -> Any:
     zero, one = ir.Constant(x.type, 0), ir.Constant(x.type, 1)
-    above = b.select(b.fcmp_ordered(">", x, zero), one, x)
+    above = b.select(b.fcmp_ordered(">", x, zero), one, b.fadd(x, zero))  # -0 + 0 is 0
     return b.select(b.fcmp_ordered("<", x, zero), ir.Constant(x.type, -1), above)
 
 
@@ -440,6 +440,8 @@ FUNCTIONS: dict[Any, Callable[..., Value]] = {
     np.ceil: _intrinsic("ceil"),
     np.exp: _intrinsic("exp"),
     np.log: _intrinsic("log"),
+    np.expm1: _external("expm1"),
+    np.log1p: _external("log1p"),
     np.sign: _of_floats(_sign),
     np.isnan: _isnan,
     np.isfinite: _isfinite,

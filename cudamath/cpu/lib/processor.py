@@ -76,19 +76,19 @@ def level(host: Mapping[str, bool] | None = None, machine: str | None = None) ->
     return next((each for each in runnable(host, machine) if each.widest == widest), None)
 
 
-def settings(chosen: Level) -> dict[str, str]:
-    """The environment of a process that compiles for a level."""
-    return {
-        "NUMBA_CPU_NAME": chosen.cpu,
-        "NUMBA_CPU_FEATURES": ",".join(f"+{name}" for name in sorted(chosen.features)),
-    }
+#: The environment variable with the name of the level that a process compiles for.
+VARIABLE = "CUDAMATH_CPU_LEVEL"
+
+#: That level, while a pack is built; else code is for this machine.
+LEVEL = LEVELS.get(os.environ.get(VARIABLE, ""))
 
 
-#: The level that Numba was told to compile for, while a pack is built; else code is for this
-#: machine.
-LEVEL = next(
-    (each for each in LEVELS.values() if settings(each).items() <= os.environ.items()), None
-)
+def target() -> tuple[str, str]:
+    """(processor, features) that code is compiled for, in LLVM's words."""
+    if LEVEL is not None:
+        return LEVEL.cpu, ",".join(f"+{name}" for name in sorted(LEVEL.features))
+    binding = llvmlite.binding
+    return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
 
 
 def features() -> Mapping[str, bool]:

@@ -498,12 +498,13 @@ class Source:
         with lock:
             first = self._children
             self._children += n
-        philox = lazy("cpu", "random.philox")
+        fill_words = lazy("cpu", "random.fill_words")
         stream, key = np.uint64(self._stream), np.uint64(self._key)
-        words = [
-            [int(w) for w in philox(np.uint64(_SPAWN + i), stream, key)]
-            for i in range(first, first + n)
-        ]
+        words = []
+        for i in range(first, first + n):
+            block = np.empty(4, np.uint32)
+            fill_words(block, np.uint64(_SPAWN + i), stream, key)
+            words.append(block.tolist())
         return [
             _restored(
                 type(self),

@@ -59,3 +59,9 @@ def test_code_and_callers_are_of_one_level(name, width):
     vector, cpu, features = done.stdout.split()
     assert (int(vector), cpu) == (width, level.cpu)
     assert set(features.split(",")) == {f"+{feature}" for feature in level.features}
+
+
+def test_a_level_that_this_machine_does_not_run():
+    with pytest.raises(ValueError, match="CUDAMATH_CPU_LEVEL: wants a level .*, got x86_64_v9"):
+        processor._chosen("x86_64_v9")
+    assert processor._chosen("") is None

@@ -199,7 +199,7 @@ def _compile(module: ir.Module) -> bytes:
     parsed = llvm.parse_assembly(str(module))
     parsed.verify()
     machine = llvm_functions.machine()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = options.loop_unrolling = options.slp_vectorization = True
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(parsed, passes)

@@ -79,8 +79,18 @@ def level(host: Mapping[str, bool] | None = None, machine: str | None = None) ->
 #: The environment variable with the name of the level that a process compiles for.
 VARIABLE = "CUDAMATH_CPU_LEVEL"
 
+
+def _chosen(name: str) -> Level | None:
+    """The level of this name; None of "". ValueError where this machine cannot run its code."""
+    found = next((each for each in runnable() if each.name == name), None)
+    if name and found is None:
+        known = ", ".join(each.name for each in runnable())
+        raise ValueError(f"{VARIABLE}: wants a level that this machine runs ({known}), got {name}")
+    return found
+
+
 #: That level, while a pack is built; else code is for this machine.
-LEVEL = LEVELS.get(os.environ.get(VARIABLE, ""))
+LEVEL = _chosen(os.environ.get(VARIABLE, ""))
 
 
 def target() -> tuple[str, str]:

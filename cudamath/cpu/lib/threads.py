@@ -24,6 +24,7 @@ _chosen: int | None = None
 _used = False  # whether OpenMP has threads, or may have
 
 
+@functools.cache
 def _cores() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from .core import dtypes, shapes
+from .core import batched, dtypes, shapes
 from .core.array import ndarray, wrap
-from .core.asarray import asarray
+from .core.asarray import asarray, same_device
 from .core.autograd import tape
 from .core.bounded_cache import store
 from .core.devices import CPU, TRACED
@@ -132,7 +132,9 @@ class _Elementwise:
         common = dtypes.result_type(*operands)
         output = common if self.dtype is None else self.dtype
         wide = dtypes.compute_dtype(common)
-        device = arrays[0]._layout.device
+        device = same_device(self.name, arrays)
+        if device < TRACED:
+            return batched.elementwise(self, operands, False)
         if device == TRACED:
             raise TypeError(
                 f"fuse: {self.name} is a compiled function; write it as a function of arrays "
@@ -368,6 +370,8 @@ def reduction(
                 "package"
             )
         axes = tuple(sorted(shapes.normalize_axes("reduction", axis, x.ndim)))
+        if x._layout.device < TRACED:
+            return batched.reduction(reduce, x, axes, bool(keepdims))
         key = (x._layout, axes, bool(keepdims))
         run = plans.get(key)
         if run is None:

@@ -689,9 +689,8 @@ def fuse(function: Callable) -> Callable:
             leaves = [asarray(x, name=name) if isinstance(x, np.ndarray) else x for x in leaves]
             args, kwargs = structure.unflatten(leaves)
             arrays = [x for x in leaves if isinstance(x, ndarray)]
-        if not arrays or _among_others(arrays[0]._layout.device):
+        if not arrays or _among_others(same_device(name, arrays)):
             return function(*args, **kwargs)
-        same_device(name, arrays)
         rest = tuple([None if isinstance(x, ndarray) else _known_by(x) for x in leaves])
         try:
             entry = cards.get((structure, rest))
@@ -726,8 +725,9 @@ def fuse(function: Callable) -> Callable:
 
 def _among_others(device: int) -> bool:
     """Whether the operations of a fused function become part of something larger: of a kernel that
-    is being traced, or of a GPU's program, which fuses them with their neighbours."""
-    return device == tracing.TRACED or device != CPU and bool(open_records) and traced()
+    is being traced, of a GPU's program, which fuses them with their neighbours, or of what `vmap`
+    does with physical arrays."""
+    return device <= tracing.TRACED or device != CPU and bool(open_records) and traced()
 
 
 def _known_by(constant: Any) -> tuple:

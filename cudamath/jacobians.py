@@ -8,14 +8,14 @@ from typing import Any
 
 from .autodiff import linearize, vjp
 from .autodiff.transforms import positions_of
+from .batching import vmap
 from .core import trees
 from .core.array import ndarray
 from .core.asarray import asarray
 from .core.dispatch.checks import require_function
 from .core.dtypes import FLOATING
 from .core.scalar import as_arrays
-from .ops.creation import zeros_like
-from .ops.join import stack
+from .ops.creation import eye, zeros_like
 from .ops.shape import reshape
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
@@ -82,10 +82,17 @@ class _Call:
         return form.unflatten(rows)
 
 
-def _units(x: ndarray) -> list[ndarray]:
-    """For each element of x an array like x, 1 at that element and 0 elsewhere."""
-    zero = reshape(zeros_like(x), (-1,))
-    return [reshape(zero.at[i].set(1), x.shape) for i in range(zero.size)]
+def _for_units(linear: Callable, given: list[ndarray], place: int, axis: int) -> list[Any]:
+    """The results of a linear function of arrays like those that are given, for each element of
+    one of them: 1 there and 0 elsewhere. All at once, along an axis of the results."""
+    zeros = [zeros_like(x) for x in given]
+    x = given[place]
+    units = reshape(eye(x.size, dtype=x.dtype, device=x.device), (x.size, *x.shape))
+
+    def of(unit: ndarray) -> list[ndarray]:
+        return linear([*zeros[:place], unit, *zeros[place + 1 :]])
+
+    return vmap(of, out_axes=axis)(units)
 
 
 def jacrev(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable:
@@ -120,9 +127,9 @@ def jacrev(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = Fa
 
     Notes
     -----
-    One gradient is taken for each element of the result: the way for functions of many numbers
-    with few results. It composes with `grad`, `jvp`, `jacfwd` and itself. The function is
-    deterministic.
+    One gradient is taken for each element of the result, of all of them at once (`vmap`): the way
+    for functions of many numbers with few results. It composes with `grad`, `jvp`, `jacfwd` and
+    itself. The function is deterministic.
 
     Examples
     --------
@@ -140,22 +147,13 @@ def _jacrev(name: str, fn: Callable, argnums: Any, has_aux: bool) -> Callable:
         call = _Call(name, fn, argnums, args, kwargs)
         outputs, pull, (form, aux) = vjp(call.of(has_aux), *call.leaves, has_aux=True)
         outputs = as_arrays(name, outputs)
-        zeros = [zeros_like(y) for y in outputs]
-        matrix = []
-        for place, y in enumerate(outputs):
-            rows = [pull([*zeros[:place], unit, *zeros[place + 1 :]]) for unit in _units(y)]
-            matrix.append(
-                [
-                    reshape(stack(as_arrays(name, list(column))), (*y.shape, *x.shape))
-                    if rows
-                    else zeros_like(reshape(x, (-1,)), shape=(*y.shape, *x.shape))
-                    for column, x in zip(
-                        zip(*rows, strict=True) if rows else [()] * len(call.leaves),
-                        call.leaves,
-                        strict=True,
-                    )
-                ]
-            )
+        matrix = [
+            [
+                reshape(rows, (*y.shape, *x.shape))
+                for rows, x in zip(_for_units(pull, outputs, place, 0), call.leaves, strict=True)
+            ]
+            for place, y in enumerate(outputs)
+        ]
         result = call.tree(form, matrix)
         return (result, aux) if has_aux else result
 
@@ -217,21 +215,17 @@ def jacfwd(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = Fa
 
         outputs, push = linearize(results, *call.leaves)
         outputs = as_arrays("jacfwd", outputs)
-        zeros = [zeros_like(x) for x in call.leaves]
-        columns = []  # by argument and result
-        for place, x in enumerate(call.leaves):
-            pushed = [push(*zeros[:place], unit, *zeros[place + 1 :]) for unit in _units(x)]
-            columns.append(
-                [
-                    reshape(
-                        stack(as_arrays("jacfwd", [each[i] for each in pushed]), axis=-1),
-                        (*y.shape, *x.shape),
-                    )
-                    if pushed
-                    else zeros_like(y, shape=(*y.shape, *x.shape))
-                    for i, y in enumerate(outputs)
-                ]
-            )
+        columns = [  # by argument and result
+            [
+                reshape(column, (*y.shape, *x.shape))
+                for column, y in zip(
+                    _for_units(lambda units: push(*units), call.leaves, place, -1),
+                    outputs,
+                    strict=True,
+                )
+            ]
+            for place, x in enumerate(call.leaves)
+        ]
         form, aux = aside[0]
         result = call.tree(form, [[column[i] for column in columns] for i in range(len(outputs))])
         return (result, aux) if has_aux else result
@@ -306,8 +300,8 @@ def hessian(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = F
 
     Notes
     -----
-    The gradient is taken once, and differentiated in the direction of each element of the
-    arguments. The function is deterministic.
+    The gradient is taken once, and differentiated in the directions of all elements of the
+    arguments at once (`vmap`). The function is deterministic.
 
     Examples
     --------

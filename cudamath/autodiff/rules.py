@@ -7,12 +7,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..core import recording, trees
+from ..core import batched, recording, trees
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.autograd import constants, tape
 from ..core.dispatch.checks import require_function
 from ..core.dtypes import INEXACT
+from ..core.levels import work
 from ..core.scalar import NUMPY_SCALARS, as_arrays
 from .recompute import closed_over
 from .transforms import owned, stop_gradient, vjp
@@ -193,6 +194,11 @@ class custom_vjp:
                 f"{self.kind}: {self.name} has no gradient rule; set one by "
                 f"{self.name}.defvjp(forward, backward)"
             )
+        replaced = None
+        if batched.recorded(leaves):  # vmap: the physical arrays have gradients
+            replaced = work.custom(self, args)
+            if not any([tape.depends(leaves[i]) for i in places]):
+                return replaced
         within = getattr(self.local, "within", 0)
         if recording.state.depth - within > 1:
             # The rule may be differentiated, so `forward` is recorded: the residuals depend on the
@@ -211,6 +217,7 @@ class custom_vjp:
                 f"residuals), got {type(pair).__name__}"
             )
         result, residuals = pair
+        result = result if replaced is None else replaced
         outputs, form = trees.flatten(self.kind, result)
         outputs = as_arrays(f"{self.kind}: {self.name}", outputs)
         call = _Call(

@@ -18,6 +18,7 @@ from ..core.autograd import constants, mutation, tape
 from ..core.devices import CPU, TRACED
 from ..core.dispatch.checks import require_function
 from ..core.dtypes import FLOATING, INEXACT
+from ..core.levels import work
 from ..core.scalar import NUMPY_SCALARS, Scalar, as_arrays, inside, scalar, to_user
 from ..core.typing import Tree
 from ..runtime.errors import shown_as
@@ -707,5 +708,5 @@ def stop_gradient(x: Tree) -> Any:
 
 
 def _constant(x: ndarray) -> Any:
-    out = x._alias()
+    out = x._alias() if x._layout.device >= TRACED else work.constant(x)
     return to_user(out) if isinstance(x, Scalar) else out

@@ -9,6 +9,7 @@ from . import (  # noqa: F401
     sampling,
     sparse,
     table,
+    training,
     vectors,
 )
 from .transform import vmap

@@ -48,7 +48,7 @@ def by_kind(op: Any) -> Rule:
 rules["*"] = by_kind
 
 _STACKED = """
-    cholesky cross eig eigh eigvals eigvalsh exchanged_rows frexp inv inv_and_sign inverse_values lu
+    cholesky eig eigh eigvals eigvalsh exchanged_rows frexp inv inv_and_sign inverse_values lu
     lu_factor lu_solve median_lines nan_quantile order_statistics qr qr_r slogdet
     solve solve_triangular svd svdvals tril trunc_normal average
 """
@@ -69,6 +69,14 @@ rules.update(
 )
 
 
+def _crossed(call: Call) -> Any:
+    ndim = max([len(call.shape(i)) for i in range(2)])
+    return call.run(*[line(x) for x in batched.aligned(call.frame, call.arrays, ndim)])
+
+
+rules["cross"] = _crossed
+
+
 def _copied(call: Call) -> Any:
     return call.run(call.all(0))
 
@@ -77,7 +85,8 @@ rules["copy"] = rules["astype"] = _copied
 
 
 def _counted(call: Call) -> Any:
-    return reduce.count_nonzero(call.all(0), axis=tuple(range(1, call.arrays[0].ndim + 1)))
+    count = reduce.count_nonzero(call.all(0), axis=tuple(range(1, call.arrays[0].ndim + 1)))
+    return count.reshape(call.size, 1)
 
 
 rules["count_true"] = _counted

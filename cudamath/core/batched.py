@@ -136,7 +136,7 @@ class Frame:
         local = runtime.local
         self.device_stack = local.device_stack
         state = recording.state
-        self.draws, self.paused, self.inside = state.draws, state.paused, state.inside
+        self.draws, self.inside = state.draws, state.inside
 
     def __enter__(self) -> Frame:
         number = batched_index(self.level, default_index())
@@ -151,7 +151,7 @@ class Frame:
         _local.frames = self.frames
         runtime.local.device_stack = self.device_stack
         state = recording.state
-        state.draws, state.paused, state.inside = self.draws, self.paused, self.inside
+        state.draws, state.inside = self.draws, self.inside
 
     # -------------------- from physical arrays to those of a call, and back
 
@@ -255,28 +255,36 @@ class Outside:
 
     def __enter__(self) -> None:
         local, state, frame = runtime.local, recording.state, self.frame
-        self.before = (
-            _local.frames,
-            local.device_stack,
-            state.draws,
-            state.paused,
-            state.inside,
-        )
+        self.before = _local.frames, local.device_stack, state.draws, state.inside
         insiders.append(self)
         _local.frames, local.device_stack = frame.frames, frame.device_stack
-        state.draws, state.paused, state.inside = frame.draws, frame.paused, True
+        state.draws, state.inside = frame.draws, True
 
     @uninterrupted
     def __exit__(self, *exc: object) -> None:
         state = recording.state
-        (
-            _local.frames,
-            runtime.local.device_stack,
-            state.draws,
-            state.paused,
-            state.inside,
-        ) = self.before
+        _local.frames, runtime.local.device_stack, state.draws, state.inside = self.before
         del insiders[-1]
+
+
+class Inside:
+    """Context: what runs inside belongs to the calls of a frame again, from `Outside`."""
+
+    def __init__(self, frame: Frame):
+        self.frame = frame
+
+    def __enter__(self) -> None:
+        local, state, frame = runtime.local, recording.state, self.frame
+        self.before = _local.frames, local.device_stack, state.draws, state.inside
+        number = batched_index(frame.level, default_index())
+        _local.frames = (*frame.frames, frame)
+        local.device_stack = (*local.device_stack, (number, None))
+        state.draws, state.inside = _Draws(frame), False
+
+    @uninterrupted
+    def __exit__(self, *exc: object) -> None:
+        state = recording.state
+        _local.frames, runtime.local.device_stack, state.draws, state.inside = self.before
 
 
 class _Draws:
@@ -371,6 +379,28 @@ def describe(x: ndarray) -> str:
     frame = x._data.memory.frame
     how = f"one of {frame.size} calls" if x._data.memory.mapped else f"shared by {frame.size} calls"
     return f"<vmap: {x.dtype} of shape {x.shape}, {how}>"
+
+
+def constant(x: ndarray) -> ndarray:
+    """The same elements, through which no gradient goes at any level."""
+    out, memory = x._alias(), x._data.memory
+    array = memory.array
+    under_it = constant(array) if level_of(array._layout.device) else array._alias()
+    out._data = Place.of(Memory(memory.frame, under_it, memory.mapped), x._data.offset)
+    return out
+
+
+def recorded(leaves: Sequence[Any]) -> bool:
+    """Whether a gradient is being recorded of one of the physical arrays behind arrays of which
+    some belong to a call."""
+    arrays = [x for x in leaves if isinstance(x, ndarray)]
+    levels = [level_of(x._layout.device) for x in arrays]
+    return any(levels) and any(
+        [
+            (x._data.memory.array if level else x)._node is not None
+            for x, level in zip(arrays, levels, strict=True)
+        ]
+    )
 
 
 def transferred(x: ndarray, index: int) -> ndarray:
@@ -486,6 +516,16 @@ def elementwise(card: Any, operands: tuple, inplace: bool) -> Callable:
     return run
 
 
+def reduction(function: Callable, x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
+    """What a reduction of the user's, `function(x, axis, keepdims=)`, is on a batched array."""
+    frame = frame_of(x._layout.device)
+    with Outside(frame):
+        if not frame.differs(x):
+            return frame.shared(function(frame.one(x), axes, keepdims=keepdims))
+        further = tuple([i + 1 for i in axes])
+        return frame.mapped(function(frame.all(x), further, keepdims=keepdims))
+
+
 def aligned(frame: Frame, operands: Sequence[Any], ndim: int) -> list[Any]:
     """Operands that broadcast to `ndim` axes, as physical arrays that do: those that differ have
     the batch in front."""
@@ -503,4 +543,4 @@ def aligned(frame: Frame, operands: Sequence[Any], ndim: int) -> list[Any]:
 
 
 work.allocate, work.upload, work.to_numpy = allocate, upload, to_numpy
-work.describe, work.runner = describe, runner
+work.describe, work.runner, work.constant = describe, runner, constant

@@ -54,10 +54,12 @@ class _Work:
 
     Attributes
     ----------
-    allocate, upload, to_numpy, describe, runner : callable
+    allocate, upload, to_numpy, describe, constant, runner : callable
         Those of batched.py.
     composed : callable
         (card, arrays, params) -> the result of a composed card of batched arrays.
+    custom : callable
+        (custom_vjp, args) -> the result of a function with a gradient rule of the user's.
     recorded_view : callable
         (array, layout, offset) -> a recorded view of it.
     """
@@ -67,7 +69,9 @@ class _Work:
     to_numpy: Callable[..., Any]
     describe: Callable[..., str]
     runner: Callable[..., Callable]
+    constant: Callable[..., Any]
     composed: Callable[..., Any]
+    custom: Callable[..., Any]
     recorded_view: Callable[..., Any]
 
 

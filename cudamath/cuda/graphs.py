@@ -177,6 +177,8 @@ class Graphed:
             _check_constant(x)
         if ours:
             device = same_device("graph", ours)
+            if device < CPU:  # of a call of vmap, whose physical arrays a graph outside captures
+                return self._fn(*args, **kwargs)
         else:
             device = CPU if default_index() == CPU else index_of(None, "graph")
         for i in hosted:

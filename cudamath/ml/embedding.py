@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..autodiff.transforms import stop_gradient
 from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.fast_path import fast_path
@@ -89,7 +90,7 @@ def embedding(
     flat = in_order(indices).reshape((indices.size,))
     rows = _embedding(flat, in_order(weight), classes=classes)
     if padding_idx is not None and rows._node is not None:
-        rows = where((flat == padding_idx)[:, None], rows._alias(), rows)
+        rows = where((flat == padding_idx)[:, None], stop_gradient(rows), rows)
     return rows.reshape((*indices.shape, weight.shape[1]))
 
 

@@ -188,7 +188,8 @@ def clip_grad_norm(grads: Tree, max_norm: float) -> tuple[Tree, ndarray]:
         layout, result, begin = g._layout, where[g.dtype], begins[g.dtype]
         clipped.append(
             result._view(
-                Layout.new(layout.shape, layout.dtype, layout.device), begin * layout.itemsize
+                Layout.new(layout.shape, layout.dtype, result._layout.device),
+                begin * layout.itemsize,
             )
         )
         begins[g.dtype] = begin + -(-layout.size // 8) * 8

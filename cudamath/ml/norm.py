@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ..autodiff.transforms import stop_gradient
 from ..core.array import ndarray
 from ..core.autograd import backward as autograd_backward
 from ..core.autograd import tape
@@ -239,7 +240,7 @@ def batch_norm(
         return y, new_mean, new_var
     if not (relu and more):  # then x says where the relu was on
         tape.not_needed(y)
-    return y, new_mean._alias(), new_var._alias()
+    return y, stop_gradient(new_mean), stop_gradient(new_var)
 
 
 def _batch_norm_rule(

@@ -32,6 +32,7 @@ from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, bfloat16, compute_dtype, float16, float32
 from ..core.elements import lent, settle_all
 from ..core.layout import Layout
+from ..core.levels import place_of
 from ..core.shapes import as_integer, axes_by_stride
 from ..core.specs.optimizer import PLAIN, Form
 from ..ops.shape import in_memory_order, permute_dims
@@ -195,7 +196,7 @@ def _check(
             )
         if x.shape != p.shape:
             raise ValueError(f"{name}: wants {tree} of shape {p.shape} at {path}, got {x.shape}")
-        if x._layout.device != arrays[0]._layout.device:
+        if place_of(x._layout.device) != place_of(arrays[0]._layout.device):
             raise ValueError(
                 f"{name}: wants all arrays on one device, got {tree} at {path} on {x.device} and "
                 "others "

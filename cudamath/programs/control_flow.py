@@ -18,6 +18,7 @@ from ..autodiff.transforms import stop_gradient
 from ..core import trees
 from ..core.array import ndarray
 from ..core.asarray import asarray
+from ..core.batched import frames
 from ..core.dispatch.call_record import open_records, traced
 from ..core.dispatch.checks import require_function
 from ..core.scalar import NUMPY_SCALARS, Scalar, inside, scalar
@@ -25,7 +26,8 @@ from ..core.typing import Tree
 from ..ops.join import stack
 from ..ops.ranges import arange
 from ..ops.shape import view_of
-from .loops import branch, loop, repeat_while
+from .batches import any_call, chosen, differs, looped, repeated
+from .loops import branch
 
 __all__ = ["cond", "fori_loop", "scan", "while_loop"]
 
@@ -125,7 +127,7 @@ def _scan(
         return [*_next(name, result[0], structure, carry), *ys]
 
     if open_records and traced():
-        out = loop(name, step, carry, rows, steps, bool(reverse))
+        out = looped(name, step, carry, rows, steps, bool(reverse))
     else:
         now, columns = carry, []
         for i in reversed(range(steps)) if reverse else range(steps):
@@ -191,11 +193,32 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, *operands: Any) -> An
     """
     for what, function in (("true_fn", true_fn), ("false_fn", false_fn)):
         require_function("cond", function, f"a function as {what}")
+    if isinstance(pred, ndarray) and (differs(pred) or open_records and traced() and frames()):
+        return _chosen("cond", _condition("cond", pred), true_fn, false_fn, operands)
     if not (open_records and traced() and isinstance(pred, ndarray)):
-        chosen = true_fn if _truth("cond", pred) else false_fn
-        results, form = _results("cond", chosen(*operands))
+        chosen_fn = true_fn if _truth("cond", pred) else false_fn
+        results, form = _results("cond", chosen_fn(*operands))
         return form.unflatten(list(map(_for_user, results)))
     return _cond("cond", _condition("cond", pred), true_fn, false_fn, operands)
+
+
+def _chosen(
+    name: str, pred: ndarray, true_fn: Callable, false_fn: Callable, operands: tuple
+) -> Any:
+    """`cond` where the condition differs from call to call of `vmap`, for the function of this
+    name."""
+    (one, form), (other, form_of_other) = (
+        _results(name, function(*operands)) for function in (true_fn, false_fn)
+    )
+    _alike(name, form, form_of_other)
+    return form.unflatten(list(map(_for_user, chosen(pred, one, other))))
+
+
+def _alike(name: str, one: Any, other: Any) -> None:
+    if one != other:
+        raise ValueError(
+            f"{name}: both functions must return the same structure, got {one} and {other}"
+        )
 
 
 def _cond(name: str, pred: ndarray, true_fn: Callable, false_fn: Callable, operands: tuple) -> Any:
@@ -216,11 +239,7 @@ def _cond(name: str, pred: ndarray, true_fn: Callable, false_fn: Callable, opera
 
     true, false = flat(true_fn), flat(false_fn)
     out = branch(name, pred, true, false, [leaves[i] for i in places])
-    if forms[true] != forms[false]:
-        raise ValueError(
-            f"{name}: both functions must return the same structure, got {forms[true]} and "
-            f"{forms[false]}"
-        )
+    _alike(name, forms[true], forms[false])
     return forms[true].unflatten(list(map(_for_user, out)))
 
 
@@ -300,12 +319,18 @@ def _while(
 
     if not (open_records and traced()):
         steps = 0
-        while steps != max_steps and _truth(name, cond_fun(for_user(carry))):
-            carry, steps = step(carry), steps + 1
+        while steps != max_steps:
+            condition = cond_fun(for_user(carry))
+            if not _truth(name, any_call(condition)):
+                break
+            following, steps = step(carry), steps + 1
+            if differs(condition):  # the calls that have ended keep their carry
+                following = chosen(_condition(name, condition), following, carry)
+            carry = following
         return for_user(carry)
     if max_steps is None:
         return for_user(
-            repeat_while(
+            repeated(
                 name,
                 lambda arrays: [_condition(name, cond_fun(for_user(arrays)))],
                 step,
@@ -317,9 +342,11 @@ def _while(
 
     def bounded(arrays: list[ndarray]) -> list[ndarray]:
         condition = _condition(name, cond_fun(for_user(arrays)))
+        if frames():
+            return chosen(condition, step(arrays), arrays)
         return branch(name, condition, step, lambda arrays: arrays, arrays)
 
-    return for_user(loop(name, bounded, carry, [], max_steps, False))
+    return for_user(looped(name, bounded, carry, [], max_steps, False))
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable, init: Tree) -> Any:

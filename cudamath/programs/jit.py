@@ -15,6 +15,7 @@ from ..core import dtypes, recording, trees
 from ..core.array import ndarray, refuse_read_only
 from ..core.asarray import asarray, same_device
 from ..core.autograd import mutation
+from ..core.batched import frames
 from ..core.bounded_cache import store
 from ..core.devices import CPU, TRACED, default_index, device_of
 from ..core.dispatch.call_record import current, open_records
@@ -301,7 +302,7 @@ class Jitted:
         if recording.state.depth or open_records and current() is not None:
             return self.fn(*args, **kwargs)  # what surrounds it records its operations
         call = _Call(self, args, kwargs)
-        if call.device == TRACED or any([x._node is not None for x in call.arrays]):
+        if call.device <= TRACED or any([x._node is not None for x in call.arrays]):
             return self.fn(*args, **kwargs)
         try:
             compiled = self.plans.get(call.key)
@@ -317,6 +318,8 @@ class Jitted:
 
     def _first(self, call: _Call) -> Any:
         """Run the function and make the program of later calls."""
+        if frames():  # it may close over what belongs to a call of vmap
+            return self.fn(*call.given[0], **call.given[1])
         args, kwargs, twins = call.twins()
         with device_of(call.device):
             if call.device != CPU:

@@ -324,3 +324,128 @@ def test_a_rule_of_ones_own_is_used_inside():
     doubled.defvjp(lambda x: (doubled(x), x), lambda x, g: (2 * g,))
     got = cm.vmap(cm.grad(lambda x: doubled(x).sum()))(array())
     np.testing.assert_array_equal(got.to_numpy(), np.full_like(X, 2))
+
+
+def loop(fn: Any, x: cm.ndarray) -> Any:
+    """The stack of the calls."""
+    return cm.stack([cm.asarray(fn(row)) for row in x])
+
+
+def assert_slopes_equal(fn: Any, x: cm.ndarray) -> None:
+    """Values of `vmap(fn)`, and gradients inside, outside and both, beside the stack of calls."""
+    np.testing.assert_allclose(cm.vmap(fn)(x).to_numpy(), loop(fn, x).to_numpy(), rtol=1e-12)
+
+    def number(row: Any) -> Any:
+        return cm.sin(fn(row)).sum()
+
+    inner = cm.grad(number)
+    np.testing.assert_allclose(cm.vmap(inner)(x).to_numpy(), loop(inner, x).to_numpy(), rtol=1e-12)
+    for one in (number, lambda row: cm.cos(inner(row)).sum()):
+        got = cm.grad(lambda x: cm.vmap(one)(x).sum())(x)
+        wanted = cm.grad(lambda x: loop(one, x).sum())(x)
+        np.testing.assert_allclose(got.to_numpy(), wanted.to_numpy(), rtol=1e-10, atol=1e-14)
+
+
+def test_rules_of_ones_own_have_effect_at_all_levels():
+    @cm.custom_vjp
+    def cubed(x: Any, scale: Any) -> Any:
+        return x**3 * scale
+
+    def forward(x: Any, scale: Any) -> Any:
+        return cubed(x, scale), (x, scale)
+
+    cubed.defvjp(forward, lambda kept, g: (7 * kept[0] * g, None))
+
+    @cm.custom_jvp
+    def doubled(x: Any) -> Any:
+        return 2 * x
+
+    doubled.defjvp(lambda primals, tangents: (doubled(*primals), 5 * primals[0] * tangents[0]))
+    x = array(X[:, 0])
+    assert_slopes_equal(lambda x: cubed(x, 2.0), x)
+    assert_slopes_equal(doubled, x)
+    shared = array(X[0, 0])
+    got = cm.grad(lambda s: cm.vmap(lambda x: cubed(s * 1.0, x[0]).sum())(x).sum())(shared)
+    np.testing.assert_allclose(got.to_numpy(), 4 * 7 * X[0, 0])
+
+
+def test_constants_at_all_levels():
+    x = array(X[:, 0])
+    assert_slopes_equal(lambda x: cm.stop_gradient(x) * x, x)
+    got = cm.grad(lambda x: cm.vmap(lambda x: cm.stop_gradient(x) * x)(x).sum())(x)
+    np.testing.assert_allclose(got.to_numpy(), X[:, 0])
+
+
+def test_checkpointed_functions():
+    assert_slopes_equal(cm.checkpoint(lambda x: cm.exp(x * x)), array(X[:, 0]))
+
+
+def test_jitted_and_fused_functions_inside_and_outside():
+    def f(x: Any) -> Any:
+        return cm.exp(x) / (1 + cm.exp(x).sum())
+
+    x = array(X[:, 0])
+    wanted = loop(f, x).to_numpy()
+    for fn in (cm.vmap(cm.jit(f)), cm.jit(cm.vmap(f)), cm.vmap(cm.fuse(f)), cm.fuse(cm.vmap(f))):
+        np.testing.assert_allclose(fn(x).to_numpy(), wanted, rtol=1e-12)
+        np.testing.assert_allclose(fn(x).to_numpy(), wanted, rtol=1e-12)
+    assert_slopes_equal(cm.jit(f), x)
+    assert_slopes_equal(cm.fuse(f), x)
+
+
+CONTROL = {
+    "scan": lambda x: cm.scan(lambda c, r: (c * r + 1, c.sum()), x, x[:3])[0],
+    "scan of rows": lambda x: cm.scan(lambda c, r: (c + r, c * r), 0.0, x)[1],
+    "scan backwards": lambda x: cm.scan(lambda c, r: (c * 0.5 + r, c), 1.0, x, reverse=True)[1],
+    "cond": lambda x: cm.cond(x[0] > 0, cm.sin, lambda x: x * 2, x),
+    "cond of all": lambda x: cm.cond(cm.asarray(True), cm.sin, lambda x: x * 2, x),
+    "while_loop": lambda x: cm.while_loop(
+        lambda c: (c * c).sum() < 40, lambda c: c * 1.5, x, max_steps=9
+    ),
+    "fori_loop": lambda x: cm.fori_loop(0, 3, lambda i, c: c * x + i, x),
+}
+
+
+@pytest.mark.parametrize("name", CONTROL)
+def test_control_flow(name: str):
+    fn, x = CONTROL[name], array(X[:, 0])
+    assert_slopes_equal(fn, x)
+    wanted = loop(fn, x).to_numpy()
+    np.testing.assert_allclose(cm.jit(cm.vmap(fn))(x).to_numpy(), wanted, rtol=1e-12)
+    two = array(X)
+    nested = cm.vmap(cm.vmap(fn))
+    wanted = np.stack([loop(fn, rows).to_numpy() for rows in two])
+    np.testing.assert_allclose(nested(two).to_numpy(), wanted, rtol=1e-12)
+    np.testing.assert_allclose(cm.jit(nested)(two).to_numpy(), wanted, rtol=1e-12)
+    slope = cm.jit(cm.grad(lambda x: cm.vmap(lambda r: cm.sin(fn(r)).sum())(x).sum()))
+    wanted = cm.grad(lambda x: loop(lambda r: cm.sin(fn(r)).sum(), x).sum())(x)
+    np.testing.assert_allclose(slope(x).to_numpy(), wanted.to_numpy(), rtol=1e-10)
+
+
+def test_a_loop_without_a_bound_ends_with_its_last_call():
+    fn = lambda x: cm.while_loop(lambda c: c < 100, lambda c: c * 3, x)  # noqa: E731
+    x = array([1.0, 50.0, 200.0])
+    for f in (cm.vmap(fn), cm.jit(cm.vmap(fn))):
+        assert f(x).tolist() == [243.0, 150.0, 200.0]
+
+
+def test_functions_of_the_users_kernels():
+    squares = cm.elementwise(lambda x, y: x * x + y)
+    x = array(X[:, 0])
+    got = cm.vmap(lambda x: squares(x, x[0]))(x)
+    np.testing.assert_allclose(got.to_numpy(), X[:, 0] ** 2 + X[:, 0, :1])
+    largest = cm.reduction(lambda a, b: a if a > b else b, -np.inf)
+    np.testing.assert_array_equal(cm.vmap(largest)(array()).to_numpy(), X.max(axis=(1, 2)))
+
+
+def test_updates_of_shared_arrays():
+    shared = cm.zeros((3, 5))
+    rows, places = array(X[:, 0]), array([0, 2, 1, 0])
+
+    def fn(row: Any, place: Any) -> Any:
+        return shared.at[place].set(row) + shared.at[1:].add(row)
+
+    wanted = np.zeros((4, 3, 5))
+    wanted[np.arange(4), [0, 2, 1, 0]] = X[:, 0]
+    wanted[:, 1:] += X[:, None, 0]
+    np.testing.assert_allclose(cm.vmap(fn)(rows, places).to_numpy(), wanted)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ...autodiff.transforms import stop_gradient
 from ...core import dtypes, recording
 from ...core.array import ndarray, over
 from ...core.asarray import asarray, same_device
@@ -169,7 +170,7 @@ class Parameters:
         """The values without what is recorded of them: of a draw that is not differentiable in
         them, what a formula that names them beside it passed on would be a part of a gradient,
         which is wrong alone."""
-        return [x._alias() if isinstance(x, ndarray) else x for x in self.values]
+        return [stop_gradient(x) if isinstance(x, ndarray) else x for x in self.values]
 
     def rounded(self, x: ndarray) -> ndarray:
         """The result of a composition in the dtype requested."""

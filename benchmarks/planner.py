@@ -40,6 +40,7 @@ from benchmarks.planner_fit import bias, fit, machine_of, samples, seen, support
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dispatch.steps import Launch
 from cudamath.kernels.lib.prediction import Rates, microseconds
+from cudamath.kernels.lib.versions import ordered
 from cudamath.runtime import cublas, cudnn
 from cudamath.runtime import device as devices
 from cudamath.runtime.device import assume
@@ -68,9 +69,9 @@ def plans_of(family: str, case: Case) -> tuple[Any, dict[str, Plan], dict[str, s
     wrong with others."""
     problem, able = supporting(family, case)
     plans, failed = {}, {}
-    expected = {name: version.microseconds(problem) for name, version in able.items()}
+    expected = {n: v.microseconds(problem) for n, v in able.items() if v.work is not None}
     for name, version in able.items():
-        if expected[name] > HOPELESS * min(expected.values()):
+        if expected.get(name, 0.0) > HOPELESS * min(expected.values(), default=0.0):
             continue
         try:
             plan = version.plan(problem)
@@ -275,21 +276,25 @@ def closest(rates: Mapping[str, Rates], name: str) -> Rates:
 
 def regrets(records: Sequence[Record], rates: Mapping[str, Rates]) -> dict[str, list[float]]:
     """Per family: the time of the version predicted to be fastest, of those measured, over the
-    least time, for each problem of which two versions were measured or more."""
+    least time, for each problem of which two versions were measured or more. Where versions state
+    no work, it is the one that is preferred."""
     found: dict[str, list[float]] = {}
     with libraries():
         for record in records:
             times = record["times"]
             with machine_of(record["device"]):
                 problem, able = supporting(record["family"], record["case"])
+                order = ordered([*able.values()], problem)
                 predicted = {}
                 for name in times:
                     version = able.get(name)
-                    if version is not None and version.work is not None:
-                        work = version.work(problem)
-                        predicted[name] = microseconds(
-                            work, seen(record), closest(rates, work.rates)
-                        )
+                    if version is None:
+                        continue
+                    if version.work is None:
+                        predicted[name] = float(order.index(version))
+                        continue
+                    work = version.work(problem)
+                    predicted[name] = microseconds(work, seen(record), closest(rates, work.rates))
             if len(predicted) > 1:
                 choice = min(predicted, key=predicted.__getitem__)
                 least = min(times[name] for name in predicted)

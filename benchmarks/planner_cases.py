@@ -1,4 +1,4 @@
-"""Random problems of the families whose versions are predicted, and what is asked of each: by
+"""Random problems of the families that the planner measures, and what is asked of each: by
 benchmarks/planner.py."""
 
 from __future__ import annotations
@@ -13,12 +13,19 @@ import numpy as np
 
 from cudamath.core.dtypes import bfloat16
 from cudamath.core.layout import Layout
+from cudamath.kernels.attention import dispatch as attention_dispatch
+from cudamath.kernels.attention.problem import Problem as AttentionProblem
 from cudamath.kernels.conv import dispatch as conv_dispatch
 from cudamath.kernels.conv.problem import Problem as ConvProblem
 from cudamath.kernels.copy.channels_last import as_channels_last
 from cudamath.kernels.lib.versions import Version
 from cudamath.kernels.matmul import dispatch as matmul_dispatch
 from cudamath.kernels.matmul.problem import Problem as MatmulProblem
+from cudamath.kernels.reduce import dispatch as reduce_dispatch
+from cudamath.kernels.scan import dispatch as scan_dispatch
+from cudamath.kernels.scan.problem import Problem as ScanProblem
+from cudamath.kernels.softmax import dispatch as softmax_dispatch
+from cudamath.kernels.softmax.problem import Problem as SoftmaxProblem
 
 Case = dict[str, Any]
 DTYPES = {
@@ -185,6 +192,138 @@ def matmul_problem(case: Case) -> MatmulProblem:
     return MatmulProblem(a, operand(case["k"], case["n"], case["tb"]), case["tf32"])
 
 
+# -------------------- sizes
+
+
+def rows(draw: random.Random) -> int:
+    """Rows of a batch: tokens of images and sentences, powers of two, any."""
+    return pick(
+        draw,
+        (draw.choice((50, 196, 198, 256, 512, 1025)) * draw.choice((1, 3, 4, 16)), 2),
+        (2 ** draw.randint(4, 14), 2),
+        (draw.randint(20, 16000), 2),
+    )
+
+
+def columns(draw: random.Random) -> int:
+    """Columns: widths of models, and any."""
+    return pick(
+        draw,
+        (128 * draw.randint(1, 40), 3),
+        (2 ** draw.randint(5, 15), 2),
+        (draw.randint(10, 40000), 2),
+    )
+
+
+def any_shape(draw: random.Random, low: int, high: int) -> tuple[int, ...]:
+    """Of 2^low to 2^high elements, in one to four dimensions."""
+    left, sizes = draw.uniform(low, high), []
+    for more in range(draw.randint(0, 3), 0, -1):
+        part = draw.uniform(0, 2 * left / (more + 1))
+        sizes.append(max(1, round(2**part)))
+        left -= part
+    return (*sizes, max(1, round(2**left)))
+
+
+# -------------------- families whose versions state no work yet: they are measured, not predicted
+
+
+def draw_attention(draw: random.Random) -> Case:
+    while True:
+        shared = pick(draw, (1, 4), (2, 1), (4, 2), (8, 1))
+        heads = shared * draw.choice((1, 2, 3, 4, 8))
+        queries = pick(
+            draw,
+            (2 ** draw.randint(6, 13), 3),
+            (draw.choice((50, 198, 256, 1025, 3000)), 2),
+            (draw.randint(30, 6000), 2),
+            (1, 1),
+        )
+        keys = queries if draw.random() < 0.7 and queries > 1 else draw.randint(64, 10000)
+        case = {
+            **{"batch": 2 ** draw.randint(0, 5), "heads": heads, "shared": shared},
+            **{"queries": queries, "keys": keys},
+            "depth": draw.choice((64, 64, 64, 128, 128, 128, 32, 48, 80, 96, 112, 192, 256)),
+            "dtype": pick(draw, ("bfloat16", 3), ("float16", 1)),
+            "causal": queries == keys and draw.random() < 0.5,
+            "gradient": queries > 1 and draw.random() < 0.4,
+        }
+        work = math.prod(case[name] for name in ("batch", "heads", "queries", "keys", "depth"))
+        if 1e7 < work < 5e11:
+            return case
+
+
+def attention_problem(case: Case) -> AttentionProblem:
+    """The problem of a case, of arrays in C order."""
+    dtype, depth, batch = DTYPES[case["dtype"]], case["depth"], case["batch"]
+    few = case["heads"] // case["shared"]
+    q = Layout.new((batch, case["heads"], case["queries"], depth), dtype, 0)
+    k = Layout.new((batch, few, case["keys"], depth), dtype, 0)
+    gradient = case["gradient"]
+    lse = Layout.new(q.shape[:3], np.dtype(np.float32), 0) if gradient else None
+    return AttentionProblem(
+        *(q, k, k, None, None, None, None),
+        *(case["causal"], depth**-0.5, False, q if gradient else None, lse),
+    )
+
+
+def attention_inputs(problem: AttentionProblem) -> tuple[Layout, ...]:
+    """q, k, v; of a gradient g, q, k, v, y, lse."""
+    q, k, v = problem.q, problem.k, problem.v
+    if problem.g is None or problem.lse is None:
+        return q, k, v
+    return problem.g, q, k, v, problem.g, problem.lse
+
+
+def draw_reduction(draw: random.Random) -> Case:
+    shape = any_shape(draw, 14, 26)
+    axes = sorted(draw.sample(range(len(shape)), draw.randint(1, len(shape))))
+    return {
+        "kind": draw.choice(("sum", "max", "mean", "std", "argmax")),
+        **{"shape": list(shape), "axes": axes},
+        "dtype": pick(draw, ("float32", 3), ("bfloat16", 2), ("float64", 1)),
+    }
+
+
+def reduction_problem(case: Case) -> Any:
+    """The problem of a case, of an array in C order."""
+    x = Layout.new(tuple(case["shape"]), DTYPES[case["dtype"]], 0)
+    places = case["kind"] == "argmax"
+    dtype = np.dtype(np.int64) if places else x.dtype
+    return reduce_dispatch.problem_of(x, case["kind"], tuple(case["axes"]), False, dtype)
+
+
+def draw_scan(draw: random.Random) -> Case:
+    shape = any_shape(draw, 12, 25)
+    return {
+        "kind": draw.choice(("sum", "sum", "max")),
+        **{"shape": list(shape), "axis": draw.randrange(len(shape))},
+        "dtype": pick(draw, ("float32", 3), ("bfloat16", 1), ("float64", 1)),
+    }
+
+
+def scan_problem(case: Case) -> Any:
+    """The problem of a case, of an array in C order."""
+    x = Layout.new(tuple(case["shape"]), DTYPES[case["dtype"]], 0)
+    return ScanProblem(x, case["kind"], case["axis"], x.dtype)
+
+
+def draw_softmax(draw: random.Random) -> Case:
+    n = columns(draw)
+    return {
+        "shape": [max(1, min(rows(draw), 2**27 // n)), n],
+        "axis": pick(draw, (1, 4), (0, 1)),
+        "dtype": pick(draw, ("bfloat16", 1), ("float32", 1)),
+        "gradient": draw.random() < 0.3,
+    }
+
+
+def softmax_problem(case: Case) -> Any:
+    """The problem of a case, of arrays in C order."""
+    x = Layout.new(tuple(case["shape"]), DTYPES[case["dtype"]], 0)
+    return SoftmaxProblem((x,) * (1 + case["gradient"]), case["axis"], False)
+
+
 FAMILIES = {
     "conv": Family(
         draw_conv,
@@ -198,7 +337,35 @@ FAMILIES = {
         lambda problem: matmul_dispatch.VERSIONS,
         lambda problem: (problem.a, problem.b),
     ),
+    "attention": Family(
+        draw_attention,
+        attention_problem,
+        lambda problem: (
+            attention_dispatch.FORWARD if problem.g is None else attention_dispatch.BACKWARD
+        ),
+        attention_inputs,
+    ),
+    "reduction": Family(
+        draw_reduction,
+        reduction_problem,
+        lambda problem: reduce_dispatch.VERSIONS,
+        lambda problem: (problem.x,),
+    ),
+    "scan": Family(
+        draw_scan,
+        scan_problem,
+        lambda problem: scan_dispatch.VERSIONS,
+        lambda problem: (problem.x,),
+    ),
+    "softmax": Family(
+        draw_softmax,
+        softmax_problem,
+        lambda problem: softmax_dispatch.VERSIONS,
+        lambda problem: problem.inputs,
+    ),
 }
+#: Families whose versions state their work.
+PREDICTED = ("conv", "matmul")
 
 
 def drawn(names: Sequence[str], count: int, seed: int) -> list[tuple[str, Case]]:

@@ -29,7 +29,16 @@ from typing import Any, NamedTuple
 
 import cudamath as cm
 from benchmarks.planner import quantile
-from benchmarks.planner_cases import Case, draw_conv, draw_matmul, pick
+from benchmarks.planner_cases import (
+    Case,
+    any_shape,
+    columns,
+    draw_attention,
+    draw_conv,
+    draw_matmul,
+    pick,
+    rows,
+)
 
 NOISE = 0.3  # microseconds by which nobody is behind
 TOLERANCE = {"bfloat16": 2**-7, "float16": 2**-10, "float32": 2e-6, "float64": 1e-14}
@@ -56,26 +65,6 @@ def wide(x: Any) -> Any:
 
 
 # -------------------- families: how a case is drawn, and its calls
-
-
-def rows(draw: random.Random) -> int:
-    """Rows of a batch: tokens of images and sentences, powers of two, any."""
-    return pick(
-        draw,
-        (draw.choice((50, 196, 198, 256, 512, 1025)) * draw.choice((1, 3, 4, 16)), 2),
-        (2 ** draw.randint(4, 14), 2),
-        (draw.randint(20, 16000), 2),
-    )
-
-
-def columns(draw: random.Random) -> int:
-    """Columns: widths of models, and any."""
-    return pick(
-        draw,
-        (128 * draw.randint(1, 40), 3),
-        (2 ** draw.randint(5, 15), 2),
-        (draw.randint(10, 40000), 2),
-    )
 
 
 def product(case: Case, torch: Any, device: str) -> Calls:
@@ -122,31 +111,6 @@ def convolution(case: Case, torch: Any, device: str) -> Calls:
         lambda: back(x, w, g),
         lambda: back(x.double(), w.double(), g.double()),
     )
-
-
-def draw_attention(draw: random.Random) -> Case:
-    while True:
-        shared = pick(draw, (1, 4), (2, 1), (4, 2), (8, 1))
-        heads = shared * draw.choice((1, 2, 3, 4, 8))
-        queries = pick(
-            draw,
-            (2 ** draw.randint(6, 13), 3),
-            (draw.choice((50, 198, 256, 1025, 3000)), 2),
-            (draw.randint(30, 6000), 2),
-            (1, 1),
-        )
-        keys = queries if draw.random() < 0.7 and queries > 1 else draw.randint(64, 10000)
-        case = {
-            **{"batch": 2 ** draw.randint(0, 5), "heads": heads, "shared": shared},
-            **{"queries": queries, "keys": keys},
-            "depth": draw.choice((64, 64, 64, 128, 128, 128, 32, 48, 80, 96, 112, 192, 256)),
-            "dtype": pick(draw, ("bfloat16", 3), ("float16", 1)),
-            "causal": queries == keys and draw.random() < 0.5,
-            "gradient": queries > 1 and draw.random() < 0.4,
-        }
-        work = math.prod(case[name] for name in ("batch", "heads", "queries", "keys", "depth"))
-        if 1e7 < work < 5e11:
-            return case
 
 
 def attention(case: Case, torch: Any, device: str) -> Calls:
@@ -217,16 +181,6 @@ def softmax(case: Case, torch: Any, device: str) -> Calls:
     return Calls(
         lambda: ours(u, axis=axis), lambda: theirs(x, axis), lambda: theirs(x.double(), axis)
     )
-
-
-def any_shape(draw: random.Random, low: int, high: int) -> tuple[int, ...]:
-    """Of 2^low to 2^high elements, in one to four dimensions."""
-    left, sizes = draw.uniform(low, high), []
-    for more in range(draw.randint(0, 3), 0, -1):
-        part = draw.uniform(0, 2 * left / (more + 1))
-        sizes.append(max(1, round(2**part)))
-        left -= part
-    return (*sizes, max(1, round(2**left)))
 
 
 REDUCTIONS = {"sum": "sum", "max": "amax", "mean": "mean", "std": "std", "prod": "prod"}

@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks import planner, planner_cases, planner_fit
 from benchmarks.planner_fit import Sample
+from cudamath.core.dispatch.arguments import ArrayArg
 from cudamath.kernels.lib.prediction import Machine, Rates, median, rates_of
 from cudamath.runtime.device import assume
 
@@ -91,7 +92,7 @@ def test_the_shipped_rates_are_those_of_the_committed_records() -> None:
         assert found == pytest.approx(shipped[name], rel=0.02), name
     assert planner.rates_text(shipped) == planner.SHIPPED.read_text()
     found = planner.regrets(records, shipped)
-    assert {*found} == {*planner_cases.FAMILIES}
+    assert {*found} == {*planner_cases.PREDICTED}
     for values in found.values():
         assert statistics.mean(values) <= 1.04 and planner.quantile(values, 0.95) <= 1.2
     assert "conv: " in planner.report(records, rates, left)
@@ -112,7 +113,7 @@ def test_every_problem_has_a_version_on_every_device(family: str) -> None:
 UNUSED = {"naive": "sums of nothing, and the first step of the explanation in matmul/dispatch.py"}
 
 
-@pytest.mark.parametrize("family", planner_cases.FAMILIES)
+@pytest.mark.parametrize("family", planner_cases.PREDICTED)
 def test_every_version_is_chosen_somewhere(family: str) -> None:
     """One that no random problem gets, with the libraries or without, on three kinds of device, is
     code that nobody needs."""
@@ -124,6 +125,23 @@ def test_every_version_is_chosen_somewhere(family: str) -> None:
             chosen |= {name for name, answer in answers.items() if answer.first}
     assert able - chosen == {*UNUSED} & able, sorted(able - chosen)
     assert "NEVER CHOSEN" in planner.table_of({family: answers})
+
+
+def test_which_families_are_predicted() -> None:
+    """And what all of them give to be measured: versions that can be planned, and their inputs."""
+    for family, case in planner_cases.drawn([*planner_cases.FAMILIES], 60, 3):
+        with assume((9, 0)):
+            problem, able = planner_fit.supporting(family, case)
+            stated = [version.work is not None for version in able.values()]
+            assert stated == [family in planner_cases.PREDICTED] * len(stated)
+            _, plans, failed = planner.plans_of(family, case)
+            inputs = planner_cases.FAMILIES[family].inputs(problem)
+        assert plans and not failed, (family, case, failed)
+        for plan in plans.values():
+            for step in plan.steps:
+                for argument in step.args:
+                    if isinstance(argument, ArrayArg) and argument.kind == "x":
+                        assert argument.index < len(inputs), (family, case)
 
 
 def test_measuring_ends_in_time_and_notes_what_fails(

@@ -108,9 +108,21 @@ def plan(
     the results; correction: of var and std; `shape` is for the gradient rule. version: a name in
     VERSIONS; by default what the strides suggest.
     """
+    return planned(problem_of(x, kind, axis, keepdims, dtype, correction), version)
+
+
+def problem_of(
+    x: Layout,
+    kind: str,
+    axis: tuple[int, ...],
+    keepdims: bool,
+    dtype: np.dtype,
+    correction: float = 0,
+) -> Problem:
+    """The problem of one of the package's reductions."""
     reduction = REDUCTIONS[kind]
     of_16_bits = x.dtype in FLOATING and x.itemsize == 2
-    problem = Problem(
+    return Problem(
         x,
         accumulator(reduction, x.dtype, dtype),
         axis,
@@ -122,7 +134,6 @@ def plan(
         packed=_packed(reduction, x.dtype, dtype) if of_16_bits else None,
         vectors=of_16_bits and reduction.vectors_16bit or VECTORS,
     )
-    return planned(problem, version)
 
 
 def _packed(reduction: Reduction, source: np.dtype, target: np.dtype) -> Accumulator | None:

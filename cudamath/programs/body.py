@@ -155,6 +155,8 @@ def traced_body(
     with Rehearsal(), record:
         arguments = [tape.leaf(x, level) if recorded and x.dtype in INEXACT else x for x in twins]
         results = [in_standard_layout(y) for y in function(arguments)]
+    if record.refused:  # the function caught it
+        raise TraceError(record.refused)
     level["open"] = False
     nodes = [y._node for y in results if y._node is not None]
     (device,) = {x.device for x in [*[y._layout for y in results], *layouts][:1]} or {

@@ -29,6 +29,7 @@ from ..runtime.state import register_tables
 from .description import described
 from .donation import donated
 from .fusion import fused
+from .hidden_state import PLAIN, HiddenState, host_randoms
 from .program import Program, View
 from .run import lying, on_one_device, straight_line
 from .simplify import simplify
@@ -97,10 +98,11 @@ def jit(
     runs as it is.
 
     Hidden state. Arrays that the function finds outside (globals, attributes, closures) are read
-    and written by reference at each call: what is changed in place is seen, a variable that is
-    bound to another array is not. All else that is not an argument is frozen at the first call:
-    Python variables, NumPy arrays on a GPU. Side effects of the Python code, warnings too, happen
-    in the first call only.
+    and written by reference at each call. Other values that it finds there (numbers, lists, dicts,
+    attributes of the user's objects, NumPy arrays) are looked at before each call, and the function
+    is traced anew where one has changed; of containers of more than 1,000 elements the length alone
+    is. What the function itself changes there is an error, and so are numbers drawn on the host and
+    clocks. Printing, warnings and files happen in the first call only.
 
     Examples
     --------
@@ -153,14 +155,19 @@ class _Compiled:
         Of what the function returns.
     leaves : list
         For each leaf of it: how it is made (`_Leaf`), or the constant itself.
+    state : HiddenState or None
+        What the function found in Python.
     written : list of int
         Arguments that the program may write into.
     captured : list of ndarray
         Arrays outside that it may write into.
     """
 
-    def __init__(self, program: Program, structure: Any, leaves: list[Any]):
+    def __init__(
+        self, program: Program, structure: Any, leaves: list[Any], state: HiddenState | None = None
+    ):
         self.program, self.structure, self.leaves = program, structure, leaves
+        self.state = state
         groups = program.written()
         self.written = [b.index for b in program.arguments if b.group in groups]
         self.captured: list[ndarray] = [
@@ -240,7 +247,7 @@ def assembled(
     out = []
     for leaf in leaves:
         if not _is_leaf(leaf):
-            out.append(leaf)
+            out.append(leaf.copy() if type(leaf) is np.ndarray else leaf)
         elif leaf.argument is not None:
             out.append(passed[leaf.argument])
         else:
@@ -313,40 +320,82 @@ class Jitted:
             ) from None
         if compiled is None:
             return self._first(call)
+        if compiled.state is not None and not compiled.state.unchanged():
+            name, line = compiled.state.difference() or ("", "")
+            return self._first(call, f"{name}, which it reads at {line}, changes")
         with device_of(call.device):
             return compiled(call.arrays, call.passed)
 
-    def _first(self, call: _Call) -> Any:
-        """Run the function and make the program of later calls."""
+    def _first(self, call: _Call, why: str = "") -> Any:
+        """Run the function and make the program of later calls. why: it is traced anew."""
         if frames():  # it may close over what belongs to a call of vmap
             return self.fn(*call.given[0], **call.given[1])
         args, kwargs, twins = call.twins()
+        state = HiddenState(self.fn, call.objects())
+        if clock := state.clock():
+            raise TraceError(
+                f"jit: {self._name} may call {clock[0]} at {clock[1]}: a program would have the "
+                "value of the first call for ever. Call it outside, and pass what it gives"
+            )
+        drawn = host_randoms()
         with device_of(call.device):
             if call.device != CPU:
                 settle_all()
             record = Trace(self._name)
             with record:
                 result = self.fn(*args, **kwargs)
+            self._check(record, state, drawn)
             results, structure = trees.flatten("jit", result)
+            for leaf in results:
+                self._check_returned(leaf, call, state)
             program = trace(record, twins, results, call.device)
             leaves = leaves_of(results, twins)
             if not program.ambiguous:
                 program = donated(simplify(program), call.donated(self.donate_argnums), leaves)
                 if program.device >= 0:
                     program = fused(program)
-                store(self.plans, call.key, _Compiled(program, structure, leaves), MOST)
-        self._count(call)
+                store(self.plans, call.key, _Compiled(program, structure, leaves, state), MOST)
+        self._count(call, why)
         arrays = {leaf.same: y for leaf, y in zip(leaves, results, strict=True) if _is_leaf(leaf)}
         return assembled(structure, leaves, lambda leaf: arrays[leaf.same], call.passed)
 
-    def _count(self, call: _Call) -> None:
+    def _check(self, record: Trace, state: HiddenState, drawn: tuple) -> None:
+        """Raise TraceError for what the function did beside its operations."""
+        if record.refused:  # the function caught it, and went on in another way
+            raise TraceError(record.refused)
+        if (now := host_randoms()) != drawn:
+            which = ["random", "numpy.random"][now[0] == drawn[0]]
+            raise TraceError(
+                f"jit: {self._name} draws from {which}, on the host: a program would have the "
+                "numbers of the first call for ever. Draw by cm.random, or outside, and pass them"
+            )
+        if changed := state.difference():
+            name, line = changed
+            raise TraceError(
+                f"jit: {self._name} changes {name} at {line}: a program does not run the Python "
+                "code again, so this would happen in the first call only. Return what is new, and "
+                "take it as an argument; an array may be changed in place (x += 1, x[...] = y)"
+            )
+
+    def _check_returned(self, leaf: Any, call: _Call, state: HiddenState) -> None:
+        """Raise TraceError for a result that would be the same object at each call."""
+        if isinstance(leaf, (ndarray, np.ndarray, *PLAIN, type)) or callable(leaf):
+            return
+        if id(leaf) in state.seen or any([leaf is x for x in call.constants]):
+            return  # it was there before
+        raise TraceError(
+            f"jit: {self._name} returns a {type(leaf).__name__}, which would be the same object at "
+            "each call. Return arrays and plain values, in dicts, lists and tuples"
+        )
+
+    def _count(self, call: _Call, why: str) -> None:
         """Count a trace; a warning where they repeat."""
         self.traces += 1
         self._keys = [*self._keys[-1:], call.key]
         if self.traces % MANY:
             return
         before, now = self._keys
-        changes = call.difference(before, now)
+        changes = why or call.difference(before, now)
         warnings.warn(
             f"jit: {self._name} was traced {self.traces} times, because {changes}",
             RuntimeWarning,
@@ -437,6 +486,10 @@ class _Call:
         args = [given[i] if i in self.places else x for i, x in enumerate(args)]
         kwargs = {n: named[n] if n in self.names else x for n, x in kwargs.items()}
         return args, kwargs, twins
+
+    def objects(self) -> tuple:
+        """The arguments that are objects of the user's, or functions."""
+        return tuple([x for x in self.constants if not isinstance(x, PLAIN)])
 
     def donated(self, positions: tuple[int, ...]) -> set[int]:
         """The numbers of the arrays in the arguments at these positions."""

@@ -95,7 +95,7 @@ def _start(view: View) -> tuple[int, ...] | None:
     """Where in its block, which is in C order, a view begins along each axis; None if it is not a
     box in it."""
     base, left = view.block.layout, view.offset
-    if view.layout.ndim != base.ndim or view.layout.itemsize != base.itemsize:
+    if view.layout.ndim != base.ndim or view.layout.dtype != base.dtype:
         return None
     start = []
     for n, m, step, own in zip(

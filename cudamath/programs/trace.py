@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import bisect
 import gc
+import linecache
+import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from ..core.array import ndarray
 from ..core.autograd.constants import Lasting
 from ..core.devices import CPU
-from ..core.dispatch.call_record import CHOSE, MET, READ, CallRecord, Step
+from ..core.dispatch.call_record import CHOSE, LENT, MET, READ, SEEDED, CallRecord, Step
 from ..core.overlap import span
 from ..runtime.errors import line_of, user_line, user_place
+from .hidden_state import is_users
 from .program import ARGUMENT, CONSTANT, RESULT, Block, Draw, Node, Program, View
 
 __all__ = ["TraceError", "trace"]
@@ -50,9 +54,35 @@ ADVICE = {
     "cm.where(mask, x, 0) or x.at[mask].set(value), or choose outside",
     MET: "a program may drop what has no result. Send, receive and wait outside, or use "
     "all_reduce, all_gather or all_to_all",
+    SEEDED: "a program draws on from where its generators stand. Seed outside, or make the "
+    "generator inside, by cm.random.default_rng(seed)",
+    LENT: "what another library reads or writes there is not known. Hand arrays over outside",
     "copied into an array": "copy_to writes past the ops of a program. Write target[...] = x",
     "launched a kernel of the user": "what a kernel of your own reads and writes is not known. "
     "Launch it outside, or make it an operation by cm.elementwise or cm.reduction",
+}
+
+
+#: What to write instead, by what stands in the line: the first that is found.
+HINTS = {
+    r"\bassert\b": "asserts need a value. Return what is asserted, and look at it outside",
+    r"\bprint\(|\blog(ging|ger)?\b.*\(": "there are no values to print while a function is traced. "
+    "Return them, and print outside; cm.explain shows the program",
+    r"\bwhile\b": "how often a Python loop runs cannot depend on values. Use cm.while_loop",
+    r"\brange\(": "how often a Python loop runs cannot depend on values. Use cm.fori_loop or "
+    "cm.while_loop, or pass the number as a static argument",
+    r"\b(if|elif|match)\b|\band\b|\bor\b|\bnot\b": "a program takes one way for all values. "
+    "Choose by cm.where or cm.cond, combine by &, | and ~, or pass what decides as a static "
+    "argument",
+    r"(?<!\.)\b(max|min|sorted|any|all|round)\(": "Python's functions compare values. Use those of "
+    "cudamath: cm.maximum, x.max(), cm.sort(x), x.any(), cm.round(x)",
+    r"\bmath\.": "functions of `math` need a number. Use those of cudamath: cm.sin(x)",
+    r"\b(float|int|complex|bool)\(|\.item\(|\.tolist\(": "there is no number while a function is "
+    "traced: arrays without dimensions compute like numbers. Leave the conversion out, or return "
+    "the array and convert outside",
+    r"\b(np|numpy)\.|to_numpy|tobytes": "NumPy's arrays hold values. Use the function of cudamath "
+    "of the same name, or compute outside",
+    r"(?<!for )\b\S+ in\b": "membership needs values. Use (x == value).any()",
 }
 
 
@@ -67,6 +97,7 @@ class Trace(CallRecord):
         self.places: list[tuple] = []  # the user's line of each step
         self.host_arrays: list[tuple[ndarray, Any]] = []
         self.sources: list[Any] = []  # of random numbers, made by the function
+        self.refused = ""  # the message of the error that was raised last
         # arrays that were there before: they stay alive, so that their identity and their memory
         # are not given to others
         self.before = {id(x): x for x in gc.get_objects() if issubclass(type(x), ndarray)}
@@ -88,7 +119,28 @@ class Trace(CallRecord):
     def refuse(self, reason: str) -> None:
         """Raise TraceError for what a program cannot hold. Writes in place are steps."""
         if reason in ADVICE:
-            raise TraceError(f"jit: {self.name} {reason} at {user_line()}: {ADVICE[reason]}")
+            line = _users_line()
+            advice = _hint(line) or ADVICE[reason] if reason == READ else ADVICE[reason]
+            self.refused = f"jit: {self.name} {reason} at {line}: {advice}"
+            raise TraceError(self.refused)
+
+
+def _users_line() -> str:
+    """The line of the user's code, in whose course a value is read: not that of Python's or another
+    library, where his code called one."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            return line_of((frame.f_code, frame.f_lasti))
+        frame = frame.f_back  # type: ignore[assignment]
+    return user_line()
+
+
+def _hint(line: str) -> str:
+    """What to write instead of what stands in a line; "" if nothing is known."""
+    file, _, number = line.rpartition(":")
+    text = linecache.getline(file, int(number)) if number.isdigit() else ""
+    return next((advice for pattern, advice in HINTS.items() if re.search(pattern, text)), "")
 
 
 class _Memory:

@@ -131,7 +131,12 @@ _OURS = (
 
 def is_ours(code: Any) -> bool:
     """Whether a frame's code belongs to this package."""
-    return code.co_filename.startswith(_OURS)
+    return is_our_file(code.co_filename)
+
+
+def is_our_file(name: str) -> bool:
+    """Whether a file is of this package, or code that it generated."""
+    return name.startswith(_OURS)
 
 
 _files: dict[str, bool] = {}  # file name -> whether it belongs to this package

@@ -18,7 +18,11 @@ import pytest
 import cudamath as cm
 from cudamath.ops import methods
 
-NAMES = sorted(p.stem for p in pathlib.Path(__file__).parent.glob("*.py") if p.stem[:5] != "test_")
+NAMES = sorted(
+    p.stem
+    for p in pathlib.Path(__file__).parent.glob("*.py")
+    if not p.stem.startswith(("test_", "__"))
+)
 
 
 def program(name):

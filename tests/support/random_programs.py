@@ -105,7 +105,7 @@ UNARY: dict[str, Callable] = {
     "loop": lambda x: cm.fori_loop(0, 3, lambda i, c: c + 0.5 * x, x).copy(),
     "second": lambda x: cm.grad(lambda y: (cm.grad(lambda z: (z**3).sum())(y) ** 2).sum())(x),
     "nested": lambda x: _nested(x).copy(),
-    "rms norm": lambda x: cm.ml.rms_norm(x + 0.1, x.shape[1]),
+    "rms norm": lambda x: cm.ml.rms_norm(x + 0.1, x.shape[1], eps=1e-5),
     "layer norm": lambda x: cm.ml.layer_norm(x, x.shape[1], x[0], 0.5 * x[0]),
     "log softmax": lambda x: cm.ml.log_softmax(x, axis=1),
     "columns": lambda x: x - x.mean(axis=0) + x.max(axis=0) * x.min(),
@@ -118,7 +118,7 @@ UNARY: dict[str, Callable] = {
     "triangle": lambda x: cm.triu(x) + cm.tril(x, -1) * 2,
     "loss pulled": lambda x: cm.grad(lambda y: cm.ml.cross_entropy(y, _labels(y)))(x),
     "norm pulled": lambda x: cm.grad(
-        lambda y: (cm.ml.rms_norm(y + cm.tanh(y), y.shape[1]) * y).sum()
+        lambda y: (cm.ml.rms_norm(y + cm.tanh(y), y.shape[1], eps=1e-5) * y).sum()
     )(x),
     "recomputed": lambda x: cm.grad(lambda y: cm.checkpoint(lambda z: cm.sin(z * z))(y).sum())(x),
     "jvp": lambda x: cm.jvp(lambda y: cm.tanh(y) * y, (x,), (0.5 * x,))[1],
@@ -153,7 +153,7 @@ BINARY: dict[str, Callable] = {
     "pulled": lambda x, y: cm.value_and_grad(lambda w: cm.tanh(x @ w.T).sum())(y)[1],
     "linear": lambda x, y: cm.ml.linear(cm.ml.relu(cm.ml.linear(x, y)), x.T, y[0]) + y,
     "product and bias": lambda x, y: cm.ml.gelu((x @ y.T) @ y + y[0]) + x,
-    "norm of sum": lambda x, y: cm.ml.rms_norm(x + y, x.shape[1], y[0]) + (x + y),
+    "norm of sum": lambda x, y: cm.ml.rms_norm(x + y, x.shape[1], y[0], 1e-5) + (x + y),
     "residual pulled": lambda x, y: cm.grad(
         lambda z: (cm.ml.layer_norm(z + y, z.shape[1]) * y + (z + y)).sum()
     )(x),

@@ -27,6 +27,9 @@ READ, CHOSE = "read values", "chose elements by their values"
 #: Of one that other processes take part in, whose result may be unused.
 MET = "met other processes"
 
+#: Of one that sets where a generator stands, or lends memory to another library.
+SEEDED, LENT = "seeded a generator", "lent its memory to another library"
+
 #: The open records of all threads.
 open_records: list[CallRecord] = []
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..array import ndarray
 from ..devices import CPU
+from ..dispatch.call_record import LENT, obstruct, open_records
 from ..elements import expose
 from ..export_guard import refuse_to_leave
 
@@ -22,6 +23,8 @@ def _dlpack(
 
     if self._node is not None:
         refuse_to_leave(self, "__dlpack__")
+    if open_records:
+        obstruct(LENT)
     return dlpack.export(self, stream, max_version, dl_device, copy)
 
 
@@ -33,11 +36,15 @@ def _dlpack_device(self: ndarray) -> tuple[int, int]:
 def _cuda_array_interface(self: ndarray) -> dict[str, Any]:
     from . import cuda_array_interface
 
+    if open_records:
+        obstruct(LENT)
     return cuda_array_interface.describe(self)
 
 
 def _ptr(self: ndarray) -> int:
     """Address of the first element (host or device)."""
+    if open_records:
+        obstruct(LENT)
     if self._layout.device >= 0:
         expose(self)
     return self._address

@@ -25,7 +25,14 @@ from ...core import dtypes, recording
 from ...core.array import ndarray, over
 from ...core.asarray import asarray, same_device
 from ...core.devices import CPU, device_of, index_of
-from ...core.dispatch.call_record import open_records, report_draw, report_source, report_taken
+from ...core.dispatch.call_record import (
+    SEEDED,
+    obstruct,
+    open_records,
+    report_draw,
+    report_source,
+    report_taken,
+)
 from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import FLOATING, REAL, Op
 from ...core.layout import Layout
@@ -352,6 +359,8 @@ class Source:
         """Where the generator stands."""
         if self._captured():
             refuse_capture("Generator.state", _HOST)
+        if open_records:
+            obstruct(SEEDED)
         with lock:
             return {
                 "key": self._key,
@@ -375,6 +384,8 @@ class Source:
                 )
         if self._captured():
             refuse_capture("Generator.state", _HOST)
+        if open_records:
+            obstruct(SEEDED)
         with lock:
             self._taker = 0
             self._key, self._stream, self._ahead = values["key"], values["stream"], {}

@@ -1,0 +1,121 @@
+"""What a newcomer would write: `jit` gives what the function gives at every call, also after what
+it finds outside has changed; or it says at the first call, with the line, what to write instead.
+
+The functions are in newcomers.py; each is called eagerly and by `jit`, four times, with a change of
+global variables, attributes and NumPy arrays in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import random
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import newcomers
+import numpy as np
+import program_comparison as comparison
+import pytest
+
+import cudamath as cm
+
+FUNCTIONS = [*newcomers.FUNCTIONS]
+
+
+def shown(value: Any) -> Any:
+    """A result to be compared."""
+    if isinstance(value, (cm.ndarray, np.ndarray, np.generic)):
+        return str(value.dtype), value.shape, value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [type(value).__name__, *map(shown, value)]
+    return value if isinstance(value, (int, float, str)) else type(value).__name__
+
+
+def calls(name: str, wrap: Callable) -> list[Any]:
+    """What four calls of a function return, leave in its argument and in its surroundings, or the
+    error of the first that raises one."""
+    module = importlib.reload(newcomers)
+    random.seed(0), np.random.seed(0), cm.random.seed(0)
+    function, out = wrap(module.FUNCTIONS[name]), []
+    for k in range(4):
+        x = cm.array(np.array([1.0, 2.0, 3.0]) + k)
+        if k == 2:
+            module.change()
+        try:
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(None):
+                result = function(x)
+        except Exception as error:
+            return [*out, (type(error).__name__, str(error))]
+        out.append((shown(result), shown(x), *map(shown, module.surroundings())))
+    return out
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulated"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_works_as_without_or_says_why(name: str, device: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with cm.device("cpu"):
+            plain = calls(name, lambda f: f)
+        with comparison.on(device):
+            jitted = calls(name, cm.jit)
+    if jitted[-1][0] == "TraceError":
+        # at the first call, or at the first one that does it; with a line of the user's function
+        assert len(jitted) == 1, jitted
+        message = jitted[0][1]
+        assert name not in newcomers.WORK, message
+        found = re.search(rf"^jit: {name} .*? at (\S*newcomers\.py):(\d+): .{{40}}", message)
+        assert found or "on the host" in message or "returns a" in message, message
+        if found:
+            code = newcomers.FUNCTIONS[name].__code__
+            first = code.co_firstlineno
+            lines = {line for *_, line in code.co_lines() if line} | {*newcomers.HELPERS}
+            assert int(found[2]) in lines or int(found[2]) == first, message
+    elif isinstance(plain[-1][0], str) and plain[-1][0].endswith("Error"):
+        assert jitted[-1][0] == plain[-1][0] and jitted[:-1] == plain[:-1]
+    else:
+        assert name in newcomers.WORK and jitted == plain
+
+
+def test_what_changes_is_named() -> None:
+    """Traces that repeat because a variable changes are reported with its name and line."""
+    module = importlib.reload(newcomers)
+    with cm.device("cpu"):
+        f, x = cm.jit(module.FUNCTIONS["global_number"]), cm.ones(3)
+        with pytest.warns(RuntimeWarning, match=r"8 times, because SCALE, .*newcomers.py:\d+, ch"):
+            for k in range(8):
+                module.SCALE = float(k)
+                assert f(x).tolist() == [k] * 3
+        assert f.traces == 8
+        f(x), f(x)
+        assert f.traces == 8
+
+
+def test_what_is_the_same_is_not_traced_again() -> None:
+    """Equal values, rebound functions' arguments, and arrays changed in place."""
+    module = importlib.reload(newcomers)
+    with cm.device("cpu"):
+        for name in ("model_object", "global_number", "settings", "helper"):
+            f = cm.jit(module.FUNCTIONS[name])
+            for k in range(4):
+                module.SCALE = float("3.0")  # another object of the same value
+                f(cm.full(3, float(k)))
+            assert f.traces == 1, name
+
+
+def test_generated_code_and_the_console() -> None:
+    """Functions without a file."""
+    space: dict[str, Any] = {"cm": cm, "factor": 2.0, "__name__": "__main__"}
+    exec(compile("def f(x): return x * factor", "<stdin>", "exec"), space)
+    with cm.device("cpu"):
+        f = cm.jit(space["f"])
+        for value in (2.0, 2.0, 5.0):
+            space["factor"] = value
+            assert f(cm.ones(2)).tolist() == [value] * 2
+        assert f.traces == 2
+    assert "newcomers" in sys.modules

@@ -85,7 +85,8 @@ def _replace(driver: FakeDriver, call: PlannerCall, plan: Plan) -> None:
                 numbers = (int(key), int(sequence), int(first) + numbers[2], *numbers[3:])
             _compute(call, given, arrays[len(inputs) :], numbers)
 
-        (status,) = driver.enqueue(stream.handle, run)
+        with driver.lock:  # as in a call of the driver
+            (status,) = driver.enqueue(stream.handle, run)
         assert status == OK
 
     step.emulates = call  # type: ignore[attr-defined]

@@ -39,6 +39,7 @@ from benchmarks.planner_cases import FAMILIES, Case, drawn
 from benchmarks.planner_fit import bias, fit, machine_of, samples, seen, supporting
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dispatch.steps import Launch
+from cudamath.kernels.compiler import compile as compiler
 from cudamath.kernels.lib.prediction import Rates, microseconds
 from cudamath.kernels.lib.versions import ordered
 from cudamath.runtime import cublas, cudnn
@@ -83,10 +84,9 @@ def plans_of(family: str, case: Case) -> tuple[Any, dict[str, Plan], dict[str, s
     return problem, plans, failed
 
 
-def compile_together(work: Sequence[tuple[Sequence[Any], Plan]]) -> None:
-    """Compile on all cores what these plans (behind the layouts of their inputs) launch."""
-    from cudamath.warm_up import compile_all
-
+def compile_ahead(work: Sequence[tuple[Sequence[Any], Plan]]) -> None:
+    """Let the compiler's workers begin with what these plans (behind the layouts of their inputs)
+    launch."""
     requests = [
         (step.kernel, plan.signature(step, layouts))
         for layouts, plan in work
@@ -94,7 +94,7 @@ def compile_together(work: Sequence[tuple[Sequence[Any], Plan]]) -> None:
         if isinstance(step, Launch)
     ]
     with contextlib.suppress(Exception):  # what fails here fails again, by name, when it is bound
-        compile_all(requests, devices.capability(0))
+        compiler.compile_ahead(requests, devices.capability(0))
 
 
 def turn(call: Callable[[], object], count: int) -> float:
@@ -139,11 +139,63 @@ def timed(again: Mapping[str, Callable[[], float]], rounds: int = 5) -> dict[str
 
 def apart(result: Any, other: Any) -> float:
     """The largest difference of two results, by the largest number in them."""
+    if isinstance(result, tuple):
+        return max(apart(x, y) for x, y in zip(result, other, strict=True))
     x, y = (
         each.astype("complex128" if each.dtype.kind == "c" else "float64")
         for each in (result, other)
     )
     return float(f"{float(abs(x - y).max()) / max(float(abs(y).max()), 1e-30):.2g}")
+
+
+def measured(
+    family: str,
+    case: Case,
+    inputs: Sequence[Any],
+    plans: Mapping[str, Plan],
+    failed: dict[str, str],
+    clock: Callable[..., Callable[[], float]],
+) -> Record:
+    """The record of a problem. What fails is noted by its version; DeviceLost if the device does
+    not answer after that."""
+    record: Record = {"family": family, "case": case, "times": {}, "apart": {}}
+    again, results = {}, {}
+    name = "arrays"
+    try:
+        arrays = [random_like(layout) for layout in inputs]
+        for name, plan in plans.items():
+            try:
+                run = plan.bind("planner", inputs)
+                results[name] = run(*arrays)
+                synchronize()
+                again[name] = clock(run, arrays)
+            except Exception as error:
+                failed[name] = f"{type(error).__name__}: {error}"[:200]
+                is_alive()
+        name = "turns"
+        for version, us in timed(again).items():
+            record["times"][version] = float(f"{us:.4g}")
+            record["apart"][version] = apart(results[version], [*results.values()][-1])
+    except DeviceLost:
+        raise
+    except Exception as error:
+        failed[name] = f"{type(error).__name__}: {error}"[:200]
+        is_alive()
+    if failed:
+        record["failed"] = failed
+    return record
+
+
+class DeviceLost(RuntimeError):
+    """An error after which a process has to end: a kernel read where it must not."""
+
+
+def is_alive() -> None:
+    """DeviceLost if the device does not answer any more."""
+    try:
+        synchronize()
+    except Exception as error:
+        raise DeviceLost(str(error)) from error
 
 
 def measure(
@@ -152,7 +204,7 @@ def measure(
     file: pathlib.Path,
     seed: int = 1,
     *,
-    count: int = 100000,
+    count: int = 4000,
     say: Callable[[str], None] = print,
     clock: Callable[..., Callable[[], float]] = clocked,
     now: Callable[[], float] = time.monotonic,
@@ -163,45 +215,34 @@ def measure(
     """
     end, device, found = now() + seconds, device_record(0), []
     cases = drawn(families, count, seed)
-    for at in range(0, count, BATCH):
+
+    def prepared(at: int) -> list[tuple[str, Case, Sequence[Any], dict[str, Plan], dict[str, str]]]:
+        """Some problems with their plans, whose compilation begins."""
         batch = []
         for family, case in cases[at : at + BATCH]:
             problem, plans, failed = plans_of(family, case)
             batch.append((family, case, FAMILIES[family].inputs(problem), plans, failed))
-        if now() > end:
-            return found
-        compile_together(
-            [(inputs, plan) for *_, inputs, plans, _ in batch for plan in plans.values()]
-        )
-        for family, case, inputs, plans, failed in batch:
-            if now() > end:
-                return found
-            arrays = [random_like(layout) for layout in inputs]
-            again, results = {}, {}
-            for name, plan in plans.items():
+        compile_ahead([(inputs, plan) for *_, inputs, plans, _ in batch for plan in plans.values()])
+        return batch
+
+    batch = prepared(0)
+    with cm.device("cuda:0"):
+        for at in range(BATCH, count + BATCH, BATCH):
+            following = prepared(at)
+            for family, case, inputs, plans, failed in batch:
+                if now() > end:
+                    return found
                 try:
-                    run = plan.bind("planner", inputs)
-                    results[name] = run(*arrays)
-                    synchronize()
-                    again[name] = clock(run, arrays)
-                except Exception as error:
-                    failed[name] = f"{type(error).__name__}: {error}"[:200]
-            times = timed(again) if again else {}
-            record: Record = {
-                "family": family,
-                "case": case,
-                "times": {name: float(f"{us:.4g}") for name, us in times.items()},
-                "apart": {name: apart(results[name], [*results.values()][-1]) for name in times},
-            }
-            if failed:
-                record["failed"] = failed
-            found.append(record)
-            write(file, device, found)
-            say(
-                f"{len(found)} {family} {line_of(times)}" + "".join(f"; {n} FAILED" for n in failed)
-            )
-            del arrays, again, results
-            cm.cuda.empty_cache()
+                    record = measured(family, case, inputs, plans, failed, clock)
+                except DeviceLost as error:
+                    say(f"the device is lost, after {family} {json.dumps(case)}: {error}")
+                    return found
+                found.append(record)
+                write(file, device, found)
+                failures = "".join(f"; {name} FAILED" for name in failed)
+                say(f"{len(found)} {family} {line_of(record['times'])}{failures}")
+                cm.cuda.empty_cache()
+            batch = following
     return found
 
 
@@ -412,7 +453,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not cm.cuda.device_count():
             print("planner: no CUDA device", file=sys.stderr)
             return 1
-        measure(options.families, options.seconds, options.record, options.seed)
+        say = functools.partial(print, flush=True)
+        measure(options.families, options.seconds, options.record, options.seed, say=say)
     if options.fit:
         files = options.files or sorted(RESULTS.glob("*/planner.json"))
         records = read(files)

@@ -150,7 +150,7 @@ def test_measuring_ends_in_time_and_notes_what_fails(
     """On the fake driver: the file is whole after every problem, a version that fails is named."""
     monkeypatch.setattr(fake, "cuLaunchKernel", lambda *_: None)
     monkeypatch.setattr(fake, "cuLaunchKernelEx", lambda *_: None, raising=False)
-    monkeypatch.setattr(planner, "compile_together", lambda _: None)
+    monkeypatch.setattr(planner, "compile_ahead", lambda _: None)
     small = {
         **{"role": "forward", "n": 1, "ci": 4, "size": [6, 6], "co": 8, "kernel": 3, "stride": 1},
         **{"dilation": 1, "padding": 1, "groups": 1, "dtype": "float32", "last": False},
@@ -193,6 +193,72 @@ def test_measuring_ends_in_time_and_notes_what_fails(
     assert content["device"]["multiprocessors"] and len(content["records"]) == 5
     assert "AttributeError" in record["failed"]["broken"]
     assert planner.read([file])[0]["device"] == content["device"]
+
+
+SMALL: dict[str, dict[str, Any]] = {
+    "attention": {
+        **{"batch": 1, "heads": 2, "shared": 1, "queries": 33, "keys": 33, "depth": 16},
+        **{"dtype": "bfloat16", "causal": True, "gradient": True},
+    },
+    "reduction": {"kind": "argmax", "shape": [5, 7], "axes": [1], "dtype": "float64"},
+    "scan": {"kind": "max", "shape": [5, 7], "axis": 0, "dtype": "bfloat16"},
+    "softmax": {"shape": [5, 7], "axis": 1, "dtype": "float32", "gradient": True},
+    "matmul": {
+        **{"batch": 2, "m": 5, "k": 6, "n": 7, "dtype": "complex64", "ta": True, "tb": True},
+        "tf32": False,
+    },
+}
+
+
+@pytest.mark.parametrize("family", SMALL)
+def test_what_is_recorded_of_every_family(
+    fake: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, family: str
+) -> None:
+    """On the fake driver, whose kernels do nothing here: several results, integers, numbers of all
+    kinds."""
+    monkeypatch.setattr(fake, "cuLaunchKernel", lambda *_: None)
+    monkeypatch.setattr(planner, "compile_ahead", lambda _: None)
+    monkeypatch.setattr(planner, "drawn", lambda *_: [(family, SMALL[family])])
+    (record,) = planner.measure(
+        [family],
+        1e9,
+        tmp_path / "record.json",
+        count=1,
+        say=lambda _: None,
+        clock=lambda run, inputs: lambda: 2.0,
+    )
+    assert "failed" not in record
+    assert record["times"] and {*record["apart"]} == {*record["times"]}
+
+
+def test_measuring_ends_where_the_device_is_lost(
+    fake: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """What was measured before is kept."""
+    monkeypatch.setattr(fake, "cuLaunchKernel", lambda *_: None)
+    monkeypatch.setattr(planner, "compile_ahead", lambda _: None)
+    monkeypatch.setattr(planner, "drawn", lambda *_: [("scan", SMALL["scan"])] * 40)
+    said: list[str] = []
+    lost = []
+
+    def clock(run: Any, inputs: Any) -> Any:
+        if len(said) == 2:
+            lost.append(True)
+            raise RuntimeError("an illegal memory access")
+        return lambda: 2.0
+
+    real = planner.synchronize
+
+    def synchronize() -> None:
+        if lost:
+            raise RuntimeError("the context is gone")
+        real()
+
+    monkeypatch.setattr(planner, "synchronize", synchronize)
+    file = tmp_path / "record.json"
+    found = planner.measure(["scan"], 1e9, file, count=40, say=said.append, clock=clock)
+    assert len(found) == 2 and len(json.loads(file.read_text())["records"]) == 2
+    assert said[-1].startswith("the device is lost, after scan {")
 
 
 def test_without_a_gpu_measuring_says_so(capsys: pytest.CaptureFixture[str]) -> None:

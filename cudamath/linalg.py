@@ -7,10 +7,12 @@ from .core.array import ndarray
 from .core.public_names import public_dir
 from .core.typing import ArrayLike
 from .ops import shape
+from .ops.linalg.banded import cho_solve_banded, cholesky_banded, solve_banded, solveh_banded
 from .ops.linalg.matrix_functions import (
     cond,
     cross,
     expm,
+    expm_frechet,
     lstsq,
     matrix_power,
     matrix_rank,
@@ -22,7 +24,16 @@ from .ops.linalg.matrix_functions import (
     trace,
 )
 from .ops.linalg.norms import matrix_norm, norm, vector_norm
+from .ops.linalg.polar import polar
 from .ops.linalg.products import dot, gemm, gemv, inner, matmul, tensordot, vdot, vecdot
+from .ops.linalg.schur import (
+    logm,
+    rsf2csf,
+    schur,
+    solve_continuous_lyapunov,
+    solve_sylvester,
+    sqrtm,
+)
 from .ops.linalg.solve import (
     cho_factor,
     cho_solve,
@@ -62,7 +73,9 @@ __all__ = [
     "block_diag",
     "cho_factor",
     "cho_solve",
+    "cho_solve_banded",
     "cholesky",
+    "cholesky_banded",
     "circulant",
     "companion",
     "cond",
@@ -77,6 +90,7 @@ __all__ = [
     "eigvals",
     "eigvalsh",
     "expm",
+    "expm_frechet",
     "fiedler",
     "fiedler_companion",
     "gemm",
@@ -89,6 +103,7 @@ __all__ = [
     "inv",
     "khatri_rao",
     "leslie",
+    "logm",
     "lstsq",
     "lu",
     "lu_factor",
@@ -102,10 +117,18 @@ __all__ = [
     "norm",
     "outer",
     "pinv",
+    "polar",
     "qr",
+    "rsf2csf",
+    "schur",
     "slogdet",
     "solve",
+    "solve_banded",
+    "solve_continuous_lyapunov",
+    "solve_sylvester",
     "solve_triangular",
+    "solveh_banded",
+    "sqrtm",
     "svd",
     "svdvals",
     "tensordot",

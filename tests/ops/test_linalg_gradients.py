@@ -8,40 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_driver import gpu
-from matrices import rand
+from matrices import pairing, rand, slope_matches
 
 import cudamath as cm
 from cudamath.testing import assert_close
 
 la = cm.linalg
 LinAlgError = np.linalg.LinAlgError
-
-
-def pairing(outs: Any, seed: int) -> Any:
-    """<w, out> of all results, in real numbers."""
-    rng = np.random.default_rng(seed)
-    total: Any = 0.0
-    for y in outs if isinstance(outs, tuple) else (outs,):
-        re, im = rng.normal(size=y.shape), rng.normal(size=y.shape)
-        total = total + (y.real * re + y.imag * im if y.dtype.kind == "c" else y * re).sum()
-    return total
-
-
-def slope_matches(
-    value: Any, *arrays: np.ndarray, step: float = 1e-6, tolerance: float = 1e-6
-) -> None:
-    """The gradient against central differences in random directions."""
-    rng = np.random.default_rng(7)
-    gradients = cm.grad(value, tuple(range(len(arrays))))(*[cm.asarray(a) for a in arrays])
-    for _ in range(2):
-        ways = [rand(rng, a.shape, a.dtype) for a in arrays]
-        up, down = (
-            float(value(*[cm.asarray(a + h * d) for a, d in zip(arrays, ways, strict=True)]))
-            for h in (step, -step)
-        )
-        parts = [np.real(np.conj(g.to_numpy()) * d) for g, d in zip(gradients, ways, strict=True)]
-        promised, size = sum(p.sum() for p in parts), sum(np.abs(p).sum() for p in parts)
-        assert abs((up - down) / (2 * step) - promised) <= tolerance * size + 1e-7
 
 
 GRADIENTS: dict[str, Any] = {

@@ -1,5 +1,5 @@
 """Matrices for the tests of linear algebra: regular, Hermitian, lying in memory in several ways;
-and how near is near."""
+how near is near, and gradients beside central differences."""
 
 from __future__ import annotations
 
@@ -87,3 +87,30 @@ draws = st.tuples(
     st.integers(1, 40),
     st.integers(0, 99),
 )
+
+
+def pairing(outs: Any, seed: int) -> Any:
+    """<w, out> of all results, in real numbers."""
+    rng = np.random.default_rng(seed)
+    total: Any = 0.0
+    for y in outs if isinstance(outs, tuple) else (outs,):
+        re, im = rng.normal(size=y.shape), rng.normal(size=y.shape)
+        total = total + (y.real * re + y.imag * im if y.dtype.kind == "c" else y * re).sum()
+    return total
+
+
+def slope_matches(
+    value: Any, *arrays: np.ndarray, step: float = 1e-6, tolerance: float = 1e-6
+) -> None:
+    """The gradient against central differences in random directions."""
+    rng = np.random.default_rng(7)
+    gradients = cm.grad(value, tuple(range(len(arrays))))(*[cm.asarray(a) for a in arrays])
+    for _ in range(2):
+        ways = [rand(rng, a.shape, a.dtype) for a in arrays]
+        up, down = (
+            float(value(*[cm.asarray(a + h * d) for a, d in zip(arrays, ways, strict=True)]))
+            for h in (step, -step)
+        )
+        parts = [np.real(np.conj(g.to_numpy()) * d) for g, d in zip(gradients, ways, strict=True)]
+        promised, size = sum(p.sum() for p in parts), sum(np.abs(p).sum() for p in parts)
+        assert abs((up - down) / (2 * step) - promised) <= tolerance * size + 1e-7

@@ -24,7 +24,7 @@ from ...core.typing import ArrayLike, DTypeLike
 from .. import reduce
 from ..creation import eye, zeros
 from ..elementwise import abs, conj_or_same, where
-from ..join import stack
+from ..join import concat, stack
 from ..out_argument import deliver
 from ..shape import astype, broadcast_to, diagonal, expand_dims, moveaxis, permute_dims, reshape
 from ..where import _where
@@ -39,6 +39,7 @@ __all__ = [
     "cond",
     "cross",
     "expm",
+    "expm_frechet",
     "lstsq",
     "matrix_power",
     "matrix_rank",
@@ -560,6 +561,66 @@ def expm(a: ArrayLike, /) -> ndarray:
         squared = matmul(x, x)
         x = squared if every is None else where(expand_dims(every > i, axis=(-2, -1)), squared, x)
     return x if finite is None else where(finite, x, math.nan)
+
+
+@scalar_results
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, method: str | None = None, compute_expm: bool = True
+) -> Any:
+    """Frechet derivative of the matrix exponential at a in the direction e.
+
+    L(a, e) = int_0^1 exp((1 - t) a) e exp(t a) dt
+
+    Parameters
+    ----------
+    A : array_like of shape (..., n, n)
+        Square matrices.
+    E : array_like of shape (..., n, n)
+        Directions. Leading axes broadcast.
+    method : str, optional
+        Accepted for compatibility with SciPy, "SPS" or "blockEnlarge". The result is the same.
+    compute_expm : bool, default True
+        Whether the exponential is returned too.
+
+    Returns
+    -------
+    tuple of ndarray or ndarray
+        The pair (expm(a), L(a, e)), or the derivative alone, of the common dtype.
+
+    Raises
+    ------
+    TypeError
+        The dtype is not supported.
+    ValueError
+        The shapes do not fit, or the method is unknown.
+    LinAlgError
+        A matrix is not square.
+
+    Notes
+    -----
+    Both are blocks of expm([[a, e], [0, a]]), and so is the gradient. The call waits for the GPU.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.linalg.expm_frechet([[0.0]], [[2.0]], compute_expm=False).tolist()
+    [[2.0]]
+    """
+    if method not in (None, "SPS", "blockEnlarge"):
+        raise ValueError(
+            f'expm_frechet: method must be None, "SPS" or "blockEnlarge", got {method!r}'
+        )
+    a, e = pair("expm_frechet", A, E, square=True)
+    if e.ndim < 2 or e.shape[-2:] != a.shape[-2:]:
+        raise ValueError(
+            f"expm_frechet: both must have as many rows, got shapes {a.shape} and {e.shape}"
+        )
+    lead = broadcast_shapes("expm_frechet", a.shape[:-2], e.shape[:-2])
+    n = a.shape[-1]
+    a, e = (broadcast_to(x, (*lead, n, n)) for x in (a, e))
+    whole = expm(concat([concat([a, e], axis=-1), concat([a * 0, a], axis=-1)], axis=-2))
+    derivative = whole[..., :n, n:]
+    return (whole[..., :n, :n], derivative) if compute_expm else derivative
 
 
 @fast_path("*arrays")

@@ -241,8 +241,8 @@ def _factor(ab: ndarray) -> ndarray:
         blocks.append(expand_dims(concat([low, under], axis=-2), axis=-3))
     columns = concat(blocks, axis=-3)
     row, j = np.ogrid[: below + 1, :n]
-    step, within = j // width, j % width
-    places = (step * (width + below) + within + row) * width + within
+    block, place = j // width, j % width
+    places = (block * (width + below) + place + row) * width + place
     columns = reshape(columns, (*lead, count * (width + below), width))
     return _numbers(columns, np.where(j + row < n, places, -1))
 

@@ -36,7 +36,7 @@ def _starts(call: Call, index: int, stored: int) -> ndarray:
 
 
 def matrix_product(call: Call) -> Any:
-    """data, indices, indptr and b (n, k), as `csr_product` and `bsr_product` take them."""
+    """data, indices, indptr and b (n, k), as products and triangular solutions take them."""
     b = call.all(3)
     if not any([call.differs(i) for i in range(3)]):
         columns = line(moveaxis(b, 0, 1)).reshape(b.shape[1], -1 if b.size else 0)
@@ -70,5 +70,5 @@ def sampled(call: Call) -> Any:
     return y.reshape(call.size, stored)
 
 
-rules["csr_product"] = rules["bsr_product"] = matrix_product
+rules.update(dict.fromkeys("csr_product bsr_product spsolve_triangular".split(), matrix_product))
 rules["sampled_product"] = sampled

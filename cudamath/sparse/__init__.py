@@ -6,6 +6,7 @@ device; what they do is made of operations on these, and of a few products with 
 """
 
 from ..core.public_names import public_dir as _public_dir
+from . import csgraph, linalg
 from .base import SparseEfficiencyWarning, SparseWarning, issparse, sparray
 from .bsr import bsr_array
 from .construct import *  # noqa: F403
@@ -16,4 +17,4 @@ from .dia import dia_array
 from .matrix import bsr_matrix, coo_matrix, csc_matrix, csr_matrix, dia_matrix, spmatrix
 from .sampled import sampled_product
 
-__dir__ = _public_dir(__name__)
+__dir__ = _public_dir(__name__, "csgraph", "linalg")

@@ -6,6 +6,7 @@ products of these same kinds, so there are gradients of any order:
 
     y = A b       dA[e] = sum over k of g[row(e), k] conj(b[column(e), k])      sampled_product
                   db = A^H g                                                    csr_product
+    x = A^-1 b    db = A^-H g, dA[e] = -sum over k of db[row(e), k] conj(x[column(e), k])
     s[e] = sum over k of a[rows[e], k] b[columns[e], k]
                   da, db: the matrix of the g[e] times b, and its transpose times a
 """
@@ -16,12 +17,14 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.dispatch.op import Op
-from ..ops.elementwise import conj_or_same
+from ..ops.creation import zeros
+from ..ops.elementwise import conj_or_same, greater, greater_equal, less, less_equal
 from ..ops.linalg.products import matmul
 from ..ops.ranges import arange
 from ..ops.search import searchsorted
 from ..ops.shape import in_order, matrix_transpose, reshape
 from ..ops.sort import argsort
+from ..ops.where import where
 
 Structure = tuple[ndarray, ndarray, ndarray]
 
@@ -191,3 +194,73 @@ _bsr_product = Op(
 def bsr_product(data: ndarray, indices: ndarray, indptr: ndarray, b: ndarray) -> ndarray:
     """The matrix of blocks (blocks, height, width) times b (n, k) -> (bands height, k)."""
     return _bsr_product(in_order("matmul", data, "C"), indices, indptr, in_order("matmul", b, "C"))
+
+
+# -------------------- triangular systems
+
+
+def _no_substitution_gradient(
+    _g: Any, _y: Any, _a: Any, _b: Any, _c: Any, _d: Any, **_: Any
+) -> None:
+    """Of integers."""
+
+
+def _substitution_values_gradient(
+    g: ndarray,
+    x: ndarray,
+    data: ndarray,
+    indices: ndarray,
+    indptr: ndarray,
+    _b: Any,
+    *,
+    lower: bool,
+    unit: bool,
+) -> ndarray:
+    back = _back(g, data, indices, indptr, lower, unit)
+    rows = row_numbers(indptr, indices.size)
+    slope = -sampled_product(rows, indices, indptr, back, conj_or_same(x))
+    compare = (less if unit else less_equal) if lower else (greater if unit else greater_equal)
+    return where(compare(indices, rows), slope, zeros((), dtype=slope.dtype, device=slope.device))
+
+
+def _substitution_gradient(
+    g: ndarray,
+    _x: Any,
+    data: ndarray,
+    indices: ndarray,
+    indptr: ndarray,
+    _b: Any,
+    *,
+    lower: bool,
+    unit: bool,
+) -> ndarray:
+    return _back(g, data, indices, indptr, lower, unit)
+
+
+def _back(
+    g: ndarray, data: ndarray, indices: ndarray, indptr: ndarray, lower: bool, unit: bool
+) -> ndarray:
+    """The solution with the adjoint."""
+    order, rows, starts = transposed(indices, indptr, g.shape[0])
+    return triangular_solve(conj_or_same(data)[order], rows, starts, g, lower=not lower, unit=unit)
+
+
+_triangular_solve = Op(
+    "spsolve_triangular",
+    cpu="sparse.triangular.solve",
+    cuda="sparse.triangular.solve",
+    vjp=(
+        _substitution_values_gradient,
+        _no_substitution_gradient,
+        _no_substitution_gradient,
+        _substitution_gradient,
+    ),
+)
+
+
+def triangular_solve(
+    data: ndarray, indices: ndarray, indptr: ndarray, b: ndarray, *, lower: bool, unit: bool
+) -> ndarray:
+    """x of A x = b (n, k), for one triangle of a matrix. unit: its diagonal is ones."""
+    data, b = in_order("solve", data, "C"), in_order("solve", b, "C")
+    return _triangular_solve(data, indices, indptr, b, lower=lower, unit=unit)

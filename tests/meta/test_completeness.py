@@ -27,6 +27,8 @@ SPACES = {
     "random": cm.random,
     "special": cm.special,
     "sparse": cm.sparse,
+    "sparse.csgraph": cm.sparse.csgraph,
+    "sparse.linalg": cm.sparse.linalg,
     "tree": cm.tree,
     "ml.init": cm.ml.init,
     "ml.amp": cm.ml.amp,

@@ -74,6 +74,8 @@ SPACES = {
         "emath",
         "polynomial",
         "sparse",
+        "sparse.csgraph",
+        "sparse.linalg",
         "special",
         "tree",
         "lib.array_utils",

@@ -460,7 +460,7 @@ def test_places_that_name_the_version_agree() -> None:
 
 PUBLIC_MODULES = (
     "cuda data distributed emath fft lib linalg math ml ml.amp ml.init ml.schedules polynomial "
-    "random sparse special testing tree"
+    "random sparse sparse.csgraph sparse.linalg special testing tree"
 ).split()
 
 

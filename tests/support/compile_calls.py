@@ -506,6 +506,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     from cudamath.kernels.softmax import dispatch as softmax_dispatch
     from cudamath.kernels.softmax import online
     from cudamath.kernels.sparse import dispatch as sparse_dispatch
+    from cudamath.kernels.sparse import triangular as sparse_triangular
 
     found: list[tuple[plans.Plan, list[Layout]]] = []
 
@@ -529,6 +530,11 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         functools.partial(sparse_dispatch.sampled_product, version="plain"),
         *(stored, stored, starts, new(10, 3), new(20, 3)),
     )
+    for version in ("plain", "waiting"):
+        plan(
+            functools.partial(sparse_triangular.solve, lower=True, unit=False, version=version),
+            *(new(90), stored, starts, new(10, 3)),
+        )
     for t in SAMPLE:
         for shape in ((), (70,), (5, 6, 7)):
             x = new(*shape, dtype=t)

@@ -17,6 +17,16 @@ STORED = A((7,))
 BLOCK_INDICES, BLOCK_INDPTR = np.array([1, 0, 1], np.int32), np.array([0, 1, 3], np.int32)
 
 
+#: A lower triangle with three elements on its diagonal.
+LOWER_INDICES, LOWER_INDPTR = np.array([0, 1, 0, 1, 2], np.int32), np.array([0, 1, 2, 5], np.int32)
+
+
+def _lower(data: np.ndarray) -> np.ndarray:
+    out = np.zeros((3, 3), data.dtype)
+    out[[0, 1, 2, 2, 2], LOWER_INDICES] = data
+    return out
+
+
 def _csr(xp: Any, data: Any) -> Any:
     return xp.sparse.csr_array((data, INDICES, INDPTR), shape=(4, 6))
 
@@ -70,6 +80,16 @@ SPARSE_ROWS = [
         (A((3, 2, 3)), A((6, 2))),
         lambda data, b: _dense_blocks(data) @ b,
         cards=("bsr_product",),
+    ),
+    Row(
+        "sparse.linalg.spsolve_triangular",
+        lambda xp, data, b: xp.sparse.linalg.spsolve_triangular(
+            xp.sparse.csr_array((data, LOWER_INDICES, LOWER_INDPTR), shape=(3, 3)), b
+        ),
+        (A((5,), 1, 2), A((3, 2))),
+        lambda data, b: np.linalg.solve(_lower(data), b),
+        error=16,
+        cards=("spsolve_triangular",),
     ),
     Row(
         "sparse.coo_array",

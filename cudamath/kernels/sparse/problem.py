@@ -67,3 +67,19 @@ class SampledProblem:
     @functools.cached_property
     def out(self) -> Layout:
         return self.a.like((self.rows.size,))
+
+
+@dataclass(frozen=True)
+class TriangularProblem:
+    """A triangular matrix, and right-hand sides b (n, k), contiguous.
+
+    Parameters
+    ----------
+    b : Layout
+    lower, unit : bool
+        Which triangle, and whether its diagonal is ones.
+    """
+
+    b: Layout
+    lower: bool
+    unit: bool

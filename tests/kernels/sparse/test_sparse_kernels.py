@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import cudamath as cm
-from cudamath.kernels.sparse import block_product, csr_product, dispatch
+from cudamath.kernels.sparse import block_product, csr_product, dispatch, triangular
 from cudamath.kernels.sparse.problem import ProductProblem, SampledProblem
 
 
@@ -129,6 +129,28 @@ def test_blocks(size):
     plan = block_product.bsr_product(*layouts(x.data, x.indices, x.indptr, b))
     assert names(plan) == ["block_product"]
     np.testing.assert_array_equal(cm.testing.simulate(plan, x.data, x.indices, x.indptr, b), d @ b)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("unit", [True, False])
+def test_triangular(dtype, lower, unit):
+    rng = np.random.default_rng(3)
+    d = (rng.integers(-2, 3, (9, 9)) * (rng.random((9, 9)) < 0.4)).astype(dtype)
+    d = np.tril(d, -1) if lower else np.triu(d, 1)
+    diagonal = rng.integers(1, 4, 9)
+    x = sp.csr_array(d if unit else d + np.diag(diagonal)).astype(dtype)
+    b = rng.integers(-3, 4, (9, 40)).astype(dtype)
+    inputs = x.data, x.indices, x.indptr, b
+    plan = triangular.solve(*layouts(*inputs), lower=lower, unit=unit)
+    assert names(plan) == ["plain_triangular"]
+    got = cm.testing.simulate(plan, *inputs)
+    whole = d + (np.eye(9) if unit else np.diag(diagonal))
+    np.testing.assert_allclose(got, np.linalg.solve(whole.astype("c16"), b), rtol=1e-4, atol=1e-4)
+    if not unit:
+        with pytest.raises(IndexError):  # what the simulator makes of any flag
+            cm.testing.simulate(plan, np.zeros_like(x.data), *inputs[1:])
 
 
 def test_versions_by_problem():

@@ -1,0 +1,68 @@
+"""Norms of sparse arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...ops.elementwise import sqrt
+from ..base import issparse
+from ..reductions import one_axis
+
+__all__ = ["norm"]
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
+    """Return a norm of a sparse array, or of its rows or columns.
+
+    Parameters
+    ----------
+    x : sparse array
+        Of shape (m, n).
+    ord : {None, "fro", 1, -1, inf, -inf, 0, 2}, optional
+        Frobenius's by default; 1 and inf: sums of columns and rows. Of rows and columns also 2, 0
+        and any positive number.
+    axis : int or tuple of int, optional
+        Along which vectors lie; by default x is a matrix.
+
+    Returns
+    -------
+    scalar or ndarray
+        Not negative.
+
+    Notes
+    -----
+    Gradient: with respect to the values, where the norm has one.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> A = cm.sparse.csr_array([[3.0, 0.0], [0.0, 4.0]])
+    >>> float(cm.sparse.linalg.norm(A)), float(cm.sparse.linalg.norm(A, 1))
+    (5.0, 4.0)
+    """
+    if not issparse(x):
+        raise TypeError(f"norm: wants a sparse array, got {type(x).__name__}")
+    along = one_axis("norm", axis, x.ndim)
+    sizes = abs(x)
+    if along is None:
+        if ord in (None, "fro", "f"):
+            return sqrt((sizes.tocoo().data ** 2).sum())
+        if ord in (1, -1, math.inf, -math.inf) and x.ndim == 2:
+            sums = sizes.sum(axis=0 if abs(ord) == 1 else 1)
+            return sums.max() if ord > 0 else sums.min()
+        raise NotImplementedError(
+            f"norm: has ord None, 'fro', 1, -1, inf and -inf of matrices, got {ord!r:.40} for "
+            f"shape "
+            f"{x.shape}"
+        )
+    if ord in (None, 2):
+        return sqrt((sizes * sizes).sum(axis=along))
+    if ord in (math.inf, -math.inf):
+        found = sizes.max(axis=along) if ord > 0 else sizes.min(axis=along)
+        return found.toarray()
+    if ord == 0:
+        return x.count_nonzero(axis=along)
+    if isinstance(ord, (int, float)) and ord > 0:
+        return (sizes**ord).sum(axis=along) ** (1 / ord) if ord != 1 else sizes.sum(axis=along)
+    raise ValueError(f"norm: wants ord None, 0, inf, -inf or a positive number, got {ord!r:.40}")

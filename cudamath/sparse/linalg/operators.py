@@ -1,0 +1,369 @@
+"""Linear operators: what takes vectors to vectors, whether or not a matrix is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.array import ndarray
+from ...core.dtypes import as_dtype, result_type
+from ...ops.creation import asarray, zeros
+from ...ops.elementwise import conj_or_same
+from ...ops.join import concatenate
+from ..base import is_number, issparse, sparray
+from ..kinds import ARRAYS
+from ..other_libraries import is_sparse
+from ..structure import sizes_of
+
+__all__ = ["LinearOperator", "aslinearoperator"]
+
+
+class LinearOperator:
+    """A linear map of vectors, given by functions.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        (m, n): from n to m numbers.
+    matvec : callable
+        ``matvec(v)`` for v of shape (n,) -> (m,).
+    rmatvec : callable, optional
+        The adjoint's: (m,) -> (n,).
+    matmat : callable, optional
+        Of several columns: (n, k) -> (m, k); column by column by default.
+    dtype : dtype, optional
+        Of the results; found out by a call of `matvec` by default.
+    rmatmat : callable, optional
+        The adjoint's of several columns.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> twice = cm.sparse.linalg.LinearOperator((3, 3), matvec=lambda v: 2 * v)
+    >>> (twice @ cm.array([1.0, 2.0, 3.0])).tolist()
+    [2.0, 4.0, 6.0]
+    """
+
+    __array_ufunc__ = None
+    __array_priority__ = 1001
+    ndim = 2
+
+    def __init__(
+        self,
+        shape: Any,
+        matvec: Callable[[Any], Any],
+        rmatvec: Callable[[Any], Any] | None = None,
+        matmat: Callable[[Any], Any] | None = None,
+        dtype: Any = None,
+        rmatmat: Callable[[Any], Any] | None = None,
+    ):
+        self.shape = sizes_of("LinearOperator", shape)
+        for what, function in (("matvec", matvec), ("rmatvec", rmatvec), ("matmat", matmat)):
+            if function is not None and not callable(function):
+                raise TypeError(f"LinearOperator: wants a function {what}, got {function!r:.60}")
+        self._matvec, self._rmatvec, self._matmat, self._rmatmat = matvec, rmatvec, matmat, rmatmat
+        self.dtype = (
+            asarray(matvec(zeros(self.shape[1]))).dtype
+            if dtype is None
+            else as_dtype(dtype, "LinearOperator")
+        )
+
+    def __repr__(self) -> str:
+        m, n = self.shape
+        return f"<{m}x{n} {type(self).__name__} with dtype={self.dtype}>"
+
+    def _applied(self, name: str, function: Callable | None, x: Any, m: int, n: int) -> ndarray:
+        """function(x) for a vector of n numbers, or a column of them."""
+        x = asarray(x)
+        if x.shape not in ((n,), (n, 1)):
+            raise ValueError(
+                f"{name}: an operator of shape {self.shape} takes ({n},), got {x.shape}"
+            )
+        if function is None:
+            raise NotImplementedError(f"{name}: the operator of shape {self.shape} has no rmatvec")
+        y = asarray(function(x.reshape(n)))
+        if y.size != m:
+            raise ValueError(f"{name}: an operator of shape {self.shape} gave shape {y.shape}")
+        return y.reshape((m,) if x.ndim == 1 else (m, 1))
+
+    def matvec(self, x: Any) -> ndarray:
+        """Return the operator's value at a vector.
+
+        Parameters
+        ----------
+        x : array_like
+            Of shape (n,) or (n, 1).
+
+        Returns
+        -------
+        ndarray
+            Of shape (m,) or (m, 1).
+        """
+        return self._applied("matvec", self._matvec, x, *self.shape)
+
+    def rmatvec(self, x: Any) -> ndarray:
+        """Return the adjoint's value at a vector.
+
+        Parameters
+        ----------
+        x : array_like
+            Of shape (m,) or (m, 1).
+
+        Returns
+        -------
+        ndarray
+            Of shape (n,) or (n, 1).
+        """
+        return self._applied("rmatvec", self._rmatvec, x, *self.shape[::-1])
+
+    def matmat(self, X: Any) -> ndarray:
+        """Return the operator's values at the columns of a matrix.
+
+        Parameters
+        ----------
+        X : array_like
+            Of shape (n, k).
+
+        Returns
+        -------
+        ndarray
+            Of shape (m, k).
+        """
+        return self._columns("matmat", self._matmat, self.matvec, X, *self.shape)
+
+    def rmatmat(self, X: Any) -> ndarray:
+        """Return the adjoint's values at the columns of a matrix.
+
+        Parameters
+        ----------
+        X : array_like
+            Of shape (m, k).
+
+        Returns
+        -------
+        ndarray
+            Of shape (n, k).
+        """
+        return self._columns("rmatmat", self._rmatmat, self.rmatvec, X, *self.shape[::-1])
+
+    def _columns(
+        self, name: str, whole: Callable | None, each: Callable, X: Any, m: int, n: int
+    ) -> ndarray:
+        X = asarray(X)
+        if X.ndim != 2 or X.shape[0] != n:
+            raise ValueError(
+                f"{name}: an operator of shape {self.shape} takes ({n}, k), got {X.shape}"
+            )
+        if whole is not None:
+            return asarray(whole(X))
+        if not X.shape[1]:
+            return zeros((m, 0), dtype=result_type(self.dtype, X.dtype), device=X.device)
+        return concatenate([each(X[:, i : i + 1]) for i in range(X.shape[1])], axis=1)
+
+    def adjoint(self) -> LinearOperator:
+        """Return the adjoint, the conjugate transpose.
+
+        Returns
+        -------
+        LinearOperator
+            Of shape (n, m).
+        """
+        return LinearOperator(
+            self.shape[::-1], self.rmatvec, self.matvec, self.rmatmat, self.dtype, self.matmat
+        )
+
+    def transpose(self) -> LinearOperator:
+        """Return the transpose.
+
+        Returns
+        -------
+        LinearOperator
+            Of shape (n, m).
+        """
+
+        def turned(function: Callable) -> Callable:
+            return lambda x: conj_or_same(function(conj_or_same(asarray(x))))
+
+        parts = self.rmatvec, self.matvec, self.rmatmat, self.matmat
+        one, other, many, others = map(turned, parts)
+        return LinearOperator(self.shape[::-1], one, other, many, self.dtype, others)
+
+    @property
+    def H(self) -> LinearOperator:
+        """The adjoint, the conjugate transpose."""
+        return self.adjoint()
+
+    @property
+    def T(self) -> LinearOperator:
+        """The transpose."""
+        return self.transpose()
+
+    # -------------------- arithmetic
+
+    def _with(self, other: Any, sign: int) -> Any:
+        if not isinstance(other, LinearOperator):
+            return NotImplemented
+        if other.shape != self.shape:
+            raise ValueError(
+                f"add: wants operators of one shape, got {self.shape} and {other.shape}"
+            )
+        return LinearOperator(
+            self.shape,
+            lambda x: self.matvec(x) + sign * other.matvec(x),
+            lambda x: self.rmatvec(x) + sign * other.rmatvec(x),
+            lambda x: self.matmat(x) + sign * other.matmat(x),
+            result_type(self.dtype, other.dtype),
+            lambda x: self.rmatmat(x) + sign * other.rmatmat(x),
+        )
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(other, 1)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with(other, -1)
+
+    def __neg__(self) -> LinearOperator:
+        return self._scaled(-1)
+
+    def _scaled(self, factor: Any) -> LinearOperator:
+        other = np.conj(factor)
+        return LinearOperator(
+            self.shape,
+            lambda x: factor * self.matvec(x),
+            lambda x: other * self.rmatvec(x),
+            lambda x: factor * self.matmat(x),
+            np.result_type(self.dtype, np.asarray(factor).dtype.type(0))
+            if isinstance(factor, np.generic)
+            else result_type(self.dtype, factor),
+            lambda x: other * self.rmatmat(x),
+        )
+
+    def __mul__(self, other: Any) -> Any:
+        return self.dot(other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._scaled(other) if is_number(other) else NotImplemented
+
+    def __matmul__(self, other: Any) -> Any:
+        if is_number(other):
+            raise ValueError(
+                f"matmul: wants an array beside an operator {self.shape}, got a number; use *"
+            )
+        return self.dot(other)
+
+    def __call__(self, other: Any) -> Any:
+        return self.dot(other)
+
+    def __pow__(self, n: Any) -> LinearOperator:
+        if not isinstance(n, (int, np.integer)) or n < 0 or self.shape[0] != self.shape[1]:
+            raise ValueError(
+                f"pow: wants a square operator and n >= 0, got {self.shape} and {n!r:.40}"
+            )
+
+        def repeated(function: Callable) -> Callable:
+            def power(x: Any) -> Any:
+                for _ in range(n):
+                    x = function(x)
+                return x
+
+            return power
+
+        parts = self.matvec, self.rmatvec, self.matmat, self.rmatmat
+        one, other, many, others = map(repeated, parts)
+        return LinearOperator(self.shape, one, other, many, self.dtype, others)
+
+    def dot(self, x: Any) -> Any:
+        """Return the operator's value, or its product with an operator or a number.
+
+        Parameters
+        ----------
+        x : LinearOperator, array_like or scalar
+            A vector (n,), a matrix (n, k), an operator with n rows, or a factor.
+
+        Returns
+        -------
+        ndarray or LinearOperator
+            An operator of operators and numbers.
+        """
+        if isinstance(x, LinearOperator):
+            if x.shape[0] != self.shape[1]:
+                raise ValueError(
+                    f"matmul: operators of shapes {self.shape} and {x.shape} do not fit"
+                )
+            return LinearOperator(
+                (self.shape[0], x.shape[1]),
+                lambda v: self.matvec(x.matvec(v)),
+                lambda v: x.rmatvec(self.rmatvec(v)),
+                lambda v: self.matmat(x.matmat(v)),
+                result_type(self.dtype, x.dtype),
+                lambda v: x.rmatmat(self.rmatmat(v)),
+            )
+        if is_number(x):
+            return self._scaled(x)
+        x = asarray(x)
+        if x.ndim not in (1, 2):
+            raise ValueError(
+                f"matmul: an operator of shape {self.shape} takes no array of shape {x.shape}"
+            )
+        return self.matvec(x) if x.ndim == 1 else self.matmat(x)
+
+
+def aslinearoperator(A: Any) -> LinearOperator:
+    """Return a matrix as a linear operator.
+
+    Parameters
+    ----------
+    A : LinearOperator, sparse array or array_like
+        Of shape (m, n), or any object with a shape and `matvec`.
+
+    Returns
+    -------
+    LinearOperator
+        `A` itself if it is one.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> A = cm.sparse.linalg.aslinearoperator(cm.sparse.eye_array(2))
+    >>> A.matvec(cm.array([1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
+    if isinstance(A, LinearOperator):
+        return A
+    if is_sparse(A) and not issparse(A):
+        A = ARRAYS[A.format if A.format in ARRAYS else "csr"](A)
+    if issparse(A):
+        A = A.tocsr() if A.format in ("coo", "dia") else A
+    elif hasattr(A, "matvec") and hasattr(A, "shape"):
+        return LinearOperator(
+            A.shape,
+            A.matvec,
+            getattr(A, "rmatvec", None),
+            getattr(A, "matmat", None),
+            getattr(A, "dtype", None),
+        )
+    else:
+        A = asarray(A)
+        if A.ndim != 2:
+            raise ValueError(f"aslinearoperator: wants a matrix, got shape {A.shape}")
+    adjoint: list[Any] = []
+
+    def turned(x: Any) -> Any:
+        if not adjoint:
+            adjoint.append(A.T.conj() if issparse(A) else conj_or_same(A.T))
+        return adjoint[0] @ x
+
+    def forward(x: Any) -> Any:
+        return A @ x
+
+    return LinearOperator(A.shape, forward, turned, forward, A.dtype, turned)
+
+
+def device_of(A: Any, *arrays: Any) -> Any:
+    """The device of the first array of this package; None for the default one."""
+    for x in (A, *arrays):
+        if isinstance(x, (ndarray, sparray)):
+            return x.device
+    return None

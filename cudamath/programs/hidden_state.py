@@ -131,6 +131,7 @@ class HiddenState:
     """
 
     def __init__(self, function: Callable, objects: tuple = ()):
+        objects = (*_bound(function), *objects)
         self.roots: dict[tuple, _Root] = {}
         self.attributes: set[str] = set()
         self.functions: dict[types.CodeType, types.FunctionType] = {}
@@ -296,6 +297,17 @@ class HiddenState:
                     return f"{code.co_filename}:{line}"
         code = codes[0]
         return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def _bound(function: Any) -> list[Any]:
+    """The objects that a callable brings along: that of a method, what a partial function holds, an
+    object that can be called."""
+    if isinstance(function, types.MethodType):
+        return [function.__self__, *_bound(function.__func__)]
+    if isinstance(function, functools.partial):
+        parts = (*function.args, *function.keywords.values())
+        return [*[x for x in parts if not isinstance(x, PLAIN)], *_bound(function.func)]
+    return [] if isinstance(function, (types.FunctionType, type)) else [function]
 
 
 # -------------------- what they hold

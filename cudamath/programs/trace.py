@@ -21,6 +21,7 @@ from ..core.autograd.constants import Lasting
 from ..core.devices import CPU
 from ..core.dispatch.call_record import CHOSE, LENT, MET, READ, SEEDED, CallRecord, Step
 from ..core.overlap import span
+from ..ops.random.module import default_generator
 from ..runtime.errors import line_of, user_line, user_place
 from .hidden_state import is_users
 from .program import ARGUMENT, CONSTANT, RESULT, Block, Draw, Node, Program, View
@@ -93,6 +94,7 @@ class Trace(CallRecord):
 
     def __init__(self, name: str) -> None:
         super().__init__()
+        default_generator()  # if the function were the first to use it, it would seem to be its own
         self.name = name
         self.places: list[tuple] = []  # the user's line of each step
         self.host_arrays: list[tuple[ndarray, Any]] = []

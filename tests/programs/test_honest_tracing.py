@@ -8,6 +8,7 @@ global variables, attributes and NumPy arrays in between.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import io
 import random
@@ -23,6 +24,7 @@ import program_comparison as comparison
 import pytest
 
 import cudamath as cm
+from cudamath.ops.random import module as generators
 
 FUNCTIONS = [*newcomers.FUNCTIONS]
 
@@ -80,6 +82,65 @@ def test_a_function_works_as_without_or_says_why(name: str, device: str) -> None
         assert jitted[-1][0] == plain[-1][0] and jitted[:-1] == plain[:-1]
     else:
         assert name in newcomers.WORK and jitted == plain
+
+
+class Layer:
+    """An object whose methods are passed to `jit`."""
+
+    def __init__(self) -> None:
+        self.scale, self.calls = 1.0, 0
+
+    def forward(self, x: Any) -> Any:
+        return x * self.scale
+
+    __call__ = forward
+
+    def counted(self, x: Any) -> Any:
+        self.calls += 1
+        return x * self.scale
+
+
+def scaled(x: Any, by: list) -> Any:
+    return x * by[0]
+
+
+def test_what_a_callable_brings_along() -> None:
+    """Methods, objects that can be called, and partial functions of what changes."""
+    with cm.device("cpu"):
+        x = cm.ones(2)
+        for wrap in (
+            lambda layer: layer.forward,
+            lambda layer: layer,
+            lambda layer: functools.partial(Layer.forward, layer),
+            lambda layer: functools.partial(layer.forward),
+        ):
+            layer = Layer()
+            f = cm.jit(wrap(layer))
+            for scale in (1.0, 1.0, 4.0, 4.0):
+                layer.scale = scale
+                assert f(x).tolist() == [scale] * 2
+            assert f.traces == 2
+        by = [2.0]
+        f = cm.jit(functools.partial(scaled, by=by))
+        assert f(x).tolist() == [2.0, 2.0]
+        by[0] = 3.0
+        assert f(x).tolist() == [3.0, 3.0]
+        with pytest.raises(cm.TraceError, match=r"counted changes Layer.calls at \S*py:\d+: "):
+            cm.jit(Layer().counted)(x)
+
+
+def test_the_first_draw_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The generator behind cm.random's functions is made when it is first used: within `jit` it is
+    not the function's own, which would draw the same at each call."""
+    monkeypatch.setattr(generators, "_default", None)
+    with cm.device("cpu"):
+        f = cm.jit(lambda x: x + cm.random.normal(size=4))
+        found = [f(cm.zeros(4)).tolist() for _ in range(3)]
+        assert len({*map(tuple, found)}) == 3
+        cm.random.seed(5)
+        first = f(cm.zeros(4)).tolist()
+        cm.random.seed(5)
+        assert cm.random.normal(size=4).tolist() == first
 
 
 def test_what_changes_is_named() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..core.array import ndarray
 from ..core.batched import Call, rules
 from ..core.dispatch.op import registry
-from ..ops.elementwise import minimum, sqrt
+from ..core.dtypes import compute_dtype
+from ..core.specs.optimizer import PLAIN, Form
+from ..ops.elementwise import expm1, isnan, minimum, sign, sqrt
 from ..ops.join import concat
 from ..ops.padding import pad
 from ..ops.reduce import sum as total
@@ -15,33 +18,123 @@ from ..ops.shape import astype, broadcast_to, moveaxis
 from ..ops.where import where
 from .rules import line, merged, parted, refused
 
+#: How many states a parameter has.
+_STATES = {
+    "sgd_update": 0,
+    "sgd_update (momentum)": 1,
+    "adam_update": 2,
+    "rmsprop_update": 1,
+    "lion_update": 1,
+}
+
 
 def stepped(call: Call) -> Any:
-    """Steps of an optimizer, in place: of each element by itself. Numbers that are arrays (a count
-    of steps, a rate, a factor) must be the same for all calls."""
-    form = call.params["form"]
+    """Steps of an optimizer, in place: of each element by itself."""
+    form = call.params.get("form", PLAIN)
     extra = range(len(call.arrays) - form.extra, len(call.arrays))
-    if any([call.differs(i) for i in extra]):
-        raise TypeError(
-            f"{call.op.name}: vmap: lr, factor and the number of steps must not differ from call "
-            "to call; multiply the gradients instead, or make the state outside of the mapped "
-            "function with None in in_axes"
-        )
     written = set(call.op.writes(len(call.arrays), call.params))
-    arrays = []
-    for i, x in enumerate(call.arrays):
-        if i in extra:
-            arrays.append(call.one(i))
-        elif i in written:
-            arrays.append(call.frame.written(x, call.arrays, call.op.name))
-        else:
-            arrays.append(line(call.all(i)))
-    call.run(*arrays)
+    targets = {i: call.frame.written(call.arrays[i], call.arrays, call.op.name) for i in written}
+    if any([call.frame.differs(call.arrays[i]) for i in extra]):
+        _step_by_parts(call, form, targets)
+        return None
+    call.run(
+        *[
+            targets[i] if i in written else call.one(i) if i in extra else line(call.all(i))
+            for i in range(len(call.arrays))
+        ]
+    )
     return None
 
 
-_STEPS = "sgd_update|sgd_update (momentum)|adam_update|rmsprop_update|lion_update"
-rules.update(dict.fromkeys(_STEPS.split("|"), stepped))
+def _step_by_parts(call: Call, form: Form, targets: dict[int, ndarray]) -> None:
+    """The same where the rate, the factor or the number of steps differ from call to call: by
+    operations of arrays. The formulas are those of kernels/optim/steps.py."""
+    states = _STATES[call.op.name]
+    last = len(call.arrays) - form.extra
+    extra = [call.all(i) for i in range(last, len(call.arrays))]
+    lr, decay, *numbers = call.scalars
+    factor = extra.pop() if form.factor else None
+    lr = extra.pop() if form.rate else lr
+    kept = None if factor is None else isnan(factor)  # such a step is left out
+    if call.op.name in ("adam_update", "lion_update"):
+        decay = 1 - lr * decay
+    if call.op.name == "adam_update":
+        step = extra[0] + 1
+        rest1, rest2 = numbers[1], numbers[3]
+        rate = lr / -expm1(step * math.log1p(-rest1)) if rest1 < 1 else lr
+        inverse = 1 / sqrt(-expm1(step * math.log1p(-rest2))) if rest2 < 1 else 1.0
+        lr, numbers[4] = rate, inverse
+        targets[last][...] = step if kept is None else where(kept, extra[0], step)
+    count = last // (2 + states + form.copies)
+    for i in range(count):
+        ours = range(i, last, count)
+        p, g = call.all(ours[0]), call.all(ours[1])
+        wide = compute_dtype(p.dtype)
+        decays = form.decays is None or form.decays[i]
+        more = list(numbers)
+        undecayed = 0.0 if call.op.name.startswith(("sgd", "rms")) else 1.0
+        if call.op.name == "adam_update" and not decays:
+            more[0] = 0.0
+        values = [_beside(v, p.ndim) for v in (lr, decay if decays else undecayed, *more)]
+        g = astype(g, wide, copy=False)
+        g = g if factor is None else g * _beside(factor, p.ndim)
+        now = [astype(call.all(k), wide, copy=False) for k in (ours[0], *ours[2 : 2 + states])]
+        then = _RULES[call.op.name](call.params, g, now, values)
+        if kept is not None:
+            leave = _beside(kept, p.ndim)
+            then = [where(leave, old, new) for old, new in zip(now, then, strict=True)]
+        for k, new in zip((ours[0], *ours[2 : 2 + states]), then, strict=True):
+            targets[k][...] = new
+        if form.copies and ours[-1] in targets:
+            targets[ours[-1]][...] = then[0]
+
+
+def _beside(value: Any, ndim: int) -> Any:
+    """A number of each call, to broadcast with a parameter."""
+    return value.reshape(-1, *[1] * (ndim - 1)) if isinstance(value, ndarray) else value
+
+
+def _plain(_params: dict, g: ndarray, now: list, values: list) -> list:
+    (p,), (lr, decay, *_) = now, values
+    return [p - lr * (g + decay * p)]
+
+
+def _momentum(params: dict, g: ndarray, now: list, values: list) -> list:
+    (p, u), (lr, decay, momentum, *_) = now, values
+    d = g + decay * p
+    u = momentum * u + d
+    return [p - lr * (d + momentum * u if params["nesterov"] else u), u]
+
+
+def _adam(_params: dict, g: ndarray, now: list, values: list) -> list:
+    (p, m, v), (lr, keep, l2, rest1, beta2, rest2, inverse, eps) = now, values
+    x = p * keep
+    d = g + l2 * x
+    m = m + rest1 * (d - m)
+    v = beta2 * v + rest2 * (d * d)
+    return [x - lr * m / (sqrt(v) * inverse + eps), m, v]
+
+
+def _rmsprop(_params: dict, g: ndarray, now: list, values: list) -> list:
+    (p, v), (lr, decay, alpha, rest, eps, *_) = now, values
+    d = g + decay * p
+    v = alpha * v + rest * d * d
+    return [p - lr * d / (sqrt(v) + eps), v]
+
+
+def _lion(_params: dict, g: ndarray, now: list, values: list) -> list:
+    (p, m), (lr, keep, beta1, rest1, beta2, rest2, *_) = now, values
+    return [keep * p - lr * sign(beta1 * m + rest1 * g), beta2 * m + rest2 * g]
+
+
+_RULES = {
+    "sgd_update": _plain,
+    "sgd_update (momentum)": _momentum,
+    "adam_update": _adam,
+    "rmsprop_update": _rmsprop,
+    "lion_update": _lion,
+}
+rules.update(dict.fromkeys(_STATES, stepped))
 
 
 def _norms(call: Call) -> ndarray:

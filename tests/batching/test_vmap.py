@@ -449,3 +449,39 @@ def test_updates_of_shared_arrays():
     wanted[np.arange(4), [0, 2, 1, 0]] = X[:, 0]
     wanted[:, 1:] += X[:, None, 0]
     np.testing.assert_allclose(cm.vmap(fn)(rows, places).to_numpy(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("update", "init", "options"),
+    [
+        (cm.ml.adam_update, cm.ml.adam_init, {}),
+        (cm.ml.adamw_update, cm.ml.adam_init, {"weight_decay": 0.1}),
+        (cm.ml.sgd_update, None, {}),
+        (cm.ml.sgd_update, cm.ml.sgd_init, {"momentum": 0.9, "nesterov": True}),
+        (cm.ml.rmsprop_update, None, {"weight_decay": 0.1}),
+        (cm.ml.lion_update, None, {"weight_decay": 0.1}),
+    ],
+)
+def test_optimizers_whose_rate_and_steps_differ(update: Any, init: Any, options: Any):
+    """As the steps of an ensemble, each with its rate."""
+    rates, g = array([0.1, 0.2, 0.05, 0.3]), array(X[::-1].copy())
+
+    def steps(p: Any, g: Any, rate: Any) -> Any:
+        params = {"p": p + cm.zeros(p.shape)}
+        state = init(params) if init else None
+        for _ in range(2):
+            params, state = update(params, {"p": g}, state, lr=rate, **options)
+        return params["p"]
+
+    got = cm.vmap(steps)(array(), g, rates)
+    each = [steps(array(p), array(q), array(r)) for p, q, r in zip(X, X[::-1], rates, strict=True)]
+    np.testing.assert_allclose(got.to_numpy(), cm.stack(each).to_numpy(), rtol=1e-12)
+    if init is cm.ml.adam_init:  # the states outside, with a count of steps each
+        params = {"p": array(X.copy())}
+        state = cm.vmap(init)(params)
+        assert state["step"].shape == (4,)
+        one = cm.vmap(lambda p, g, s: update(p, g, s, lr=0.1, **options))
+        for _ in range(2):
+            params, state = one(params, {"p": g}, state)
+        each = [steps(array(p), array(q), 0.1) for p, q in zip(X, X[::-1], strict=True)]
+        np.testing.assert_allclose(params["p"].to_numpy(), cm.stack(each).to_numpy(), rtol=1e-12)

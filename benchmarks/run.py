@@ -36,6 +36,7 @@ import benchmarks.rows_norms  # noqa: F401  registers its rows
 import benchmarks.rows_quantized  # noqa: F401  registers its rows
 import benchmarks.rows_random  # noqa: F401  registers its rows
 import benchmarks.rows_sort  # noqa: F401  registers its rows
+import benchmarks.rows_transformations  # noqa: F401  registers its rows
 import benchmarks.rows_versions  # noqa: F401  registers its rows
 import benchmarks.rows_versions_layers  # noqa: F401  registers its rows
 import benchmarks.rows_versions_memory  # noqa: F401  registers its rows

@@ -66,6 +66,8 @@ def vmap(
       differ are written into them. Writing such into an array from outside raises ValueError.
     - Random numbers differ from call to call. A draw of shape `s` inside is one draw of shape
       ``(batch, *s)``.
+    - A jitted or fused function inside becomes a part of what surrounds it; ``jit(vmap(fn))`` is
+      one program. `cond` with a condition that differs computes both branches.
     - Where the shape of a result depends on values (`nonzero`, ``x[mask]``, `unique`), the calls'
       results have no common shape: TypeError.
 

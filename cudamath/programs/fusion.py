@@ -96,6 +96,34 @@ REFUSED = {
 }
 
 
+#: Why the other cards stand alone, by the folder of their kernels.
+FAMILIES = {
+    "attention": "its kernels keep the scores in registers; they have no door for what surrounds "
+    "them yet",
+    "conv": "its kernels have no door for a bias, an activation or a residual yet",
+    "copy": "it fills memory, and computes nothing that others could join",
+    "elementwise": "it sums weights and weighted elements in one pass of its own",
+    "histogram": "where an element is counted depends on its value",
+    "image": "an element is made of its neighbours, which a kernel of rows does not read",
+    "index": "where an element lies depends on an index, which a kernel of rows does not read yet",
+    "linalg": "its steps depend on one another, and a matrix is shared by a block",
+    "loss": "its kernels reduce rows in passes of their own; they have no door yet",
+    "matmul": "its kernel has no door beyond its own arguments",
+    "norm": "its statistics run over more than rows; its kernels have no door yet",
+    "numeric": "an element is made of others of its row",
+    "optim": "it reads many arrays of any shapes at once",
+    "pool": "an element is made of a window, which a kernel of rows does not read",
+    "quantize": "its kernels unpack numbers of few bits; they have no door yet",
+    "random": "its numbers are drawn in vectors, by their place in the sequence",
+    "reduce": "its kernel raises to a power as it adds",
+    "scan": "an element depends on all before it",
+    "shape": "it moves elements, and a kernel of rows reads each where its result stands",
+    "softmax": "its kernels hold rows in registers; they have no door for what surrounds them yet",
+    "sort": "where an element goes depends on all of its row",
+    "sparse": "which elements it reads depends on the array's structure",
+}
+
+
 def rule(op: Any) -> tuple[str, str]:
     """How an op takes part in a program, and why not in a better way.
 
@@ -130,8 +158,7 @@ def rule(op: Any) -> tuple[str, str]:
         return "alone", EPILOGUE
     if op.name in FORWARD or op.name in BACKWARD:
         return "alone", SUM
-    family = op.cuda.partition(".")[0]
-    return "alone", f"the kernels of {family} have no door for their neighbours yet"
+    return "alone", FAMILIES.get(op.cuda.partition(".")[0], "")
 
 
 def fused(program: Program) -> Program:

@@ -5,14 +5,23 @@ from __future__ import annotations
 import gc
 import tracemalloc
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 from in_place_writes import WRITES
 
 import cudamath as cm
+from cudamath.core import recording, tracing
+from cudamath.core.array import ndarray
+from cudamath.core.devices import TRACED, device_of
+from cudamath.core.dispatch.call_record import unrecorded
 from cudamath.core.dispatch.op import registry
 from cudamath.core.layout import Layout
+from cudamath.core.scalar import inside
+from cudamath.core.specs.reductions import REDUCTIONS
+from cudamath.fuse import kernels_of
+from cudamath.ops.ufunc import Elementwise
 from cudamath.programs import fusion
 from cudamath.programs.memory_plan import memory_plan
 from cudamath.programs.program import RESULT, Block, Node, Program, View
@@ -350,11 +359,78 @@ def test_programs_are_simplified():
     assert operations(lambda x: (y := x.copy(), x.__iadd__(1), y + 1)[2], x)[0] == "copy"
 
 
+def every_card() -> dict:
+    """All cards, those of modules that are loaded when they are named included."""
+    for module in (cm, cm.ml):
+        for name in dir(module):
+            getattr(module, name)
+    return dict(registry)
+
+
 def test_every_card_has_a_rule():
-    for name, op in registry.items():
+    """What is fused needs no reason; what stands alone, or is refused, has one of its own or that
+    of its family."""
+    cards = every_card()
+    for name, op in cards.items():
         kind, why = fusion.rule(op)
         assert kind in ("view", "fused") and not why or kind in ("alone", "refused") and why, name
-    assert {*fusion.REFUSED} <= {*registry}
+    assert {*fusion.REFUSED} <= {*cards}
+    families = {op.cuda.partition(".")[0] for op in cards.values() if hasattr(op, "cuda")}
+    assert {*fusion.FAMILIES} <= families
+
+
+SHAPES = [(3, 8), (3, 8), (3, 1), (8,), (3, 8), (1, 1)]
+
+
+def _made(op: Any, dtype: Any) -> ndarray:
+    """The result of a card on traced arrays."""
+    if isinstance(op, Elementwise):
+        return op(*[tracing.argument(SHAPES[i], dtype, i) for i in range(op.nin)])
+    x, y = (tracing.argument(SHAPES[i], dtype, i) for i in range(2))
+    if op.name == "where":
+        return cm.where(x > 0, x, y)
+    if op.name in ("copy", "astype"):
+        return x.copy() * 2 if op.name == "copy" else x.astype("float64")
+    kind = next(r for r in REDUCTIONS.values() if r.op == op.name)
+    return getattr(cm, kind.name)(x, axis=-1)
+
+
+def test_what_is_said_to_be_fused_is():
+    """Each such card becomes a symbol, and kernels are made of it and its neighbour."""
+    fused = [op for op in every_card().values() if fusion.rule(op)[0] == "fused"]
+    assert len(fused) > 150
+    for op in fused:
+        errors = []
+        for dtype in map(np.dtype, ("float32", "int32", "bool", "complex64", "uint32", "float64")):
+            with (
+                unrecorded(),
+                recording.paused(),
+                inside(),
+                cm.device("cpu"),
+                device_of(TRACED),
+            ):
+                try:
+                    y = _made(op, dtype)
+                    layouts = [Layout.new(s, dtype, 0) for s in SHAPES]
+                    kernels_of([cm.where(y == y, y, 0)], layouts)
+                    break
+                except (TypeError, ValueError) as error:
+                    errors.append(f"{dtype}: {error}")
+        else:
+            raise AssertionError((op.name, errors))
+
+
+def test_what_is_said_to_be_alone_is_not_fused():
+    """The passes ask the same question: no card that stands alone may join a region."""
+    layout = Layout.new((4, 8), np.dtype("float32"), 0)
+    x = View(Block("argument", layout), layout, 0)
+    for name, op in every_card().items():
+        node = Node(op, (x,), (), {}, None, (Block(RESULT, layout),), False)
+        kind = fusion.rule(op)[0]
+        if kind in ("alone", "refused"):
+            assert fusion.fusible(node), name
+        elif isinstance(op, Elementwise):
+            assert not fusion.fusible(node), name
 
 
 # -------------------- memory

@@ -31,6 +31,7 @@ def simplify(program: Program) -> Program:
     before = len(program.nodes)
     for change in (
         without_unused,
+        without_repetitions,  # before constants become arrays, which are not compared
         with_constants,
         without_copies,
         without_repetitions,

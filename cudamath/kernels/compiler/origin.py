@@ -2,6 +2,11 @@
 is asked for (worker.py is what they run).
 
 Where processes cannot fork, each worker is a process that imports the compilers itself.
+
+The origin leads a session of its own: Ctrl-C in a terminal does not reach it, and when the process
+that started it ends, in whatever way, it takes along all its workers, those that hang too. A fork
+of that process closes its ends of all connections. Where `sys.executable` is no Python (a frozen
+program, a host that embeds Python), nothing is started: it would be that program again.
 """
 
 from __future__ import annotations
@@ -9,9 +14,12 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import re
+import signal
 import socket
 import subprocess
 import sys
+import weakref
 from typing import Any
 
 from ...runtime import fork
@@ -25,11 +33,16 @@ _PROGRAM = (
 )
 
 
+#: This process' ends of connections.
+_connections: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+
 class Worker:
     """This end of a fork of the origin."""
 
     def __init__(self, connection: socket.socket):
         self._connection = connection
+        _connections.add(connection)
         self.stdin, self.stdout = connection.makefile("wb"), connection.makefile("rb")
 
     def kill(self) -> None:
@@ -48,9 +61,10 @@ class Origin:
 
     def __init__(self) -> None:
         self._control, theirs = socket.socketpair()
+        _connections.add(self._control)
         with theirs:
             number = theirs.fileno()
-            self.process = _python(str(number), pass_fds=[number])
+            self.process = _python(str(number), pass_fds=[number], start_new_session=True)
 
     def worker(self) -> Worker:
         """A new worker. It says when it is ready."""
@@ -64,9 +78,10 @@ class Origin:
         return self.process.poll() is None
 
     def end(self) -> None:
-        """End it, and wait for that."""
+        """End it and its workers, and wait for it."""
         self._control.close()
-        self.process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
@@ -87,6 +102,12 @@ _lock = fork.new_lock()
 _origin: Origin | None = None
 
 
+def _can_start() -> bool:
+    """Whether `sys.executable` is a Python."""
+    name = os.path.basename(sys.executable or "")
+    return re.match("(python|pypy)", name, re.IGNORECASE) is not None and not hasattr(sys, "frozen")
+
+
 def current() -> Origin | None:
     """The origin of this process, started if need be; None where processes cannot fork."""
     global _origin
@@ -100,12 +121,15 @@ def current() -> Origin | None:
 
 def prepare() -> None:
     """Start the origin, if that can be done."""
-    with contextlib.suppress(OSError):
-        current()
+    if _can_start():
+        with contextlib.suppress(OSError):
+            current()
 
 
 def worker() -> Any:
     """A worker process with `stdin` and `stdout`; None if none can be made."""
+    if not _can_start():
+        return None
     try:
         if (origin := current()) is not None:
             return origin.worker()
@@ -116,6 +140,12 @@ def worker() -> Any:
 
 @fork.in_child
 def _forget() -> None:
-    """It belongs to the process that started it."""
+    """It belongs to the process that started it, and ends with that process alone: this one
+    must not hold the connections open."""
     global _origin
     _origin = None
+    for connection in list(_connections):
+        if (number := connection.detach()) >= 0:
+            with contextlib.suppress(OSError):
+                os.close(number)
+    _connections.clear()

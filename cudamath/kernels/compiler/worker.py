@@ -73,19 +73,36 @@ def answer(jobs: BinaryIO, answers: BinaryIO) -> None:
 
 
 def fork_workers(control: socket.socket) -> None:
-    """Fork a worker for each connection that comes, until the other process ends."""
+    """Fork a worker for each connection that comes, until the other process ends. A connection for
+    which there can be no process is closed, which tells the other side."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     while True:
         message, connections, *_ = socket.recv_fds(control, 64, 1)
         if not message:
             return
-        if os.fork() == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            control.close()
-            with contextlib.suppress(OSError), socket.socket(fileno=connections[0]) as connection:
-                answer(connection.makefile("rb"), connection.makefile("wb"))
-            os._exit(0)
-        os.close(connections[0])
+        for each in connections:  # none, if this process may have no more files
+            with contextlib.suppress(OSError):  # no more processes
+                if os.fork() == 0:
+                    _work(control, each)
+            os.close(each)
+
+
+def _work(control: socket.socket, number: int) -> None:
+    """What a fork does, up to its end."""
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        control.close()
+        with socket.socket(fileno=number) as connection:
+            answer(connection.makefile("rb"), connection.makefile("wb"))
+    finally:  # whatever happened: the code of the origin is not this process'
+        os._exit(0)
+
+
+def end_session() -> None:
+    """End this process and its workers, those that hang or were stopped too, if they are a session
+    of their own."""
+    if os.getsid(0) == os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
 
 
 def warm_up() -> None:
@@ -110,7 +127,10 @@ def main() -> None:
     if len(sys.argv) > 2:
         with contextlib.suppress(Exception):  # a worker that does not compile says why
             warm_up()
-        fork_workers(socket.socket(fileno=int(sys.argv[2])))
+        try:
+            fork_workers(socket.socket(fileno=int(sys.argv[2])))
+        finally:
+            end_session()
         return
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever else is printed here

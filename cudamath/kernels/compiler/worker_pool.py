@@ -8,7 +8,8 @@ process may never have to import.
 Workers are forks of one process, the *origin* (origin.py), which has imported the compilers:
 fifteen of them cost one import, and share its memory. It is started when there is work, or by
 `prepare` before, and ends with this process, as the workers do. CUDAMATH_COMPILE_WORKERS is their
-number (0: none; by default the number of cores, at most 16, less one).
+number (0: none; by default the number of cores, at most 16, less one, and no more than there is
+memory for: in a container as much as that may use).
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from ...runtime import fork
+from ...runtime import fork, host
 
 #: From so many workers on, what is needed at once is theirs too.
 MANY = 4
 #: Seconds: how long such a kernel waits for the first worker, and for the next free one.
 START, SOON = 10.0, 0.25
+#: Seconds after which a worker that has begun counts as hanging (the slowest kernel takes a tenth).
+HANGS = 300.0
 
 LENGTH = struct.Struct("<Q")
 
@@ -137,7 +140,7 @@ class Pool:
             job = self._jobs.pop(key, None)
         if job is None:
             return None
-        job.done.wait()
+        job.done.wait(HANGS)
         return job.code
 
     def _work(self) -> None:
@@ -222,12 +225,17 @@ def _started() -> Any:
     return origin.worker()
 
 
+#: Bytes of memory that there must be for each worker.
+MEMORY = 512 << 20
+
+
 def _size() -> int:
     chosen = os.environ.get("CUDAMATH_COMPILE_WORKERS", "")
     if chosen:
         return max(0, int(chosen)) if chosen.isdecimal() else 0
-    affinity = getattr(os, "sched_getaffinity", None)
-    return min(16, len(affinity(0)) if affinity else os.cpu_count() or 1) - 1
+    room = host.memory()
+    most = min(16, host.cores()) - 1
+    return most if room is None else min(most, room // MEMORY)
 
 
 _pool: Pool | None = None

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -21,7 +26,7 @@ from cudamath.kernels.compiler import (
     worker_pool,
 )
 from cudamath.kernels.elementwise.dispatch import elementwise
-from cudamath.runtime import cubin_cache, kernel_packs
+from cudamath.runtime import cubin_cache, host, kernel_packs
 from cudamath.runtime.device import assume
 from cudamath.runtime.state import runtime
 
@@ -214,6 +219,146 @@ def test_workers_are_forks_of_one_process(cache):
     assert origin.current() is not first
 
 
+# -------------------- attacks on the origin
+
+_PARENT = """
+import os, signal, sys
+from cudamath.kernels.compiler import origin, worker_pool
+made = origin.current()
+workers = [made.worker() for _ in range(2)]
+assert all(worker_pool.read(each.stdout) == b"ready" for each in workers)
+with open(f"/proc/{made.process.pid}/task/{made.process.pid}/children") as file:
+    forks = list(map(int, file.read().split()))
+print(made.process.pid, *forks, flush=True)
+"""
+linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked at in /proc")
+
+
+def started(rest):
+    """A process with an origin and two workers that goes on with `rest`, and their numbers."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", _PARENT + rest], stdout=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    assert parent.stdout is not None
+    pids = [int(word) for word in parent.stdout.readline().split()]
+    assert len(pids) == 3
+    return parent, pids
+
+
+def gone(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def all_end(pids, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not all(map(gone, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return all(map(gone, pids))
+
+
+@linux
+@pytest.mark.parametrize("way", ["ends", "is killed", "fails"])
+def test_all_processes_end_with_the_one_they_work_for(way):
+    """Those that hang too: one worker is stopped."""
+    rest = {
+        "ends": "os.kill(forks[0], signal.SIGSTOP)",
+        "is killed": "os.kill(forks[0], signal.SIGSTOP); os.kill(os.getpid(), signal.SIGKILL)",
+        "fails": "os.kill(forks[0], signal.SIGSTOP); raise SystemExit(3)",
+    }[way]
+    parent, pids = started(rest)
+    assert parent.wait(30) == {"ends": 0, "is killed": -signal.SIGKILL, "fails": 3}[way]
+    assert all_end(pids)
+
+
+@linux
+def test_a_fork_of_the_process_keeps_no_worker_alive():
+    """The fork goes on after its parent has ended."""
+    rest = "if os.fork() == 0:\n    import time; time.sleep(60)"
+    parent, pids = started(rest)
+    try:
+        assert parent.wait(30) == 0 and all_end(pids)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(parent.pid, signal.SIGKILL)  # the fork
+
+
+@linux
+def test_ctrl_c_does_not_reach_the_workers():
+    rest = (
+        "try:\n    signal.pause()\nexcept KeyboardInterrupt: pass\n"
+        "for each in [*workers, new := made.worker()]:\n"
+        "    if each is new: assert worker_pool.read(each.stdout) == b'ready'\n"
+        "    worker_pool.write(each.stdin, b'nonsense')\n"
+        "    assert worker_pool.read(each.stdout)[:1] == b'-'\n"
+    )
+    parent, pids = started(rest)
+    os.killpg(parent.pid, signal.SIGINT)  # as a terminal does
+    assert parent.wait(30) == 0 and all_end(pids)
+
+
+@linux
+def test_an_origin_that_is_killed_is_replaced():
+    rest = (
+        "made.process.kill(); made.process.wait()\n"
+        "assert not made.is_alive() and origin.current() is not made\n"
+        "assert worker_pool.read(origin.worker().stdout) == b'ready'\n"
+    )
+    parent, pids = started(rest)
+    assert parent.wait(60) == 0 and all_end(pids)
+
+
+def test_without_room_for_a_process_the_connection_closes(monkeypatch):
+    """The origin goes on: there may be room later."""
+
+    def refuse():
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(worker.os, "fork", refuse)
+    monkeypatch.setattr(worker.signal, "signal", lambda *_: None)
+    control, theirs = socket.socketpair()
+    thread = threading.Thread(target=worker.fork_workers, args=(theirs,))
+    thread.start()
+    for _ in range(2):
+        ours, far = socket.socketpair()
+        with far:
+            socket.send_fds(control, [b"worker"], [far.fileno()])
+        assert worker_pool.read(ours.makefile("rb")) is None
+    control.close()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("executable", ["/usr/bin/uwsgi", "/opt/app/app", "", None])
+def test_no_program_but_python_is_started(monkeypatch, executable):
+    """A frozen program, or a host of Python, would start itself again."""
+    monkeypatch.setattr(origin.sys, "executable", executable)
+    monkeypatch.setattr(origin.subprocess, "Popen", lambda *_, **__: pytest.fail("started"))
+    origin.prepare()
+    assert origin.worker() is None
+    monkeypatch.setattr(origin.sys, "executable", "/usr/bin/python3.11")
+    monkeypatch.setattr(origin.sys, "frozen", True, raising=False)
+    assert origin.worker() is None
+
+
+def test_a_worker_that_hangs_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(worker_pool, "HANGS", 0.1)
+    asked = threading.Event()
+
+    def answer(message):
+        asked.set()
+        time.sleep(3)
+        return b"+late"
+
+    made = with_workers(monkeypatch, answer)
+    made.submit("key", b"message")
+    assert asked.wait(5) and made.take("key") is None
+
+
 # -------------------- a new machine
 
 
@@ -322,10 +467,17 @@ def test_the_number_of_workers_is_an_option(monkeypatch):
         monkeypatch.setenv("CUDAMATH_COMPILE_WORKERS", text)
         assert worker_pool._size() == size
     monkeypatch.delenv("CUDAMATH_COMPILE_WORKERS")
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64), raising=False)
-    assert worker_pool._size() == 15
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(1), raising=False)
-    assert worker_pool._size() == 0
+    for cores, memory, size in (
+        (64, None, 15),
+        (64, 64 << 30, 15),
+        (64, 3 << 30, 6),  # a container
+        (64, 100 << 20, 0),
+        (2, 64 << 30, 1),
+        (1, 64 << 30, 0),
+    ):
+        monkeypatch.setattr(host, "cores", lambda cores=cores: cores)
+        monkeypatch.setattr(host, "memory", lambda memory=memory: memory)
+        assert worker_pool._size() == size
 
 
 # -------------------- the kernels of a plan

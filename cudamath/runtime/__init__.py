@@ -6,7 +6,7 @@ no import cycles (tests/meta/test_imports.py). Where a lower module needs an upp
 one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
 `stream.after_synchronize`, `stream.without_gpu`.
 
-    1  fork, interrupts, communication, communication.rendezvous
+    1  fork, host, interrupts, communication, communication.rendezvous
     2  state, files, library_paths
     3  errors, cubin_cache, kernel_packs, compile_notice
     4  background_init, communication.mailbox

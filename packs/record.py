@@ -1,21 +1,24 @@
-"""Record what programs ask of the planners: `python -m packs.record [PROGRAM.py ...]`.
+"""Record what programs ask of the planners: `python -m packs.record [--add] [PROGRAM.py ...]`.
 
 Every program of `packs/programs.py`, and those named here, is rehearsed for each architecture,
 without a device. A call of a planner is written down if it launches a kernel that no call before it
 does. The list is `cudamath/kernels/compiler/kernel_list.jsonl`; those calls in it whose kernels
 a first session or several programs need are in `common_calls.jsonl` beside it.
+
+--add keeps the list and adds what it lacks: minutes where --only names a few programs.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import itertools
 import runpy
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,6 +30,7 @@ from cudamath.kernels.compiler import compile as compiler
 from cudamath.kernels.compiler import kernel_list
 from cudamath.kernels.compiler.target import target
 from cudamath.runtime import rehearsal
+from cudamath.runtime.device import assume
 
 from . import programs
 
@@ -66,6 +70,13 @@ class Recorder:
             self._keys.add(key)
         if new:
             self.lines[text] = None
+
+    def note_all(self, capability: tuple[int, int], calls: Iterable[PlannerCall]) -> None:
+        """Calls that are in a list already; those that their planners do not take any more are
+        left out."""
+        for call in calls:
+            with contextlib.suppress(Exception), assume(capability):
+                self.note(capability, call, call.plan())
 
 
 def _shape_free(kind: Any) -> Any:
@@ -137,7 +148,8 @@ def main() -> int:
     """Record, and write the lists."""
     parser = argparse.ArgumentParser(prog="python -m packs.record", description=__doc__)
     parser.add_argument("files", nargs="*", metavar="PROGRAM.py")
-    parser.add_argument("--only", help="programs whose name begins so")
+    parser.add_argument("--only", help="programs whose names begin so: demo,models,...")
+    parser.add_argument("--add", action="store_true", help="keep what the list has")
     parser.add_argument(
         "--capabilities", default=",".join(f"{a}.{b}" for a, b in CAPABILITIES), help="8.0,9.0,..."
     )
@@ -145,7 +157,7 @@ def main() -> int:
     chosen: list[tuple[str, Callable[[], object]]] = [
         (name, run)
         for name, run in programs.programs()
-        if not arguments.only or name.startswith(arguments.only)
+        if not arguments.only or name.startswith(tuple(arguments.only.split(",")))
     ]
     chosen += [
         (f, functools.partial(runpy.run_path, f, run_name="__main__")) for f in arguments.files
@@ -155,6 +167,8 @@ def main() -> int:
         major, _, minor = text.partition(".")
         capability = int(major), int(minor)
         start = time.monotonic()
+        if arguments.add:
+            recorder.note_all(capability, kernel_list.calls())
         for (name, run), there in itertools.product(chosen, [rehearsal.LIBRARIES, ()]):
             with recording(recorder, capability, there):
                 try:
@@ -167,7 +181,9 @@ def main() -> int:
             f"{time.monotonic() - start:.0f} s",
             flush=True,
         )
-    kernel_list.PATH.write_text("".join(f"{text}\n" for text in sorted(recorder.lines)))
+    before = kernel_list.PATH.read_text().splitlines() if arguments.add else []
+    lines = sorted({*before, *recorder.lines})
+    kernel_list.PATH.write_text("".join(f"{text}\n" for text in lines))
     named = [(n, run) for n, run in chosen if not n.startswith(programs.SAMPLES)]
     if named and not arguments.only:
         kernel_list.COMMON.write_text("".join(f"{text}\n" for text in count_common(named)))

@@ -427,3 +427,26 @@ def test_calls_do_not_compile_again(monkeypatch):
     monkeypatch.setattr(llvm_compiled, "_loaded", lambda *_: pytest.fail("compiled again"))
     run(np.ones(7), 3.0)
     assert x.tolist() == [2.0] * 4
+
+
+def test_the_number_of_threads_is_openmp_s(monkeypatch):
+    monkeypatch.setattr(threads, "_left_behind", False)
+    for text, count in (("3", 3), ("2,4", 2), ("", 5), ("0", 5), ("many", 5)):
+        monkeypatch.setenv("OMP_NUM_THREADS", text)
+        monkeypatch.setattr(threads.host, "cores", lambda: 5)
+        threads._cores.cache_clear()
+        assert threads.count() == count
+    threads._cores.cache_clear()
+
+
+def test_a_source_that_has_changed_since_it_was_imported(tmp_path):
+    path = tmp_path / "made.py"
+    path.write_text("def function(x):\n    x[0] = 1\n")
+    names: dict = {"__name__": "made"}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    path.write_text("# a line more\n" + path.read_text())
+    with pytest.raises(RuntimeError, match="has changed since it was imported"):
+        loop(names["function"])(np.ones(1))
+    path.unlink()
+    with pytest.raises(RuntimeError, match="or is not there"):
+        loop(names["function"])(np.ones(1))

@@ -210,9 +210,9 @@ _engines: list[Any] = []  # they own the code
 _lock = fork.new_reentrant_lock()
 
 
-def _loaded(name: str, label: str, write: Callable[[ir.Module], None]) -> int:
-    """The address of a function: of code from the disk, or compiled. name: all that it depends on
-    but the sources."""
+def _loaded(name: str, label: str, function: Any, write: Callable[[ir.Module], None]) -> int:
+    """The address of a function's machine code: from the disk, or compiled. name: all that it
+    depends on but the sources."""
 
     def compile() -> bytes:
         module = ir.Module(label)
@@ -221,7 +221,8 @@ def _loaded(name: str, label: str, write: Callable[[ir.Module], None]) -> int:
 
     _symbols()
     with _lock:
-        code = code_cache.cached(name, name.partition("(")[0], compile)
+        what = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+        code = code_cache.cached(name, what, compile)
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), llvm_functions.machine())
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
@@ -261,7 +262,7 @@ class Loop:
         except KeyError:
             pass
         function = self.source.function
-        name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}{_spelled(kinds)}"
+        name = f"{function.__module__}.{function.__qualname__}{_spelled(kinds)}"
         label = _label(name)
 
         def write(module: ir.Module) -> None:
@@ -269,7 +270,7 @@ class Loop:
             entry(module, label, self.source, kinds)
 
         native = llvm_functions.new_function(
-            function.__name__, _loaded(name, label, write), llvm_functions.FASTCALL
+            function.__name__, _loaded(name, label, function, write), llvm_functions.FASTCALL
         )
         return self._natives.setdefault(kinds, native)
 
@@ -349,13 +350,13 @@ def ufunc(function: Any, dtypes: Sequence[Any] = (np.float64,)) -> np.ufunc:
     count, name = function.__code__.co_argcount, function.__name__
     addresses, codes = [], []
     for dtype in map(np.dtype, dtypes):
-        title = f"{function.__module__.rpartition('.')[2]}.{name}({dtype}) as ufunc"
+        title = f"{function.__module__}.{function.__qualname__}({dtype}) as ufunc"
         label = _label(title)
 
         def write(module: ir.Module, label: str = label, dtype: np.dtype = dtype) -> None:
             _write_ufunc_loop(module, label, Source(function), dtype, count)
 
-        addresses.append(_loaded(title, label, write))
+        addresses.append(_loaded(title, label, function, write))
         codes += [_CODES[dtype]] * (count + 1)
     functions = (ctypes.c_void_p * len(addresses))(*addresses)
     closures = (ctypes.c_void_p * len(addresses))()

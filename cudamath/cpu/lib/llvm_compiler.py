@@ -105,8 +105,15 @@ def _functions(file: str) -> dict[tuple[str, int], ast.FunctionDef]:
 
 
 def _syntax(function: types.FunctionType) -> ast.FunctionDef:
+    """The function's tree, from its file. RuntimeError where that is not what was imported."""
     code = function.__code__
-    return _functions(code.co_filename)[code.co_name, code.co_firstlineno]
+    try:
+        return _functions(code.co_filename)[code.co_name, code.co_firstlineno]
+    except (OSError, SyntaxError, KeyError):
+        raise RuntimeError(
+            f"{code.co_filename} has changed since it was imported, or is not there: "
+            f"{code.co_name} cannot be compiled; start Python anew"
+        ) from None
 
 
 def _names(function: types.FunctionType) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The threads on which parts of a compiled function run: GNU's OpenMP where it is there, whose
-threads wait for the next function in a loop and begin within microseconds; else Python's.
+threads wait for the next function in a loop and begin within microseconds; else Python's. Their
+number is OMP_NUM_THREADS, or that of the cores (of a container's share).
 
 A fork takes no threads along, and OpenMP then ends the process that asks for them, or waits for
 them for ever: in a forked process one thread computes, if there had been any.
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...runtime import device, fork
+from ...runtime import device, fork, host
 from ...runtime.interrupts import context_manager
 
 _pool: concurrent.futures.ThreadPoolExecutor | None = None
@@ -26,8 +27,9 @@ _used = False  # whether OpenMP has threads, or may have
 
 @functools.cache
 def _cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    """OMP_NUM_THREADS, or the cores that this process may keep busy."""
+    chosen = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(chosen) if chosen.isdecimal() and int(chosen) > 0 else host.cores()
 
 
 def count() -> int:

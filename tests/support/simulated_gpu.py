@@ -132,8 +132,9 @@ def poisoned_blocks(driver):
     def allocate_poisoned(size, stream):
         address = allocate(size, stream)
         if not stream.capturing:
-            for queue in list(driver.streams.values()):
-                driver.finish(queue)  # copies out of what the block was before
+            with driver.lock:
+                for queue in list(driver.streams.values()):
+                    driver.finish(queue)  # copies out of what the block was before
             poison_block(address, size)
         return address
 

@@ -1,0 +1,123 @@
+"""Whole calls of sparse arrays on a GPU in the simulator: everything they launch, and no array of
+the host where one of the device is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from simulated_gpu import simulated_gpu
+from sparse_arrays import dense
+
+import cudamath as cm
+
+pytestmark = pytest.mark.simulator
+S = cm.sparse
+
+D = np.array([[0, 2.5, 0, 1], [0, 0, 0, 0], [-1, 0, 3, 0.5]])
+E = np.array([[1, 0, 0, -1], [0, 4, 0, 0], [2, 0, -3, 0]])
+SQUARE = np.array([[4.0, 1, 0], [1, 5, 2], [0, 2, 6]])
+RIGHT = np.array([1.0, -2, 3])
+DUPLICATES = (np.array([1.0, 2, 3, 4]), (np.array([2, 0, 2, 1]), np.array([1, 3, 1, 0])))
+
+#: call -> (what it gives, what NumPy or SciPy gives)
+CALLS: dict[str, tuple[Callable[[], Any], Any]] = {
+    "vector": (lambda: S.csr_array(D) @ cm.arange(4.0), D @ np.arange(4.0)),
+    "matrix": (lambda: S.csr_array(D) @ cm.asarray(E.T), D @ E.T),
+    "csc": (lambda: S.csc_array(D) @ cm.arange(4.0), D @ np.arange(4.0)),
+    "left": (lambda: cm.asarray(RIGHT) @ S.csr_array(D), RIGHT @ D),
+    "coo, duplicates": (
+        lambda: S.coo_array(DUPLICATES, shape=(3, 4)).tocsr(),
+        sp.coo_array(DUPLICATES, shape=(3, 4)).toarray(),
+    ),
+    "blocks": (lambda: S.csr_array(D).tobsr(blocksize=(3, 2)) @ cm.arange(4.0), D @ np.arange(4.0)),
+    "diagonals": (
+        lambda: S.diags_array([[1.0, 2]], offsets=[1], shape=(3, 3)).tocsr(),
+        np.diag([1.0, 2], 1),
+    ),
+    "sum": (lambda: S.csr_array(D) + S.csr_array(E), D + E),
+    "difference": (lambda: S.csc_array(D) - S.csr_array(E), D - E),
+    "product": (lambda: S.csr_array(D) * S.csr_array(E), D * E),
+    "with dense": (lambda: S.csr_array(D) * cm.asarray(E), D * E),
+    "sparse product": (lambda: S.csr_array(D) @ S.csr_array(E.T), D @ E.T),
+    "comparison": (lambda: S.csr_array(D) > S.csr_array(E), D > E),
+    "sums": (lambda: S.csr_array(D).sum(axis=0), D.sum(axis=0)),
+    "largest": (lambda: S.csr_array(D).max(axis=1).toarray(), D.max(axis=1)),
+    "place": (lambda: S.csr_array(D).argmin(axis=0), D.argmin(axis=0)),
+    "slice": (lambda: S.csr_array(D)[::2, 1:], D[::2, 1:]),
+    "positions": (lambda: S.csr_array(D)[[0, 2, 1], [1, 2, 0]], D[[0, 2, 1], [1, 2, 0]]),
+    "columns": (lambda: S.csr_array(D)[:, [3, 0]], D[:, [3, 0]]),
+    "stacked": (lambda: S.vstack([S.csr_array(D), S.csr_array(E)]), np.vstack([D, E])),
+    "kron": (lambda: S.kron(S.csr_array(D), S.eye_array(2)), np.kron(D, np.eye(2))),
+    "triangle": (lambda: S.tril(S.csr_array(SQUARE)), np.tril(SQUARE)),
+    "sampled": (
+        lambda: S.sampled_product(S.csr_array(D), cm.asarray(RIGHT[:, None]), cm.ones((1, 4))),
+        (D != 0) * RIGHT[:, None],
+    ),
+    "substitution": (
+        lambda: S.linalg.spsolve_triangular(S.csr_array(SQUARE), cm.asarray(RIGHT)),
+        np.linalg.solve(np.tril(SQUARE), RIGHT),
+    ),
+    "factors": (
+        lambda: S.linalg.spsolve(S.csc_array(SQUARE), cm.asarray(RIGHT)),
+        np.linalg.solve(SQUARE, RIGHT),
+    ),
+    "cg": (
+        lambda: S.linalg.cg(S.csr_array(SQUARE), cm.asarray(RIGHT), rtol=1e-12)[0],
+        np.linalg.solve(SQUARE, RIGHT),
+    ),
+    "gmres": (
+        lambda: S.linalg.gmres(S.csr_array(SQUARE), cm.asarray(RIGHT), rtol=1e-12)[0],
+        np.linalg.solve(SQUARE, RIGHT),
+    ),
+    "lsqr": (
+        lambda: S.linalg.lsqr(S.csr_array(SQUARE), cm.asarray(RIGHT), atol=1e-12, btol=1e-12)[0],
+        np.linalg.solve(SQUARE, RIGHT),
+    ),
+    "components": (
+        lambda: S.csgraph.connected_components(S.csr_array(np.diag([1.0, 1], 1)))[1],
+        np.zeros(3, np.int32),
+    ),
+    "walk": (
+        lambda: S.csgraph.breadth_first_order(S.csr_array(np.diag([1.0, 1], 1)), 0)[0],
+        np.arange(3, dtype=np.int32),
+    ),
+    "paths": (
+        lambda: S.csgraph.shortest_path(S.csr_array(np.diag([1.0, 2], 1)), indices=0),
+        np.array([0.0, 1, 3]),
+    ),
+    "gradient": (
+        lambda: cm.grad(lambda d: ((S.csr_array(D)._with_data(d) @ cm.arange(4.0)) ** 2).sum())(
+            S.csr_array(D).data
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls(name, monkeypatch):
+    call, expected = CALLS[name]
+    if expected is None:
+        with cm.device("cpu"):
+            expected = call().to_numpy()
+    with simulated_gpu(monkeypatch):
+        got = call()
+        assert str(got.device).startswith("cuda")
+        values = dense(got)
+    np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-12)
+    assert values.dtype == expected.dtype
+
+
+def test_to_the_device_and_back(monkeypatch):
+    with cm.device("cpu"):
+        a = S.csr_array(D)
+        others = [a, a.tocsc(), a.tocoo(), a.tobsr(), a.todia()]
+    with simulated_gpu(monkeypatch):
+        for x in others:
+            y = x.to("cuda")
+            assert y.format == x.format and str(y.device).startswith("cuda") and x.device == "cpu"
+            np.testing.assert_array_equal(y.get().toarray(), D)

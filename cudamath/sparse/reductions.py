@@ -53,9 +53,14 @@ def total(x: Any, axis: Any, kind: np.dtype, dtype: Any, out: ndarray | None) ->
     wide = (x.tocoo() if x.format == "dia" else x).astype(kind, copy=False)
     if axis is None:
         return _delivered("sum", wide.data.sum(dtype=kind), dtype, out)
-    rows = wide if axis == 1 else wide.T
-    one = ones(x.shape[axis], dtype=kind, device=x.device)
-    return _delivered("sum", rows @ one, dtype, out)
+    if x.format in ("csr", "csc", "bsr") and axis == (0 if x.format == "csc" else 1):
+        rows = wide if axis == 1 else wide.T
+        sums = rows @ ones(x.shape[axis], dtype=kind, device=x.device)
+    else:  # of lines that are not stored together
+        elements = wide.tocoo()
+        empty = zeros(x.shape[1 - axis], dtype=kind, device=x.device)
+        sums = index_add(empty, elements.coords[1 - axis], elements.data)
+    return _delivered("sum", sums, dtype, out)
 
 
 def _lines(x: Any, axis: int | None) -> Any:

@@ -245,11 +245,19 @@ class Loop:
         self._natives: dict[Any, Callable[..., None]] = {}
         functools.update_wrapper(self, function)
 
-    def __call__(self, *arguments: Any) -> None:
+    def _native(self, arguments: tuple[Any, ...]) -> Callable[..., None]:
         seen = tuple([_seen(each) for each in arguments])
         native = self._natives.get(seen)
         if native is None:
             native = self._natives[seen] = self.entry(*map(kind_of, arguments))
+        return native
+
+    def alone(self, *arguments: Any) -> None:
+        """A parallel function on the caller's thread: for work that ends before others begin."""
+        self._native(arguments)(*arguments, 0, 1, 0, 0, 0)
+
+    def __call__(self, *arguments: Any) -> None:
+        native = self._native(arguments)
         if self._parallel:
             threads.run(native, arguments)
         else:

@@ -6,7 +6,6 @@ Integers are computed in 64 bits and cut to their width at the end, which gives 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -63,6 +62,14 @@ def _block_product(data, indices, indptr, b, out):
                         out[row, column] += value * b[first + j, column]
 
 
+FEW = 1 << 18  # multiplications that one core has done before others have begun
+
+
+def _run(loops: Any, work: int, *arguments: np.ndarray) -> None:
+    """A loop, on as many cores as so many multiplications are worth."""
+    (loops if work >= FEW else loops.alone)(*arguments)
+
+
 def _wide(x: np.ndarray) -> np.ndarray:
     """In the dtype of the loops, in C order."""
     dtype = np.int64 if x.dtype.kind in "biu" else compute_dtype(x.dtype)
@@ -74,9 +81,7 @@ def _parts(x: np.ndarray, axis: int) -> np.ndarray:
     return np.concatenate([x.real, x.imag], axis=axis)
 
 
-def _times(
-    loops: Callable, data: np.ndarray, structure: tuple, b: np.ndarray, rows: int
-) -> np.ndarray:
+def _times(loops: Any, data: np.ndarray, structure: tuple, b: np.ndarray, rows: int) -> np.ndarray:
     """The matrix of `data` times b (n, k)."""
     if b.dtype.kind == "c":
         k = b.shape[1]
@@ -93,9 +98,10 @@ def _times(
     out = np.zeros((rows, b.shape[1]), columns.dtype)
     if out.size and data.size:
         if loops is _matrix_product and b.shape[1] == 1:
-            _vector_product(values, *structure, columns.reshape(-1), out.reshape(-1))
+            line = columns.reshape(-1), out.reshape(-1)
+            _run(_vector_product, data.size, values, *structure, *line)
         else:
-            loops(values, *structure, columns, out)
+            _run(loops, data.size * b.shape[1], values, *structure, columns, out)
     return out.astype(b.dtype, copy=False)
 
 
@@ -123,7 +129,7 @@ def sampled_product(rows, columns, _indptr, a, b):
     left, right = _wide(a), _wide(b)
     out = np.zeros(rows.shape, left.dtype)
     if out.size:
-        _sampled(*_lines(rows, columns), left, right, out)
+        _run(_sampled, out.size * a.shape[1], *_lines(rows, columns), left, right, out)
     return out.astype(a.dtype, copy=False)
 
 

@@ -1,4 +1,4 @@
-"""Rules of optimizers, of clipped gradients and of quantized numbers."""
+"""Rules of optimizers, of clipped gradients, of quantized numbers, and between processes."""
 
 from __future__ import annotations
 
@@ -258,3 +258,20 @@ def product_slope(call: Call) -> Any:
 
 
 rules["product_slope"] = product_slope
+
+
+# -------------------- between processes
+
+_COLLECTIVES = """
+    all_reduce|all_reduce (max, min)|broadcast (processes)|all_gather|reduce_scatter|all_to_all|send
+    |recv
+"""
+rules.update(
+    dict.fromkeys(
+        [name.strip() for name in _COLLECTIVES.split("|")],
+        refused(
+            "what processes exchange must not depend on whether one of them maps; call it outside "
+            "of vmap"
+        ),
+    )
+)

@@ -18,6 +18,7 @@ from records import ELEMENTWISE, ROWS, Elementwise, Row
 from strategies import eps
 
 import cudamath as cm
+import cudamath.distributed  # noqa: F401  its cards are among those of the registry
 from cudamath.batching import sampling
 from cudamath.core import batched
 from cudamath.core.array import ndarray

@@ -5,10 +5,16 @@ from __future__ import annotations
 
 import functools
 
-from ..ops.elementwise import floor  # noqa: F401  in gradient expressions
+from ..ops.elementwise import floor, sign  # noqa: F401  in gradient expressions
 from . import definition
 from .definition import no_gradient  # noqa: F401
-from .incomplete_functions import _betainc_slope, _gammainc_slope  # noqa: F401
+from .incomplete_functions import (  # noqa: F401
+    _betainc_by_a,
+    _betainc_by_b,
+    _betainc_slope,
+    _gammainc_by_a,
+    _gammainc_slope,
+)
 
 __all__ = [
     "bdtr",
@@ -39,6 +45,33 @@ def _f_density(a: object, b: object, x: object) -> object:
     """The density of the F distribution."""
     w = b + a * x  # type: ignore[operator]
     return _betainc_slope(a * 0.5, b * 0.5, a * x / w) * (a * b / (w * w))  # type: ignore[operator]
+
+
+def _f_by_dfn(a: object, b: object, x: object) -> object:
+    """The derivative of the F distribution by a: of betainc(a / 2, b / 2, a x / (a x + b))."""
+    w = b + a * x  # type: ignore[operator]
+    place = a * x / w  # type: ignore[operator]
+    half = 0.5 * _betainc_by_a(a * 0.5, b * 0.5, place)  # type: ignore[operator]
+    return half + _betainc_slope(a * 0.5, b * 0.5, place) * (b * x / (w * w))  # type: ignore[operator]
+
+
+def _f_by_dfd(a: object, b: object, x: object) -> object:
+    """That by b."""
+    w = b + a * x  # type: ignore[operator]
+    place = a * x / w  # type: ignore[operator]
+    half = 0.5 * _betainc_by_b(a * 0.5, b * 0.5, place)  # type: ignore[operator]
+    return half - _betainc_slope(a * 0.5, b * 0.5, place) * (a * x / (w * w))  # type: ignore[operator]
+
+
+def _t_by_df(v: object, t: object) -> object:
+    """The derivative of Student's distribution by v. Beyond 0 the distribution is 1/2 more than
+    betainc(1 / 2, v / 2, t^2 / (t^2 + v)) / 2."""
+    square = t * t  # type: ignore[operator]
+    w = v + square  # type: ignore[operator]
+    place = square / w
+    half = 0.5 * _betainc_by_b(0.5, v * 0.5, place)  # type: ignore[operator, arg-type]
+    slope = _betainc_slope(0.5, v * 0.5, place) * (square / (w * w))  # type: ignore[operator, arg-type]
+    return 0.5 * sign(t) * (half - slope)  # type: ignore[arg-type]
 
 
 def _t_density(v: object, t: object) -> object:
@@ -93,81 +126,83 @@ chdtr = _define(
     "chdtr",
     "v x",
     (
-        "no_gradient('chdtr', 'v')",
+        "g * 0.5 * _gammainc_by_a(x * 0.5, y * 0.5)",
         "g * 0.5 * _gammainc_slope(x * 0.5, y * 0.5)",
     ),
     "Compute the cumulative distribution of chi squared with v degrees of freedom.",
     "cm.special.chdtr(3.0, cm.array([0.5, 2.0])).round(5).tolist()",
     "[0.08111, 0.42759]",
-    gradient="the derivative by x, a density, times g; none for v",
+    gradient="the derivative by x, a density, times g; for v that of gammainc by a",
     domain="NaN outside of the domain.",
 )
 chdtrc = _define(
     "chdtrc",
     "v x",
     (
-        "no_gradient('chdtrc', 'v')",
+        "-g * 0.5 * _gammainc_by_a(x * 0.5, y * 0.5)",
         "-g * 0.5 * _gammainc_slope(x * 0.5, y * 0.5)",
     ),
     "Compute the probability that chi squared with v degrees of freedom is above x.",
     "cm.special.chdtrc(3.0, cm.array([0.5, 2.0])).round(5).tolist()",
     "[0.91889, 0.57241]",
-    gradient="the derivative by x, a density, times g; none for v",
+    gradient="the derivative by x, a density, times g; for v that of gammainc by a",
     domain="NaN outside of the domain.",
 )
 chdtri = _define(
     "chdtri",
     "v p",
     (
-        "no_gradient('chdtri', 'v')",
+        "-g * _gammainc_by_a(x * 0.5, out * 0.5) / _gammainc_slope(x * 0.5, out * 0.5)",
         "-g * 2 / _gammainc_slope(x * 0.5, out * 0.5)",
     ),
     "Compute the x with chdtrc(v, x) = p.",
     "cm.special.chdtri(3.0, cm.array([0.25, 0.5])).round(5).tolist()",
     "[4.10834, 2.36597]",
-    gradient="g by the derivative of the distribution function, for p; none for v",
+    gradient="g by the derivative of the distribution function, for p; for v, times minus "
+    "that by v",
     domain="NaN outside of the domain.",
 )
 fdtr = _define(
     "fdtr",
     "dfn dfd x",
     (
-        "no_gradient('fdtr', 'dfn')",
-        "no_gradient('fdtr', 'dfd')",
+        "g * _f_by_dfn(x, y, z)",
+        "g * _f_by_dfd(x, y, z)",
         "g * _f_density(x, y, z)",
     ),
     "Compute the cumulative distribution of F.",
     "cm.special.fdtr(3.0, 4.0, cm.array([0.5, 2.0])).round(5).tolist()",
     "[0.2978, 0.74361]",
-    gradient="the derivative by x, a density, times g; none for dfn and dfd",
+    gradient="the derivative by x, a density, times g; for dfn and dfd those of betainc",
     domain="NaN outside of the domain.",
 )
 fdtrc = _define(
     "fdtrc",
     "dfn dfd x",
     (
-        "no_gradient('fdtrc', 'dfn')",
-        "no_gradient('fdtrc', 'dfd')",
+        "-g * _f_by_dfn(x, y, z)",
+        "-g * _f_by_dfd(x, y, z)",
         "-g * _f_density(x, y, z)",
     ),
     "Compute the probability that F is above x.",
     "cm.special.fdtrc(3.0, 4.0, cm.array([0.5, 2.0])).round(5).tolist()",
     "[0.7022, 0.25639]",
-    gradient="the derivative by x, a density, times g; none for dfn and dfd",
+    gradient="the derivative by x, a density, times g; for dfn and dfd those of betainc",
     domain="NaN outside of the domain.",
 )
 fdtri = _define(
     "fdtri",
     "dfn dfd p",
     (
-        "no_gradient('fdtri', 'dfn')",
-        "no_gradient('fdtri', 'dfd')",
+        "-g * _f_by_dfn(x, y, out) / _f_density(x, y, out)",
+        "-g * _f_by_dfd(x, y, out) / _f_density(x, y, out)",
         "g / _f_density(x, y, out)",
     ),
     "Compute the x with fdtr(dfn, dfd, x) = p.",
     "cm.special.fdtri(3.0, 4.0, cm.array([0.25, 0.5])).round(5).tolist()",
     "[0.41839, 0.94053]",
-    gradient="g by the derivative of the distribution function, for p; none for dfn and dfd",
+    gradient="g by the derivative of the distribution function, for p; for dfn and dfd, "
+    "times minus those by these",
     domain="NaN outside of the domain.",
 )
 gdtr = _define(
@@ -175,13 +210,13 @@ gdtr = _define(
     "a b x",
     (
         "g * z * _gammainc_slope(y, x * z)",
-        "no_gradient('gdtr', 'b')",
+        "g * _gammainc_by_a(y, x * z)",
         "g * x * _gammainc_slope(y, x * z)",
     ),
     "Compute the cumulative distribution of the gamma distribution of rate a and shape b.",
     "cm.special.gdtr(2.0, 3.0, cm.array([0.5, 2.0])).round(5).tolist()",
     "[0.0803, 0.7619]",
-    gradient="the density, times x for a and times a for x, times g; none for b",
+    gradient="the density, times x for a and times a for x, times g; for b that of gammainc by a",
     domain="NaN outside of the domain.",
 )
 gdtrc = _define(
@@ -189,13 +224,13 @@ gdtrc = _define(
     "a b x",
     (
         "-g * z * _gammainc_slope(y, x * z)",
-        "no_gradient('gdtrc', 'b')",
+        "-g * _gammainc_by_a(y, x * z)",
         "-g * x * _gammainc_slope(y, x * z)",
     ),
     "Compute the probability that a gamma variable of rate a and shape b is above x.",
     "cm.special.gdtrc(2.0, 3.0, cm.array([0.5, 2.0])).round(5).tolist()",
     "[0.9197, 0.2381]",
-    gradient="the density, times x for a and times a for x, times g; none for b",
+    gradient="the density, times x for a and times a for x, times g; for b that of gammainc by a",
     domain="NaN outside of the domain.",
 )
 nbdtr = _define(
@@ -283,12 +318,12 @@ stdtr = _define(
     "stdtr",
     "df t",
     (
-        "no_gradient('stdtr', 'df')",
+        "g * _t_by_df(x, y)",
         "g * _t_density(x, y)",
     ),
     "Compute the cumulative distribution of Student's t with df degrees of freedom.",
     "cm.special.stdtr(3.0, cm.array([0.5, 2.0])).round(5).tolist()",
     "[0.67428, 0.93034]",
-    gradient="the derivative by t, a density, times g; none for df",
+    gradient="the derivative by t, a density, times g; for df by those of betainc",
     domain="NaN outside of the domain.",
 )

@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
+import shape_derivatives
 from device_rounding import of_device
 from scipy import special as scipy_special
 from special_domains import REGIONS
@@ -272,8 +273,6 @@ def test_derivative_of_spherical_yn():
 @pytest.mark.parametrize(
     ("name", "arguments", "by"),
     [
-        ("gammainc", (2.0, 1.0), "a"),
-        ("betainc", (2.0, 1.0, 0.5), "a"),
         ("yn", (2.0, 1.0), "n"),
         ("expn", (2.0, 1.0), "n"),
         ("bdtr", (2.0, 5.0, 0.5), "k"),
@@ -285,6 +284,86 @@ def test_gradients_without_a_formula_are_errors(name, arguments, by):
     rest = arguments[1:]
     with pytest.raises(TypeError, match=f"^{name}: has no gradient with respect to {by}"):
         cm.grad(lambda x: getattr(cm.special, name)(x, *rest).sum())(cm.asarray([arguments[0]]))
+
+
+SHAPES = {"gammainc_by_a": "gammainc", "betainc_by_a": "betainc", "betainc_by_b": "betainc"}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_derivatives_by_the_shape_are_mpmaths(name, device):
+    """In each region, as gradients and with a device's rounding."""
+    function, which = SHAPES[name], int(name.endswith("b"))
+    truth = np.load(shape_derivatives.FILE)[name]
+    for region in range(len(truth)):
+        given = shape_derivatives.points(function, region)
+        columns = [cm.asarray(c) for c in given.T]
+        slopes = cm.grad(lambda *x: getattr(cm.special, function)(*x).sum(), which)(*columns)
+        rounded = of_device(scalar(name), region)
+        results = [slopes.to_numpy(), np.array([rounded(*map(float, p)) for p in given])]
+        for found in results:
+            np.testing.assert_allclose(found, truth[region], rtol=1e-13, atol=1e-300)
+
+
+def test_derivatives_by_the_shape_of_inverses_and_distributions(device):
+    """Beside central differences, also of the mixed second order."""
+    calls = {
+        "gammainc": (2.3, 1.7),
+        "gammaincc": (2.3, 1.7),
+        "gammaincinv": (2.3, 0.4),
+        "gammainccinv": (2.3, 0.4),
+        "betainc": (2.3, 0.7, 0.6),
+        "betaincc": (2.3, 0.7, 0.6),
+        "betaincinv": (2.3, 0.7, 0.6),
+        "chdtr": (3.3, 1.7),
+        "chdtrc": (3.3, 1.7),
+        "chdtri": (3.3, 0.4),
+        "gdtr": (0.7, 2.3, 1.7),
+        "gdtrc": (0.7, 2.3, 1.7),
+        "fdtr": (2.3, 3.7, 0.6),
+        "fdtrc": (2.3, 3.7, 0.6),
+        "fdtri": (2.3, 3.7, 0.6),
+        "stdtr": (2.3, -0.6),
+    }
+    step = 1e-5
+    for name, point in calls.items():
+        function = getattr(cm.special, name)
+
+        def value(*x, function=function):
+            return function(*x).sum()
+
+        given = [cm.asarray([x]) for x in point]
+        slopes = cm.grad(value, tuple(range(len(given))))
+        for i in range(len(given)):
+            up, down = ([x + (j == i) * s for j, x in enumerate(given)] for s in (step, -step))
+            central = (value(*up) - value(*down)) / (2 * step)
+            np.testing.assert_allclose(float(slopes(*given)[i][0]), float(central), rtol=1e-7)
+    for name in ("gammainc", "betainc"):
+        point = calls[name]
+        last, shapes = len(point) - 1, range(len(point) - 1)
+
+        def by_last(*x, name=name, last=last):
+            return cm.grad(lambda *y: getattr(cm.special, name)(*y).sum(), last)(*x).sum()
+
+        def by_first(*x, name=name):
+            return cm.grad(lambda *y: getattr(cm.special, name)(*y).sum())(*x).sum()
+
+        given = [cm.asarray([x]) for x in point]
+        for i in shapes:
+            mixed = float(cm.grad(by_last, i)(*given)[0])
+            up, down = ([x + (j == i) * s for j, x in enumerate(given)] for s in (step, -step))
+            central = float(by_last(*up) - by_last(*down)) / (2 * step)
+            np.testing.assert_allclose(mixed, central, rtol=1e-7)
+            with pytest.raises(TypeError, match=f"^{name}: has no gradient .* second order"):
+                cm.grad(by_first, i)(*given)
+
+
+def test_derivatives_by_the_shape_at_edges():
+    by_gamma, by_beta = scalar("gammainc_by_a"), scalar("betainc_by_a")
+    assert by_gamma(2.0, 0.0) == by_gamma(2.0, np.inf) == by_gamma(np.inf, 2.0) == 0
+    np.testing.assert_allclose(by_gamma(0.0, 1.5), -scipy_special.exp1(1.5), rtol=1e-13)
+    assert by_beta(2.0, 3.0, 0.0) == by_beta(2.0, 3.0, 1.0) == by_beta(np.inf, 3.0, 0.5) == 0
+    for bad in (by_gamma(-1.0, 2.0), by_gamma(1.0, np.nan), by_beta(1.0, 2.0, 1.5)):
+        assert np.isnan(bad)
 
 
 def test_names_of_cupyx():

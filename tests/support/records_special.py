@@ -69,6 +69,21 @@ SPECIAL_ROWS = [
     function("gammaincinv", 2.5, (0.1, 0.9)),
     function("gammainccinv", 2.5, (0.1, 0.9)),
     function("betainc", 2.5, 1.5, (0.1, 0.9), cards=("betainc_slope",)),
+    *[
+        Row(
+            f"special.{name}",
+            lambda xp, *x, name=name: getattr(xp.special, name)(*x),
+            tuple(A((4, 6), *limits) for limits in ranges),
+            getattr(special, name),
+            error=16,
+            second=False,
+            cards=cards,
+        )
+        for name, cards, *ranges in (
+            ("gammainc", ("gammainc_by_a",), (0.5, 4), (0.5, 4)),
+            ("betainc", ("betainc_by_a", "betainc_by_b"), (0.5, 4), (0.5, 4), (0.2, 0.8)),
+        )
+    ],
     function("betaincc", 2.5, 1.5, (0.1, 0.9)),
     function("betaincinv", 2.5, 1.5, (0.1, 0.9), error=16),
     function("bdtr", 3.0, 7, (0.1, 0.9)),

@@ -100,9 +100,9 @@ def gamma_fraction(a, x):
     return r
 
 
-def gamma_temme(a, x, s):
-    """The upper function (s = 1) or the lower (s = -1), where a is large and x near it."""
-    if a < 1e30:  # -a eta^2 / 2
+def temme_parts(a, x):
+    """-a eta^2 / 2, the exponential of it, and eta."""
+    if a < 1e30:
         e, el = log_ratio(x, 0.0, a, 0.0)
         e, el = times(e, el, a, 0.0)
         d, dl = two_sum(a, -x)
@@ -111,7 +111,12 @@ def gamma_temme(a, x, s):
         e, el = a * log1p_rest((x - a) / a), 0.0
     e = min(e, 0.0)
     power = exp_sum(e, el)
-    eta = math.copysign(math.sqrt(-2.0 * e / a), x - a)
+    return e, power, math.copysign(math.sqrt(-2.0 * e / a), x - a)
+
+
+def gamma_temme(a, x, s):
+    """The upper function (s = 1) or the lower (s = -1), where a is large and x near it."""
+    e, power, eta = temme_parts(a, x)
     y = 0.5 * power * erfcx(math.sqrt(-e))
     if s * eta < 0.0:
         y = 1.0 - y
@@ -318,12 +323,23 @@ def beta_power(a, b, x, xl, y, yl):
 
 
 def beta_fraction(a, b, x, xl, y, yl):
-    """The lower function by beta_power. The first loop finds out how many terms are needed (Lentz),
-    the second computes them from the end, which costs no digits."""
+    """The lower function by beta_power. Lentz's method finds out how many terms are needed. They
+    are computed from the end, which costs no digits."""
     u, ul = times(a, 0.0, y, yl)
     v, vl = times(b, 0.0, x, xl)
     middle, rest = plus(u, ul, -v, -vl)
     middle += 1.0 + rest
+    m = beta_depth(a, b, x, middle)
+    f = 0.0
+    while m > 0.0:
+        num, den = beta_term(m, a, b, x, middle)
+        f = num / (den + f)
+        m -= 1.0
+    return 1.0 / (a * middle / (a + 1.0) + f)
+
+
+def beta_depth(a, b, x, middle):
+    """How many terms the fraction needs."""
     tiny = 1e-300
     c = a * middle / (a + 1.0)
     c = tiny if c == 0.0 else c
@@ -338,12 +354,7 @@ def beta_fraction(a, b, x, xl, y, yl):
         c = tiny if c == 0.0 else c
         if abs(c * d - 1.0) <= EPSILON:
             break
-    f = 0.0
-    while m > 0.0:
-        num, den = beta_term(m, a, b, x, middle)
-        f = num / (den + f)
-        m -= 1.0
-    return 1.0 / (a * middle / (a + 1.0) + f)
+    return m
 
 
 def beta_term(m, a, b, x, middle):

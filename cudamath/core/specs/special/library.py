@@ -19,6 +19,7 @@ FILES = (
     "error_functions",
     "entropies",
     "incomplete_functions",
+    "shape_derivatives",
     "distributions",
     "bessel_functions",
     "integrals",

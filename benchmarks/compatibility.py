@@ -2,7 +2,8 @@
 
 A name is *same*, *differs* or *absent*. Three things are measured: whether cudamath has the name;
 which of NumPy's parameters its function lacks, or takes in another way; and at which names NumPy's
-own tests fail (tests/numpy_suite). compatibility.toml adds what none of these shows. The record is
+own tests fail (tests/numpy_suite). Beside it stands the score of SciPy's (tests/scipy_suite).
+compatibility.toml adds what none of these shows. The record is
 benchmarks/results/compatibility.json; the page docs/compatibility.md and a line of README are
 written from it.
 """
@@ -26,6 +27,7 @@ import cudamath as cm
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "results" / "compatibility.json"
 SUITE = ROOT / "tests" / "numpy_suite" / "results"
+SCIPY = ROOT / "tests" / "scipy_suite" / "results"
 PAGE = ROOT / "docs" / "compatibility.md"
 #: Modules of NumPy's whose names are compared, with the names of the page's sections.
 SPACES = {
@@ -259,6 +261,30 @@ def scores(record: dict[str, Any]) -> list[str]:
     ]
 
 
+def scipy_scores(suite: dict[str, Any]) -> list[str]:
+    """What SciPy's own tests say, by file."""
+    failed = ", ".join(f"{count:,} {kind}" for kind, count in suite["failed"].items())
+    excluded = ", ".join(f"{count:,} {kind}" for kind, count in suite["excluded"].items())
+    files = {**suite["files"], "all": [suite["passed"], suite["counted"]]}
+    rows = [
+        (f"`{file}`" if file != "all" else file, f"{passed:,}", f"{of:,}", f"{passed / of:.1%}")
+        for file, (passed, of) in files.items()
+        if of
+    ]
+    return [
+        "",
+        "## SciPy's own tests with the import changed",
+        "",
+        "`scipy.fft`, `scipy.linalg` and `scipy.special` are `cm.fft`, `cm.linalg` and "
+        "`cm.special`, and all arrays are cudamath's. Counted are the tests of functions that "
+        "cudamath has; where NumPy has a function of the same name, it is NumPy's "
+        f"function. On the CPU, SciPy {suite['scipy']}: left out are {excluded}; failed are "
+        f"{failed}. `tests/scipy_suite/reasons.toml` says what these kinds are.",
+        "",
+        *table(("file", "passed", "of", "score"), rows, 3),
+    ]
+
+
 def share(suite: dict[str, Any]) -> str:
     return f"{suite['passed'] / suite['counted']:.1%}"
 
@@ -288,7 +314,7 @@ def page(record: dict[str, Any]) -> str:
     ]
     for space, title in SPACES.items():
         lines += section(title, spaces[space])
-    return "\n".join([*lines, *scores(record)]) + "\n"
+    return "\n".join([*lines, *scores(record), *scipy_scores(record["scipy"])]) + "\n"
 
 
 def highlight(record: dict[str, Any]) -> str:
@@ -307,9 +333,9 @@ def highlight(record: dict[str, Any]) -> str:
     )
 
 
-def suite_of(device: str) -> dict[str, Any]:
-    """The sums of a record of NumPy's own tests."""
-    recorded = json.loads((SUITE / f"{device}.json").read_text())
+def suite_of(device: str, results: pathlib.Path = SUITE, library: str = "numpy") -> dict[str, Any]:
+    """The sums of a record of a library's own tests."""
+    recorded = json.loads((results / f"{device}.json").read_text())
     files = recorded["files"]
     failed, excluded = (
         {
@@ -322,7 +348,7 @@ def suite_of(device: str) -> dict[str, Any]:
     counts = {file: passed[file] + sum(files[file]["failed"].values()) for file in files}
     return {
         "device": recorded["device"],
-        "numpy": recorded["numpy"],
+        library: recorded[library],
         "passed": sum(passed.values()),
         "counted": sum(counts.values()),
         "failed": failed,
@@ -339,6 +365,7 @@ def record() -> dict[str, Any]:
         "numpy": np.__version__,
         "general": by_hand()[2],
         "suites": {device: suite_of(device) for device in devices},
+        "scipy": suite_of("cpu", SCIPY, "scipy"),
         "names": measure(json.loads((SUITE / "cpu_names.json").read_text())),
     }
 

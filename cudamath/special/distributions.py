@@ -67,11 +67,11 @@ def _t_by_df(v: object, t: object) -> object:
     """The derivative of Student's distribution by v. Beyond 0 the distribution is 1/2 more than
     betainc(1 / 2, v / 2, t^2 / (t^2 + v)) / 2."""
     square = t * t  # type: ignore[operator]
-    w = v + square  # type: ignore[operator]
+    w = v + square
     place = square / w
-    half = 0.5 * _betainc_by_b(0.5, v * 0.5, place)  # type: ignore[operator, arg-type]
-    slope = _betainc_slope(0.5, v * 0.5, place) * (square / (w * w))  # type: ignore[operator, arg-type]
-    return 0.5 * sign(t) * (half - slope)  # type: ignore[arg-type]
+    half = 0.5 * _betainc_by_b(0.5, v * 0.5, place)  # type: ignore[operator]
+    slope = _betainc_slope(0.5, v * 0.5, place) * (square / (w * w))  # type: ignore[operator]
+    return 0.5 * sign(t) * (half - slope)
 
 
 def _t_density(v: object, t: object) -> object:

@@ -322,7 +322,15 @@ def observed(
         spread = ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else []
         quick = ["--quick", "-m", f"{MARKS['cpu']} and not slow"] if options.quick else []
         status = copy.run(
-            [*spread, *quick, *tests, "--deselect", "tests/numpy_suite"],
+            [
+                *spread,
+                *quick,
+                *tests,
+                "--deselect",
+                "tests/numpy_suite",
+                "--deselect",
+                "tests/scipy_suite",
+            ],
             kind,
             max(0.0, end - time.monotonic()),
             OBSERVE=str(path),

@@ -1,5 +1,5 @@
-"""Loads a test file of the installed NumPy with its imports changed: what NumPy makes public comes
-from cudamath.
+"""Loads a test file of the installed NumPy or SciPy with its imports changed: what NumPy makes
+public comes from cudamath, and so does what `scipy.fft`, `scipy.linalg` and `scipy.special` do.
 
 The rules, by which `import numpy as np` and `from numpy... import ...` are carried out instead:
 
@@ -36,7 +36,9 @@ import cudamath as cm
 PUBLIC = """numpy numpy.exceptions numpy.fft numpy.lib numpy.lib.array_utils numpy.lib.format numpy.lib.introspect
 numpy.lib.npyio numpy.lib.scimath numpy.lib.stride_tricks numpy.linalg numpy.polynomial numpy.polynomial.chebyshev
 numpy.polynomial.hermite numpy.polynomial.hermite_e numpy.polynomial.laguerre numpy.polynomial.legendre
-numpy.polynomial.polynomial numpy.polynomial.polyutils numpy.random""".split()  # noqa: E501
+numpy.polynomial.polynomial numpy.polynomial.polyutils numpy.random scipy.fft scipy.linalg
+scipy.special""".split()  # noqa: E501
+ROOTS = ("numpy", "scipy")
 #: Public modules that cudamath lacks. What tests import from them by name stays NumPy's.
 LACKING = "numpy.ma numpy.char numpy.strings numpy.rec numpy.dtypes numpy.ctypeslib".split()
 MISSING = object()
@@ -48,7 +50,7 @@ def public_names() -> dict[int, str]:
     for module in map(importlib.import_module, PUBLIC):
         for name in sorted(getattr(module, "__all__", [n for n in dir(module) if n[0] != "_"])):
             value = getattr(module, name)
-            of_numpy = getattr(type(value), "__module__", "").startswith("numpy")
+            of_numpy = getattr(type(value), "__module__", "").startswith(ROOTS)
             if not isinstance(value, types.ModuleType) and (callable(value) or of_numpy):
                 names.setdefault(id(value), f"{module.__name__}.{name}")
     return names
@@ -110,11 +112,11 @@ class Module(types.ModuleType):
             try:
                 theirs = importlib.import_module(path)
             except ModuleNotFoundError:
-                raise AttributeError(f"numpy has no {path}") from None
+                raise AttributeError(f"{path.partition('.')[0]} has no {path}") from None
         if isinstance(theirs, types.ModuleType):
             if path in LACKING and not Module.loading:
                 raise AttributeError(f"cudamath has no {path}")
-            return changed(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
+            return changed(theirs.__name__) if theirs.__name__.startswith(ROOTS) else theirs
         public = path if module.__name__ in PUBLIC else NAMES.get(id(theirs))
         if Module.loading:  # a table of dtypes is cudamath's, or tests get those it does not name
             ours = replacement(public) if type(theirs) is dict and public else MISSING
@@ -149,6 +151,8 @@ def changed(name: str) -> types.ModuleType:
     """The module of NumPy's of this name, as a test sees it."""
     if name == "numpy.testing":
         return comparisons.testing()
+    if name in comparisons.OF_SCIPY:
+        return comparisons.of_scipy(name)
     if name.startswith(("numpy.testing", *LACKING)):
         return importlib.import_module(name)
     return Module(name)
@@ -168,17 +172,18 @@ class ImportChange(ast.NodeTransformer):
     """Replaces imports of NumPy by calls of the functions above."""
 
     def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
-        others = [alias for alias in node.names if alias.name.split(".")[0] != "numpy"]
+        others = [alias for alias in node.names if alias.name.split(".")[0] not in ROOTS]
         statements: list[ast.stmt] = [ast.Import(others)] if others else []
         for alias in node.names:
             if alias not in others:
-                name = alias.name if alias.asname else "numpy"
-                source = f"{alias.asname or 'numpy'} = __changed__({name!r})"
+                root = alias.name.split(".")[0]
+                name = alias.name if alias.asname else root
+                source = f"{alias.asname or root} = __changed__({name!r})"
                 statements += ast.parse(source).body
         return self._placed(statements, node)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
-        if node.level or (node.module or "").split(".")[0] != "numpy":
+        if node.level or (node.module or "").split(".")[0] not in ROOTS:
             return node
         lines = [
             f"{alias.asname or alias.name} = __imported__({node.module!r}, {alias.name!r})"
@@ -195,10 +200,12 @@ class ImportChange(ast.NodeTransformer):
 
 
 def load(file: pathlib.Path) -> types.ModuleType:
-    """The module of a test file below the installed NumPy, its imports changed."""
-    root = pathlib.Path(np.__file__).parent
-    below = file.relative_to(root) if file.is_relative_to(root) else pathlib.Path(file.name)
-    name = ".".join(["numpy", *below.with_suffix("").parts])
+    """The module of a test file below the installed NumPy or SciPy, its imports changed."""
+    root = pathlib.Path(np.__file__).parents[1]
+    below = (
+        file.relative_to(root) if file.is_relative_to(root) else pathlib.Path("numpy", file.name)
+    )
+    name = ".".join(below.with_suffix("").parts)
     module = types.ModuleType(name)
     module.__file__, module.__package__ = str(file), name.rpartition(".")[0]
     module.__dict__.update(__changed__=changed, __imported__=imported)

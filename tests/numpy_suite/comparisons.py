@@ -9,6 +9,7 @@ how is left to NumPy's own functions.
 from __future__ import annotations
 
 import functools
+import importlib
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -65,3 +66,29 @@ def testing() -> types.ModuleType:
     module = types.ModuleType("numpy.testing")
     module.__dict__.update(vars(numpy.testing), **REPLACED)
     return module
+
+
+#: Modules of SciPy's with comparisons for arrays of any library.
+OF_SCIPY = ("scipy._lib._array_api", "scipy._lib._array_api_no_0d")
+
+
+def of_scipy(name: str) -> types.ModuleType:
+    """Such a module, whose comparisons get NumPy's arrays, and tests the choice of a library."""
+    theirs = importlib.import_module(name)
+    module = types.ModuleType(name)
+    module.__dict__.update(vars(theirs))
+    for key, value in vars(theirs).items():
+        if key.startswith(("assert_", "xp_assert_")):
+            module.__dict__[key] = _of_numpy(value)
+    return module
+
+
+def _of_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    compare = comparing(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, xp: Any = None, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return compare(*args, **kwargs)
+
+    return call

@@ -40,8 +40,6 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-NUMPY = pathlib.Path(np.__file__).parent
-RESULTS = HERE / "results"
 
 #: Tests of functions and arrays. Those of dtypes of records, of C interfaces, of printing options,
 #: of files and of NumPy's build are not here.
@@ -61,6 +59,24 @@ FILES = [
     }.items()
     for name in names.split()
 ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """The tests of a library: where it is installed, its version, the files, and the folder of
+    reasons.toml and of the records."""
+
+    library: pathlib.Path
+    version: str
+    files: tuple[str, ...]
+    folder: pathlib.Path = HERE
+
+    @property
+    def results(self) -> pathlib.Path:
+        return self.folder / "results"
+
+
+SUITE = Suite(pathlib.Path(np.__file__).parent, np.__version__, tuple(FILES))
 #: How many tests a process runs, if the workers are more than the files.
 PART = 100
 MASKED = [f"ma/tests/test_{name}" for name in "core extras old_ma regression".split()]
@@ -103,9 +119,9 @@ class Score:
 
 
 @functools.cache
-def reasons() -> dict[str, Any]:
+def reasons(suite: Suite = SUITE) -> dict[str, Any]:
     """reasons.toml, its expressions compiled."""
-    table = tomllib.loads((HERE / "reasons.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads((suite.folder / "reasons.toml").read_text(encoding="utf-8"))
     for entry in table["reason"]:
         if not {"test", "error", "line"} & set(entry):
             raise ValueError(f"reasons.toml: an entry of class {entry['class']} says nothing")
@@ -114,10 +130,10 @@ def reasons() -> dict[str, Any]:
     return table
 
 
-def reason(test: str, outcome: dict[str, Any]) -> str:
+def reason(test: str, outcome: dict[str, Any], suite: Suite = SUITE) -> str:
     """The class of a failure: that of the first entry of reasons.toml that fits it."""
     error = f"{outcome['error']}: {outcome['text']}"
-    for entry in reasons()["reason"]:
+    for entry in reasons(suite)["reason"]:
         if (
             entry["test"].match(test)
             and entry["error"].search(error)
@@ -128,16 +144,20 @@ def reason(test: str, outcome: dict[str, Any]) -> str:
 
 
 def outcomes(
-    files: Sequence[str], device: str = "cpu", cases: int | None = None, part: str = "0/1"
+    files: Sequence[str],
+    device: str = "cpu",
+    cases: int | None = None,
+    part: str = "0/1",
+    suite: Suite = SUITE,
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Run test files of NumPy's in one process; the outcome of each test, by file.
+    """Run test files in one process; the outcome of each test, by file.
 
     cases: how many cases of a test run at most. part: `i/n` runs the i-th of n parts of the tests.
     """
-    paths = {str(NUMPY / f"{file}.py"): file for file in files}
+    paths = {str(suite.library / f"{file}.py"): file for file in files}
     with tempfile.TemporaryDirectory() as folder:
         record = pathlib.Path(folder) / "outcomes.json"
-        options = ["--noconftest", "-c", os.devnull, "--rootdir", NUMPY, "-m", "not slow"]
+        options = ["--noconftest", "-c", os.devnull, "--rootdir", suite.library, "-m", "not slow"]
         plain = ["-q", "--tb=no", "--no-header", "--disable-warnings", "--timeout", "60"]
         dose = ["--cases", str(cases)] if cases else []
         run = subprocess.run(
@@ -162,7 +182,7 @@ def outcomes(
         return {file: by_path.get(path, {}) for path, file in paths.items()}
 
 
-def score(file: str, results: dict[str, dict[str, Any]]) -> Score:
+def score(file: str, results: dict[str, dict[str, Any]], suite: Suite = SUITE) -> Score:
     """Count the outcomes of a file's tests."""
     made = Score()
     for test, outcome in results.items():
@@ -170,8 +190,8 @@ def score(file: str, results: dict[str, dict[str, Any]]) -> Score:
         if kind != "failed":
             setattr(made, kind, getattr(made, kind) + 1)
             continue
-        name = reason(f"{file}::{test}", outcome)
-        counts = made.excluded if name in reasons()["needs"] else made.failed
+        name = reason(f"{file}::{test}", outcome, suite)
+        counts = made.excluded if name in reasons(suite)["needs"] else made.failed
         counts[name] = counts.get(name, 0) + 1
     return made
 
@@ -221,18 +241,22 @@ def by_name(results: Iterable[tuple[str, dict[str, dict[str, Any]]]]) -> dict[st
                     entry["failed"] += 1
                     entry.setdefault("kinds", {}).setdefault(kind, 0)
                     entry["kinds"][kind] += 1
-                    text = outcome["text"].replace(f"{NUMPY.parent}{os.sep}", "")
+                    text = outcome["text"].replace(f"{SUITE.library.parent}{os.sep}", "")
                     said = f"{outcome['error']}: {text[:100]}".strip(": ")
                     entry.setdefault("lines", {}).setdefault(kind, [outcome.get("line", ""), said])
     return {path: table[path] for path in sorted(table)}
 
 
-def causes(results: Iterable[tuple[str, dict[str, dict[str, Any]]]]) -> list[str]:
+def causes(
+    results: Iterable[tuple[str, dict[str, dict[str, Any]]]], suite: Suite = SUITE
+) -> list[str]:
     """The failures that no reason excuses, equal ones together, the most frequent first."""
     groups: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
     for file, tests in results:
         for test, outcome in tests.items():
-            if outcome["outcome"] == "failed" and reason(f"{file}::{test}", outcome) == "defect":
+            if outcome["outcome"] != "failed":
+                continue
+            if reason(f"{file}::{test}", outcome, suite) == "defect":
                 text = re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?(e[-+]\d+)?", "N", outcome["text"])
                 said = "" if text and "assert" not in text[:12] else outcome.get("line", "")
                 groups[f"{outcome['error']}: {text[:120]}", said[:80]].append(f"{file}::{test}")
@@ -240,28 +264,32 @@ def causes(results: Iterable[tuple[str, dict[str, dict[str, Any]]]]) -> list[str
     return [f"{len(tests):>5} {' | '.join(what)} || {tests[0]}" for what, tests in ordered]
 
 
-def failures(results: Iterable[tuple[str, dict[str, dict[str, Any]]]]) -> dict[str, Any]:
+def failures(
+    results: Iterable[tuple[str, dict[str, dict[str, Any]]]], suite: Suite = SUITE
+) -> dict[str, Any]:
     """The tests that fail, by file and class of reason."""
     table: dict[str, dict[str, list[str]]] = {}
     for file, tests in results:
         for test, outcome in sorted(tests.items()):
             if outcome["outcome"] == "failed":
-                kind = reason(f"{file}::{test}", outcome)
+                kind = reason(f"{file}::{test}", outcome, suite)
                 table.setdefault(file, {}).setdefault(kind, []).append(test)
     return table
 
 
-def recorded_failures(device: str) -> dict[str, dict[str, list[str]]]:
+def recorded_failures(device: str, suite: Suite = SUITE) -> dict[str, dict[str, list[str]]]:
     """The committed list of the tests that fail on a device, by file and class of reason."""
-    return json.loads((RESULTS / f"{device}_failed.json").read_text())
+    return json.loads((suite.results / f"{device}_failed.json").read_text())
 
 
-def news(device: str, results: Iterable[tuple[str, dict[str, dict[str, Any]]]]) -> list[str]:
+def news(
+    device: str, results: Iterable[tuple[str, dict[str, dict[str, Any]]]], suite: Suite = SUITE
+) -> list[str]:
     """The failures that the record lacks, or has in another class, each in a line."""
-    before = recorded_failures(device)
+    before = recorded_failures(device, suite)
     lines = []
     for file, tests in results:
-        for kind, failed in failures([(file, tests)]).get(file, {}).items():
+        for kind, failed in failures([(file, tests)], suite).get(file, {}).items():
             if kind == "internals":  # reference counts depend on what ran before
                 continue
             for test in sorted(set(failed) - set(before.get(file, {}).get(kind, []))):
@@ -271,9 +299,9 @@ def news(device: str, results: Iterable[tuple[str, dict[str, dict[str, Any]]]]) 
     return lines
 
 
-def recorded(device: str) -> dict[str, Any] | None:
+def recorded(device: str, suite: Suite = SUITE) -> dict[str, Any] | None:
     """The committed record of a device, or None."""
-    file = RESULTS / f"{device}.json"
+    file = suite.results / f"{device}.json"
     if not file.is_file():
         return None
     record = json.loads(file.read_text())
@@ -281,11 +309,11 @@ def recorded(device: str) -> dict[str, Any] | None:
     return record
 
 
-def parts(file: str, workers: int) -> list[str]:
+def parts(file: str, workers: int, suite: Suite = SUITE) -> list[str]:
     """The parts in which a file runs: with more workers than files, PART tests each."""
-    known = recorded("cpu")
+    known = recorded("cpu", suite)
     score = known["files"].get(file) if known else None
-    if workers <= len(FILES) or score is None:
+    if workers <= len(suite.files) or score is None:
         return ["0/1"]
     tests = score.counted + sum(score.excluded.values()) + score.numpy + score.skipped
     count = -(-tests // PART)
@@ -293,50 +321,54 @@ def parts(file: str, workers: int) -> list[str]:
 
 
 def write(
-    device: str, scores: dict[str, Score], results: dict[str, dict[str, dict[str, Any]]]
+    device: str,
+    scores: dict[str, Score],
+    results: dict[str, dict[str, dict[str, Any]]],
+    suite: Suite = SUITE,
 ) -> None:
     from cudamath.runtime import device as devices
 
     name = devices.info(0).name if device == "cuda" else "CPU"
     record = {
         "device": name,
-        "numpy": np.__version__,
+        suite.library.name: suite.version,
         "python": ".".join(map(str, sys.version_info[:2])),
         "files": {file: dataclasses.asdict(scores[file]) for file in sorted(scores)},
     }
-    RESULTS.mkdir(exist_ok=True)
+    suite.results.mkdir(exist_ok=True)
     in_order = sorted(results.items())
-    parts = {"": record, "_failed": failures(in_order)}
-    if set(results) == set(FILES):
-        parts["_names"] = by_name(in_order)
+    parts = {"": record, "_failed": failures(in_order, suite)}
+    if set(results) == set(suite.files):
+        if suite is SUITE:
+            parts["_names"] = by_name(in_order)
     else:  # the others stay as they are
-        before = json.loads((RESULTS / f"{device}.json").read_text())
+        before = json.loads((suite.results / f"{device}.json").read_text())
         names = {*before["device"].split(" and "), name}
         record["device"] = " and ".join(sorted(names))
         record["files"] = dict(sorted({**before["files"], **record["files"]}.items()))
-        others = {f: t for f, t in recorded_failures(device).items() if f not in results}
+        others = {f: t for f, t in recorded_failures(device, suite).items() if f not in results}
         parts["_failed"] = dict(sorted({**others, **parts["_failed"]}.items()))
     for part, table in parts.items():
-        (RESULTS / f"{device}{part}.json").write_text(json.dumps(table, indent=1) + "\n")
+        (suite.results / f"{device}{part}.json").write_text(json.dumps(table, indent=1) + "\n")
 
 
-def main() -> None:
+def main(suite: Suite = SUITE) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="*", default=FILES)
+    parser.add_argument("files", nargs="*", default=suite.files)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--record", action="store_true", help="write results/<device>.json")
     parser.add_argument("--causes", action="store_true", help="list what is to be mended")
     options = parser.parse_args()
     files = [f for name in options.files for f in (MASKED if name == "ma" else [name])]
-    if options.record and set(files) != set(FILES) and recorded(options.device) is None:
+    if options.record and set(files) != set(suite.files) and not recorded(options.device, suite):
         parser.error("the first record is of all files")
     scores: dict[str, Score] = {}
     results: dict[str, dict[str, dict[str, Any]]] = {file: {} for file in files}
-    left = {file: parts(file, options.workers) for file in files}
+    left = {file: parts(file, options.workers, suite) for file in files}
     with concurrent.futures.ThreadPoolExecutor(options.workers) as pool:
         runs = {
-            pool.submit(outcomes, [file], options.device, part=part): (file, part)
+            pool.submit(outcomes, [file], options.device, part=part, suite=suite): (file, part)
             for file, of_file in sorted(left.items(), key=lambda item: -len(item[1]))
             for part in of_file
         }
@@ -346,7 +378,7 @@ def main() -> None:
             left[file] = [other for other in left[file] if other != part]
             if left[file]:
                 continue
-            made = scores[file] = score(file, results[file])
+            made = scores[file] = score(file, results[file], suite)
             kinds = {**made.failed, **{f"({name})": n for name, n in made.excluded.items()}}
             print(
                 f"{made.share:7.1%} {made.passed:>6} of {made.counted:>6} {file} {kinds}",
@@ -358,11 +390,11 @@ def main() -> None:
     )
     print(f"not counted: {whole.excluded}, {whole.numpy} of NumPy alone, {whole.skipped} skipped")
     if options.causes:
-        print(*causes(results.items()), sep="\n")
+        print(*causes(results.items(), suite), sep="\n")
     if options.record:
-        write(options.device, scores, results)
-    elif (RESULTS / f"{options.device}_failed.json").is_file():
-        print(*news(options.device, sorted(results.items())), sep="\n")
+        write(options.device, scores, results, suite)
+    elif (suite.results / f"{options.device}_failed.json").is_file():
+        print(*news(options.device, sorted(results.items()), suite), sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The pytest plugin under which NumPy's own test files run with their imports changed.
+"""The pytest plugin under which NumPy's and SciPy's test files run with their imports changed.
 
 `numpy_suite.py` starts pytest with it. It writes one record of a run (JSON): for each test its
 outcome and NumPy's names that it uses; for each failure the class and text of the error, and the
@@ -39,6 +39,12 @@ MARKERS = (
     "thread_unsafe",
     "parallel_threads(n)",
     "iterations(n)",
+    "xslow",
+    "fail_slow(n)",
+    "array_api_backends",
+    "skip_xp_backends",
+    "xfail_xp_backends",
+    "uses_xp_capabilities",
 )
 
 
@@ -122,6 +128,12 @@ class ChangedModule(pytest.Module):
 
 def pytest_pycollect_makemodule(module_path: pathlib.Path, parent: Any) -> pytest.Module:
     return ChangedModule.from_parent(parent, path=module_path)
+
+
+@pytest.fixture
+def xp() -> types.ModuleType:
+    """The library of arrays, in tests of SciPy's that take any."""
+    return cm
 
 
 @pytest.hookimpl(wrapper=True)

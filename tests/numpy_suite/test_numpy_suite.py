@@ -29,7 +29,7 @@ def test_no_other_test_fails_than_recorded(folder, device):
     if record is None:
         pytest.skip(f"no record for {device}: numpy_suite.py --device {device} --record writes it")
     files = FOLDERS[folder]
-    here = all((numpy_suite.NUMPY / f"{file}.py").is_file() for file in files)
+    here = all((numpy_suite.SUITE.library / f"{file}.py").is_file() for file in files)
     if record["numpy"] != np.__version__ or not here:
         pytest.skip(f"the record is of the tests of NumPy {record['numpy']}")
     results = numpy_suite.outcomes(files, device, CASES)

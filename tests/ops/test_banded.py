@@ -170,3 +170,4 @@ def test_no_rows(device):
     assert la.solve_banded((1, 1), cm.ones((3, 0)), cm.ones((0, 2))).shape == (0, 2)
     assert la.solve_banded((1, 1), cm.ones((3, 4)), cm.ones((4, 0))).shape == (4, 0)
     assert la.solveh_banded(cm.ones((2, 0)), cm.ones(0)).shape == (0,)
+    assert la.cholesky_banded(cm.ones((0, 0))).shape == (0, 0)

@@ -149,3 +149,7 @@ def test_pivots_that_are_no_rows_on_the_cpu():
                 ),
                 cm.ones((*lead, 2, 1), device="cpu"),
             )
+
+
+def test_an_empty_list_of_pivots(device):
+    assert la.lu_solve((cm.ones((0, 0)), []), cm.ones((0, 2))).shape == (0, 2)

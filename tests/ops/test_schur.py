@@ -4,6 +4,8 @@ central differences."""
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -147,6 +149,15 @@ def test_logarithms_of_exponentials(device):
         back = la.logm(la.expm(cm.asarray(a))).to_numpy()
         np.testing.assert_allclose(back, a, rtol=0, atol=1e-13 * max(size, 1e-2))
     assert la.logm(cm.zeros((0, 0))).shape == (0, 0) == la.sqrtm(cm.zeros((0, 0))).shape
+
+
+def test_a_logarithm_with_huge_numbers_beside_the_diagonal(device):
+    """Al-Mohy and Higham's first experiment: triangular systems keep each number's digits."""
+    a = np.triu(np.full((4, 4), 3e4), 1) + np.diag([0.32346, 0.30089, 0.3221, 0.30744])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        theirs = scipy.linalg.logm(a)
+    np.testing.assert_allclose(la.logm(cm.asarray(a)).to_numpy(), theirs, rtol=1e-12)
 
 
 def test_singular_matrices(device):

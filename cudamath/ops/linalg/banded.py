@@ -210,9 +210,11 @@ def solve_banded(l_and_u: tuple[int, int], ab: ArrayLike, b: ArrayLike) -> ndarr
 
 def _lower_diagonals(name: str, ab: ndarray, lower: bool) -> ndarray:
     """The main diagonal and those below it, of Hermitian matrices."""
-    if not ab.shape[-2]:
+    if ab.shape[-1] and not ab.shape[-2]:
         raise ValueError(f"{name}: ab must have a diagonal, got shape {ab.shape}")
-    return ab if lower else _adjoint_diagonals(ab, 0, ab.shape[-2] - 1)
+    if lower or not ab.size:
+        return ab
+    return _adjoint_diagonals(ab, 0, ab.shape[-2] - 1)
 
 
 def _factor(ab: ndarray) -> ndarray:

@@ -26,7 +26,7 @@ from ..creation import eye, tril, triu
 from ..elementwise import abs, expm1, log, sqrt, where
 from ..index import take_along_axis
 from ..join import concat
-from ..shape import astype, broadcast_to, diagonal, expand_dims, reshape
+from ..shape import astype, broadcast_to, diagonal, expand_dims, flip, reshape
 from .norms import matrix_norm
 from .products import matmul
 from .solve import adjoint, matrices, solve
@@ -333,18 +333,20 @@ def _triangular_sylvester(s: ndarray, t: ndarray, c: ndarray, least: float = 0.0
         left = _triangular_sylvester(s, first, c[..., :h], least)
         right = _triangular_sylvester(s, second, c[..., h:] - matmul(left, beside), least)
         return concat([left, right], axis=-1)
+    # with the columns in reverse the system is upper triangular, too: nothing is exchanged
     lead, size = c.shape[:-2], m * n
     one_m, one_n = (eye(k, dtype=c.dtype, device=c.device) for k in (m, n))
+    of_t = flip(t.mT, axis=(-2, -1))
     system = expand_dims(s, axis=(-3, -1)) * reshape(one_n, (1, n, 1, n)) + expand_dims(
-        t.mT, axis=(-4, -2)
+        of_t, axis=(-4, -2)
     ) * reshape(one_m, (m, 1, m, 1))
     system = reshape(system, (*lead, size, size))
     if least:
         line = diagonal(system, 0, -2, -1)
         more = where(abs(line) < least, least, 0)
         system = system + expand_dims(more, axis=-1) * eye(size, dtype=c.dtype, device=c.device)
-    found = solve(system, reshape(c, (*lead, size, 1)))
-    return reshape(found, c.shape)
+    found = solve(system, reshape(flip(c, axis=-1), (*lead, size, 1)))
+    return flip(reshape(found, c.shape), axis=-1)
 
 
 def _sylvester_value(a: ndarray, b: ndarray, q: ndarray) -> ndarray:

@@ -538,9 +538,13 @@ def lu_solve(lu_and_pivots: tuple[ArrayLike, ArrayLike], b: ArrayLike, /) -> nda
         raise TypeError("lu_solve: wants the pair of arrays that lu_factor returns") from None
     packed, b = pair("lu_solve", packed, b, square=True)
     n = packed.shape[-1]
+    if not isinstance(pivots, ndarray):
+        pivots = asarray(pivots, device=packed.device)
+    if not pivots.size:  # an empty list has the default dtype
+        pivots = astype(pivots, np.int32)
     pivots = require(
         "lu_solve",
-        pivots if isinstance(pivots, ndarray) else asarray(pivots, device=packed.device),
+        pivots,
         dtypes.INTEGER,
         "pivots",
     )

@@ -301,7 +301,7 @@ def weight_grad(grad, source, shifts, planes, step, halo, pitch, cached):
     images, channels, height = grad.shape[:3]
     lanes = VECTOR // source.itemsize
     taps, count = len(shifts), -(-channels // lanes)
-    shifts = np.concatenate([shifts, np.broadcast_to(shifts[-1:], (-taps % TAPS, 3))])
+    shifts = np.pad(shifts, ((0, -taps % TAPS), (0, 0)), mode="edge").copy("C")
     block = min(height, max(4, cached // (2 * len(planes) * pitch * VECTOR) - halo))
     chunks = max(1, min(images * -(-height // block), 32 // count))
     partial = np.zeros((chunks, count, len(shifts), lanes), source.dtype)

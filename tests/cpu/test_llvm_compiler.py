@@ -314,6 +314,19 @@ def test_arguments_that_are_not_taken():
         loop(_scaled)(np.ones(3), "2")
 
 
+@pytest.mark.parametrize("turned", [lambda x: x.T, lambda x: x[:, ::2], lambda x: x[::-1]])
+def test_arrays_in_another_order_are_refused(turned):
+    """Also after one in C order."""
+    run, x = loop(_first), np.arange(12.0).reshape(3, 4)
+    run(x, np.zeros(1))
+    with pytest.raises(TypeError, match="in C order"):
+        run(turned(x), np.zeros(1))
+
+
+def _first(x, out):
+    out[0] = x[1, 0]
+
+
 def _scaled(x, factor):
     for i in range(x.size):
         x[i] *= factor

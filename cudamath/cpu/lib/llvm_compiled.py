@@ -77,9 +77,13 @@ def kind_of(value: Any) -> Any:
 
 
 def _seen(value: Any) -> Any:
-    """What tells kinds of arguments apart, found quicker than the kind."""
+    """What tells kinds of arguments apart, found quicker than the kind. TypeError for an array
+    that is not in C order: compiled code would read other numbers."""
     kind = value.__class__
     if kind is np.ndarray:
+        if not value.flags.c_contiguous:
+            about = f"shape {value.shape}, strides {value.strides}"
+            raise TypeError(f"compiled functions take arrays in C order, got {about}")
         return value.dtype, value.ndim
     return tuple(map(type, value)) if kind is tuple else kind
 
@@ -264,7 +268,7 @@ class Loop:
             native(*arguments)
 
     def entry(self, *kinds: Any) -> Callable[..., None]:
-        """The machine code for arguments of these kinds and no others."""
+        """The machine code for arguments of these kinds and no others, arrays in C order."""
         try:
             return self._natives[kinds]
         except KeyError:

@@ -82,11 +82,11 @@ def test_schur(device, name, dtype):
 def test_schur_sorts(device, sort, output):
     for seed in range(4):
         a = rand(np.random.default_rng(seed), (6, 6)) / 2
-        which = (lambda x: x.real > 0.3) if sort == "function" else sort
-        for_scipy = (lambda re, im=0: np.real(re) > 0.3) if sort == "function" else sort
+        of_one, of_two = (lambda x: x.real > 0.3), (lambda re, im: re > 0.3)
+        which = (of_two if output == "real" else of_one) if sort == "function" else sort
         t, z, count = la.schur(cm.asarray(a), output, sort=which)
         assert type(count) is int
-        assert count == scipy.linalg.schur(a, output, sort=for_scipy)[2]
+        assert count == scipy.linalg.schur(a, output, sort=which)[2]
         is_decomposed(a, t.to_numpy(), z.to_numpy())
         test = {
             "lhp": lambda w: w.real < 0,
@@ -101,6 +101,13 @@ def test_schur_sorts(device, sort, output):
     many = np.stack([a, -a])
     counts = la.schur(cm.asarray(many), output, sort=which)[2]
     assert counts.shape == (2,) and int(counts[0]) == count
+
+
+def test_a_pair_comes_first_if_one_of_it_does(device):
+    a = np.array([[0.1, -2.0], [2.0, 0.1]])
+    for sort in (lambda re, im: im > 0, lambda re, im: im < 0, lambda re: re > 0):
+        assert la.schur(cm.asarray(a), sort=sort)[2] == scipy.linalg.schur(a, sort=sort)[2] == 2
+    assert la.schur(cm.asarray(a), "complex", sort=lambda x: x.imag > 0)[2] == 1
 
 
 def test_rsf2csf(device):

@@ -8,6 +8,7 @@ which run where the array lies, for all matrices of a batch at once.
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -48,8 +49,9 @@ _COMPLEX = np.dtype(np.complex128)
 # -------------------- the decomposition
 
 
-def _select(name: str, sort: Any) -> Any:
-    """Which eigenvalues come first: a function of an array of them, on the host."""
+def _select(name: str, sort: Any, real: bool) -> Any:
+    """Which eigenvalues come first: a function of an array of them, on the host. real: whether the
+    given function gets the real and the imaginary part."""
     known = {
         "lhp": lambda w: w.real < 0,
         "rhp": lambda w: w.real >= 0,
@@ -59,7 +61,8 @@ def _select(name: str, sort: Any) -> Any:
     if sort is None:
         return None
     if callable(sort):
-        return lambda w: np.vectorize(lambda x: bool(sort(x)), otypes=[bool])(w)
+        call = sort if not real else _of_parts(sort)
+        return np.vectorize(lambda x: bool(call(x)), otypes=[bool])
     if sort in known:
         return known[sort]
     raise ValueError(
@@ -67,12 +70,28 @@ def _select(name: str, sort: Any) -> Any:
     )
 
 
-def _ordered(w: ndarray, v: ndarray, select: Any) -> tuple[ndarray, ndarray, np.ndarray]:
-    """Those that are selected first; and how many these are. Of a conjugate pair of eigenvalues of
-    a real matrix both are selected, or none: the one below the axis counts as its partner."""
+def _of_parts(sort: Any) -> Any:
+    """Called with the real and the imaginary part, or the real one alone, as SciPy calls it."""
+    kinds = [p.kind for p in inspect.signature(sort).parameters.values()]
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    two = inspect.Parameter.VAR_POSITIONAL in kinds or sum(k in places for k in kinds) > 1
+    return (lambda x: sort(x.real, x.imag)) if two else (lambda x: sort(x.real))
+
+
+def _ordered(
+    w: ndarray, v: ndarray, real: bool, select: Any
+) -> tuple[ndarray, ndarray, np.ndarray]:
+    """Those that are selected first; and how many these are. Of a pair of eigenvalues in a
+    real form both are selected if one is."""
     if select is None:
         return w, v, np.zeros(w.shape[:-1], np.int64)
-    chosen = select(w.to_numpy())
+    values = w.to_numpy()
+    chosen = np.array(select(values))
+    if real:
+        first = values[..., :-1].imag > 0  # the other one follows
+        both = first & (chosen[..., :-1] | chosen[..., 1:])
+        chosen[..., :-1] |= both
+        chosen[..., 1:] |= both
     order = asarray(np.argsort(~chosen, axis=-1, kind="stable"), device=w.device)
     vectors = take_along_axis(v, broadcast_to(expand_dims(order, axis=-2), v.shape), axis=-1)
     return take_along_axis(w, order, axis=-1), vectors, chosen.sum(-1)
@@ -91,7 +110,7 @@ def _quasi(w: np.ndarray, real: bool) -> np.ndarray:
 def _split(a: ndarray, real: bool, select: Any) -> tuple[ndarray, ndarray, np.ndarray, np.ndarray]:
     """z, z^H a z, the number of its first columns that are (quasi-)triangular, and that of the
     eigenvalues which are selected."""
-    w, v, chosen = _ordered(*eig(a), select)
+    w, v, chosen = _ordered(*eig(a), real, select)
     z = qr(_basis(w, v, real)).Q
     t = matmul(matmul(adjoint(z), a), z)
     n = a.shape[-1]
@@ -222,7 +241,8 @@ def schur(a: ArrayLike, output: str = "real", *, sort: Any = None) -> Any:
     sort : str or callable, optional
         Which eigenvalues come first: those in the left half plane ("lhp"), in the right one
         ("rhp"), inside the unit circle ("iuc"), outside of it ("ouc"), or those for which a
-        function of one complex number is true.
+        function is true: of one complex number, or of the real and the imaginary part where t is
+        real (of the real part, if it takes one number).
 
     Returns
     -------
@@ -255,10 +275,11 @@ def schur(a: ArrayLike, output: str = "real", *, sort: Any = None) -> Any:
     a = matrices("schur", a, square=True)
     if output not in ("real", "complex", "r", "c"):
         raise ValueError(f'schur: output must be "real" or "complex", got {output!r}')
-    select = _select("schur", sort)
+    real = a.dtype.kind != "c" and output[0] == "r"
+    select = _select("schur", sort, real)
     if a._node is not None:
         raise TypeError(f"schur: {a.dtype} of shape {a.shape} has no gradient")
-    t, z, chosen = _schur(a, a.dtype.kind != "c" and output[0] == "r", select)
+    t, z, chosen = _schur(a, real, select)
     if select is None:
         return t, z
     return t, z, asarray(chosen, device=a.device) if a.ndim > 2 else int(chosen)

@@ -540,8 +540,9 @@ def numpy_over(owner: Any, address: int, layout: Layout, read_only: bool) -> np.
 
 
 def _numpy_view(base: np.ndarray, layout: Layout, offset: int) -> np.ndarray:
-    if layout.size == 0:
-        return np.empty(layout.shape, layout.dtype)
+    if layout.size == 0:  # the order of its axes may decide that of a result
+        nothing = np.empty(layout.itemsize, np.uint8)
+        return np.ndarray(layout.shape, layout.dtype, nothing, 0, layout.strides)
     try:  # ten times faster, but NumPy wants a base without gaps
         return np.ndarray(layout.shape, layout.dtype, base, offset, layout.strides)
     except (ValueError, TypeError, BufferError):

@@ -120,6 +120,18 @@ def test_results_that_share_memory_share_it_at_each_call():
         assert again is y and turned.tolist() == [2, 2, 7]
 
 
+def test_empty_parts_have_the_order_of_their_array():
+    """The order of a result, and so of the sums over it, may follow an empty operand."""
+
+    def f(x):
+        return cm.concat([x[:, :4] * 2, x[:, 4:] * 3, x[:, 8:]], axis=1)
+
+    jitted = cm.jit(f)
+    for k in range(3):
+        x = cm.full((8, 2), float(k)).T
+        assert jitted(x).strides == f(x).strides
+
+
 def test_the_same_array_twice():
     f = cm.jit(lambda x, y: x - 2 * y)
     x, y = cm.full(2, 3.0), cm.full(2, 5.0)

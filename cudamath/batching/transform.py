@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,11 @@ from ..ops.shape import broadcast_to, moveaxis
 from ..runtime.errors import shown_as
 
 __all__ = ["vmap"]
+
+#: The files of rules. A program without vmap does not import them.
+_FILES = (
+    "compositions indexing layers losses products sampling sparse table training vectors".split()
+)
 
 
 def vmap(
@@ -89,6 +95,7 @@ def vmap(
         in_axes = tuple(in_axes)
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
+        load_rules()
         leaves, structure = _flatten((args, kwargs))
         axes = _axes_of_arguments(in_axes, args, kwargs)
         arrays = [
@@ -118,6 +125,13 @@ def vmap(
         )
 
     return functools.update_wrapper(shown_as("vmap", mapped), fn)
+
+
+@functools.cache
+def load_rules() -> None:
+    """Import the rules, once: they enter themselves in a table."""
+    for name in _FILES:
+        importlib.import_module(f"cudamath.batching.{name}")
 
 
 def _flatten(tree: Any) -> tuple[list[Any], Any]:

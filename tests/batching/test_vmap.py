@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -485,3 +487,15 @@ def test_optimizers_whose_rate_and_steps_differ(update: Any, init: Any, options:
             params, state = one(params, {"p": g}, state)
         each = [steps(array(p), array(q), 0.1) for p, q in zip(X, X[::-1], strict=True)]
         np.testing.assert_allclose(params["p"].to_numpy(), cm.stack(each).to_numpy(), rtol=1e-12)
+
+
+def test_rules_are_imported_at_the_first_use():
+    code = """
+import sys
+import cudamath as cm
+rules = {"cudamath.batching.layers", "cudamath.batching.table"}
+assert not rules & {*sys.modules}
+cm.vmap(lambda x: x)(cm.ones(2))
+assert rules <= {*sys.modules}
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

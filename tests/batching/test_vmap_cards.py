@@ -20,6 +20,7 @@ from strategies import eps
 import cudamath as cm
 import cudamath.distributed  # noqa: F401  its cards are among those of the registry
 from cudamath.batching import sampling
+from cudamath.batching.transform import load_rules
 from cudamath.core import batched
 from cudamath.core.array import ndarray
 from cudamath.core.dispatch import fast_path
@@ -72,6 +73,7 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
 
             return noted
 
+    load_rules()
     monkeypatch.setattr(batched, "rules", Rules(batched.rules))
     for card in registry.values():  # which keep the rules that they found
         getattr(card, "plans", {}).clear()

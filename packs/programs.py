@@ -55,7 +55,7 @@ def demo() -> None:
 
 
 #: Notebooks whose arrays have sizes that depend on values, of which a rehearsal has none.
-OF_VALUES = {"09_sparse_arrays"}
+OF_VALUES = {"10_sparse_arrays"}
 
 
 def notebook(path: pathlib.Path) -> None:

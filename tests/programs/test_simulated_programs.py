@@ -15,7 +15,7 @@ pytestmark = pytest.mark.simulator
 
 
 #: Their kernels are not made for the simulator.
-NOT_THERE = ("step",)
+NOT_THERE = ("step", "rows of")
 
 
 @pytest.fixture

@@ -137,10 +137,6 @@ def _short(p: Problem) -> bool:
     )
 
 
-def _sums(p: Problem) -> bool:
-    return p.product.k > 0
-
-
 # -------------------- the versions
 
 
@@ -181,25 +177,22 @@ VERSIONS = (
         reason="small register tiles of float32",
         work=work.simt_async_copy_small,
     ),
-    Version("simt", "matmul.simt.plan", _sums, reason="register tiles", work=work.simt),
+    Version("simt", "matmul.simt.plan", reason="register tiles", work=work.simt),
     Version(
         "simt_small",
         "matmul.simt.plan_small",
-        _sums,
         reason="small register tiles",
         work=work.simt_small,
     ),
     Version(
         "register_tiles",
         "matmul.register_tiles.plan_register",
-        _sums,
         reason="register tiles, the plain ones",
         work=work.register_tiles,
     ),
     Version(
         "tiled",
         "matmul.register_tiles.plan_tiled",
-        _sums,
         reason="small: one launch",
         work=work.tiled_16,
     ),

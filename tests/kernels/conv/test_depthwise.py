@@ -693,17 +693,13 @@ def test_products_put_apart_in_the_simulator(case, monkeypatch):
         for step in plan.steps
     ]
     check(simulate(plan, *arrays), expected, size, F32, "cublas")
-    check(
-        simulate(conv_dispatch.conv2d_input_grad(*layouts, **options), *arrays),
-        expected,
-        size,
-        F32,
-        "direct",
-    )
     bias = numbers((case[0][1],), F32, 3)
-    plan = conv_dispatch.conv2d_input_grad(
-        *layouts, Layout.new(bias.shape, F32, 0), **options, version="dgrad_direct"
-    )
+    with assume((9, 0)):
+        alone, plan = (
+            conv_dispatch.conv2d_input_grad(*layouts, *more, **options, version="dgrad_direct")
+            for more in ((), (Layout.new(bias.shape, F32, 0),))
+        )
+    check(simulate(alone, *arrays), expected, size, F32, "direct")
     check(
         simulate(plan, *arrays, bias),
         expected + bias[:, None, None],

@@ -7,6 +7,7 @@ Gradients: test_linalg_gradients.py; LU: test_lu.py; kernels and handles: test_l
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -279,6 +280,31 @@ def test_expm(device, dtype):
     assert np.isnan(ours[[0, 2]]).all()
     near(ours[[1, 3]], np.broadcast_to(np.eye(2, dtype=dtype), (2, 2, 2)))
     assert np.isnan(la.expm(cm.asarray(np.array([[np.nan]], dtype))).to_numpy()).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_expm_of_matrices_far_from_normal(device, dtype):
+    """exp [[1, b], [0, -1]] = [[e, b (e - 1/e) / 2], [0, 1/e]]: their norm says nothing about how
+    many squarings they need (Al-Mohy and Higham 2009), each of which costs digits."""
+    sizes = [0.0, 1.0, 1e3, 1e6, 1e9, 1e12, *([] if dtype == "float32" else [1e60, 1e200])]
+    a = np.array([[[1, b], [0, -1]] for b in sizes] + [[[0, b], [0, 0]] for b in sizes], dtype)
+    half = math.sinh(1)
+    exact = [[[math.e, b * half], [0, 1 / math.e]] for b in sizes]
+    exact += [[[1, b], [0, 1]] for b in sizes]
+    eps = 8 * np.finfo(dtype).eps
+    np.testing.assert_allclose(la.expm(cm.asarray(a)).to_numpy(), exact, rtol=eps, atol=0)
+    for one, of in zip(a, exact, strict=True):
+        np.testing.assert_allclose(la.expm(cm.asarray(one)).to_numpy(), of, rtol=eps, atol=0)
+
+
+def test_gradient_of_expm_far_from_normal(device):
+    """By b the upper right element has the derivative sinh 1, by the others that of differences."""
+    weight = cm.asarray([[0.0, 1.0], [0.0, 0.0]])
+    slope = cm.grad(lambda a: (la.expm(a) * weight).sum())(cm.asarray([[1.0, 1e6], [0.0, -1.0]]))
+    assert slope.to_numpy()[0, 1] == pytest.approx(math.sinh(1), rel=1e-12)
+    # of x = b (exp p - exp q) / (p - q) by p at p = 1, q = -1
+    by_p = 1e6 * (math.e / 2 - math.sinh(1) / 2)
+    assert slope.to_numpy()[0, 0] == pytest.approx(by_p, rel=1e-9)
 
 
 def test_powers(device):

@@ -463,12 +463,13 @@ def matrix_power(a: ArrayLike, n: int) -> ndarray:
         a = matmul(a, a)
 
 
-#: Coefficients of the Pade approximants of exp, and the 1-norm up to which they are exact to
-#: rounding (Higham 2005).
+#: Coefficients of the Pade approximants of exp, the size up to which they are exact to rounding
+#: (Higham 2005), and the reciprocal of the first coefficient of their backward error.
 _PADE = {
     4: (
         (17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0),
         3.925724783138660,
+        4487938430976000.0,
     ),
     8: (
         (
@@ -488,6 +489,7 @@ _PADE = {
             1.0,
         ),
         5.371920351148152,
+        113250775606021113483283660800000000.0,
     ),
 }
 
@@ -523,6 +525,8 @@ def expm(a: ArrayLike, /) -> ndarray:
     References
     ----------
     .. [1] Higham, The scaling and squaring method for the matrix exponential revisited, 2005.
+    .. [2] Al-Mohy and Higham, A new scaling and squaring algorithm for the matrix exponential,
+       2009: powers say how large a matrix is, where its norm says too much.
 
     Examples
     --------
@@ -533,17 +537,21 @@ def expm(a: ArrayLike, /) -> ndarray:
     a = matrices("expm", a, square=True)
     if not a.size:
         return a.copy()
-    b, limit = _PADE[dtypes.real_dtype(a.dtype).itemsize]
+    b, limit, _ = _PADE[dtypes.real_dtype(a.dtype).itemsize]
     with recording.paused():
         sizes = matrix_norm(a, ord=1).to_numpy()
     with silence():
         squarings = np.where(np.isfinite(sizes), np.maximum(np.ceil(np.log2(sizes / limit)), 0), 0)
-    factor = asarray(np.exp2(-squarings).astype(sizes.dtype), device=a.device)
-    a = a * expand_dims(factor, axis=(-2, -1))
+    a = _scaled(a, -squarings)
     finite = None
     if not np.isfinite(sizes).all():  # a system with NaN in it counts as singular on a GPU
         finite = asarray(np.isfinite(sizes)[..., None, None], device=a.device)
         a = where(finite, a, 0)
+    while squarings.any():  # more than once where powers of a fall below the least number
+        needless = _needless_squarings(a, squarings)
+        if not needless.any():
+            break
+        a, squarings = _scaled(a, needless), squarings - needless
     one = eye(a.shape[-1], dtype=a.dtype, device=a.device)
     a2 = matmul(a, a)
     a4 = matmul(a2, a2)
@@ -561,6 +569,38 @@ def expm(a: ArrayLike, /) -> ndarray:
         squared = matmul(x, x)
         x = squared if every is None else where(expand_dims(every > i, axis=(-2, -1)), squared, x)
     return x if finite is None else where(finite, x, math.nan)
+
+
+def _scaled(a: ndarray, exponents: np.ndarray) -> ndarray:
+    """Each matrix times a power of 2."""
+    factors = np.exp2(exponents).astype(dtypes.real_dtype(a.dtype))
+    return a * expand_dims(asarray(factors, device=a.device), axis=(-2, -1))
+
+
+def _needless_squarings(a: ndarray, squarings: np.ndarray) -> np.ndarray:
+    """How many of the squarings matrices do not need, which are scaled for them already. Each one
+    costs digits, and where |a^k|^(1/k) is far below |a| they are not needed."""
+    kind = dtypes.real_dtype(a.dtype)
+    b, limit, reciprocal = _PADE[kind.itemsize]
+    with recording.paused(), silence():
+        a2 = matmul(a, a)
+        a4 = matmul(a2, a2)
+        fourth = matrix_norm(a4, ord=1).to_numpy() ** 0.25
+        sixth = matrix_norm(matmul(a4, a2), ord=1).to_numpy() ** (1 / 6)
+        size = np.maximum(np.maximum(fourth, sixth), float(np.finfo(kind).tiny) ** 0.25)
+        room = float(np.finfo(kind).max) / b[0] ** 2 / matrix_norm(a, ord=1).to_numpy()
+        spare = np.clip(np.floor(np.log2(np.minimum(limit / size, room))), 0, squarings)
+        if not spare.any():
+            return spare
+        # |a|^(2m + 1) bounds what the approximant leaves out: so much are they needed after all
+        bare = abs(_scaled(a, spare))
+        sums = reduce.sum(bare, axis=-2, keepdims=True)
+        norm = reduce.max(sums, axis=(-2, -1)).to_numpy()
+        for _ in range(2 * (len(b) - 1)):
+            sums = matmul(sums, bare)
+        left = reduce.max(sums, axis=(-2, -1)).to_numpy() / (norm * reciprocal)
+        more = np.ceil(np.log2(left / (np.finfo(kind).eps / 2)) / (2 * (len(b) - 1)))
+        return np.clip(spare - np.fmax(more, 0), 0, spare)  # of zeros `more` is NaN
 
 
 @scalar_results

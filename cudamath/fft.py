@@ -1166,7 +1166,12 @@ def next_fast_len(target: int, real: bool = False) -> int:
 
 @fast_path()
 def fftfreq(
-    n: int, d: float = 1.0, device: DeviceLike | None = None, *, dtype: DTypeLike | None = None
+    n: int,
+    d: float = 1.0,
+    device: DeviceLike | None = None,
+    *,
+    xp: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> ndarray:
     """Return the frequencies of the elements of `fft`.
 
@@ -1180,6 +1185,8 @@ def fftfreq(
         Time between two samples.
     device : device_like, optional
         Device of the result. The default is the default device.
+    xp : object, optional
+        Accepted for compatibility with SciPy. The result is an array of cudamath.
     dtype : dtype_like, optional
         Floating-point dtype of the result. The default is the dtype of Python floats.
 
@@ -1206,7 +1213,12 @@ def fftfreq(
 
 @fast_path()
 def rfftfreq(
-    n: int, d: float = 1.0, device: DeviceLike | None = None, *, dtype: DTypeLike | None = None
+    n: int,
+    d: float = 1.0,
+    device: DeviceLike | None = None,
+    *,
+    xp: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> ndarray:
     """Return the frequencies of the elements of `rfft`: [0, 1, ..., n // 2] / (d n).
 
@@ -1218,6 +1230,8 @@ def rfftfreq(
         Time between two samples.
     device : device_like, optional
         Device of the result. The default is the default device.
+    xp : object, optional
+        Accepted for compatibility with SciPy. The result is an array of cudamath.
     dtype : dtype_like, optional
         Floating-point dtype of the result. The default is the dtype of Python floats.
 

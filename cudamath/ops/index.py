@@ -529,8 +529,8 @@ def take(
     if mode != "raise":
         positions = _in_range("take", positions, x.shape[axis], mode)
     y = _take(x, positions, axis=axis)
-    # NumPy 2.4 takes the first, 2.5 both (and whatever else, which would lose values in silence)
-    return y if out is None else deliver("take", y, out, "held or same_kind")
+    # NumPy 2.4 takes the first, 2.5 both (and whatever else, which may lose values in silence)
+    return y if out is None else deliver("take", y, out, "held or safe")
 
 
 def _in_range(name: str, positions: ndarray, n: int, mode: str) -> ndarray:

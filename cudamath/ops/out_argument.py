@@ -87,7 +87,7 @@ def receiver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") -
 def deliver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") -> ndarray:
     """Copies a result into `out` and returns that. casting: NumPy's rule for the conversion; or
     "held": the result must be able to hold whatever an array of out's dtype holds, as where NumPy
-    computes in a copy of `out`; or "held or same_kind"."""
+    computes in a copy of `out`; or "held or safe"."""
     target = receiver(name, result, out, casting)
     if open_records:
         obstruct("wrote into out")

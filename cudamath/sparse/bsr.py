@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import require
 from ..core.dtypes import default_float, result_type
 from ..ops.creation import asarray, zeros
 from ..ops.elementwise import not_equal
@@ -118,7 +119,7 @@ class bsr_array(sparray):
     def _of_parts(
         cls, name: str, data: Any, indices: Any, indptr: Any, shape: Any, copy: bool
     ) -> Any:
-        data = asarray(data)
+        data = require(name, data)
         data = data.copy() if copy else data
         places, starts = as_given(indices), as_given(indptr)
         if data.ndim != 3 or places.shape != data.shape[:1] or starts.ndim != 1:

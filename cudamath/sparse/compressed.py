@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import require
 from ..core.dtypes import default_float, result_type
 from ..ops.creation import asarray, zeros
 from ..ops.elementwise import not_equal
@@ -97,7 +98,7 @@ class compressed_array(sparray):
     def _of_parts(
         cls, name: str, data: Any, indices: Any, indptr: Any, shape: Any, copy: bool
     ) -> Any:
-        data = asarray(data)
+        data = require(name, data)
         data = data.copy() if copy else data
         places, starts = as_given(indices), as_given(indptr)
         if not data.ndim == places.ndim == starts.ndim == 1 or data.shape != places.shape:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core import shapes
 from ..core.array import ndarray
+from ..core.dispatch.checks import require
 from ..core.dtypes import default_float
 from ..ops.creation import asarray, zeros
 from ..ops.elementwise import not_equal
@@ -111,7 +112,7 @@ class coo_array(sparray):
 
     @classmethod
     def _of_dense(cls, name: str, arg1: Any) -> Any:
-        dense = asarray(arg1)
+        dense = require(name, arg1)
         dense = dense if dense.ndim else dense.reshape(1)
         shape = sizes_of(name, dense.shape, (1, 2))
         coords = nonzero(dense)
@@ -125,7 +126,7 @@ class coo_array(sparray):
             coords = tuple(coords)
         except (TypeError, ValueError):
             raise TypeError(f"{name}: wants (data, (row, col)), got {arg1!r:.60}") from None
-        data = asarray(values)
+        data = require(name, values)
         data = data.copy() if copy else data
         indices = [as_given(each) for each in coords]
         for i, each in enumerate(indices):

@@ -380,7 +380,7 @@ CALLS = [
     ),
     # methods by their own names
     (
-        lambda: cm.asarray(A).sort(descending=True),
+        lambda: cm.asarray(A).sort(falling=True),
         TypeError,
         r"ndarray\.sort\(\) got an unexpected keyword",
     ),

@@ -332,6 +332,15 @@ IMAGES = normal(2, 3, 6, 6)
 VOLUME = {"size": (2, 2, 2), "kernel": (2, 2, 2), "stride": (2, 2, 2), "padding": (0, 0, 0)}
 #: Calls of cards that the rows do not reach batched: functions and their mapped arguments.
 CASES: dict[str, tuple[Callable, tuple[np.ndarray, ...]]] = {
+    "fft": (lambda x: cm.fft.fft(x, axis=0), (normal(6, 3),)),
+    "ifft of both axes": (lambda x: cm.fft.ifftn(x), (normal(6, 3),)),
+    "rfft": (lambda x: cm.fft.rfft(x), (normal(3, 6),)),
+    "irfft": (lambda x: cm.fft.irfft(x, 7, axis=0), (normal(4, 3),)),
+    "gradient of rfft": (
+        cm.grad(lambda x: (abs(cm.fft.rfft(x)) ** 2 * cm.arange(4.0)).sum()),
+        (normal(6),),
+    ),
+    "gradient of irfft": (cm.grad(lambda x: (cm.fft.irfft(x) ** 3).sum()), (normal(4),)),
     "setitem": (lambda x, v: filled(x, slice(1, 3), v), (normal(4, 2), normal(2))),
     "setitem of a number": (lambda x: filled(x, (0, slice(None)), 2), (normal(4, 2),)),
     "index_put": (lambda x, v: filled(x, cm.asarray([2, 0]), v), (normal(4, 2), normal(2, 2))),
@@ -560,6 +569,8 @@ def wants_a_rule(card: Any) -> bool:
 
 
 def test_every_card_is_batched(reached: set[str]):
+    for name in dir(cm):  # modules that are imported when they are used have cards, too
+        getattr(cm, name)
     with cm.device("cpu"):
         for row in ROWS:
             arrays = [cm.asarray(x) for x in batches(row, FLOAT64)]

@@ -40,7 +40,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
-from ...runtime.device import multiprocessors
+from ...runtime.device import multiprocessors, properties
 from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda
 from ..copy.channels_last import ReorderedPlan
@@ -325,6 +325,8 @@ def weight_gradient(problem: Problem) -> Plan | None:
         if alone
         else (THREADS, ROOM, ENOUGH_BLOCKS)
     )
+    size = compute_dtype(out.dtype).itemsize
+    room = min(room, properties(problem.device).max_shared_memory // size)
     cut = tiles(how, outputs, channels, P, Q, reads, reads_dy, room)
     needed = max(
         channels * cut.rows * cut.pitch + outputs * cut.rows_dy * cut.pitch_dy,
@@ -344,7 +346,7 @@ def weight_gradient(problem: Problem) -> Plan | None:
             (groups, splits),
             threads,
             [dy, image, partial.flat, *numbers(jobs, groups, images, H, W, P, Q, *cut)],
-            shared=needed * compute_dtype(out.dtype).itemsize,
+            shared=needed * size,
         ),
         Launch(sum_partials(out.dtype), blocks(out.size, 32), (32, 8), [partial, plan.target.flat]),
     ]

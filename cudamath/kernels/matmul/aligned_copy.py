@@ -126,7 +126,7 @@ def launch(matrices: Sequence[Rows], itemsize: int) -> Launch:
             *map(np.int64, (matrix.count, matrix.columns, matrix.step)),
         ]
     if len(matrices) == 1:
-        args += [args[0], args[0], *map(np.int64, (0, 1, 0))]
+        args += [args[0], args[1], *map(np.int64, (0, 1, 0))]
     return Launch(pitched(word), sum(grids), THREADS, [*args, np.int64(grids[0])])
 
 

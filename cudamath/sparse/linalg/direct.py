@@ -13,6 +13,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from ...core.array import ndarray
+from ...core.dispatch.checks import coerce
 from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import Composed
 from ...core.dtypes import result_type
@@ -37,7 +38,7 @@ def _square(name: str, A: Any) -> Any:
 
 def _right_side(name: str, A: Any, b: Any) -> ndarray:
     """b (n,) or (n, k), dense."""
-    b = b.toarray() if issparse(b) else asarray(b, device=A.device)
+    b = b.toarray() if issparse(b) else coerce(name, (A.data, b))[1]
     if b.ndim not in (1, 2) or b.shape[0] != A.shape[0]:
         raise ValueError(f"{name}: wants b with {A.shape[0]} rows for A {A.shape}, got {b.shape}")
     return b

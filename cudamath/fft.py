@@ -1153,15 +1153,13 @@ def next_fast_len(target: int, real: bool = False) -> int:
     (98, 100)
     """
     size = shapes.as_integer("next_fast_len", "target", target, 1)
-    factors = (2, 3, 5) if real else (2, 3, 5, 7, 11)
-    while True:
-        rest = size
-        for factor in factors:
-            while rest % factor == 0:
-                rest //= factor
-        if rest == 1:
-            return size
-        size += 1
+    products = [1]  # of the odd factors: each then gets as many factors 2 as it needs
+    for factor in (3, 5) if real else (3, 5, 7, 11):
+        more = products
+        while more:
+            more = [x * factor for x in more if x < size]
+            products += more
+    return min([x << max((size - 1) // x, 0).bit_length() for x in products])
 
 
 @fast_path()

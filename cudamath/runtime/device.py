@@ -225,6 +225,11 @@ def is_assumed() -> bool:
     return bool(_assumed)
 
 
+#: Shared memory that a block may have, in KiB, by compute capability.
+SHARED_KIB = dict.fromkeys([(8, 6), (8, 9), (12, 0)], 99)
+SHARED_KIB |= {(7, 5): 64, (8, 0): 163, (9, 0): 227, (10, 0): 227}
+
+
 class assume:
     """Context: make plans as if the devices had these properties (used by compile-only checks and
     the simulator). By default those of an H100: bandwidth in bytes per second, clock in Hz."""
@@ -246,7 +251,7 @@ class assume:
             1 << 37,
             multiprocessors,
             l2_cache,
-            48 << 10,
+            SHARED_KIB.get(capability, 48) << 10,
             memory_bandwidth,
             clock,
         )

@@ -95,7 +95,7 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
 
 #: Capabilities between which planners choose, and the shared memory of a block there, in KiB. 10.0
 #: plans as 8.0, 12.0 as 8.9.
-PLANNED = {(7, 5): 64, (8, 0): 163, (8, 9): 99, (9, 0): 227}
+PLANNED = {c: device.SHARED_KIB[c] for c in ((7, 5), (8, 0), (8, 9), (9, 0))}
 
 #: Kernels made of instructions that some architectures lack: name -> those that have them. What
 #: attention_decode is before 9.0, test_attention.py compiles, and what quantize_rows is before 8.0,

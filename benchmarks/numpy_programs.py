@@ -37,7 +37,7 @@ EACH, MEAN = 2.0, 1.3  # times NumPy's: the most for a program, and as geometric
 
 def programs() -> dict[str, Callable[[Any], dict]]:
     """Name -> `main(np)`."""
-    names = sorted(p.stem for p in PROGRAMS.glob("*.py") if not p.stem.startswith("test_"))
+    names = sorted(p.stem for p in PROGRAMS.glob("*.py") if not p.stem.startswith(("test_", "_")))
     return {name: importlib.import_module(f"tests.programs.{name}").main for name in names}
 
 

@@ -19,7 +19,7 @@ def programs() -> dict[str, tuple[str, str]]:
     """The title of each program, and where it comes from."""
     found = {}
     for path in sorted(PROGRAMS.glob("*.py")):
-        if path.name.startswith("test_"):
+        if path.name.startswith(("test_", "_")):
             continue
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         title, _, rest = text.partition("\n\n")

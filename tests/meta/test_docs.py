@@ -10,6 +10,7 @@ import operator
 import os
 import pathlib
 import re
+import runpy
 import types
 from collections.abc import Iterator
 
@@ -242,3 +243,11 @@ def test_contributing_names_files_that_exist() -> None:
     if not (ROOT / "cudamath" / "kernels" / "conv").is_dir():
         pytest.skip("it describes folders that kernels and tests are about to have")
     assert {path for path in paths if not (ROOT / path).exists()} == set()
+
+
+def test_the_gallery_shows_programs_that_were_measured() -> None:
+    """Each has a title, an origin and a speed beside NumPy's."""
+    runner = runpy.run_path(str(ROOT / "docs" / "gallery.py"))
+    found = runner["programs"]()
+    assert len(found) >= 20 and {*found} <= {*runner["speeds"]()}
+    assert all(title and origin for title, origin in found.values())

@@ -33,6 +33,7 @@ from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dispatch.plan_codegen import array_words
 from cudamath.core.dispatch.steps import Call, Launch, triple
 from cudamath.core.layout import Layout
+from cudamath.kernels.compiler import lazy_numba
 from cudamath.kernels.compiler.compile import compile_cubin
 from cudamath.runtime import cubin_cache, kernel_errors, kernel_launch, stream
 from cudamath.runtime.memory import pool_of
@@ -53,6 +54,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 def test_array_words_are_numbas(shape, order, dtype):
     """Numba's own flattening of an array argument for a kernel: meminfo, parent, size, itemsize,
     data, shape, strides."""
+    lazy_numba.numba_cuda()  # NumPy 2.5 lacks a name that it needs
     from numba.core import types
     from numba.cuda import compile as compile_cuda
     from numba.cuda.core import registry  # noqa: F401  numba-cuda's data models

@@ -167,3 +167,24 @@ def test_versions_by_problem():
     assert plan(0, 10, 1) == ["plain_product"]
     assert plan(1000, 10, 1) == ["chunk_sums", "join_shares"]
     assert plan(1000, 10, 2) == ["clear_empty_rows", "span_sums", "join_shares"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", ["waiting", "plain"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=str)
+@pytest.mark.parametrize("lower", [True, False])
+def test_triangular_on_gpu(version: str, dtype: Any, lower: bool) -> None:
+    """Chains of rows as long as the matrix, and rows that wait for many others; two columns."""
+    rng = np.random.default_rng(3)
+    n = 700
+    a = sp.random_array((n, n), density=0.02, rng=rng) + sp.diags_array(np.ones(n - 1), offsets=-1)
+    a = (sp.tril(a, -1) + 20 * sp.eye_array(n)).tocsr()
+    a = (a if lower else a.T.tocsr()).astype(dtype)
+    b = rng.normal(size=(n, 2)).astype(dtype)
+    given = [cm.asarray(x, device="cuda") for x in (a.data, a.indices, a.indptr, b)]
+    shapes = [x._layout for x in given]
+    plan = triangular.solve(*shapes, lower=lower, unit=False, version=version)
+    got = plan.bind("spsolve_triangular", shapes)(*given).to_numpy()
+    exact = np.linalg.solve(a.toarray().astype(np.float64), b)
+    bound = 64 * np.finfo(dtype).eps * np.abs(exact).max()
+    np.testing.assert_allclose(got, exact, rtol=0, atol=bound)

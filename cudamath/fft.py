@@ -51,6 +51,7 @@ from .ops.fft import (
     scale_of,
 )
 from .ops.join import roll
+from .ops.linalg.keywords import scipy_keywords
 from .ops.out_argument import deliver
 from .ops.shape import copied as copy
 from .ops.shape import flip, reshape
@@ -178,6 +179,7 @@ def _one(name: str, n: int | None) -> Sequence[int] | None:
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def fft(
     x: ArrayLike,
     /,
@@ -230,6 +232,7 @@ def fft(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def ifft(
     x: ArrayLike,
     /,
@@ -281,6 +284,7 @@ def ifft(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def rfft(
     x: ArrayLike,
     /,
@@ -334,6 +338,7 @@ def rfft(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def irfft(
     x: ArrayLike,
     /,
@@ -386,6 +391,7 @@ def irfft(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def hfft(
     x: ArrayLike,
     /,
@@ -442,6 +448,7 @@ def hfft(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def ihfft(
     x: ArrayLike,
     /,
@@ -497,6 +504,7 @@ def ihfft(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def fftn(
     x: ArrayLike,
     /,
@@ -549,6 +557,7 @@ def fftn(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def ifftn(
     x: ArrayLike,
     /,
@@ -601,6 +610,7 @@ def ifftn(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def fft2(
     x: ArrayLike,
     /,
@@ -655,6 +665,7 @@ def fft2(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def ifft2(
     x: ArrayLike,
     /,
@@ -709,6 +720,7 @@ def ifft2(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def rfftn(
     x: ArrayLike,
     /,
@@ -764,6 +776,7 @@ def rfftn(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def irfftn(
     x: ArrayLike,
     /,
@@ -816,6 +829,7 @@ def irfftn(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def rfft2(
     x: ArrayLike,
     /,
@@ -871,6 +885,7 @@ def rfft2(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def irfft2(
     x: ArrayLike,
     /,
@@ -928,6 +943,7 @@ def irfft2(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def hfft2(
     x: ArrayLike,
     /,
@@ -978,6 +994,7 @@ def hfft2(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def ihfft2(
     x: ArrayLike,
     /,
@@ -1026,6 +1043,7 @@ def ihfft2(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def hfftn(
     x: ArrayLike,
     /,
@@ -1076,6 +1094,7 @@ def hfftn(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def ihfftn(
     x: ArrayLike,
     /,

@@ -39,12 +39,10 @@ from .ops.linalg.solve import (
     cho_solve,
     cholesky,
     det,
-    inv,
     lu,
     lu_factor,
     lu_solve,
     slogdet,
-    solve,
     solve_triangular,
 )
 from .ops.linalg.special_matrices import (
@@ -65,6 +63,7 @@ from .ops.linalg.special_matrices import (
     toeplitz,
 )
 from .ops.linalg.spectral import eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
+from .ops.linalg.systems import inv, solve
 from .ops.shape import matrix_transpose
 
 __all__ = [

@@ -35,6 +35,7 @@ from .ops.fft import (
     r2c,
 )
 from .ops.join import concat, stack
+from .ops.linalg.keywords import scipy_keywords
 from .ops.shape import flip, moveaxis, reshape, span
 from .ops.transfer import complex_of_parts, imag, real
 
@@ -208,6 +209,7 @@ def _transformed(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def dct(
     x: ArrayLike,
     type: int = 2,
@@ -266,6 +268,7 @@ def dct(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def idct(
     x: ArrayLike,
     type: int = 2,
@@ -322,6 +325,7 @@ def idct(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def dctn(
     x: ArrayLike,
     type: int = 2,
@@ -378,6 +382,7 @@ def dctn(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def idctn(
     x: ArrayLike,
     type: int = 2,
@@ -434,6 +439,7 @@ def idctn(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def dst(
     x: ArrayLike,
     type: int = 2,
@@ -491,6 +497,7 @@ def dst(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def idst(
     x: ArrayLike,
     type: int = 2,
@@ -547,6 +554,7 @@ def idst(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def dstn(
     x: ArrayLike,
     type: int = 2,
@@ -603,6 +611,7 @@ def dstn(
 
 
 @fast_path("x")
+@scipy_keywords("overwrite_x", "workers")
 def idstn(
     x: ArrayLike,
     type: int = 2,

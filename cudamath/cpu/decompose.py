@@ -80,6 +80,33 @@ def qr_raw(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return h, tau
 
 
+def qr_pivots(a: np.ndarray) -> np.ndarray:
+    """a: (..., m, n) -> int32 (..., n), the order of columns in which each of Householder's steps
+    takes the column of which the most is left (Businger & Golub 1965)."""
+    pivots = np.empty((*a.shape[:-2], a.shape[-1]), np.int32)
+    for where in np.ndindex(a.shape[:-2]):
+        pivots[where] = _column_order(a[where].copy())
+    return pivots
+
+
+def _column_order(a: np.ndarray) -> np.ndarray:
+    m, n = a.shape
+    order = np.arange(n, dtype=np.int32)
+    for j in range(min(m, n)):
+        rest = a[j:, j:]
+        scale = np.abs(rest).max(axis=0)
+        sizes = scale * np.linalg.norm(rest / np.where(scale > 0, scale, 1), axis=0)
+        best = j + int(np.argmax(sizes))
+        if not sizes[best - j] > 0:
+            break
+        a[:, [j, best]], order[[j, best]] = a[:, [best, j]], order[[best, j]]
+        x = a[j:, j] / sizes[best - j]  # of length 1
+        head = x[0] / abs(x[0]) if x[0] else 1.0
+        x[0] += head
+        a[j:, j:] -= np.outer(x / abs(x[0]), x.conj() @ a[j:, j:])
+    return order
+
+
 @named("qr")
 def qr_r(a: np.ndarray) -> np.ndarray:
     """a: (..., m, n) -> r: (..., min(m, n), n)."""

@@ -31,8 +31,8 @@ from .index_grids import vander
 from .join import concat
 from .join_numpy import trim_zeros
 from .linalg.matrix_functions import lstsq
-from .linalg.solve import inv
 from .linalg.spectral import eigvals
+from .linalg.systems import inv
 from .ranges import arange
 from .shape import astype, matrix_transpose, reshape, span
 from .transfer import imag, real

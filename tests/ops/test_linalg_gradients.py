@@ -20,6 +20,12 @@ LinAlgError = np.linalg.LinAlgError
 GRADIENTS: dict[str, Any] = {
     "solve": lambda a, b: la.solve(a, b),
     "solve vector": lambda a, b: la.solve(a, b[..., 0]) if a.ndim == 2 else la.solve(a, b),
+    **{
+        f"solve {kind}": lambda a, b, kind=kind: la.solve(a, b, assume_a=kind, lower=True)
+        for kind in ("diagonal", "tridiagonal", "upper triangular", "sym", "her")
+    },
+    "solve pos": lambda a, b: la.solve(a @ cm.conj(a).mT, b, assume_a="pos"),
+    "solve transposed": lambda a, b: la.solve(a, b, transposed=True),
     "inv": lambda a, b: la.inv(a),
     "det": lambda a, b: la.det(a),
     "slogdet": lambda a, b: tuple(la.slogdet(a)),
@@ -30,6 +36,8 @@ GRADIENTS: dict[str, Any] = {
     "upper": lambda a, b: la.solve_triangular(a, b),
     "unit": lambda a, b: la.solve_triangular(a, b, lower=True, unit_diagonal=True),
     "lu_solve": lambda a, b: la.lu_solve(la.lu_factor(a), b),
+    "lu_solve transposed": lambda a, b: la.lu_solve(la.lu_factor(a), b, trans=2),
+    "lower transposed": lambda a, b: la.solve_triangular(a, b, "T", lower=True),
     "cholesky": lambda a, b: la.cholesky(a @ cm.conj(a).mT),
     "cholesky upper": lambda a, b: la.cholesky(a @ cm.conj(a).mT, upper=True),
     "qr": lambda a, b: tuple(la.qr(a)),
@@ -37,6 +45,11 @@ GRADIENTS: dict[str, Any] = {
     "qr wide": lambda a, b: tuple(la.qr(a[..., :3, :])),
     "qr r": lambda a, b: la.qr(a[..., :3], "r"),
     "qr complete": lambda a, b: tuple(la.qr(a[..., :3, :], "complete")),
+    "qr pivoting": lambda a, b: la.qr(a[..., :3], pivoting=True)[:2],
+    "eigvalsh of a pair": lambda a, b: la.eigvalsh(a + cm.conj(a).mT, b=a @ cm.conj(a).mT),
+    "left vectors": lambda a, b: (lambda w, u, v: cm.exp(w)[..., None] * (cm.conj(u).mT @ v))(
+        *la.eig(a, left=True)
+    ),
     "eigvalsh": lambda a, b: la.eigvalsh(a + cm.conj(a).mT),
     "eigh projector": lambda a, b: (lambda w, v: (w, v[..., :2] @ cm.conj(v[..., :2]).mT))(
         *la.eigh(a + cm.conj(a).mT, "U")

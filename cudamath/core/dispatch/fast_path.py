@@ -188,6 +188,11 @@ def exact(value: Any) -> Any:
     return value, kind, repr(value)
 
 
+def is_hint(name: str) -> bool:
+    """Whether a parameter of this name changes no result: it is no part of a key."""
+    return name.startswith("overwrite_") or name in ("lwork", "workers")
+
+
 def layouts_of(arrays: Any) -> tuple:
     """The layouts of a list or tuple of arrays."""
     return tuple([x._layout for x in arrays])
@@ -251,10 +256,10 @@ class _Parameters:
         assert not unknown, f"{function.__name__}: no parameters {unknown}"
         self.source = source
         self.optional = {n for n in self.arrays if parameters[n].default is None}
-        # a call with out= runs the function: a replay does not write into arguments
-        self.rare = [n for n in self.names if n in rare or n == "out"]
+        # a call with out= runs the function: a replay does not write into arguments, nor check them
+        self.rare = [n for n in self.names if n in rare or n in ("out", "check_finite")]
         apart = {*self.arrays, *self.rare, source}
-        self.options = [n for n in self.names if n not in apart]
+        self.options = [n for n in self.names if n not in apart and not is_hint(n)]
         self.placeless = "device" in self.names or self.optional | self.numbers >= {*self.arrays}
 
     def text(self) -> str:

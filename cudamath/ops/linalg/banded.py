@@ -23,6 +23,7 @@ from ..elementwise import conj_or_same
 from ..index import take
 from ..join import concat
 from ..shape import broadcast_to, expand_dims, reshape
+from .keywords import scipy_keywords
 from .products import matmul
 from .solve import adjoint, cholesky, lu, matrices, pair, solve_triangular
 
@@ -151,6 +152,7 @@ def _checked(name: str, ab: Any, b: Any, diagonals: int | None) -> tuple[ndarray
 
 
 @fast_path("ab", "b")
+@scipy_keywords("overwrite_ab", "overwrite_b", check_finite=("ab", "b"))
 def solve_banded(l_and_u: tuple[int, int], ab: ArrayLike, b: ArrayLike) -> ndarray:
     """The solution x of a x = b for a matrix of few diagonals.
 
@@ -250,6 +252,7 @@ def _factor(ab: ndarray) -> ndarray:
 
 
 @fast_path("ab")
+@scipy_keywords("overwrite_ab", check_finite=("ab",))
 def cholesky_banded(ab: ArrayLike, *, lower: bool = False) -> ndarray:
     """Cholesky factor of a Hermitian positive definite matrix of few diagonals.
 
@@ -297,6 +300,7 @@ def cholesky_banded(ab: ArrayLike, *, lower: bool = False) -> ndarray:
     return factor if lower else _adjoint_diagonals(factor, ab.shape[-2] - 1, 0)
 
 
+@scipy_keywords("overwrite_b", check_finite=("cb_and_lower", "b"))
 def cho_solve_banded(cb_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> ndarray:
     """The solution x of a x = b by the Cholesky factor of a matrix of few diagonals.
 
@@ -353,6 +357,7 @@ def _by_factor(name: str, cb: Any, b: Any, lower: bool) -> ndarray:
 
 
 @fast_path("ab", "b")
+@scipy_keywords("overwrite_ab", "overwrite_b", check_finite=("ab", "b"))
 def solveh_banded(ab: ArrayLike, b: ArrayLike, *, lower: bool = False) -> ndarray:
     """The solution x of a x = b for a Hermitian positive definite matrix of few diagonals.
 

@@ -28,12 +28,14 @@ from ..join import concat, stack
 from ..out_argument import deliver
 from ..shape import astype, broadcast_to, diagonal, expand_dims, moveaxis, permute_dims, reshape
 from ..where import _where
+from .keywords import scipy_keywords
 from .norms import matrix_norm
 from .products import _pair as common_pair
 from .products import matmul
 from .products import outer as outer_of_flat
-from .solve import _inv_and_sign, adjoint, inv, matrices, pair, run, slogdet, solve
+from .solve import _inv_and_sign, adjoint, matrices, pair, run, slogdet
 from .spectral import eigvalsh, svd, svdvals
+from .systems import inv, solve
 
 __all__ = [
     "cond",
@@ -120,6 +122,7 @@ _pinv = Composed("pinv", _pinv_value, _pinv_grad)
 
 
 @fast_path("a")
+@scipy_keywords(check_finite=("a",))
 def pinv(
     a: ArrayLike,
     /,
@@ -127,7 +130,9 @@ def pinv(
     hermitian: bool = False,
     *,
     rtol: ArrayLike | None = None,
-) -> ndarray:
+    atol: float | None = None,
+    return_rank: bool = False,
+) -> Any:
     """Moore-Penrose pseudo-inverse, by the singular value decomposition.
 
     Parameters
@@ -144,11 +149,16 @@ def pinv(
         Singular values up to this number times the largest one count as 0, a number or an array
         (...). The default is max(m, n) eps (NumPy's is 1e-15, also for float32). Both names mean
         the same.
+    atol : float, optional
+        Singular values up to this number count as 0; with `rtol`, up to the sum of both. Where it
+        is given, the default of `rtol` is 0.
+    return_rank : bool, default False
+        Whether the numbers of singular values that do not count as 0 are returned too.
 
     Returns
     -------
-    ndarray
-        Array of shape (..., n, m).
+    ndarray or tuple of ndarray
+        Array of shape (..., n, m). With `return_rank` also the ranks, int64 (...).
 
     Raises
     ------
@@ -176,11 +186,28 @@ def pinv(
         a = astype(a, own, copy=False)
         return reshape(a, (*a.shape[:-2], a.shape[-1], a.shape[-2]))
     what, given = ("rcond", rcond) if rtol is None else ("rtol", rtol)
-    return _pinv(a, rtol=_cutoff(a, _tolerance("pinv", what, given, a)))
+    cutoff = _tolerance("pinv", what, given, a)
+    if atol is None:
+        cutoff = _cutoff(a, cutoff)
+    else:
+        (atol,) = as_numbers("pinv", "atol as a real number", atol)
+        with recording.paused():
+            cutoff = (0.0 if cutoff is None else cutoff) + atol / reduce.max(svdvals(a), axis=-1)
+    if return_rank:
+        return _pinv(a, rtol=cutoff), _count(svdvals(a), cutoff)
+    return _pinv(a, rtol=cutoff)
 
 
 @fast_path("a", "b")
-def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> LstsqResult:
+@scipy_keywords(
+    "overwrite_a",
+    "overwrite_b",
+    check_finite=("a", "b"),
+    lapack_driver=("gelsd", "gelsy", "gelss"),
+)
+def lstsq(
+    a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, cond: float | None = None
+) -> LstsqResult:
     """Solve least squares: the x of least norm among those that minimise |b - a x|.
 
     The solution is computed by the singular value decomposition.
@@ -194,6 +221,8 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> LstsqResult
     rcond : float, optional
         Singular values up to `rcond` times the largest one count as 0. The default is max(m, n)
         eps.
+    cond : float, optional
+        SciPy's name of `rcond`.
 
     Returns
     -------
@@ -210,7 +239,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> LstsqResult
     TypeError
         The dtype is not supported.
     ValueError
-        The shapes do not fit each other.
+        The shapes do not fit each other, or both `rcond` and `cond` are given.
     LinAlgError
         The number of dimensions does not fit, or the iteration does not converge.
 
@@ -225,6 +254,10 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> LstsqResult
     [1.0, 2.0]
     """
     a, b = pair("lstsq", a, b)
+    if cond is not None:
+        if rcond is not None:
+            raise ValueError("lstsq: `cond` and `rcond` can't be both set.")
+        rcond = cond
     if rcond is not None:
         (rcond,) = as_numbers("lstsq", "rcond as a real number", rcond)
     vector = b.ndim == 1
@@ -604,6 +637,7 @@ def _needless_squarings(a: ndarray, squarings: np.ndarray) -> np.ndarray:
 
 
 @scalar_results
+@scipy_keywords(check_finite=("A", "E"))
 def expm_frechet(
     A: ArrayLike, E: ArrayLike, method: str | None = None, compute_expm: bool = True
 ) -> Any:

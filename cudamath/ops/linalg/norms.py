@@ -23,6 +23,7 @@ from .. import reduce
 from ..elementwise import PRECISE, abs
 from ..reduction_op import kept_axes
 from ..shape import astype, expand_dims, moveaxis
+from .keywords import scipy_keywords
 
 __all__ = ["matrix_norm", "norm", "vector_norm"]
 
@@ -244,6 +245,7 @@ def _extreme(x: ndarray, ord: Any, count: int) -> Callable:
 
 
 @fast_path("x")
+@scipy_keywords(check_finite=("x",))
 def norm(
     x: ArrayLike,
     /,

@@ -9,8 +9,9 @@ from ...core.scalar import scalar_results
 from ...core.typing import ArrayLike
 from .products import matmul
 from .schur import solve_sylvester
-from .solve import adjoint, matrices, solve
+from .solve import adjoint, matrices
 from .spectral import svd
+from .systems import solve
 
 __all__ = ["polar"]
 

@@ -28,11 +28,13 @@ from ..elementwise import abs, expm1, log, sqrt, where
 from ..index import take_along_axis
 from ..join import concat
 from ..shape import astype, broadcast_to, diagonal, expand_dims, flip, reshape
+from .keywords import scipy_keywords
 from .norms import matrix_norm
 from .products import matmul
-from .solve import adjoint, matrices, solve
+from .solve import adjoint, matrices
 from .special_matrices import block_diag
 from .spectral import eig, qr
+from .systems import solve
 
 __all__ = ["logm", "rsf2csf", "schur", "solve_continuous_lyapunov", "solve_sylvester", "sqrtm"]
 
@@ -110,7 +112,8 @@ def _quasi(w: np.ndarray, real: bool) -> np.ndarray:
 def _split(a: ndarray, real: bool, select: Any) -> tuple[ndarray, ndarray, np.ndarray, np.ndarray]:
     """z, z^H a z, the number of its first columns that are (quasi-)triangular, and that of the
     eigenvalues which are selected."""
-    w, v, chosen = _ordered(*eig(a), real, select)
+    w, v = eig(a)
+    w, v, chosen = _ordered(w, v, real, select)
     z = qr(_basis(w, v, real)).Q
     t = matmul(matmul(adjoint(z), a), z)
     n = a.shape[-1]
@@ -227,6 +230,7 @@ def _without_noise(t: ndarray) -> ndarray:
 
 @scalar_results
 @speaks_for("schur")
+@scipy_keywords("lwork", "overwrite_a", check_finite=("a",))
 def schur(a: ArrayLike, output: str = "real", *, sort: Any = None) -> Any:
     """Schur decomposition: a = z t z^H with unitary z and upper triangular t.
 
@@ -286,6 +290,7 @@ def schur(a: ArrayLike, output: str = "real", *, sort: Any = None) -> Any:
 
 
 @scalar_results
+@scipy_keywords(check_finite=("T", "Z"))
 def rsf2csf(T: ArrayLike, Z: ArrayLike) -> tuple[ndarray, ndarray]:
     """Return the complex Schur form of a real one.
 

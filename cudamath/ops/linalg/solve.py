@@ -1,6 +1,7 @@
-"""Linear systems: solve, inv, det, LU, triangular systems, Cholesky. Plans:
-kernels/linalg/lapack_plans.py; cuSOLVER and cuBLAS: runtime/cusolver.py. QR, eigenvalues and
-singular values: ops/linalg/spectral.py; what is composed: ops/linalg/matrix_functions.py.
+"""Factors of matrices: det, LU, triangular systems, Cholesky. Plans:
+kernels/linalg/lapack_plans.py; cuSOLVER and cuBLAS: runtime/cusolver.py. solve and inv:
+ops/linalg/systems.py; QR, eigenvalues and singular values: ops/linalg/spectral.py; what is
+composed: ops/linalg/matrix_functions.py.
 
 All take float32, float64, complex64 and complex128; integers and bool count as float64 (the default
 float), as in NumPy; there is no LAPACK for 16-bit floats, so these are a TypeError. Leading axes
@@ -14,6 +15,7 @@ singular on a GPU; on the CPU it gives NaN.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,7 @@ import numpy as np
 from ...core import dtypes
 from ...core.array import ndarray
 from ...core.asarray import asarray
-from ...core.dispatch.checks import MISTAKES, as_of, require
+from ...core.dispatch.checks import require
 from ...core.dispatch.fast_path import fast_path
 from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import Category, Op
@@ -31,8 +33,10 @@ from ..creation import eye, tril, triu, zeros
 from ..elementwise import conj, exp
 from ..index import getitem
 from ..join import concat
+from ..reduce import argmax
 from ..shape import astype, broadcast_to, expand_dims, in_order, matrix_transpose, moveaxis, reshape
 from ..transfer import complex_of_parts
+from .keywords import scipy_keywords
 from .products import matmul
 
 __all__ = [
@@ -40,12 +44,10 @@ __all__ = [
     "cho_solve",
     "cholesky",
     "det",
-    "inv",
     "lu",
     "lu_factor",
     "lu_solve",
     "slogdet",
-    "solve",
     "solve_triangular",
 ]
 
@@ -146,6 +148,20 @@ def _system(name: str, card: Op, a: ndarray, b: ndarray, *more: ndarray, **param
     more = tuple([in_order(name, x, "C") for x in more])
     columns = run(card, left, right, *more, **params)
     return reshape(columns, columns.shape[:-1]) if b.ndim == 1 else columns
+
+
+def _transposed(name: str, trans: Any) -> Callable[[ndarray], ndarray] | None:
+    """What SciPy's `trans` does with the matrix; None for nothing."""
+    if isinstance(trans, (int, str)) and trans in _TRANSPOSED:
+        return _TRANSPOSED[trans]
+    raise ValueError(f"{name}: trans must be 0, 1, 2, 'N', 'T' or 'C', got {trans!r}")
+
+
+_TRANSPOSED: dict[int | str, Callable[[ndarray], ndarray] | None] = {
+    **dict.fromkeys((0, "N")),
+    **dict.fromkeys((1, "T"), matrix_transpose),
+    **dict.fromkeys((2, "C"), adjoint),
+}
 
 
 # -------------------- LU
@@ -295,85 +311,6 @@ _cholesky = Op(
 )
 
 
-@fast_path("a", "b")
-def solve(a: ArrayLike, b: ArrayLike) -> ndarray:
-    """The solution x of a x = b, by LU with partial pivoting.
-
-    Parameters
-    ----------
-    a : array_like of shape (..., n, n)
-        Square matrices of float32, float64, complex numbers, integers or bool, of any strides.
-    b : array_like of shape (n,) or (..., n, k)
-        Right-hand sides, one vector or the columns of matrices. Leading axes broadcast.
-
-    Returns
-    -------
-    ndarray
-        Array of shape (..., n) or (..., n, k) and of the common dtype.
-
-    Raises
-    ------
-    TypeError
-        The dtype is not supported.
-    ValueError
-        The shapes do not fit each other.
-    LinAlgError
-        A matrix is not square. A matrix is singular. On a GPU the next synchronisation raises the
-        error.
-
-    Notes
-    -----
-    Gradient: g_b = solve(a^H, g), g_a = -g_b x^H.
-
-    Accuracy: LAPACK's: the exact answer to a problem within about n eps of the given one.
-
-    Examples
-    --------
-    >>> import cudamath as cm
-    >>> cm.linalg.solve([[3.0, 1.0], [1.0, 2.0]], [9.0, 8.0]).tolist()
-    [2.0, 3.0]
-    """
-    a, b = pair("solve", a, b, square=True)
-    return _system("solve", _solve, a, b)
-
-
-@fast_path("a")
-def inv(a: ArrayLike, /) -> ndarray:
-    """The inverse of square matrices.
-
-    Parameters
-    ----------
-    a : array_like of shape (..., n, n)
-        Square matrices.
-
-    Returns
-    -------
-    ndarray
-        Array of the same shape.
-
-    Raises
-    ------
-    TypeError
-        The dtype is not supported.
-    ValueError
-        The number of dimensions does not fit.
-    LinAlgError
-        A matrix is not square. A matrix is singular. On a GPU the next synchronisation raises the
-        error.
-
-    Notes
-    -----
-    Gradient: -y^H g y^H.
-
-    Examples
-    --------
-    >>> import cudamath as cm
-    >>> cm.linalg.inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
-    [[0.5, 0.0], [0.0, 0.25]]
-    """
-    return run(_inv, matrices("inv", a, square=True))
-
-
 @fast_path("a")
 def slogdet(a: ArrayLike, /) -> tuple[ndarray, ndarray]:
     """Return the sign and the logarithm of the absolute value of determinants.
@@ -416,6 +353,7 @@ def slogdet(a: ArrayLike, /) -> tuple[ndarray, ndarray]:
 
 
 @fast_path("a")
+@scipy_keywords("overwrite_a", check_finite=("a",))
 def det(a: ArrayLike, /) -> ndarray:
     """Determinants, from the LU factors.
 
@@ -456,6 +394,7 @@ def det(a: ArrayLike, /) -> ndarray:
 
 
 @fast_path("a")
+@scipy_keywords("overwrite_a", check_finite=("a",))
 def lu_factor(a: ArrayLike, /) -> tuple[ndarray, ndarray]:
     """LU factors with partial pivoting, packed as LAPACK and SciPy pack them.
 
@@ -495,7 +434,10 @@ def lu_factor(a: ArrayLike, /) -> tuple[ndarray, ndarray]:
 
 
 @fast_path("*lu_and_pivots", "b")
-def lu_solve(lu_and_pivots: tuple[ArrayLike, ArrayLike], b: ArrayLike, /) -> ndarray:
+@scipy_keywords("overwrite_b", check_finite=("lu_and_pivots", "b"))
+def lu_solve(
+    lu_and_pivots: tuple[ArrayLike, ArrayLike], b: ArrayLike, /, trans: int = 0
+) -> ndarray:
     """The solution x of a x = b from `lu_factor(a)`.
 
     Parameters
@@ -504,6 +446,8 @@ def lu_solve(lu_and_pivots: tuple[ArrayLike, ArrayLike], b: ArrayLike, /) -> nda
         Result of `lu_factor` for square matrices.
     b : array_like of shape (n,) or (..., n, k)
         Right-hand sides, one vector or the columns of matrices. Leading axes broadcast.
+    trans : {0, 1, 2}, default 0
+        The system: a x = b for 0, a^T x = b for 1, a^H x = b for 2.
 
     Returns
     -------
@@ -515,7 +459,7 @@ def lu_solve(lu_and_pivots: tuple[ArrayLike, ArrayLike], b: ArrayLike, /) -> nda
     TypeError
         The dtype is not supported.
     ValueError
-        The shapes do not fit each other.
+        The shapes do not fit each other, or `trans` is unknown.
     LinAlgError
         The matrix is singular. On a GPU the next synchronisation raises the error.
     IndexError
@@ -555,7 +499,31 @@ def lu_solve(lu_and_pivots: tuple[ArrayLike, ArrayLike], b: ArrayLike, /) -> nda
     lead = broadcast_shapes("lu_solve", packed.shape[:-2], pivots.shape[:-1])
     if packed.shape[:-2] != lead:
         packed = broadcast_to(packed, (*lead, n, n))
-    return _system("lu_solve", _lu_solve, packed, b, in_order("lu_solve", pivots, "C"))
+    pivots = in_order("lu_solve", pivots, "C")
+    transposed = _transposed("lu_solve", trans)
+    if transposed is None:
+        return _system("lu_solve", _lu_solve, packed, b, pivots)
+    packed = transposed(packed)  # a^T = U^T L^T P
+    back = matrix_transpose(_permutation(pivots, n, packed.dtype))
+    return _two_triangles("lu_solve", packed, packed, b, unit=True, after=back)
+
+
+def _two_triangles(
+    name: str,
+    low: ndarray,
+    up: ndarray,
+    b: ndarray,
+    *,
+    unit: bool = False,
+    after: ndarray | None = None,
+) -> ndarray:
+    """The solution x of low up x = b, and after @ x. unit: whether up's diagonal counts as ones."""
+    columns = expand_dims(b, axis=-1) if b.ndim == 1 else b
+    y = _system(name, _solve_triangular, low, columns, lower=True, unit=False)
+    x = _system(name, _solve_triangular, up, y, lower=False, unit=unit)
+    if after is not None:
+        x = matmul(after, x)
+    return reshape(x, x.shape[:-1]) if b.ndim == 1 else x
 
 
 def _permutation(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
@@ -566,13 +534,18 @@ def _permutation(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
 
 
 @fast_path("a")
-def lu(a: ArrayLike, /) -> tuple[ndarray, ndarray, ndarray]:
+@scipy_keywords("overwrite_a", check_finite=("a",))
+def lu(a: ArrayLike, /, permute_l: bool = False, *, p_indices: bool = False) -> Any:
     """LU factors as three matrices: a = p l u.
 
     Parameters
     ----------
     a : array_like of shape (..., m, n)
         Matrices.
+    permute_l : bool, default False
+        Whether p is multiplied into l: the pair (p l, u) is returned.
+    p_indices : bool, default False
+        Whether p is returned as numbers of rows (..., m), with a = l[p] u for one matrix.
 
     Returns
     -------
@@ -599,12 +572,23 @@ def lu(a: ArrayLike, /) -> tuple[ndarray, ndarray, ndarray]:
     >>> (p @ l @ u).tolist()
     [[1.0, 2.0], [2.0, 8.0]]
     """
-    return run(_lu, matrices("lu", a))
+    p, low, up = run(_lu, matrices("lu", a))
+    if permute_l:
+        return matmul(p, low), up
+    if p_indices:
+        p = argmax(p.real, axis=-1) if p.size else zeros(p.shape[:-1], "int64", device=p.device)
+    return p, low, up
 
 
 @fast_path("a", "b")
+@scipy_keywords("overwrite_b", check_finite=("a", "b"))
 def solve_triangular(
-    a: ArrayLike, b: ArrayLike, /, *, lower: bool = False, unit_diagonal: bool = False
+    a: ArrayLike,
+    b: ArrayLike,
+    /,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
 ) -> ndarray:
     """The solution x of a x = b for triangular a.
 
@@ -614,9 +598,10 @@ def solve_triangular(
         Square matrices. One triangle is read.
     b : array_like of shape (n,) or (..., n, k)
         Right-hand sides, one vector or the columns of matrices. Leading axes broadcast.
+    trans : {0, 1, 2, "N", "T", "C"}, default 0
+        The system: a x = b for 0 and "N", a^T x = b for 1 and "T", a^H x = b for 2 and "C".
     lower : bool, default False
-        Whether the lower triangle is read instead of the upper one. (For a^H x = b pass `a.mT`,
-        conjugated if complex, and the other triangle.).
+        Whether the lower triangle of `a` is read instead of the upper one.
     unit_diagonal : bool, default False
         Whether the diagonal counts as ones. It is then not read.
 
@@ -630,7 +615,7 @@ def solve_triangular(
     TypeError
         The dtype is not supported.
     ValueError
-        The shapes do not fit each other.
+        The shapes do not fit each other, or `trans` is unknown.
     LinAlgError
         A matrix is not square. The diagonal has a 0. On a GPU the next synchronisation raises the
         error.
@@ -646,6 +631,9 @@ def solve_triangular(
     [1.0, 2.0]
     """
     a, b = pair("solve_triangular", a, b, square=True)
+    transposed = _transposed("solve_triangular", trans)
+    if transposed is not None:
+        a, lower = transposed(a), not lower
     return _system(
         "solve_triangular",
         _solve_triangular,
@@ -657,7 +645,8 @@ def solve_triangular(
 
 
 @fast_path("a")
-def cholesky(a: ArrayLike, /, *, upper: bool = False) -> ndarray:
+@scipy_keywords("overwrite_a", check_finite=("a",))
+def cholesky(a: ArrayLike, /, lower: bool | None = None, *, upper: bool | None = None) -> ndarray:
     """Cholesky factor of Hermitian positive definite matrices: a = l l^H, or a = u^H u.
 
     Parameters
@@ -665,8 +654,11 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> ndarray:
     a : array_like of shape (..., n, n)
         Hermitian positive definite matrices. One triangle is read: the lower one, or the upper one
         with `upper`.
-    upper : bool, default False
-        Whether the result is the upper factor u instead of l.
+    lower : bool, optional
+        Whether the result is the lower factor l. SciPy's name for the opposite of `upper`; without
+        either the result is l, as in NumPy.
+    upper : bool, optional
+        Whether the result is the upper factor u instead of l. NumPy's name; the default is False.
 
     Returns
     -------
@@ -678,7 +670,7 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> ndarray:
     TypeError
         The dtype is not supported.
     ValueError
-        The number of dimensions does not fit.
+        The number of dimensions does not fit, or `upper` and `lower` contradict each other.
     LinAlgError
         A matrix is not square. A matrix is not positive definite. On a GPU the next synchronisation
         raises the error.
@@ -694,17 +686,22 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> ndarray:
     >>> cm.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]]).tolist()
     [[2.0, 0.0], [1.0, 2.0]]
     """
+    if upper is not None and lower is not None and bool(upper) == bool(lower):
+        raise ValueError(f"cholesky: upper={upper!r} contradicts lower={lower!r}")
+    if upper is None:
+        upper = lower is not None and not lower
     return run(_cholesky, matrices("cholesky", a, square=True), upper=bool(upper))
 
 
 @fast_path("a")
+@scipy_keywords("overwrite_a", check_finite=("a",))
 def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[ndarray, bool]:
     """Return the Cholesky factor of matrices for `cho_solve`, and which triangle it is.
 
     Parameters
     ----------
     a : array_like of shape (..., n, n)
-        Hermitian positive-definite matrices. The lower triangle is read.
+        Hermitian positive-definite matrices. The triangle that `lower` names is read.
     lower : bool, default False
         Whether the factor is l with l l^H = a, instead of u with u^H u = a.
 
@@ -737,6 +734,7 @@ def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[ndarray, bool]:
     return run(_cholesky, a, upper=not lower), bool(lower)
 
 
+@scipy_keywords("overwrite_b", check_finite=("c_and_lower", "b"))
 def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> ndarray:
     """The solution x of a x = b by a's Cholesky factor.
 
@@ -778,8 +776,4 @@ def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> ndarray:
     lower = bool(c_and_lower[1])
     other = adjoint(c)
     first, second = (c, other) if lower else (other, c)
-    try:
-        y = solve_triangular(first, b, lower=True)
-        return solve_triangular(second, y, lower=False)
-    except MISTAKES as error:
-        raise as_of("cho_solve", error) from None
+    return _two_triangles("cho_solve", first, second, b)

@@ -559,7 +559,7 @@ def hilbert(
 
 @fast_path()
 def hadamard(
-    n: int, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+    n: int, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None
 ) -> ndarray:
     """Return Sylvester's Hadamard matrix: ones and minus ones in orthogonal rows.
 

@@ -483,6 +483,7 @@ def families() -> Calls:
     tall, places = array(300, 64), cm.asarray(np.random.default_rng(2).integers(0, 64, (300, 32)))
     return {
         "elementwise": lambda: cm.exp(x) + x[:, ::-1],
+        "small": lambda: cm.arange(30)[::2] * x[0, :15] + x[:2, :15].T[:, 0],
         "reduce": lambda: (x.sum(), x.sum(0), x.mean(1), x.max()),
         "scan": lambda: (
             cm.cumulative_sum(x, axis=1),

@@ -14,6 +14,7 @@ import ast
 import contextlib
 import ctypes
 import functools
+import inspect
 import math
 import os
 import pathlib
@@ -318,8 +319,17 @@ def computes_in_float64(cubin: bytes) -> bool:
 
 
 def has_no_float64(kernel: Kernel) -> bool:
-    """Whether a kernel's arguments give it no reason to compute in float64."""
-    return "float64" not in str(kernel.arguments) and "complex128" not in str(kernel.arguments)
+    """Whether a kernel's arguments, or the kinds in which it has numbers of any dtype, give it no
+    reason to compute in float64."""
+    given = f"{kernel.arguments} {kinds(kernel.function)}"
+    return "float64" not in given and "complex128" not in given
+
+
+def kinds(function: Any) -> set[str]:
+    """Of a kernel whose dtypes are arguments (ptx/coded_access.py): in which it has the numbers."""
+    named = getattr(function.py_func, "__globals__", {})
+    intrinsics = [v for v in named.values() if getattr(v, "__name__", "").endswith("_coded")]
+    return {inspect.getclosurevars(v.generator).nonlocals["kind"].name for v in intrinsics}
 
 
 def check(

@@ -27,6 +27,9 @@ The kernels are generated from a scalar expression (generator.py).
 
 6. `single`: `plain` with one element per thread, for special functions. They are long, and a copy
    for each of a thread's elements would take the compiler a minute (beta: 67 s, here 2).
+7. `small` (small.py): dtypes and strides are arguments, so that few kernels serve all small arrays.
+   Their time is that of a launch. Usual layouts of one 16- or 32-bit floating-point dtype are left
+   to the others, whose kernels most programs need anyway.
 
 Measured (row versions_elementwise):
 a + b, 2^26, float32; NVIDIA H200, commit bc3687d1d531, 2026-11-23
@@ -62,12 +65,14 @@ from ...core.devices import TRACED
 from ...core.dispatch.arguments import ArrayArg, Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
+from ...core.dtypes import BOOLEAN, FLOATING
 from ...core.layout import Layout
 from ..compiler.lazy_numba import SIMULATOR
-from ..lib.versions import Version, first, named, never
+from ..lib.versions import Version, first, named
 from .generator import scalar_function
-from .problem import ElementwiseProblem
+from .problem import RANK, ElementwiseProblem, Formula
 
+SMALL = 1 << 14  # elements up to which the launch takes longer than whatever a thread does
 LONG = 1 << 22  # twice as many elements as the threads of a large device read in one access each
 #: Functions of a few instructions, which memory hides anyway; so are those without a call, unless
 #: they divide.
@@ -123,7 +128,28 @@ def prefers_pair_tiles(p: ElementwiseProblem) -> bool:
     return prefers_tiles(p) and p.squares.version == "tiled_pairs"
 
 
+def fits_codes(p: ElementwiseProblem) -> bool:
+    """Dtypes and strides may be arguments: a function that is an expression, few dimensions."""
+    return not SIMULATOR and p.kinds is not None and len(p.merged[0]) <= RANK
+
+
+def prefers_codes(p: ElementwiseProblem) -> int:
+    """Small arrays, but for usual layouts of one 16- or 32-bit floating-point dtype, whose kernels
+    most programs have anyway."""
+    if p.target.size > SMALL:
+        return 0
+    dtypes = {x.dtype for x in p.layouts} | ({p.target.dtype} - BOOLEAN)
+    own = len(dtypes) == 1 and dtypes <= FLOATING and p.layouts[0].itemsize <= 4
+    return 2 * (not own or not (is_dense(p) or has_rows(p)))
+
+
+def is_special(p: ElementwiseProblem) -> int:
+    """A special function: too long for a copy for each of a thread's elements."""
+    return 2 * (p.formula is not None and "special_" in p.formula.expression)
+
+
 VERSIONS = (
+    Version("small", "elementwise.small.by_codes", fits_codes, prefers_codes),
     Version("vector_ahead", "elementwise.launches.by_vectors_ahead", is_dense, prefers_ahead),
     Version("vector", "elementwise.launches.by_vectors", is_dense),
     Version("rows", "elementwise.launches.by_rows", has_rows),
@@ -133,7 +159,7 @@ VERSIONS = (
     ),
     Version("tiled", "elementwise.launches.by_tiles", has_squares, prefers_tiles),
     Version("plain", "elementwise.launches.by_elements"),
-    Version("single", "elementwise.launches.by_single_elements", prefers=never),
+    Version("single", "elementwise.launches.by_single_elements", prefers=is_special),
 )
 
 
@@ -183,14 +209,13 @@ def elementwise(
     target = layouts[0] if inplace else result_layout(layouts, shape, output)
     if target.device == TRACED:
         return tracing.elementwise(operands, expression, compute, target, inplace)
-    if version is None and "special_" in expression:
-        version = "single"
     function = scalar_function(
         expression,
         tuple(x.dtype if isinstance(x, Layout) else x for x in operands),
         compute,
         output,
     )
+    formula = Formula(expression, compute, output)
     takes_long = (
         "/" in expression
         or "**" in expression
@@ -203,6 +228,7 @@ def elementwise(
         Input(0) if inplace else Output(0),
         version,
         takes_long=takes_long,
+        formula=formula,
     )
     return Plan([] if inplace else [target], [step])
 
@@ -215,11 +241,13 @@ def launch(
     version: str | None = None,
     arguments: Sequence[ArrayArg] | None = None,
     takes_long: bool = True,
+    formula: Formula | None = None,
 ) -> Launch:
     """The launch for target = function(operands), in the version that fits the layouts. `function`
     takes and returns stored elements; takes_long: more than a few instructions. arguments: which
-    input each array operand is; by default they are the inputs in order."""
-    problem = ElementwiseProblem(function, operands, target, place, arguments, takes_long)
+    input each array operand is; by default they are the inputs in order. formula: the function as
+    an expression, if it is one."""
+    problem = ElementwiseProblem(function, operands, target, place, arguments, takes_long, formula)
     if version is None:
         return first(VERSIONS, problem)
     return named("elementwise", VERSIONS, problem, version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,36 @@ from ...core.dispatch.arguments import ArrayArg, Input, Scalar
 from ...core.dtypes import COMPLEX
 from ...core.layout import Layout
 from ..lib.transpose_tiles import Operand, Squares
+from ..ptx.coded_access import CODES, kind
 
 ACCESS = 16  # bytes a thread moves at a time
+RANK = 4  # dimensions that are left after merging, where they are arguments of a kernel
+
+
+class Formula(NamedTuple):
+    """A scalar expression, the dtype in which it is computed, and that of its result."""
+
+    expression: str
+    compute: np.dtype
+    output: np.dtype
+
+    def kinds(self, inputs: Sequence[np.dtype]) -> tuple[tuple[np.dtype, ...], np.dtype] | None:
+        """(kinds in which a kernel has the operands, that of the result before it is stored). None
+        where a dtype has no code, or where storing would not round as a cast does."""
+        if not {*inputs, self.compute, self.output} <= CODES.keys():
+            return None
+        compute, output = kind(self.compute), kind(self.output)
+        if self.output == np.bool_:
+            output = self.output
+        elif compute.kind == output.kind or {compute.kind, output.kind} == {"i", "u"}:
+            output = compute
+        elif compute.kind != "c" or output.kind != "f":
+            return None
+        mixed = sorted(d.kind for d in inputs) == ["i", "u"] and compute.kind == "f"
+        if mixed and self.output == np.bool_:  # compared as whole numbers: see `scalar_function`
+            return tuple([kind(d) for d in inputs]), output
+        is_real = compute.kind != "c"
+        return tuple([kind(d) if d.kind == "c" and is_real else compute for d in inputs]), output
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +64,8 @@ class ElementwiseProblem:
         The arrays as arguments of the plan. By default they are its inputs in order.
     takes_long : bool
         Whether the function is more than a few instructions.
+    formula : Formula, optional
+        The function as an expression, which can be compiled for numbers of other dtypes too.
     """
 
     function: Any
@@ -44,6 +74,7 @@ class ElementwiseProblem:
     place: ArrayArg
     inputs: Sequence[ArrayArg] | None = None
     takes_long: bool = True
+    formula: Formula | None = None
 
     @functools.cached_property
     def layouts(self) -> list[Layout]:
@@ -59,6 +90,14 @@ class ElementwiseProblem:
     def arrays(self) -> tuple[bool, ...]:
         """Which operands are arrays."""
         return tuple(isinstance(x, Layout) for x in self.operands)
+
+    @functools.cached_property
+    def kinds(self) -> tuple[tuple[np.dtype, ...], np.dtype] | None:
+        """In which dtypes a kernel of small arrays has the operands and the result."""
+        if self.formula is None:
+            return None
+        dtypes = [x.dtype if isinstance(x, Layout) else x for x in self.operands]
+        return self.formula._replace(output=self.target.dtype).kinds(dtypes)
 
     @functools.cached_property
     def width(self) -> int:

@@ -73,7 +73,7 @@ else:
 
     _TO_BFLOAT = "cvt.rn.bf16.f32 $0, $1;"
 
-    _TO_BFLOAT_7 = (
+    TO_BFLOAT_7 = (
         "{ .reg .b32 b, r; .reg .pred p; mov.b32 b, $1; shr.u32 r, b, 16; and.b32 r, r, 1; "
         "add.u32 r, r, b;\n        add.u32 r, r, 0x7FFF; shr.u32 r, r, 16; setp.nan.f32 p, $1, $1; "
         "selp.b32 r, 0x7FFF, r, p; cvt.u16.u32 $0, r; }"
@@ -92,7 +92,7 @@ else:
 
             kind = ir.FunctionType(ir.IntType(16), [ir.FloatType()])
             return builder.call(
-                ir.InlineAsm(kind, _TO_BFLOAT if target_has((8, 0)) else _TO_BFLOAT_7, "=h,f"),
+                ir.InlineAsm(kind, _TO_BFLOAT if target_has((8, 0)) else TO_BFLOAT_7, "=h,f"),
                 values,
             )
 

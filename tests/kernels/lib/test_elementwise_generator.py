@@ -314,6 +314,107 @@ def test_mixed_widths_on_the_gpu(version):
         np.testing.assert_array_equal(out, a * np.float32(2.5))
 
 
+#: Of dtypes that meet in each kind of numbers.
+MET = [np.dtype(t) for t in ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2")] + [
+    np.dtype(t) for t in (cm.bfloat16, "f4", "f8", "c8", "c16")
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("first", MET, ids=str)
+def test_small_arrays_of_any_two_dtypes_on_the_gpu(first):
+    """One kernel for all dtypes and strides."""
+    rng = np.random.default_rng(0)
+    for second in MET:
+        a, b = numbers(rng, (5, 7, 6), first, 1, 60), numbers(rng, (5, 7, 6), second, 1, 60)
+        there = [cm.asarray(each, device="cuda") for each in (a, b)]
+        for name in ("multiply", "equal", "maximum", "floor_divide", "pow", "less"):
+            row = row_named(name)
+            card = cm.core.dispatch.op.registry[name]
+            common = cm.result_type(a.dtype, b.dtype)
+            if common not in card.category or name == "pow" and kind(common) not in "iu":
+                continue
+            for part in (
+                lambda x, y: (x, y),
+                lambda x, y: (y[0, 0], x),
+                lambda x, y: (x.T, y.T),
+                lambda x, y: (x[::-1, 2:5], y[:, 1:4, ::-1]),
+                lambda x, y: (x[:, None, 1], y[2, :, :]),
+            ):
+                x, y = part(*there)
+                made = plan(row, x._layout, y._layout, version="small")
+                out = made.bind("test", [x._layout, y._layout])(x, y).to_numpy()
+                np.testing.assert_array_equal(
+                    out, expected(row, *part(a, b)), err_msg=f"{name} {second}"
+                )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", MET, ids=str)
+def test_small_arrays_of_one_dtype_on_the_gpu(dtype):
+    """Every expression, against that of a kernel for this dtype; numbers beside arrays."""
+    rng = np.random.default_rng(0)
+    for row in ELEMENTWISE:
+        if dtype not in of_kinds("c" if row.name == "conj" else row.kinds):
+            continue
+        arrays = [numbers(rng, 300, dtype, row.low, row.high) for _ in range(row.inputs)]
+        if row.name == "pow" and kind(dtype) == "i":
+            arrays[1] = np.abs(arrays[1])
+        layouts = [layout_of(a) for a in arrays]
+        out = run(plan(row, *layouts, version="small"), *arrays)
+        check(row, cm.asarray(out, device="cpu"), arrays)
+    if kind(dtype) in "biu":
+        return
+    a, row = numbers(rng, 300, dtype), row_named("multiply")
+    number = 2.5 + 1j if kind(dtype) == "c" else 2.5
+    by_value = cm.core.dtypes.compute_dtype(dtype)
+    out = run(plan(row, layout_of(a), by_value, version="small"), a, scalars=(number,))
+    np.testing.assert_array_equal(out, expected(row, a, np.full_like(a, number)))
+
+
+WHOLE = [np.dtype(t) for t in ("i1", "u1", "i2", "u2", "i4", "u4")]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", WHOLE, ids=str)
+@pytest.mark.parametrize(
+    "row",
+    [r for r in ELEMENTWISE if np.dtype("i4") in of_kinds(r.kinds)],
+    ids=lambda row: row.name,
+)
+def test_whole_numbers_may_be_computed_in_int64_in_the_simulator(row, dtype):
+    """Wrapped to a narrower dtype, what int64 gives is what NumPy gives in that dtype, awkward
+    numbers included: the rule by which small arrays share kernels."""
+    from cudamath.kernels.elementwise import dispatch, problem
+
+    card = cm.core.dispatch.op.registry[row.name]
+    if dtype not in card.category:
+        pytest.skip("not for this dtype")
+    compute, output = resolve(row.name, card.ufunc, dtype)
+    if problem.kind(compute) != np.int64:
+        pytest.skip("computed in floating point")
+    some = awkward(dtype)
+    if row.name in ("reciprocal", "pow"):
+        some = some[some > 0]
+    arrays = [
+        np.array(c, dtype) for c in zip(*itertools.product(*[some] * row.inputs), strict=True)
+    ]
+    formula = problem.Formula(card.expression(compute), compute, output)
+    reads, result = formula.kinds([dtype] * row.inputs)
+    assert set(reads) == {np.dtype(np.int64)}
+    wide = [a.astype(np.int64) for a in arrays]
+    made = dispatch.elementwise(
+        *map(layout_of, wide),
+        expression=formula.expression,
+        compute=np.dtype(np.int64),
+        output=result,
+        version="plain",
+    )
+    with np.errstate(all="ignore"):
+        truth = row.numpy(*arrays).astype(output)
+    np.testing.assert_array_equal(simulate(made, *wide).astype(output), truth)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     ("shape", "other"),
@@ -354,9 +455,16 @@ def test_the_version_fits_the_layouts():
     big = Layout.new((64, 256), F32, 0)
     assert version(big, big) == "vector"
     assert version(big, Layout.new((256,), F32, 0)) == "rows"
-    assert version(big, Layout.of((64, 256), (4, 256), F32, 0)) == "tiled_vector"
-    assert version(big, Layout.of((64, 256), (2048, 8), F32, 0)) == "plain"
-    assert version(Layout.of((64, 256), big.strides, F32, 0, aligned=False), big) == "plain"
+    for n, tiled, plain in ((256, "small", "small"), (512, "tiled_vector", "plain")):
+        like = Layout.new((64, n), F32, 0)
+        assert version(like, Layout.of((64, n), (4, 256), F32, 0)) == tiled
+        assert version(like, Layout.of((64, n), (8 * n, 8), F32, 0)) == plain
+        assert version(Layout.of((64, n), like.strides, F32, 0, aligned=False), like) == plain
+        for dtypes in ((F64, F64), (F32, HALF), (np.dtype(np.int32),) * 2, (F32, F64)):
+            chosen = version(*[Layout.new((64, n), d, 0) for d in dtypes])
+            assert chosen == ("small" if n == 256 else "vector"), dtypes
+    of_six = Layout.of((2,) * 6, tuple([8 * 3**d for d in range(6)]), F64, 0)
+    assert version(of_six, of_six) == "plain"  # more dimensions than its arguments tell
     assert (
         plan(row, Layout.new((0, 3), F32, 0), Layout.new((0, 3), F32, 0), version="vector").steps
         == []

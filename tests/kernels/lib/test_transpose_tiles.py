@@ -117,16 +117,17 @@ def test_the_version_fits_the_layouts():
     def version(*layouts):
         return plan(*layouts).steps[0].kernel.__name__
 
-    straight = Layout.new((64, 64), F32, 0)
-    assert version(straight, transposed((64, 64), F32)) == "tiled_vector"
-    assert version(Layout.new((64, 66), F32, 0), transposed((64, 66), F32)) == "tiled"
-    assert version(straight, transposed((64, 64), F32, aligned=False)) == "tiled"
-    assert version(Layout.new((64, 8), F32, 0), transposed((64, 8), F32)) == "plain"
+    straight = Layout.new((256, 256), F32, 0)
+    assert version(straight, transposed((256, 256), F32)) == "tiled_vector"
+    assert version(Layout.new((256, 258), F32, 0), transposed((256, 258), F32)) == "tiled"
+    assert version(straight, transposed((256, 256), F32, aligned=False)) == "tiled"
+    assert version(Layout.new((4096, 8), F32, 0), transposed((4096, 8), F32)) == "plain"
+    assert version(Layout.new((64, 64), F32, 0), transposed((64, 64), F32)) == "small"
     half = np.dtype(np.float16)
     for n, m, name in (
         (BIG, BIG, "tiled_pairs"),
         (BIG, BIG + 4, "tiled_vector"),
-        (64, 64, "tiled_vector"),
+        (256, 256, "tiled_vector"),
         (BIG, BIG + 3, "tiled"),
     ):
         assert version(Layout.new((n, m), half, 0), transposed((n, m), half)) == name
@@ -136,7 +137,8 @@ def test_the_version_fits_the_layouts():
     )
     assert version(Layout.new((BIG, BIG), F32, 0), transposed((BIG, BIG), F32)) == "tiled_vector"
     double = np.dtype(np.float64)  # two squares of 64 x 65 float64 are more than a block may have
-    assert version(transposed((64, 64), double), Layout.new((64, 64), double, 0)) == "tiled_vector"
+    layouts = transposed((256, 256), double), Layout.new((256, 256), double, 0)
+    assert version(*layouts) == "tiled_vector"
 
 
 def test_results_lie_as_their_operands():

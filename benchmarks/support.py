@@ -22,7 +22,7 @@ sys.path += [
 from record_types import Array, Elementwise, Row, Whole
 from records import ELEMENTWISE, ROWS
 from records_ml import attention, softmax, standard
-from special_domains import REGIONS
+from special_domains import REGIONS, linear, powers
 from special_truth import of_function as of_special
 from strategies import FLOATS, eps, kind, numbers
 
@@ -38,8 +38,10 @@ __all__ = [
     "attention",
     "eps",
     "kind",
+    "linear",
     "numbers",
     "of_special",
+    "powers",
     "softmax",
     "standard",
 ]

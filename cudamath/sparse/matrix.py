@@ -1,9 +1,10 @@
 """Sparse matrices, SciPy's older classes: ``*`` is the product of matrices, ``**`` its repetition,
-and
-every result has two axes."""
+and every result has two axes."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,27 @@ from .dia import dia_array
 from .kinds import ARRAYS, MATRICES
 
 __all__ = ["bsr_matrix", "coo_matrix", "csc_matrix", "csr_matrix", "dia_matrix", "spmatrix"]
+
+
+def _two_axes(value: Any, axis: Any, out: ndarray | None) -> Any:
+    """A reduction along an axis as a row or a column."""
+    if axis is not None and getattr(value, "ndim", 0) == 1:
+        value = value.reshape((1, -1) if axis in (0, -2) else (-1, 1))
+        value = MATRICES["coo"](value) if isinstance(value, sparray) else value
+    if out is None:
+        return value
+    out[...] = value
+    return out
+
+
+def _with_axes(method: Callable) -> Callable:
+    """An extreme along an axis, or its places, as a row or a column."""
+
+    @functools.wraps(method)
+    def extreme(self: Any, axis: Any = None, out: Any = None, *, explicit: bool = False) -> Any:
+        return _two_axes(method(self, axis, out, explicit=explicit), axis, None)
+
+    return extreme
 
 
 class spmatrix(sparray):
@@ -73,6 +95,10 @@ class spmatrix(sparray):
         return _two_axes(super().mean(axis, dtype, None), axis, out)
 
     mean.__doc__ = sparray.mean.__doc__
+
+    max, min = _with_axes(sparray.max), _with_axes(sparray.min)
+    nanmax, nanmin = _with_axes(sparray.nanmax), _with_axes(sparray.nanmin)
+    argmax, argmin = _with_axes(sparray.argmax), _with_axes(sparray.argmin)
 
     def getnnz(self, axis: int | None = None) -> Any:
         """Return the number of stored elements.
@@ -151,16 +177,6 @@ class spmatrix(sparray):
             The matrix itself where they are.
         """
         return self if self.dtype.kind in "fcV" else self.astype(np.float64)
-
-
-def _two_axes(value: Any, axis: Any, out: ndarray | None) -> Any:
-    """A reduction along an axis as a row or a column."""
-    if axis is not None and getattr(value, "ndim", 0) == 1:
-        value = value.reshape((1, -1) if axis in (0, -2) else (-1, 1))
-    if out is None:
-        return value
-    out[...] = value
-    return out
 
 
 class coo_matrix(spmatrix, coo_array):

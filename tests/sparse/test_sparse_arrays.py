@@ -468,6 +468,14 @@ def test_matrices():
         np.testing.assert_array_equal(dense(a * 2), d * 2)
         np.testing.assert_array_equal(dense(a**3), d @ d @ d)
         assert a.sum(axis=0).shape == (1, 3) and a.sum(axis=1).shape == (3, 1)
+        for name in ("max", "min", "nanmax", "nanmin", "argmax", "argmin"):
+            for axis in (0, 1, -1, None) if format != "dia" else ():  # where SciPy has them
+                ours, exact = (getattr(each, name)(axis=axis) for each in (a, s))
+                assert sp.issparse(exact) == cm.sparse.issparse(ours), name
+                if sp.issparse(exact):
+                    assert type(ours) is cm.sparse.coo_matrix
+                    ours, exact = dense(ours), exact.toarray()
+                np.testing.assert_array_equal(dense(ours), exact, strict=np.ndim(exact) > 0)
         assert type(a.tocsr()) is cm.sparse.csr_matrix and a.T.kinds is a.kinds
         assert a.getnnz() == s.getnnz() or format == "dia"
         if format not in ("dia", "bsr"):

@@ -97,13 +97,25 @@ def compile_ahead(work: Sequence[tuple[Sequence[Any], Plan]]) -> None:
         compiler.compile_ahead(requests, devices.capability(0))
 
 
+@functools.cache
+def factor() -> cm.ndarray:
+    """A matrix whose square keeps the device busy for a millisecond or two."""
+    return cm.ones((8192, 8192), dtype="bfloat16", device="cuda:0")
+
+
 def turn(call: Callable[[], object], count: int) -> float:
-    """Microseconds of device time of a call."""
-    start = Event().record()
-    for _ in range(count):
-        call()
-    stop = Event().record()
-    synchronize()
+    """Microseconds of device time of a call. The calls wait behind large products until the host
+    has issued all of them. If it was late, because it compiled or slept, they wait behind more."""
+    products, late = 2, True
+    while late and products <= 128:
+        for _ in range(products):
+            factor() @ factor()
+        start = Event().record()
+        for _ in range(count):
+            call()
+        stop = Event().record()
+        late, products = start.query(), 4 * products
+        synchronize()
     return 1e3 * start.elapsed(stop) / count
 
 

@@ -71,12 +71,17 @@ def public_function() -> str:
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back  # type: ignore[assignment]
     while frame is not None and is_ours(frame.f_code):
-        caller, place = frame.f_code.co_name, frame.f_code.co_qualname
-        inner = "<locals>" in place and place.endswith(f".{caller}")  # and not `shown_as` another
-        if caller.startswith("__") or not (inner or caller.startswith(("_", "<"))):
-            name = caller.strip("_")
+        name = public_name(frame.f_code) or name
         frame = frame.f_back  # type: ignore[assignment]
     return name
+
+
+def public_name(code: Any) -> str:
+    """The name of a function of this package, "" if it is not a public one."""
+    name, place = code.co_name, code.co_qualname
+    inner = "<locals>" in place and place.endswith(f".{name}")  # and not `shown_as` another
+    public = name.startswith("__") or not (inner or name.startswith(("_", "<")))
+    return name.strip("_") if public else ""
 
 
 def named(message: str) -> str:
@@ -142,10 +147,12 @@ def is_our_file(name: str) -> bool:
 _files: dict[str, bool] = {}  # file name -> whether it belongs to this package
 
 
-def user_place(above: int = 1) -> tuple[Any, int]:
+def user_place(above: int = 1) -> tuple[Any, int, Any]:
     """The caller of cudamath: the innermost frame outside this package, as its code and position,
-    for `line_of`. above: the number of frames that belong to this package for certain.
+    for `line_of`, and the code that it called. above: the number of frames that belong to this
+    package for certain.
     """
+    called = None
     try:
         frame = sys._getframe(above)
     except ValueError:  # called by the interpreter itself (atexit)
@@ -157,14 +164,14 @@ def user_place(above: int = 1) -> tuple[Any, int]:
             ours = _files[code.co_filename] = code.co_filename.startswith(_OURS)
         back = frame.f_back if ours else None  # Python creates an object for it: only when needed
         if back is None:
-            return code, frame.f_lasti
-        frame = back
+            return code, frame.f_lasti, called
+        called, frame = code, back
 
 
-def line_of(place: tuple[Any, int]) -> str:
+def line_of(place: tuple[Any, ...]) -> str:
     """The Python line ("file:number") of a place. Computing the number takes longer than storing
     the place."""
-    code, at = place
+    code, at = place[:2]
     line = next((number for start, stop, number in code.co_lines() if start <= at < stop), None)
     return f"{code.co_filename}:{line}"
 

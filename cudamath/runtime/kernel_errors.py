@@ -16,7 +16,7 @@ import numpy as np
 
 from . import device as devices
 from . import stream as streams
-from .errors import line_of, user_place
+from .errors import line_of, public_name, user_place
 from .memory import HostBuffer
 from .state import device_table, runtime
 
@@ -104,7 +104,8 @@ def raise_pending(index: int) -> None:
     in_ring = called == number  # else a later call has overwritten the entry
     where = f", called at {line_of(place)}" if in_ring else ""
     if value < 0:
-        what = f"{op}: {failures[op]}" if in_ring else "linalg: a decomposition failed"
+        speaker = (in_ring and place[2] and public_name(place[2])) or op
+        what = f"{speaker}: {failures[op]}" if in_ring else "linalg: a decomposition failed"
         kind = exceptions.get(op if in_ring else "", np.linalg.LinAlgError)
         raise kind(f"{what}{where} (found on cuda:{index})")
     raise IndexError(

@@ -38,7 +38,9 @@ def numba_cuda() -> Any:
     """The module numba.cuda, imported now."""
     if not hasattr(np, "row_stack"):  # numba-cuda 0.30 names it at import; NumPy 2.5 dropped it
         np.row_stack = np.vstack  # type: ignore[attr-defined]
-    module = importlib.import_module("numba.cuda")
+    with warnings.catch_warnings():  # NumPy 2.5 warns of what numba-cuda 0.30 does at import
+        warnings.simplefilter("ignore", DeprecationWarning)
+        module = importlib.import_module("numba.cuda")
     warnings.filterwarnings(
         "ignore", category=importlib.import_module("numba.core.errors").NumbaPerformanceWarning
     )

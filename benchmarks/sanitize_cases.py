@@ -513,7 +513,10 @@ def families() -> Calls:
         "copy": lambda: cm.concat([x.mT.copy(), x.mT]),
         "random": lambda: (cm.random.normal(size=1000), cm.random.permutation(500)),
         "histogram": lambda: cm.histogram(x),
-        "softmax": lambda: cm.ml.softmax(x),
+        "softmax": lambda: (cm.ml.softmax(x), cm.ml.softmax(x, axis=0)),
+        "softmax, segments": lambda: cm.grad(lambda v: (cm.ml.softmax(v, axis=0) * v).sum())(
+            array(2000, 7)
+        ),
         "layer_norm": lambda: cm.grad(lambda v: cm.ml.layer_norm(v, 300).sum())(x),
         "cross_entropy": lambda: [
             cm.ml.cross_entropy(

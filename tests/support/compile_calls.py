@@ -656,6 +656,12 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         for log in (False, True):
             plan(lambda *i, log=log: softmax_dispatch.plan(i, 1, log, version="plain"), x)
             plan(lambda *i, log=log: softmax_dispatch.plan(i, 1, log, version="plain"), x, x)
+            for inputs in ((new(2, 300, 5, dtype=f),), (new(2, 300, 5, dtype=f),) * 2):
+                for version in ("columns", "columns_split"):
+                    plan(
+                        lambda *i, log=log, v=version: softmax_dispatch.plan(i, 1, log, version=v),
+                        *inputs,
+                    )
             for inputs in ((new(3, 50_257, dtype=f),), (new(3, 50_257, dtype=f),) * 2):
                 for version in [
                     *["cluster"] * (device.capability(0) >= (9, 0)),

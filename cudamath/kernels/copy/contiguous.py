@@ -11,7 +11,7 @@ from ...core import shapes
 from ...core.dispatch.arguments import Temp
 from ...core.layout import Layout
 from .dispatch import copy_part
-from .parts import WORDS, Part, whole
+from .parts import WORDS, Part, whole, widest_word
 
 
 def dense(
@@ -55,21 +55,23 @@ def box(
 def widest(*boxes: tuple[Any, Layout]) -> list[Any]:
     """Boxes (argument, layout) of equal ``after`` in words as wide as all of them allow."""
     layouts = [layout for _, layout in boxes]
-    size = layouts[0].itemsize
-    after = layouts[0].shape[2]
-    dense = all(x.strides[2] == size or after == 1 for x in layouts)
-    wide = (
-        size < 8
-        and dense
-        and all(x.aligned for x in layouts)
-        and after * size % 8 == 0
-        and not any(s % 8 for x in layouts for s in x.strides[:2])
-    )
-    if wide:
-        return [
-            argument.view(
-                (*x.shape[:2], after * size // 8), (*x.strides[:2], 8), dtype=np.dtype(np.uint64)
-            )
-            for argument, x in boxes
-        ]
-    return [argument.view(x.shape, x.strides, dtype=np.dtype(WORDS[size])) for argument, x in boxes]
+    size, after = layouts[0].itemsize, layouts[0].shape[2]
+    strides = [_lengths(x) for x in layouts]
+    wide = size
+    if all(x.aligned and (x.strides[2] == size or after == 1) for x in layouts):
+        wide = widest_word(size, [after * size, *(s for pair in strides for s in pair)])
+    if wide == size:
+        word = np.dtype(WORDS[size])
+        return [argument.view(x.shape, x.strides, dtype=word) for argument, x in boxes]
+    word, columns = np.dtype(WORDS[wide]), after * size // wide
+    return [
+        argument.view((*x.shape[:2], columns), (*pair, wide), dtype=word)
+        for (argument, x), pair in zip(boxes, strides, strict=True)
+    ]
+
+
+def _lengths(x: Layout) -> tuple[int, int]:
+    """The strides of a box's first two axes; where an axis has one element, that of C order."""
+    before, rows, after = x.shape
+    second = x.strides[1] if rows > 1 else after * x.itemsize
+    return x.strides[0] if before > 1 else rows * second, second

@@ -12,7 +12,7 @@ What ``copy_part`` does with a pair of layouts:
    (``shapes.collapse``). Most copies become one- or two-dimensional; a copy between two equally
    transposed arrays becomes a straight line.
 2. It widens: where the innermost runs are contiguous in both and all distances are multiples of 8
-   bytes, a run of float32 becomes a run of uint64 half as long.
+   bytes, a run of float32 becomes a run of uint64 half as long; of 4 or 2, narrower words.
 3. It picks a kernel:
 
        line          both contiguous: a straight line of words (lines.py), and
@@ -49,7 +49,7 @@ from ...core.dispatch.steps import Launch
 from ...core.dtypes import COMPLEX
 from ..compiler.lazy_numba import SIMULATOR
 from ..lib.versions import Version, first
-from .parts import WORDS, Part
+from .parts import WORDS, Part, widest_word
 from .problem import CopyProblem
 
 MOST_DIMS = 4  # of the strided kernels
@@ -118,8 +118,7 @@ def copy_part(source: Part, target: Part) -> list[Launch]:
 
 
 def _widen(shape, from_strides, to_strides, source, target):
-    """The same copy in the widest words: of 8 bytes if both sides allow it, else of the item's
-    size."""
+    """The same copy in the widest words that both sides allow, up to 8 bytes."""
     size = target.itemsize
     if size == 16:  # two words per element
         return (*shape, 2), (*from_strides, 8), (*to_strides, 8), np.dtype(np.uint64)
@@ -131,7 +130,7 @@ def _widen(shape, from_strides, to_strides, source, target):
         or not (source.aligned and target.aligned)
     ):
         return shape, from_strides, to_strides, word
-    if any(s % 8 for s in (*from_strides[:-1], *to_strides[:-1], shape[-1] * size)):
-        return shape, from_strides, to_strides, word
-    short = (*shape[:-1], shape[-1] * size // 8)
-    return short, (*from_strides[:-1], 8), (*to_strides[:-1], 8), np.dtype(np.uint64)
+    wide = widest_word(size, [*from_strides[:-1], *to_strides[:-1], shape[-1] * size])
+    short = (*shape[:-1], shape[-1] * size // wide)
+    word = np.dtype(WORDS[wide])
+    return short, (*from_strides[:-1], wide), (*to_strides[:-1], wide), word

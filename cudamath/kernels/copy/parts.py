@@ -1,5 +1,6 @@
 """Parts of a plan's arguments, and the words that copies move."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +42,14 @@ class Part(NamedTuple):
         return self._replace(
             layout=layout.view(shape, shapes.broadcast_strides(layout.shape, layout.strides, shape))
         )
+
+
+def widest_word(size: int, steps: Iterable[int]) -> int:
+    """Bytes of the widest word, up to 8, that divides all steps; `size` if elements are as wide, or
+    nothing wider does."""
+    steps = tuple(steps)
+    wider = (wide for wide in (8, 4, 2) if wide > size and not any(s % wide for s in steps))
+    return next(wider, size)
 
 
 def whole(argument: Any, layout: Layout) -> Part:

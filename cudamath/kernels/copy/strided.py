@@ -7,53 +7,40 @@ import numpy as np
 
 from ...core import shapes
 from ...core.dispatch.steps import Launch
-from ..compiler.lazy_numba import cuda
+from ..compiler.lazy_numba import cuda, types
+from ..compiler.storage_types import numba_type
 from ..elementwise.launches import plain
 from ..lib.integers import blocks
+from ..lib.strided_index import index_walker
 from ..lib.transpose_tiles import Operand, Squares
 from .casts import converter
-from .parts import THREADS, index_type, part_view
+from .parts import IN_FLIGHT, THREADS, part_view
 from .problem import CopyProblem
+
+# Elements from which on a thread has several narrow words in flight: with one each, 2,048 threads
+# of a multiprocessor do not cover the latency of memory
+MANY = 1 << 16
 
 
 @functools.cache
-def strided(rank: int, source: np.dtype, target: np.dtype, index: Any) -> Any:
-    """Any strides, 1 to 4 dimensions; thread i moves the i-th element in row-major order. ``index``
-    is uint32, or uint64 for 2**32 elements and more: 64-bit divisions cost several times as much.
-    """
-    convert = converter(source, target)
+def strided(rank: int, source: np.dtype, target: np.dtype, narrow: bool, each: int) -> Any:
+    """Any strides; elements in row-major order, of which thread t of a block moves t, t + 256, ..,
+    `each` in all, and reads them before it writes the first. narrow: fewer than 2**31 elements."""
+    convert, place = converter(source, target), index_walker(0, rank, narrow)
+    kind = numba_type(source)
 
     @cuda.jit
     def strided(x, y):  # x, y: same shape, `rank` dimensions
-        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
-        # `rank` is a constant: Numba drops the branches of the other ranks before it looks at their
-        # types.
-        if rank == 1:
-            if i < index(y.shape[0]):
-                y[i] = convert(x[i])
-        elif rank == 2:
-            n = index(y.shape[1])
-            j = i // n
-            if j < index(y.shape[0]):
-                y[j, i - j * n] = convert(x[j, i - j * n])
-        elif rank == 3:
-            n = index(y.shape[2])
-            m = index(y.shape[1])
-            j = i // n
-            k = j // m
-            if k < index(y.shape[0]):
-                y[k, j - k * m, i - j * n] = convert(x[k, j - k * m, i - j * n])
-        else:
-            n = index(y.shape[3])
-            m = index(y.shape[2])
-            o = index(y.shape[1])
-            j = i // n
-            k = j // m
-            p = k // o
-            if p < index(y.shape[0]):
-                y[p, k - p * o, j - k * m, i - j * n] = convert(
-                    x[p, k - p * o, j - k * m, i - j * n]
-                )
+        held = cuda.local.array(each, kind)
+        first = types.int64(cuda.blockIdx.x) * (THREADS * each) + cuda.threadIdx.x
+        for k in range(each):
+            i = first + k * THREADS
+            if i < y.size:
+                held[k] = x[place(y, i)]
+        for k in range(each):
+            i = first + k * THREADS
+            if i < y.size:
+                y[place(y, i)] = convert(held[k])
 
     return strided
 
@@ -79,8 +66,10 @@ def by_tiles(p: CopyProblem) -> Launch | None:
 
 def by_strides(p: CopyProblem) -> Launch:
     """Version "strided"."""
-    kernel = strided(len(p.shape), *p.words, index_type(p.size))
-    return Launch(kernel, blocks(p.size, THREADS), THREADS, p.views)
+    words = max(word.itemsize for word in p.words)
+    each = IN_FLIGHT if words < 8 and p.size >= MANY else 1
+    kernel = strided(len(p.shape), *p.words, p.size < 1 << 31, each)
+    return Launch(kernel, blocks(p.size, THREADS * each), THREADS, p.views)
 
 
 def by_elements(p: CopyProblem) -> Launch:

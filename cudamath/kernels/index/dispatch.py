@@ -62,6 +62,10 @@ def has_vectors(p: GatherProblem) -> bool:
     return not SIMULATOR and p.box.contiguous and p.box.aligned and row_bytes % 16 == 0
 
 
+def has_contiguous_rows(p: GatherProblem) -> bool:
+    return p.box.contiguous
+
+
 def prefers_pairs(p: GatherProblem) -> bool:
     """Single elements, or few of them: a list of positions would be as large as the result."""
     return p.out.size <= max(p.m, PAIRED)
@@ -86,6 +90,12 @@ GATHER = (
         "index.gather.by_vectors",
         has_vectors,
         reason="contiguous rows: accesses of 16 bytes",
+    ),
+    Version(
+        "words",
+        "index.gather.by_words",
+        has_contiguous_rows,
+        reason="contiguous rows of any length: a warp moves a piece of a row",
     ),
     Version("rows", "index.gather.by_rows", reason="any strides: one thread per word"),
 )

@@ -8,6 +8,8 @@ positions) bytes / bandwidth, and each row read is at least one 32-byte sector:
 ``gather_pairs``    The same by two index arrays, without a merged list of positions.
 ``gather_vectors``  Contiguous rows that divide into accesses of 16 bytes. A thread has four of them
                     in flight, so gathering rows costs as much as copying them.
+``gather_words``    Contiguous rows of other lengths: a warp moves a piece of a row by narrower
+                    words, several in flight, and reads the index once.
 ``gather_long``     Rows of half a kilobyte or more: a warp moves a piece of a row, and reads the
                     index once.
 
@@ -33,9 +35,10 @@ from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.decorators import WARP
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.storage_types import numba_type
 from ..copy.contiguous import box, widest
 from ..copy.parts import index_type
-from ..lib.integers import blocks
+from ..lib.integers import blocks, power_of_two
 from .positions import THREADS, flat_positions, index_lists, row_of, word_place
 from .problem import GatherProblem
 
@@ -44,7 +47,8 @@ if not SIMULATOR:
 
 IN_FLIGHT = 4  # 16-byte accesses of a thread of ``gather_vectors``
 HELD = 2 * IN_FLIGHT  # 8-byte words
-LONG_WARPS = 8  # of a block of ``gather_long``
+LONG_WARPS = 8  # of a block of ``gather_long`` and ``gather_words``
+WORDS_IN_FLIGHT = 8  # of a lane of ``gather_words``
 
 
 # -------------------- kernels
@@ -152,6 +156,40 @@ def gather_long(row_of: Any, each: int) -> Any:
     return gather_long
 
 
+@functools.cache
+def gather_words(word: np.dtype, each: int) -> Any:
+    """The same for rows that do not divide into accesses of 16 bytes: a warp moves a piece of a
+    row, of which each lane has `each` words."""
+    W = numba_type(word)
+
+    @cuda.jit
+    def gather_words(x, positions, out, rows, m, length, pieces, flag, ticket):
+        # x: (before * rows * length,), out: (before * m * length,) words; positions: (m,); pieces
+        # of a row
+        held = cuda.local.array(each, W)
+        item = types.uint32(cuda.blockIdx.x * LONG_WARPS + cuda.threadIdx.x // WARP)
+        line = types.uint32(item // types.uint32(pieces))
+        first = types.uint32(
+            (item - line * types.uint32(pieces)) * types.uint32(each * WARP)
+            + cuda.threadIdx.x % WARP
+        )
+        target = types.int64(line) * length
+        if target < out.size:
+            b = line // types.uint32(m)
+            j = line - b * types.uint32(m)
+            source = (types.int64(b) * rows + row_of(positions, j, rows, flag, ticket)) * length
+            for k in range(each):
+                i = types.int64(first + types.uint32(k * WARP))
+                if i < length:
+                    held[k] = x[source + i]
+            for k in range(each):
+                i = types.int64(first + types.uint32(k * WARP))
+                if i < length:
+                    out[target + i] = held[k]
+
+    return gather_words
+
+
 def long_rows(
     x: Any, positions: Any, out: Any, row_of: Any, before: int, rows: int, m: int, pairs: int
 ) -> Launch | None:
@@ -223,6 +261,35 @@ def by_vectors(p: GatherProblem) -> Plan:
             layout.shape[1],
             p.m,
             layout.shape[2] * p.x.itemsize // 16,
+            Flag(),
+            Ticket(),
+        ],
+    )
+    return Plan([p.out], [*steps, launch], temps)
+
+
+def by_words(p: GatherProblem) -> Plan | None:
+    """Version "words": ``gather_words``. None where rows are too short for a warp, or the pieces of
+    all rows too many."""
+    steps, positions, x, layout, temps = _inputs(p)
+    flat = p.out.like((layout.shape[0], p.m, layout.shape[2]))
+    source, target = widest((x, layout), (Output(0).view(flat.shape, flat.strides), flat))
+    before, m, length = target.shape
+    each = min(power_of_two(blocks(length, WARP)), WORDS_IN_FLIGHT)
+    pieces = blocks(length, WARP * each)
+    items = before * m * pieces
+    if length < WARP or items >= 1 << 31:
+        return None
+    rows, word = layout.shape[1], target.dtype
+    launch = Launch(
+        gather_words(word, each),
+        blocks(items, LONG_WARPS),
+        LONG_WARPS * WARP,
+        [
+            source.view((before * rows * length,), dtype=word),
+            *positions,
+            target.view((before * m * length,), dtype=word),
+            *(rows, m, length, pieces),
             Flag(),
             Ticket(),
         ],

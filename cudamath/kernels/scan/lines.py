@@ -1,6 +1,7 @@
 """A thread per line, or per segment of a line. Any strides, any GPU, and the simulator."""
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ LINE_STEP = 8  # loads in flight of a thread
 # elements that it combines one after another before it starts a new part: rounding errors of a
 # float sum grow with the number of parts, not of elements
 LINE_RUN = 64
-MOST_SEGMENTS = 64
+# Segments of a line: a thread combines the totals of all before its own, so of a long line there
+# are about as many as half of them have elements
+MOST_SEGMENTS = 64, 1024
 
 
 @functools.cache
@@ -113,7 +116,9 @@ def plan(problem: Problem) -> Plan:
     steps, source, layout, copies = problem.boxed
     kinds, (before, n, after) = problem.kinds, layout.shape
     lines = before * after
-    segments = max(1, min(blocks(16 * MANY_LINES, lines), n // (8 * LINE_STEP), MOST_SEGMENTS))
+    few, many = MOST_SEGMENTS
+    most = max(few, min(many, math.isqrt(n // 2)))
+    segments = max(1, min(blocks(16 * MANY_LINES, lines), n // (8 * LINE_STEP), most))
     length = blocks(n, segments)
     total = Layout.new((segments, lines), dtype_of(scan_functions(*kinds).A), layout.device)
     totals, target = Temp(len(copies)), Output(0).view(layout.shape)

@@ -1,6 +1,8 @@
 """A scan as the planners see it: how the kernels take the array, and which of them pay. No
 kernels."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +38,8 @@ LONGEST = 1 << 16  # numbers of a row: it adds step after step, and as many roun
 COLUMN_BYTES = 64
 SPILLS = (10, 0)  # .. and where the compiler would need more registers than there are: from here on
 ENOUGH = 48  # of those bytes, for each multiprocessor one thread's
+
+LONG_ROW = 1 << 14  # elements of a row whose last ones may have a launch of their own
 
 # ``scan_ring``: bytes of totals that a thread holds, where a block has the multiprocessor to itself
 RING_BYTES = 192
@@ -144,6 +148,18 @@ class Problem:
         return math.prod(self.x.shape[self.axis + 1 :])
 
     @cached_property
+    def body(self) -> Problem:
+        """The problem of the elements before the last access that is not whole, where the array is
+        one long row; tail.py scans the others. 16-bit results are rounded, so totals do not go on
+        from them."""
+        x, unit = self.x, 16 // min(self.x.itemsize, self.dtype.itemsize)
+        rest = self.n % unit
+        alone = self.lines == 1 and x.contiguous and x.aligned and self.n >= LONG_ROW
+        if not alone or not rest or self.size_of_total != self.dtype.itemsize:
+            return self
+        return Problem(x.view((self.n - rest,), (x.itemsize,)), self.kind, 0, self.dtype)
+
+    @cached_property
     def boxed(self) -> tuple[list, Any, Layout, list[Layout]]:
         """The array as (before, n, after): steps that copy it if need be, the argument, its layout,
         and the copies."""
@@ -188,11 +204,12 @@ class Problem:
     @property
     def has_ring(self) -> bool:
         """Whether ``scan_ring`` can scan the rows: they begin at the borders of accesses."""
+        n = self.body.n
         return (
             not SIMULATOR
             and capability(self.x.device) == (9, 0)
-            and vector_width(self.n, self.x) > 1
-            and self.n * self.dtype.itemsize % 16 == 0
+            and vector_width(n, self.x) > 1
+            and n * self.dtype.itemsize % 16 == 0
         )
 
     @property
@@ -201,12 +218,13 @@ class Problem:
         ``scan_tiles`` is as fast."""
         if self.dtype.kind == "c":
             return False
-        width, shape = ring_widths(self.kinds, self.n, self.x)
+        n = self.body.n
+        width, shape = ring_widths(self.kinds, n, self.x)
         tile = THREADS * width * shape.vectors
-        per_row = blocks(self.n, tile)
+        per_row = blocks(n, tile)
         device = multiprocessors(self.x.device)
         return (
             per_row > 1
-            and self.n >= FILLED * per_row * tile
+            and n >= FILLED * per_row * tile
             and self.lines * per_row >= WORTH * shape.blocks * device
         )

@@ -75,6 +75,7 @@ from .decoupled_lookback import (
     total_exchange,
 )
 from .problem import Problem, RingShape, ring_widths
+from .tail import tail_steps
 
 i32, i64, u32, u64 = types.int32, types.int64, types.uint32, types.uint64
 ALIGNMENT = 128  # bytes to whose multiple the ring begins
@@ -390,8 +391,9 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
 def plan(problem: Problem) -> Plan:
     """Planner of ``scan_ring``."""
     temps: list[Layout] = []
-    x, kinds, rows, n = problem.x, problem.kinds, problem.lines, problem.n
-    before, source, after, target = neighbours(x, problem.out, problem.axis, temps)
+    body = problem.body
+    x, kinds, rows, n = body.x, body.kinds, body.lines, body.n
+    before, source, after, target = neighbours(x, body.out, body.axis, temps)
     width, shape = ring_widths(kinds, n, x)
     access = THREADS * width * shape.vectors
     per_row = blocks(n, access)
@@ -416,4 +418,4 @@ def plan(problem: Problem) -> Plan:
         shared=ALIGNMENT + access * (shape.stages * x.dtype.itemsize + kinds[2].itemsize),
         early=True,
     )
-    return Plan([problem.out], [*before, *reset, launch, *after], temps)
+    return Plan([problem.out], [*before, *reset, launch, *after, *tail_steps(problem)], temps)

@@ -19,6 +19,7 @@ from ..lib.vector_io import reading
 from ..lib.widths import vector_width
 from .decoupled_lookback import THREADS, WARPS, row_scan, row_writer, scan_functions, total_exchange
 from .problem import TILE_BYTES, Problem
+from .tail import tail_steps
 
 GROUP = THREADS  # tiles whose totals a block reads at once
 BLOCKS = 3  # on a multiprocessor: while one waits for the tiles before it, others read and write
@@ -117,8 +118,9 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
 def plan(problem: Problem) -> Plan:
     """Planner."""
     temps: list[Layout] = []
-    x, kinds, rows, n = problem.x, problem.kinds, problem.lines, problem.n
-    before, source, after, target = neighbours(x, problem.out, problem.axis, temps)
+    body = problem.body
+    x, kinds, rows, n = body.x, body.kinds, body.lines, body.n
+    before, source, after, target = neighbours(x, body.out, body.axis, temps)
     A = scan_functions(*kinds).A
     held = TILE_BYTES // dtype_of(A).itemsize
     width = min(vector_width(n, x), 8, held)  # of a wider result a thread writes several vectors
@@ -148,4 +150,4 @@ def plan(problem: Problem) -> Plan:
             groups,
         ],
     )
-    return Plan([problem.out], [*before, *reset, launch, *after], temps)
+    return Plan([problem.out], [*before, *reset, launch, *after, *tail_steps(problem)], temps)

@@ -11,7 +11,7 @@ writes dx (3 x). An exponential is cheaper than a memory access, so nothing is s
 computed again.
 
 Versions, from simple to fast. An array is seen as (outer, n, inner), with the axis in the middle.
-All but `cluster` and `shared_memory` are in simt.py.
+The first three are in simt.py.
 
 1. `plain`          One thread per line of n elements, which reads it three times. Any axis, any
                     GPU, and the simulator.
@@ -27,6 +27,8 @@ All but `cluster` and `shared_memory` are in simt.py.
 6. `columns`        inner > 1: a block takes 32 neighbouring lines, so that a warp reads 32
                     neighbouring elements. 8 threads share a line. Each finds an online (m, s) of
                     its part, and the parts are merged.
+7. `columns_split`  inner > 1, lines so few that those blocks do not fill the device: in segments,
+                    by two launches.
 
 A line with +inf or NaN, or with -inf throughout, is NaN throughout, as on the CPU.
 
@@ -48,9 +50,10 @@ from ...core.layout import Layout
 from ...runtime.device import capability
 from ..lib.versions import Version, choose, never
 from .online import CACHE
-from .problem import Problem, fits_cluster
+from .problem import LEAST, PARTS, Problem, cut_columns, fits_cluster
 
 MOST_THREADS = 1024  # of a block
+WORTH = 3  # segments of a line: fewer do not pay for a second launch
 
 
 def is_inner(p: Problem) -> bool:
@@ -60,6 +63,10 @@ def is_inner(p: Problem) -> bool:
 
 def is_outer(p: Problem) -> bool:
     return p.inner > 1
+
+
+def has_segments(p: Problem) -> bool:
+    return p.inner > 1 and p.n > LEAST * PARTS and cut_columns(p)[0] > 1
 
 
 def prefers_cluster(p: Problem) -> bool:
@@ -99,7 +106,14 @@ VERSIONS = (
         "shared memory holds half of the line or more",
     ),
     Version("long_rows", "softmax.simt.plan_long_rows", is_inner, reason="no block holds the line"),
-    Version("columns", "softmax.simt.plan_columns", is_outer, reason="lines are no runs of memory"),
+    Version(
+        "columns_split",
+        "softmax.columns.plan_split",
+        has_segments,
+        lambda p: cut_columns(p)[0] >= WORTH,
+        reason="lines are no runs of memory, and few do not fill the device",
+    ),
+    Version("columns", "softmax.columns.plan", is_outer, reason="lines are no runs of memory"),
     Version("plain", "softmax.simt.plan_plain", prefers=never),
 )
 

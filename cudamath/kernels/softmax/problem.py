@@ -9,7 +9,7 @@ from functools import cached_property
 
 from ...core.dispatch.arguments import ArrayArg, Input, Output
 from ...core.layout import Layout
-from ...runtime.device import capability
+from ...runtime.device import capability, multiprocessors
 from ..lib.integers import blocks, power_of_two
 from ..lib.row_layout import Rows, access, fitting, spread
 from ..lib.widths import vector_width, wide
@@ -18,6 +18,9 @@ from ..lib.widths import vector_width, wide
 HELD = 32
 HELD_GRAD = 16  # the gradient holds g and y
 TOGETHER = 32  # elements that neighbouring threads read in one piece, in lines that have so many
+
+LANES, PARTS = 32, 8  # columns.py: lines per block, threads per line
+FILL, LEAST = 8, 16  # blocks of a multiprocessor; elements of a thread in a segment, at least
 
 # A line in the registers of a cluster's blocks (cluster.py):
 CLUSTER_THREADS = 256
@@ -98,3 +101,10 @@ def fits_cluster(p: Problem) -> bool:
         and wide(p.x.dtype).itemsize == 4
         and spread_cluster(p.n, p.widest, len(p.inputs))[1] <= 1024
     )
+
+
+def cut_columns(p: Problem) -> tuple[int, int]:
+    """(segments, length of one) by which blocks of columns.py fill the device."""
+    wanted = blocks(FILL * multiprocessors(p.x.device), blocks(p.lines, LANES))
+    length = PARTS * max(blocks(p.n, wanted * PARTS), LEAST)
+    return blocks(p.n, length), length

@@ -1,5 +1,5 @@
-"""Softmax by one block per line or less: the versions `plain`, `rows`, `long_rows` and `columns`,
-and their gradients (dispatch.py has the formulas and describes the versions)."""
+"""Softmax by one block per line or less: the versions `plain`, `rows` and `long_rows`, and their
+gradients (dispatch.py has the formulas and describes the versions)."""
 
 import functools
 import math
@@ -19,7 +19,6 @@ from .problem import Problem
 
 # threads for a line of any length; half as many for float64, whose numbers take twice the registers
 LONG = 1024
-LANES, PARTS = 32, 8  # columns: lines per block, threads per line
 
 
 @functools.cache
@@ -137,50 +136,7 @@ def long_rows(dtype, width, edges, log):
     return softmax_long_rows
 
 
-@functools.cache
-def columns(dtype, log):
-    """PARTS threads per line, LANES neighbouring lines per block; x, y: (outer * n * inner,); block
-    (LANES, PARTS)."""
-    load, store, T = codec(dtype)
-    rescaled = rescale(dtype)
-    lowest, exp = T(-math.inf), exponential(dtype)
-
-    @bounded(LANES * PARTS)
-    def softmax_columns(x, y, lines, n, inner):
-        tops = cuda.shared.array((PARTS, LANES), T)
-        sums = cuda.shared.array((PARTS, LANES), T)
-        lane, part = cuda.threadIdx.x, cuda.threadIdx.y
-        line = cuda.blockIdx.x * LANES + lane
-        start = line // inner * n * inner + line % inner
-        m = lowest
-        s = T(0)
-        if line < lines:
-            for k in range(part, n, PARTS):
-                v = load(x[start + k * inner])
-                if v > m:
-                    s = s * exp(m - v) + T(1)
-                    m = v
-                elif v != lowest:
-                    s += exp(v - m)  # also when v is NaN, which makes s NaN
-        tops[part, lane] = m
-        sums[part, lane] = s
-        cuda.syncthreads()
-        for p in range(PARTS):
-            m = max(m, tops[p, lane])
-        s = T(0)
-        for p in range(PARTS):
-            s += rescaled(tops[p, lane], sums[p, lane], m)
-        log_sum = math.log(s)
-        scale = T(1) / s
-        if line < lines:
-            for k in range(part, n, PARTS):
-                v = load(x[start + k * inner]) - m
-                y[start + k * inner] = store(v - log_sum if log else exp(v) * scale)
-
-    return softmax_columns
-
-
-# Gradients. The same four versions; a line's sum of `term` is found first, then `slope` is dx.
+# Gradients. The same three versions; a line's sum of `term` is found first, then `slope` is dx.
 
 
 @functools.cache
@@ -284,36 +240,6 @@ def long_rows_grad(dtype, width, edges, log):
     return softmax_long_rows_grad
 
 
-@functools.cache
-def columns_grad(dtype, log):
-    """PARTS threads per line, LANES neighbouring lines per block; g, y, dx: (outer * n * inner,);
-    block (LANES, PARTS)."""
-    load, store, T = codec(dtype)
-    term, slope = formula(dtype, log)
-
-    @bounded(LANES * PARTS)
-    def softmax_columns_grad(g, y, dx, lines, n, inner):
-        sums = cuda.shared.array((PARTS, LANES), T)
-        lane, part = cuda.threadIdx.x, cuda.threadIdx.y
-        line = cuda.blockIdx.x * LANES + lane
-        start = line // inner * n * inner + line % inner
-        total = T(0)
-        if line < lines:
-            for k in range(part, n, PARTS):
-                total += term(load(g[start + k * inner]), load(y[start + k * inner]))
-        sums[part, lane] = total
-        cuda.syncthreads()
-        total = T(0)
-        for p in range(PARTS):
-            total += sums[p, lane]
-        if line < lines:
-            for k in range(part, n, PARTS):
-                at = start + k * inner
-                dx[at] = store(slope(load(g[at]), load(y[at]), total))
-
-    return softmax_columns_grad
-
-
 # Planners.
 
 
@@ -322,13 +248,6 @@ def plan_plain(p: Problem) -> Plan:
     kernel = (plain_grad if p.gradient else plain)(p.x.dtype, p.log)
     views = [a.view((p.lines // p.inner, p.n, p.inner)) for a in p.arrays]
     return Plan([p.x.like()], [Launch(kernel, blocks(p.lines, 128), 128, views)])
-
-
-def plan_columns(p: Problem) -> Plan:
-    """The plan of PARTS threads per line, and blocks of neighbouring lines."""
-    kernel = (columns_grad if p.gradient else columns)(p.x.dtype, p.log)
-    arguments = [*(a.flat for a in p.arrays), p.lines, p.n, p.inner]
-    return Plan([p.x.like()], [Launch(kernel, blocks(p.lines, LANES), (LANES, PARTS), arguments)])
 
 
 def plan_long_rows(p: Problem) -> Plan:

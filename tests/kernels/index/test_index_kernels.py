@@ -59,6 +59,40 @@ def test_gather_simulated(shape, axis, dtype):
     )
 
 
+@pytest.mark.simulator
+@pytest.mark.parametrize(
+    "dtype, shape, axis",
+    [
+        ("u1", (5, 33), 0),
+        ("u1", (5, 300), 0),
+        ("u1", (2, 4, 2 * 1001), 1),
+        ("f2", (3, 4, 35), 1),
+        ("f4", (6, 2, 33), 0),
+    ],
+)
+def test_gather_of_rows_between_borders_simulated(dtype, shape, axis):
+    """By words of 1, 2 and 4 bytes; of several pieces, of which the last one ends within."""
+    x, index = numbered(shape, dtype), np.array([3, -4, 0, 1, -1])
+    plan = kernels.gather(*layouts(x, index), axis=axis)
+    assert named(plan) == ["gather_words"]
+    np.testing.assert_array_equal(sim(plan, x, index), np.take(x, index, axis))
+    with pytest.raises(IndexError):
+        sim(plan, x, index + 6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8"])
+@pytest.mark.parametrize("shape, axis", [((3, 301, 197), 1), ((40, 20_001), 0), ((9, 82, 19), 0)])
+def test_rows_between_borders_on_gpu(shape, axis, dtype):
+    rng = np.random.default_rng(2)
+    x, index = numbered(shape, dtype), rng.integers(-shape[axis], shape[axis], 133)
+    with cm.device("cuda"):
+        ours, places = cm.asarray(x), cm.asarray(index)
+        plan = kernels.gather(ours._layout, places._layout, axis=axis)
+        assert named(plan) == ["gather_words"]
+        same(cm.take(ours, places, axis=axis), np.take(x, index, axis))
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("version", ["rows", "vectors"])
 def test_gather_versions_on_the_gpu(version):

@@ -200,6 +200,41 @@ def test_long_rows_go_through_the_ring(dtype, target, shape, name):
         )
 
 
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_ENABLE_CUDASIM") == "1",
+    reason="the simulator knows `lines` alone by itself",
+)
+@pytest.mark.parametrize(
+    "dtype, target, count, names",
+    [
+        ("f4", "f4", (1 << 26) + 3, ["fill_line", "scan_ring", "scan_tail"]),
+        ("f4", "f4", 3_000_001, ["fill_line", "scan_tiles", "scan_tail"]),
+        ("i4", "i8", 3_000_001, ["fill_line", "scan_tiles", "scan_tail"]),
+        ("f2", "f2", 3_000_001, ["fill_line", "scan_tiles"]),
+    ],
+)
+def test_one_row_has_whole_accesses_but_for_its_end(dtype, target, count, names):
+    """The last elements follow; but not of 16-bit results, from which no total goes on."""
+    x = Layout.new((count,), np.dtype(dtype), 0)
+    with assume((9, 0)):
+        plan = scan_dispatch.scan(x, kind="sum", axis=0, dtype=np.dtype(target))
+    assert named(plan) == names
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype, target", [("f4", "f4"), ("i4", "i8"), ("?", "i8"), ("c8", "c8")])
+def test_scan_tail_simulated(dtype, target):
+    from cudamath.kernels.scan.tail import scan_tail
+
+    x = (np.arange(11) % 3).astype(dtype)
+    y = np.cumsum(x, dtype=target)
+    expected = y.copy()
+    y[8:] = 0
+    held = x.view("u1") if dtype == "?" else x
+    scan_tail("sum", np.dtype(dtype), np.dtype(target))[1, 1](held, y, 8)
+    np.testing.assert_array_equal(y, expected)
+
+
 @pytest.mark.parametrize(
     "kinds",
     [

@@ -11,8 +11,10 @@ from typing import Any
 from ..core.array import ndarray
 from ..core.batched import Call, rules
 from ..core.dispatch.op import registry
+from ..ops.creation import zeros
 from ..ops.elementwise import multiply
 from ..ops.index import _gather
+from ..ops.join import stack
 from ..ops.reduce import sum as total
 from ..ops.shape import astype, broadcast_to, matrix_transpose, moveaxis
 from .rules import folded, iota, line, merged, parted
@@ -302,3 +304,28 @@ def turned(call: Call) -> Any:
 
 
 rules["rotary_embedding"] = turned
+
+
+# -------------------- recurrent layers
+
+
+def _one_by_one(call: Call) -> Any:
+    """One call after the other: weights that differ have no common op, and a reserve is of the
+    library that made it."""
+
+    def inputs(k: int) -> list[Any]:
+        found: list[Any] = []
+        for i, x in enumerate(call.arrays):
+            if x is None or not call.differs(i):
+                found.append(call.one(i))
+            elif call.size:
+                found.append(call.all(i)[k])
+            else:  # of no calls only the shapes are wanted
+                found.append(zeros(call.shape(i), call.all(i).dtype, device=call.all(i).device))
+        return found
+
+    results = [call.run(*inputs(k)) for k in range(max(call.size, 1))]
+    return tuple([stack(list(each))[: call.size] for each in zip(*results, strict=True)])
+
+
+rules["recurrent_layers"] = rules["recurrent_layers_grad"] = _one_by_one

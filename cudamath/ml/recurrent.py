@@ -1,31 +1,42 @@
 """Recurrent layers: `rnn`, `lstm`, `gru`, with PyTorch's names and order of weights and gates.
 
-The products with the inputs of all steps are one product; a step is a product with the state, which
-adds these, and a kernel for all gates, which `fuse` makes (and that of its gradient). The steps are
-a `scan`: in a function that `jit` traces, one node of the program.
+On a GPU they are one op where a library has them (kernels/recurrent/dispatch.py). Otherwise, and
+for gradients beyond the first order, they are public operations: the products with the inputs of
+all steps are one product; a step is a product with the state, which adds these, and a kernel for
+all gates, which `fuse` makes (and that of its gradient). The steps are a `scan`: in a function that
+`jit` traces, one node of the program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..autodiff.transforms import vjp
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.asarray import same_device
+from ..core.asarray import asarray, same_device
 from ..core.dispatch.checks import require
+from ..core.dispatch.lazy_import import lazy
+from ..core.dispatch.op import Op
 from ..core.dtypes import FLOATING, INTEGER
+from ..core.specs.recurrent import Layers, Tensor, tensors
 from ..core.typing import ArrayLike
 from ..fuse import fuse
-from ..ops.creation import zeros
+from ..ops.creation import zeros, zeros_like
 from ..ops.elementwise import maximum, tanh
 from ..ops.join import concat, stack
+from ..ops.linalg.products import tf32_allowed
 from ..ops.ranges import arange
 from ..ops.shape import expand_dims, moveaxis, squeeze
 from ..ops.where import where
 from ..programs import scan
+from ..runtime.interrupts import context_manager
 from .activation import sigmoid
 from .linear import linear
+from .softmax import in_order
 
 __all__ = ["gru", "lstm", "rnn"]
 
@@ -87,8 +98,12 @@ def _relu_step(state: tuple, inputs: ndarray, w: _Direction) -> tuple:
 
 
 _LSTM = _Cell(4, 2, False, _lstm_step)
-_GRU = _Cell(3, 1, True, _gru_step)
-_RNN = {"tanh": _Cell(1, 1, False, _tanh_step), "relu": _Cell(1, 1, False, _relu_step)}
+_CELLS = {
+    "lstm": _LSTM,
+    "gru": _Cell(3, 1, True, _gru_step),
+    "tanh": _Cell(1, 1, False, _tanh_step),
+    "relu": _Cell(1, 1, False, _relu_step),
+}
 
 
 # -------------------- weights
@@ -166,26 +181,25 @@ def _check_shapes(name: str, cell: _Cell, w: _Direction, end: str, features: int
 
 def _states(
     name: str, cell: _Cell, state: Any, layers: list[list[_Direction]], batch: int, x: ndarray
-) -> list[list[ndarray]]:
-    """For each array of the state its parts, by layer and direction."""
-    flat = [w for layer in layers for w in layer]
-    sizes = [[w.hh.shape[1] for w in flat], [w.units for w in flat]][: cell.states]
+) -> tuple[ndarray, ...]:
+    """The arrays of the state in the dtype of x; none of them if it is None."""
     if state is None:
-        return [[zeros((batch, n), dtype=x.dtype, device=x.device) for n in each] for each in sizes]
+        return ()
+    flat = [w for layer in layers for w in layer]
+    sizes = [flat[0].hh.shape[1], flat[0].units][: cell.states]
     arrays = tuple(state) if cell.states > 1 and isinstance(state, (tuple, list)) else (state,)
     if len(arrays) != cell.states:
         raise ValueError(f"{name}: wants the state as a pair (h, c), got {len(arrays)} arrays")
     out = []
-    for a, each in zip(arrays, sizes, strict=True):
+    for a, size in zip(arrays, sizes, strict=True):
         a = require(name, a, FLOATING, "a state")
-        if a.shape != (len(flat), batch, each[0]):
+        if a.shape != (len(flat), batch, size):
             raise ValueError(
-                f"{name}: wants a state of shape {(len(flat), batch, each[0])} (layers and "
+                f"{name}: wants a state of shape {(len(flat), batch, size)} (layers and "
                 f"directions, batch, units), got {a.shape}"
             )
-        a = a.astype(x.dtype, copy=False)
-        out.append([a[k] for k in range(len(flat))])
-    return out
+        out.append(a.astype(x.dtype, copy=False))
+    return tuple(out)
 
 
 # -------------------- layers
@@ -193,7 +207,7 @@ def _states(
 
 def _run(
     name: str,
-    cell: _Cell,
+    kind: str,
     x: Any,
     weights: Any,
     state: Any,
@@ -201,6 +215,7 @@ def _run(
     batch_first: bool,
 ) -> tuple[ndarray, tuple]:
     """The outputs of the last layer, and the last states."""
+    cell = _CELLS[kind]
     x = require(name, x, FLOATING, "x")
     if x.ndim not in (2, 3) or not x.size:
         raise ValueError(
@@ -218,24 +233,86 @@ def _run(
             )
     elif batch_first:
         x = moveaxis(x, 0, 1)
-    steps, batch = x.shape[:2]
     layers = _checked(name, cell, weights, x)
     x = x.astype(layers[0][0].ih.dtype, copy=False)
-    states = _states(name, cell, state, layers, batch, x)
-    mask = None if lengths is None else _mask(name, lengths, steps, batch, x)
+    states = _states(name, cell, state, layers, x.shape[1], x)
+    x, ends = _chosen(name, kind, x, layers, states, lengths)
+    if alone:
+        return squeeze(x, axis=1), tuple([squeeze(s, axis=1) for s in ends])
+    return (moveaxis(x, 0, 1) if batch_first else x), ends
+
+
+def _chosen(
+    name: str,
+    kind: str,
+    x: ndarray,
+    layers: list[list[_Direction]],
+    states: tuple[ndarray, ...],
+    lengths: Any,
+) -> tuple[ndarray, tuple]:
+    """All layers by the version that computes them sooner, or by the one that is asked for."""
+    counts = None if lengths is None else _lengths(name, lengths, x)
+    known = lengths is None or not isinstance(lengths, ndarray)  # on the host
+    given = [
+        x,
+        *states,
+        *[each for layer in layers for w in layer for each in w if each is not None],
+    ]
+    form = _form(kind, layers)
+    at = {each._layout.device for each in given}
+    if known and form is not None and (min(at) >= 0 or _asked.version == "numpy"):
+        params = {
+            **form,
+            "lengths": None if counts is None else _clipped(lengths, x.shape[0]),
+            "tf32": tf32_allowed(),
+            "training": any([each._node is not None for each in given]),
+        }
+        version = _version(name, x, params)
+        if version != "steps":
+            return _by_one_op(x, layers, states, version=version, **params)
+    return _by_steps(kind, x, layers, states, counts)
+
+
+def _lengths(name: str, lengths: Any, x: ndarray) -> ndarray:
+    n = require(name, lengths, INTEGER, "lengths").to(x.device)
+    if n.shape != x.shape[1:2]:
+        raise ValueError(f"{name}: wants lengths of shape {x.shape[1:2]}, got {n.shape}")
+    return n
+
+
+def _clipped(lengths: Any, steps: int) -> tuple[int, ...]:
+    """Lengths that the host knows, as the outputs have them."""
+    return tuple(np.asarray(lengths).clip(0, steps).tolist())
+
+
+# -------------------- all layers a step at a time
+
+
+def _by_steps(
+    kind: str,
+    x: ndarray,
+    layers: list[list[_Direction]],
+    states: tuple[ndarray, ...],
+    lengths: ndarray | None,
+) -> tuple[ndarray, tuple]:
+    """The version of public operations: differentiable to any order."""
+    cell = _CELLS[kind]
+    mask = None if lengths is None else _mask(lengths, x)
     last: list[tuple] = []
     for layer in layers:
         outputs = []
         for w, reverse in zip(layer, (False, True), strict=False):
             first = tuple([each[len(last)] for each in states])
+            if not first:
+                sizes = (w.hh.shape[1], w.units)[: cell.states]
+                first = tuple(
+                    [zeros((x.shape[1], n), dtype=x.dtype, device=x.device) for n in sizes]
+                )
             y, end = _layer(cell, w, x, first, mask, reverse)
             outputs.append(y)
             last.append(end)
         x = outputs[0] if len(outputs) == 1 else concat(outputs, axis=-1)
-    ends = tuple([stack(list(each)) for each in zip(*last, strict=True)])
-    if alone:
-        return squeeze(x, axis=1), tuple([squeeze(s, axis=1) for s in ends])
-    return (moveaxis(x, 0, 1) if batch_first else x), ends
+    return x, tuple([stack(list(each)) for each in zip(*last, strict=True)])
 
 
 def _layer(
@@ -260,13 +337,172 @@ def _layer(
     return y, end
 
 
-def _mask(name: str, lengths: Any, steps: int, batch: int, x: ndarray) -> ndarray:
+def _mask(lengths: ndarray, x: ndarray) -> ndarray:
     """Whether a step is part of its sequence, (steps, batch, 1)."""
-    n = require(name, lengths, INTEGER, "lengths").to(x.device)
-    if n.shape != (batch,):
-        raise ValueError(f"{name}: wants lengths of shape ({batch},), got {n.shape}")
-    number = arange(steps, dtype="int64", device=x.device)
-    return expand_dims(expand_dims(number, axis=1) < n, axis=2)
+    number = arange(x.shape[0], dtype="int64", device=x.device)
+    return expand_dims(expand_dims(number, axis=1) < lengths, axis=2)
+
+
+# -------------------- all layers in one op
+
+
+class _Asked:
+    """Which version `by_version` asks for; None: the one that is sooner."""
+
+    version: str | None = None
+
+
+_asked = _Asked()
+
+
+@context_manager
+def by_version(name: str) -> Iterator[None]:
+    """Context: recurrent layers on a GPU are computed by the version of this name
+    (kernels/recurrent/dispatch.py), ValueError at a call that it does not support; those on the CPU
+    by "numpy", which is sooner for some gradients outside of programs, or "steps"."""
+    before, _asked.version = _asked.version, name
+    try:
+        yield
+    finally:
+        _asked.version = before
+
+
+def _version(name: str, x: ndarray, params: dict) -> str:
+    if x._layout.device < 0:
+        return "numpy"
+    try:
+        return lazy("kernels", "recurrent.dispatch.chosen")(x._layout, _asked.version, **params)
+    except ValueError as problem:
+        raise ValueError(f"{name}: {problem}") from None
+
+
+def _form(kind: str, layers: list[list[_Direction]]) -> dict[str, Any] | None:
+    """The parameters that are common to all layers; None if some differ."""
+    first = layers[0][0]
+    units, out, bias = first.units, first.hh.shape[1], first.bias_ih is not None
+    for w in [w for layer in layers for w in layer]:
+        if (w.units, w.hh.shape[1], w.bias_ih is not None) != (units, out, bias):
+            return None
+        if (w.hr is None) != (units == out):  # a square projection
+            return None
+    return {
+        "kind": kind,
+        "units": units,
+        "out": out,
+        "layers": len(layers),
+        "directions": len(layers[0]),
+        "bias": bias,
+    }
+
+
+def _tensors(x: ndarray, params: dict) -> tuple[Tensor, ...]:
+    return tensors(
+        Layers(params["kind"], x.shape[2], *[params[field] for field in Layers._fields[2:]])
+    )
+
+
+def _by_one_op(
+    x: ndarray, weights: list[list[_Direction]], states: tuple[ndarray, ...], /, **params: Any
+) -> tuple[ndarray, tuple]:
+    """The version of one op, whose weights lie in one vector."""
+    flat = [w for layer in weights for w in layer]
+    parts = [getattr(flat[t.end], t.role).reshape(-1) for t in _tensors(x, params)]
+    h, c = (*[in_order(each) for each in states], None, None)[:2]
+    y, _, *ends = _layers(in_order(x), concat(parts), h, c, **params)
+    return y, tuple(ends)
+
+
+def _unpacked(w: ndarray, x: ndarray, params: dict) -> list[list[_Direction]]:
+    """The weights by layer and direction, views of the vector."""
+    found: list[dict[str, Any]] = [{} for _ in range(params["layers"] * params["directions"])]
+    for t in _tensors(x, params):
+        found[t.end][t.role] = w[t.part].reshape(t.shape)
+    missing: dict[str, Any] = dict.fromkeys(_Direction._fields)
+    flat = [_Direction(**{**missing, **each}) for each in found]
+    count = params["directions"]
+    return [flat[i : i + count] for i in range(0, len(flat), count)]
+
+
+def _rule(
+    g: tuple,
+    y: tuple,
+    x: ndarray,
+    w: ndarray,
+    h: ndarray | None,
+    c: ndarray | None,
+    **params: Any,
+) -> tuple:
+    dy = zeros_like(y[0]) if g[0] is None else in_order(g[0])
+    dh, dc = [None if each is None else in_order(each) for each in (*g[2:], None)[:2]]
+    found = _layers_grad(x, w, y[0], y[1], dy, h, c, dh, dc, **params)
+    return *found, *[None] * (4 - len(found))
+
+
+def _grad_rule(
+    to: tuple,
+    _first: None,
+    x: ndarray,
+    w: ndarray,
+    _y: None,
+    _reserve: None,
+    dy: ndarray,
+    h: ndarray | None,
+    c: ndarray | None,
+    dh: ndarray | None,
+    dc: ndarray | None,
+    **params: Any,
+) -> tuple:
+    """y and the reserve count as functions of x, w, h and c."""
+    operands = {"x": x, "w": w, "dy": dy, "h": h, "c": c, "dh": dh, "dc": dc}
+    given = {name: each for name, each in operands.items() if each is not None}
+    leading = [name for name in ("x", "w", "h", "c") if name in given]
+
+    def first(*arrays: ndarray) -> tuple:
+        now = dict(zip(given, arrays, strict=True))
+        ends, pull = vjp(lambda *a: stored(*a, **params), *[now[name] for name in leading])
+        slopes = [now.get(name) for name in ("dy", "dh", "dc")][: len(ends)]
+        return pull(
+            tuple([zeros_like(y) if g is None else g for y, g in zip(ends, slopes, strict=True)])
+        )
+
+    results, pull = vjp(first, *given.values())
+    found = dict(
+        zip(
+            given,
+            pull(
+                tuple([zeros_like(r) if g is None else g for r, g in zip(results, to, strict=True)])
+            ),
+            strict=True,
+        )
+    )
+    x_, w_, *rest = [found.get(name) for name in operands]
+    return x_, w_, None, None, *rest
+
+
+def stored(x: ndarray, w: ndarray, *states: ndarray, lengths: Any, **params: Any) -> tuple:
+    """What `_layers` gives but for its reserve, out of public operations."""
+    counts = None if lengths is None else asarray(np.array(lengths), device=x.device)
+    y, ends = _by_steps(params["kind"], x, _unpacked(w, x, params), states, counts)
+    return y, *ends
+
+
+_layers = Op(
+    "recurrent_layers",
+    cpu="recurrent.layers",
+    cuda="recurrent.cudnn.layers",
+    outputs=3,
+    vjp=_rule,
+)
+_layers_grad = Op(
+    "recurrent_layers_grad",
+    cpu="recurrent.layers_grad",
+    cuda="recurrent.cudnn.layers_grad",
+    outputs=2,
+    vjp=_grad_rule,
+)
+
+
+# -------------------- public functions
 
 
 def rnn(
@@ -316,7 +552,10 @@ def rnn(
 
     Notes
     -----
-    Gradient: by x, weights and state, of any order. The steps are a `scan`.
+    Gradient: by x, weights and state, of any order.
+
+    On a GPU with cuDNN all layers and steps are one call of it, where lengths, if any, are numbers
+    of the host (a list, a NumPy array) and not 0. Otherwise the steps are a `scan`.
 
     Examples
     --------
@@ -327,9 +566,9 @@ def rnn(
     >>> y.tolist(), h.tolist()
     ([[1.0], [2.0], [3.0]], [[3.0]])
     """
-    if nonlinearity not in _RNN:
+    if nonlinearity not in ("tanh", "relu"):
         raise ValueError(f"rnn: wants nonlinearity 'tanh' or 'relu', got {nonlinearity!r:.60}")
-    y, (h,) = _run("rnn", _RNN[nonlinearity], x, weights, state, lengths, batch_first)
+    y, (h,) = _run("rnn", nonlinearity, x, weights, state, lengths, batch_first)
     return y, h
 
 
@@ -376,8 +615,8 @@ def lstm(
 
     Notes
     -----
-    Gradient: by x, weights and state, of any order. A step is a product and one kernel for the
-    gates; steps are not one kernel.
+    Gradient: by x, weights and state, of any order. By cuDNN where `rnn` is; otherwise a step is a
+    product and one kernel for the gates.
 
     References
     ----------
@@ -391,7 +630,7 @@ def lstm(
     >>> y.shape, h.shape, c.shape
     ((5, 4, 2), (1, 4, 2), (1, 4, 2))
     """
-    y, (h, c) = _run("lstm", _LSTM, x, weights, state, lengths, batch_first)
+    y, (h, c) = _run("lstm", "lstm", x, weights, state, lengths, batch_first)
     return y, (h, c)
 
 
@@ -436,7 +675,7 @@ def gru(
 
     Notes
     -----
-    Gradient: by x, weights and state, of any order.
+    Gradient: by x, weights and state, of any order. By cuDNN where `rnn` is.
 
     References
     ----------
@@ -450,5 +689,5 @@ def gru(
     >>> y.shape, h.shape
     ((5, 4, 2), (1, 4, 2))
     """
-    y, (h,) = _run("gru", _GRU, x, weights, state, lengths, batch_first)
+    y, (h,) = _run("gru", "gru", x, weights, state, lengths, batch_first)
     return y, h

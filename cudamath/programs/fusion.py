@@ -115,6 +115,7 @@ FAMILIES = {
     "pool": "an element is made of a window, which a kernel of rows does not read",
     "quantize": "its kernels unpack numbers of few bits; they have no door yet",
     "random": "its numbers are drawn in vectors, by their place in the sequence",
+    "recurrent": "it is a call of a library that takes all steps",
     "reduce": "its kernel raises to a power as it adds",
     "scan": "an element depends on all before it",
     "shape": "it moves elements, and a kernel of rows reads each where its result stands",

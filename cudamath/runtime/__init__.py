@@ -15,5 +15,6 @@ one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
     7  memory, library_handles, host_stream, communication.environment, communication.threads
     8  kernel_errors, tensormap, kernel_launch
     9  graph, profiler, cublas, cudnn, cufft, communication.nccl
-   10  cusolver, rehearsal
+   10  cusolver, cudnn_recurrent
+   11  rehearsal
 """

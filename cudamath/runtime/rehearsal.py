@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cublas, cudnn, device, kernel_launch
+from . import cublas, cudnn, cudnn_recurrent, device, kernel_launch
 from .interrupts import context_manager
 from .state import runtime
 
@@ -186,6 +186,17 @@ class _Convolution:
         raise AssertionError("rehearsal: nothing runs")
 
 
+class _Recurrent:
+    """In the place of cuDNN's recurrent layers."""
+
+    workspace = reserve = 0
+
+    def forward(self, *_: Any) -> None:
+        raise AssertionError("rehearsal: nothing runs")
+
+    backward = forward
+
+
 #: Libraries that planners ask for.
 LIBRARIES = ("cublas", "cudnn")
 
@@ -199,6 +210,8 @@ def libraries(*there: str) -> Iterator[None]:
         (cublas, "multiplies_float8", lambda outer: "cublas" in there),
         (cudnn, "available", lambda: "cudnn" in there),
         (cudnn, "convolution", lambda *_, **__: _Convolution()),
+        (cudnn_recurrent, "available", lambda: "cudnn" in there),
+        (cudnn_recurrent, "recurrent", lambda *_: _Recurrent()),
     ]
     before = [getattr(module, name) for module, name, _ in replaced]
     for module, name, function in replaced:

@@ -26,6 +26,7 @@ from cudamath.core.array import ndarray
 from cudamath.core.dispatch import fast_path
 from cudamath.core.dispatch.lazy_import import lazy
 from cudamath.core.dispatch.op import Op, registry
+from cudamath.ml import recurrent
 
 SIZE = 3  # calls in a batch
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -330,8 +331,22 @@ def quantized(x: ndarray, dtype: str, axis: int | None) -> Any:
 PARAMETERS = normal(3, 2), normal(5), normal(3, 2), normal(5)
 IMAGES = normal(2, 3, 6, 6)
 VOLUME = {"size": (2, 2, 2), "kernel": (2, 2, 2), "stride": (2, 2, 2), "padding": (0, 0, 0)}
+
+
 #: Calls of cards that the rows do not reach batched: functions and their mapped arguments.
+def in_one_op(x: Any, ih: Any, hh: Any) -> Any:
+    """An LSTM by its op (ml/recurrent.py)."""
+    with recurrent.by_version("numpy"):
+        y, (h, c) = cm.ml.lstm(x, {"weight_ih_l0": ih, "weight_hh_l0": hh})
+    return y, h, c
+
+
 CASES: dict[str, tuple[Callable, tuple[np.ndarray, ...]]] = {
+    "recurrent layers": (in_one_op, (normal(3, 2, 4), normal(12, 4), normal(12, 3))),
+    "gradient of recurrent layers": (
+        cm.grad(lambda *a: sum([(y * y).sum() for y in in_one_op(*a)]), (0, 1, 2)),
+        (normal(3, 2, 4), normal(12, 4), normal(12, 3)),
+    ),
     "fft": (lambda x: cm.fft.fft(x, axis=0), (normal(6, 3),)),
     "ifft of both axes": (lambda x: cm.fft.ifftn(x), (normal(6, 3),)),
     "rfft": (lambda x: cm.fft.rfft(x), (normal(3, 6),)),

@@ -546,6 +546,15 @@ class FakeDriver:
 
         return self.enqueue(on, copy)
 
+    def cuMemsetD8Async(self, target, value, nbytes, on):
+        index = self.current - 100
+
+        def fill():
+            self.check(target, nbytes, index)
+            ctypes.memset(target, value, nbytes)
+
+        return self.enqueue(on, fill)
+
     def cuMemcpyPeerAsync(self, target, target_context, source, source_context, nbytes, on):
         def copy():
             self.check(source, nbytes, source_context - 100)

@@ -10,15 +10,29 @@ from typing import Any
 from ..core import dtypes, shapes
 from ..core.array import ndarray
 from ..core.dispatch.checks import coerce, require
-from ..core.dispatch.op import REAL, Composed
+from ..core.dispatch.op import ANY, REAL, Composed
 from ..core.scalar import scalar_results
 from ..core.typing import ArrayLike
 from ..ml.softmax import log_softmax as _log_softmax_along
 from ..ml.softmax import softmax as _softmax_along
 from ..ops import reduce
 from ..ops.creation import full_like
-from ..ops.elementwise import abs, exp, isfinite, log, log1p, sign
-from ..ops.shape import astype, broadcast_to, permute_dims, reshape, squeeze
+from ..ops.elementwise import (
+    abs,
+    arctan2,
+    ceil,
+    conj,
+    exp,
+    hypot,
+    isfinite,
+    log,
+    log1p,
+    sign,
+)
+from ..ops.index import take_along_axis
+from ..ops.ranges import arange
+from ..ops.shape import astype, broadcast_to, expand_dims, permute_dims, reshape, squeeze
+from ..ops.transfer import complex_of_parts, real
 from ..ops.where import where
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
@@ -39,11 +53,11 @@ def logsumexp(
     Parameters
     ----------
     a : array_like
-        Real array.
+        Array.
     axis : int or sequence of int, optional
         Axes of the sum; by default all.
     b : array_like, optional
-        Factors of the exponentials; real, and its shape and that of `a` broadcast.
+        Factors of the exponentials; its shape and that of `a` broadcast.
     keepdims : bool, default False
         Whether the axes stay, with length 1.
     return_sign : bool, default False
@@ -52,20 +66,21 @@ def logsumexp(
     Returns
     -------
     ndarray or tuple of ndarray
-        The logarithm; NaN where the sum is negative. With `return_sign` a pair: the logarithm of
-        the absolute value, and the sign.
+        The logarithm; NaN where the sum is negative. Of complex arrays it is complex, its imaginary
+        part above -pi and not above pi. With `return_sign` a pair: the logarithm of the absolute
+        value, which is real, and the sign or phase.
 
     Raises
     ------
     TypeError
-        `a` or `b` is complex or no array of numbers.
+        `a` or `b` is no array of numbers.
     ValueError
         An axis is out of bounds or repeated; the shapes do not broadcast.
 
     Notes
     -----
-    Gradient: exp(a - out) g, times b, of any order; for `b` exp(a - out) g. The function is
-    deterministic.
+    Gradient: exp(a - out) g, times b, of any order; for `b` exp(a - out) g; of complex arrays the
+    conjugates of these factors. The function is deterministic.
 
     Examples
     --------
@@ -73,12 +88,14 @@ def logsumexp(
     >>> cm.special.logsumexp(cm.array([1000.0, 1000.0])).round(3).tolist()
     1000.693...
     """
-    arrays = [_floating(x) for x in coerce("logsumexp", (a,) if b is None else (a, b), REAL)]
+    arrays = [_floating(x) for x in coerce("logsumexp", (a,) if b is None else (a, b), ANY)]
     dtype = functools.reduce(dtypes.promote, [x.dtype for x in arrays])
     arrays = [astype(x, dtype, copy=False) for x in arrays]
     shape = shapes.broadcast_shapes("logsumexp", *[x.shape for x in arrays])
     arrays = [broadcast_to(x, shape) for x in arrays]
     axes = tuple(sorted(shapes.normalize_axes("logsumexp", axis, len(shape))))
+    if dtype.kind == "c":
+        return _complex(arrays, axes, keepdims, return_sign)
     if 0 in [shape[i] for i in axes]:
         sums = reduce.sum(arrays[0], axis=axes, keepdims=True) - math.inf
         signs = sums * 0.0 if b is not None else full_like(sums, 1)
@@ -93,7 +110,66 @@ def logsumexp(
 
 
 def _floating(x: ndarray) -> ndarray:
-    return x if x.dtype in dtypes.FLOATING else astype(x, dtypes.default_float())
+    return x if x.dtype in dtypes.INEXACT else astype(x, dtypes.default_float())
+
+
+def _complex(
+    arrays: list[ndarray], axes: tuple[int, ...], keepdims: bool, return_sign: bool
+) -> ndarray | tuple[ndarray, ndarray]:
+    """logsumexp of complex arrays of one shape."""
+    a = arrays[0]
+    rest = [i for i in range(a.ndim) if i not in axes]
+    kept = tuple([a.shape[i] for i in rest])
+    count = math.prod([a.shape[i] for i in axes])
+    lines = [reshape(permute_dims(x, (*rest, *axes)), (*kept, count)) for x in arrays]
+    if count:
+        sums = _complex_sums(*lines)
+    else:
+        sums = reduce.sum(lines[0], axis=-1) - math.inf
+    if keepdims:
+        sums = reshape(sums, tuple([1 if i in axes else n for i, n in enumerate(a.shape)]))
+    if not return_sign:
+        return sums
+    size = real(sums)
+    return size, where(size == -math.inf, 0, exp(complex_of_parts(0.0 * sums.imag, sums.imag)))
+
+
+def _complex_sums_value(a: ndarray, b: ndarray | None = None) -> ndarray:
+    """log of the sum of b exp(a) along the last axis. The largest element is taken out, and the
+    others added by log1p: a logarithm near 0 has all its digits."""
+    sizes = a.real if b is None else where(b == 0, -math.inf, a.real)
+    place = reduce.argmax(sizes, axis=-1, keepdims=True)
+    first = take_along_axis(a, place, axis=-1)
+    others = exp(a - first) if b is None else where(b == 0, 0, b * exp(a - first))
+    chosen = arange(a.shape[-1], device=a.device) == place
+    others = reduce.sum(where(chosen, 0, others), axis=-1)
+    first = squeeze(first, axis=-1)
+    if b is not None:
+        factor = squeeze(take_along_axis(b, place, axis=-1), axis=-1)
+        others, first = others / factor, first + log(factor)
+    x, y = others.real, others.imag
+    size = where(x < -0.5, log(hypot(1 + x, y)), 0.5 * log1p(x * (2 + x) + y * y))
+    angle = arctan2(y, 1 + x) + first.imag
+    turned = angle - 2 * math.pi * ceil(angle / (2 * math.pi) - 0.5)
+    sums = complex_of_parts(size + first.real, where(abs(angle) < math.pi, angle, turned))
+    plain = exp(a) if b is None else where(b == 0, 0, b * exp(a))
+    return where(isfinite(sums), sums, log(reduce.sum(plain, axis=-1)))
+
+
+def _complex_shares(y: ndarray, a: ndarray, b: ndarray | None) -> tuple[ndarray, ...]:
+    """The conjugate derivatives of the sums."""
+    y = expand_dims(y, axis=-1)
+    share = conj(where(isfinite(y), exp(a - where(isfinite(y), y, 0)), 0))
+    return (share,) if b is None else (share * conj(b), share)
+
+
+_complex_sums = Composed(
+    "logsumexp",
+    _complex_sums_value,
+    lambda g, y, a, b=None: tuple(
+        [expand_dims(g, axis=-1) * share for share in _complex_shares(y, a, b)]
+    ),
+)
 
 
 def _scaled(a: ndarray, b: ndarray | None, axes: tuple[int, ...]) -> tuple[ndarray, ndarray]:

@@ -127,6 +127,82 @@ def slope_of(value: Callable[[Any], Any], v: Any) -> Any:
     return cm.grad(value)(v)
 
 
+SQUARE = np.array([[5.0, 1, 0, 0], [0, 4, 2, 0], [1, 0, 6, 0.5], [0, 0, 1, 5]])
+STORED = np.array(np.nonzero(SQUARE))
+RIGHT = np.array([1.0, -2.0, 0.5, 3.0])
+SOLVERS = {
+    name: getattr(S.linalg, name) for name in ("cg", "bicg", "bicgstab", "cgs", "gmres", "minres")
+}
+EXACT = {name: {"rtol": 1e-13, **({} if name == "minres" else {"atol": 0.0})} for name in SOLVERS}
+
+
+def square(name: str, data: Any) -> Any:
+    """A sparse array of these values, made positive definite where the method asks for it."""
+    A = S.csr_array((data, STORED[1], np.searchsorted(STORED[0], np.arange(5))), shape=(4, 4))
+    return A + A.T if name in ("cg", "minres") else A
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_of_solutions_by_iteration(name):
+    """First and second order, for stored values, dense matrices, right-hand sides, and arrays that
+    an operator's functions use."""
+    solve, values = SOLVERS[name], SQUARE[tuple(STORED)]
+    start, exact = {"x0": np.ones(4)}, EXACT[name]
+    beside_differences(scalar(lambda d: solve(square(name, d), RIGHT, **exact)[0]), values)
+    beside_differences(
+        scalar(lambda b: solve(square(name, values), b * b, **start, **exact)[0]), RIGHT
+    )
+    beside_differences(
+        scalar(lambda d: solve(square(name, d).toarray(), d[:4], **exact)[0]), values
+    )
+
+    def of_operator(d: Any) -> Any:
+        A = square(name, d)
+        turned = A.T
+        operator = S.linalg.LinearOperator(
+            (4, 4), lambda v: A @ v, lambda v: turned @ v, dtype=np.float64
+        )
+        return solve(operator, RIGHT, **exact)[0]
+
+    beside_differences(scalar(of_operator), values)
+
+
+def test_of_complex_solutions_by_iteration():
+    A = SQUARE + 0.3j * SQUARE.T
+
+    def value(a: Any, b: Any) -> Any:
+        y = S.linalg.gmres(a, b, rtol=1e-13)[0]
+        return (y.real * 2 + y.imag * y.real).sum()
+
+    def known(a: Any, b: Any) -> Any:
+        y = cm.linalg.solve(a, b)
+        return (y.real * 2 + y.imag * y.real).sum()
+
+    arrays = cm.array(A), cm.array(RIGHT + 1j)
+    for ours, theirs in zip(
+        cm.grad(value, (0, 1))(*arrays), cm.grad(known, (0, 1))(*arrays), strict=True
+    ):
+        np.testing.assert_allclose(ours.to_numpy(), theirs.to_numpy(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{"M": True}, {"rtol": 0.0, "atol": 1e-12}])
+def test_adjoint_solutions_take_the_options(options):
+    """The preconditioner's adjoint, and a tolerance beside the gradient's own size."""
+    A = S.csr_array(SQUARE)
+    if options.pop("M", None):
+        options = {"M": S.csr_array(np.linalg.inv(np.tril(SQUARE))), "rtol": 1e-13}
+    slope = cm.grad(lambda b: 1e-9 * (S.linalg.gmres(A, b, **options)[0] * X[:4]).sum())
+    expected = 1e-9 * np.linalg.solve(SQUARE.T, X[:4])
+    np.testing.assert_allclose(slope(cm.array(RIGHT)).to_numpy(), expected, rtol=1e-9)
+
+
+def test_of_shifted_systems():
+    A = S.csr_array(SQUARE + SQUARE.T)
+    slope = cm.grad(lambda b: (S.linalg.minres(A, b, shift=1.5, rtol=1e-13)[0] * X[:4]).sum())
+    expected = np.linalg.solve(SQUARE + SQUARE.T - 1.5 * np.eye(4), X[:4])
+    np.testing.assert_allclose(slope(cm.array(RIGHT)).to_numpy(), expected, rtol=1e-9)
+
+
 def test_complex_gradients():
     """Of a real function of complex values: conj(dA)."""
     data, x = DATA + 0.5j * DATA[::-1], X + 1j * X[::-1]

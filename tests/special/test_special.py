@@ -4,17 +4,20 @@ gradients of any order beside central differences."""
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 import shape_derivatives
 from device_rounding import of_device
+from matrices import slope_matches
 from scipy import special as scipy_special
 from special_domains import REGIONS
 from special_truth import FLOOR, WAVES, limit, ours, part_of, regions, scipys
 
 import cudamath as cm
 from cudamath.core.specs.special.library import scalar
+from cudamath.testing import assert_close
 
 AWKWARD = np.array(
     [0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, 1.5, np.inf, -np.inf, np.nan, 1e-300, -1e-300]
@@ -479,6 +482,63 @@ def test_logsumexp_of_odd_numbers():
         ours, theirs = cm.special.logsumexp(a, b=b), scipy_special.logsumexp(a, b=b)
         np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-6, atol=0)
     assert cm.special.logsumexp(cm.zeros((2, 0)), axis=1).tolist() == [-np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("axis", [None, 1, (0, 2), ()])
+@pytest.mark.parametrize("factors", [None, "f8", "c16"])
+def test_logsumexp_of_complex_numbers(axis, factors, device):
+    rng = np.random.default_rng(13)
+    a = rng.normal(size=(3, 4, 2)) + 4j * rng.normal(size=(3, 4, 2))
+    b = None if factors is None else rng.normal(size=(4, 1)).astype(factors)
+    if factors == "c16":
+        b = b + 1j
+    for keepdims in (False, True):
+        options = {"axis": axis, "keepdims": keepdims, "b": b}
+        theirs = scipy_special.logsumexp(a, **options)
+        ours = cm.special.logsumexp(cm.asarray(a), **options)
+        assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+        assert_close(np.exp(np.asarray(ours)), np.exp(theirs), rtol=1e-13, atol=0)
+        assert np.abs(np.asarray(ours).imag).max() <= math.pi
+        size, phase = cm.special.logsumexp(cm.asarray(a), return_sign=True, **options)
+        assert_close(np.asarray(size), theirs.real, rtol=1e-13, atol=1e-15)
+        assert_close(np.asarray(phase), np.exp(1j * theirs.imag), rtol=1e-12, atol=1e-15)
+
+
+def test_logsumexp_of_odd_complex_numbers():
+    inf, nan = np.inf, np.nan
+    for a, b in (
+        ([complex(inf, 0)], None),
+        ([complex(-inf, 0)], None),
+        ([complex(inf, 1), 1], None),
+        ([complex(nan, 0), 1], None),
+        ([complex(inf, 0), 1j], [0.0, 1.0]),
+        ([1000.0 + 1j, 1000.0 - 1j], None),
+        ([1e-20 + 0j, -700.0 + 0j], None),
+        ([], None),
+    ):
+        a = np.asarray(a, complex)
+        ours, theirs = cm.special.logsumexp(a, b=b), scipy_special.logsumexp(a, b=b)
+        np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-14, err_msg=str(a))
+    assert cm.special.logsumexp(np.zeros((2, 0), complex), axis=1, return_sign=True)[
+        1
+    ].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("axis", [None, 1])
+def test_gradients_of_complex_logsumexp(axis):
+    rng = np.random.default_rng(14)
+    a, b, w, v = (rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3)) for _ in range(4))
+
+    def value(a, b):
+        out = cm.special.logsumexp(a, axis=axis, b=b)
+        return (out.real + 0.5 * out.imag + out.real * out.imag).sum()
+
+    def second(a, b):
+        g, h = cm.grad(value, (0, 1))(a, b)
+        return (g * w).real.sum() + (h * v).imag.sum()
+
+    slope_matches(value, a, b)
+    slope_matches(second, a, b)
 
 
 def test_second_order_of_logsumexp_at_ties():

@@ -2,22 +2,29 @@
 
 All vectors stay on the device; each step reads the numbers that decide whether to stop. An
 iteration ends where |b - A x| <= max(rtol |b|, atol).
+
+The steps are not differentiated. The gradient is that of the solution (`_differentiable`): with
+A^H y = g, it is y for b, and -y x^H, where A has elements, for A.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core import recording
 from ...core.array import ndarray
+from ...core.dispatch.op import Composed
 from ...core.dtypes import result_type
-from ...ops.creation import asarray, zeros
+from ...ops.creation import asarray, zeros, zeros_like
+from ...ops.elementwise import conj_or_same
 from ...ops.linalg.norms import vector_norm
 from ...ops.linalg.products import vdot
-from .operators import LinearOperator, aslinearoperator, device_of
+from .operators import LinearOperator, aslinearoperator, device_of, identity
 
 __all__ = ["bicg", "bicgstab", "cg", "cgs", "gmres", "minres"]
 
@@ -53,7 +60,7 @@ def vectors(name: str, A: Any, b: Any, x0: Any, M: Any = None) -> tuple:
         raise ValueError(f"{name}: wants b ({n},) for A of shape {operator.shape}, got {b.shape}")
     dtype = result_type(operator.dtype, b.dtype)
     dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype
-    preconditioner = _identity(n, dtype) if M is None else aslinearoperator(M)
+    preconditioner = identity(n, dtype) if M is None else aslinearoperator(M)
     if preconditioner.shape != operator.shape:
         raise ValueError(
             f"{name}: wants M of A's shape {operator.shape}, got {preconditioner.shape}"
@@ -66,10 +73,6 @@ def vectors(name: str, A: Any, b: Any, x0: Any, M: Any = None) -> tuple:
             raise ValueError(f"{name}: wants x0 ({n},), got shape {x.shape}")
         x = x.reshape(n).astype(dtype, copy=True)
     return operator, preconditioner, x, b
-
-
-def _identity(n: int, dtype: np.dtype) -> LinearOperator:
-    return LinearOperator((n, n), lambda v: v, lambda v: v, lambda v: v, dtype)
 
 
 def _begin(
@@ -91,6 +94,60 @@ def _done(system: _System, x: ndarray, r: ndarray) -> bool:
     return length < system.limit or length == 0
 
 
+def _differentiable(hermitian: bool = False) -> Callable[[Callable], Callable]:
+    """Decorator of a solver: its solution x has a gradient.
+
+    b - A x is computed once more, of a constant x, and recorded. Its change is that of A and b, and
+    A^-1 times it is that of x. So whatever A is made of gets its gradient, a LinearOperator's
+    arrays too. Such a step from x makes one more derivative right; there are as many steps as
+    gradients within gradients. hermitian: A is its own adjoint.
+    """
+
+    def decorate(solver: Callable) -> Callable:
+        name = solver.__name__
+
+        @functools.wraps(solver)
+        def call(A: Any, b: Any, x0: Any = None, **options: Any) -> tuple[ndarray, int]:
+            if not recording.state.depth or recording.state.paused:
+                return solver(A, b, x0, **options)
+            with recording.paused():
+                x, info = solver(A, b, x0, **options)
+            operator, _, _, right = vectors(name, A, b, None)
+            shift = options.get("shift", 0.0)
+
+            def back(g: ndarray, _x: Any, _rest: Any) -> ndarray:
+                adjoint = A if hermitian else operator.H
+                return call(adjoint, g, **_of_adjoint(options, b))[0]
+
+            step = Composed(name, zeros_like, (back,))
+            for _ in range(recording.state.depth):
+                rest = right - operator.matvec(x) + (shift * x if shift else 0.0)
+                if rest._node is None:
+                    return x, info
+                x = x + step(rest)
+            return x, info
+
+        return call
+
+    return decorate
+
+
+def _of_adjoint(options: dict[str, Any], b: Any) -> dict[str, Any]:
+    """The options of a solution with the adjoint: as exact, beside its own right-hand side."""
+    kept = {n: v for n, v in options.items() if n in ("restart", "maxiter", "shift")}
+    rtol, atol = options.get("rtol", 1e-5), options.get("atol", 0.0)
+    if atol:
+        with recording.paused():
+            length = norm(asarray(b))
+        rtol = max(rtol, atol / length if length else 0.0)
+    preconditioner = options.get("M")
+    if preconditioner is not None:
+        preconditioner = aslinearoperator(preconditioner)
+        kept["M"] = preconditioner.H if preconditioner.has_adjoint else None
+    return {**kept, "rtol": rtol}
+
+
+@_differentiable(hermitian=True)
 def cg(
     A: Any,
     b: Any,
@@ -130,6 +187,11 @@ def cg(
     info : int
         0, or the number of steps where the tolerance was not reached.
 
+    Notes
+    -----
+    Gradient: y for `b` and -y x^H, where A has elements, for A, with the solution y of A^H y = g by
+    the same method and tolerance; none for `x0` and `M`.
+
     Examples
     --------
     >>> import cudamath as cm
@@ -158,6 +220,7 @@ def cg(
     return x, system.most
 
 
+@_differentiable()
 def bicg(
     A: Any,
     b: Any,
@@ -197,6 +260,11 @@ def bicg(
     info : int
         0, or the number of steps where the tolerance was not reached; below 0 for a breakdown.
 
+    Notes
+    -----
+    Gradient: y for `b` and -y x^H, where A has elements, for A, with the solution y of A^H y = g by
+    the same method and tolerance; none for `x0` and `M`.
+
     Examples
     --------
     >>> import cudamath as cm
@@ -235,6 +303,7 @@ def bicg(
     return x, system.most
 
 
+@_differentiable()
 def bicgstab(
     A: Any,
     b: Any,
@@ -273,6 +342,11 @@ def bicgstab(
         The solution.
     info : int
         0, or the number of steps where the tolerance was not reached; below 0 for a breakdown.
+
+    Notes
+    -----
+    Gradient: y for `b` and -y x^H, where A has elements, for A, with the solution y of A^H y = g by
+    the same method and tolerance; none for `x0` and `M`.
 
     Examples
     --------
@@ -322,6 +396,7 @@ def bicgstab(
     return x, system.most
 
 
+@_differentiable()
 def cgs(
     A: Any,
     b: Any,
@@ -360,6 +435,11 @@ def cgs(
         The solution.
     info : int
         0, or the number of steps where the tolerance was not reached; below 0 for a breakdown.
+
+    Notes
+    -----
+    Gradient: y for `b` and -y x^H, where A has elements, for A, with the solution y of A^H y = g by
+    the same method and tolerance; none for `x0` and `M`.
 
     Examples
     --------
@@ -414,6 +494,12 @@ def _givens(f: complex, g: complex) -> tuple[float, complex, complex]:
     return abs(f) / length, phase * np.conj(g) / length, phase * length
 
 
+def _coefficients(basis: ndarray, w: ndarray) -> ndarray:
+    """conj(basis) w; the basis, which is larger, is not copied."""
+    return conj_or_same(basis @ conj_or_same(w))
+
+
+@_differentiable()
 def gmres(
     A: Any,
     b: Any,
@@ -463,6 +549,11 @@ def gmres(
     info : int
         0, or `maxiter` where the tolerance was not reached.
 
+    Notes
+    -----
+    Gradient: y for `b` and -y x^H, where A has elements, for A, with the solution y of A^H y = g by
+    the same method and tolerance; none for `x0` and `M`.
+
     Examples
     --------
     >>> import cudamath as cm
@@ -501,9 +592,9 @@ def gmres(
             w = system.M.matvec(system.A.matvec(basis[j]))
             whole = norm(w)
             known = basis[: j + 1]
-            h = known.conj() @ w
+            h = _coefficients(known, w)
             w = w - h @ known
-            again = known.conj() @ w
+            again = _coefficients(known, w)
             w = w - again @ known
             column = np.asarray((h + again).to_numpy(), np.complex128)
             left = norm(w)
@@ -549,6 +640,7 @@ def gmres(
     return x, 0 if rest <= system.limit else system.most
 
 
+@_differentiable(hermitian=True)
 def minres(
     A: Any,
     b: Any,
@@ -594,6 +686,11 @@ def minres(
         The solution.
     info : int
         0, or `maxiter` where the tolerance was not reached.
+
+    Notes
+    -----
+    Gradient: y for `b` and -y x^H, where A has elements, for A, with the solution y of A^H y = g by
+    the same method and tolerance; none for `x0` and `M`.
 
     Examples
     --------

@@ -49,6 +49,7 @@ class LinearOperator:
     __array_ufunc__ = None
     __array_priority__ = 1001
     ndim = 2
+    _checked = False  # whether the functions are this package's: they need no looking after
 
     def __init__(
         self,
@@ -76,6 +77,8 @@ class LinearOperator:
 
     def _applied(self, name: str, function: Callable | None, x: Any, m: int, n: int) -> ndarray:
         """function(x) for a vector of n numbers, or a column of them."""
+        if self._checked and isinstance(x, ndarray) and x.shape == (n,):
+            return function(x)  # type: ignore[misc]
         x = asarray(x)
         if x.shape not in ((n,), (n, 1)):
             raise ValueError(
@@ -87,6 +90,11 @@ class LinearOperator:
         if y.size != m:
             raise ValueError(f"{name}: an operator of shape {self.shape} gave shape {y.shape}")
         return y.reshape((m,) if x.ndim == 1 else (m, 1))
+
+    @property
+    def has_adjoint(self) -> bool:
+        """Whether there is an `rmatvec`."""
+        return self._rmatvec is not None
 
     def matvec(self, x: Any) -> ndarray:
         """Return the operator's value at a vector.
@@ -358,7 +366,21 @@ def aslinearoperator(A: Any) -> LinearOperator:
     def forward(x: Any) -> Any:
         return A @ x
 
-    return LinearOperator(A.shape, forward, turned, forward, A.dtype, turned)
+    return _checked(LinearOperator(A.shape, forward, turned, forward, A.dtype, turned))
+
+
+def identity(n: int, dtype: np.dtype) -> LinearOperator:
+    """The operator that returns its vectors."""
+
+    def same(v: Any) -> Any:
+        return v
+
+    return _checked(LinearOperator((n, n), same, same, same, dtype, same))
+
+
+def _checked(operator: LinearOperator) -> LinearOperator:
+    operator._checked = True
+    return operator
 
 
 def device_of(A: Any, *arrays: Any) -> Any:

@@ -130,7 +130,7 @@ def jax_clock() -> Callable[[Call, float], float]:
     def clock(call: Call, guess: float) -> float:
         count = max(2, min(300, round(5e-3 / guess)))
         steps = 1 + math.ceil(count * PAUSED / pause)
-        return (wall(steps, call, count) - wall(steps, call, 0)) / count
+        return max(1e-7, (wall(steps, call, count) - wall(steps, call, 0)) / count)
 
     return clock
 

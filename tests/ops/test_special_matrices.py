@@ -10,6 +10,7 @@ import pytest
 import scipy.linalg
 
 import cudamath as cm
+from cudamath.ops.linalg import special_matrices
 
 RNG = np.random.default_rng(0)
 C, R, P = RNG.normal(size=4), RNG.normal(size=3), RNG.normal(size=5)
@@ -170,3 +171,23 @@ def test_names_of_cupyx():
         fiedler_companion hadamard hankel helmert hilbert khatri_rao leslie lu lu_factor lu_solve
         solve_triangular toeplitz""".split()
     assert len(names) == 20 and set(names) <= set(cm.linalg.__all__)
+
+
+def test_nothing_large_comes_from_the_host(monkeypatch):
+    """Matrices are made on their device: the host gives lines and lists of short rows."""
+    n, given = 512, []
+    upload = special_matrices.asarray
+
+    def noted(x, **options):
+        given.append(np.size(x))
+        return upload(x, **options)
+
+    monkeypatch.setattr(special_matrices, "asarray", noted)
+    line = np.random.default_rng(5).normal(size=n) + 3
+    for name in ("toeplitz", "hankel", "circulant", "companion", "fiedler", "fiedler_companion"):
+        getattr(cm.linalg, name)(cm.asarray(line))
+    cm.linalg.leslie(cm.asarray(line), cm.asarray(line[1:]))
+    cm.linalg.convolution_matrix(cm.asarray(line), n)
+    for name in ("hilbert", "hadamard", "helmert", "dft"):
+        getattr(cm.linalg, name)(n)
+    assert given and max(given) <= 8 * n

@@ -1,8 +1,9 @@
 """Matrices that few numbers determine, as `scipy.linalg` makes them: Toeplitz and Hankel matrices,
 companions of polynomials, blocks.
 
-Those of arrays are gathers of the array, so that their gradients are sums along the places where a
-number stands.
+Whatever has a number's size in its elements is made on the device: a matrix of constant diagonals
+shows windows of one line, a banded one is a list of short rows, read with a shift (`_sheared`).
+Their gradients are sums along the places where a number stands.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from ...core.dispatch.op import ANY
 from ...core.shapes import as_integer
 from ...core.typing import ArrayLike, DeviceLike, DTypeLike
 from .. import reduce
-from ..creation import zeros
+from ..creation import eye, zeros
 from ..elementwise import abs, conj_or_same
 from ..index import take
 from ..join import concat
+from ..padding import pad
 from ..ranges import arange
-from ..shape import astype, broadcast_to, expand_dims, flip, reshape, span
+from ..shape import astype, broadcast_to, copy, expand_dims, flip, reshape, span
+from ..stride_tricks import sliding_window_view
+from ..where import where
 
 __all__ = [
     "bandwidth",
@@ -59,9 +63,34 @@ def _vectors(name: str, what: str, x: Any, least: int = 1) -> ndarray:
 
 
 def _gathered(x: ndarray, places: np.ndarray) -> ndarray:
-    """x[..., places]."""
+    """Of few numbers at places that the host knows."""
     flat = take(x, asarray(places.reshape(-1), device=x.device), axis=x.ndim - 1)
     return reshape(flat, (*x.shape[:-1], *places.shape))
+
+
+def _shown(line: ndarray, rows: int) -> ndarray:
+    """x[i, j] = line[i + j], of so many rows."""
+    windows = sliding_window_view(line, line.shape[-1] - rows + 1, axis=line.ndim - 1)
+    return copy(windows, order="C")
+
+
+def _of_diagonals(line: ndarray, rows: int) -> ndarray:
+    """x[i, j] = line[rows - 1 - i + j]: the diagonals, from the lowest one on."""
+    windows = sliding_window_view(line, line.shape[-1] - rows + 1, axis=line.ndim - 1)
+    return copy(flip(windows, axis=-2), order="C")
+
+
+def _sheared(bands: ndarray) -> ndarray:
+    """The square matrix whose row i has bands[i] around its diagonal.
+
+    Rows that are read as if one shorter: each begins one place further to the right.
+    """
+    *lead, n, count = bands.shape
+    length, half = max(n + 1, count), count // 2
+    sides = ((0, 0),) * len(lead) + ((0, 1), (0, length - count))
+    flat = reshape(pad(bands, sides), (*lead, (n + 1) * length))
+    flat = span(flat, len(lead), half, half + n * (length - 1))
+    return copy(_cut(reshape(flat, (*lead, n, length - 1)), 0, n), order="C")
 
 
 def _cut(x: ndarray, start: int, stop: int) -> ndarray:
@@ -117,9 +146,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> ndarray:
     r = conj_or_same(c) if r is None else _vectors("toeplitz", "r", r)
     c, r = _common("toeplitz", c, r)
     m, n = c.shape[-1], r.shape[-1]
-    line = concat([flip(c, axis=-1), _cut(r, 1, n)], axis=-1)
-    i, j = np.ogrid[:m, :n]
-    return _gathered(line, m - 1 - i + j)
+    return _of_diagonals(concat([flip(c, axis=-1), _cut(r, 1, n)], axis=-1), m)
 
 
 @fast_path("c", "r")
@@ -161,8 +188,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> ndarray:
     r = c * 0 if r is None else _vectors("hankel", "r", r)
     c, r = _common("hankel", c, r)
     n = r.shape[-1]
-    i, j = np.ogrid[: c.shape[-1], :n]
-    return _gathered(concat([c, _cut(r, 1, n)], axis=-1), i + j)
+    return _shown(concat([c, _cut(r, 1, n)], axis=-1), c.shape[-1])
 
 
 @fast_path("c")
@@ -200,8 +226,8 @@ def circulant(c: ArrayLike) -> ndarray:
     """
     c = _vectors("circulant", "c", c)
     n = c.shape[-1]
-    i, j = np.ogrid[:n, :n]
-    return _gathered(c, (i - j) % n)
+    line = flip(c, axis=-1)
+    return _of_diagonals(concat([line, _cut(line, 0, n - 1)], axis=-1), n)
 
 
 @fast_path("a")
@@ -248,10 +274,10 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> ndarray:
     m = a.shape[-1]
     before = {"full": 0, "same": (min(n, m) - 1) // 2, "valid": min(n, m) - 1}[mode]
     rows = {"full": m + n - 1, "same": max(n, m), "valid": max(n, m) - min(n, m) + 1}[mode]
-    i, j = np.ogrid[before : before + rows, :n]
-    place = i - j
-    padded = concat([a, _cut(a, 0, 1) * 0], axis=-1)  # the last one is 0
-    return _gathered(padded, np.where((place >= 0) & (place < m), place, m))
+    low, high = before - (n - 1), before + rows  # of i - j: where a has no number, there are zeros
+    inside = _cut(a, max(low, 0), min(high, m))
+    line = pad(inside, ((0, 0),) * (a.ndim - 1) + ((max(-low, 0), max(high - m, 0)),))
+    return _of_diagonals(flip(line, axis=-1), rows)
 
 
 @fast_path("a")
@@ -289,7 +315,7 @@ def companion(a: ArrayLike) -> ndarray:
     a = _vectors("companion", "a", a, 2)
     n = a.shape[-1] - 1
     first = -_cut(a, 1, n + 1) / _cut(a, 0, 1)
-    return _below(first, np.eye(n - 1, n))
+    return _below(first, eye(n - 1, n, dtype=first.dtype, device=first.device))
 
 
 @fast_path("f", "s")
@@ -330,9 +356,8 @@ def leslie(f: ArrayLike, s: ArrayLike) -> ndarray:
     if s.shape[-1] != n - 1:
         raise ValueError(f"leslie: s must have one number less than f, got {s.shape} and {f.shape}")
     f, s = _common("leslie", f, s)
-    padded = concat([s, _cut(s, 0, 1) * 0], axis=-1)
-    i, j = np.ogrid[: n - 1, :n]
-    return concat([expand_dims(f, axis=-2), _gathered(padded, np.where(i == j, i, n - 1))], axis=-2)
+    there = eye(n - 1, n, dtype=np.bool_, device=s.device)
+    return _below(f, where(there, expand_dims(s, axis=-1), 0))
 
 
 @fast_path("a")
@@ -404,18 +429,17 @@ def fiedler_companion(a: ArrayLike) -> ndarray:
     """
     a = _vectors("fiedler_companion", "a", a, 2)
     n = a.shape[-1] - 1
-    places = np.full((n, n), n + 1)  # of zeros
-    places[range(3, n, 2), range(1, n - 2, 2)] = 0  # -a[0] / -a[0]: ones
-    places[range(0, n - 2, 2), range(2, n, 2)] = 0
-    if n > 1:
-        places[1, 0] = 0
-    places[range(2, n, 2), range(1, n - 1, 2)] = range(3, n + 1, 2)
-    places[range(0, n - 1, 2), range(1, n, 2)] = range(2, n + 1, 2)
-    places[0, 0] = 1
+    row = np.arange(n)
+    places = np.full((n, 5), n + 1)  # of what stands at columns row - 2 to row + 2; n + 1: zero
+    places[3::2, 0] = places[: n - 2 : 2, 4] = 0  # ones
+    places[2::2, 1] = row[2::2] + 1
+    places[1:2, 1] = 0
+    places[: n - 1 : 2, 3] = row[: n - 1 : 2] + 2
+    places[0, 2] = 1
     first = _cut(a, 0, 1)
     numbers = -_cut(a, 1, n + 1) / first
     one = _cut(numbers, 0, 1) * 0 + 1
-    return _gathered(concat([one, numbers, one * 0], axis=-1), places)
+    return _sheared(_gathered(concat([one, numbers, one * 0], axis=-1), places))
 
 
 @fast_path("a", "b")
@@ -503,11 +527,9 @@ def block_diag(*arrays: ArrayLike) -> ndarray:
     dtype = functools.reduce(dtypes.promote, [b.dtype for b in blocks])
     columns, before, rows = sum(b.shape[1] for b in blocks), 0, []
     for block in blocks:
-        m, n = block.shape
-        parts = [(m, before), (m, n), (m, columns - before - n)]
-        empty = [zeros(p, dtype=dtype, device=block.device) for p in parts]
-        rows.append(concat([empty[0], astype(block, dtype, copy=False), empty[2]], axis=1))
-        before += n
+        sides = (before, columns - before - block.shape[1])
+        rows.append(pad(astype(block, dtype, copy=False), ((0, 0), sides)))
+        before += block.shape[1]
     return concat(rows, axis=0)
 
 
@@ -552,9 +574,10 @@ def hilbert(
     [[1.0, 0.5], [0.5, 0.3333]]
     """
     n, dtype = as_integer("hilbert", "n", n, 0), _floating("hilbert", dtype)
-    line = arange(n, dtype=np.float64, device=device)
-    whole = expand_dims(line, axis=1) + line
-    return astype(1 / (whole + 1), dtype, copy=False)
+    if not n:
+        return zeros((0, 0), dtype=dtype, device=device)
+    line = 1 / (arange(2 * n - 1, dtype=np.float64, device=device) + 1)
+    return _shown(astype(line, dtype, copy=False), n)
 
 
 @fast_path()
@@ -600,10 +623,7 @@ def hadamard(
     kind = np.dtype(np.int64) if dtype is None else dtypes.as_dtype(dtype, "hadamard")
     if kind not in dtypes.NUMERIC:
         raise TypeError(f"hadamard: wants a numeric dtype, got {kind}")
-    h = zeros((1, 1), dtype=kind, device=device) + 1
-    while h.shape[0] < n:
-        h = concat([concat([h, h], axis=1), concat([h, -h], axis=1)], axis=0)
-    return h
+    return _hadamard(n, kind, device)
 
 
 @fast_path()
@@ -648,11 +668,18 @@ def helmert(
     [[0.7071, -0.7071]]
     """
     n, dtype = as_integer("helmert", "n", n, 1), _floating("helmert", dtype)
-    i, j = np.ogrid[:n, :n]
-    row = np.maximum(i, 1)
-    values = np.where(j < i, 1.0, np.where(j == i, -row, 0)) / np.sqrt(row * (row + 1.0))
-    values[0] = 1 / math.sqrt(n)
-    return astype(asarray(values if full else values[1:], device=device), dtype, copy=False)
+    rows = np.arange(0 if full else 1, n)
+    product = rows * (rows + 1.0)
+    product[rows == 0] = n
+    ends = np.where(rows == 0, n, rows)  # of the row's equal numbers
+    columns = [1 / np.sqrt(product), -rows / np.sqrt(product), ends]
+    kinds = (dtype, dtype, np.int64)
+    equal, last, end = (
+        astype(asarray(column[:, None], device=device), kind, copy=False)
+        for column, kind in zip(columns, kinds, strict=True)
+    )
+    j = arange(n, device=device)
+    return where(j < end, equal, where(j == end, last, 0))
 
 
 @fast_path()
@@ -704,17 +731,28 @@ def dft(
     kind = np.dtype(np.complex128) if dtype is None else dtypes.as_dtype(dtype, "dft")
     if kind.kind != "c":
         raise TypeError(f"dft: wants a complex dtype, got {kind}")
-    places = np.outer(np.arange(n), np.arange(n)) % max(n, 1)  # whole: no digit is lost
-    values = np.exp(-2j * np.pi / max(n, 1) * places)
-    values /= {None: 1, "sqrtn": math.sqrt(max(n, 1)), "n": max(n, 1)}[scale]
-    return asarray(values.astype(kind), device=device)
+    roots = np.exp(-2j * np.pi / max(n, 1) * np.arange(n))
+    roots /= {None: 1, "sqrtn": math.sqrt(max(n, 1)), "n": max(n, 1)}[scale]
+    line = arange(n, dtype=np.int32 if n * n < 1 << 31 else np.int64, device=device)
+    places = expand_dims(line, axis=1) * line % max(n, 1)  # whole: no digit is lost
+    return take(asarray(roots.astype(kind), device=device), places, axis=0)
 
 
-def _below(first: ndarray, rest: np.ndarray) -> ndarray:
-    """Rows of the host below a first one."""
-    lower = asarray(rest.astype(first.dtype), device=first.device)
-    lower = broadcast_to(lower, (*first.shape[:-1], *rest.shape))
-    return concat([expand_dims(first, axis=-2), lower], axis=-2)
+def _below(first: ndarray, rest: ndarray) -> ndarray:
+    """Rows below a first one."""
+    rest = broadcast_to(rest, (*first.shape[:-1], *rest.shape[-2:]))
+    return concat([expand_dims(first, axis=-2), rest], axis=-2)
+
+
+def _hadamard(n: int, kind: np.dtype, device: DeviceLike | None) -> ndarray:
+    """The product of Kronecker of two that are much smaller: one pass over the large one."""
+    if n <= 2:
+        signs = np.array([[1, 1], [1, -1]])[:n, :n]
+        return astype(asarray(signs, device=device), kind, copy=False)
+    p = 1 << (n.bit_length() - 1) // 2
+    left, right = _hadamard(p, kind, device), _hadamard(n // p, kind, device)
+    product = reshape(left, (p, 1, p, 1)) * reshape(right, (1, n // p, 1, n // p))
+    return reshape(product, (n, n))
 
 
 def _floating(name: str, dtype: DTypeLike | None) -> np.dtype:
@@ -760,7 +798,8 @@ def bandwidth(a: ArrayLike) -> tuple[int, int]:
     if not a.size:
         return 0, 0
     m, n = a.shape
-    line = arange(n, device=a.device) - expand_dims(arange(m, device=a.device), axis=1)
-    there = astype(a != 0, np.int64)
-    low, high = reduce.min(line * there), reduce.max(line * there)
-    return max(0, -int(low)), max(0, int(high))
+    there = a != 0
+    first, last = reduce.argmax(there, axis=1), n - 1 - reduce.argmax(flip(there, axis=1), axis=1)
+    row = arange(m, device=a.device)
+    low, high = (reduce.any(there, axis=1) * each for each in (row - first, last - row))
+    return max(0, int(reduce.max(low))), max(0, int(reduce.max(high)))

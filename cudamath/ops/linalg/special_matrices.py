@@ -673,7 +673,7 @@ def helmert(
     product[rows == 0] = n
     ends = np.where(rows == 0, n, rows)  # of the row's equal numbers
     columns = [1 / np.sqrt(product), -rows / np.sqrt(product), ends]
-    kinds = (dtype, dtype, np.int64)
+    kinds = (dtype, dtype, np.dtype(np.int64))
     equal, last, end = (
         astype(asarray(column[:, None], device=device), kind, copy=False)
         for column, kind in zip(columns, kinds, strict=True)

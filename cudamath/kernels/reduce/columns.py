@@ -1,7 +1,9 @@
 """The kept elements are neighbours (the first axis is reduced): each thread owns one vector of
 columns and walks down.
 
-``reduce_columns`` takes columns as a whole, ``reduce_columns_split`` segments of them.
+``reduce_columns`` takes columns as a whole, ``reduce_columns_split`` segments of them. Where some
+of the reduced axes are nearest of all and short, and others lie outside of kept ones, the inner
+ones are taken for kept at first (`plan_nested`).
 """
 
 import functools
@@ -89,6 +91,22 @@ def plan(problem: Problem) -> Plan:
     kernel = reduce_columns(problem.single, problem.walk(False), *cut.block)
     arguments = [problem.source, problem.results, problem.count, problem.divisor]
     return Plan([problem.out], [Launch(kernel, cut.groups, cut.block, arguments)])
+
+
+def plan_nested(problem: Problem) -> Plan:
+    """Planner: down the outer axes first, as if the inner ones were kept; then the accumulators of
+    these."""
+    stage, reduce = problem.outer, problem.single
+    cut, results = stage.cut_columns(split=True), stage.out.size
+    inner = results // problem.out.size
+    temps, numbers, second = combination(problem, reduce, cut.parts, (inner, results), inner)
+    first = Launch(
+        reduce_columns_split(reduce, stage.walk(False), *cut.block),
+        (cut.groups, cut.parts),
+        cut.block,
+        [stage.source, *numbers, results, stage.count, cut.segment],
+    )
+    return Plan([problem.out], [first, second], temps)
 
 
 def plan_split(problem: Problem) -> Plan:

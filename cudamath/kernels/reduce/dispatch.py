@@ -24,6 +24,8 @@ simple to fast:
 ``reduce_columns``  (columns.py) The kept elements are neighbours (first axis). Each thread owns one
                     vector of columns and walks down, four loads in flight; the threads of a block
                     that share columns combine in shared memory.
+``..._nested``      Reduced axes inside and outside of kept ones, as (1, 3) of four: the outer ones
+                    first, down columns, then the accumulators of the inner ones.
 ``..._split``       Few results, many elements. Every row or column is cut into segments, and their
                     accumulators go to scratch memory. A second launch (``reduce_partials``,
                     partials.py) combines them. Nothing is added in the order of arrival: the same
@@ -63,6 +65,13 @@ from .problem import VECTORS, Problem
 VERSIONS = (
     Version(
         "plain", "reduce.plain.plan", prefers=lambda p: p.count == 0, reason="nothing is reduced"
+    ),
+    Version(
+        "columns_nested",
+        "reduce.columns.plan_nested",
+        supports=lambda p: bool(p.inner_axes) and not p.ordered,
+        prefers=lambda p: p.count > 0 and p.nests,
+        reason="some reduced elements are nearest in memory, but few; the other axes come first",
     ),
     Version(
         "rows",

@@ -23,25 +23,35 @@ if not SIMULATOR:
 
 @functools.cache
 def reduce_partials(
-    reduce: Accumulator, kept: int, narrow: bool, across: int, down: int, early: bool
+    reduce: Accumulator,
+    kept: int,
+    narrow: bool,
+    across: int,
+    down: int,
+    early: bool,
+    nested: bool,
 ) -> Any:
     """The second launch: combines the accumulators of the segments of each result, in their order.
-    early: launched before they are there (compute capability 9.0)."""
+    early: launched before they are there (compute capability 9.0); nested: segments have several
+    accumulators of a result."""
     _, get = components(reduce)
 
     @device_function
     def fetch(arrays, o, part):
-        return (get(arrays[0], o * arrays[1] + part * arrays[2]),)
+        if not nested:
+            return (get(arrays[0], o * arrays[1] + part * arrays[2]),)
+        segment = part // arrays[3]
+        return (get(arrays[0], o * arrays[1] + segment * arrays[2] + part - segment * arrays[3]),)
 
     columns = column_reducer(reduce, fetch, 1, across, down)
     write = result_writer(reduce, kept, narrow)
 
     @device_function
-    def combine_parts(p, q, r, out, parts, between_results, between_parts, divisor):
+    def combine_parts(p, q, r, out, parts, between_results, between_parts, inner, divisor):
         o = cuda.blockIdx.x * across + cuda.threadIdx.x
         inside = o < out.size
         a = columns(
-            ((p, q, r), between_results, between_parts),
+            ((p, q, r), between_results, between_parts, inner),
             o if inside else 0,
             0,
             parts if inside else 0,
@@ -50,42 +60,48 @@ def reduce_partials(
             write((out, divisor), o, a[0])
 
     @bounded(across * down)
-    def reduce_partials(p, q, r, out, parts, between_results, between_parts, divisor):
+    def reduce_partials(p, q, r, out, parts, between_results, between_parts, inner, divisor):
         """p, q, r: accumulators, one dimension; out: the kept dimensions; distances in p, q, r in
-        elements."""
-        combine_parts(p, q, r, out, parts, between_results, between_parts, divisor)
+        elements; inner: neighbouring accumulators of each segment."""
+        combine_parts(p, q, r, out, parts, between_results, between_parts, inner, divisor)
 
     if not early:
         return reduce_partials
     wait_for_previous = ptx_sm90.wait_for_previous
 
     @bounded(across * down)
-    def reduce_partials_early(p, q, r, out, parts, between_results, between_parts, divisor):
+    def reduce_partials_early(p, q, r, out, parts, between_results, between_parts, inner, divisor):
         """The same."""
         wait_for_previous()
-        combine_parts(p, q, r, out, parts, between_results, between_parts, divisor)
+        combine_parts(p, q, r, out, parts, between_results, between_parts, inner, divisor)
 
     return reduce_partials_early
 
 
 def combination(
-    problem: Problem, reduce: Accumulator, parts: int, between: tuple[int, int]
+    problem: Problem,
+    reduce: Accumulator,
+    segments: int,
+    between: tuple[int, int],
+    inner: int = 1,
 ) -> tuple[list[Layout], list[Temp], Launch]:
-    """The scratch arrays for the accumulators of `parts` segments of each result, the arguments p,
+    """The scratch arrays for the accumulators of so many segments of each result, the arguments p,
     q, r that stand for them, and the launch that combines them. between: the distances in these
-    arrays from result to result and from segment to segment."""
-    x, results = problem.x, problem.out.size
+    arrays from result to result and from segment to segment; inner: neighbouring accumulators of
+    each segment."""
+    x, results, parts = problem.x, problem.out.size, segments * inner
     temps = [x.like((results * parts,), np.dtype(str(kind))) for kind in reduce.kinds]
     numbers = [Temp(i if i < len(temps) else 0) for i in range(3)]
     across = min(power_of_two(results), 32)
     down = min(power_of_two(parts), THREADS // across)
     early = not SIMULATOR and capability(x.device) >= (9, 0)
-    kernel = reduce_partials(reduce, len(problem.view.kept), problem.narrow, across, down, early)
+    kept, narrow = len(problem.view.kept), problem.narrow
+    kernel = reduce_partials(reduce, kept, narrow, across, down, early, inner > 1)
     launch = Launch(
         kernel,
         blocks(results, across),
         (across, down),
-        [*numbers, problem.results, parts, *between, problem.divisor],
+        [*numbers, problem.results, parts, *between, inner, problem.divisor],
         early=early,
     )
     return temps, numbers, launch

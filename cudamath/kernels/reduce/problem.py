@@ -1,8 +1,10 @@
 """A reduction as the planners see it: axes sorted and merged, widths of loads, and how the work is
 cut into blocks. No kernels."""
 
+from __future__ import annotations
+
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -33,6 +35,7 @@ BUSY = 768  # threads that keep a multiprocessor's loads in flight
 # small elements of a column that a thread takes before others do: columns of 64 by 8, 4, 2, 1
 # threads 83 to 69 us
 SHARE = 64
+SHORT = 128  # bytes: rows that end after fewer are no runs of memory
 VECTORS = 4  # that a thread of a row has at the least (see also Reduction.vectors_16bit) ..
 # .. and in packed form: argmax of rows of 1,024 82, 72, 68 us with 4, 8, 16 (H200)
 VECTORS_PACKED = 16
@@ -199,6 +202,29 @@ class Problem:
             for side in ((view.reduced, view.reduced_strides), (view.kept, view.kept_strides))
         ]
         return nearest[0] <= nearest[1]
+
+    @cached_property
+    def inner_axes(self) -> tuple[int, ...]:
+        """The reduced axes that are closer together in memory than all kept ones, if there are
+        others as well."""
+        x, axes = self.x, {*self.axis}
+        kept = [abs(x.strides[i]) for i in range(x.ndim) if x.shape[i] > 1 and i not in axes]
+        reduced = [i for i in sorted(axes) if x.shape[i] > 1]
+        inner = tuple(i for i in reduced if kept and abs(x.strides[i]) < min(kept))
+        return inner if len(inner) < len(reduced) else ()
+
+    @cached_property
+    def outer(self) -> Problem:
+        """The reduction along the other axes alone."""
+        axis = tuple(i for i in self.axis if i not in self.inner_axes)
+        return replace(self, axis=axis, keepdims=False)
+
+    @property
+    def nests(self) -> bool:
+        """Whether rows end after a few bytes, and go on elsewhere: then the outer axes are reduced
+        first, if there is enough for two launches."""
+        short = math.prod(self.x.shape[i] for i in self.inner_axes) * self.x.itemsize < SHORT
+        return bool(self.inner_axes) and short and self.x.size >= LONG
 
     def walk(self, along_rows: bool) -> Walk:
         """How a kernel walks over the array, along rows or down columns."""

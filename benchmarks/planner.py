@@ -52,7 +52,7 @@ SHIPPED = pathlib.Path(cm.__file__).parent / "kernels" / "rates.json"
 Record = dict[str, Any]
 BATCH = 16  # problems whose kernels are compiled together
 SLOW = 4.0  # times the fastest version's time: slower ones are timed once
-HOPELESS = 25.0  # times the least expected time: such versions are neither compiled nor timed
+HOPELESS = 8.0  # times the least expected time: such versions are neither compiled nor timed
 
 
 # -------------------- measuring

@@ -71,10 +71,12 @@ def _by_tiles(
     launches = len(x.parts)
     if splits > 1:
         moved, launches = moved + 2 * splits * results * 4 / dtype.itemsize, launches + 1
+    odd = ""
     if copies:
         turned = [y.size for i, y in enumerate((p.a, p.b)) if is_odd(y) or _is_across(p, i)]
         moved, launches = moved + 2 * sum(turned), launches + bool(turned)
-    return Work(f"matmul_{method} {_kind(p)}", cycles, moved * dtype.itemsize, launches)
+        odd = " odd" * (bool(turned) or x.n * dtype.itemsize % 16 > 0)
+    return Work(f"matmul_{method} {_kind(p)}{odd}", cycles, moved * dtype.itemsize, launches)
 
 
 def sm90(p: Problem) -> Work:

@@ -7,7 +7,8 @@ Each family draws cases of sizes that programs have, and of sizes that nobody ch
 the same cases everywhere. Printed are device times (medians of turns in random order, queued behind
 a pause so that the host is not seen), their ratio (above 1: ours is faster), and for each family
 the geometric mean, quantiles and how many are behind by more than 3 and 10 percent. Results are
-compared in float64: an error that exceeds four times the peer's is named. How far the planner's
+compared in float64: an error that exceeds four times the peer's is named. A record in
+results/<device>/random_cases.json is what README and the device's page show. How far the planner's
 choice is from the best version: `python -m benchmarks.planner --measure`, then --judge.
 
 PyTorch runs as its users tune it: cudnn.benchmark, fused attention, no TF32.
@@ -40,6 +41,7 @@ from benchmarks.planner_cases import (
     pick,
     rows,
 )
+from benchmarks.run import environment
 
 NOISE = 0.3  # microseconds by which nobody is behind
 TOLERANCE = {"bfloat16": 2**-7, "float16": 2**-10, "float32": 2e-6, "float64": 1e-14}
@@ -366,26 +368,100 @@ def behind(row: Mapping[str, Any], share: float) -> bool:
     return row["ratio"] < share and row["ours"] - row["peer"] > NOISE
 
 
+class Standing(NamedTuple):
+    """How the cases of a family went: how many, the geometric mean and the quantiles (5, 25, 50,
+    75 %) of their ratios, how many are behind by more than 3 and 10 percent, are wrong, failed."""
+
+    cases: int
+    mean: float
+    quantiles: tuple[float, ...]
+    behind_3: int
+    behind_10: int
+    wrong: int
+    failed: int
+
+    @classmethod
+    def of(cls, found: Sequence[Mapping[str, Any]]) -> Standing:
+        done = [row for row in found if "ratio" in row]
+        ratios = [row["ratio"] for row in done]
+        return cls(
+            len(done),
+            math.exp(statistics.fmean(map(math.log, ratios))) if ratios else math.nan,
+            tuple(quantile(ratios, q) for q in (0.05, 0.25, 0.5, 0.75)) if ratios else (),
+            sum(behind(row, 0.97) for row in done),
+            sum(behind(row, 0.9) for row in done),
+            sum(row["wrong"] for row in done),
+            sum("failed" in row for row in found),
+        )
+
+
+def standings(found: Sequence[Mapping[str, Any]]) -> dict[str, Standing]:
+    """Of each family."""
+    families = dict.fromkeys(row["family"] for row in found)
+    return {f: Standing.of([row for row in found if row["family"] == f]) for f in families}
+
+
 def summary(found: Sequence[Mapping[str, Any]]) -> str:
     """A line for each family."""
     lines = []
-    for family in dict.fromkeys(row["family"] for row in found):
-        done = [row for row in found if row["family"] == family and "ratio" in row]
-        failed = sum(row["family"] == family and "failed" in row for row in found)
-        if done:
-            ratios = [row["ratio"] for row in done]
-            quantiles = " ".join(f"{quantile(ratios, q):.2f}" for q in (0.05, 0.25, 0.5, 0.75))
+    for family, one in standings(found).items():
+        if one.cases:
+            quantiles = " ".join(f"{q:.2f}" for q in one.quantiles)
             lines.append(
-                f"{family:12s} {len(done):3d} cases, geometric mean "
-                f"{math.exp(statistics.fmean(map(math.log, ratios))):.3f}, "
-                f"quantiles 5 25 50 75 %: {quantiles}; behind by 3 %: "
-                f"{sum(behind(row, 0.97) for row in done)}, by 10 %: "
-                f"{sum(behind(row, 0.9) for row in done)}; wrong "
-                f"{sum(row['wrong'] for row in done)}, failed {failed}"
+                f"{family:12s} {one.cases:3d} cases, geometric mean {one.mean:.3f}, "
+                f"quantiles 5 25 50 75 %: {quantiles}; behind by 3 %: {one.behind_3}, by 10 %: "
+                f"{one.behind_10}; wrong {one.wrong}, failed {one.failed}"
             )
-        elif failed:
-            lines.append(f"{family:12s} failed {failed}")
+        elif one.failed:
+            lines.append(f"{family:12s} failed {one.failed}")
     return "\n".join(lines)
+
+
+# -------------------- pages
+
+
+def record(folder: pathlib.Path) -> dict[str, Any] | None:
+    """A device's record, if there is one."""
+    file = folder / "random_cases.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+
+def highlights(folder: pathlib.Path) -> list[str]:
+    """README's line of a device."""
+    found = record(folder)
+    if not found:
+        return []
+    whole = Standing.of(found["rows"])
+    return [
+        f"- **{whole.cases} random cases** of {len(standings(found['rows']))} families, sizes that "
+        f"nobody chose, on {found['device'].split(',')[0]} vs PyTorch: {whole.mean:.2f}, the "
+        f"geometric mean; {whole.quantiles[0]:.2f} at the 5% quantile; PyTorch is more than 3% "
+        f"faster in {whole.behind_3}, more than 10% in {whole.behind_10}."
+    ]
+
+
+def section(folder: pathlib.Path) -> list[str]:
+    """The table of a device's page."""
+    found = record(folder)
+    if not found:
+        return []
+    lines = [
+        "",
+        "## Random cases",
+        "",
+        f"Seed {found['seed']} of `python -m benchmarks.random_cases`, commit "
+        f"`{found['commit'][:12]}`, {found['date']}. Speedup on the device vs PyTorch; above 1, "
+        "cudamath is faster.",
+        "",
+        "| family | cases | mean | 5% | 25% | 50% | 75% | behind by 3% | by 10% | wrong |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for family, one in standings(found["rows"]).items():
+        if one.cases:
+            numbers = [f"{number:.2f}" for number in (one.mean, *one.quantiles)]
+            counts = map(str, (one.behind_3, one.behind_10, one.wrong))
+            lines.append(f"| {family} | {one.cases} | {' | '.join([*numbers, *counts])} |")
+    return lines
 
 
 def drawn(families: Sequence[str], count: int, seed: int) -> list[tuple[str, Case]]:
@@ -442,7 +518,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"FAILED {row['failed'][:150]} {family} {json.dumps(case)}", flush=True)
         found.append(row)
         if options.record:
-            options.record.write_text(json.dumps(found, indent=0) + "\n")
+            head = {**environment("cuda:0"), "seed": options.seed}
+            rows = ",\n".join(json.dumps(each) for each in found)
+            options.record.write_text(f'{json.dumps(head)[:-1]}, "rows": [\n{rows}\n]}}\n')
         cm.cuda.empty_cache()
         torch.cuda.empty_cache()
     print(summary(found))

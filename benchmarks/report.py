@@ -32,6 +32,7 @@ from benchmarks import (
     limits,
     models,
     numpy_programs,
+    random_cases,
     rows_grid,
 )
 from benchmarks import families as beside_cupy
@@ -300,6 +301,7 @@ def summary(folder: pathlib.Path) -> list[str]:
     lines += (
         latency.section(folder, duration, short=True)
         + beside_cupy.section(folder)
+        + random_cases.section(folder)
         + models.section(folder)
     )
     lines += beside_numpy.section(rows)
@@ -330,6 +332,7 @@ def page(folder: pathlib.Path) -> str:
         *latency.section(folder, duration),
         *models.section(folder),
         *headlines.section(folder, duration),
+        *random_cases.section(folder),
         *beside_cupy.section(folder),
         *beside_numpy.section(rows),
         *numpy_programs.section(folder),
@@ -374,7 +377,9 @@ def highlights(results: pathlib.Path) -> str:
                 f"mean of all; a peer is more than {1 - limits.NOISE:.0%} faster in {behind}.",
             ]
             more = (models, beside_cupy, latency)
-            return "\n".join([*lines, *(line for each in more for line in each.highlights(folder))])
+            lines += [line for each in more for line in each.highlights(folder)]
+            lines += [line for each in folders(results) for line in random_cases.highlights(each)]
+            return "\n".join(lines)
     return ""
 
 

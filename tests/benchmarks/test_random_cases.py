@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import pathlib
 from typing import Any
 
 import pytest
@@ -64,6 +65,25 @@ def test_the_summary_counts() -> None:
     assert f"geometric mean {mean:.3f}" in text and "5 cases" in text
     assert "behind by 3 %: 2, by 10 %: 1; wrong 1, failed 0" in text
     assert "scan" in text and "failed 1" in text
+
+
+def test_the_pages_show_a_record(tmp_path: pathlib.Path) -> None:
+    assert random_cases.highlights(tmp_path) == random_cases.section(tmp_path) == []
+    ratios = (0.5, 0.95, 2.0, 4.0)
+    rows = [
+        {"family": name, "ours": 10.0, "peer": 10 * ratio, "ratio": ratio, "wrong": False}
+        for name in ("norm", "scan")
+        for ratio in ratios
+    ]
+    head = {"device": "NVIDIA X, 9.0", "commit": "a" * 40, "date": "2026-01-01", "seed": 7}
+    (tmp_path / "random_cases.json").write_text(json.dumps({**head, "rows": rows}))
+    (line,) = random_cases.highlights(tmp_path)
+    mean = math.prod(ratios) ** 0.25
+    assert "**8 random cases** of 2 families" in line and "on NVIDIA X vs PyTorch" in line
+    assert f"{mean:.2f}, the geometric mean; 0.50 at" in line
+    assert "3% faster in 4, more than 10% in 2." in line
+    table = random_cases.section(tmp_path)
+    assert f"| norm | 4 | {mean:.2f} | 0.50 | 0.50 | 0.95 | 2.00 | 2 | 1 | 0 |" in table
 
 
 def test_every_family_has_a_small_case() -> None:

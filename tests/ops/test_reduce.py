@@ -458,7 +458,7 @@ def test_errors(device):
 # -------------------- kernels, each by name
 
 KINDS = ARITHMETIC[:2] + ["prod", "var", "std"] + EXACT
-VERSIONS = ["plain", "rows", "columns", "rows_split", "columns_split"]
+VERSIONS = ["plain", "small", "rows", "columns", "rows_split", "columns_split"]
 
 
 def planned(x, kind, axis, version, keepdims=False, capability=(9, 0)):
@@ -497,6 +497,67 @@ def test_plain_in_the_simulator(kind, dtype):
             continue
         for seen in (x, x.transpose(2, 0, 1)[:, ::-1]):
             check(kind, cm.testing.simulate(planned(seen, kind, axis, "plain"), seen), seen, axis)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTS, BOOL, *COMPLEX], ids=str)
+def test_small_in_the_simulator(kind, dtype, monkeypatch):
+    """One kernel for all dtypes of a kind, whose strides are arguments."""
+    from simulated_gpu import give_vectors_and_warps
+
+    if dtype in COMPLEX and kind in ("var", "std"):
+        pytest.skip("of complex numbers those of the parts are added")
+    give_vectors_and_warps(monkeypatch)
+    x = numbers(np.random.default_rng(1), (3, 5, 4), dtype, kind)
+    for seen, axes in (
+        (x, (None, 0, (0, 2))),
+        (x.swapaxes(0, 2)[:, ::-1, ::2], (1, -1, (0, 2))),
+        (x[1], (0,)),
+    ):
+        for axis in axes:
+            if kind.startswith("arg") and isinstance(axis, tuple):
+                continue
+            made = planned(seen, kind, axis, "small")
+            assert [step.kernel.__name__ for step in made.steps] == ["reduce_small"]
+            check(kind, cm.testing.simulate(made, seen), seen, axis)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("count", [1, 2, 31, 33, 127, 129, 300, 513])
+def test_threads_that_share_a_small_result_in_the_simulator(count, monkeypatch):
+    """A few lanes of a warp, a warp, several."""
+    from simulated_gpu import give_vectors_and_warps
+
+    give_vectors_and_warps(monkeypatch)
+    x = numbers(np.random.default_rng(1), (3, count), np.dtype("f8"))
+    for kind in ("sum", "argmax", "var", "all"):
+        check(kind, cm.testing.simulate(planned(x, kind, 1, "small"), x), x, 1)
+
+
+def test_the_version_fits_the_size():
+    """Few elements share a kernel, whatever their dtype and strides."""
+    from cudamath.kernels.compiler import lazy_numba
+
+    if lazy_numba.SIMULATOR:
+        pytest.skip("the simulator chooses no small version")
+    kernels = set()
+    for dtype in ("i1", "i2", "i4", "i8", "?"):
+        x = np.zeros((8, 9, 10), dtype)
+        for seen, axis in ((x, None), (x, 0), (x, 2), (x, (0, 2)), (x.T[::2, ::-1], 1)):
+            (launch,) = planned(seen, "sum", axis, None).steps
+            kernels.add(launch.kernel)
+    assert len(kernels) == 1
+    for shape, axis, name in (
+        ((128, 128), 1, "reduce_small"),
+        ((128, 129), 1, "reduce_rows"),
+        ((128, 129), 0, "reduce_columns"),
+        ((2048,), 0, "reduce_small"),
+        ((4096,), 0, "reduce_rows"),
+        ((2, 2, 2, 2, 2, 2, 2, 2), (1, 3, 5, 7), "reduce_rows"),
+        ((3, 0), 1, "reduce_plain"),
+    ):
+        assert planned(np.zeros(shape), "sum", axis, None).steps[0].kernel.__name__ == name, shape
 
 
 @pytest.mark.simulator

@@ -128,7 +128,7 @@ def _threads_as_greenlets() -> None:
                 Thread(self, self._f, block_index, place) for place in np.ndindex(*self._block_dim)
             ]
             waiting: dict[Any, list[Thread]] = {}
-            for thread in ready:  # which grows while it is gone through
+            for turn, thread in enumerate(ready, 1):  # which grows while it is gone through
                 try:
                     group = (
                         thread.switch() if thread else thread.switch(*args)
@@ -141,7 +141,7 @@ def _threads_as_greenlets() -> None:
                     waiting.setdefault(group, []).append(thread)
                     if group and len(waiting[group]) == group[1]:
                         ready += next_order(waiting.pop(group))
-                if thread is ready[-1] and waiting:
+                if turn == len(ready) and waiting:
                     if [*waiting] != [None]:
                         raise RuntimeError(
                             "simulate: threads of a block wait for others that do not come: "

@@ -130,13 +130,13 @@ def prefers_pair_tiles(p: ElementwiseProblem) -> bool:
 
 def fits_codes(p: ElementwiseProblem) -> bool:
     """Dtypes and strides may be arguments: a function that is an expression, few dimensions."""
-    return not SIMULATOR and p.kinds is not None and len(p.merged[0]) <= RANK
+    return p.kinds is not None and len(p.merged[0]) <= RANK
 
 
 def prefers_codes(p: ElementwiseProblem) -> int:
     """Small arrays, but for usual layouts of one 16- or 32-bit floating-point dtype, whose kernels
     most programs have anyway."""
-    if p.target.size > SMALL:
+    if SIMULATOR or p.target.size > SMALL:
         return 0
     dtypes = {x.dtype for x in p.layouts} | ({p.target.dtype} - BOOLEAN)
     own = len(dtypes) == 1 and dtypes <= FLOATING and p.layouts[0].itemsize <= 4

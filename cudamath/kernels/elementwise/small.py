@@ -17,14 +17,11 @@ from ...core.dispatch.arguments import Scalar
 from ...core.dispatch.steps import Launch
 from ..compiler.decorators import device_function
 from ..compiler.generated import compiled
-from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.lazy_numba import cuda, types
 from ..lib.integers import blocks
-from ..ptx.coded_access import CODES, kind
+from ..ptx.coded_access import CODES, kind, loader, storer
 from .generator import NAMES, THREADS, scalar_function
 from .problem import RANK, ElementwiseProblem
-
-if not SIMULATOR:
-    from ..ptx.coded_access import loader, storer
 
 
 @device_function
@@ -84,16 +81,15 @@ def small_kernel(
         namespace[f"load_{n}"] = loader(read) if array else None
         operands.append(f"load_{n}({n}, {at(n)}, {n}_code)" if array else n)
     result = f"function({', '.join(operands)})"
-    if output == np.bool_:
-        final = f"out[{at('out')}] = {result}"
-    else:
-        namespace["store"], final = storer(output), f"store(out, {at('out')}, out_code, {result})"
+    if output == np.bool_:  # the function gives a uint8
+        result, output = f"types.int64({result})", np.dtype(np.int64)
+    namespace["store"] = storer(output)
     source = (
         f"def small({', '.join(parameters)}):\n"
         "    n = types.uint32(cuda.grid(1))\n"
         "    if n < count:\n"
         "        index = place(n, size1, size2, size3)\n"
-        f"        {final}\n"
+        f"        store(out, {at('out')}, out_code, {result})\n"
     )
     return cuda.jit(compiled(source, "small", namespace))
 

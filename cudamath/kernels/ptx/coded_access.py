@@ -6,6 +6,7 @@ serves arrays of all dtypes that it computes in one type.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from typing import Any
 
@@ -37,7 +38,34 @@ def kind(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.int64)
 
 
-if not SIMULATOR:
+if SIMULATOR:
+
+    def loader(kind: np.dtype) -> Any:
+        """See below."""
+        dtypes = list(CODES)
+
+        def load_coded(memory: Any, offset: Any, code: Any) -> Any:
+            element = _element(memory, offset, dtypes[code])
+            return element[()].astype(kind)
+
+        return load_coded
+
+    def storer(kind: np.dtype) -> Any:
+        """See below."""
+        dtypes = list(CODES)
+
+        def store_coded(memory: Any, offset: Any, code: Any, value: Any) -> None:
+            with np.errstate(all="ignore"):
+                _element(memory, offset, dtypes[code])[()] = kind.type(value).astype(dtypes[code])
+
+        return store_coded
+
+    def _element(memory: Any, offset: Any, dtype: np.dtype) -> np.ndarray:
+        """The element of a dtype at this byte, which the array need not claim to have."""
+        address = np.asarray(memory[0:1]).ctypes.data + int(offset)
+        return np.ndarray((), dtype, (ctypes.c_char * dtype.itemsize).from_address(address))
+
+else:
     from .conversions import TO_BFLOAT_7
 
     @functools.cache
@@ -71,9 +99,9 @@ if not SIMULATOR:
     @functools.cache
     def storer(kind: np.dtype) -> Any:
         """An intrinsic (memory, offset, code, value): store the value, a number of `kind`, as one
-        of the dtype CODES[code], which is rounded or wraps. The kinds are those of `loader`, and
-        each holds the dtypes that are stored from it: whole numbers, real ones, complex ones."""
-        alike = "iu" if kind.kind in "iu" else kind.kind
+        of the dtype CODES[code], which is rounded or wraps; a bool is 0 or 1. The kinds are those
+        of `loader`: whole numbers, real ones, complex ones are stored in dtypes of the like."""
+        alike = "biu" if kind.kind in "iu" else kind.kind
         dtypes = [d for d in CODES if d.kind in alike or d == bfloat16 and alike == "f"]
 
         @intrinsic
@@ -165,7 +193,7 @@ if not SIMULATOR:
 
     def _store_real(builder: Any, pointer: Any, dtype: np.dtype, value: Any) -> None:
         bits = 8 * dtype.itemsize
-        if dtype.kind in "iu":
+        if dtype.kind in "biu":
             value = value if value.type.width == bits else builder.trunc(value, ir.IntType(bits))
         elif dtype == float16:
             wide = isinstance(value.type, ir.DoubleType)

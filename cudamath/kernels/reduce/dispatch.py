@@ -31,6 +31,9 @@ simple to fast:
                     partials.py) combines them. Nothing is added in the order of arrival: the same
                     numbers in the same shape give the same bits.
 
+``reduce_small``    (small.py) Up to 16,384 elements: dtypes and strides are arguments, so that few
+                    kernels serve all small arrays.
+
 A row of 16-bit floats has eight numbers to a load, and argmax and var of eight numbers together
 take fewer instructions than of one by one: accumulators_16bit.py.
 
@@ -60,9 +63,30 @@ from ...core.specs.reductions import REDUCTIONS
 from ..compiler.lazy_numba import SIMULATOR
 from ..lib.accumulators import accumulator
 from ..lib.versions import Version, choose
-from .problem import VECTORS, Problem
+from ..ptx.coded_access import CODES
+from .problem import EACH, MOST, RANK, SMALL, VECTORS, Problem
+
+
+def fits_codes(p: Problem) -> bool:
+    """Dtypes and strides may be arguments: one of the package's reductions, few dimensions."""
+    ranks = len(p.view.kept), len(p.view.reduced)
+    known = p.reduction is not None and {p.x.dtype, p.dtype} <= CODES.keys()
+    return known and max(ranks) <= RANK and p.x.size < 1 << 32
+
+
+def prefers_codes(p: Problem) -> int:
+    """Few elements, of which a thread takes few."""
+    return 2 * (not SIMULATOR and p.x.size <= SMALL and 0 < p.count <= EACH * MOST)
+
 
 VERSIONS = (
+    Version(
+        "small",
+        "reduce.small.plan",
+        fits_codes,
+        prefers_codes,
+        reason="few elements: one kernel serves all layouts, and dtypes of a kind",
+    ),
     Version(
         "plain", "reduce.plain.plan", prefers=lambda p: p.count == 0, reason="nothing is reduced"
     ),
@@ -142,6 +166,7 @@ def problem_of(
         counts=reduction.counts,
         packed=_packed(reduction, x.dtype, dtype) if of_16_bits else None,
         vectors=of_16_bits and reduction.vectors_16bit or VECTORS,
+        reduction=reduction,
     )
 
 

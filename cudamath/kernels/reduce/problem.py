@@ -13,7 +13,7 @@ import numpy as np
 from ...core import shapes
 from ...core.dispatch.arguments import Input, Output
 from ...core.layout import Layout
-from ...core.specs.reduction import Accumulator
+from ...core.specs.reduction import Accumulator, Reduction
 from ...runtime.device import capability, multiprocessors
 from ..compiler.lazy_numba import types
 from ..lib.integers import blocks, power_of_two
@@ -36,6 +36,9 @@ BUSY = 768  # threads that keep a multiprocessor's loads in flight
 # threads 83 to 69 us
 SHARE = 64
 SHORT = 128  # bytes: rows that end after fewer are no runs of memory
+SMALL = 1 << 14  # elements up to which the launch takes longer than whatever a thread does ..
+EACH, MOST = 4, 512  # .. elements of a thread then, and threads that share a result
+RANK = 3  # kept dimensions and reduced ones, where they are arguments of a kernel
 VECTORS = 4  # that a thread of a row has at the least (see also Reduction.vectors_16bit) ..
 # .. and in packed form: argmax of rows of 1,024 82, 72, 68 us with 4, 8, 16 (H200)
 VECTORS_PACKED = 16
@@ -133,6 +136,8 @@ class Problem:
         The same of loads of eight 16-bit floats.
     vectors : int
         Loads that a thread of a row takes at the least.
+    reduction : Reduction or None
+        What makes these device functions for other dtypes; None for a user's.
     """
 
     x: Layout
@@ -145,6 +150,7 @@ class Problem:
     counts: bool = False
     packed: Accumulator | None = None
     vectors: int = VECTORS
+    reduction: Reduction | None = None
 
     def __str__(self) -> str:
         return f"axes {self.axis} of {self.x.dtype} of shape {self.x.shape}"
@@ -177,7 +183,11 @@ class Problem:
     @property
     def divisor(self) -> Any:
         """The argument `divisor` of `finish`."""
-        T = np.float32 if self.single.kinds[0] in (types.float32, types.complex64) else np.float64
+        return self.divisor_for(self.single)
+
+    def divisor_for(self, reduce: Accumulator) -> Any:
+        """The same for these device functions."""
+        T = np.float32 if reduce.kinds[0] in (types.float32, types.complex64) else np.float64
         return T(self.correction if self.counts else max(self.count - self.correction, 0))
 
     @property

@@ -170,11 +170,13 @@ def gemm(
     alpha: complex = 1,
     beta: complex = 0,
     tf32: bool = False,
+    out: np.dtype | None = None,
 ) -> Callable[[Any, int, int, int], None]:
     """A function (stream, address of A, of B, of C) that computes C = alpha A B + beta C for
     row-major matrices.
 
     A: m x k, B: k x n, C: m x n (not transposed); `count` of them, `Matrix.batch` elements apart.
+    out: the dtype of C, by default that of A and B; float32 where those have 16 bits.
     The function holds all that does not change from call to call. A call is a dictionary look-up
     and one library call.
     """
@@ -183,6 +185,7 @@ def gemm(
     keep, at_alpha, at_beta = _scalars(kind.scalar, alpha, beta)
     handles, first = _handles, handle
     data, ta, lda, tb, ldb, ldc = kind.data, a.transposed, a.ld, b.transposed, b.ld, c.ld
+    result = data if out is None else DTYPES[out].data
     cublas = _bindings()
     error = cublas.cuBLASError
     if count == 1:
@@ -207,7 +210,7 @@ def gemm(
                     lda,
                     at_beta,
                     z,
-                    data,
+                    result,
                     ldc,
                     compute,
                     _DEFAULT_ALGORITHM,
@@ -242,7 +245,7 @@ def gemm(
                     step_a,
                     at_beta,
                     z,
-                    data,
+                    result,
                     ldc,
                     step_c,
                     count,

@@ -74,6 +74,7 @@ from ...core.layout import Layout
 from ...runtime import cublas, cudnn
 from ..lib.prediction import Work
 from ..lib.versions import Version, choose, ordered
+from ..matmul.dispatch import VERSIONS as MATMUL_VERSIONS
 from . import whole_channels, work
 from .problem import Lengths, Pair, Problem, has_32_bit_offsets
 
@@ -206,6 +207,18 @@ def is_product_cublas(p: Problem) -> bool:
     return one_tap and no_bias and cublas.available()
 
 
+def multiplies_images(p: Problem) -> bool:
+    """A product of 16-bit numbers for each image, at every pixel."""
+    weight = p.kind == "weight"
+    unbiased = p.kind == "input" or p.bias is None
+    return (
+        p.itemsize == 2
+        and is_product(p)
+        and (cublas.available() if weight else unbiased)
+        and p.dtype in cublas.DTYPES
+    )
+
+
 def im2col_fits(p: Problem) -> bool:
     """float32 in C order. An input gradient has no stride, and no more padding than taps."""
     if p.kind == "input":
@@ -316,6 +329,17 @@ def work_of_whole_channels(p: Problem) -> Work:
     )
 
 
+def work_of_images(p: Problem) -> Work:
+    """The work of the product of each image, and of copies into C order and out of it."""
+    if p.kind == "weight":
+        return work.image_products(p)
+    product = work.image_product(p)
+    inside = ordered(MATMUL_VERSIONS, product)[0].work(product)
+    moved, more = work.traffic(p, False)
+    once = p.itemsize * sum(layout.size for layout in (*p.operands, p.out))
+    return inside._replace(moved=inside.moved + moved - once, launches=inside.launches + more)
+
+
 def by_whole_channels(p: Problem) -> Plan | None:
     """The plan by the first version that can compute the wider problem."""
     return whole_channels.plan(
@@ -344,6 +368,13 @@ POINTWISE_MATMUL = Version(
     is_product_sm90,
     reason="filters of one tap: one product of matrices",
     work=work.pointwise_matmul,
+)
+POINTWISE_IMAGES = Version(
+    "pointwise_images",
+    "conv.pointwise.by_images",
+    multiplies_images,
+    reason="filters of one tap: a product for each image, as it lies",
+    work=work_of_images,
 )
 TRANSFORMS = Version(
     "transforms",
@@ -385,6 +416,7 @@ FORWARD = (
         work=work.im2col,
     ),
     POINTWISE_MATMUL,
+    POINTWISE_IMAGES,
     Version(
         "fprop_sm90_resident_filters",
         "conv.fprop_dgrad_sm90_resident_filters.forward",
@@ -441,6 +473,7 @@ INPUT_GRADIENT = (
         work=work.im2col,
     ),
     POINTWISE_MATMUL,
+    POINTWISE_IMAGES,
     Version(
         "dgrad_sm90_resident_filters",
         "conv.fprop_dgrad_sm90_resident_filters.input_gradient",
@@ -491,6 +524,7 @@ WEIGHT_GRADIENT = (
     ),
     POINTWISE_CUBLAS,
     POINTWISE_MATMUL,
+    POINTWISE_IMAGES,
     Version(
         "wgrad_sm90_pointwise",
         "conv.wgrad_sm90_pointwise.weight_gradient",

@@ -16,8 +16,10 @@ float32 and float64 images in C order are a matrix x[n] of channels x pixels eac
                      added in a fixed order
 
 Nothing is gathered or transposed. An input gradient with a stride is that product, copied to its
-places among zeros; no other product here has a stride. Tables of measurements decide where these
-run (core/dispatch/autotune.py, "pointwise_matmul" and "pointwise_cublas").
+places among zeros; no other product here has a stride. 16-bit images in C order are multiplied
+likewise ("pointwise_images"), by the version of matmul that is the fastest for these matrices;
+products of single images in a weight gradient are float32. Tables of measurements decide where the
+others run (core/dispatch/autotune.py, "pointwise_matmul" and "pointwise_cublas").
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from ..matmul.problem import transpose
 from ..matmul.sm90_tiles import LOW, Choice
 from .problem import Problem, add_bias
 from .wgrad_simt import sum_partials
+from .work import image_product
 
 MOST = 1 << 28  # bytes that products of single images may take in a weight gradient
 
@@ -102,6 +105,23 @@ def by_matmul(problem: Problem) -> Plan | None:
     version = timed.choice.replace("pointwise_matmul", "sm90") if timed else "sm90"
     plan = as_product(problem, version)
     return plan if problem.kind == "forward" else add_bias(plan, problem)
+
+
+# -------------------- 16 bits, C order
+
+
+def by_images(problem: Problem) -> Plan | None:
+    """The plan by one product of matrices for each image, as images lie in C order."""
+    if problem.kind == "weight":
+        return _weight_product(problem.weight, problem.y, problem.x)
+    plan = ReorderedPlan(problem.out, *problem.operands, last=False)
+    wanted = image_product(problem)
+    product = matmul(wanted.a, wanted.b)
+    places: dict[ArrayArg, ArrayArg] = {Input(0): plan.operands[1], Input(1): plan.operands[0]}
+    places[Output(0)] = plan.target
+    places |= {Temp(i): plan.temp(scratch) for i, scratch in enumerate(product.temps)}
+    plan.steps += renumber(product.steps, places)
+    return add_bias(plan.build(), problem)
 
 
 # -------------------- cuBLAS
@@ -164,11 +184,12 @@ def _strided_gradient(problem: Problem) -> Plan:
 
 def _weight_product(out: Layout, grad: Layout, x: Layout) -> Plan | None:
     """grad (N, K, H, W), x (N, C, H, W) -> out (K, C, 1, 1)."""
-    if x.shape[0] * out.size * out.itemsize > MOST:
+    own = np.dtype(np.float32) if out.itemsize == 2 else out.dtype
+    if x.shape[0] * out.size * own.itemsize > MOST:
         return None
     plan = ReorderedPlan(out, grad, x, last=False)
     (m, n), count, k = out.shape[:2], x.shape[0], math.prod(x.shape[2:])
-    partial = plan.temp(Layout.new((count, out.size), out.dtype, out.device))
+    partial = plan.temp(Layout.new((count, out.size), own, out.device))
     product = cublas.gemm(
         out.dtype,
         m,
@@ -178,6 +199,7 @@ def _weight_product(out: Layout, grad: Layout, x: Layout) -> Plan | None:
         cublas.Matrix(1, k, n * k),
         cublas.Matrix(0, n, m * n),
         count,
+        out=own,
     )
     plan.steps += [
         Call(product, [*plan.operands, partial]),

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from ...core.layout import is_channels_last
 from ..lib.integers import blocks
 from ..lib.prediction import Machine, Tiles, Work, tiled
+from ..matmul.problem import Problem as MatmulProblem
+from ..matmul.problem import transpose
 from .problem import Problem, meeting_taps
 
 
@@ -266,6 +268,30 @@ def pointwise_cublas(p: Problem) -> Work:
     if p.kind == "input" and max(p.stride) > 1:
         work = work._replace(moved=work.moved + p.itemsize * p.y.size, launches=work.launches + 2)
     return work
+
+
+def image_product(problem: Problem) -> MatmulProblem:
+    """The product of filters (or their transpose) and each image."""
+    images, weight = problem.operands
+    count, channels = images.shape[:2]
+    each = images.like((count, channels, math.prod(images.shape[2:])))
+    filters = weight.like(weight.shape[:2])
+    return MatmulProblem(transpose(filters) if problem.kind == "input" else filters, each)
+
+
+def image_products(p: Problem) -> Work:
+    """pointwise.py, a weight gradient of 16-bit images in C order by cuBLAS: products image by
+    image in float32, then added."""
+    machine, taps = Machine.of(p.device), math.prod(p.y.shape[2:])
+    count, outputs, channels = p.x.shape[0], p.y.shape[1], p.x.shape[1]
+    cycles, _ = tiled(
+        Tiles(BLAS_SIZES, 64, feed=24),
+        *(outputs, channels, taps, count, machine.multiprocessors),
+        machine.rate(p.dtype, True),
+    )
+    moved, more = traffic(p, False)
+    partial = 4 * count * p.out.size
+    return Work("pointwise_cublas images", cycles, moved + 2 * partial, 2 + more)
 
 
 def im2col(p: Problem) -> Work:

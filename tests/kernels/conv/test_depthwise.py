@@ -577,12 +577,14 @@ def test_where_gradients_of_few_channels_run(
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64, F16, BF16], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("shape", "outputs"), [((3, 5, 7, 9), 4), ((1, 16, 1, 1), 8), ((9, 1, 6, 4), 1)]
+    ("shape", "outputs"),
+    [((3, 5, 7, 9), 4), ((1, 16, 1, 1), 8), ((9, 1, 6, 4), 1), ((5, 48, 16, 8), 64)],
 )
-def test_one_tap_by_cublas(shape, outputs, kind, dtype):
+def test_one_tap_image_by_image(shape, outputs, kind, dtype):
+    """By cuBLAS, and 16-bit numbers by the products of images."""
     x, w = numbers(shape, dtype), numbers((outputs, shape[1], 1, 1), dtype, 1)
     g = numbers((shape[0], outputs, *shape[2:]), dtype, 7)
     y, dx, dw, _ = reference(x, w, grad=g)
@@ -597,7 +599,7 @@ def test_one_tap_by_cublas(shape, outputs, kind, dtype):
         "padding": (0,) * 4,
         "dilation": (1, 1),
         "groups": 1,
-        "version": "pointwise_cublas",
+        "version": "pointwise_images" if dtype.itemsize == 2 else "pointwise_cublas",
     }
     check(on_gpu(kind, arrays, {**more, **options}), expected, size, dtype, kind)
 

@@ -1,18 +1,22 @@
-"""A matrix in CSR format times a dense one: the parts of rows that equal shares of the stored
-elements hold, then the rows that lie in several shares.
+"""A matrix in CSR format times a dense one: equal shares of the stored elements and the ends of
+rows, then the rows that lie in several shares.
 
-The idea. Rows may be of any length: of a graph's, a few hold most elements. So the stored elements
-are divided, not the rows. Each share finds the row that its first element belongs to by a search
-in `indptr`, and sums row after row. A row that lies in one share is written at once. Of any other,
-the share in which it begins keeps a *tail* and later ones keep a *head*; a second launch adds them
-in the order of the shares. No atomics: the same bits at every call, whatever the grid.
+The idea. Rows may be of any length: of a graph's, a few hold most elements, and many may hold none.
+So neither rows nor elements are divided but both together: row after row, its elements and then its
+end are items of one list, and each share is as many items of it (the merge path of Merrill and
+Garland 2016). `share_starts` finds by bisection the row in which each share begins, and so its
+element, too. A row that lies in one share is written at once. Of any other, the shares in which it
+does not end keep a *tail* and the one in which it ends keeps a *head*; a last launch adds them in
+the order of the shares. No atomics on numbers: the same bits at every call, whatever the grid.
 
-    chunk_sums      Vectors. A block takes a share: it multiplies neighbouring elements by
-                    neighbouring threads, into shared memory, and gives each row of the share as
-                    many threads as there are for it.
-    span_sums       Matrices. A group of threads takes a share, a thread a column: neighbouring
-                    threads read neighbouring elements of b, and one address of the matrix.
-    plain           One thread per element of the result; any GPU and the simulator.
+    vector_sums     Vectors. A block takes a share: neighbouring threads multiply neighbouring
+                    elements, all loads of a thread under way together, into shared memory; then
+                    each row gets as many threads as there are for it, and a long one a warp.
+    column_sums     Matrices. A block takes a share, and cuts it once more, for groups of threads
+                    that have all columns of a tile: a thread up to four neighbouring ones of each
+                    element, of four elements at once. The groups' heads and tails meet in shared
+                    memory.
+    plain           One thread per element of the result.
 
 Floor: the matrix once (values and indices), the result once, and of b as many elements as there are
 stored ones, most of which lie in the L2 cache.
@@ -28,27 +32,32 @@ import numpy as np
 from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import device_function
-from ..compiler.lazy_numba import cuda, types
+from ...core.dtypes import compute_dtype
+from ..compiler.decorators import FULL, WARP, device_function
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks, power_of_two
 from .problem import ProductProblem
 
+if not SIMULATOR:
+    from ..ptx.vector_access import load_vector, store_vector
+
 THREADS = 256
-CHUNK, SMALL_CHUNK = 2048, 512  # stored elements of a block, where there are many and few
-MANY = 1 << 19  # stored elements, from which large shares still give work to all multiprocessors
-SPAN = 64  # stored elements of a group
+# items of a share, and the fewest items for which that many still give work to all multiprocessors
+SHARES = ((2048, 1 << 21), (1024, 1 << 19), (512, 1 << 17), (256, 0))
+LONG = 32  # elements of a thread, beyond which a row in a share gets a warp
+AT_ONCE = 4  # elements whose rows of b are under way together
+ALONE = 16  # parts of a row that one thread adds
+i32, i64, u64 = types.int32, types.int64, types.uint64
 
 
 @device_function
-def row_of(indptr, element, low, high):
-    """The row in low .. high - 1 that holds this stored element: the last one with indptr[row] <=
-    element."""
-    low, high = types.int64(low), types.int64(high)
-    while high - low > 1:
+def rows_before(indptr, item, low, high):
+    """How many rows end before this item. At least `low`, at most `high` do."""
+    while low < high:
         middle = (low + high) // 2
-        if indptr[middle] <= element:
-            low = middle
+        if indptr[middle + 1] + middle < item:
+            low = middle + 1
         else:
             high = middle
     return low
@@ -74,151 +83,339 @@ def plain_product(dtype: np.dtype) -> Any:
     return plain_product
 
 
+@cuda.jit
+def share_starts(indptr, starts, items):
+    """indptr: (rows + 1,); starts: (shares + 1,): the rows that end before each share. One thread
+    per share."""
+    share = cuda.grid(1)
+    if share < starts.size:
+        rows = i64(indptr.size - 1)
+        item = min(i64(share) * items, rows + indptr[rows])
+        starts[share] = rows_before(indptr, item, i64(0), rows)
+
+
 @functools.cache
-def chunk_sums(dtype: np.dtype, chunk: int) -> Any:
-    """A block sums the rows, and parts of rows, among `chunk` stored elements."""
+def _group_sum(dtype: np.dtype) -> Any:
+    """A device function: the sum of the numbers of `lanes` neighbouring threads, a power of two up
+    to 32, for the first of them; all threads of the block call it."""
+    T = codec(dtype)[2]
+
+    @device_function
+    def by_shuffles(total, lanes, _parts):
+        step = lanes // 2
+        while step > 0:
+            total = T(total + cuda.shfl_down_sync(FULL, total, step))
+            step = step // 2
+        return total
+
+    @device_function
+    def by_memory(total, lanes, parts):
+        t = cuda.threadIdx.x
+        parts[t] = total
+        cuda.syncthreads()
+        step = lanes // 2
+        while step > 0:
+            if t % lanes < step:
+                parts[t] = T(parts[t] + parts[t + step])
+            cuda.syncthreads()
+            step = step // 2
+        total = parts[t]
+        cuda.syncthreads()
+        return total
+
+    shuffled = not SIMULATOR and compute_dtype(dtype).kind == "f"
+    return by_shuffles if shuffled else by_memory
+
+
+@device_function
+def place(element):
+    """Where a product lies in shared memory: rows of equal lengths begin in different banks."""
+    return element + (element >> 5)
+
+
+@functools.cache
+def vector_sums(dtype: np.dtype, items: int) -> Any:
+    """A block sums the rows, and parts of rows, in its share."""
     load, store, T = codec(dtype)
+    group_sum = _group_sum(dtype)
+    each, room, most_long = items // THREADS, items + items // 32, max(items // LONG, 1)
+
+    @device_function
+    def keep(row, total, first, last, start, share, indptr, out, heads, tails):
+        if row == last:
+            tails[share] = total
+        elif row == first and indptr[row] < start:
+            heads[share] = total
+        else:
+            out[row] = store(total)
 
     @cuda.jit
-    def chunk_sums(data, indices, indptr, b, out, heads, tails):
-        """data, indices: (nnz,); indptr: (rows + 1,); b, out: vectors; heads, tails: (chunks,)."""
-        products = cuda.shared.array(chunk, T)
+    def vector_sums(data, indices, indptr, starts, b, out, heads, tails):
+        """data, indices: (nnz,); indptr: (rows + 1,); starts: (shares + 1,); b, out: vectors;
+        heads, tails: (shares,)."""
+        products = cuda.shared.array(room, T)
         parts = cuda.shared.array(THREADS, T)
-        bounds = cuda.shared.array(2, types.int64)
-        t, share = cuda.threadIdx.x, cuda.blockIdx.x
-        rows, stored = out.size, data.size
-        start = share * chunk
-        end = min(start + chunk, stored)
+        long_rows = cuda.shared.array(most_long, i32)
+        long_count = cuda.shared.array(1, i32)
+        t, share = cuda.threadIdx.x, i64(cuda.blockIdx.x)
+        rows, stored = i64(out.size), i64(data.size)
+        first, last = i64(starts[share]), i64(starts[share + 1])
+        start = share * items - first
+        end = min((share + 1) * items, rows + stored) - last
         if t == 0:
-            bounds[0] = row_of(indptr, start, 0, rows) if share > 0 else 0
-        if t == 32:
-            bounds[1] = row_of(indptr, end, 0, rows) if end < stored else rows - 1
-        for e in range(start + t, end, THREADS):
-            products[e - start] = T(load(data[e]) * load(b[indices[e]]))
+            long_count[0] = 0
+
+        values = cuda.local.array(each, T)
+        others = cuda.local.array(each, u64)  # not signed: no index counts from the end
+        final = max(end - 1, i64(0))
+        for k in range(each):
+            e = min(start + t + k * THREADS, final)
+            values[k] = load(data[e])
+            others[k] = u64(indices[e])
+
+        count = i32(min(last + 1, rows) - first)  # rows that have a part here
+        shift = i32(0)  # of 2^shift threads for each of them
+        while shift < 5 and (count << (shift + 1)) <= THREADS:
+            shift += 1
+        lanes = i32(1) << shift
+        lane = t & (lanes - 1)
+        turn = t >> shift
+        low, high = i64(0), i64(0)
+        if turn < count:
+            low, high = i64(indptr[first + turn]), i64(indptr[first + turn + 1])
+
+        for k in range(each):
+            values[k] = T(values[k] * load(b[others[k]]))
+        for k in range(each):
+            products[place(t + k * THREADS)] = values[k]
         cuda.syncthreads()
-        first, last = bounds[0], bounds[1]
-        lanes = 1  # threads of a row
-        while lanes < 32 and 2 * lanes * (last - first + 1) <= THREADS:
-            lanes = 2 * lanes
-        lane = t % lanes
-        base = first
-        while base <= last:
-            row = base + t // lanes
+        base = i32(0)
+        while base < count:
+            row = first + turn
+            near, far = i32(max(low, start) - start), i32(min(high, end) - start)
+            wide = shift < 5 and far - near > (LONG << shift)
             total = T(0)
-            if row <= last:
-                low, high = max(indptr[row], start), min(indptr[row + 1], end)
-                for e in range(low + lane, high, lanes):
-                    total = T(total + products[e - start])
-            parts[t] = total
+            if turn < count and not wide:
+                for e in range(near + lane, far, lanes):
+                    total = T(total + products[place(e)])
+            total = group_sum(total, lanes, parts)
+            if turn < count and lane == 0:
+                if wide:
+                    long_rows[cuda.atomic.add(long_count, 0, 1)] = turn
+                else:
+                    keep(row, total, first, last, start, share, indptr, out, heads, tails)
+            base += THREADS >> shift
+            turn += THREADS >> shift
+            if turn < count:
+                low, high = i64(indptr[first + turn]), i64(indptr[first + turn + 1])
+        cuda.syncthreads()
+        base = i32(0)
+        while base < long_count[0]:
+            turn = base + t // WARP
+            total = T(0)
+            row = i64(0)
+            if turn < long_count[0]:
+                row = first + long_rows[turn]
+                near = i32(max(i64(indptr[row]), start) - start)
+                far = i32(min(i64(indptr[row + 1]), end) - start)
+                for e in range(near + t % WARP, far, WARP):
+                    total = T(total + products[place(e)])
+            total = group_sum(total, WARP, parts)
+            if turn < long_count[0] and t % WARP == 0:
+                keep(row, total, first, last, start, share, indptr, out, heads, tails)
+            base += THREADS // WARP
+
+    return vector_sums
+
+
+@functools.cache
+def _row_access(dtype: np.dtype, width: int) -> Any:
+    """Device functions that read `width` neighbouring elements into an array of registers, and
+    write them."""
+    load, store, _ = codec(dtype)
+
+    @device_function
+    def read_one(source, at, into, index):
+        into[index] = load(source[at])
+
+    @device_function
+    def write_one(target, at, values):
+        target[at] = store(values[0])
+
+    if width == 1:
+        return read_one, write_one
+
+    @device_function
+    def read(source, at, into, index):
+        taken = load_vector(source, at, width)
+        for k in range(width):
+            into[index + k] = load(taken[k])
+
+    @device_function
+    def write_two(target, at, values):
+        store_vector(target, at, (store(values[0]), store(values[1])))
+
+    @device_function
+    def write_four(target, at, values):
+        store_vector(
+            target, at, (store(values[0]), store(values[1]), store(values[2]), store(values[3]))
+        )
+
+    return read, write_two if width == 2 else write_four
+
+
+@functools.cache
+def column_sums(dtype: np.dtype, items: int, lanes: int, width: int) -> Any:
+    """A group of `lanes` threads sums the rows, and parts of rows, in a piece of the block's share;
+    a thread has `width` columns."""
+    load, store, T = codec(dtype)
+    read, write = _row_access(dtype, width)
+    groups, tile = THREADS // lanes, lanes * width
+    piece, room, held = items // groups, groups * tile, AT_ONCE * width
+
+    @cuda.jit
+    def column_sums(data, indices, indptr, starts, b, out, heads, tails, columns):
+        """data, indices: (nnz,); indptr: (rows + 1,); starts: (shares + 1,); b, out: flat matrices
+        of so many columns; heads, tails: (shares, columns)."""
+        group_heads = cuda.shared.array(room, T)
+        group_tails = cuda.shared.array(room, T)
+        group_rows = cuda.shared.array(groups, i64)
+        group_ends = cuda.shared.array(groups, i32)  # 1: a row ends; 2: and began before
+        t, share = i32(cuda.threadIdx.x), i64(cuda.blockIdx.x)
+        group, lane = t // lanes, t % lanes
+        column = cuda.blockIdx.y * i64(tile) + lane * width
+        at = min(column, columns - width)
+        rows, stored = i64(indptr.size - 1), i64(data.size)
+        first, last = i64(starts[share]), i64(starts[share + 1])
+        item = min(share * items + group * piece, rows + stored)
+        row = rows_before(indptr, item, first, last)
+        e = item - row
+        item = min(item + piece, rows + stored)
+        final_row = rows_before(indptr, item, row, last)
+        end = item - final_row
+        head = row < final_row and indptr[row] < e
+        if lane == 0:
+            group_rows[group] = row
+            group_ends[group] = (2 if head else 1) if row < final_row else 0
+        edge = i64(indptr[min(row + 1, rows)])
+        following = i64(indptr[min(row + 2, rows)])
+
+        totals = cuda.local.array(width, T)
+        values = cuda.local.array(AT_ONCE, T)
+        others = cuda.local.array(AT_ONCE, i64)
+        taken = cuda.local.array(held, T)
+        for k in range(width):
+            totals[k] = T(0)
+        while e < end or row < final_row:
+            if e < end:
+                for u in range(AT_ONCE):
+                    each = min(e + u, end - 1)
+                    values[u] = load(data[each])
+                    others[u] = i64(indices[each])
+                for u in range(AT_ONCE):
+                    read(b, others[u] * columns + at, taken, u * width)
+            for u in range(AT_ONCE):
+                while row < final_row and edge <= e + u:
+                    if head:
+                        for k in range(width):
+                            group_heads[group * tile + lane * width + k] = totals[k]
+                    elif column < columns:
+                        write(out, row * columns + at, totals)
+                    for k in range(width):
+                        totals[k] = T(0)
+                    head = False
+                    row += 1
+                    edge = following
+                    following = i64(indptr[min(row + 2, rows)])
+                if e + u < end:
+                    for k in range(width):
+                        totals[k] = T(totals[k] + T(values[u] * taken[u * width + k]))
+            e += AT_ONCE
+        for k in range(width):
+            group_tails[group * tile + lane * width + k] = totals[k]
+        cuda.syncthreads()
+
+        column = cuda.blockIdx.y * i64(tile) + t
+        if t < tile and column < columns:
+            total = T(0)
+            for g in range(groups):
+                if group_ends[g] == 2:
+                    total = T(total + group_heads[g * tile + t])
+                    row = group_rows[g]
+                    if indptr[row] + row < share * items:
+                        heads[share, column] = total
+                    else:
+                        out[row * columns + column] = store(total)
+                if group_ends[g]:
+                    total = T(0)
+                total = T(total + group_tails[g * tile + t])
+            tails[share, column] = total
+
+    return column_sums
+
+
+@functools.cache
+def join_shares(dtype: np.dtype, items: int, lanes: int) -> Any:
+    """The rows that lie in several shares. A group of `lanes` threads, with a column each, adds the
+    parts of the row that ends in its share; a block those of a row of many parts."""
+    _, store, T = codec(dtype)
+    groups = THREADS // lanes
+
+    @device_function
+    def begin(share, indptr, starts):
+        """The share in which the row that ends first in this one begins."""
+        row = i64(starts[share])
+        item = share * items
+        if row < starts[share + 1]:
+            item = min(item, i64(indptr[row]) + row)
+        return item // items
+
+    @cuda.jit
+    def join_shares(indptr, starts, heads, tails, out):
+        """indptr: (rows + 1,); starts: (shares + 1,); heads, tails: (shares, k); out: (rows, k)."""
+        sums = cuda.shared.array(THREADS, T)
+        long_shares = cuda.shared.array(groups, i64)
+        long_count = cuda.shared.array(1, i32)
+        t = i32(cuda.threadIdx.x)
+        share = cuda.blockIdx.x * i64(groups) + t // lanes
+        column = cuda.blockIdx.y * i64(lanes) + t % lanes
+        if t == 0:
+            long_count[0] = 0
+        cuda.syncthreads()
+        if share < heads.shape[0]:
+            part = begin(share, indptr, starts)
+            if share - part > ALONE:
+                if t % lanes == 0:
+                    long_shares[cuda.atomic.add(long_count, 0, 1)] = share
+            elif part < share and column < out.shape[1]:
+                total = T(0)
+                while part < share:
+                    total = T(total + tails[part, column])
+                    part += 1
+                out[starts[share], column] = store(T(total + heads[share, column]))
+        cuda.syncthreads()
+        for turn in range(long_count[0]):
+            share = long_shares[turn]
+            total = T(0)
+            if column < out.shape[1]:
+                for part in range(begin(share, indptr, starts) + t // lanes, share, groups):
+                    total = T(total + tails[part, column])
+            sums[t] = total
             cuda.syncthreads()
-            step = lanes // 2
+            step = groups // 2
             while step > 0:
-                if lane < step:
-                    parts[t] = T(parts[t] + parts[t + step])
+                if t < step * lanes:
+                    sums[t] = T(sums[t] + sums[t + step * lanes])
                 cuda.syncthreads()
                 step = step // 2
-            if row <= last and lane == 0:
-                if indptr[row] < start:
-                    heads[share] = parts[t]
-                elif indptr[row + 1] > end:
-                    tails[share] = parts[t]
-                else:
-                    out[row] = store(parts[t])
+            if t < lanes and column < out.shape[1]:
+                out[starts[share], column] = store(T(sums[t] + heads[share, column]))
             cuda.syncthreads()
-            base += THREADS // lanes
-
-    return chunk_sums
-
-
-@functools.cache
-def span_sums(dtype: np.dtype, lanes: int) -> Any:
-    """A group of `lanes` threads sums the rows, and parts of rows, among SPAN stored elements; a
-    thread has a column."""
-    load, store, T = codec(dtype)
-
-    @cuda.jit
-    def span_sums(data, indices, indptr, b, out, heads, tails):
-        """data, indices: (nnz,); indptr: (rows + 1,); b: (n, k); out: (rows, k); heads, tails:
-        (spans, k)."""
-        share = cuda.grid(1) // lanes
-        column = cuda.blockIdx.y * lanes + cuda.threadIdx.x % lanes
-        start = share * SPAN
-        if start < data.size and column < out.shape[1]:
-            end = min(start + SPAN, data.size)
-            e = start
-            while e < end:
-                row = row_of(indptr, e, 0, out.shape[0])
-                edge = types.int64(indptr[row + 1])
-                while e < end:  # row after row, as long as none is empty
-                    total = T(0)
-                    for each in range(e, min(edge, end)):
-                        total = T(total + T(load(data[each]) * load(b[indices[each], column])))
-                    if indptr[row] < start:
-                        heads[share, column] = total
-                    elif edge > end:
-                        tails[share, column] = total
-                    else:
-                        out[row, column] = store(total)
-                    e = min(edge, end)
-                    if e < end:
-                        row += 1
-                        edge = types.int64(indptr[row + 1])
-                        if edge == e:  # an empty row: many may follow
-                            break
-
-    return span_sums
-
-
-@functools.cache
-def clear_empty_rows(dtype: np.dtype) -> Any:
-    """Zeros in the rows that hold no element; one thread per element of the result."""
-    _, store, T = codec(dtype)
-
-    @cuda.jit
-    def clear_empty_rows(indptr, out):
-        """indptr: (rows + 1,); out: (rows, k)."""
-        i = cuda.grid(1)
-        if i < out.size:
-            row = i // out.shape[1]
-            if indptr[row] == indptr[row + 1]:
-                out[row, i - row * out.shape[1]] = store(T(0))
-
-    return clear_empty_rows
-
-
-@functools.cache
-def join_shares(dtype: np.dtype, length: int) -> Any:
-    """The rows that lie in several shares of `length` elements; one thread per share in which such
-    a row may begin, and column."""
-    _, store, T = codec(dtype)
-
-    @cuda.jit
-    def join_shares(indptr, heads, tails, out):
-        """indptr: (rows + 1,); heads, tails: (shares, k); out: (rows, k)."""
-        i = cuda.grid(1)
-        share = i // out.shape[1]
-        column = i - share * out.shape[1]
-        if share < heads.shape[0] - 1:
-            end = (share + 1) * length
-            row = row_of(indptr, end - 1, 0, out.shape[0])
-            if indptr[row] >= share * length and indptr[row + 1] > end:
-                total = tails[share, column]
-                while indptr[row + 1] > end:
-                    share += 1
-                    end += length
-                    total = T(total + heads[share, column])
-                out[row, column] = store(total)
 
     return join_shares
 
 
 # -------------------- plans
-
-
-def _join(p: ProductProblem, length: int, shares: int) -> Launch:
-    arguments = [Input(2), Temp(0), Temp(1), Output(0)]
-    grid = blocks(shares * p.columns, THREADS)
-    return Launch(join_shares(p.b.dtype, length), grid, THREADS, arguments)
 
 
 def by_elements(p: ProductProblem) -> Plan:
@@ -232,31 +429,41 @@ def by_elements(p: ProductProblem) -> Plan:
     return Plan([p.out], [launch])
 
 
-def by_chunks(p: ProductProblem) -> Plan:
-    """Version "chunks": b is a vector."""
-    chunk = CHUNK if p.stored >= MANY else SMALL_CHUNK
-    shares = blocks(p.stored, chunk)
-    arguments = [Input(0), Input(1), Input(2)]
-    arguments += [x.flat for x in (Input(3), Output(0), Temp(0), Temp(1))]
-    launch = Launch(chunk_sums(p.b.dtype, chunk), shares, THREADS, arguments)
-    return Plan([p.out], [launch, _join(p, chunk, shares)], [p.partial(shares), p.partial(shares)])
+def items_of_shares(p: ProductProblem) -> int:
+    """How many elements and ends of rows a share has."""
+    return next(items for items, least in SHARES if p.rows + p.stored >= least)
 
 
-def by_spans(p: ProductProblem) -> Plan:
-    """Version "spans"."""
-    lanes = min(power_of_two(p.columns), 32)
-    shares = blocks(p.stored, SPAN)
-    clear = Launch(
-        clear_empty_rows(p.b.dtype),
-        blocks(p.out.size, THREADS),
-        THREADS,
-        [Input(2), Output(0)],
+def _plan(p: ProductProblem, kernel: Any, tile: int, flat: bool) -> Plan:
+    """Starts of shares, their sums by `kernel`, the rows that lie in several."""
+    items = items_of_shares(p)
+    shares = blocks(p.rows + p.stored, items)
+    starts, heads, tails = Temp(0), Temp(1), Temp(2)
+    find = Launch(
+        share_starts, blocks(shares + 1, THREADS), THREADS, [Input(2), starts, items]
     )
-    launch = Launch(
-        span_sums(p.b.dtype, lanes),
+    arguments: list[Any] = [Input(0), Input(1), Input(2), starts, Input(3).flat, Output(0).flat]
+    arguments += [heads.flat, tails.flat] if flat else [heads, tails, p.columns]
+    grid = shares if flat else (shares, blocks(p.columns, tile))
+    lanes = min(power_of_two(p.columns), WARP)
+    join = Launch(
+        join_shares(p.b.dtype, items, lanes),
         (blocks(shares * lanes, THREADS), blocks(p.columns, lanes)),
         THREADS,
-        [Input(0), Input(1), Input(2), Input(3), Output(0), Temp(0), Temp(1)],
+        [Input(2), starts, heads, tails, Output(0)],
     )
     partial = p.partial(shares)
-    return Plan([p.out], [clear, launch, _join(p, SPAN, shares)], [partial, partial])
+    temps = [p.indptr.like((shares + 1,)), partial, partial]
+    return Plan([p.out], [find, Launch(kernel, grid, THREADS, arguments), join], temps)
+
+
+def by_vector(p: ProductProblem) -> Plan:
+    """Version "vector": b is one."""
+    return _plan(p, vector_sums(p.b.dtype, items_of_shares(p)), 1, True)
+
+
+def by_columns(p: ProductProblem) -> Plan:
+    """Version "columns"."""
+    width = p.width
+    lanes = min(power_of_two(blocks(p.columns, width)), WARP)
+    return _plan(p, column_sums(p.b.dtype, items_of_shares(p), lanes, width), lanes * width, False)

@@ -3,8 +3,8 @@
 Versions of a product of a CSR matrix and a dense one (csr_product.py), from simple to fast:
 
     plain       one thread per element of the result: a long row keeps one thread busy
-    spans       groups of threads take equal shares of the stored elements, threads columns
-    chunks      the same for vectors: blocks take the shares, and read them by neighbouring threads
+    columns     blocks take equal shares of the elements and ends of rows, threads columns
+    vector      the same for vectors: neighbouring threads read neighbouring elements
 
 and of elements of a product of dense matrices (sampled_product.py):
 
@@ -40,16 +40,16 @@ def has_shuffles(p: SampledProblem) -> bool:
 
 PRODUCT = (
     Version(
-        "chunks",
-        "sparse.csr_product.by_chunks",
+        "vector",
+        "sparse.csr_product.by_vector",
         is_vector,
-        reason="a vector: blocks take equal shares of the stored elements",
+        reason="a vector: blocks take equal shares of elements and rows",
     ),
     Version(
-        "spans",
-        "sparse.csr_product.by_spans",
+        "columns",
+        "sparse.csr_product.by_columns",
         has_elements,
-        reason="columns: groups of threads take equal shares of the stored elements",
+        reason="columns: groups of threads take equal shares of elements and rows",
     ),
     Version("plain", "sparse.csr_product.by_elements", reason="no stored elements: zeros"),
 )

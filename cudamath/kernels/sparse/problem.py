@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
+from ..lib.widths import vector_width
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,12 @@ class ProductProblem:
     @functools.cached_property
     def out(self) -> Layout:
         return self.b.like((self.rows, self.columns))
+
+    @property
+    def width(self) -> int:
+        """Neighbouring elements of a row of b, and of the result, that move together: at most four,
+        and at most 16 bytes."""
+        return min(vector_width(self.columns, self.b, self.out), 4)
 
     def partial(self, count: int) -> Layout:
         """Scratch memory for the sums of `count` parts, in the type of the computation."""

@@ -50,35 +50,48 @@ def check(x: sp.csr_array, b: np.ndarray, plan: Any) -> None:
     np.testing.assert_array_equal(got, x @ b)
 
 
+VECTOR = ["share_starts", "vector_sums", "join_shares"]
+COLUMNS = ["share_starts", "column_sums", "join_shares"]
+# more rows than a share has items, all of them empty; one row that lies in many shares; many parts
+HARD = [(700, [0]), (3, [900, 0, 900]), (300, [0] * 299 + [900]), (40, [2, 0, 33, 260])]
+
+
 @pytest.mark.simulator
-@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
-@pytest.mark.parametrize("chunk", [16, 64])
+@pytest.mark.parametrize("lengths", LENGTHS[:3] + LENGTHS[4:], ids=str)
 @pytest.mark.parametrize("dtype", ["f4", "c16"])
-def test_chunks(lengths, chunk, dtype, monkeypatch):
-    """A vector; small shares, so that rows lie in many."""
-    monkeypatch.setattr(csr_product, "SMALL_CHUNK", chunk)
+def test_vectors(lengths, dtype):
     x = matrix(23, 80, lengths, dtype)
     b = np.arange(80).reshape(80, 1).astype(dtype)
     p = ProductProblem(*layouts(x.data, x.indices, x.indptr, b))
-    if not dispatch.is_vector(p):
-        assert names(dispatch.csr_product(*layouts(x.data, x.indices, x.indptr, b))) == [
-            "plain_product"
-        ]
-        return
-    plan = csr_product.by_chunks(p)
-    assert names(plan) == ["chunk_sums", "join_shares"]
+    assert dispatch.is_vector(p)
+    plan = csr_product.by_vector(p)
+    assert names(plan) == VECTOR
+    check(x, b, plan)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("rows, lengths", HARD, ids=["empty", "long", "last", "mixed"])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_shares(rows, lengths, columns, monkeypatch):
+    """Rows in many shares, shares without an end of a row, and shares of nothing but ends."""
+    monkeypatch.setattr(csr_product, "ALONE", 2)
+    x = matrix(rows, 1000, lengths, "f8", np.int64)
+    if x.nnz == 0:
+        x = sp.vstack([x, matrix(1, 1000, [5], "f8", np.int64)], "csr")
+    b = np.arange(1000.0 * columns).reshape(1000, columns) % 13
+    p = ProductProblem(*layouts(x.data, x.indices, x.indptr, b))
+    plan = (csr_product.by_vector if columns == 1 else csr_product.by_columns)(p)
     check(x, b, plan)
 
 
 @pytest.mark.simulator
 @pytest.mark.parametrize("lengths", LENGTHS[:3] + LENGTHS[4:], ids=str)
 @pytest.mark.parametrize("columns", [1, 3, 40])
-def test_spans(lengths, columns):
-    """Columns; spans of 64 elements cut the long rows."""
+def test_columns(lengths, columns):
     x = matrix(9, 80, lengths, "f4", np.int64)
     b = np.arange(80 * columns).reshape(80, columns).astype("f4") % 13
-    plan = csr_product.by_spans(ProductProblem(*layouts(x.data, x.indices, x.indptr, b)))
-    assert names(plan) == ["clear_empty_rows", "span_sums", "join_shares"]
+    plan = csr_product.by_columns(ProductProblem(*layouts(x.data, x.indices, x.indptr, b)))
+    assert names(plan) == COLUMNS
     check(x, b, plan)
 
 
@@ -90,7 +103,7 @@ def test_plain_and_dtypes(dtype):
     data, b = x.data.astype(dtype), (np.arange(18).reshape(9, 2) % 5).astype(dtype)
     whole = x.toarray().astype(np.complex128 if np.dtype(dtype).kind == "c" else x.dtype)
     expected = (whole @ b.astype(whole.dtype)).astype(dtype)
-    for version in ("plain", "spans"):
+    for version in ("plain", "columns"):
         plan = dispatch.csr_product(*layouts(data, x.indices, x.indptr, b), version=version)
         got = cm.testing.simulate(plan, data, x.indices, x.indptr, b)
         np.testing.assert_array_equal(got, expected)
@@ -165,8 +178,8 @@ def test_versions_by_problem():
             return names(dispatch.csr_product(*[Layout.new(s, t, 0) for s, t in shapes]))
 
     assert plan(0, 10, 1) == ["plain_product"]
-    assert plan(1000, 10, 1) == ["chunk_sums", "join_shares"]
-    assert plan(1000, 10, 2) == ["clear_empty_rows", "span_sums", "join_shares"]
+    assert plan(1000, 10, 1) == VECTOR
+    assert plan(1000, 10, 2) == COLUMNS
 
 
 @pytest.mark.gpu

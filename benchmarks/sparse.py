@@ -4,11 +4,14 @@ process: `python -m benchmarks.sparse [PARTS OF NAMES] [--json FILE] [--check]`.
 Matrices of many structures are generated: stencils, bands, blocks, uniform and power-law graphs,
 and odd ones (a row that holds everything, rows that hold nothing). Of each, a product with a vector
 and with 32 columns in float32, and with a vector in float64. Every result is compared with SciPy's
-in float64 before it is timed. The speedup is the other library's time over cudamath's: 2 means
+in float64 before it is timed, in the longest rows and some thousand others.
+
+Two times belong to a call: the device's, measured by events while the calls wait in its queue, and
+the host's, until the call returns. The speedup is the other library's time over cudamath's: 2 means
 twice as fast.
 
-`--triangular` times solutions with lower triangles as well; `--check` times nothing, and runs on
-the CPU, too.
+`--versions` times each version of ours by its name as well, `--triangular` solutions with lower
+triangles; `--check` times nothing, and runs on the CPU, too.
 """
 
 from __future__ import annotations
@@ -26,9 +29,14 @@ import scipy.sparse as sp
 import cudamath as cm
 from benchmarks import timer
 from cudamath.info import device_sentence
+from cudamath.kernels.sparse import dispatch
+from cudamath.kernels.sparse.problem import ProductProblem
+from cudamath.runtime.stream import synchronize
+from cudamath.timing import interleave
 
 COLUMNS = 32
 FAR = 64  # epsilons of the sum of magnitudes
+LONGEST, OTHERS = 64, 4096  # rows of a result that are compared
 Matrix = sp.csr_array
 
 
@@ -142,27 +150,56 @@ def host(x: Any) -> np.ndarray:
     return x.cpu().numpy() if hasattr(x, "cpu") else x.to_numpy()
 
 
-def products(x: Matrix, columns: int, dtype: str) -> tuple[dict[str, Callable], float]:
+def compared_rows(x: Matrix) -> np.ndarray:
+    """The numbers of the longest rows, and of others all over the matrix."""
+    longest = np.argsort(np.diff(x.indptr), kind="stable")[-LONGEST:]
+    others = np.linspace(0, x.shape[0] - 1, min(OTHERS, x.shape[0])).astype(np.int64)
+    return np.union1d(longest, others)
+
+
+def by_versions(x: Matrix, b: np.ndarray) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """(name, the product) for each of our versions that supports it, but for the plain one."""
+    a = cm.sparse.csr_array(x)
+    given = a.data, a.indices, a.indptr, cm.asarray(b.reshape(len(b), -1))
+    layouts = [part._layout for part in given]
+    problem = ProductProblem(*layouts)
+    for version in dispatch.PRODUCT:
+        if version.name != "plain" and version.supports(problem):
+            plan = dispatch.csr_product(*layouts, version=version.name)
+            run = plan.bind("csr_product", layouts)
+            yield version.name, lambda run=run: run(*given)
+
+
+def products(
+    x: Matrix, columns: int, dtype: str, versions: bool = False
+) -> tuple[dict[str, Callable], float]:
     """{library: the product}, and our largest error in epsilons of the sum of magnitudes."""
     rng = np.random.default_rng(3)
     x = x.astype(dtype)
     x.data = rng.standard_normal(x.nnz).astype(dtype)
     x.indices, x.indptr = x.indices.astype(np.int32), x.indptr.astype(np.int32)
     b = rng.standard_normal((x.shape[1], columns) if columns > 1 else x.shape[1]).astype(dtype)
-    exact = x.astype(np.float64) @ b.astype(np.float64)
-    size = abs(x).astype(np.float64) @ abs(b).astype(np.float64) + np.finfo(dtype).tiny
-    calls, error = {}, math.nan
+    rows = compared_rows(x)
+    some = x[rows].astype(np.float64)
+    exact = some @ b.astype(np.float64)
+    size = abs(some) @ abs(b).astype(np.float64) + np.finfo(dtype).tiny
+    calls: dict[str, Callable[[], Any]] = {}
+    error = 0.0
     on_host = cm.default_device() == "cpu"
     for name, made in {"cudamath": ours}.items() if on_host else LIBRARIES.items():
         try:
             matrix, array = made(x)
             dense = array(b)
-            calls[name] = lambda matrix=matrix, dense=dense: matrix @ dense
-            off = float((abs(host(calls[name]()) - exact) / size).max() / np.finfo(dtype).eps)
         except ImportError:
             continue
-        if name == "cudamath":
-            error = off
+        calls[name] = lambda matrix=matrix, dense=dense: matrix @ dense
+    if versions and not on_host:
+        calls |= dict(by_versions(x, b))
+    for name, call in calls.items():
+        got = host(call())[rows].reshape(exact.shape)
+        if name not in ("torch", "cupy"):
+            worst = float((abs(got - exact) / size).max() / np.finfo(dtype).eps)
+            error = max(error, math.inf if math.isnan(worst) else worst)
     return calls, error
 
 
@@ -178,28 +215,40 @@ def triangles(x: Matrix) -> tuple[dict[str, Callable], float]:
     return calls, float(off / abs(exact).max())
 
 
-def rows(parts: list[str], triangular: bool, timed: bool) -> Iterator[dict[str, Any]]:
+def times(calls: dict[str, Callable[[], Any]]) -> dict[str, dict[str, float]]:
+    """Seconds of a call on the device and on the host, by library."""
+    device = timer.on_device(calls, rounds=5, seconds=0.002, warm=0.01, hide_host=True)
+    on_host = interleave(
+        calls, rounds=5, seconds=0.001, warm=0, most=20, synchronize=synchronize, wait=False
+    )
+    return {
+        "device": {library: spread.median for library, spread in device.items()},
+        "host": {library: spread.median for library, spread in on_host.items()},
+    }
+
+
+def measured(chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """A record for each matrix and case."""
     for name, made in MATRICES.items():
-        if parts and not any(part in name for part in parts):
+        if chosen.parts and not any(part in name for part in chosen.parts):
             continue
         x = made()
-        cases = [("A x", products(x, 1, "float32")), ("A x, float64", products(x, 1, "float64"))]
+        cases = [
+            ("A x", products(x, 1, "float32", chosen.versions)),
+            ("A x, float64", products(x, 1, "float64", chosen.versions)),
+        ]
         if x.shape[0] * COLUMNS < 1 << 26:
-            cases.append((f"A B, {COLUMNS}", products(x, COLUMNS, "float32")))
-        if triangular and x.shape[0] == x.shape[1] <= 1 << 20:
+            cases.append((f"A B, {COLUMNS}", products(x, COLUMNS, "float32", chosen.versions)))
+        if chosen.triangular and x.shape[0] == x.shape[1] <= 1 << 20:
             cases.append(("triangle", triangles(x)))
         for what, (calls, error) in cases:
-            times = {}
-            if timed:
-                spreads = timer.on_device(calls, rounds=5, seconds=0.002, warm=0.01)
-                times = {library: spread.median for library, spread in spreads.items()}
             yield {
                 "matrix": name,
                 "shape": x.shape,
                 "stored": x.nnz,
                 "case": what,
                 "error": error,
-                "times": times,
+                **({} if chosen.check else times(calls)),
             }
 
 
@@ -207,25 +256,34 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Products with sparse matrices.")
     parser.add_argument("parts", nargs="*", help="parts of the matrices' names; all by default")
     parser.add_argument("--json", type=pathlib.Path, help="where the figures are written")
+    parser.add_argument("--versions", action="store_true", help="our versions by name as well")
     parser.add_argument("--triangular", action="store_true", help="triangular solutions as well")
     parser.add_argument("--check", action="store_true", help="compare results alone")
     chosen = parser.parse_args(arguments)
     print(device_sentence())
     found: list[dict[str, Any]] = []
-    speedups: dict[tuple[str, str], list[float]] = {}
-    for row in rows(chosen.parts, chosen.triangular, not chosen.check):
+    speedups: dict[tuple[str, str, str], list[float]] = {}
+    for row in measured(chosen):
         found.append(row)
-        mine = row["times"].get("cudamath", math.nan)
-        texts = [] if chosen.check else [f"{mine * 1e6:9.1f} us"]
-        for library, seconds in row["times"].items():
-            if library != "cudamath":
-                speedups.setdefault((row["case"], library), []).append(seconds / mine)
-                texts.append(f"{library} {seconds / mine:5.2f}")
+        texts = []
+        for side in ("device", "host"):
+            seconds = row.get(side, {})
+            mine = seconds.get("cudamath", math.nan)
+            if seconds:
+                texts.append(f"{side} {mine * 1e6:7.1f} us")
+            for library in seconds:
+                if library != "cudamath":
+                    speedup = seconds[library] / mine
+                    speedups.setdefault((row["case"], side, library), []).append(speedup)
+                    texts.append(f"{library} {speedup:5.2f}")
         wrong = "" if row["error"] < FAR else "  WRONG"
         print(f"{row['matrix']:22} {row['case']:14}", *texts, f"error {row['error']:.1f}{wrong}")
-    for (case, library), each in speedups.items():
+    for (case, side, library), each in speedups.items():
         mean = math.exp(sum(map(math.log, each)) / len(each))
-        print(f"{case:14} beside {library:6} mean {mean:.2f}, least {min(each):.2f} of {len(each)}")
+        print(
+            f"{case:14} {side:6} beside {library:8} mean {mean:.2f}, least {min(each):.2f} of "
+            f"{len(each)}"
+        )
     if chosen.json:
         chosen.json.write_text(json.dumps(found, indent=1))
     return int(any(not row["error"] < FAR for row in found))

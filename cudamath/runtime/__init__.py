@@ -14,7 +14,7 @@ one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
     6  stream, roofline, communication.tcp, communication.groups
     7  memory, library_handles, host_stream, communication.environment, communication.threads
     8  kernel_errors, tensormap, kernel_launch
-    9  graph, profiler, cublas, cudnn, cufft, communication.nccl
+    9  graph, profiler, cublas, cudnn, cufft, cusparse, communication.nccl
    10  cusolver, cudnn_recurrent
    11  rehearsal
 """

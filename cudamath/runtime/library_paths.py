@@ -1,4 +1,5 @@
-"""Paths and versions of the CUDA libraries: driver, compilers, cuBLAS, cuSOLVER, cuFFT, cuDNN.
+"""Paths and versions of the CUDA libraries: driver, compilers, cuBLAS, cuSOLVER, cuFFT, cuSPARSE,
+cuDNN.
 
 The search follows cuda.pathfinder: pip packages, conda, the system's loader, then CUDA_PATH or
 CUDA_HOME. cuDNN is searched below CUDNN_PATH first. Finding a library loads it. No CUDA context is
@@ -40,7 +41,7 @@ class Library:
     @property
     def optional(self) -> bool:
         """Whether all functions work without it, if more slowly."""
-        return self.name == "cuDNN"
+        return self.name in ("cuDNN", "cuSPARSE")
 
 
 def _by_property(prefix: str) -> Callable[[ctypes.CDLL], str]:
@@ -103,6 +104,7 @@ _LIBRARIES: dict[str, tuple[str, str, str, Callable[[ctypes.CDLL], str]]] = {
     "cublasLt": ("cuBLASLt", "matrix products of float8", _COMPILER, _by_property("cublasLt")),
     "cusolver": ("cuSOLVER", "linear algebra", _COMPILER, _by_property("cusolver")),
     "cufft": ("cuFFT", "Fourier transforms", _COMPILER, _by_property("cufft")),
+    "cusparse": ("cuSPARSE", "products of sparse arrays", _COMPILER, _by_property("cusparse")),
     "cudnn": (
         "cuDNN",
         "convolutions",
@@ -133,7 +135,7 @@ def find(name: str) -> Library:
 
     Args:
         name: pathfinder's name of it: "cuda" (the driver), "nvvm", "nvrtc", "nvJitLink", "cudart",
-            "cublas", "cublasLt", "cusolver", "cufft" or "cudnn".
+            "cublas", "cublasLt", "cusolver", "cufft", "cusparse" or "cudnn".
 
     Returns:
         a Library; its `path` is None if it was not found.

@@ -439,9 +439,7 @@ def _plan(p: ProductProblem, kernel: Any, tile: int, flat: bool) -> Plan:
     items = items_of_shares(p)
     shares = blocks(p.rows + p.stored, items)
     starts, heads, tails = Temp(0), Temp(1), Temp(2)
-    find = Launch(
-        share_starts, blocks(shares + 1, THREADS), THREADS, [Input(2), starts, items]
-    )
+    find = Launch(share_starts, blocks(shares + 1, THREADS), THREADS, [Input(2), starts, items])
     arguments: list[Any] = [Input(0), Input(1), Input(2), starts, Input(3).flat, Output(0).flat]
     arguments += [heads.flat, tails.flat] if flat else [heads, tails, p.columns]
     grid = shares if flat else (shares, blocks(p.columns, tile))

@@ -5,6 +5,7 @@ Versions of a product of a CSR matrix and a dense one (csr_product.py), from sim
     plain       one thread per element of the result: a long row keeps one thread busy
     columns     blocks take equal shares of the elements and ends of rows, threads columns
     vector      the same for vectors: neighbouring threads read neighbouring elements
+    cusparse    the library's algorithms that give the same bits at every call (cusparse_product.py)
 
 and of elements of a product of dense matrices (sampled_product.py):
 
@@ -20,8 +21,9 @@ from __future__ import annotations
 from ...core.dispatch.plan import Plan
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
+from ...runtime import cusparse
 from ..compiler.lazy_numba import SIMULATOR
-from ..lib.versions import Version, choose
+from ..lib.versions import Version, choose, never
 from .problem import ProductProblem, SampledProblem
 
 
@@ -38,6 +40,17 @@ def has_shuffles(p: SampledProblem) -> bool:
     return not SIMULATOR and compute_dtype(p.a.dtype).kind == "f" and p.a.shape[1] > 1
 
 
+def has_cusparse(p: ProductProblem) -> bool:
+    """Whether cuSPARSE is there, and has these dtypes."""
+    return (
+        p.stored > 0
+        and p.b.dtype in cusparse.DTYPES
+        and p.indices.dtype == p.indptr.dtype in cusparse.INDICES
+        and all(x.aligned for x in (p.data, p.indices, p.indptr, p.b))
+        and cusparse.available()
+    )
+
+
 PRODUCT = (
     Version(
         "vector",
@@ -51,6 +64,8 @@ PRODUCT = (
         has_elements,
         reason="columns: groups of threads take equal shares of elements and rows",
     ),
+    # by its name alone, until it has been measured
+    Version("cusparse", "sparse.cusparse_product.plan", has_cusparse, never, "on request"),
     Version("plain", "sparse.csr_product.by_elements", reason="no stored elements: zeros"),
 )
 SAMPLED = (

@@ -182,6 +182,54 @@ def test_versions_by_problem():
     assert plan(1000, 10, 2) == COLUMNS
 
 
+GRAPH = [3, 1, 0, 2, 90, 0, 0, 1, 5, 900, 17, 33, 4, 0, 1]
+#: name -> (rows, lengths of rows, columns): shares of 256 items, and of 1,024
+LARGE = {
+    "graph": (900, GRAPH, 1000),
+    "long": (5, [0, 400_000, 1, 200_000, 3], 300_001),
+    "short": (3000, [5], 1000),
+    "empty": (9000, [0] * 4000 + [3], 1000),
+    "many": (70_000, [8], 1000),
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", ["vector", "columns", "cusparse", "plain"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "c16", "i8"])
+def test_products_on_gpu(version: str, dtype: str) -> None:
+    """Every version by its name: rows in many shares, widths of accesses; the same bits again, and
+    in a graph."""
+    rng = np.random.default_rng(5)
+    wide = "c16" if dtype == "c16" else "i8" if dtype == "i8" else "f8"
+    for name in LARGE if dtype == "f4" else ("graph", "long"):
+        rows, pattern, inner = LARGE[name]
+        indptr = np.concatenate([[0], np.cumsum(np.resize(pattern, rows))]).astype(np.int32)
+        indices = rng.integers(0, inner, indptr[-1]).astype(np.int32)
+        data = rng.integers(-2, 3, indptr[-1]).astype(dtype)
+        x = sp.csr_array((data.astype(wide), indices, indptr), shape=(rows, inner))
+        for columns in (1, 2, 3, 8, 32, 40, 130) if dtype == "f4" else (1, 3, 32):
+            if (version == "vector" and columns > 1) or (inner > 1000 and columns > 32):
+                continue
+            b = rng.integers(-2, 3, (inner, columns)).astype(dtype)
+            given = [cm.asarray(part, device="cuda") for part in (data, indices, indptr, b)]
+            shapes = [part._layout for part in given]
+            try:
+                plan = dispatch.csr_product(*shapes, version=version)
+            except ValueError as error:
+                assert version == "cusparse" and "does not support" in str(error)
+                pytest.skip("cuSPARSE has no such products, or is not there")
+            run = plan.bind("csr_product", shapes)
+            exact = (x @ b.astype(wide)).astype(dtype)
+            what = f"{name}, {columns} columns"
+            np.testing.assert_array_equal(run(*given).to_numpy(), exact, err_msg=what)
+            if dtype == "f4":
+                given[3] = cm.asarray(rng.normal(size=b.shape).astype(dtype), device="cuda")
+                first = run(*given).to_numpy()
+                replayed = cm.cuda.graph(lambda given=given, run=run: run(*given))
+                for _ in range(3):  # as it is, captured, replayed
+                    np.testing.assert_array_equal(replayed().to_numpy(), first, err_msg=what)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("version", ["waiting", "plain"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=str)

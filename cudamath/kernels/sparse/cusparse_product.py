@@ -1,0 +1,17 @@
+"""Products of CSR matrices and dense ones by cuSPARSE."""
+
+from __future__ import annotations
+
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Call
+from ...runtime import cusparse
+from .problem import ProductProblem
+
+
+def plan(p: ProductProblem) -> Plan:
+    """Version "cusparse"."""
+    product = cusparse.csr_product(
+        p.b.dtype, p.indptr.dtype, p.rows, p.b.shape[0], p.stored, p.columns
+    )
+    return Plan([p.out], [Call(product, [Input(0), Input(1), Input(2), Input(3), Output(0)])])

@@ -8,6 +8,7 @@ from .core.public_names import public_dir
 from .core.typing import ArrayLike
 from .ops import shape
 from .ops.linalg.banded import cho_solve_banded, cholesky_banded, solve_banded, solveh_banded
+from .ops.linalg.lobpcg import lobpcg
 from .ops.linalg.matrix_functions import (
     cond,
     cross,
@@ -102,6 +103,7 @@ __all__ = [
     "inv",
     "khatri_rao",
     "leslie",
+    "lobpcg",
     "logm",
     "lstsq",
     "lu",

@@ -26,6 +26,7 @@ __all__ = [
     "k1",
     "k1e",
     "spherical_yn",
+    "wright_bessel",
     "y0",
     "y1",
     "yn",
@@ -223,3 +224,20 @@ def spherical_yn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> ndarra
     order = order_of("spherical_yn", n, x)
     value = _spherical_yn(order, x)
     return order / x * value - _spherical_yn(order + 1.0, x) if derivative else value
+
+
+wright_bessel = _define(
+    "wright_bessel",
+    "a b x",
+    (
+        "no_gradient('wright_bessel', 'a')",
+        "no_gradient('wright_bessel', 'b')",
+        "g * wright_bessel(x, x + y, z)",
+    ),
+    "Compute Wright's generalized Bessel function.",
+    "cm.special.wright_bessel(1.5, 1.1, cm.array([1.0, 2.0])).round(5).tolist()",
+    "[2.2, 3.3]",
+    formula="The sum of x^k / (k! gamma(a k + b)) over k = 0, 1, ...",
+    gradient="wright_bessel(a, a + b, x) g for `x`, of any order; none for `a` and `b`",
+    domain="NaN where an argument is negative, or `a` or `b` is not below 178.47.",
+)

@@ -817,6 +817,7 @@ ELSEWHERE = {
         "lu_factor",
         "lu_solve",
     ],
+    "ops/test_lobpcg.py": ["linalg.lobpcg", "sparse.linalg.lobpcg"],
     "ops/test_linalg.py": [
         "linalg.cholesky",
         "linalg.cond",

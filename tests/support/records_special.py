@@ -108,6 +108,7 @@ SPECIAL_ROWS = [
     function("yn", 3, (2, 5)),
     function("jn", 3, (2, 5)),
     function("spherical_yn", 3, (2, 5)),
+    function("wright_bessel", 0.7, 1.5, (0.5, 4)),
     function("exp1", (0.5, 4)),
     function("expi", (0.5, 4)),
     function("expn", 3, (0.5, 4)),

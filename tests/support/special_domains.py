@@ -204,6 +204,11 @@ REGIONS: dict[str, list[tuple]] = {
     "yn": [(N(2, 20), U(0.5, 60))],
     "jn": [(N(2, 20), U(0, 60)), (N(2, 20), P(1e-5, 1))],
     "spherical_yn": [(N(0, 20), U(0.5, 60))],
+    "wright_bessel": [
+        (U(0.001, 2), U(0.01, 5), U(0, 20)),
+        (U(0.3, 2), U(0.5, 4), P(20, 1e4)),
+        (U(1, 100), U(1, 150), P(1, 1e6)),
+    ],
     "exp1": [(U(0, 1),), (U(1, 700),), (P(1e-300, 0.1),)],
     "expi": [(U(0, 6),), (U(6, 40),), (U(40, 700),), (U(-50, 0),), (B(0.37250741078136663),)],
     "expn": [(N(2, 50), U(0, 1)), (N(2, 50), U(1, 100)), (N(51, 500), U(0, 100))],
@@ -483,6 +488,19 @@ def hurwitz(mp, x, q):
     return +y
 
 
+def wright(mp: Any, a: Any, b: Any, x: Any) -> Any:
+    """The sum of x^k / (k! gamma(a k + b)), term by term."""
+    total, k, largest, power = mp.zero, 0, mp.zero, mp.one
+    while True:
+        term = power * mp.rgamma(a * k + b)
+        total += term
+        if term < largest and term < total * mp.eps / 100:
+            return total
+        largest = max(largest, term)
+        k += 1
+        power *= x / k
+
+
 TRUTH: dict[str, Callable] = {
     "erf": lambda mp, x: mp.erf(x),
     "erfc": lambda mp, x: mp.erfc(x),
@@ -561,6 +579,7 @@ TRUTH: dict[str, Callable] = {
     "yn": lambda mp, n, x: mp.bessely(n, x),
     "jn": lambda mp, n, x: mp.besselj(n, x),
     "spherical_yn": lambda mp, n, x: mp.sqrt(mp.pi / (2 * x)) * mp.bessely(n + mp.mpf("0.5"), x),
+    "wright_bessel": wright,
     "exp1": lambda mp, x: mp.e1(x),
     "expi": lambda mp, x: mp.ei(x),
     "expn": expint,

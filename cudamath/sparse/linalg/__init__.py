@@ -6,6 +6,7 @@ Iterations and solutions with factors run on the device of their arrays.
 from numpy.linalg import LinAlgError
 
 from ...core.public_names import public_dir as _public_dir
+from ...ops.linalg.lobpcg import lobpcg
 from .direct import SuperLU, factorized, inv, splu, spsolve, spsolve_triangular
 from .eigen import ArpackNoConvergence, eigsh, svds
 from .iterative import bicg, bicgstab, cg, cgs, gmres, minres

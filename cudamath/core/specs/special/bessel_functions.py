@@ -9,8 +9,14 @@ from __future__ import annotations
 
 import math
 
+from .factorials import poch
+from .gamma_functions import rgamma
 from .polynomials import chebyshev, horner
 from .rounding import floor
+
+#: From here on 1 / gamma is 0: SciPy's limit of wright_bessel's parameters.
+LARGEST_WRIGHT = 178.47241115886637
+TWO_TO_800 = 2.0**800
 
 TWO_OVER_PI = 0.6366197723675814
 SQRT_TWO_OVER_PI = 0.7978845608028654
@@ -616,3 +622,49 @@ def spherical_yn_of_positive(n, x):
         now = (2.0 * k + 1.0) * last / x - before
         k += 1.0
     return now
+
+
+def wright_bessel(a, b, x):
+    """The sum of x^k / (k! gamma(a k + b)). All terms are positive, and their quotients fall.
+
+    In units of the first term that is not 0, and of 2^(800 shift), so that no number overflows.
+    """
+    if not (a >= 0.0 and b >= 0.0 and x >= 0.0):
+        return math.nan
+    if a >= LARGEST_WRIGHT or b >= LARGEST_WRIGHT:
+        return math.nan
+    if x == math.inf:
+        return math.inf
+    if x == 0.0:
+        return rgamma(b)
+    if a == 0.0:
+        return math.exp(x) * rgamma(b)
+    k = 0.0
+    if b < 1e-280:
+        k = 1.0
+    s = 1.0
+    t = 1.0
+    shift = 0
+    while True:
+        r = x / ((k + 1.0) * poch(a * k + b, a))
+        t *= r
+        s += t
+        k += 1.0
+        if r < 1.0 and t * r <= s * 1e-17 * (1.0 - r):
+            break
+        if s > TWO_TO_800:
+            s /= TWO_TO_800
+            t /= TWO_TO_800
+            shift += 1
+            if shift > 3:  # gamma(b) < 2^1076
+                return math.inf
+    if b < 1e-280:
+        s = s * x * rgamma(a) + b
+    elif b < 160.0:
+        s *= rgamma(b)
+    else:
+        s = s * rgamma(b - 20.0) / poch(b - 20.0, 20.0)
+    while shift > 0:
+        s *= TWO_TO_800
+        shift -= 1
+    return s

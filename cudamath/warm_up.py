@@ -101,7 +101,7 @@ def compile_all(
 ) -> list[str]:
     """Compile in worker processes what is not stored yet, and return what went wrong. workers:
     their number (0: one for each core); done(count, total) is called as kernels are done."""
-    pool = worker_pool.Pool(workers or os.cpu_count() or 1)
+    pool = worker_pool.Pool(workers or os.cpu_count() or 1, keeps_free=False)
     jobs = list(dict.fromkeys(compiler.compile_ahead(requests, capability, pool)))
     errors = []
     done(0, len(jobs))

@@ -3,7 +3,8 @@
 `submit` queues a kernel; `take` returns its machine code when it is needed. A kernel that no worker
 has begun by then is taken back, and the caller compiles it. Where there are many workers, `need`
 lets the next free one do even what is needed at once: it has the compilers in memory, which this
-process may never have to import.
+process may never have to import. So that it need not wait for those ahead, which take seconds each,
+they leave a worker free.
 
 Workers are forks of one process, the *origin* (origin.py), which has imported the compilers:
 fifteen of them cost one import, and share its memory. It is started when there is work, or by
@@ -26,6 +27,8 @@ from ...runtime import fork, host
 
 #: From so many workers on, what is needed at once is theirs too.
 MANY = 4
+#: Then so many workers stay free of what may be needed, and of what may be needed later.
+FREE_OF_SOON, FREE_OF_LATER = 1, 2
 #: Seconds: how long such a kernel waits for the first worker, and for the next free one.
 START, SOON = 10.0, 0.25
 #: Seconds after which a worker that has begun counts as hanging (the slowest kernel takes a tenth).
@@ -57,6 +60,7 @@ class Job:
         self.key, self.message, self.then = key, message, then
         self.code: bytes | None = None
         self.error = ""
+        self.is_needed = False
         self.begun, self.done = threading.Event(), threading.Event()
 
     def finish(self, code: bytes) -> None:
@@ -80,15 +84,15 @@ class Job:
 
 
 class Pool:
-    """At most `size` worker processes."""
+    """At most `size` worker processes. keeps_free: of many, some for what will be needed."""
 
-    def __init__(self, size: int):
-        self.size = size
+    def __init__(self, size: int, *, keeps_free: bool = True):
+        self.size, self._keeps_free = size, keeps_free
         self._changed = threading.Condition(fork.new_reentrant_lock())
         self._waiting: collections.OrderedDict[str, Job] = collections.OrderedDict()
         self._later: collections.OrderedDict[str, Job] = collections.OrderedDict()
         self._jobs: dict[str, Job] = {}  # those that workers have begun, or done
-        self._threads = self._idle = 0
+        self._threads = self._idle = self._busy = 0
         self._ready = threading.Event()  # a worker has begun, or none does
 
     def submit(
@@ -124,7 +128,9 @@ class Pool:
         job = self.submit(key, message)
         with self._changed:
             if key in self._waiting:
+                job.is_needed = True
                 self._waiting.move_to_end(key, last=False)
+                self._changed.notify()
         deadline = time.monotonic() + START
         while not job.begun.wait(SOON) and time.monotonic() < deadline:
             if self._ready.is_set():
@@ -179,6 +185,7 @@ class Pool:
                     job.finish(answer[1:])
                 else:
                     job.fail(answer[1:].decode(errors="replace"))
+                self._is_free()
         except OSError:  # a broken pipe
             pass
         finally:
@@ -186,18 +193,35 @@ class Pool:
             process.wait()
         if job is not None:
             job.fail("the worker ended")
+            self._is_free()
         return job is not None
 
     def _next(self) -> Job:
         with self._changed:
             self._idle += 1
-            while not (self._waiting or self._later):
+            while (queue := self._queue()) is None:
                 self._changed.wait()
             self._idle -= 1
-            key, job = (self._waiting or self._later).popitem(last=False)
+            self._busy += 1
+            key, job = queue.popitem(last=False)
             self._jobs[key] = job
             job.begun.set()
             return job
+
+    def _queue(self) -> collections.OrderedDict[str, Job] | None:
+        """Whence one more worker may take a job; None if it is to stay free."""
+        keeps_free = self._keeps_free and self.size >= MANY
+        free = self.size - self._busy if keeps_free else FREE_OF_LATER + 1
+        if self._waiting:
+            needed = next(iter(self._waiting.values())).is_needed
+            return self._waiting if needed or free > FREE_OF_SOON else None
+        return self._later if self._later and free > FREE_OF_LATER else None
+
+    def _is_free(self) -> None:
+        """A worker has done its job."""
+        with self._changed:
+            self._busy -= 1
+            self._changed.notify()
 
 
 def finished(jobs: list[Job]) -> Iterator[Job]:

@@ -464,6 +464,34 @@ def test_several_workers_work_at_the_same_time(monkeypatch):
     assert done == [b"0", b"1", b"2"]
 
 
+@pytest.mark.parametrize(("later", "most"), [(False, 4), (True, 3)])
+def test_of_many_workers_some_stay_free_for_what_is_needed(monkeypatch, later, most):
+    go_on = threading.Event()
+    pool = with_workers(monkeypatch, lambda m: (m == b"now" or go_on.wait(60)) and b"+" + m, size=5)
+    jobs = [pool.submit(str(i), b"%d" % i, later=later) for i in range(8)]
+    deadline = time.monotonic() + 60
+    while sum(job.begun.is_set() for job in jobs) < most and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert pool.need("now", b"now") == b"now"  # at once, while the others are at work
+    time.sleep(0.05)
+    assert sum(job.begun.is_set() for job in jobs) == most and not go_on.is_set()
+    go_on.set()
+    assert sorted(job.code for job in worker_pool.finished(jobs)) == [b"%d" % i for i in range(8)]
+
+
+def test_where_nothing_else_is_needed_all_workers_work(monkeypatch):
+    together = threading.Barrier(5)
+
+    def answer(message):
+        together.wait(60)
+        return b"+" + message
+
+    monkeypatch.setattr(worker_pool, "_started", lambda: FakeWorker(answer))
+    pool = worker_pool.Pool(5, keeps_free=False)
+    jobs = [pool.submit(str(i), b"%d" % i) for i in range(5)]
+    assert sorted(job.code for job in worker_pool.finished(jobs)) == [b"%d" % i for i in range(5)]
+
+
 def test_the_number_of_workers_is_an_option(monkeypatch):
     for text, size in (("0", 0), ("3", 3), ("nonsense", 0)):
         monkeypatch.setenv("CUDAMATH_COMPILE_WORKERS", text)

@@ -757,6 +757,10 @@ class sparray:
     # -------------------- products
 
     def __matmul__(self, other: Any) -> Any:
+        if other.__class__ is ndarray:  # without the questions below
+            sizes = other._layout.shape
+            if len(sizes) in (1, 2) and sizes[0] == self._shape[-1]:
+                return self._dense_product(other)
         if is_number(other):
             raise ValueError(
                 f"matmul: wants an array beside one of shape {self.shape}, got a number; use *"

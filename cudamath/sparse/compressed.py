@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.call_record import open_records
 from ..core.dispatch.checks import require
-from ..core.dtypes import default_float, result_type
+from ..core.dtypes import default_float
 from ..ops.creation import asarray, zeros
-from ..ops.elementwise import not_equal
 from ..ops.masks import flatnonzero
 from ..ops.search import searchsorted
 from ..ops.sort import argsort
+from ..runtime.stream import current_stream
 from . import indexing, other_libraries
 from .base import sparray
-from .products import Structure, csr_product, row_numbers, transposed
+from .products import Structure, row_numbers, share_starts, transposed
 from .structure import (
     Shape,
     as_given,
@@ -39,6 +40,8 @@ class compressed_array(sparray):
     #: The number of the major axis.
     major = 0
     _transpose: Structure | None
+    _shares: ndarray | None
+    _multiplied: bool
 
     def __init__(self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False):
         name = type(self).__name__
@@ -71,7 +74,8 @@ class compressed_array(sparray):
     def _take(self, other: Any) -> None:
         """Become `other`, an array of this format."""
         self.data, self._indices, self._indptr = other.data, other._indices, other._indptr
-        self._shape, self._canonical, self._transpose = other._shape, other._canonical, None
+        self._shape, self._canonical = other._shape, other._canonical
+        self._transpose, self._shares, self._multiplied = None, None, False
 
     @classmethod
     def _of(
@@ -85,7 +89,8 @@ class compressed_array(sparray):
         """An array of arrays that fit each other. canonical: None if it is not known."""
         made = object.__new__(cls)
         made.data, made._indices, made._indptr = data, indices, indptr
-        made._shape, made._canonical, made._transpose = shape, canonical, None
+        made._shape, made._canonical = shape, canonical
+        made._transpose, made._shares, made._multiplied = None, None, False
         return made
 
     @classmethod
@@ -177,7 +182,8 @@ class compressed_array(sparray):
 
     def _with_data(self, data: ndarray) -> Any:
         made = self._of(data, self._indices, self._indptr, self.shape, self._canonical)
-        made._transpose = self._transpose
+        made._transpose, made._shares = self._transpose, self._shares
+        made._multiplied = self._multiplied
         return made
 
     def copy(self) -> Any:
@@ -309,14 +315,16 @@ class compressed_array(sparray):
 
     # -------------------- products
 
-    def _major_product(self, other: ndarray) -> ndarray:
-        """The array, seen as (major, minor), times a dense (minor, k)."""
-        dtype = result_type(self.data, other)
-        wide = np.dtype(np.int64) if dtype.kind == "b" else dtype
-        data, dense = self.data.astype(wide, copy=False), other.astype(wide, copy=False)
-        transpose = self._transposed() if dense._node is not None else self._transpose
-        out = csr_product(data, self._indices, self._indptr, dense, transpose)
-        return not_equal(out, 0) if dtype.kind == "b" else out
+    def _find_shares(self) -> None:
+        """Keep the shares of a GPU's blocks, which the structure decides, from the second product
+        on: the first may be the only one. What is made while calls are recorded or captured belongs
+        to them."""
+        device = self._indptr._layout.device
+        if device < 0:
+            return
+        if self._multiplied and not open_records and not current_stream(device).capturing:
+            self._shares = share_starts(self._indptr, self.nnz)
+        self._multiplied = True
 
 
 def _read_only(x: ndarray) -> ndarray:

@@ -8,6 +8,7 @@ from ..core.array import ndarray
 from .base import sparray
 from .compressed import compressed_array
 from .kinds import ARRAYS
+from .products import dense_product
 
 __all__ = ["csr_array"]
 
@@ -61,9 +62,12 @@ class csr_array(compressed_array):
     tobsr.__doc__ = sparray.tobsr.__doc__
 
     def _dense_product(self, other: ndarray) -> ndarray:
-        if other.ndim == 1:
-            return self._major_product(other.reshape(-1, 1)).reshape(self.shape[0])
-        return self._major_product(other)
+        if self._shares is None:
+            self._find_shares()
+        parts = self.data, self._indices, self._indptr, other, self._shares
+        if other._node is None:
+            return dense_product(*parts)
+        return dense_product(*parts, *self._transposed())
 
 
 ARRAYS["csr"] = csr_array

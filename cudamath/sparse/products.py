@@ -15,10 +15,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..core.array import ndarray
+from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
+from ..core.dtypes import result_type
+from ..kernels.sparse.problem import items_of_shares
 from ..ops.creation import zeros
-from ..ops.elementwise import conj_or_same, greater, greater_equal, less, less_equal
+from ..ops.elementwise import (
+    conj_or_same,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    minimum,
+    not_equal,
+)
 from ..ops.linalg.products import matmul
 from ..ops.ranges import arange
 from ..ops.search import searchsorted
@@ -50,8 +63,19 @@ def transposed(indices: ndarray, indptr: ndarray, count: int) -> Structure:
     return order, rows[order], row_starts(indices[order], count)
 
 
+def share_starts(indptr: ndarray, stored: int) -> ndarray:
+    """How many rows end before each of the shares that a GPU's blocks take of a product: all stored
+    elements and ends of rows in a line, cut into equal parts."""
+    rows = indptr.size - 1
+    wide = indptr.dtype if rows + stored <= np.iinfo(indptr.dtype).max else np.dtype(np.int64)
+    ends = indptr[1:].astype(wide) + arange(rows, dtype=wide, device=indptr.device)
+    items = items_of_shares(rows + stored)
+    cuts = arange(-(-(rows + stored) // items) + 1, dtype=np.int64, device=indptr.device) * items
+    return searchsorted(ends, minimum(cuts, rows + stored).astype(wide)).astype(indptr.dtype)
+
+
 def _no_gradient(
-    _g: Any, _y: Any, _a: Any, _b: Any, _c: Any, _d: Any, _e: Any, _f: Any, _h: Any
+    _g: Any, _y: Any, _a: Any, _b: Any, _c: Any, _d: Any, _e: Any, _f: Any, _h: Any, _i: Any
 ) -> None:
     """Of integers."""
 
@@ -63,6 +87,7 @@ def _values_gradient(
     indices: ndarray,
     indptr: ndarray,
     b: ndarray,
+    _shares: Any,
     _order: Any,
     _rows: Any,
     _starts: Any,
@@ -77,6 +102,7 @@ def _dense_gradient(
     indices: ndarray,
     indptr: ndarray,
     b: ndarray,
+    _shares: Any,
     order: ndarray | None,
     rows: ndarray | None,
     starts: ndarray | None,
@@ -98,6 +124,7 @@ _csr_product = Op(
         _no_gradient,
         _no_gradient,
         _no_gradient,
+        _no_gradient,
     ),
 )
 
@@ -107,15 +134,40 @@ def csr_product(
     indices: ndarray,
     indptr: ndarray,
     b: ndarray,
+    shares: ndarray | None = None,
     transpose: Structure | None = None,
 ) -> ndarray:
     """The matrix times b (n, k) -> (rows, k).
 
+    shares: `share_starts`, where they are known; on a GPU each call finds them otherwise.
     transpose: the structure of the matrix's transpose, where it is known; the gradient with respect
     to b sorts for it otherwise.
     """
     data, b = in_order("matmul", data, "C"), in_order("matmul", b, "C")
-    return _csr_product(data, indices, indptr, b, *(transpose or (None, None, None)))
+    return _csr_product(data, indices, indptr, b, shares, *(transpose or (None, None, None)))
+
+
+@fast_path("data", "indices", "indptr", "b", "shares", "order", "rows", "starts")
+def dense_product(
+    data: ndarray,
+    indices: ndarray,
+    indptr: ndarray,
+    b: ndarray,
+    shares: ndarray | None = None,
+    order: ndarray | None = None,
+    rows: ndarray | None = None,
+    starts: ndarray | None = None,
+) -> ndarray:
+    """The matrix times b (n,) or (n, k), in NumPy's dtype of both; of booleans whether any product
+    is true. The rest as in `csr_product`, whose `transpose` is order, rows and starts."""
+    dtype = result_type(data, b)
+    wide = np.dtype(np.int64) if dtype.kind == "b" else dtype
+    dense = b.astype(wide, copy=False)
+    columns = reshape(dense, (-1, 1)) if b.ndim == 1 else dense
+    transpose = None if order is None or rows is None or starts is None else (order, rows, starts)
+    out = csr_product(data.astype(wide, copy=False), indices, indptr, columns, shares, transpose)
+    out = not_equal(out, 0) if dtype.kind == "b" else out
+    return reshape(out, (indptr.size - 1,)) if b.ndim == 1 else out
 
 
 def _no_sampled_gradient(_g: Any, _y: Any, _a: Any, _b: Any, _c: Any, _d: Any, _e: Any) -> None:

@@ -121,3 +121,25 @@ def test_to_the_device_and_back(monkeypatch):
             y = x.to("cuda")
             assert y.format == x.format and str(y.device).startswith("cuda") and x.device == "cpu"
             np.testing.assert_array_equal(y.get().toarray(), D)
+
+
+def test_shares_are_kept(monkeypatch):
+    """From the second product on; what changes the structure forgets them."""
+    long = sp.vstack([sp.csr_array(np.ones((2, 700), np.int64)), sp.csr_array((300, 700))], "csr")
+    x = np.arange(700)
+    with simulated_gpu(monkeypatch):
+        a = S.csr_array(long)
+        b = cm.asarray(x)
+        np.testing.assert_array_equal((a @ b).to_numpy(), long @ x)
+        assert a._shares is None
+        for dense in (b, b.reshape(-1, 1), b):
+            expected = long @ dense.to_numpy()
+            np.testing.assert_array_equal((a @ dense).to_numpy(), expected)
+        ends = long.indptr[1:] + np.arange(302)
+        cuts = np.minimum(np.arange(8) * 256, 1702)
+        np.testing.assert_array_equal(a._shares.to_numpy(), (ends[:, None] < cuts).sum(0))
+        assert a._with_data(2 * a.data)._shares is a._shares
+        a[0, 0] = 0
+        a.eliminate_zeros()
+        assert a._shares is None
+        np.testing.assert_array_equal((a @ b).to_numpy(), a.get() @ x)

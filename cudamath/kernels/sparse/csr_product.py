@@ -33,6 +33,7 @@ from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
+from ...runtime.device import capability
 from ..compiler.decorators import FULL, WARP, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
@@ -40,11 +41,10 @@ from ..lib.integers import blocks, power_of_two
 from .problem import ProductProblem
 
 if not SIMULATOR:
+    from ..ptx.sm90 import wait_for_previous
     from ..ptx.vector_access import load_vector, store_vector
 
 THREADS = 256
-# items of a share, and the fewest items for which that many still give work to all multiprocessors
-SHARES = ((2048, 1 << 21), (1024, 1 << 19), (512, 1 << 17), (256, 0))
 LONG = 32  # elements of a thread, beyond which a row in a share gets a warp
 AT_ONCE = 4  # elements whose rows of b are under way together
 ALONE = 16  # parts of a row that one thread adds
@@ -354,12 +354,19 @@ def column_sums(dtype: np.dtype, items: int, lanes: int, width: int) -> Any:
     return column_sums
 
 
+@device_function
+def _go_on():
+    """In the place of `wait_for_previous`."""
+
+
 @functools.cache
-def join_shares(dtype: np.dtype, items: int, lanes: int) -> Any:
+def join_shares(dtype: np.dtype, items: int, lanes: int, early: bool) -> Any:
     """The rows that lie in several shares. A group of `lanes` threads, with a column each, adds the
-    parts of the row that ends in its share; a block those of a row of many parts."""
+    parts of the row that ends in its share; a block those of a row of many parts. early: launched
+    before the shares have been summed."""
     _, store, T = codec(dtype)
     groups = THREADS // lanes
+    wait = wait_for_previous if early else _go_on
 
     @device_function
     def begin(share, indptr, starts):
@@ -376,6 +383,7 @@ def join_shares(dtype: np.dtype, items: int, lanes: int) -> Any:
         sums = cuda.shared.array(THREADS, T)
         long_shares = cuda.shared.array(groups, i64)
         long_count = cuda.shared.array(1, i32)
+        wait()
         t = i32(cuda.threadIdx.x)
         share = cuda.blockIdx.x * i64(groups) + t // lanes
         column = cuda.blockIdx.y * i64(lanes) + t % lanes
@@ -429,39 +437,48 @@ def by_elements(p: ProductProblem) -> Plan:
     return Plan([p.out], [launch])
 
 
-def items_of_shares(p: ProductProblem) -> int:
-    """How many elements and ends of rows a share has."""
-    return next(items for items, least in SHARES if p.rows + p.stored >= least)
-
-
 def _plan(p: ProductProblem, kernel: Any, tile: int, flat: bool) -> Plan:
-    """Starts of shares, their sums by `kernel`, the rows that lie in several."""
-    items = items_of_shares(p)
+    """Starts of shares, where they are not known, their sums by `kernel`, the rows that lie in
+    several."""
+    items = p.items
     shares = blocks(p.rows + p.stored, items)
-    starts, heads, tails = Temp(0), Temp(1), Temp(2)
-    find = Launch(share_starts, blocks(shares + 1, THREADS), THREADS, [Input(2), starts, items])
+    both = p.partial(2 * shares)
+    half = (shares,) if flat else (shares, p.columns)
+    heads, tails = (Temp(0).view(half, offset=side * both.nbytes // 2) for side in (0, 1))
+    temps, steps = [both], []
+    starts: Any = Input(4)
+    if p.starts is None:
+        temps.append(p.indptr.like((shares + 1,)))
+        starts = Temp(1)
+        steps.append(
+            Launch(share_starts, blocks(shares + 1, THREADS), THREADS, [Input(2), starts, items])
+        )
     arguments: list[Any] = [Input(0), Input(1), Input(2), starts, Input(3).flat, Output(0).flat]
-    arguments += [heads.flat, tails.flat] if flat else [heads, tails, p.columns]
+    arguments += [heads, tails] if flat else [heads, tails, p.columns]
     grid = shares if flat else (shares, blocks(p.columns, tile))
+    steps.append(Launch(kernel, grid, THREADS, arguments))
     lanes = min(power_of_two(p.columns), WARP)
-    join = Launch(
-        join_shares(p.b.dtype, items, lanes),
-        (blocks(shares * lanes, THREADS), blocks(p.columns, lanes)),
-        THREADS,
-        [Input(2), starts, heads, tails, Output(0)],
+    early = not SIMULATOR and capability(p.b.device) >= (9, 0)
+    columns = (Temp(0).view((shares, p.columns), offset=side * both.nbytes // 2) for side in (0, 1))
+    steps.append(
+        Launch(
+            join_shares(p.b.dtype, items, lanes, early),
+            (blocks(shares * lanes, THREADS), blocks(p.columns, lanes)),
+            THREADS,
+            [Input(2), starts, *columns, Output(0)],
+            early=early,
+        )
     )
-    partial = p.partial(shares)
-    temps = [p.indptr.like((shares + 1,)), partial, partial]
-    return Plan([p.out], [find, Launch(kernel, grid, THREADS, arguments), join], temps)
+    return Plan([p.out], steps, temps)
 
 
 def by_vector(p: ProductProblem) -> Plan:
     """Version "vector": b is one."""
-    return _plan(p, vector_sums(p.b.dtype, items_of_shares(p)), 1, True)
+    return _plan(p, vector_sums(p.b.dtype, p.items), 1, True)
 
 
 def by_columns(p: ProductProblem) -> Plan:
     """Version "columns"."""
     width = p.width
     lanes = min(power_of_two(blocks(p.columns, width)), WARP)
-    return _plan(p, column_sums(p.b.dtype, items_of_shares(p), lanes, width), lanes * width, False)
+    return _plan(p, column_sums(p.b.dtype, p.items, lanes, width), lanes * width, False)

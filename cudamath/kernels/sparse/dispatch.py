@@ -84,11 +84,12 @@ def csr_product(
     indices: Layout,
     indptr: Layout,
     b: Layout,
-    *_transposed: Layout,
+    starts: Layout | None = None,
+    *_transposed: Layout | None,
     version: str | None = None,
 ) -> Plan:
-    """data, indices: (nnz,), indptr: (rows + 1,), b: (n, k) -> (rows, k)."""
-    p = ProductProblem(data, indices, indptr, b)
+    """data, indices: (nnz,), indptr: (rows + 1,), b: (n, k), starts: (shares + 1,) -> (rows, k)."""
+    p = ProductProblem(data, indices, indptr, b, starts)
     if not p.out.size:
         return Plan([p.out], [])
     return choose("csr_product", PRODUCT, p, version)

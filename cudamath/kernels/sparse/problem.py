@@ -10,22 +10,32 @@ from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
 from ..lib.widths import vector_width
 
+# items of a share, and the fewest items for which that many still give work to all multiprocessors
+SHARES = ((2048, 1 << 21), (1024, 1 << 19), (512, 1 << 17), (256, 0))
+
+
+def items_of_shares(items: int) -> int:
+    """How many items a share has, of a matrix with so many: its stored elements and ends of
+    rows."""
+    return next(share for share, least in SHARES if items >= least)
+
 
 @dataclass(frozen=True)
 class ProductProblem:
     """A compressed matrix times a dense one: data, indices (nnz,), indptr (rows + 1,), b (n, k),
-    all
-    contiguous.
+    all contiguous; starts (shares + 1,), where they are known, how many rows end before each share.
 
     Parameters
     ----------
     data, indices, indptr, b : Layout
+    starts : Layout, optional
     """
 
     data: Layout
     indices: Layout
     indptr: Layout
     b: Layout
+    starts: Layout | None = None
 
     @property
     def rows(self) -> int:
@@ -44,6 +54,11 @@ class ProductProblem:
     @functools.cached_property
     def out(self) -> Layout:
         return self.b.like((self.rows, self.columns))
+
+    @property
+    def items(self) -> int:
+        """How many elements and ends of rows a share has."""
+        return items_of_shares(self.rows + self.stored)
 
     @property
     def width(self) -> int:

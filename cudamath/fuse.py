@@ -10,6 +10,7 @@ ops are called on traced arrays.
 
 from __future__ import annotations
 
+import bisect
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -51,11 +52,13 @@ class _Unfusible(Exception):
 
 
 class _Stage(NamedTuple):
-    """One plan: `run(*arrays so far)` appends its results to them."""
+    """One plan: `run(*arrays so far)` appends its results to them. writes: whether `run` takes
+    `into=`, arrays into which it writes."""
 
     inputs: tuple[int, ...]
     run: Callable[..., list[ndarray]]
     results: int
+    writes: bool = False
 
 
 class _Rows:
@@ -199,6 +202,11 @@ class _Rows:
             x = self.value("cast", self.values[x].dtype, (x,), row=False)
         count, correction = shape[wide[0]], params.get("correction", 0)
         return reduction.in_rows(self, x, compute_dtype(dtype), count, correction)
+
+
+#: Pairs of the number of a stage's result and an array into which it is written; and the results
+#: that are wanted nowhere else.
+Into = tuple[Sequence[tuple[int, ndarray]], frozenset[int]]
 
 
 class _Stages:
@@ -365,21 +373,26 @@ class _Stages:
         bound: dict[tuple, Callable] = {}
         shape = rows.shape
 
-        def run(*arrays: ndarray) -> list[ndarray]:
-            key = tuple([x._layout for x in arrays])
-            launch = bound.get(key)
+        def run(*arrays: ndarray, into: Into = ((), frozenset())) -> list[ndarray]:
+            written, dropped = into
+            key = tuple([x._layout for x in (*arrays, *[x for _, x in written])])
+            number = key, tuple([k for k, _ in written]), dropped
+            launch = bound.get(number)
+            kept = [k for k in range(len(outputs)) if k not in dropped]
             if launch is None:
-                plan = call_planner(
-                    "fuse", "generated.fusion.fused", key, {"program": program, "shape": shape}
-                )
-                launch = bound[key] = plan.bind("fuse", list(key))
-            results = launch(*arrays)
-            return [
-                end(y)
-                for end, y in zip(finish, results if len(finish) > 1 else (results,), strict=True)
-            ]
+                params: dict[str, Any] = {"program": program, "shape": shape}
+                if written:
+                    again = [outputs[k] for k in (*kept, *[k for k, _ in written])]
+                    params["program"] = Program(program.values, tuple(again))
+                    params["targets"] = tuple(range(len(kept), len(again)))
+                plan = call_planner("fuse", "generated.fusion.fused", key, params)
+                launch = bound[number] = plan.bind("fuse", list(key))
+            made = launch(*arrays, *[x for _, x in written])
+            made = (made,) if len(kept) == 1 else made or ()
+            results = {**dict(reversed(written)), **dict(zip(kept, made, strict=True))}
+            return [end(results[k]) for k, end in enumerate(finish)]
 
-        self.list.append(_Stage(tuple(rows.inputs), run, len(symbols)))
+        self.list.append(_Stage(tuple(rows.inputs), run, len(symbols), True))
         for symbol in symbols:
             self.indices[symbol] = len(self.arrays)
             self.arrays.append(symbol.layout)
@@ -453,10 +466,15 @@ def _staged(
 
 
 def kernels_of(
-    outputs: Sequence[ndarray], layouts: Sequence[Layout]
+    outputs: Sequence[ndarray],
+    layouts: Sequence[Layout],
+    targets: Sequence[Layout] = (),
 ) -> Callable[..., list[ndarray]]:
     """`run(*arrays)` for traced results: the stages, and the views of their results. TypeError
-    where there is no such kernel."""
+    where there is no such kernel.
+
+    targets: layouts of arrays into which the last results are written; these arrays are the last
+    arguments of `run`, which returns the others. TypeError where no kernel writes such a result."""
     apart: frozenset[Symbol] = frozenset()
     # A reduction that one kernel refuses gets a stage of its own for all: computed by a stage here
     # and inside a kernel there, the two could differ in the last bit, and the gradient of a maximum
@@ -467,11 +485,18 @@ def kernels_of(
             break
         apart |= stages.refused
     steps = list(stages.list)
+    placed = _placed(steps, values, len(layouts), targets)
+    values = values[: len(values) - len(targets)]
 
     def run(*arrays: ndarray) -> list[ndarray]:
-        env = list(arrays)
-        for stage in steps:
-            env += stage.run(*[env[i] for i in stage.inputs])
+        env, given = list(arrays[: len(layouts)]), arrays[len(layouts) :]
+        for stage, (places, dropped) in zip(steps, placed, strict=True):
+            operands = [env[i] for i in stage.inputs]
+            if places:
+                into = [(k, given[number]) for k, number in places], dropped
+                env += stage.run(*operands, into=into)
+            else:
+                env += stage.run(*operands)
         out = []
         for index, symbol, layout in values:
             if index is None:
@@ -484,10 +509,37 @@ def kernels_of(
                 y = copy(
                     y._view(Layout.of(layout.shape, layout.strides, layout.dtype, y._layout.device))
                 )
-            out.append(copy(y) if index < len(arrays) else y)
+            out.append(copy(y) if index < len(layouts) else y)
         return out
 
     return run
+
+
+def _placed(
+    steps: list[_Stage], values: list[tuple], arguments: int, targets: Sequence[Layout]
+) -> list[tuple[list[tuple[int, int]], frozenset[int]]]:
+    """For each stage: pairs of the number of its result and the number of a target into which it is
+    written; and the results that are wanted nowhere else."""
+    found: list[list[tuple[int, int]]] = [[] for _ in steps]
+    wanted = {index for index, _, _ in values[: len(values) - len(targets)]}
+    firsts = [arguments]
+    for stage in steps:
+        firsts.append(firsts[-1] + stage.results)
+    for number, target in enumerate(targets):
+        index, symbol, layout = values[len(values) - len(targets) + number]
+        if index is None or index < arguments:
+            raise TypeError("a result that is an argument or a constant")
+        at = bisect.bisect_right(firsts, index) - 1
+        plain = layout is symbol.layout and symbol.kind != "reduce"
+        neighbours = target.ndim > 0 and target.strides[-1] == target.itemsize
+        same = (target.shape, target.dtype) == (layout.shape, symbol.layout.dtype)
+        if not (steps[at].writes and plain and neighbours and same):
+            raise TypeError("a result that is not written as it is")
+        found[at].append((index - firsts[at], number))
+    return [
+        (places, frozenset([k for k, _ in places if first + k not in wanted]))
+        for places, first in zip(found, firsts, strict=False)
+    ]
 
 
 # -------------------- calls

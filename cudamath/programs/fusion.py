@@ -8,6 +8,7 @@ operations. What a product can do in its epilogue becomes part of the product be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..core import recording, tracing
@@ -22,11 +23,12 @@ from ..core.specs.reductions import REDUCTIONS
 from ..fuse import kernels_of
 from ..ops.shape import reshape
 from ..ops.ufunc import Elementwise
-from .doors import PRODUCTS, through_doors
+from .doors import PRODUCTS, Users, through_doors
 from .optimizer_casts import without_casts
-from .program import Block, Node, Program, View
+from .program import ARGUMENT, Block, Node, Program, View
 from .regions import Region, regions
 from .residual_doors import BACKWARD, FORWARD, with_residuals
+from .simplify import edited
 from .slices import joined, sliced
 
 MOST = 128  # nodes of a region
@@ -39,13 +41,16 @@ class Fused:
     ----------
     nodes : list of Node
         What it computes.
+    placed : tuple of Block, optional
+        The results of these nodes that it writes into its last operands.
     """
 
     vjp = None
     several = True
 
-    def __init__(self, nodes: list[Node]):
+    def __init__(self, nodes: list[Node], placed: tuple[Block, ...] = ()):
         self.name = f"fused({', '.join([node.name for node in nodes])})"
+        self.nodes, self.placed = nodes, placed
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -231,8 +236,14 @@ def _in_layout(y: ndarray, layout: Layout) -> ndarray:
     return out
 
 
-def _kernels(region: list[Node], inputs: list[View], outputs: list[Block]) -> Any:
-    """`run(*inputs)` -> the outputs, as arrays of the blocks' layouts."""
+def _kernels(
+    region: list[Node],
+    inputs: list[View],
+    outputs: list[Block],
+    places: Sequence[tuple[Block, View]] = (),
+) -> Any:
+    """`run(*inputs, *places)` -> the outputs, as arrays of the blocks' layouts. Further results are
+    written into the places."""
     values: dict[Block, ndarray] = {}
     arguments = {
         view: tracing.argument(view.layout.shape, view.layout.dtype, i)
@@ -261,7 +272,8 @@ def _kernels(region: list[Node], inputs: list[View], outputs: list[Block]) -> An
             if values[block]._layout.dtype != block.layout.dtype:
                 raise TypeError(f"{node.name} has another dtype in a kernel")
     layouts = [view.layout for view in inputs]
-    kernels = kernels_of([values[block] for block in outputs], layouts)
+    wanted = [values[block] for block in (*outputs, *[block for block, _ in places])]
+    kernels = kernels_of(wanted, layouts, [view.layout for _, view in places])
     targets = [block.layout for block in outputs]
 
     def run(*arrays: ndarray) -> list[ndarray]:
@@ -271,3 +283,81 @@ def _kernels(region: list[Node], inputs: list[View], outputs: list[Block]) -> An
         ]
 
     return run
+
+
+# -------------------- results that are written where they are wanted
+
+
+def written_in_place(program: Program) -> Program:
+    """The program in which a kernel writes its results into arguments, as they lie, that would
+    otherwise be copied there: by themselves, or joined.
+
+    `copy_into(argument, y)` of a result y of a region, or of a concatenation of such results, is
+    left out; y is read from the argument by others.
+    """
+    count = 0
+    for into in [node.targets[0].block for node in program.nodes if node.name == "copy_into"]:
+        found = _one_in_place(program, into) if into.kind == ARGUMENT else None
+        if found is not None:
+            program, count = found, count + 1
+    if count:
+        program.notes.append(f"places: {count} results are written where they are wanted")
+    return program
+
+
+def _one_in_place(program: Program, into: Block) -> Program | None:
+    """The program without the copy into an argument, if it can do without."""
+    users, nodes = Users(program), list(program.nodes)
+    copies = [i for i in users.written[into.group] if nodes[i].name == "copy_into"]
+    if len(copies) != 1 or users.written[into.group] != copies:
+        return None
+    (at,) = copies
+    target, source = nodes[at].views
+    block, made = source.block, users.made.get(source.block)
+    before = [i for i in users.of.get(target.block, []) if 0 <= i < at]
+    if made is None or before or not source.whole:
+        return None
+    if target.layout is not source.layout or users.written.get(block):
+        return None
+    places, gone = [(block, target)], {at}
+    if nodes[made].name == "concat":
+        parts = _parts(nodes[made], users, target)
+        if not parts:
+            return None
+        places, gone = parts, {at, made}
+        made = users.made[parts[0][0]]
+    node = nodes[made]
+    if not isinstance(node.op, Fused):
+        return None
+    places = [*zip(node.op.placed, node.targets, strict=True), *places]
+    # what others use is a result still, but for what they find in the target
+    used = {b for b in node.results if b is not block and {*users.of.get(b, ())} - gone}
+    rest = tuple([b for b in node.results if b in used])
+    inputs = [view for i, view in enumerate(node.operands) if i not in node.written]
+    try:
+        run = _kernels(node.op.nodes, inputs, list(rest), places)
+    except TypeError as error:
+        program.notes.append(f"not in place: {error}")
+        return None
+    for k, b in enumerate(rest):
+        b.index = k
+    op = Fused(node.op.nodes, tuple([b for b, _ in places]))
+    written = tuple(range(len(inputs), len(inputs) + len(places)))
+    operands = (*inputs, *[view for _, view in places])
+    nodes[made] = Node(op, operands, (), {}, run, rest, True, written, line=node.line)
+    kept = [node for i, node in enumerate(nodes) if i not in gone]
+    return edited(program, kept, {block: target})
+
+
+def _parts(node: Node, users: Users, target: View) -> list[tuple[Block, View]]:
+    """Where in the target the operands of a concatenation belong; empty if one of them is not whole
+    or is made elsewhere than the others."""
+    found: list[tuple[Block, View]] = []
+    start, axis, base = target.offset, node.params["axis"], target.layout
+    for view in node.views:
+        if not view.whole or users.made.get(view.block) != users.made.get(node.views[0].block):
+            return []
+        layout = base.view(view.layout.shape, base.strides, start - target.offset)
+        found.append((view.block, View(target.block, layout, start)))
+        start += view.layout.shape[axis] * base.strides[axis]
+    return found if users.made.get(node.views[0].block) is not None else []

@@ -27,7 +27,9 @@ from ..core.layout import Layout
 from ..core.scalar import inside
 from ..ops.where import where
 from .body import Body, copy_into, in_standard_layout, traced_body
+from .columns import Columns, row_layout
 from .hoisting import Hoisting, takes_apart
+from .program import Program
 from .trace import TraceError
 
 Function = Callable[[list[ndarray]], list[ndarray]]
@@ -212,16 +214,27 @@ def loop(
         return [*function(arrays), *arrays[:count]]
 
     body = step if recorded else function
-    slices = [_row(x._layout) for x in rows]
+    slices = [row_layout(x._layout) for x in rows]
     layouts = [*[x._layout for x in carry], *slices]
     examples = [*carry, *[x._view(layout) for x, layout in zip(rows, slices, strict=True)]]
     hoisting = Hoisting(count, len(rows), length, sums=not recorded)
-    change = hoisting.body if layouts and takes_apart(layouts[0]) else None
+    columns = None
+    if layouts and layouts[0].device >= 0:
+        columns = Columns(length, reverse, count if recorded else 0)
+
+    def change(program: Program) -> Program:
+        if layouts and takes_apart(layouts[0]):
+            program = hoisting.body(program)
+        return program if columns is None else columns.body(program, len(hoisting.kept(carry)))
+
     traced, around = traced_body(name, body, layouts, examples, recorded, change)
     all_rows = [*rows, *hoisting.more_rows(rows, around.captured)]
     kept = hoisting.kept(carry)
-    op = Loop(name, traced, [_row(x._layout) for x in all_rows], len(kept), length, reverse)
+    slices = [row_layout(x._layout) for x in all_rows]
+    op = Loop(name, traced, slices, len(kept), length, reverse, columns)
     results = op.called([*around.captured, *kept, *all_rows])
+    if columns is not None:
+        results = tuple(columns.spread(list(results)))
     if recorded:
         op.record(
             _Call((body,), [*carry, *rows], around.nodes, around.captured), results, keep=True
@@ -247,34 +260,50 @@ class Loop(Rolled):
         Number of steps.
     reverse : bool
         Whether the last row comes first.
+    columns : Columns, optional
+        Where the steps write their results, on a GPU. Without it they are copied there.
     """
 
     def __init__(
-        self, name: str, body: Body, slices: list[Layout], count: int, steps: int, reverse: bool
+        self,
+        name: str,
+        body: Body,
+        slices: list[Layout],
+        count: int,
+        steps: int,
+        reverse: bool,
+        columns: Columns | None,
     ):
         super().__init__(name, {f"{steps} times": body})
         self.body, self.slices, self.count = body, slices, count
         self.steps = self.times = steps
-        self.reverse = reverse
+        self.reverse, self.columns = reverse, columns
 
     def results(self, *inputs: ndarray) -> tuple[ndarray, ...]:
         """Inputs: what the body captures, the first carry, the rows."""
         at = len(inputs) - len(self.slices)
         carry, rows = list(inputs[at - self.count : at]), inputs[at:]
-        captured = inputs[: at - self.count]
+        captured, order = inputs[: at - self.count], range(self.steps)
+
+        def row(i: int) -> list[ndarray]:
+            pairs = zip(rows, self.slices, strict=True)
+            return [x._view(layout, i * layout.nbytes) for x, layout in pairs]
+
+        if self.columns is not None:
+            stacks, own = self.columns.arrays(carry)
+            for i in reversed(order) if self.reverse else order:
+                targets = self.columns.targets(stacks, own, i)
+                carry = self.body.run(*carry, *row(i), *captured, *targets)
+            return (*self.columns.last(stacks, carry), *stacks, *own)
         columns = [
             allocate(Layout.new((self.steps, *y.shape), y.dtype, y.device))
             for y in self.body.results[self.count :]
         ]
-        for i in reversed(range(self.steps)) if self.reverse else range(self.steps):
-            row = [
-                x._view(layout, i * layout.nbytes)
-                for x, layout in zip(rows, self.slices, strict=True)
-            ]
-            out = self.body.run(*carry, *row, *captured)
+        for i in reversed(order) if self.reverse else order:
+            out = self.body.run(*carry, *row(i), *captured)
             carry = out[: self.count]
             for column, y in zip(columns, out[self.count :], strict=True):
-                layout = _row(column._layout)
+                layout = row_layout(column._layout)
                 copy_into(column._view(layout, i * layout.nbytes), y)
         return (*carry, *columns)
 
@@ -313,13 +342,6 @@ def _in_places(results: list, arrays: list[ndarray], first: int, outside: int) -
         *[next(own) if is_smooth(x) else None for x in arrays],
         *results[first : first + outside],
     ]
-
-
-def _row(layout: Layout) -> Layout:
-    """The layout that all rows of an array in C order have."""
-    row = Layout.new(layout.shape[1:], layout.dtype, layout.device)
-    aligned = layout.device == CPU or layout.shape[0] == 1 or row.nbytes % 16 == 0
-    return Layout.of(row.shape, row.strides, row.dtype, row.device, aligned)
 
 
 # -------------------- conditions

@@ -512,12 +512,18 @@ def segments_of(program: Program, rows: int, columns: int) -> int:
     return max(blocks(columns, SEGMENT), 1)
 
 
-def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
+def fused(
+    *layouts: Layout, program: Program, shape: tuple[int, ...], targets: tuple[int, ...] = ()
+) -> Plan:
     """Planner: arguments -> the results of a program on a domain of this shape: (shape) for one
-    value per element, (*shape[:-1], segments) for one per row."""
+    value per element, (*shape[:-1], segments) for one per row.
+
+    targets: the results that are written into arrays of the caller, of that shape and with columns
+    that are neighbours: the last arguments, one for each."""
     values = program.values
+    given = dict(zip(targets, range(len(layouts) - len(targets), len(layouts)), strict=True))
     if len(program.outputs) == 1 and not program.reductions and not values[program.outputs[0]].row:
-        return _elementwise(layouts, program, shape)
+        return _elementwise(layouts, program, shape, given.get(0))
     columns, rows = shape[-1], prod(shape[:-1])
     segments = segments_of(program, rows, columns)
     steps: list[Launch] = []
@@ -542,19 +548,22 @@ def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
         else:
             reference = Input(argument)
         strides.append(tuple([0 if d is None else x.strides[d] for d in alignment[:-1]]))
-        arguments.append(
-            reference.view(
-                (max(shapes.byte_bounds(x.shape, x.strides, x.itemsize)[1] // x.itemsize, 1),)
-            )
-        )
+        arguments.append(reference.view((_elements(x),)))
         if not values[i].row:
             element.append((x, strides[-1]))
-    outputs = []
+    outputs, results = [], []  # results: in arrays of the caller, too
     for k, i in enumerate(program.outputs):
-        out = layouts[0].like((*shape[:-1], segments) if values[i].row else shape, values[i].dtype)
-        outputs.append(out)
+        if k in given:
+            out, reference = layouts[given[k]], Input(given[k])
+        else:
+            out = layouts[0].like(
+                (*shape[:-1], segments) if values[i].row else shape, values[i].dtype
+            )
+            reference = Output(len(outputs))
+            outputs.append(out)
+        results.append(out)
         strides.append(out.strides[:-1])
-        arguments.append(Output(k).view((max(out.size, 1),)))
+        arguments.append(reference.view((_elements(out),)))
         if not values[i].row:
             element.append((out, strides[-1]))
     outer, *steps_of = shapes.collapse(shape[:-1], *strides)
@@ -590,7 +599,7 @@ def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
             len(outer),
             segments > 1,
         )
-    itemsizes = [values[i].dtype.itemsize for i in loads] + [out.itemsize for out in outputs]
+    itemsizes = [values[i].dtype.itemsize for i in loads] + [out.itemsize for out in results]
     element_strides = [
         s // size for step, size in zip(steps_of, itemsizes, strict=True) for s in step
     ]
@@ -616,6 +625,11 @@ def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
     return Plan(outputs, steps, temps)
 
 
+def _elements(x: Layout) -> int:
+    """How many elements there are from the first to the last in memory, gaps included."""
+    return max(shapes.byte_bounds(x.shape, x.strides, x.itemsize)[1] // x.itemsize, 1)
+
+
 def _innermost(x: Layout, axis: int) -> Layout:
     """A layout of x's shape, without gaps, in which neighbours along this axis are neighbours in
     memory."""
@@ -624,9 +638,11 @@ def _innermost(x: Layout, axis: int) -> Layout:
     return x.like().view(x.shape, tuple([steps[d] for d in range(x.ndim)]))
 
 
-def _elementwise(layouts: Sequence[Layout], program: Program, shape: tuple[int, ...]) -> Plan:
-    """One result, no reduction: the kernels of elementwise/dispatch.py with a composed
-    function."""
+def _elementwise(
+    layouts: Sequence[Layout], program: Program, shape: tuple[int, ...], target: int | None
+) -> Plan:
+    """One result, no reduction: the kernels of elementwise/dispatch.py with a composed function.
+    target: the argument into which it is written, if any."""
     function, loads = composed(program)
     operands, arguments = [], []
     for i in loads:
@@ -636,6 +652,9 @@ def _elementwise(layouts: Sequence[Layout], program: Program, shape: tuple[int, 
         sizes = tuple([1 if d is None else x.shape[d] for d in alignment])
         operands.append(x.view(sizes, kept))
         arguments.append(Input(argument))
+    if target is not None:
+        into = layouts[target]
+        return Plan([], [launch(function, operands, into, Input(target), arguments=arguments)])
     full = [x for x in operands if x.shape == shape]
     dtype = program.values[program.outputs[0]].dtype
     out = result_layout(full, shape, dtype) if full else layouts[0].like(shape, dtype)

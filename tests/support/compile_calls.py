@@ -847,6 +847,13 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 c,
                 c,
             )
+        for more in ((), (new(4, 6, 8, 8, dtype=f),)):
+            plan(
+                lambda x, w, b, m, s, *r: norm_dispatch.batch_forward(
+                    x, w, *r or [None], 0.1, 1e-5, bool(r), version="held"
+                ),
+                *(new(4, 6, 8, 8, dtype=f), c, c, c, c, *more),
+            )
         stat = new(6, dtype=wide)
         plan(
             lambda g, x, w, b, m, r: norm_dispatch.batch_backward(

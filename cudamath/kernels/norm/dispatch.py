@@ -19,7 +19,9 @@ import math
 
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
+from ...runtime import device as devices
 from ..compiler.decorators import WARP
+from ..compiler.lazy_numba import SIMULATOR
 from ..lib.row_layout import fitting, spread
 from ..lib.versions import Version, always, choose, never
 from . import backward_parts, group_norm_parts, row_parts
@@ -29,6 +31,7 @@ from .row_parts import LONG_GROUP, Channels
 # elements of an input, and of a channel, up to which one launch beats three (of 4,096 in a channel
 # three took 10 us, one 16)
 ONE_BLOCK, ONE_BLOCK_CHANNEL = 1 << 16, 1024
+KEPT = 2 << 10  # bytes of shared memory that blocks need besides what they hold
 
 
 def held_by_block(p: Forward) -> bool:
@@ -138,12 +141,36 @@ def is_small(p: BatchForward) -> bool:
     return p.x.size <= ONE_BLOCK and p.x.size // p.x.shape[1] <= ONE_BLOCK_CHANNEL
 
 
+def is_held(p: BatchForward) -> bool:
+    """Channels in runs of whole accesses of 16 bytes, for which there is shared memory; numbers of
+    16 or 32 bits."""
+    geo = p.geometry
+    whole = geo.segments and geo.width * p.x.itemsize == 16 and p.x.itemsize < 8
+    if SIMULATOR or not whole:
+        return False
+    return p.channel_bytes <= devices.properties(p.x.device).max_shared_memory - KEPT
+
+
+def prefers_held(p: BatchForward) -> bool:
+    """Channels of which a multiprocessor holds two, or so many that all have one."""
+    device = devices.properties(p.x.device)
+    twice = 2 * p.channel_bytes <= device.max_shared_memory - KEPT
+    return twice or p.x.shape[1] >= device.multiprocessors
+
+
 BATCH_NORM_FORWARD = (
     Version(
         "one_block",
         "norm.batch_norm_one_block.plan",
         prefers=is_small,
         reason="few numbers: a block per channel does all in one launch",
+    ),
+    Version(
+        "held",
+        "norm.batch_norm_held.plan",
+        is_held,
+        never,
+        "a block per channel, whose shared memory holds it, does all in one launch",
     ),
     Version(
         "split_channels",

@@ -271,6 +271,11 @@ class BatchForward:
         return geometry(*present(self.x, self.residual))
 
     @property
+    def channel_bytes(self) -> int:
+        """Of x."""
+        return self.x.nbytes // self.x.shape[1]
+
+    @property
     def add(self) -> bool:
         """Whether a residual is added."""
         return self.residual is not None

@@ -1,5 +1,5 @@
-"""Batch norm in training where a multiprocessor's shared memory holds a channel: one kernel does what
-batch_norm.py does in three, and reads x once.
+"""Batch norm in training where a multiprocessor's shared memory holds a channel: one kernel does
+what batch_norm.py does in three, and reads x once.
 
 The idea. A block has a channel to itself. It copies the channel to shared memory by accesses of 16
 bytes, AHEAD of a thread in flight, and adds up the distances to a pivot on the way; then it adds up
@@ -40,8 +40,8 @@ WORDS = 4  # of an access
 @functools.cache
 def batch_held(dtype: np.dtype, param: np.dtype, width: int, add: bool, relu: bool) -> Any:
     """One block per channel. x, more: accesses (see rows.fetcher), `single` x as it is, y: (N * C *
-    S,); all others: (C,); accesses: of a run; samples: N; `more`: the residual, or untouched without
-    `add`. Shared memory: the channel."""
+    S,); all others: (C,); accesses: of a run; samples: N; `more`: the residual, or untouched
+    without `add`. Shared memory: the channel."""
     load, _, T = codec(dtype)
     load_param, pivot, mixed = codec(param)[0], typical(dtype), running_average(param)
     fetch, widen, words, kind = fetcher(dtype, width)

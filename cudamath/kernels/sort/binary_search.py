@@ -6,8 +6,9 @@ The idea. Each thread halves the range in which its number can lie until nothing
 everybody and come from the caches; the later ones are one 32-byte sector each. Numbers are compared
 by their keys (radix_keys.py), so NaN is the largest of all.
 
-``find`` runs anywhere; the keys of a short array it keeps in shared memory, and a thread searches
-for several numbers at the same time there. The floor is a read of the numbers and a write of 8
+``find`` runs anywhere; the keys of a short array it keeps in shared memory, of a longer one those
+that the first ten steps compare, and a thread searches for several numbers at the same time. The
+floor is a read of the numbers and a write of 8
 bytes each; searches in arrays larger than the caches are bound by their last steps, about one
 sector from DRAM a number and doubling of the array beyond the cache.
 
@@ -41,20 +42,22 @@ from ...core.dtypes import COMPLEX, compute_dtype
 from ...core.layout import Layout
 from ...core.specs.complex_order import complex_order
 from ...runtime import kernel_errors
+from ...runtime.device import multiprocessors
 from ..compiler.decorators import device_function
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import dense
 from ..lib.codec import codec
-from ..lib.integers import blocks
+from ..lib.integers import blocks, power_of_two
 from .radix_keys import Coding, coding
 
 THREADS = 256
 FEW = 256  # elements that every number is compared with, without a sort
 ITEMS = 8
 HELD = 1024  # sorted elements whose keys a block keeps
-# numbers a thread searches for in a short array; in a long one, more would drive each other's lines
-# from the caches
+# numbers a thread searches for in a short array, half as many in a long one: more would drive each
+# other's lines from the caches
 SOUGHT = 4
+ROUNDS = 8  # blocks of a multiprocessor, at most
 
 kernel_errors.failures["digitize"], kernel_errors.exceptions["digitize"] = (
     "bins must ascend or descend",
@@ -69,15 +72,16 @@ def find(coding: Coding, right: bool, either: bool, held: bool) -> Any:
 
     either: the array may also descend, and it is digitize's bins that are meant: ascending, `right`
     is about the bins' edges, which is the other way round; descending order is ascending order of
-    keys with all bits flipped. held: it has at most HELD elements, whose keys the block keeps in
-    shared memory.
+    keys with all bits flipped. A block keeps HELD keys or fewer in shared memory: those of every
+    `spacing`-th element, a power of two, which the first steps compare. held: all keys are there.
     """
     _, key_of, K, bits = coding
     plain, every = K(0), K((1 << bits) - 1)
-    sought = SOUGHT if held else 1
+    sought = SOUGHT if held else SOUGHT // 2
+    keys = HELD
 
     @cuda.jit
-    def find(ordered, numbers, places, top, flag, ticket):
+    def find(ordered, numbers, places, top, spacing, bits_of_spacing, flag, ticket):
         # ordered: (n,) words, numbers: (m,) words, places: (m,) int64; top: the largest power of
         # two up to n, or 0
         n = ordered.size
@@ -95,29 +99,43 @@ def find(coding: Coding, right: bool, either: bool, held: bool) -> Any:
             ):
                 if key_of(ordered[k], flip) > key_of(ordered[k + 1], flip):
                     flag[0] = -ticket
-        table = cuda.shared.array(HELD if held else 1, K)
-        if held:
-            for k in range(t, n, THREADS):
-                table[k] = key_of(ordered[k], flip)
-            cuda.syncthreads()
+        table = cuda.shared.array(keys, K)
+        for k in range(t, n >> bits_of_spacing, THREADS):
+            table[k] = key_of(ordered[((k + 1) << bits_of_spacing) - 1], flip)
+        cuda.syncthreads()
         wanted = cuda.local.array(sought, K)
         below = cuda.local.array(sought, types.int64)
-        first = types.int64(cuda.blockIdx.x) * (THREADS * sought) + t
-        for k in range(sought):
-            wanted[k] = key_of(numbers[min(first + k * THREADS, places.size - 1)], flip)
-            below[k] = 0
-        step = top
-        while step > 0:  # so many more are tried, for all of the thread's numbers at the same time
+        for begin in range(
+            types.int64(cuda.blockIdx.x) * (THREADS * sought),
+            places.size,
+            types.int64(cuda.gridDim.x) * (THREADS * sought),
+        ):
+            first = begin + t
             for k in range(sought):
-                after = below[k] + step
-                if after <= n:
-                    key = table[after - 1] if held else key_of(ordered[after - 1], flip)
-                    if key < wanted[k] or (inclusive and key == wanted[k]):
-                        below[k] = after
-            step >>= 1
-        for k in range(sought):
-            if first + k * THREADS < places.size:
-                places[first + k * THREADS] = below[k]
+                wanted[k] = key_of(numbers[min(first + k * THREADS, places.size - 1)], flip)
+                below[k] = 0
+            step = top
+            while step >= spacing and step > 0:
+                # so many more are tried, for all of the thread's numbers at the same time
+                for k in range(sought):
+                    after = below[k] + step
+                    if after <= n:
+                        key = table[(after >> bits_of_spacing) - 1]
+                        if key < wanted[k] or (inclusive and key == wanted[k]):
+                            below[k] = after
+                step >>= 1
+            if not held:
+                while step > 0:
+                    for k in range(sought):
+                        after = below[k] + step
+                        if after <= n:
+                            key = key_of(ordered[after - 1], flip)
+                            if key < wanted[k] or (inclusive and key == wanted[k]):
+                                below[k] = after
+                    step >>= 1
+            for k in range(sought):
+                if first + k * THREADS < places.size:
+                    places[first + k * THREADS] = below[k]
 
     return find
 
@@ -350,7 +368,10 @@ def _places(ordered: Layout, numbers: Layout, right: bool, either: bool) -> Plan
     seen = [a.view((x.size,), dtype=code.word) for a, x in ((table, ordered), (given, numbers))]
     n = ordered.size
     held = n <= HELD
-    grid = blocks(out.size, THREADS * (SOUGHT if held else 1))
+    spacing = power_of_two(blocks(n + 1, HELD + 1))  # n // spacing keys
+    grid = blocks(out.size, THREADS * (SOUGHT if held else SOUGHT // 2))
+    if not SIMULATOR:  # blocks that stay read the keys once
+        grid = min(grid, ROUNDS * multiprocessors(out.device))
     return Plan(
         [out],
         [
@@ -364,6 +385,8 @@ def _places(ordered: Layout, numbers: Layout, right: bool, either: bool) -> Plan
                     *seen,
                     Output(0).flat,
                     1 << n.bit_length() - 1 if n else 0,
+                    spacing,
+                    spacing.bit_length() - 1,
                     Flag(),
                     Ticket() if either else 0,
                 ],

@@ -290,8 +290,8 @@ def test_scan_columns_simulated(kind, function, dtype, shape, axis, monkeypatch)
 def test_find_simulated(dtype, right, monkeypatch):
     table = np.take_along_axis(x := numbers((30,), dtype), order_of(x, 0), 0)
     x = numbers((3, 5), dtype)
-    for held in (True, False):  # whether the table is short enough for shared memory
-        monkeypatch.setattr(binary_search, "HELD", 30 if held else 1)
+    for held in (30, 8, 1):  # keys in shared memory: all, every fourth one, one
+        monkeypatch.setattr(binary_search, "HELD", held)
         got = sim(binary_search.searchsorted(*layouts(table, x), right=right), table, x)
         np.testing.assert_array_equal(got, np.searchsorted(table, x, "right" if right else "left"))
         for edges in (table, table[::-1].copy(), table[:1], table[:2], table[1::-1].copy()):

@@ -4,7 +4,7 @@ The idea. ``gather`` is out[b, j, a] = x[b, position[j], a] of a box (positions.
 of range sets the device's error flag and is replaced by row 0. The floor is (2 x output +
 positions) bytes / bandwidth, and each row read is at least one 32-byte sector:
 
-``gather_rows``     One thread per word of up to 8 bytes; any strides.
+``gather_rows``     One thread per word of up to 8 bytes, or for several narrow ones; any strides.
 ``gather_pairs``    The same by two index arrays, without a merged list of positions.
 ``gather_vectors``  Contiguous rows that divide into accesses of 16 bytes. A thread has four of them
                     in flight, so gathering rows costs as much as copying them.
@@ -39,7 +39,7 @@ from ..compiler.storage_types import numba_type
 from ..copy.contiguous import box, widest
 from ..copy.parts import index_type
 from ..lib.integers import blocks, power_of_two
-from .positions import THREADS, flat_positions, index_lists, row_of, word_place
+from .positions import THREADS, flat_positions, index_lists, own, row_of, word_place
 from .problem import GatherProblem
 
 if not SIMULATOR:
@@ -47,6 +47,7 @@ if not SIMULATOR:
 
 IN_FLIGHT = 4  # 16-byte accesses of a thread of ``gather_vectors``
 HELD = 2 * IN_FLIGHT  # 8-byte words
+MANY = 1 << 16  # narrow words from which on a thread of ``gather_rows`` takes several
 LONG_WARPS = 8  # of a block of ``gather_long`` and ``gather_words``
 WORDS_IN_FLIGHT = 8  # of a lane of ``gather_words``
 
@@ -55,18 +56,37 @@ WORDS_IN_FLIGHT = 8  # of a lane of ``gather_words``
 
 
 @functools.cache
-def gather_rows(index: Any) -> Any:
-    """out[b, j, a] = x[b, positions[j], a]; thread i takes the i-th word of the output. ``index``:
-    see index_type."""
-    locate = word_place(index)
+def gather_rows(index: Any, word: np.dtype, each: int) -> Any:
+    """out[b, j, a] = x[b, positions[j], a]; thread t of a block takes words t, t + 256, .. of the
+    output, `each` in all: all positions are read before the first is used, and so are the words.
+    Beyond the end it reads the last one again. ``index``: see index_type."""
+    W = numba_type(word)
 
     @cuda.jit
-    def gather_rows(
-        x, positions, out, flag, ticket
-    ):  # x: (before, rows, after), positions: (m,), out: (before, m, after)
-        b, j, a = locate(out.shape[1], out.shape[2])
-        if b < index(out.shape[0]):
-            out[b, j, a] = x[b, row_of(positions, j, x.shape[1], flag, ticket), a]
+    def gather_rows(x, positions, out, flag, ticket):
+        # x: (before, rows, after), positions: (m,), out: (before, m, after)
+        first = index(index(cuda.blockIdx.x) * index(THREADS * each) + index(cuda.threadIdx.x))
+        m, after, last = index(out.shape[1]), index(out.shape[2]), index(out.size - 1)
+        rows = cuda.local.array(each, np.int64)
+        found = cuda.local.array(each, W)
+        for k in range(each):
+            q = min(index(first + index(k * THREADS)), last) // after
+            rows[k] = np.int64(positions[q - q // m * m])
+        wrong = False
+        for k in range(each):
+            i = min(index(first + index(k * THREADS)), last)
+            q = i // after
+            row = own(rows[k], x.shape[1])
+            wrong = wrong or row < 0
+            found[k] = x[q // m, max(row, np.int64(0)), i - q * after]
+        for k in range(each):
+            i = index(first + index(k * THREADS))
+            if i <= last:
+                q = i // after
+                b = q // m
+                out[b, q - b * m, i - q * after] = found[k]
+        if wrong:
+            flag[0] = ticket
 
     return gather_rows
 
@@ -272,8 +292,7 @@ def by_words(p: GatherProblem) -> Plan | None:
     """Version "words": ``gather_words``. None where rows are too short for a warp, or the pieces of
     all rows too many."""
     steps, positions, x, layout, temps = _inputs(p)
-    flat = p.out.like((layout.shape[0], p.m, layout.shape[2]))
-    source, target = widest((x, layout), (Output(0).view(flat.shape, flat.strides), flat))
+    source, target = _words(p, x, layout)
     before, m, length = target.shape
     each = min(power_of_two(blocks(length, WARP)), WORDS_IN_FLIGHT)
     pieces = blocks(length, WARP * each)
@@ -300,32 +319,33 @@ def by_words(p: GatherProblem) -> Plan | None:
 def by_rows(p: GatherProblem) -> Plan:
     """Version "rows": ``gather_rows``."""
     steps, positions, x, layout, temps = _inputs(p)
-    return _by_words(p, gather_rows, steps, positions, x, layout, (), temps)
+    source, target = _words(p, x, layout)
+    words, word = prod(target.shape), target.dtype
+    each = IN_FLIGHT if word.itemsize < 8 and words >= MANY else 1
+    launch = Launch(
+        gather_rows(index_type(words), word, each),
+        blocks(words, THREADS * each),
+        THREADS,
+        [source, *positions, target, Flag(), Ticket()],
+    )
+    return Plan([p.out], [*steps, launch], temps)
 
 
 def by_pairs(p: GatherProblem) -> Plan:
     """Version "pairs": ``gather_pairs``."""
     steps, positions, x, layout, temps = _inputs(p, merge=False)
-    return _by_words(p, gather_pairs, steps, positions, x, layout, p.sizes, temps)
-
-
-def _by_words(
-    p: GatherProblem,
-    kernel: Any,
-    steps: list,
-    positions: list,
-    x: Any,
-    layout: Layout,
-    sizes: tuple[int, ...],
-    temps: list[Layout],
-) -> Plan:
-    flat = p.out.like((layout.shape[0], p.m, layout.shape[2]))
-    source, target = widest((x, layout), (Output(0).view(flat.shape, flat.strides), flat))
+    source, target = _words(p, x, layout)
     words = prod(target.shape)
     launch = Launch(
-        kernel(index_type(words)),
+        gather_pairs(index_type(words)),
         blocks(words, THREADS),
         THREADS,
-        [source, *positions, target, *sizes, Flag(), Ticket()],
+        [source, *positions, target, *p.sizes, Flag(), Ticket()],
     )
     return Plan([p.out], [*steps, launch], temps)
+
+
+def _words(p: GatherProblem, x: Any, layout: Layout) -> list[Any]:
+    """x as a box and the result, in the widest words."""
+    flat = p.out.like((layout.shape[0], p.m, layout.shape[2]))
+    return widest((x, layout), (Output(0).view(flat.shape, flat.strides), flat))

@@ -14,7 +14,7 @@ from cudamath.core.layout import Layout
 from cudamath.kernels.copy.dispatch import copy_part
 from cudamath.kernels.copy.parts import whole
 from cudamath.kernels.index import dispatch as kernels
-from cudamath.kernels.index import put_along_axis, scatter_add_sorted, where
+from cudamath.kernels.index import gather, put_along_axis, scatter_add_sorted, where
 from cudamath.kernels.index import scatter as index_scatter
 from cudamath.kernels.sort import radix_sort
 
@@ -44,7 +44,11 @@ def named(plan):
 @pytest.mark.simulator
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "c16"])
 @pytest.mark.parametrize("shape, axis", [((5, 4), 0), ((4, 5), 1), ((3, 5, 2), 1), ((5,), 0)])
-def test_gather_simulated(shape, axis, dtype):
+@pytest.mark.parametrize("several", [False, True])
+def test_gather_simulated(several, shape, axis, dtype, monkeypatch):
+    """several: narrow words of a thread."""
+    if several:
+        monkeypatch.setattr(gather, "MANY", 1)
     x = numbered(shape, dtype)
     index = np.array([[4, -5], [0, 2]])
     plan = kernels.gather(*layouts(x, index), axis=axis)

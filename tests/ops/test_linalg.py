@@ -299,6 +299,46 @@ def test_expm_of_matrices_far_from_normal(device, dtype):
         np.testing.assert_allclose(la.expm(cm.asarray(one)).to_numpy(), of, rtol=eps, atol=zero)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_expm_of_elements_of_all_sizes(device, dtype):
+    """Rows and columns are scaled alike before the norm is looked at."""
+    large = 1e30 if dtype == "float32" else 1e300
+    root = math.sqrt(large)
+    cases = [
+        ([[0, large], [0, 0]], [[1, large], [0, 1]]),
+        ([[1, large], [0, 1]], [[math.e, math.e * large], [0, math.e]]),
+        ([[0, 0], [-large, 0]], [[1, 0], [-large, 1]]),
+        ([[0, large], [0, 2]], [[1, large * math.expm1(2) / 2], [0, math.exp(2)]]),
+        (  # a cycle of mean 1
+            [[0, large], [1 / large, 0]],
+            [[math.cosh(1), large * math.sinh(1)], [math.sinh(1) / large, math.cosh(1)]],
+        ),
+        ([[0, root, 0], [0, 0, root], [0, 0, 0]], [[1, root, large / 2], [0, 1, root], [0, 0, 1]]),
+        (
+            [[0, large, 0], [0, 0, large], [0, 0, 0]],
+            [[1, large, math.inf], [0, 1, large], [0, 0, 1]],
+        ),
+    ]
+    for a, exact in cases:
+        got = la.expm(cm.asarray(np.array(a, dtype))).to_numpy()
+        wide = np.array(exact, dtype)
+        infinite = np.isinf(wide.real)
+        rtol = 16 * np.finfo(dtype).eps
+        np.testing.assert_allclose(got[~infinite], wide[~infinite], rtol=rtol, atol=0)
+        assert not np.isfinite(got[infinite]).any()
+    small = [c for c in cases if len(c[0]) == 2]
+    both = la.expm(cm.asarray(np.array([a for a, _ in small], dtype))).to_numpy()
+    np.testing.assert_allclose(both, np.array([e for _, e in small], dtype), rtol=rtol, atol=0)
+
+
+def test_large_stiff_matrices_have_their_exponential(device):
+    """Elements of a cycle cannot be scaled away."""
+    a = np.array([[-1e6, 1e6], [2e6, -2e6]])
+    np.testing.assert_allclose(
+        la.expm(cm.asarray(a)).to_numpy(), [[2 / 3, 1 / 3], [2 / 3, 1 / 3]], rtol=1e-9
+    )
+
+
 def test_gradient_of_expm_far_from_normal(device):
     """By b the upper right element has the derivative sinh 1, by the others that of differences."""
     weight = cm.asarray([[0.0, 1.0], [0.0, 0.0]])

@@ -28,6 +28,7 @@ from ..join import concat, stack
 from ..out_argument import deliver
 from ..shape import astype, broadcast_to, diagonal, expand_dims, moveaxis, permute_dims, reshape
 from ..where import _where
+from . import balance
 from .keywords import scipy_keywords
 from .norms import matrix_norm
 from .products import _pair as common_pair
@@ -573,6 +574,12 @@ def expm(a: ArrayLike, /) -> ndarray:
     b, limit, _ = _PADE[dtypes.real_dtype(a.dtype).itemsize]
     with recording.paused():
         sizes = matrix_norm(a, ord=1).to_numpy()
+    evened = None
+    if (sizes > balance.LARGE).any():
+        evened = _exponents(a, sizes)
+        a = _times_both(a, evened)
+        with recording.paused():
+            sizes = matrix_norm(a, ord=1).to_numpy()
     with silence():
         squarings = np.where(np.isfinite(sizes), np.maximum(np.ceil(np.log2(sizes / limit)), 0), 0)
     a = _scaled(a, -squarings)
@@ -601,7 +608,26 @@ def expm(a: ArrayLike, /) -> ndarray:
     for i in range(most):
         squared = matmul(x, x)
         x = squared if every is None else where(expand_dims(every > i, axis=(-2, -1)), squared, x)
+    if evened is not None:
+        x = _times_both(x, -evened)
     return x if finite is None else where(finite, x, math.nan)
+
+
+def _exponents(a: ndarray, sizes: np.ndarray) -> np.ndarray:
+    """What `balance.exponents` finds for the large ones of some matrices, and 0 for the others."""
+    found = np.zeros(a.shape[:-1])
+    with recording.paused():
+        values = a._alias().to_numpy()
+    for where_ in np.argwhere((sizes > balance.LARGE) & np.isfinite(sizes)):
+        at = tuple(where_)
+        found[at] = balance.exponents(values[at])
+    return found
+
+
+def _times_both(a: ndarray, exponents: np.ndarray) -> ndarray:
+    """The elements times 2^(u_j - u_i)."""
+    one, other = balance.factors(exponents, a)
+    return a * one * other
 
 
 def _scaled(a: ndarray, exponents: np.ndarray) -> ndarray:

@@ -20,6 +20,7 @@ import argparse
 import json
 import math
 import pathlib
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -229,8 +230,12 @@ def times(calls: dict[str, Callable[[], Any]]) -> dict[str, dict[str, float]]:
 
 def measured(chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """A record for each matrix and case."""
+    began = time.perf_counter()
     for name, made in MATRICES.items():
         if chosen.parts and not any(part in name for part in chosen.parts):
+            continue
+        if time.perf_counter() - began > chosen.seconds:
+            print(f"{name:22} left out: {chosen.seconds:g} seconds are over")
             continue
         x = made()
         cases = [
@@ -256,6 +261,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Products with sparse matrices.")
     parser.add_argument("parts", nargs="*", help="parts of the matrices' names; all by default")
     parser.add_argument("--json", type=pathlib.Path, help="where the figures are written")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="after which no other matrix is begun"
+    )
     parser.add_argument("--versions", action="store_true", help="our versions by name as well")
     parser.add_argument("--triangular", action="store_true", help="triangular solutions as well")
     parser.add_argument("--check", action="store_true", help="compare results alone")

@@ -521,7 +521,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         return Layout.new(shape, np.dtype(dtype), 0)
 
     stored, starts = new(90, dtype="i4"), new(11, dtype="i4")
-    for version in ("plain", "columns", "vector"):
+    for version in ("plain", "columns", "vector", "rows"):
         plan(
             functools.partial(sparse_dispatch.csr_product, version=version),
             *(new(90), stored, starts, new(20, 1)),

@@ -16,6 +16,7 @@ the order of the shares. No atomics on numbers: the same bits at every call, wha
                     that have all columns of a tile: a thread up to four neighbouring ones of each
                     element, of four elements at once. The groups' heads and tails meet in shared
                     memory.
+    row_sums        Vectors. A group of threads takes a row, whatever its length.
     plain           One thread per element of the result.
 
 Floor: the matrix once (values and indices), the result once, and of b as many elements as there are
@@ -186,6 +187,20 @@ def vector_sums(dtype: np.dtype, items: int) -> Any:
 
         for k in range(each):
             values[k] = T(values[k] * load(b[others[k]]))
+        if first == last:  # the middle of a row: its products need no place in shared memory
+            total = T(0)
+            for k in range(each):
+                if start + t + k * THREADS < end:
+                    total = T(total + values[k])
+            total = group_sum(total, WARP, parts)
+            if t % WARP == 0:
+                parts[t // WARP] = total
+            cuda.syncthreads()
+            if t == 0:
+                for k in range(1, THREADS // WARP):
+                    total = T(total + parts[k])
+                tails[share] = total
+            return
         for k in range(each):
             products[place(t + k * THREADS)] = values[k]
         cuda.syncthreads()
@@ -226,6 +241,29 @@ def vector_sums(dtype: np.dtype, items: int) -> Any:
             base += THREADS // WARP
 
     return vector_sums
+
+
+@functools.cache
+def row_sums(dtype: np.dtype, lanes: int) -> Any:
+    """A group of `lanes` threads sums a row."""
+    load, store, T = codec(dtype)
+    group_sum = _group_sum(dtype)
+
+    @cuda.jit
+    def row_sums(data, indices, indptr, b, out):
+        """data, indices: (nnz,); indptr: (rows + 1,); b, out: vectors."""
+        parts = cuda.shared.array(THREADS, T)
+        t = cuda.threadIdx.x
+        row = (cuda.blockIdx.x * i64(THREADS) + t) // lanes
+        total = T(0)
+        if row < out.size:
+            for e in range(i64(indptr[row]) + t % lanes, i64(indptr[row + 1]), lanes):
+                total = T(total + T(load(data[e]) * load(b[u64(indices[e])])))
+        total = group_sum(total, lanes, parts)
+        if row < out.size and t % lanes == 0:
+            out[row] = store(total)
+
+    return row_sums
 
 
 @functools.cache
@@ -470,6 +508,14 @@ def _plan(p: ProductProblem, kernel: Any, tile: int, flat: bool) -> Plan:
         )
     )
     return Plan([p.out], steps, temps)
+
+
+def by_rows(p: ProductProblem) -> Plan:
+    """Version "rows": b is a vector. A thread has two to four elements of a row of mean length."""
+    lanes = max(1, min(power_of_two(p.stored // p.rows + 1) // 4, WARP))
+    arguments = [Input(0), Input(1), Input(2), Input(3).flat, Output(0).flat]
+    grid = blocks(p.rows * lanes, THREADS)
+    return Plan([p.out], [Launch(row_sums(p.b.dtype, lanes), grid, THREADS, arguments)])
 
 
 def by_vector(p: ProductProblem) -> Plan:

@@ -5,6 +5,7 @@ Versions of a product of a CSR matrix and a dense one (csr_product.py), from sim
     plain       one thread per element of the result: a long row keeps one thread busy
     columns     blocks take equal shares of the elements and ends of rows, threads columns
     vector      the same for vectors: neighbouring threads read neighbouring elements
+    rows        vectors; a group of threads per row: for rows of nearly equal lengths
     cusparse    the library's algorithms that give the same bits at every call (cusparse_product.py)
 
 and of elements of a product of dense matrices (sampled_product.py):
@@ -64,7 +65,8 @@ PRODUCT = (
         has_elements,
         reason="columns: groups of threads take equal shares of elements and rows",
     ),
-    # by its name alone, until it has been measured
+    # by their names alone, until they have been measured
+    Version("rows", "sparse.csr_product.by_rows", is_vector, never, "on request"),
     Version("cusparse", "sparse.cusparse_product.plan", has_cusparse, never, "on request"),
     Version("plain", "sparse.csr_product.by_elements", reason="no stored elements: zeros"),
 )

@@ -67,6 +67,9 @@ def test_vectors(lengths, dtype):
     plan = csr_product.by_vector(p)
     assert names(plan) == VECTOR
     check(x, b, plan)
+    plan = csr_product.by_rows(p)
+    assert names(plan) == ["row_sums"]
+    check(x, b, plan)
 
 
 @pytest.mark.simulator
@@ -194,7 +197,7 @@ LARGE = {
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["vector", "columns", "cusparse", "plain"])
+@pytest.mark.parametrize("version", ["vector", "rows", "columns", "cusparse", "plain"])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "c16", "i8"])
 def test_products_on_gpu(version: str, dtype: str) -> None:
     """Every version by its name: rows in many shares, widths of accesses; the same bits again, and
@@ -208,7 +211,7 @@ def test_products_on_gpu(version: str, dtype: str) -> None:
         data = rng.integers(-2, 3, indptr[-1]).astype(dtype)
         x = sp.csr_array((data.astype(wide), indices, indptr), shape=(rows, inner))
         for columns in (1, 2, 3, 8, 32, 40, 130) if dtype == "f4" else (1, 3, 32):
-            if (version == "vector" and columns > 1) or (inner > 1000 and columns > 32):
+            if (version in ("vector", "rows") and columns > 1) or (inner > 1000 and columns > 32):
                 continue
             b = rng.integers(-2, 3, (inner, columns)).astype(dtype)
             given = [cm.asarray(part, device="cuda") for part in (data, indices, indptr, b)]

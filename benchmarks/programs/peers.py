@@ -42,6 +42,7 @@ MODULES = (
     "kalman",
     "options",
     "n_body",
+    "ensemble",
 )
 
 

@@ -9,7 +9,8 @@ function, a dtype and a random size, the same ones for a seed everywhere (scipy_
 are device times (medians of turns in random order, queued behind a pause so that the host is not
 seen), the ratio of each library's time to ours (above 1: ours is faster), and for each family and
 library the geometric mean, quantiles and the least rows. Every library's result is compared with
-SciPy's in float64. A library that is not installed, or refuses a row, is named and left out.
+SciPy's in float64, or mpmath's where these are stored (special functions). A library that is not
+installed, or refuses a row, is named and left out.
 
 Most of a new machine's time goes into compiling: --warm does it in so many processes before
 anything is timed. JAX's functions are jitted; its calls run in a stream of its own, so they are
@@ -178,7 +179,8 @@ def truth(work: Work, dtype: str) -> Any:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of whole numbers that are floats
         if work.exact:
-            return work.exact(*map(wide, parts))
+            result = work.exact(*map(wide, parts))
+            return of_digits(result, dtype) if work.elementwise else result
         arrays = work.prepare(scipy, *map(wide, parts))
         result = work.seen(work.expression(scipy, *arrays))
         return [of_digits(each, dtype) if work.elementwise else each for each in flat(result)]

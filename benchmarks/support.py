@@ -24,6 +24,7 @@ from records import ELEMENTWISE, ROWS
 from records_ml import attention, softmax, standard
 from special_domains import REGIONS, linear, powers
 from special_truth import of_function as of_special
+from special_truth import regions as special_regions
 from strategies import FLOATS, eps, kind, numbers
 
 __all__ = [
@@ -43,5 +44,6 @@ __all__ = [
     "of_special",
     "powers",
     "softmax",
+    "special_regions",
     "standard",
 ]

@@ -1,8 +1,10 @@
-"""cuSPARSE on raw addresses: one handle per stream, products of a CSR matrix and a dense one.
+"""cuSPARSE on raw addresses: one handle per stream, products of a CSR matrix and a dense one, and
+elements of a product of dense ones.
 
 The library may add in an order that changes from run to run. Its documentation promises the same
-bits for CUSPARSE_SPMV_CSR_ALG2 and CUSPARSE_SPMM_CSR_ALG3, of a matrix that is not transposed; so
-these two run and no others.
+bits for CUSPARSE_SPMV_CSR_ALG2 and CUSPARSE_SPMM_CSR_ALG3, of a matrix that is not transposed, and
+for CUSPARSE_SDDMM_ALG_DEFAULT; so these run and no others. On an H100 CUSPARSE_SPMM_CSR_ALG3 gave
+other last bits of rows with 200,000 elements in the next run, so no rule may choose it.
 
 A descriptor holds addresses, and what the library learns of a matrix's structure under them. So
 each call makes its own: they are small objects of the host, and no call can meet the structure of
@@ -13,7 +15,7 @@ device, and a graph may capture a call.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ml_dtypes
@@ -37,8 +39,11 @@ DTYPES: dict[np.dtype, tuple[int, int, type]] = {
     np.dtype(np.complex128): (5, 5, np.complex128),
 }
 INDICES = {np.dtype(np.int32): 2, np.dtype(np.int64): 3}  # cusparseIndexType_t
-_AS_IT_IS, _FROM_ZERO, _ROW_MAJOR = 0, 0, 2  # operation, index base, order
-_VECTOR, _MATRIX = 3, 12  # CUSPARSE_SPMV_CSR_ALG2, CUSPARSE_SPMM_CSR_ALG3
+_AS_IT_IS, _TRANSPOSED = 0, 1  # cusparseOperation_t
+_FROM_ZERO, _ROW_MAJOR = 0, 2  # index base, order
+_VECTOR, _MATRIX, _SAMPLED = 3, 12, 0  # CUSPARSE_SPMV_CSR_ALG2, SPMM_CSR_ALG3, SDDMM_ALG_DEFAULT
+
+Descriptor = tuple[int, Callable[[int], None]]  # and what destroys it
 
 _bindings = functools.partial(library_paths.bindings, "cusparse")
 
@@ -84,53 +89,101 @@ _handles = Handles(_Handle)
 handle = _handles.of
 
 
-def csr_product(
-    dtype: np.dtype, index: np.dtype, rows: int, inner: int, stored: int, columns: int
-) -> Callable[[Any, int, int, int, int, int], None]:
-    """A function (stream, addresses of data, indices, indptr, b, out) that computes A b, of A (rows
-    x inner) with so many stored elements and b (inner x columns), contiguous."""
-    kind, compute, scalar = DTYPES[dtype]
-    offset = INDICES[index]
-    factors: np.ndarray = np.array([1, 0], dtype=scalar)  # alpha and beta
-    alpha, beta = factors.ctypes.data, factors.ctypes.data + factors.itemsize
-    cusparse = _bindings()
-    vector = columns == 1
-    what = f"cusparseSp{'MV' if vector else 'MM'} ({rows}, {inner}) @ ({inner}, {columns}) {dtype}"
-    operations = (_AS_IT_IS,) if vector else (_AS_IT_IS, _AS_IT_IS)
-    run = cusparse.sp_mv if vector else cusparse.sp_mm
-    ask = cusparse.sp_mv_buffer_size if vector else cusparse.sp_mm_buffer_size
-    algorithm = _VECTOR if vector else _MATRIX
-    destroy = cusparse.destroy_dn_vec if vector else cusparse.destroy_dn_mat
-    sizes: list[int] = []
+class _Library:
+    """Makers of descriptors, each with the function that destroys them, for matrices of one dtype
+    and one type of indices."""
 
-    def dense(length: int, address: int, constant: bool) -> int:
-        if vector:
-            make = cusparse.create_const_dn_vec if constant else cusparse.create_dn_vec
-            return make(length, address, kind)
-        make = cusparse.create_const_dn_mat if constant else cusparse.create_dn_mat
-        return make(length, columns, columns, address, kind, _ROW_MAJOR)
+    def __init__(self, dtype: np.dtype, index: np.dtype):
+        self.library = _bindings()
+        self.kind, self.compute, scalar = DTYPES[dtype]
+        self.index = INDICES[index]
+        self.factors: np.ndarray = np.array([1, 0], dtype=scalar)
+        self.alpha = self.factors.ctypes.data
+        self.beta = self.alpha + self.factors.itemsize
 
-    def product(stream: Any, data: int, indices: int, indptr: int, b: int, out: int) -> None:
-        one = _handles.get(id(stream)) or handle(stream)
-        matrix = left = right = 0
-        try:
-            matrix = cusparse.create_const_csr(
-                rows, inner, stored, indptr, indices, data, offset, offset, _FROM_ZERO, kind
-            )
-            left, right = dense(inner, b, True), dense(rows, out, False)
-            arguments = (*operations, alpha, matrix, left, beta, right, compute, algorithm)
-            if not sizes:
-                sizes.append(ask(one.address, *arguments))
-            work = Buffer(sizes[0], stream) if sizes[0] else None
-            run(one.address, *arguments, work.address if work else 0)
-        except cusparse.cuSPARSEError as problem:
-            raise library_error(problem, what) from None
-        finally:
-            if matrix:
-                cusparse.destroy_sp_mat(matrix)
-            for descriptor in (left, right):
-                if descriptor:
+    def csr(
+        self, rows: int, inner: int, stored: int, data: int, indices: int, indptr: int
+    ) -> Descriptor:
+        index, kind, library = self.index, self.kind, self.library
+        made = library.create_csr(
+            rows, inner, stored, indptr, indices, data, index, index, _FROM_ZERO, kind
+        )
+        return made, library.destroy_sp_mat
+
+    def vector(self, length: int, address: int) -> Descriptor:
+        return self.library.create_dn_vec(length, address, self.kind), self.library.destroy_dn_vec
+
+    def matrix(self, rows: int, columns: int, address: int) -> Descriptor:
+        made = self.library.create_dn_mat(rows, columns, columns, address, self.kind, _ROW_MAJOR)
+        return made, self.library.destroy_dn_mat
+
+    def routine(
+        self,
+        name: str,
+        what: str,
+        parts: Callable[..., Iterator[Descriptor]],
+        operations: tuple[int, ...],
+        algorithm: int,
+    ) -> Callable[..., None]:
+        """A function (stream, *addresses) that queues a routine. parts: makes the descriptors of
+        its three matrices of the addresses, the result's last."""
+        library = self.library
+        run, ask = getattr(library, name), getattr(library, f"{name}_buffer_size")
+        sizes: list[int] = []
+
+        def call(stream: Any, *addresses: int) -> None:
+            one = _handles.get(id(stream)) or handle(stream)
+            made: list[Descriptor] = []
+            try:
+                for part in parts(*addresses):
+                    made.append(part)
+                a, b, c = [descriptor for descriptor, _ in made]
+                arguments = (*operations, self.alpha, a, b, self.beta, c, self.compute, algorithm)
+                if not sizes:
+                    sizes.append(ask(one.address, *arguments))
+                work = Buffer(sizes[0], stream) if sizes[0] else None
+                run(one.address, *arguments, work.address if work else 0)
+            except library.cuSPARSEError as problem:
+                raise library_error(problem, what) from None
+            finally:
+                for descriptor, destroy in made:
                     destroy(descriptor)
 
-    product.keep = factors  # type: ignore[attr-defined]
-    return product
+        return call
+
+
+def csr_product(
+    dtype: np.dtype, index: np.dtype, rows: int, inner: int, stored: int, columns: int
+) -> Callable[..., None]:
+    """A function (stream, addresses of data, indices, indptr, b, out) that computes A b, of A (rows
+    x inner) with so many stored elements and b (inner x columns), contiguous."""
+    make = _Library(dtype, index)
+
+    def parts(data: int, indices: int, indptr: int, b: int, out: int) -> Iterator[Descriptor]:
+        yield make.csr(rows, inner, stored, data, indices, indptr)
+        for length, address in ((inner, b), (rows, out)):
+            if columns == 1:
+                yield make.vector(length, address)
+            else:
+                yield make.matrix(length, columns, address)
+
+    shapes = f"({rows}, {inner}) @ ({inner}, {columns}) {dtype}"
+    if columns == 1:
+        return make.routine("sp_mv", f"cusparseSpMV {shapes}", parts, (_AS_IT_IS,), _VECTOR)
+    return make.routine("sp_mm", f"cusparseSpMM {shapes}", parts, (_AS_IT_IS,) * 2, _MATRIX)
+
+
+def sampled_product(
+    dtype: np.dtype, index: np.dtype, rows: int, columns: int, inner: int, stored: int
+) -> Callable[..., None]:
+    """A function (stream, addresses of indices, indptr, a, b, out) that computes the elements of a
+    b^T, of a (rows x inner) and b (columns x inner), contiguous, at so many places."""
+    make = _Library(dtype, index)
+
+    def parts(indices: int, indptr: int, a: int, b: int, out: int) -> Iterator[Descriptor]:
+        yield make.matrix(rows, inner, a)
+        yield make.matrix(columns, inner, b)
+        yield make.csr(rows, columns, stored, out, indices, indptr)
+
+    what = f"cusparseSDDMM ({rows}, {inner}) @ ({inner}, {columns}) {dtype}"
+    return make.routine("sddmm", what, parts, (_AS_IT_IS, _TRANSPOSED), _SAMPLED)

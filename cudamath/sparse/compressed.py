@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.devices import CPU
 from ..core.dispatch.call_record import open_records
 from ..core.dispatch.checks import require
 from ..core.dtypes import default_float
@@ -137,7 +138,8 @@ class compressed_array(sparray):
 
     @property
     def indices(self) -> ndarray:
-        """The index of each element along the minor axis; read-only."""
+        """The index of each element along the minor axis; read-only on the CPU, and not to be
+        written on a GPU."""
         return _read_only(self._indices)
 
     @indices.setter
@@ -146,7 +148,8 @@ class compressed_array(sparray):
 
     @property
     def indptr(self) -> ndarray:
-        """Where the elements of each major index begin, and the number of all; read-only."""
+        """Where the elements of each major index begin, and the number of all; read-only on the CPU,
+        and not to be written on a GPU."""
         return _read_only(self._indptr)
 
     @indptr.setter
@@ -328,8 +331,9 @@ class compressed_array(sparray):
 
 
 def _read_only(x: ndarray) -> ndarray:
-    """A view through which nobody writes: a matrix that was sorted once may rely on its
-    structure."""
+    """A view through which nobody writes: a matrix that was sorted once may rely on its structure.
+    Memory of a GPU cannot be protected."""
     view = x.view()
-    view.setflags(write=False)
+    if view._layout.device == CPU:
+        view.setflags(write=False)
     return view

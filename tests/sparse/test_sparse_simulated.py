@@ -123,6 +123,25 @@ def test_to_the_device_and_back(monkeypatch):
             np.testing.assert_array_equal(y.get().toarray(), D)
 
 
+def test_structure_on_the_device(monkeypatch):
+    with simulated_gpu(monkeypatch):
+        for kind in (S.csr_array, S.csc_array, S.csr_matrix):
+            a = kind(D)
+            theirs = sp.csr_array(D) if a.format == "csr" else sp.csc_array(D)
+            for name in ("data", "indices", "indptr"):
+                part = getattr(a, name)
+                assert str(part.device).startswith("cuda")
+                np.testing.assert_array_equal(part.to_numpy(), getattr(theirs, name))
+        blocks, theirs = S.csr_array(D[:2]).tobsr((2, 2)), sp.csr_array(D[:2]).tobsr((2, 2))
+        np.testing.assert_array_equal(blocks.indices.to_numpy(), theirs.indices)
+        np.testing.assert_array_equal(blocks.indptr.to_numpy(), theirs.indptr)
+        triples = S.coo_array(D)
+        np.testing.assert_array_equal(triples.row.to_numpy(), sp.coo_array(D).row)
+        np.testing.assert_array_equal(triples.col.to_numpy(), sp.coo_array(D).col)
+        diagonals = S.csr_array(SQUARE).todia()
+        np.testing.assert_array_equal(diagonals.offsets.to_numpy(), [-1, 0, 1])
+
+
 def test_shares_are_kept(monkeypatch):
     """From the second product on; what changes the structure forgets them."""
     long = sp.vstack([sp.csr_array(np.ones((2, 700), np.int64)), sp.csr_array((300, 700))], "csr")

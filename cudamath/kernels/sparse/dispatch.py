@@ -6,12 +6,14 @@ Versions of a product of a CSR matrix and a dense one (csr_product.py), from sim
     columns     blocks take equal shares of the elements and ends of rows, threads columns
     vector      the same for vectors: neighbouring threads read neighbouring elements
     rows        vectors; a group of threads per row: for rows of nearly equal lengths
-    cusparse    the library's algorithms that give the same bits at every call (cusparse_product.py)
+    cusparse    the library (cusparse_product.py); products with a vector have the same bits at
+                every call, with a matrix not always, so nothing but its name chooses it
 
 and of elements of a product of dense matrices (sampled_product.py):
 
     plain       one thread per element
     lanes       a group of threads per element
+    cusparse    as above
 
 What a row holds is not known when a plan is made, so no version depends on equal rows. Blocks of
 dense elements: block_product.py. Triangular solutions: triangular.py.
@@ -43,11 +45,21 @@ def has_shuffles(p: SampledProblem) -> bool:
 
 def has_cusparse(p: ProductProblem) -> bool:
     """Whether cuSPARSE is there, and has these dtypes."""
+    return p.stored > 0 and _in_cusparse(p.indices, p.indptr, p.data, p.b)
+
+
+def cusparse_samples(p: SampledProblem) -> bool:
+    """The same. float16 and bfloat16 are rounded in between there."""
     return (
-        p.stored > 0
-        and p.b.dtype in cusparse.DTYPES
-        and p.indices.dtype == p.indptr.dtype in cusparse.INDICES
-        and all(x.aligned for x in (p.data, p.indices, p.indptr, p.b))
+        p.a.shape[1] > 0 and p.a.dtype.itemsize > 2 and _in_cusparse(p.columns, p.indptr, p.a, p.b)
+    )
+
+
+def _in_cusparse(indices: Layout, indptr: Layout, *values: Layout) -> bool:
+    return (
+        values[0].dtype in cusparse.DTYPES
+        and indices.dtype == indptr.dtype in cusparse.INDICES
+        and all(x.aligned for x in (indices, indptr, *values))
         and cusparse.available()
     )
 
@@ -77,6 +89,7 @@ SAMPLED = (
         has_shuffles,
         reason="neighbouring threads read neighbouring elements of a row",
     ),
+    Version("cusparse", "sparse.cusparse_product.sampled", cusparse_samples, never, "on request"),
     Version("plain", "sparse.sampled_product.by_elements", reason="one thread per element"),
 )
 
@@ -100,14 +113,14 @@ def csr_product(
 def sampled_product(
     rows: Layout,
     columns: Layout,
-    _indptr: Layout,
+    indptr: Layout,
     a: Layout,
     b: Layout,
     *,
     version: str | None = None,
 ) -> Plan:
-    """rows, columns: (nnz,), a: (m, k), b: (n, k) -> (nnz,)."""
-    p = SampledProblem(rows, columns, a, b)
+    """rows, columns: (nnz,), indptr: (m + 1,), a: (m, k), b: (n, k) -> (nnz,)."""
+    p = SampledProblem(rows, columns, indptr, a, b)
     if not p.out.size:
         return Plan([p.out], [])
     return choose("sampled_product", SAMPLED, p, version)

@@ -73,16 +73,17 @@ class ProductProblem:
 
 @dataclass(frozen=True)
 class SampledProblem:
-    """Elements (rows[e], columns[e]) of a b^T: rows, columns (nnz,), a (m, k), b (n, k), all
-    contiguous.
+    """Elements (rows[e], columns[e]) of a b^T: rows, columns (nnz,), indptr (m + 1,), a (m, k), b
+    (n, k), all contiguous.
 
     Parameters
     ----------
-    rows, columns, a, b : Layout
+    rows, columns, indptr, a, b : Layout
     """
 
     rows: Layout
     columns: Layout
+    indptr: Layout
     a: Layout
     b: Layout
 

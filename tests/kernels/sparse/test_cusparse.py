@@ -52,8 +52,7 @@ class FakeSparse:
         self.live[number := next(self.numbers)] = given
         return number
 
-    create_const_csr = create_const_dn_vec = create_dn_vec = _make
-    create_const_dn_mat = create_dn_mat = _make
+    create_csr = create_dn_vec = create_dn_mat = _make
 
     def destroy_dn_vec(self, number: int) -> None:
         del self.live[number]
@@ -67,6 +66,8 @@ class FakeSparse:
     def sp_mm_buffer_size(self, handle: int, *given: Any) -> int:
         self.calls.append(("size", *given))
         return 0
+
+    sddmm_buffer_size = sp_mm_buffer_size
 
     def _run(self, alpha: int, matrix: int, b: int, beta: int, out: int, compute: int) -> None:
         cm.cuda.synchronize()
@@ -83,17 +84,17 @@ class FakeSparse:
             ),
             shape=(rows, inner),
         )
-        arrays = []
-        for number, length in ((b, inner), (out, rows)):
-            if len(self.live[number]) == 3:
-                size, address, same = self.live[number]
-                columns = 1
-            else:
-                size, columns, ld, address, same, order = self.live[number]
-                assert (ld, order) == (columns, 2)  # row-major
-            assert (size, same) == (length, kind)
-            arrays.append(memory(address, size * columns, KINDS[kind]).reshape(size, columns))
-        arrays[1][...] = a @ arrays[0].astype(scalar)
+        self._dense(out, rows, kind)[...] = a @ self._dense(b, inner, kind).astype(scalar)
+
+    def _dense(self, number: int, length: int, kind: int) -> np.ndarray:
+        if len(self.live[number]) == 3:
+            size, address, same = self.live[number]
+            columns = 1
+        else:
+            size, columns, ld, address, same, order = self.live[number]
+            assert (ld, order) == (columns, 2)  # row-major
+        assert (size, same) == (length, kind)
+        return memory(address, size * columns, KINDS[kind]).reshape(size, columns)
 
     def sp_mv(self, handle: int, *given: Any) -> None:
         self.calls.append(("sp_mv", *given))
@@ -106,6 +107,18 @@ class FakeSparse:
         left, right, *rest, algorithm, workspace = given
         assert (left, right, algorithm, workspace) == (0, 0, 12, 0)
         self._run(*rest)
+
+    def sddmm(self, handle: int, *given: Any) -> None:
+        self.calls.append(("sddmm", *given))
+        left, right, _alpha, a, b, _beta, out, compute, algorithm, workspace = given
+        assert (left, right, algorithm, workspace) == (0, 1, 0, 0)
+        cm.cuda.synchronize()
+        rows, inner, stored, starts, indices, data, offset, place, base, kind = self.live[out]
+        index = {2: np.int32, 3: np.int64}[offset]
+        assert (offset, base) == (place, 0) and KINDS[compute] == KINDS[kind]
+        whole = self._dense(a, rows, kind) @ self._dense(b, inner, kind).T
+        each = np.repeat(np.arange(rows), np.diff(memory(starts, rows + 1, index)))
+        memory(data, stored, KINDS[kind])[...] = whole[each, memory(indices, stored, index)]
 
 
 @pytest.fixture
@@ -144,6 +157,23 @@ def test_products(library, dtype, index, columns):
     assert not library.live  # each call has destroyed its descriptors
     del first, second, out
     assert stream.current_stream(0).pool.used == before
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+def test_samples(library, dtype):
+    rng = np.random.default_rng(0)
+    x = sp.random_array((5, 7), density=0.4, rng=rng, format="csr")
+    rows = np.repeat(np.arange(5), np.diff(x.indptr)).astype(np.int32)
+    a, b = (rng.integers(-3, 4, (n, 3)).astype(dtype) for n in (5, 7))
+    parts = rows, x.indices.astype(np.int32), x.indptr.astype(np.int32), a, b
+    given = [gpu(part) for part in parts]
+    layouts = [part._layout for part in given]
+    run = dispatch.sampled_product(*layouts, version="cusparse").bind("sampled_product", layouts)
+    np.testing.assert_array_equal(run(*given).to_numpy(), (a @ b.T)[rows, x.indices])
+    assert [call[0] for call in library.calls] == ["size", "sddmm"] and not library.live
+    half = [Layout.new(x.shape, np.dtype("f2"), 0) for x in layouts[3:]]
+    with pytest.raises(ValueError, match="does not support"):
+        dispatch.sampled_product(*layouts[:3], *half, version="cusparse")
 
 
 def test_what_it_supports(library, monkeypatch):

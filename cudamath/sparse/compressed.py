@@ -148,8 +148,8 @@ class compressed_array(sparray):
 
     @property
     def indptr(self) -> ndarray:
-        """Where the elements of each major index begin, and the number of all; read-only on the CPU,
-        and not to be written on a GPU."""
+        """Where the elements of each major index begin, and the number of all; read-only on the
+        CPU, and not to be written on a GPU."""
         return _read_only(self._indptr)
 
     @indptr.setter

@@ -14,6 +14,7 @@ from .coo import coo_array
 from .csc import csc_array
 from .csr import csr_array
 from .dia import dia_array
+from .files import load_npz, save_npz
 from .matrix import bsr_matrix, coo_matrix, csc_matrix, csr_matrix, dia_matrix, spmatrix
 from .sampled import sampled_product
 

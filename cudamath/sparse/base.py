@@ -19,11 +19,12 @@ import numpy as np
 from ..core.array import ndarray
 from ..ops import elementwise, elementwise_numpy
 from ..ops.creation import asarray, ones, zeros
+from ..ops.masks import flatnonzero
 from ..ops.reduce import count_nonzero
 from ..ops.shape import broadcast_to
 from . import combine, reductions
 from .kinds import ARRAYS
-from .structure import Shape
+from .structure import Shape, index_dtype, sizes_of
 
 __all__ = ["SparseEfficiencyWarning", "SparseWarning", "issparse", "sparray"]
 
@@ -162,6 +163,10 @@ class sparray:
         """A function that maps 0 to 0, of each element."""
         summed = self._summed()
         return summed._with_data(function(summed.data))
+
+    def _take(self, other: Any) -> None:
+        """Become `other`, an array of this format."""
+        raise NotImplementedError
 
     def _summed(self) -> Self:
         """The array with duplicate elements added; itself where it has none."""
@@ -455,11 +460,30 @@ class sparray:
 
         Returns
         -------
-        sparse array
-            Of the same format where it has that many axes, else in coordinate format.
+        coo_array
+            The same elements in coordinate format, as in SciPy.
         """
-        changed = self.tocoo().reshape(*shape, order=order, copy=copy)
-        return changed.asformat(self.format) if changed.ndim == 2 else changed
+        return self.tocoo().reshape(*shape, order=order, copy=copy)
+
+    def resize(self, *shape: Any) -> None:
+        """Change the shape in place: elements outside of it are lost, and new ones are zeros.
+
+        Parameters
+        ----------
+        *shape : int or tuple of int
+            The new shape, of as many axes.
+        """
+        whole = shape[0] if len(shape) == 1 and np.ndim(shape[0]) else shape
+        sizes = sizes_of("resize", whole, (1, 2))
+        if len(sizes) != self.ndim:
+            raise ValueError(f"resize: wants {self.ndim} axes for {self.shape}, got {sizes}")
+        elements = self.tocoo()
+        inside = [index < n for index, n in zip(elements.coords, sizes, strict=True)]
+        kept = flatnonzero(inside[0] & inside[-1])
+        kind = index_dtype(*sizes)
+        coords = tuple([index[kept].astype(kind) for index in elements.coords])
+        made = self.kinds["coo"]._of(elements.data[kept], coords, sizes)
+        self._take(combine.like(made, self, self.format))
 
     def diagonal(self, k: int = 0) -> ndarray:
         """Return a diagonal as a dense vector.
@@ -570,7 +594,10 @@ class sparray:
         other = as_operand(name, other, self)
         if issparse(other):
             same_shape(name, self, other)
-            return combine.elementwise(self, other, function)
+            format = self.format
+            if format == "dia" != other.format:  # as SciPy chooses
+                format = other.format if name == "add" and other.format != "coo" else "csr"
+            return combine.elementwise(self, other, function, format)
         return function(self.toarray(), broadcast_to(other, self.shape))
 
     def __add__(self, other: Any) -> Any:

@@ -37,8 +37,11 @@ def _at(keys: ndarray, own: ndarray, values: ndarray) -> ndarray:
     return where(there, values[place], zeros((), dtype=values.dtype, device=values.device))
 
 
-def elementwise(x: Any, y: Any, function: Callable[[ndarray, ndarray], ndarray]) -> Any:
-    """function(x, y) for arrays of one shape, where function(0, 0) is 0. Zeros are not stored."""
+def elementwise(
+    x: Any, y: Any, function: Callable[[ndarray, ndarray], ndarray], format: str = "csr"
+) -> Any:
+    """function(x, y) for arrays of one shape, where function(0, 0) is 0. Zeros are not stored. The
+    result has x's format where that is compressed, else the one given, or CSR for COO."""
     if x.ndim == 1:
         rows = elementwise(x.reshape(1, -1), y.reshape(1, -1), function)
         return rows.reshape(-1)
@@ -48,7 +51,13 @@ def elementwise(x: Any, y: Any, function: Callable[[ndarray, ndarray], ndarray])
     values = function(_at(keys, one, a.data), _at(keys, other, b.data))
     kept = flatnonzero(values != 0)
     made = a._of_keys(keys[kept], values[kept])
-    return made.asformat(x.format) if x.format in ("bsr", "dia") else made
+    return made if x.format in ("csr", "csc", "coo") else like(made, x, format)
+
+
+def like(made: Any, x: Any, format: str) -> Any:
+    """An array in a format; in blocks of x's size where x has blocks."""
+    blocks = format == x.format == "bsr"
+    return made.tobsr(blocksize=x.blocksize) if blocks else made.asformat(format)
 
 
 def _both(x: Any, y: Any) -> Any:
@@ -91,6 +100,13 @@ def _stretched(x: Any, shape: tuple[int, ...]) -> Any:
 
 def multiply(x: Any, y: Any) -> Any:
     """Products of elements; `y` is sparse or dense, and shapes broadcast."""
+    made = _products(x, y)
+    if x.format == "dia" and (isinstance(y, ndarray) or y.format == "dia"):
+        return made if isinstance(made, ndarray) else made.asformat("dia")
+    return like(made, x, "bsr") if x.format == "bsr" and not isinstance(y, ndarray) else made
+
+
+def _products(x: Any, y: Any) -> Any:
     if isinstance(y, ndarray):
         return _times_dense(x, y)
     flat = x.ndim == y.ndim == 1
@@ -127,7 +143,9 @@ def sparse_product(x: Any, y: Any) -> Any:
     flat = y.ndim == 1
     a = _two_axes(x)
     b = y.reshape(-1, 1) if flat else y
-    format = a.format if a.format in ("csr", "csc") else "csr"
+    format = a.format if a.format in ("csr", "csc", "bsr") else "csr"
+    if a.format == b.format == "dia":
+        format = "dia"
     rows, others = a.tocsr(), b.tocsr()
     starts = others._indptr[:-1]
     counts = others._indptr[1:] - starts
@@ -141,4 +159,6 @@ def sparse_product(x: Any, y: Any) -> Any:
         return made.sum()
     if x.ndim == 1 or flat:
         return made.reshape(-1)
+    if format == "bsr":
+        return made.tobsr(blocksize=(a.blocksize[0], b.blocksize[1] if b.format == "bsr" else 1))
     return made.asformat(format)

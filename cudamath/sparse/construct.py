@@ -524,7 +524,8 @@ def kron(A: Any, B: Any, format: str | None = None) -> Any:
     B : sparse array or array_like
         Of shape (p, q).
     format : str, optional
-        Of the result; "coo" by default.
+        Of the result; by default "bsr" with blocks of B's shape where half of B or more is stored,
+        else "coo".
 
     Returns
     -------
@@ -547,7 +548,10 @@ def kron(A: Any, B: Any, format: str | None = None) -> Any:
         for x, y, p in zip(a.coords, b.coords, b.shape, strict=True)
     ]
     values = (a.data[:, None] * b.data[None, :]).reshape(-1)
-    return kinds["coo"]._of(values, tuple(coords), shape).asformat(format)
+    made = kinds["coo"]._of(values, tuple(coords), shape)
+    if format is None and made.nnz and 2 * b.nnz >= b.shape[0] * b.shape[1]:
+        return made.tobsr(blocksize=b.shape)
+    return made.asformat(format)
 
 
 def kronsum(A: Any, B: Any, format: str | None = None) -> Any:
@@ -618,7 +622,16 @@ def _joined(name: str, blocks: Any, kinds: Kinds, format: Any, dtype: Any) -> An
     whole = kinds["coo"]._of(
         values if dtype is None else values.astype(dtype), (rows, columns), shape
     )
-    return whole.asformat(format)
+    return whole.asformat(_common_format(table) if format is None else format)
+
+
+def _common_format(table: list[list[Any]]) -> str | None:
+    """The format of blocks that lie in one row, or one column, if all are CSR or all CSC."""
+    if 1 not in (len(table), len(table[0])):
+        return None
+    formats = {getattr(x, "format", None) if issparse(x) else None for row in table for x in row}
+    common = formats.pop()
+    return common if not formats and common in ("csr", "csc") else None
 
 
 def _flat(blocks: Any) -> list[Any]:
@@ -633,7 +646,8 @@ def block_array(blocks: Any, *, format: str | None = None, dtype: Any = None) ->
     blocks : sequence of sequences
         Rows of sparse or dense arrays; None stands for zeros.
     format : str, optional
-        Of the result; "coo" by default.
+        Of the result; by default that of the blocks where all are CSR or all are CSC and they lie
+        in one row or column, else "coo".
     dtype : dtype, optional
         Of the values.
 
@@ -660,7 +674,8 @@ def bmat(blocks: Any, format: str | None = None, dtype: Any = None) -> Any:
     blocks : sequence of sequences
         Rows of sparse or dense arrays; None stands for zeros.
     format : str, optional
-        Of the result; "coo" by default.
+        Of the result; by default that of the blocks where all are CSR or all are CSC and they lie
+        in one row or column, else "coo".
     dtype : dtype, optional
         Of the values.
 
@@ -686,7 +701,8 @@ def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) 
     blocks : sequence of sparse or dense arrays
         With equally many rows.
     format : str, optional
-        Of the result; "coo" by default.
+        Of the result; by default that of the blocks where all are CSR or all are CSC and they lie
+        in one row or column, else "coo".
     dtype : dtype, optional
         Of the values.
 
@@ -713,7 +729,8 @@ def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) 
     blocks : sequence of sparse or dense arrays
         With equally many columns.
     format : str, optional
-        Of the result; "coo" by default.
+        Of the result; by default that of the blocks where all are CSR or all are CSC and they lie
+        in one row or column, else "coo".
     dtype : dtype, optional
         Of the values.
 

@@ -7,7 +7,7 @@ from numpy.linalg import LinAlgError
 
 from ...core.public_names import public_dir as _public_dir
 from ...ops.linalg.lobpcg import lobpcg
-from .direct import SuperLU, factorized, inv, splu, spsolve, spsolve_triangular
+from .direct import SuperLU, factorized, inv, matrix_power, splu, spsolve, spsolve_triangular
 from .eigen import ArpackNoConvergence, eigsh, svds
 from .iterative import bicg, bicgstab, cg, cgs, gmres, minres
 from .least_squares import lsmr, lsqr

@@ -17,15 +17,17 @@ from ...core.dispatch.checks import coerce
 from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import Composed
 from ...core.dtypes import result_type
+from ...core.shapes import as_integer
 from ...ops.creation import asarray
 from ...ops.elementwise import conj_or_same
 from ..base import issparse
+from ..construct import eye_of
 from ..csc import csc_array
 from ..csr import csr_array
 from ..products import sampled_product, triangular_solve
 from ..structure import Shape
 
-__all__ = ["SuperLU", "factorized", "inv", "splu", "spsolve", "spsolve_triangular"]
+__all__ = ["SuperLU", "factorized", "inv", "matrix_power", "splu", "spsolve", "spsolve_triangular"]
 
 
 def _square(name: str, A: Any) -> Any:
@@ -380,7 +382,7 @@ def spsolve(A: Any, b: Any, permc_spec: str | None = None, use_umfpack: bool = T
     lu = splu(rows._with_data(rows.data._alias()), permc_spec)
     x = _solution(lu, rows, dense.astype(dtype, copy=False), "N")
     if issparse(b) and b.ndim == 2 and b.shape[1] > 1:
-        return csc_array(x) if A.format == "csc" else csr_array(x)
+        return csr_array(x) if A.format == "csr" else csc_array(x)
     return x.reshape(A.shape[0]) if x.ndim == 2 and x.shape[1] == 1 else x
 
 
@@ -395,7 +397,7 @@ def inv(A: Any) -> Any:
     Returns
     -------
     sparse array
-        Of the format of A.
+        In CSR format if A is, else in CSC.
 
     Examples
     --------
@@ -409,4 +411,50 @@ def inv(A: Any) -> Any:
     n = _square("inv", A).shape[0]
     whole = np.eye(n, dtype=_floating(A))
     x = spsolve(A, asarray(whole, device=A.device))
-    return csr_array(x.reshape(n, n)).asformat(A.format)
+    return csr_array(x.reshape(n, n)).asformat("csr" if A.format == "csr" else "csc")
+
+
+def matrix_power(A: Any, power: int) -> Any:
+    """Return a whole power of a square array, by repeated squaring.
+
+    Parameters
+    ----------
+    A : sparse array
+        Of shape (n, n).
+    power : int
+        The exponent, from 0 on.
+
+    Returns
+    -------
+    sparse array
+        The product of `power` arrays; of 0 the identity, of 1 a copy.
+
+    Raises
+    ------
+    TypeError
+        `A` is no sparse array, or `power` is no whole number.
+    ValueError
+        `A` is not square, or `power` is negative.
+
+    Notes
+    -----
+    The gradient follows from that of the products.
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> A = cm.sparse.csr_array([[1, 1], [1, 0]])
+    >>> cm.sparse.linalg.matrix_power(A, 5).toarray().tolist()
+    [[8, 5], [5, 3]]
+    """
+    if not issparse(A):
+        raise TypeError(f"matrix_power: wants a sparse array, got {type(A).__name__}")
+    A = _square("matrix_power", A)
+    power = as_integer("matrix_power", "power", power, 0)
+    if power == 0:
+        return eye_of(A.shape[0], A.dtype, A.device, A.kinds).todia()
+    if power == 1:
+        return A.copy()
+    half = matrix_power(A, power // 2) if power > 3 else A
+    squared = half @ half
+    return A @ squared if power % 2 else squared

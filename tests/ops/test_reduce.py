@@ -550,6 +550,7 @@ def test_the_version_fits_the_size():
     assert len(kernels) == 1
     for shape, axis, name in (
         ((128, 128), 1, "reduce_small"),
+        ((3, 4, 5, 6), (0, 2), "reduce_small"),
         ((128, 129), 1, "reduce_rows"),
         ((128, 129), 0, "reduce_columns"),
         ((2048,), 0, "reduce_small"),
@@ -557,6 +558,10 @@ def test_the_version_fits_the_size():
         ((2, 2, 2, 2, 2, 2, 2, 2), (1, 3, 5, 7), "reduce_rows"),
         ((3, 0), 1, "reduce_plain"),
     ):
+        assert planned(np.zeros(shape, "f4"), "sum", axis, None).steps[0].kernel.__name__ in (
+            name.replace("small", "rows"),
+            name.replace("small", "columns"),
+        )
         assert planned(np.zeros(shape), "sum", axis, None).steps[0].kernel.__name__ == name, shape
 
 
@@ -651,6 +656,8 @@ def test_versions_on_the_gpu(version, kind, dtype):
     for shape, axis in SHAPES:
         if kind.startswith("arg") and isinstance(axis, tuple):
             continue
+        if version == "small" and len(shape) == 5:
+            continue  # more dimensions than it has arguments for
         whole = numbers(rng, shape, dtype, kind)
         for x in (whole, np.asfortranarray(whole), whole[::-1]):
             if (

@@ -72,7 +72,7 @@ from ..lib.versions import Version, first, named
 from .generator import scalar_function
 from .problem import RANK, ElementwiseProblem, Formula
 
-SMALL = 1 << 14  # elements up to which the launch takes longer than whatever a thread does
+SMALL = 1 << 14  # elements up to which a call takes longer on the host than on the device
 LONG = 1 << 22  # twice as many elements as the threads of a large device read in one access each
 #: Functions of a few instructions, which memory hides anyway; so are those without a call, unless
 #: they divide.

@@ -17,7 +17,7 @@ from ..lib.transpose_tiles import Operand, Squares
 from ..ptx.coded_access import CODES, kind
 
 ACCESS = 16  # bytes a thread moves at a time
-RANK = 4  # dimensions that are left after merging, where they are arguments of a kernel
+RANK = 3  # dimensions that are left after merging, where they are arguments of a kernel
 
 
 class Formula(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ else:
                     value = _loaded(context, builder, pointer, dtype, T)
                     found.append((value, builder.block))
 
-                _switch(context, builder, sig, values, dtypes, branch)
+                _switch(context, builder, sig, values, dtypes, branch, kind)
                 result = builder.phi(context.get_value_type(T))
                 for value, block in found:
                     result.add_incoming(value, block)
@@ -112,7 +113,7 @@ else:
                 def branch(pointer: Any, dtype: np.dtype) -> None:
                     _store(context, builder, pointer, dtype, values[3], T)
 
-                _switch(context, builder, sig, values, dtypes, branch)
+                _switch(context, builder, sig, values, dtypes, branch, kind)
                 return context.get_dummy_value()
 
             return types.void(memory, types.int64.real, types.int32.real, T), generate
@@ -126,23 +127,40 @@ else:
         return kind.kind == "c" or dtype.kind != "c"
 
     def _switch(
-        context: Any, builder: Any, sig: Any, values: Any, dtypes: list, branch: Any
+        context: Any,
+        builder: Any,
+        sig: Any,
+        values: Any,
+        dtypes: list[np.dtype],
+        branch: Callable[[Any, np.dtype], None],
+        first: np.dtype,
     ) -> None:
-        """Code that is `branch(pointer, dtype)` for the dtype of the code, values[2]. The others
-        are not among the arguments."""
+        """Code that is `branch(pointer, dtype)` for the dtype of the code, values[2]. `first` is
+        asked for first, and its code lies there; the others follow. None else is an argument."""
         memory = context.make_array(sig.args[0])(context, builder, values[0])
         pointer = builder.gep(memory.data, [values[1]])
-        others, behind = (builder.append_basic_block(name) for name in ("others", "behind"))
+        names = "first", "rest", "others", "behind"
+        ahead, rest, others, behind = map(builder.append_basic_block, names)
+        is_first = builder.icmp_signed("==", values[2], _code(values[2].type, first))
+        builder.cbranch(is_first, ahead, rest)
+        builder.position_at_end(ahead)
+        branch(pointer, first)
+        builder.branch(behind)
+        builder.position_at_end(rest)
         choice = builder.switch(values[2], others)
         for dtype in dtypes:
-            block = builder.append_basic_block(dtype.name)
-            choice.add_case(ir.Constant(values[2].type, int(CODES[dtype])), block)
-            builder.position_at_end(block)
-            branch(pointer, dtype)
-            builder.branch(behind)
+            if dtype != first:
+                block = builder.append_basic_block(dtype.name)
+                choice.add_case(_code(values[2].type, dtype), block)
+                builder.position_at_end(block)
+                branch(pointer, dtype)
+                builder.branch(behind)
         builder.position_at_end(others)
         builder.unreachable()
         builder.position_at_end(behind)
+
+    def _code(kind: Any, dtype: np.dtype) -> Any:
+        return ir.Constant(kind, int(CODES[dtype]))
 
     def _loaded(context: Any, builder: Any, pointer: Any, dtype: np.dtype, T: Any) -> Any:
         """A number of the dtype as one of Numba's type T."""

@@ -32,7 +32,7 @@ simple to fast:
                     numbers in the same shape give the same bits.
 
 ``reduce_small``    (small.py) Up to 16,384 elements: dtypes and strides are arguments, so that few
-                    kernels serve all small arrays.
+                    kernels serve all small arrays, but for 16- and 32-bit floats.
 
 A row of 16-bit floats has eight numbers to a load, and argmax and var of eight numbers together
 take fewer instructions than of one by one: accumulators_16bit.py.
@@ -64,7 +64,7 @@ from ..compiler.lazy_numba import SIMULATOR
 from ..lib.accumulators import accumulator
 from ..lib.versions import Version, choose
 from ..ptx.coded_access import CODES
-from .problem import EACH, MOST, RANK, SMALL, VECTORS, Problem
+from .problem import LONGEST, RANK, SMALL, VECTORS, Problem
 
 
 def fits_codes(p: Problem) -> bool:
@@ -75,8 +75,10 @@ def fits_codes(p: Problem) -> bool:
 
 
 def prefers_codes(p: Problem) -> int:
-    """Few elements, of which a thread takes few."""
-    return 2 * (not SIMULATOR and p.x.size <= SMALL and 0 < p.count <= EACH * MOST)
+    """Few elements, but for 16- and 32-bit floats, whose kernels most programs have anyway."""
+    own = p.x.dtype in FLOATING and p.x.itemsize <= 4 and p.x.contiguous
+    few = p.x.size <= SMALL and 0 < p.count <= LONGEST
+    return 2 * (few and not own and not SIMULATOR)
 
 
 VERSIONS = (

@@ -36,9 +36,10 @@ BUSY = 768  # threads that keep a multiprocessor's loads in flight
 # threads 83 to 69 us
 SHARE = 64
 SHORT = 128  # bytes: rows that end after fewer are no runs of memory
-SMALL = 1 << 14  # elements up to which the launch takes longer than whatever a thread does ..
-EACH, MOST = 4, 512  # .. elements of a thread then, and threads that share a result
-RANK = 3  # kept dimensions and reduced ones, where they are arguments of a kernel
+SMALL = 1 << 14  # elements up to which a call takes longer on the host than on the device ..
+EACH, MOST = 2, 512  # .. elements of a thread then, if enough threads share a result: so many
+LONGEST = 2048  # elements of a result
+RANK = 2  # kept dimensions and reduced ones, where they are arguments of a kernel
 VECTORS = 4  # that a thread of a row has at the least (see also Reduction.vectors_16bit) ..
 # .. and in packed form: argmax of rows of 1,024 82, 72, 68 us with 4, 8, 16 (H200)
 VECTORS_PACKED = 16

@@ -1,9 +1,9 @@
 """Few elements: one kernel of each reduction for all layouts, and for all dtypes that are
 accumulated in one type.
 
-As with elementwise operations (elementwise/small.py) the launch is what takes time, and the dtypes,
-the strides and the number of threads that share a result are arguments: of the kernels of
-reductions that NumPy's own tests ask for, 1,854, this leaves 160.
+As with elementwise operations (elementwise/small.py) a call takes its time on the host, and the
+dtypes, the strides and the number of threads that share a result are arguments: of the kernels of
+reductions that NumPy's own tests ask for, 1,854, this leaves 435.
 """
 
 from __future__ import annotations
@@ -28,17 +28,13 @@ from .problem import EACH, MOST, RANK, THREADS, Problem
 
 
 @device_function
-def place(n, size1, size2):
-    """The index of element n in three dimensions."""
-    row = n // size2
-    first = row // size1
-    return types.int64(first), types.int64(row - first * size1), types.int64(n - row * size2)
-
-
-@device_function
-def offset(index, a, b, c):
-    """The distance of an element from the first; a, b, c: bytes along the dimensions."""
-    return index[0] * a + index[1] * b + index[2] * c
+def offset(n, size, a, b):
+    """The distance of element n of two dimensions from the first, in bytes; size: of the second
+    dimension; a, b: bytes along them."""
+    if n < size:  # as mostly: no division
+        return types.int64(n) * b
+    row = n // size
+    return types.int64(row) * a + types.int64(n - row * size) * b
 
 
 @functools.cache
@@ -91,40 +87,33 @@ def reduce_small(reduce: Accumulator, source: np.dtype, target: np.dtype) -> Any
     def reduce_small(
         x,  # uint8: memory of any dtype
         out,
-        x_code,
-        out_code,
-        kept1,  # sizes of the kept dimensions but the first
-        kept2,
-        reduced1,
-        reduced2,
+        codes,  # of x, and 16 times that of out
+        kept,  # sizes of the last kept and the last reduced dimension
+        reduced,
         a0,  # bytes along the kept dimensions of x,
         a1,
-        a2,
         b0,  # its reduced ones,
         b1,
-        b2,
         c0,  # and the dimensions of the results
         c1,
-        c2,
         results,
         count,
         divisor,
     ):
         o = types.uint32(cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y)
         inside = o < results  # threads past the end take part in the shuffles
-        where = place(o if inside else types.uint32(0), kept1, kept2)
-        base = offset(where, a0, a1, a2)
+        where = o if inside else types.uint32(0)
+        base, code = offset(where, kept, a0, a1), types.int32(codes & 15)
         a = identity()
         j = types.uint32(cuda.threadIdx.x)
         last = count if inside else types.uint32(0)
         while j < last:
-            value = load(x, base + offset(place(j, reduced1, reduced2), b0, b1, b2), x_code)
-            a = follow(a, lift(value, j))
+            a = follow(a, lift(load(x, base + offset(j, reduced, b0, b1), code), j))
             j = types.uint32(j + cuda.blockDim.x)
         a = together(a)
         if inside and cuda.threadIdx.x == 0:
-            result = finish(a, divisor)
-            store(out, offset(where, c0, c1, c2), out_code, T(result) if whole else result)
+            result, place = finish(a, divisor), offset(where, kept, c0, c1)
+            store(out, place, types.int32(codes >> 4), T(result) if whole else result)
 
     return reduce_small
 
@@ -152,9 +141,8 @@ def plan(problem: Problem) -> Plan:
         [
             Input(0).view((1,), dtype=byte, offset=view.offset),
             Output(0).view((1,), dtype=byte),
-            CODES[x.dtype],
-            CODES[out.dtype],
-            *map(np.uint32, (*kept[1:], *reduced[1:])),
+            np.int32(CODES[x.dtype] + 16 * CODES[out.dtype]),
+            *map(np.uint32, (kept[1], reduced[1])),
             *strides,
             np.uint32(results),
             np.uint32(count),

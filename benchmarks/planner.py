@@ -346,8 +346,9 @@ def regrets(records: Sequence[Record], rates: Mapping[str, Rates]) -> dict[str, 
                     if version.work is None:
                         predicted[name] = float(order.index(version))
                         continue
-                    work = version.work(problem)
-                    predicted[name] = microseconds(work, seen(record), closest(rates, work.rates))
+                    work, machine = version.work(problem), seen(record)
+                    took = microseconds(work, machine, closest(rates, work.rates))
+                    predicted[name] = took / version.favour
             if len(predicted) > 1:
                 choice = min(predicted, key=predicted.__getitem__)
                 least = min(times[name] for name in predicted)

@@ -84,6 +84,8 @@ def samples(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Sample]]:
                 if version is None or version.work is None:
                     continue
                 work = version.work(problem)
+                if name.startswith("pointwise_images") and work.rates.startswith("matmul"):
+                    continue  # of a product that the rates choose: they would chase themselves
                 weight = FAINT if time > 3 * best else 1.0
                 words = work.rates.split()
                 for count in range(1, len(words) + 1):

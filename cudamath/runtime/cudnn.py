@@ -8,9 +8,10 @@ graph.
 
 Kernels that add in no fixed order, or that round float32 to fewer bits, are excluded. Some float32
 kernels use Winograd's or Fourier's transforms: their error is small relative to the largest element
-of the result, not relative to each element. Such kernels are chosen where the caller admits
-`transforms`, those of small tiles alone, or by name; the names come from measurements that include
-errors (tuning.py).
+of the result, not relative to each element. Those by Fourier's are as exact as sums (3e-7 of the
+largest, measured) and run where the caller asks for `fourier`. Those by Winograd's are run by name,
+names from measurements that include errors (tuning.py); but one of weight gradients, which the
+library does not announce, is the usual choice for 3 x 3 taps (2e-5), and refused for others (5e-3).
 """
 
 from __future__ import annotations
@@ -45,8 +46,10 @@ DTYPES = {
     np.dtype(np.float64): "DOUBLE",
 }
 REFUSED = ("NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", "DOWN_CONVERT_INPUTS")
-INEXACT = ("WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13")  # errors grow with the tile
-TRANSFORMS = ("FFT", "WINOGRAD", "WINOGRAD_TILE_4x4", *INEXACT)
+TRANSFORMS = ("FFT", "WINOGRAD", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13")
+#: How names of plans begin that are by Fourier's transform. Whether one is, its notes tell.
+FOURIER = {"forward": "eng3_", "input": "eng50", "weight": "eng18_"}
+UNANNOUNCED = "eng17"  # weight gradients by Winograd's transform
 
 
 class Tensor(NamedTuple):
@@ -153,7 +156,7 @@ def convolution(
     tf32: bool = False,
     device: int = 0,
     plan: str = "",
-    transforms: bool = False,
+    fourier: bool = False,
 ) -> Convolution | None:
     """A plan for y = x * w ("forward"), or for the gradient of x ("input", in place of x) or of w
     ("weight"). None if cuDNN has none. The library takes milliseconds to make it, and some are
@@ -161,29 +164,43 @@ def convolution(
 
     before, after: padding at the two ends of each spatial axis. The groups follow from the channels
     of x and w. plan: the name of a plan, if this cuDNN has it; otherwise the best-ranked one.
-    transforms: whether that may be one of small tiles by Winograd's or Fourier's transform.
+    fourier: the best-ranked one by Fourier's transform.
     """
     cudnn = _bindings()
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, bias, tf32, device)
 
+    exact = (
+        kind == "weight"
+        and dtype == np.float32
+        and (w.shape[2:] != (3, 3) or x.shape[1] > w.shape[1])
+    )
+
     def chosen(_side: Any) -> Any:
-        if plan:
+        if plan or fourier:
             graph = build(())
-            names = [
-                graph.get_plan_name_at_index(i) for i in range(graph.get_execution_plan_count())
-            ]
-            if plan in names:
-                graph.build_plan_at_index(names.index(plan))
-                return graph
-        graph = build(INEXACT if transforms else TRANSFORMS)
-        graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
-        return graph
+            for i, name in enumerate(_names(graph)):
+                if name == plan:
+                    graph.build_plan_at_index(i)
+                    return graph
+                if fourier and name.startswith(FOURIER[kind]) and _builds(graph, i):
+                    plain = build(("FFT",))
+                    if not _builds(plain, _names(plain).index(name)):
+                        return graph
+            if fourier:
+                return None
+        graph = build(TRANSFORMS)
+        if not exact:
+            graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
+            return graph
+        able = (i for i, name in enumerate(_names(graph)) if not name.startswith(UNANNOUNCED))
+        return graph if any(_builds(graph, i) for i in able) else None
 
     handle(streams.stream_of(device))
     try:
-        return Convolution(pool_of(device).beside_capture(chosen), _what(kind, dtype, x, w))
+        graph = pool_of(device).beside_capture(chosen)
     except cudnn.cudnnGraphNotSupportedError:
         return None
+    return None if graph is None else Convolution(graph, _what(kind, dtype, x, w))
 
 
 def plans(
@@ -201,26 +218,30 @@ def plans(
 ) -> list[str]:
     """The names of all plans that `convolution` accepts, the best-ranked first."""
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, False, False, device)
-    refusal = _bindings().cudnnGraphNotSupportedError
 
     def able(_side: Any) -> list[str]:
-        graph, plans = build(()), []
-        for i in range(graph.get_execution_plan_count()):
-            try:
-                graph.build_plan_at_index(i)
-            except (
-                RuntimeError,
-                refusal,
-            ):  # an excluded plan, or one that this device cannot run
-                continue
-            plans.append(graph.get_plan_name_at_index(i))
-        return plans
+        graph = build(())
+        return [name for i, name in enumerate(_names(graph)) if _builds(graph, i)]
 
     handle(streams.stream_of(device))
     try:
         return pool_of(device).beside_capture(able)
-    except refusal:
+    except _bindings().cudnnGraphNotSupportedError:
         return []
+
+
+def _names(graph: Any) -> list[str]:
+    """The names of a graph's plans, the best-ranked first, excluded ones too."""
+    return [graph.get_plan_name_at_index(i) for i in range(graph.get_execution_plan_count())]
+
+
+def _builds(graph: Any, index: int) -> bool:
+    """Build a plan; False if it is excluded, or this device cannot run it."""
+    try:
+        graph.build_plan_at_index(index)
+    except (RuntimeError, _bindings().cudnnGraphNotSupportedError):
+        return False
+    return True
 
 
 def _what(kind: str, dtype: np.dtype, x: Tensor, w: Tensor) -> str:

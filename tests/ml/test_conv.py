@@ -407,7 +407,7 @@ def plan_of(name, layouts, x_shape, w_shape, version, **where):
     """The plan of one of the three functions by a version, whose name may lack the direction."""
     from cudamath.kernels.conv import dispatch as conv_dispatch
 
-    if version is not None and version not in ("cudnn", "pointwise_cublas", "pointwise_matmul"):
+    if version is not None and version.split("_")[0] not in ("cudnn", "pointwise"):
         version = f"{DIRECTIONS[name]}_{version}"
     if name == "y":
         return conv_dispatch.conv2d(*layouts, **where, version=version)
@@ -803,6 +803,33 @@ def test_cudnn_by_name(name, case, dtype, last):
         run_by_name(name, "cudnn", case, dtype, last)
     except ValueError as error:
         if "version 'cudnn' does not support" not in str(error):
+            raise
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "case",
+    [
+        ((8, 160, 7, 7), (72, 160, 5, 5), 1, 2, 1, 1),
+        ((4, 32, 13, 17), (48, 32, 5, 5), 1, 0, 1, 1),
+        ((16, 24, 20, 20), (40, 24, 3, 3), 1, 1, 1, 1),
+        ((2, 9, 30, 22), (16, 9, 7, 7), 1, 3, 1, 1),
+        ((3, 64, 12, 12), (64, 16, 5, 5), 1, 2, 1, 4),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["y", "dx", "dw"])
+@pytest.mark.parametrize("version", ["cudnn", "cudnn_fourier"])
+def test_float32_through_the_library_is_exact(version, name, case):
+    """Many taps too, for which it prefers Winograd's transform without saying so."""
+    from cudamath.runtime import cudnn
+
+    if not cudnn.available():
+        pytest.skip("cuDNN is not installed")
+    try:
+        run_by_name(name, version, case, F32, False)
+    except ValueError as error:  # in groups, and where this cuDNN has none
+        if f"version '{version}' does not support" not in str(error):
             raise
         pytest.skip(str(error))
 

@@ -20,27 +20,20 @@ def convolution(
     problem: Problem,
     engine: str = "",
     channels_last: bool | None = None,
-    transforms: bool = False,
+    fourier: bool = False,
 ) -> Plan | None:
     """The plan of one library call; None if the library has nothing for the problem.
 
     engine: the name of one of the library's execution plans; by default the one that was measured
     to be the fastest, or the library's own choice. channels_last: how the library sees all arrays;
     by default 16-bit numbers channels last, and others in C order if they lie so. That is how most
-    of its kernels for these read them. transforms: whether its choice may be a transform."""
+    of its kernels for these read them. fourier: by Fourier's transform."""
     if channels_last is None:
         channels_last = problem.itemsize == 2 or not (problem.contiguous and problem.out.contiguous)
-    named = not engine and not transforms and not problem.tf32
+    named = not engine and not fourier and not problem.tf32
     if named and channels_last == (problem.itemsize == 2):
         if problem.measured == "cudnn" and problem.measurement:
             engine = problem.measurement.choice.partition(" ")[2]
-    if (
-        not engine
-        and problem.float32
-        and problem.kind == "weight"
-        and problem.x.shape[1] > problem.group_channels > 1
-    ):
-        return None  # in groups: by Winograd's transforms, which the library does not announce
     reordered = ReorderedPlan(problem.out, *problem.operands, last=channels_last)
     bias = []
     if problem.bias is not None:  # read in one run
@@ -63,7 +56,7 @@ def convolution(
         tf32=problem.tf32,
         device=problem.device,
         plan=engine,
-        transforms=transforms,
+        fourier=fourier,
     )
     if call is None:
         return None
@@ -74,12 +67,12 @@ def convolution(
     return reordered.build()
 
 
-def by_transforms(problem: Problem) -> Plan | None:
-    """The plan of one library call, which may compute by Winograd's or Fourier's transform."""
+def by_fourier(problem: Problem) -> Plan | None:
+    """The plan of one library call, which computes by Fourier's transform."""
     if problem.kind != "input":
-        return convolution(problem, channels_last=False, transforms=True)
+        return convolution(problem, channels_last=False, fourier=True)
     alone = dataclasses.replace(problem, bias=None)
-    return add_bias(convolution(alone, channels_last=False, transforms=True), problem)
+    return add_bias(convolution(alone, channels_last=False, fourier=True), problem)
 
 
 def input_gradient(problem: Problem) -> Plan | None:

@@ -28,7 +28,7 @@ names:
                          others in C order
     im2col_cublas        float32: windows written out, and one product by cuBLAS
     cudnn                NVIDIA's library, where it is installed
-    transforms           the same by Winograd's or Fourier's transforms, of float32
+    cudnn_fourier        the same by Fourier's transform, of float32
 
 Tensor cores read channels: 16-bit images are best kept *channels last* (the strides of (N, H, W,
 C), seen as (N, C, H, W)). Results lie as the images do. Versions for tensor cores and the libraries
@@ -254,13 +254,14 @@ def may_be_widened(p: Problem) -> bool:
     )
 
 
-def has_transforms(p: Problem) -> bool:
+def has_fourier(p: Problem) -> bool:
     """float32, 3 x 3 taps or more in one group, at every pixel."""
     return (
         has_cudnn(p)
         and p.float32
         and p.groups == 1
-        and min(p.taps) >= 3
+        and 3 <= min(p.taps)
+        and max(p.taps) <= 16
         and max(p.stride) == max(p.dilation) == 1
     )
 
@@ -313,7 +314,7 @@ def on_tensor_cores(p: Problem) -> list[Version]:
     return ordered(named, p)
 
 
-UNMEASURED = 1.1  # what whole_channels is taken to cost more than its parts, until it is measured
+BESIDE = 1.1  # what whole_channels costs more than its parts
 
 
 def work_of_whole_channels(p: Problem) -> Work:
@@ -321,10 +322,15 @@ def work_of_whole_channels(p: Problem) -> Work:
     inner = whole_channels.widened(p)
     inside = on_tensor_cores(inner)[0].work(inner)
     pairs = [(getattr(p, role), getattr(inner, role)) for role in ("x", "weight", "y")]
-    copied = sum(2 * own.size + wide.size for own, wide in pairs if wide is not own)
+    copied = sum(
+        (work.NARROW if min(own.shape[1], wide.shape[1]) < whole_channels.PIECE else 1.0)
+        * (2 * own.size + wide.size)
+        for own, wide in pairs
+        if wide is not own
+    )
     return inside._replace(
-        cycles=UNMEASURED * inside.cycles,
-        moved=UNMEASURED * (inside.moved + p.itemsize * copied),
+        cycles=BESIDE * inside.cycles,
+        moved=BESIDE * (inside.moved + p.itemsize * copied),
         launches=inside.launches + 2 * sum(wide is not own for own, wide in pairs),
     )
 
@@ -376,12 +382,12 @@ POINTWISE_IMAGES = Version(
     reason="filters of one tap: a product for each image, as it lies",
     work=work_of_images,
 )
-TRANSFORMS = Version(
-    "transforms",
-    "conv.cudnn.by_transforms",
-    has_transforms,
-    reason="NVIDIA's library, by Winograd's or Fourier's transforms",
-    work=work.transforms,
+CUDNN_FOURIER = Version(
+    "cudnn_fourier",
+    "conv.cudnn.by_fourier",
+    has_fourier,
+    reason="NVIDIA's library, by Fourier's transform",
+    work=work.fourier,
 )
 CUDNN = Version("cudnn", "conv.cudnn.convolution", has_cudnn, reason=LIBRARY, work=work.cudnn)
 
@@ -427,7 +433,7 @@ FORWARD = (
     Version("fprop_sm90", "conv.fprop_dgrad_sm90.forward", has_sm90, reason=TMA, work=work.sm90),
     Version("fprop_sm80", "conv.fprop_dgrad_sm80.forward", has_sm80, reason=MMA, work=work.sm80),
     WHOLE_CHANNELS,
-    TRANSFORMS,
+    CUDNN_FOURIER,
     CUDNN,
     Version(
         "fprop_simt", "conv.fprop_simt.forward", fprop_fits_tiles, reason=TILES, work=work.simt
@@ -488,7 +494,7 @@ INPUT_GRADIENT = (
         "dgrad_sm80", "conv.fprop_dgrad_sm80.input_gradient", has_sm80, reason=MMA, work=work.sm80
     ),
     WHOLE_CHANNELS,
-    TRANSFORMS,
+    CUDNN_FOURIER,
     Version("cudnn", "conv.cudnn.input_gradient", has_cudnn, reason=LIBRARY, work=work.cudnn),
     Version(
         "dgrad_simt",
@@ -548,7 +554,7 @@ WEIGHT_GRADIENT = (
     ),
     Version("wgrad_sm80", "conv.wgrad_sm80.weight_gradient", has_sm80, reason=MMA, work=work.sm80),
     WHOLE_CHANNELS,
-    TRANSFORMS,
+    CUDNN_FOURIER,
     CUDNN,
     Version(
         "wgrad_simt",

@@ -74,6 +74,7 @@ from .geometry import (
     tap_table,
 )
 from .problem import Problem
+from .work import choose_splits
 
 if not SIMULATOR:
     from ..ptx.vector_access import load_vector, store_vector
@@ -307,33 +308,6 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
 
 
 # -------------------- planners
-
-
-MOST_SPLITS = 16
-ALONE = 0.7  # time of a block with a multiprocessor to itself, relative to two that share one
-RATE = 4  # taps a microsecond of two blocks that share one (NVIDIA H200)
-MEMORY = 2e6  # bytes of partial sums a microsecond: half the bandwidth of a copy
-
-
-def choose_splits(tiles: int, channels: int, area: int, results: int, many: int) -> int:
-    """Into how many parts the sums over `channels` of `area` taps each are split, for least time:
-    waves of two blocks a multiprocessor, of which there are `many`, then the parts written and
-    read."""
-
-    def cost(splits: int) -> float:
-        waves = ALONE if tiles * splits <= many else blocks(tiles * splits, 2 * many)
-        return waves * (channels // splits) * area / RATE + (splits > 1) * (
-            5 + 8 * splits * results / MEMORY
-        )
-
-    return min(
-        (
-            n
-            for n in range(1, MOST_SPLITS + 1)
-            if channels % n == 0 and channels * area >= 256 * n or n == 1
-        ),
-        key=cost,
-    )
 
 
 def _split(sources: Sources, x: View, w: View, y: View, splits: int) -> tuple[View, View, View]:

@@ -100,6 +100,8 @@ def _by_tiles(
     return Work(method, cycles, moved, launches + more)
 
 
+NARROW = 3.0  # what a copy of less than 8 channels costs more than its bytes
+
 # -------------------- tensor cores
 
 SPLITS = (1, 2, 4, 8, 16, 32, 64)
@@ -173,21 +175,56 @@ def space_to_depth(p: Problem) -> Work:
     }[p.kind]
     cycles, _ = tiled(tiles, *sizes, 1, machine.multiprocessors, machine.rate(p.dtype, True))
     moved, more = traffic(p, True)
-    return Work(f"space_to_depth {p.kind}", cycles, moved + 2 * pixels * 4 * fold**2 * 2, 3 + more)
+    folded = NARROW * 2 * p.itemsize * pixels * 4 * fold**2
+    return Work(f"space_to_depth {p.kind}", cycles, moved + folded, 3 + more)
 
 
 # -------------------- any device
 
 
+MOST_SPLITS = 16
+ALONE = 0.7  # time of a block with a multiprocessor to itself, relative to two that share one
+RATE = 4  # taps a microsecond of two blocks that share one (NVIDIA H200)
+MEMORY = 2e6  # bytes of partial sums a microsecond: half the bandwidth of a copy
+
+
+def choose_splits(tiles: int, channels: int, area: int, results: int, many: int) -> int:
+    """Into how many parts the sums over `channels` of `area` taps each are split, for least time:
+    waves of two blocks a multiprocessor, of which there are `many`, then the parts written and
+    read."""
+
+    def cost(splits: int) -> float:
+        waves = ALONE if tiles * splits <= many else blocks(tiles * splits, 2 * many)
+        return waves * (channels // splits) * area / RATE + (splits > 1) * (
+            5 + 8 * splits * results / MEMORY
+        )
+
+    return min(
+        (
+            n
+            for n in range(1, MOST_SPLITS + 1)
+            if channels % n == 0 and channels * area >= 256 * n or n == 1
+        ),
+        key=cost,
+    )
+
+
 def simt(p: Problem) -> Work:
     """fprop_simt.py, dgrad_simt.py, wgrad_simt.py."""
-    rows = product_of(p).rows
+    product = product_of(p)
+    rows, columns = product.rows, product.columns
     sizes = [(32 if rows <= 32 else 64 if rows <= 64 else 128, 128)]
     if p.itemsize == 8:
         sizes = [(32, 128)]
     phases = math.prod(p.stride) if p.kind == "input" else 1
-    parts = SPLITS[:4] if p.groups == phases == 1 and p.itemsize == 4 else (1,)
-    splits = SPLITS if p.kind == "weight" else parts
+    splits: tuple[int, ...] = SPLITS
+    if p.kind != "weight":
+        many = Machine.of(p.device).multiprocessors
+        number, area = blocks(rows, 128) * blocks(columns, 128), math.prod(p.taps)
+        whole = p.groups == phases == 1 and p.itemsize == 4 and rows > 64 and p.out.size % 4 == 0
+        alone = p.bias is None or p.kind == "input"
+        parts = choose_splits(number, product.channels, area, p.out.size, many)
+        splits = (parts if whole and alone else 1,)
     launches = 3 if p.kind == "weight" else 1 + phases
     tiles = Tiles(sizes, 8, 300, resident=2, splits=splits)
     return _by_tiles(_named("simt", p), p, tiles, False, launches=launches)
@@ -197,20 +234,22 @@ LANES, ENOUGH = 16, 1 << 16  # threads that share a result, and that fill the de
 
 
 def direct(p: Problem) -> Work:
-    """direct.py and the kernels alike in dgrad_simt.py and wgrad_simt.py: each product costs two
-    loads, and a thread waits for its own."""
-    results = p.out.size
-    terms = {
-        "forward": p.terms,
-        "weight": p.positions,
-        "input": p.group_outputs * meeting_taps(p),
-    }[p.kind]
-    lanes = 256 if p.kind == "weight" else max(1, min(LANES, ENOUGH // max(results, 1), terms // 8))
-    machine = Machine.of(p.device)
-    alone = blocks(terms, lanes) * 300
-    together = 16 * results * terms / (machine.multiprocessors * machine.rate(p.dtype, False))
+    """direct.py and the kernels alike in dgrad_simt.py and wgrad_simt.py: a thread finds the places
+    of its result, then each product costs two loads, twice as long where neighbours do not lie side
+    by side. In weight gradients 256 threads share a result, and add up their sums at the end."""
+    results, machine = p.out.size, Machine.of(p.device)
+    if p.kind == "weight":
+        alone = blocks(p.positions, 256) * 300
+        each = 200 * (max(p.positions, 256) + 1024)
+    else:
+        terms = p.terms if p.kind == "forward" else p.group_outputs * meeting_taps(p)
+        lanes = max(1, min(LANES, ENOUGH // max(results, 1), terms // 8))
+        alone = 600 + blocks(terms, lanes) * 100
+        side_by_side = p.kind == "forward" and p.contiguous and p.out.contiguous
+        each = 1900 + (22 if side_by_side else 45) * terms
+    together = results * each / (machine.multiprocessors * machine.rate(p.dtype, False))
     moved, more = traffic(p)
-    return Work(f"direct {p.kind}", 1500 + alone + together, moved, 1 + more)
+    return Work(f"direct {p.kind}", alone + together, moved, 1 + more)
 
 
 def _strips(method: str, p: Problem, last: bool | None, launches: int) -> Work:
@@ -237,7 +276,7 @@ def few_channels(p: Problem) -> Work:
     """dgrad_few_channels.py and wgrad_few_channels.py."""
     grouped = " grouped" if p.groups > 1 else ""
     work = _strips("few_channels", p, False, 2)
-    return work._replace(rates=f"few_channels {p.kind}{grouped}")
+    return work._replace(rates=f"few_channels {p.kind}{grouped} {8 * p.itemsize}-bit")
 
 
 # -------------------- libraries
@@ -258,13 +297,10 @@ def pointwise_cublas(p: Problem) -> Work:
     if p.itemsize == 2:
         tiles = Tiles(BLAS_SIZES, 64, feed=24, splits=SPLITS)
         return _by_tiles("pointwise_cublas", p, tiles, True, last=True)
+    if p.kind == "weight":
+        return image_products(p)
     tiles = Tiles(BLAS_SIZES[:4], 8, 100, resident=2, splits=SPLITS)
     work = _by_tiles("pointwise_cublas float32", p, tiles, p.itemsize == 8, last=False)
-    if p.kind == "weight":  # products image by image, then added
-        work = work._replace(
-            moved=work.moved + 2 * p.x.shape[0] * p.out.size * p.itemsize,
-            launches=work.launches + 1,
-        )
     if p.kind == "input" and max(p.stride) > 1:
         work = work._replace(moved=work.moved + p.itemsize * p.y.size, launches=work.launches + 2)
     return work
@@ -280,18 +316,22 @@ def image_product(problem: Problem) -> MatmulProblem:
 
 
 def image_products(p: Problem) -> Work:
-    """pointwise.py, a weight gradient of 16-bit images in C order by cuBLAS: products image by
-    image in float32, then added."""
-    machine, taps = Machine.of(p.device), math.prod(p.y.shape[2:])
+    """pointwise.py, a weight gradient of images in C order by cuBLAS: products image by image,
+    which the library does not split, then added."""
+    machine, area = Machine.of(p.device), math.prod(p.y.shape[2:])
     count, outputs, channels = p.x.shape[0], p.y.shape[1], p.x.shape[1]
+    tiles = Tiles(BLAS_SIZES, 64, feed=24)
+    if p.itemsize > 2:
+        tiles = Tiles(BLAS_SIZES[:4], 8, 100, resident=2, splits=SPLITS if count == 1 else (1,))
     cycles, _ = tiled(
-        Tiles(BLAS_SIZES, 64, feed=24),
-        *(outputs, channels, taps, count, machine.multiprocessors),
-        machine.rate(p.dtype, True),
+        tiles,
+        *(outputs, channels, area, count, machine.multiprocessors),
+        machine.rate(p.dtype, p.itemsize in (2, 8)),
     )
     moved, more = traffic(p, False)
-    partial = 4 * count * p.out.size
-    return Work("pointwise_cublas images", cycles, moved + 2 * partial, 2 + more)
+    partial = 2 * max(p.itemsize, 4) * count * p.out.size
+    numbers = "images" if p.itemsize == 2 else "float32 weight"
+    return Work(f"pointwise_cublas {numbers}", cycles, moved + partial, 2 + more)
 
 
 def im2col(p: Problem) -> Work:
@@ -306,18 +346,23 @@ def im2col(p: Problem) -> Work:
 
 
 FEW = 8  # channels below which tiles of tensor cores stay empty
+USUAL = {1, 3, 5}  # taps of a side, of which the library knows its fastest kernels
 
 
 def _kind_of_library(p: Problem) -> str:
     """What the library has kernels of its own for, or lacks them."""
+    usual = {*p.taps} <= USUAL and max(p.stride) <= 2
+    rare = "" if usual else " rare"
     if p.groups > 1 and p.group_channels == 1:
-        return " depthwise"
+        return f" depthwise{rare}"
     if p.groups > 1:
-        return " grouped"
+        return f" grouped{rare}"
     channels = p.x.shape[1], p.y.shape[1]
     if min(channels) < FEW:
         return " few"
-    return " odd" if p.itemsize == 2 and any(c % FEW for c in channels) else " dense"
+    if p.itemsize == 2 and any(c % FEW for c in channels):
+        return " odd"
+    return rare or " dense"
 
 
 def cudnn(p: Problem) -> Work:
@@ -325,7 +370,7 @@ def cudnn(p: Problem) -> Work:
     tensor = p.itemsize == 2 or p.tf32 and p.itemsize == 4
     last = p.itemsize == 2 or not (p.contiguous and p.out.contiguous)
     name = f"{_named('cudnn', p)}{_kind_of_library(p)}"
-    if _kind_of_library(p) == " depthwise":
+    if " depthwise" in name:
         return _strips("cudnn", p, last, 1)._replace(rates=name)
     if not tensor and last:
         name += " last"  # channels
@@ -341,27 +386,25 @@ def cudnn(p: Problem) -> Work:
     )
 
 
-#: Fourier's transforms of square tiles: their side, and Winograd's of 4 x 4 results of 3 x 3 taps.
-FOURIER, WINOGRAD = (16, 32), 4
+FOURIER = (16, 32)  # sides of the tiles that are transformed
 
 
-def transforms(p: Problem) -> Work:
-    """cudnn.py, by Winograd's or Fourier's transforms. A tile costs its products of channels and
-    outputs, one for each frequency, whatever the number of taps; transformed arrays are written and
-    read."""
+def fourier(p: Problem) -> Work:
+    """cudnn.py, by Fourier's transform. A tile costs its products of channels and outputs, one for
+    each frequency, whatever the number of taps; transformed arrays are written and read."""
     machine, reach = Machine.of(p.device), max(p.taps)
     images, outputs, *size = p.y.shape
     channels = p.group_channels
     per_cycle = machine.multiprocessors * machine.rate(p.dtype, False)
-    ways = [(side - reach + 1, side * (side // 2 + 1), 4) for side in FOURIER if side > reach]
-    if p.kind == "weight" and reach == 3:
-        ways = [(WINOGRAD, (WINOGRAD + 2) ** 2, 1)]
     found = []
-    for own, frequencies, products in ways:  # products of real numbers for one of frequencies
+    for side in FOURIER:
+        own, frequencies = side - reach + 1, side * (side // 2 + 1)
+        if own < 1:
+            continue
         tiles = images * math.prod(blocks(n, own) for n in size)
-        cycles = tiles * channels * outputs * frequencies * products / per_cycle
-        numbers = frequencies * (tiles * (channels + outputs) + channels * outputs)
-        found.append((cycles, numbers * (2 if products > 1 else 1)))
+        cycles = 4 * tiles * channels * outputs * frequencies / per_cycle  # complex numbers
+        numbers = 2 * frequencies * (tiles * (channels + outputs) + channels * outputs)
+        found.append((cycles, numbers))
     cycles, numbers = min(found)
     moved, more = traffic(p, False)
-    return Work(f"transforms {p.kind}", cycles, moved + 2 * p.itemsize * numbers, 4 + more)
+    return Work(f"cudnn_fourier {p.kind}", cycles, moved + 2 * p.itemsize * numbers, 4 + more)

@@ -49,6 +49,9 @@ class Version:
     work : callable, optional
         What it does on a problem (prediction.py). Versions that state it are tried in the order of
         their predicted times, after the one whose method `problem.measured` names, if it has that.
+    favour : float
+        How many times another's predicted time its own may be, and it is still tried before: of a
+        library that chooses among more kernels than a prediction knows.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Version:
     prefers: Callable[[Any], int] = always
     reason: str = ""
     work: Callable[[Any], Work] | None = None
+    favour: float = 1.0
 
     def microseconds(self, problem: Any) -> float:
         """The predicted time on a problem."""
@@ -69,7 +73,7 @@ class Version:
         if self.work is None:
             return False, -self.prefers(problem)
         measured = getattr(problem, "measured", "")
-        return not (measured and measured in self.name), self.microseconds(problem)
+        return not (measured and measured in self.name), self.microseconds(problem) / self.favour
 
     def plan(self, problem: Any) -> Plan | None:
         """The version's plan of a problem."""

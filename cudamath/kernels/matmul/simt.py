@@ -65,7 +65,8 @@ from .register_tiles import (
     register_tiles,
 )
 from .register_tiles import _multiply as _multiply_8_by_8
-from .split_k import in_parts, parts_of
+from .split_k import in_parts
+from .work import parts_of
 
 THREADS = 128
 

@@ -1,4 +1,4 @@
-"""Split-k: how many parts the inner dimension has, and the sum of the parts."""
+"""Split-k: products of parts of the inner dimension, and the sum of the parts."""
 
 from __future__ import annotations
 
@@ -12,27 +12,11 @@ from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ...runtime import device as devices
 from ..compiler.lazy_numba import cuda
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.plan_edit import embed
 from .problem import Product
-from .register_tiles import SIDE
-
-
-def parts_of(p: Product, device: int, step: int = 0) -> int:
-    """Into how many parts k is split: as many as give every place on the device a tile, two to a
-    multiprocessor. step: parts are multiples of it, without a rest."""
-    tiles, room = blocks(p.m, SIDE) * blocks(p.n, SIDE), 2 * devices.multiprocessors(device)
-    return next(
-        (
-            s
-            for s in (8, 4, 2)
-            if s * tiles <= room and (step == 0 or p.k % (step * s) == 0) and p.k >= 64 * s
-        ),
-        1,
-    )
 
 
 def in_parts(a: Layout, b: Layout, count: int, tiles: Callable[..., Launch]) -> Plan:

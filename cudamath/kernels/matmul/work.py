@@ -6,13 +6,18 @@ number at a time, which is another kind of version.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ...core.layout import Layout
+from ...runtime import device as devices
+from ..lib.integers import blocks
 from ..lib.prediction import Machine, Tiles, Work, tiled
 from . import sm90_tiles
-from .problem import Problem
+from .problem import Problem, Product
 
+SIDE = 128  # of the tiles of simt.py
 SPLITS = (1, 2, 4, 8)
 BLAS_SIZES = ((64, 64), (64, 128), (128, 64), (128, 128), (128, 256), (256, 128))
 TILES = {
@@ -23,7 +28,7 @@ TILES = {
     "gemv": Tiles([(16, 16)], 64, 20, 500, store=16, resident=16, splits=SPLITS),
     "simt_async_copy": Tiles([(128, 128)], 8, 150, resident=2, splits=SPLITS),
     "simt_async_copy_small": Tiles([(64, 64)], 8, 150, resident=4),
-    "simt": Tiles([(128, 128)], 8, 150, resident=2, splits=SPLITS),
+    "simt": Tiles([(SIDE, SIDE)], 8, 150, resident=2),
     "simt_small": Tiles([(64, 64)], 8, 150, resident=4),
     "register_tiles": Tiles([(128, 128)], 8, 300, resident=2),
     "tiled": Tiles([(16, 16)], 16, 150, end=300, resident=8),
@@ -55,12 +60,39 @@ def _kind(p: Problem) -> str:
     return f"{8 * dtype.itemsize}-bit{' complex' * (dtype.kind == 'c')}"
 
 
+def parts_of(p: Product, device: int, step: int = 0) -> int:
+    """Into how many parts simt.py splits k: as many as give every place on the device a tile, two
+    to a multiprocessor. step: parts are multiples of it, without a rest."""
+    tiles, room = blocks(p.m, SIDE) * blocks(p.n, SIDE), 2 * devices.multiprocessors(device)
+    return next(
+        (
+            s
+            for s in (8, 4, 2)
+            if s * tiles <= room and (step == 0 or p.k % (step * s) == 0) and p.k >= 64 * s
+        ),
+        1,
+    )
+
+
+def _splits(method: str, p: Problem) -> Iterable[int]:
+    """The parts into which a version may split sums: those beside tensor cores only of two
+    matrices, simt.py of float32."""
+    if not method.startswith("simt"):
+        return TILES[method].splits
+    if p.product.batch > 1 or len(p.product.parts) > 1 or not p.a.ndim == p.b.ndim == 2:
+        return (1,)
+    if method == "simt":
+        return (parts_of(p.product, p.device, 4) if p.a.dtype == np.float32 else 1,)
+    return TILES[method].splits
+
+
 def _by_tiles(
     method: str, p: Problem, tensor: bool = False, copies: bool = False, slower: float = 1.0
 ) -> Work:
     """The work of a version that cuts C into tiles. copies: of operands that it cannot read;
     slower: how many times longer reads take than its multiply-adds."""
-    machine, x, dtype, tiles = Machine.of(p.device), p.product, p.a.dtype, TILES[method]
+    machine, x, dtype = Machine.of(p.device), p.product, p.a.dtype
+    tiles = TILES[method]._replace(splits=_splits(method, p))
     rate = machine.rate(dtype, tensor) / (COMPLEX if dtype.kind == "c" else 1) / slower
     if tensor and p.tf32 and dtype == np.float32:
         rate /= 2

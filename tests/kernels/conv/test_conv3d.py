@@ -44,9 +44,9 @@ class StandIn:
         tf32,
         device,
         plan,
-        transforms,
+        fourier,
     ):
-        assert not tf32 and not plan and not transforms and device == 0
+        assert not tf32 and not plan and not fourier and device == 0
         self.calls, self.kind, self.dtype, self.tensors, self.bias = (
             calls,
             kind,

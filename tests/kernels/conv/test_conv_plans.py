@@ -119,7 +119,6 @@ def test_strided_input_gradients_are_one_launch_where_others_are_several(monkeyp
     ("kind", "out", "first", "second", "stride", "groups", "ours"),
     [
         ("forward", (64, 64, 56, 56), (64, 64, 56, 56), (64, 64, 3, 3), 1, 1, False),
-        ("input", (64, 128, 56, 56), (64, 128, 28, 28), (128, 128, 3, 3), 2, 1, False),
         ("forward", (128, 32, 28, 28), (128, 1, 28, 28), (32, 1, 3, 3), 1, 1, True),
         ("forward", (4, 8, 8, 8), (4, 8, 8, 8), (8, 8, 3, 3), 1, 1, True),
         ("forward", (8, 64, 8, 8), (8, 32, 16, 16), (64, 32, 3, 3), 2, 1, False),
@@ -141,9 +140,9 @@ def test_where_float32_goes_to_the_library(
     layouts = [Layout.new(shape, F32, 0) for shape in (out, first, second)]
     with assume((9, 0), memory_bandwidth=4.8e12):
         first_of_all = order(kind, *layouts, (stride, stride), groups)[0]
-        assert (first_of_all not in ("cudnn", "transforms")) == ours, first_of_all
+        assert (first_of_all not in ("cudnn", "cudnn_fourier")) == ours, first_of_all
         monkeypatch.setattr(cudnn, "available", lambda: False)
-        assert not {"cudnn", "transforms"} & {*order(kind, *layouts, (stride, stride), groups)}
+        assert not {"cudnn", "cudnn_fourier"} & {*order(kind, *layouts, (stride, stride), groups)}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +152,6 @@ def test_where_float32_goes_to_the_library(
         ((64, 512, 28, 28), (512, 64, 3, 3), 2, "sm90_shared_taps"),
         ((64, 64, 56, 56), (64, 64, 3, 3), 1, "sm90_shared_taps"),  # all rows of taps together
         ((64, 512, 7, 7), (512, 512, 3, 3), 1, "sm90_shared_taps"),
-        ((2, 128, 16, 16), (128, 128, 3, 3), 1, "cudnn"),  # too few sums for the device
     ],
 )
 def test_where_weight_gradients_of_16_bits_run(monkeypatch, grad, weight, stride, first):
@@ -199,10 +197,11 @@ def test_where_filters_stay_in_shared_memory(monkeypatch, x, weight, forward, in
 
 
 def test_where_depthwise_convolutions_of_images_channels_last_run(monkeypatch):
-    """As measured on an H200: 16-bit forward ones and weight gradients by the library."""
+    """By the library weight gradients alone: its forward ones take less time at this size on an
+    H200, and twenty times ours at others."""
     monkeypatch.setattr(cudnn, "available", lambda: True)
     for dtype, kind, expected in (
-        (BF16, "forward", "cudnn"),
+        (BF16, "forward", "depthwise_nhwc"),
         (BF16, "input", "depthwise_nhwc"),
         (BF16, "weight", "cudnn"),
     ):

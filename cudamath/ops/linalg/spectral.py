@@ -134,6 +134,8 @@ def _svd_grad(g: tuple, y: tuple, a: ndarray, *, full: bool) -> tuple[ndarray]:
                 "vectors, which "
                 "are arbitrary; give full_matrices=False"
             )
+        if gu is None and gvh is None and u._node is not None:  # recorded: without added vectors
+            u, s, vh = run(_svd, a, full=False)
         u, vh = u[..., :, :k], vh[..., :k, :]
     inner = _diagonal(gs, a) if gs is not None else _diagonal(s * 0, a)
     row, column = expand_dims(s, axis=-2), expand_dims(s, axis=-1)

@@ -3,6 +3,7 @@ gradients of any order beside central differences."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -16,7 +17,8 @@ from special_domains import REGIONS
 from special_truth import FLOOR, WAVES, limit, ours, part_of, regions, scipys
 
 import cudamath as cm
-from cudamath.core.specs.special.library import scalar
+from cudamath.core.specs.special.library import copied, narrow, scalar
+from cudamath.kernels.elementwise import special_functions
 from cudamath.testing import assert_close
 
 AWKWARD = np.array(
@@ -586,3 +588,41 @@ def test_inverses_of_the_smallest_shapes(device):
     q = cm.asarray([1e-300, 1e-299, 1e-200], dtype="float64")
     truth = np.array([0.26473701045154346, 2.5490870890493857e-05, 224.83870767399043])
     near(cm.special.gammainccinv(a, q).to_numpy(), truth, 8)
+
+
+NARROW = [
+    name
+    for name in REGIONS
+    if "[" not in name and narrow(CARDS.get(name, name)) is not scalar(CARDS.get(name, name))
+]
+ODD = (0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, 1e-45, 3e38, -3e38, np.inf, -np.inf, np.nan)
+
+
+@functools.cache
+def as_in_kernels(function):
+    """A scalar function as kernels have it, run by Python."""
+    return copied(special_functions.straight(function), as_in_kernels, special_functions._Math())
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_forms_for_float32(name):
+    """They are as near to mpmath's values as others must be, and SciPy's beyond the domain."""
+    function = as_in_kernels(narrow(name))
+    for region in regions(name, "float32"):
+        found = [function(*map(float, point)) for point in zip(*region.points, strict=True)]
+        errors = region.errors(np.array(found, dtype=np.float64).astype(np.float32))
+        assert errors.max() <= limit(region), region.index
+    count = function.__code__.co_argcount
+    for point in itertools.product(ODD, repeat=count):
+        with np.errstate(all="ignore"):
+            ours = np.float32(function(*map(float, np.float32(point))))
+            theirs = np.float32(getattr(scipy_special, name)(*np.float32(point)))
+        np.testing.assert_allclose(ours, theirs, rtol=3e-7, err_msg=str(point))
+
+
+@pytest.mark.parametrize("name", ["i1e", "k0", "ndtri", "gammaln", "expi", "j0"])
+def test_series_are_written_out(name):
+    """Kernels compute the same numbers."""
+    plain, written = scalar(name), as_in_kernels(scalar(name))
+    for x in (0.1, 0.3, 0.75, 0.999, 0.01 if name == "ndtri" else 9.5):
+        assert written(x) == plain(x)

@@ -2,22 +2,29 @@
 
 In an expression they have the prefix `special_`. They compute in float64, also for float32 and
 16-bit numbers: in float32 their recurrences and differences would lose what SciPy's results have.
+Some have a shorter form for these (core/specs/special/narrow.py).
+
+A loop over a tuple of coefficients would choose each by a switch of as many branches (the Chebyshev
+series of i1e took three times CuPy's time). So series of constants are written out (`straight`).
 """
 
 from __future__ import annotations
 
+import ast
 import functools
+import inspect
 import math
 import re
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...core.specs.special.library import copied, scalar
+from ...core.specs.special.library import copied, narrow, scalar
 from ..compiler.decorators import device_function
 from ..compiler.generated import compiled
-from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
 
 
 class _Math:
@@ -38,11 +45,59 @@ class _Math:
         return simulated
 
 
+def _horner(coefficients: tuple[float, ...]) -> list[str]:
+    first, *rest = coefficients
+    return [f"    y = {first!r}", *[f"    y = y * x + {c!r}" for c in rest], "    return y"]
+
+
+def _chebyshev(coefficients: tuple[float, ...]) -> list[str]:
+    """Clenshaw's recurrence; y1 is y of the step before, y2 of the one before that."""
+    first, second, *rest = coefficients
+    lines = [f"    y2, y1, y = 0.0, {first!r}, x * {first!r} + {second!r}"]
+    lines += [f"    y2, y1, y = y1, y, x * y - y1 + {c!r}" for c in rest]
+    return [*lines, "    return 0.5 * (y - y2)"]
+
+
+_SERIES: dict[str, Callable[[tuple[float, ...]], list[str]]] = {
+    "horner": _horner,
+    "chebyshev": _chebyshev,
+}
+
+
+class _Straight(ast.NodeTransformer):
+    """Calls `horner(x, TABLE)` become calls of functions that have the table's numbers in them."""
+
+    def __init__(self, names: dict[str, Any]):
+        self.names = names
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if not (isinstance(node.func, ast.Name) and node.func.id in _SERIES):
+            return node
+        x, table = node.args
+        assert isinstance(table, ast.Name), f"{node.func.id}: wants a table by its name"
+        name = f"{node.func.id}_{table.id}"
+        lines = [f"def {name}(x):", *_SERIES[node.func.id](self.names[table.id]), ""]
+        self.names[name] = compiled("\n".join(lines), name, {"__name__": self.names["__name__"]})
+        return ast.Call(ast.Name(name, ast.Load()), [x], [])
+
+
+def straight(function: Any) -> Any:
+    """The function, series of constants written out."""
+    if not set(_SERIES) & set(function.__code__.co_names):
+        return function
+    names = dict(function.__globals__)
+    tree = _Straight(names).visit(ast.parse(textwrap.dedent(inspect.getsource(function))))
+    return compiled(ast.unparse(tree), function.__name__, names)
+
+
 @functools.cache
 def _device(function: Callable) -> Any:
     # not forced to be inlined, as other device functions are: so many copies of the gamma function,
     # which others call several times, would take the compiler a minute
-    return cuda.jit(device=True)(copied(function, _device, _Math() if SIMULATOR else None))
+    return cuda.jit(device=True)(
+        copied(straight(function), _device, _Math() if SIMULATOR else None)
+    )
 
 
 @functools.cache
@@ -50,7 +105,7 @@ def special_functions(expression: str, T: Any) -> dict[str, Any]:
     """The special functions that an expression on compute type T calls, by their names there."""
     found = {}
     for name in re.findall(r"\bspecial_(\w+)", expression):
-        function = scalar(name)
+        function = (scalar if dtype_of(T) == np.float64 else narrow)(name)
         names = [f"x{i}" for i in range(function.__code__.co_argcount)]
         wide = ", ".join(f"types.float64({n})" for n in names)
         source = f"def special_{name}({', '.join(names)}):\n    return T(function({wide}))\n"

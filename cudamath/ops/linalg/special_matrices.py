@@ -26,6 +26,7 @@ from .. import reduce
 from ..creation import eye, zeros
 from ..elementwise import abs, conj_or_same
 from ..index import take
+from ..integers import bitwise_count
 from ..join import concat
 from ..padding import pad
 from ..ranges import arange
@@ -745,14 +746,18 @@ def _below(first: ndarray, rest: ndarray) -> ndarray:
 
 
 def _hadamard(n: int, kind: np.dtype, device: DeviceLike | None) -> ndarray:
-    """The product of Kronecker of two that are much smaller: one pass over the large one."""
-    if n <= 2:
-        signs = np.array([[1, 1], [1, -1]])[:n, :n]
-        return astype(asarray(signs, device=device), kind, copy=False)
-    p = 1 << (n.bit_length() - 1) // 2
-    left, right = _hadamard(p, kind, device), _hadamard(n // p, kind, device)
-    product = reshape(left, (p, 1, p, 1)) * reshape(right, (1, n // p, 1, n // p))
-    return reshape(product, (n, n))
+    """-1 where the bits that two numbers share are odd in number. A large one is a product of
+    Kronecker, one pass: a small one is the corner of a larger one."""
+    small = min(n, 64)
+    i = arange(small, dtype=np.int32, device=device)
+    odd = bitwise_count(expand_dims(i, axis=1) & i) & 1
+    base = astype(1 - 2 * astype(odd, np.int8), kind, copy=False)
+    if n == small:
+        return base
+    rest = n // small
+    right = base[:rest, :rest] if rest <= small else _hadamard(rest, kind, device)
+    left = reshape(base, (small, 1, small, 1))
+    return reshape(left * reshape(right, (1, rest, 1, rest)), (n, n))
 
 
 def _floating(name: str, dtype: DTypeLike | None) -> np.dtype:

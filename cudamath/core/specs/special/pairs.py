@@ -11,6 +11,8 @@ import math
 
 import numpy as np
 
+from .polynomials import horner
+
 LN2_HIGH = 0.6931471803691238  # 32 bits: products with exponents are exact
 LN2_LOW = 1.9082149292705877e-10
 SQRT_2 = 1.4142135623730951
@@ -86,9 +88,7 @@ def log_ratio(p, pl, q, ql):
     t, tl = plus(m, pl, n, ql)
     s, sl = quotient(d, dl, t, tl)
     z = s * s
-    y = 0.0
-    for c in ATANH:
-        y = y * z + c
+    y = horner(z, ATANH)
     high, low = two_sum(k * LN2_HIGH, 2.0 * s)
     return two_sum(high, low + (k * LN2_LOW + 2.0 * (sl + s * y)))
 

@@ -46,8 +46,9 @@ def narrow(name: str) -> Callable[..., float]:
     """The scalar function for results in float32."""
     module = importlib.import_module(f"{__package__}.narrow")
     found = vars(module).get(name)
-    own = isinstance(found, types.FunctionType) and found.__module__ == module.__name__
-    return found if own else scalar(name)
+    if isinstance(found, types.FunctionType) and found.__module__ == module.__name__:
+        return found
+    return scalar(name)
 
 
 def is_scalar(function: Any) -> bool:

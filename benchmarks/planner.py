@@ -9,7 +9,7 @@
 cores, times each version, and writes a record after every problem; it stops when the seconds are
 over. A version that fails is noted and left out; "apart" says how far results are from those of the
 last version, which is the plainest. ``--fit`` reads the records (by default those in
-benchmarks/results/*/planner.json), fits the rates of each kind of version (planner_fit.py), and
+benchmarks/results/*/planner*.json), fits the rates of each kind of version (planner_fit.py), and
 prints how far predictions are from what was measured, and the *regret*: the time of the version
 with the least prediction over that of the fastest one. With --write it replaces the rates that the
 package ships. ``--judge`` prints the regret of what the package ships on records it was not fitted
@@ -469,7 +469,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say = functools.partial(print, flush=True)
         measure(options.families, options.seconds, options.record, options.seed, say=say)
     if options.fit:
-        files = options.files or sorted(RESULTS.glob("*/planner.json"))
+        files = options.files or sorted(RESULTS.glob("*/planner*.json"))
         records = read(files)
         rates, left = fitted(records)
         print(report(records, rates, left))

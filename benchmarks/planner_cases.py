@@ -30,7 +30,7 @@ from cudamath.kernels.softmax.problem import Problem as SoftmaxProblem
 Case = dict[str, Any]
 DTYPES = {
     "bfloat16": np.dtype(bfloat16),
-    **{name: np.dtype(name) for name in ("float16", "float32", "float64", "complex64")},
+    **{name: np.dtype(name) for name in ("float16", "float32", "float64", "complex64", "int32")},
 }
 
 
@@ -225,7 +225,7 @@ def any_shape(draw: random.Random, low: int, high: int) -> tuple[int, ...]:
     return (*sizes, max(1, round(2**left)))
 
 
-# -------------------- families whose versions state no work yet: they are measured, not predicted
+# -------------------- attention, reductions, scans, softmax
 
 
 def draw_attention(draw: random.Random) -> Case:
@@ -298,14 +298,15 @@ def draw_scan(draw: random.Random) -> Case:
     return {
         "kind": draw.choice(("sum", "sum", "max")),
         **{"shape": list(shape), "axis": draw.randrange(len(shape))},
-        "dtype": pick(draw, ("float32", 3), ("bfloat16", 1), ("float64", 1)),
+        "dtype": pick(draw, ("float32", 3), ("bfloat16", 1), ("float64", 1), ("int32", 1)),
     }
 
 
 def scan_problem(case: Case) -> Any:
     """The problem of a case, of an array in C order."""
     x = Layout.new(tuple(case["shape"]), DTYPES[case["dtype"]], 0)
-    return ScanProblem(x, case["kind"], case["axis"], x.dtype)
+    wider = case["dtype"] == "int32" and case["kind"] == "sum"
+    return ScanProblem(x, case["kind"], case["axis"], np.dtype(np.int64) if wider else x.dtype)
 
 
 def draw_softmax(draw: random.Random) -> Case:
@@ -364,8 +365,6 @@ FAMILIES = {
         lambda problem: problem.inputs,
     ),
 }
-#: Families whose versions state their work.
-PREDICTED = ("conv", "matmul")
 
 
 def drawn(names: Sequence[str], count: int, seed: int) -> list[tuple[str, Case]]:

@@ -299,10 +299,13 @@ def attentions() -> Calls:
         ("bfloat16", "forward_sm90", 64),
         ("bfloat16", "forward_sm90", 128),
         ("bfloat16", "forward_sm90", 256),
+        ("bfloat16", "forward_sm90_split", 64),
+        ("bfloat16", "forward_sm90_split", 128),
         ("bfloat16", "decode_split_kv", 64),
         ("bfloat16", "decode_split_kv, large", 128),
     ):
-        rows = 400 if version == "forward_sm90" else 150  # enough to fill each of its stages again
+        # enough to fill each of its stages again, and for two parts of keys
+        rows = {"forward_sm90": 400, "forward_sm90_split": 600}.get(version, 150)
         q, k = (
             array(1, 2, n, depth, dtype=dtype) for n in (3 if "decode" in version else rows, rows)
         )
@@ -314,7 +317,7 @@ def attentions() -> Calls:
             ):
                 y, lse = planned(attention_dispatch.attention, q, k, k, **options, version=name)
             if name != "decode_split_kv":
-                if name == "forward_sm90":
+                if name.startswith("forward_sm90"):
                     name = f"backward_sm90{'_large_heads' * (depth > 128)}"
                 planned(
                     attention_dispatch.attention_grad, q, q, k, k, y, lse, **options, version=name

@@ -84,12 +84,19 @@ def test_a_wrong_version_is_not_chosen() -> None:
 
 #: Of the committed records, as found: mean, and what 95 % do not exceed. Those of convolutions are
 #: the library's: what its first choice takes, a prediction misses by a third as often as not.
-REGRET = {"conv": (1.12, 1.55), "matmul": (1.045, 1.21)}
+REGRET = {
+    "conv": (1.12, 1.55),
+    "matmul": (1.045, 1.21),
+    "attention": (1.03, 1.1),
+    "reduction": (1.03, 1.1),
+    "scan": (1.03, 1.1),
+    "softmax": (1.01, 1.05),
+}
 
 
 def test_the_shipped_rates_are_those_of_the_committed_records() -> None:
     """And their regret there is what was found when they were committed."""
-    records = planner.read(sorted(planner.RESULTS.glob("*/planner.json")))
+    records = planner.read(sorted(planner.RESULTS.glob("*/planner*.json")))
     rates, left = planner.fitted(records)
     shipped = {
         name: Rates(*numbers) for name, numbers in json.loads(planner.SHIPPED.read_text()).items()
@@ -99,12 +106,13 @@ def test_the_shipped_rates_are_those_of_the_committed_records() -> None:
         assert found == pytest.approx(shipped[name], rel=0.02), name
     assert planner.rates_text(shipped) == planner.SHIPPED.read_text()
     found = planner.regrets(records, shipped)
-    assert {*found} == {*planner_cases.PREDICTED}
+    assert {*found} == {*planner_cases.FAMILIES}
     for family, values in found.items():
         mean, nearly_all = REGRET[family]
         assert statistics.mean(values) <= mean and planner.quantile(values, 0.95) <= nearly_all
     assert "conv: " in planner.report(records, rates, left)
-    assert planner.judged(records[:40], 1.0).count("problems, regret mean") == 1
+    few = [record for record in records if record["family"] == "conv"][:40]
+    assert planner.judged(few, 1.0).count("problems, regret mean") == 1
 
 
 @pytest.mark.parametrize("family", planner_cases.FAMILIES)
@@ -118,10 +126,14 @@ def test_every_problem_has_a_version_on_every_device(family: str) -> None:
 
 
 #: Versions that no random problem gets, and why they stay.
-UNUSED = {"naive": "sums of nothing, and the first step of the explanation in matmul/dispatch.py"}
+UNUSED = {
+    "naive": "sums of nothing, and the first step of the explanation in matmul/dispatch.py",
+    "small": "arrays of fewer elements than random problems have",
+    "plain": "the simulator's version, and the first step of the explanation in dispatch.py",
+}
 
 
-@pytest.mark.parametrize("family", planner_cases.PREDICTED)
+@pytest.mark.parametrize("family", planner_cases.FAMILIES)
 def test_every_version_is_chosen_somewhere(family: str) -> None:
     """One that no random problem gets, with the libraries or without, on three kinds of device, is
     code that nobody needs."""
@@ -131,17 +143,19 @@ def test_every_version_is_chosen_somewhere(family: str) -> None:
             answers = planner.ask(1000, [family], assume(capability), library=library)[family]
             able |= {name for name, answer in answers.items() if answer.able}
             chosen |= {name for name, answer in answers.items() if answer.first}
-    assert able - chosen == {*UNUSED} & able, sorted(able - chosen)
-    assert "NEVER CHOSEN" in planner.table_of({family: answers})
+    assert able - chosen <= {*UNUSED}, sorted(able - chosen)
+    assert ("NEVER CHOSEN" in planner.table_of({family: answers})) == (
+        not all(answer.first for answer in answers.values())
+    )
 
 
-def test_which_families_are_predicted() -> None:
-    """And what all of them give to be measured: versions that can be planned, and their inputs."""
+def test_all_families_are_predicted() -> None:
+    """And what they give to be measured: versions that can be planned, and their inputs."""
     for family, case in planner_cases.drawn([*planner_cases.FAMILIES], 60, 3):
         with assume((9, 0)):
             problem, able = planner_fit.supporting(family, case)
-            stated = [version.work is not None for version in able.values()]
-            assert stated == [family in planner_cases.PREDICTED] * len(stated)
+            ruled = {name for name, version in able.items() if version.work is None}
+            assert ruled <= {"small"}, family  # reductions of few elements
             _, plans, failed = planner.plans_of(family, case)
             inputs = planner_cases.FAMILIES[family].inputs(problem)
         assert plans and not failed, (family, case, failed)

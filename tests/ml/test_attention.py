@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cudamath as cm
+from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.testing import assert_close, layout_of, simulate
 
 attend = cm.ml.scaled_dot_product_attention
@@ -550,6 +551,21 @@ CORES = {  # (B, H, Hkv, Sq, Sk, D): what each version of the tensor cores takes
         (1, 2, 2, 500, 193, 64),
         (1, 1, 1, 64, 64, 256),
         (2, 3, 3, 260, 260, 136),
+        (2, 3, 3, 197, 197, 64),
+        (2, 3, 3, 197, 300, 40),
+        (1, 2, 2, 300, 500, 72),
+        (1, 2, 2, 300, 500, 112),
+        (1, 2, 2, 300, 500, 160),
+    ],
+    "forward_sm90_split": [
+        (1, 2, 1, 300, 3000, 128),
+        (1, 2, 2, 130, 2000, 64),
+        (2, 4, 2, 64, 1111, 256),
+        (1, 3, 3, 700, 1500, 96),
+        (1, 1, 1, 1, 5000, 128),
+        (1, 4, 1, 777, 700, 72),
+        (1, 2, 2, 1025, 1025, 64),
+        (1, 2, 2, 260, 700, 160),
     ],
     "decode_split_kv": [
         (2, 8, 2, 1, 4096, 128),
@@ -613,7 +629,8 @@ def test_tensor_core_versions(version, shape, causal, dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("causal, lengths", [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("kind", ["bool", "row", "added", "float32"])
-def test_masks_on_tensor_cores(kind, causal, lengths):
+@pytest.mark.parametrize("version", ["forward_sm90", "forward_sm90_split"])
+def test_masks_on_tensor_cores(version, kind, causal, lengths):
     """Masks of each kind, rows without a key that is seen, and rows and keys that do not fill their
     tiles."""
     from cudamath.cpu import attention as cpu
@@ -623,7 +640,7 @@ def test_masks_on_tensor_cores(kind, causal, lengths):
         (2, 4, 2, 300, 500, 128, 128),
         (1, 2, 2, 193, 130, 64, 64),
         (1, 1, 1, 70, 200, 256, 256),
-    ]:
+    ][: 1 if version.endswith("split") else 3]:
         q, k, v = operands(shape, "bfloat16")
         mask = masks(shape, "float32" if kind == "float32" else "bfloat16")[
             "added" if kind == "float32" else kind
@@ -647,7 +664,7 @@ def test_masks_on_tensor_cores(kind, causal, lengths):
         expected, expected_lse = cpu.attention(*wide(q, k, v), exact, *sizes, **options)
         y, lse = run(
             "gpu",
-            lambda *a, o=options: kernels.attention(*a, **o, version="forward_sm90"),
+            lambda *a, o=options: kernels.attention(*a, **o, version=version),
             (q, k, v, mask, *sizes),
             (),
         )
@@ -658,12 +675,16 @@ def test_masks_on_tensor_cores(kind, causal, lengths):
 @pytest.mark.parametrize(
     "shape, strides, version",
     [
-        ((1, 1, 60, 50), None, "wgmma"),
-        ((2, 4, 60, 50), None, "wgmma"),
-        ((2, 1, 1, 50), None, "wgmma"),
-        ((1, 1, 60, 49), None, "mma"),  # rows that do not begin at a pair
-        ((1, 1, 60, 1), None, "mma"),  # the same for all keys
-        ((1, 1, 60, 50), (3000, 3000, 1, 60), "mma"),  # columns that do not follow each other
+        ((1, 1, 1600, 1500), None, "wgmma"),
+        ((2, 4, 1600, 1500), None, "wgmma"),
+        ((2, 1, 1, 1500), None, "wgmma"),
+        ((1, 1, 1600, 1499), None, "mma"),  # rows that do not begin at a pair
+        ((1, 1, 1600, 1), None, "mma"),  # the same for all keys
+        (
+            (1, 1, 1600, 1500),
+            (2_400_000, 2_400_000, 1, 1600),
+            "mma",
+        ),  # columns that do not follow each other
     ],
     ids=str,
 )
@@ -676,8 +697,8 @@ def test_version_for_a_mask(shape, strides, version, dtype):
     from cudamath.runtime.device import assume
 
     dtype = np.dtype(dtype)
-    keys = 49 if shape[3] == 49 else 50
-    q, k = (Layout.new((2, 4, n, 64), np.dtype(np.float16), 0) for n in (60, keys))
+    keys = 1499 if shape[3] == 1499 else 1500
+    q, k = (Layout.new((2, 4, n, 64), np.dtype(np.float16), 0) for n in (1600, keys))
     mask = Layout.new(shape, dtype, 0)
     if strides is not None:
         mask = Layout.of(shape, tuple(dtype.itemsize * s for s in strides), dtype, 0)
@@ -738,6 +759,52 @@ def test_decoding_without_tma(monkeypatch, below):
             (),
         )
         assert_close(y, expected, rtol=2 * TOLERANCE["bfloat16"], atol=2 * TOLERANCE["bfloat16"])
+
+
+@pytest.mark.simulator
+def test_merged_parts_simulated():
+    """Parts of the keys, one of which a row does not see, and a row that sees none."""
+    from cudamath.kernels.attention.merge import HIDDEN, attention_merge
+
+    rng = np.random.default_rng(2)
+    scores, values = rng.normal(size=(3, 4, 6)) * 3, rng.normal(size=(4, 6, 8))
+    scores[1, 0], scores[:, 2] = -np.inf, -np.inf  # by part, row, key
+    marks = np.zeros((3, 4, 2), np.float32)
+    marks[..., 0] = np.where(np.isneginf(scores).all(2), HIDDEN, scores.max(2) * np.log2(np.e))
+    shifted = np.exp2(scores * np.log2(np.e) - np.maximum(marks[..., :1], -1e4).astype("f8"))
+    marks[..., 1] = shifted.sum(2)
+    parts = np.einsum("prk,rkd->prd", shifted, values).astype("f4")
+    y, lse = np.zeros(32, np.float32), np.zeros(4, np.float32)
+    attention_merge(np.dtype("f4"))[1, 32](parts.ravel(), marks.ravel(), y, lse, 3, 4, 8)
+    total = np.exp(scores).sum((0, 2))
+    expected = np.einsum("prk,rkd->rd", np.exp(scores), values) / np.where(total, total, 1)[:, None]
+    np.testing.assert_allclose(y.reshape(4, 8), expected, rtol=1e-5, atol=1e-6)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(lse, np.where(total > 0, np.log(total), np.inf), rtol=1e-5)
+
+
+@pytest.mark.skipif(SIMULATOR, reason="plans of a GPU")
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("depth", [40, 64, 128, 192, 256])
+def test_parts_of_keys(causal, depth):
+    """Each part has keys if not causal, and tiles of two warpgroups where three would have rows to
+    spare."""
+    from cudamath.core.layout import Layout
+    from cudamath.kernels.attention.problem import Problem
+    from cudamath.kernels.attention.tiles_sm90 import cycles_of, splits_of, tiles_of
+    from cudamath.runtime.device import assume
+
+    for rows, keys in ((1, 3000), (300, 777), (3000, 4097), (197, 100_000)):
+        q, k = (Layout.new((1, 2, n, depth), np.dtype(np.float16), 0) for n in (rows, keys))
+        p = Problem(q, k, k, None, None, None, None, causal, 0.1, False)
+        with assume((9, 0)):
+            tile, splits = splits_of(p)
+            assert tile.split and 1 < splits <= 64
+            steps = -(-keys // tile.keys)
+            assert (splits - 1) * -(-steps // splits) < steps
+            fastest = min(tiles_of(p), key=lambda tile: cycles_of(p, tile))
+        if rows == 197 and depth <= 64:
+            assert fastest.consumers == 2
 
 
 def test_resources():

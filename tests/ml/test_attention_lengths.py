@@ -44,7 +44,10 @@ def test_lengths_beyond_the_array_at_second_order(device):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version, queries", [("forward_sm90", 300), ("decode_split_kv", 2)])
+@pytest.mark.parametrize(
+    "version, queries",
+    [("forward_sm90", 300), ("forward_sm90_split", 300), ("decode_split_kv", 2)],
+)
 @pytest.mark.parametrize("causal", [False, True])
 def test_tensor_core_versions_with_lengths(version, queries, causal):
     """What lies beyond them is not looked at, be it no number."""

@@ -80,6 +80,7 @@ from ..ptx.sm80 import (
 )
 from .forward_sm90 import HIDDEN, bounds, clear_rows, store_rows, uniform
 from .problem import Operands, Problem
+from .tiles_sm90 import outputs_of, terms_of
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
@@ -103,11 +104,15 @@ BARRIERS = 128  # bytes
 
 
 class Tile(NamedTuple):
-    """Compile-time choices. kind: "bf16" or "f16"; depth: 64 or 128 columns, of which `ragged` says
-    that some are beyond D; causal; tail: keys may end within a tile; lengths: they are given."""
+    """Compile-time choices. kind: "bf16" or "f16"; depth: 64 or 128 columns that TMA brings; terms:
+    how many of them scores are sums of, a multiple of 16; width: how many the results have, of
+    which `ragged` says that some are beyond D; causal; tail: keys may end within a tile; lengths:
+    they are given."""
 
     kind: str
     depth: int
+    terms: int
+    width: int
     ragged: bool
     causal: bool
     tail: bool
@@ -271,13 +276,13 @@ def attention_grad_wgmma(tile: Tile) -> Any:
     offset_lse = offset_part + 2 * bytes_part
     offset_mean = offset_lse + 8 * queries
     offset_barriers = offset_mean + 8 * queries
-    scores, pieces, packed, outputs = queries // 2, queries // 8, queries // 4, depth // 2
-    steps_k = tuple(2 * (i % 4) + i // 4 * (panel_k >> 4) for i in range(depth // 16))
-    steps_q = tuple(2 * (i % 4) + i // 4 * (panel_q >> 4) for i in range(depth // 16))
+    scores, pieces, packed, outputs = queries // 2, queries // 8, queries // 4, tile.width // 2
+    steps_k = tuple(2 * (i % 4) + i // 4 * (panel_k >> 4) for i in range(tile.terms // 16))
+    steps_q = tuple(2 * (i % 4) + i // 4 * (panel_q >> 4) for i in range(tile.terms // 16))
     rows_of_16 = tuple(128 * i for i in range(KEYS // 16))
     multiply_scores = ptx.wgmma(tile.kind, queries, steps_k, steps_q, zero=True)
     multiply_queries = ptx.wgmma_registers(
-        tile.kind, depth, tuple(128 * i for i in range(queries // 16)), trans_b=True
+        tile.kind, tile.width, tuple(128 * i for i in range(queries // 16)), trans_b=True
     )
     multiply_slopes = ptx.wgmma(
         tile.kind, 64, rows_of_16, rows_of_16, zero=True, trans_a=True, trans_b=True
@@ -293,7 +298,7 @@ def attention_grad_wgmma(tile: Tile) -> Any:
     hold_packed = ptx.hold(packed, i32)
     more, fewer = ptx.registers_up(240), ptx.registers_down(24)
     read_all, written_all = ptx.bulk_wait(0, read=True), ptx.bulk_wait(0)
-    store, bounds_of = store_rows(tile.kind, depth, tile.ragged), bounds(lengths)
+    store, bounds_of = store_rows(tile.kind, tile.width, tile.ragged), bounds(lengths)
     clear_keys, clear_queries = (
         clear_rows(rows, panels, 128 * WARPGROUPS) for rows in (KEYS, queries)
     )
@@ -848,7 +853,8 @@ def plan(p: Problem) -> Plan:
         raise AssertionError("attention_grad: no gradient")
     q, columns, lengths = p.q, p.columns, p.both_lengths()
     tail = not p.limited and p.keys % KEYS != 0
-    tile = Tile(p.number, columns, columns != p.depth, p.causal, tail, p.limited)
+    terms, width = terms_of(p.depth), outputs_of(p.depth)
+    tile = Tile(p.number, columns, terms, width, width != p.depth, p.causal, tail, p.limited)
     operands = Operands()
     boxes = (p.g, tile.queries), (q, tile.queries), (p.k, KEYS), (p.v, KEYS)
     maps = [operands.map(Input(i), x, rows) for i, (x, rows) in enumerate(boxes)]
@@ -895,7 +901,7 @@ def plan(p: Problem) -> Plan:
     )
     numbers = [p.rows, p.keys, p.depth, tiles_q, 0 if p.causal else p.rows]
     finish = Launch(
-        attention_grad_finish(p.number, columns, tile.ragged, p.limited),
+        attention_grad_finish(p.number, columns, columns != p.depth, p.limited),
         tiles_q * heads,
         FINISH_THREADS,
         [sums, *lengths, Output(0), *map(np.int32, numbers), p.factors[1]],

@@ -42,7 +42,8 @@ Measured (row versions_attention_gradients):
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ..lib.versions import Version, choose
-from .problem import Problem, box_strides
+from . import work
+from .problem import KEYS, Problem, box_strides
 
 DECODED_ROWS = 16  # queries that share keys, up to which decode_split_kv.py can run
 
@@ -79,6 +80,12 @@ def _forward_sm90(p: Problem) -> bool:
     return p.capability[0] == 9 and _fast_scores(p) and mask_in_pairs(p)
 
 
+def _forward_sm90_split(p: Problem) -> bool:
+    """Two parts of two tiles of keys at least; results that lie as the kernel that merges parts
+    writes them."""
+    return _forward_sm90(p) and not p.packed and p.keys > 3 * KEYS[p.columns]
+
+
 def _decode(p: Problem) -> bool:
     """Few queries, operands that need no copy, no mask."""
     return (
@@ -102,17 +109,30 @@ FORWARD = (
         "decode_split_kv",
         "attention.decode_split_kv.plan",
         supports=_decode,
-        prefers=lambda p: p.depth <= 128,
         reason="few queries: the keys are split over the device",
+        work=work.decode,
     ),
     Version(
         "forward_sm90",
         "attention.forward_sm90.plan",
         supports=_forward_sm90,
         reason="wgmma, operands by TMA",
+        work=work.forward,
     ),
-    Version("sm80", "attention.sm80.forward", supports=_sm80, reason="mma.sync"),
-    Version("simt", "attention.simt.forward", reason="any dtype, depth, mask and dropout"),
+    Version(
+        "forward_sm90_split",
+        "attention.forward_sm90.plan_split",
+        supports=_forward_sm90_split,
+        reason="wgmma, operands by TMA; few tiles of queries: keys are split",
+        work=work.forward_split,
+    ),
+    Version("sm80", "attention.sm80.forward", supports=_sm80, reason="mma.sync", work=work.sm80),
+    Version(
+        "simt",
+        "attention.simt.forward",
+        reason="any dtype, depth, mask and dropout",
+        work=work.simt,
+    ),
 )
 
 BACKWARD = (
@@ -121,15 +141,22 @@ BACKWARD = (
         "attention.backward_sm90.plan",
         supports=lambda p: _backward_sm90(p) and p.depth <= 128,
         reason="wgmma, operands by TMA",
+        work=work.backward,
     ),
     Version(
         "backward_sm90_large_heads",
         "attention.backward_sm90_large_heads.plan",
         supports=lambda p: _backward_sm90(p) and p.depth > 128,
         reason="wgmma, operands by TMA, heads of more than 128 numbers",
+        work=work.backward_large_heads,
     ),
-    Version("sm80", "attention.sm80.backward", supports=_sm80, reason="mma.sync"),
-    Version("simt", "attention.simt.backward", reason="any dtype, depth, mask and dropout"),
+    Version("sm80", "attention.sm80.backward", supports=_sm80, reason="mma.sync", work=work.sm80),
+    Version(
+        "simt",
+        "attention.simt.backward",
+        reason="any dtype, depth, mask and dropout",
+        work=work.simt,
+    ),
 )
 
 

@@ -52,7 +52,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -83,80 +83,21 @@ from ..ptx.sm80 import (
     shuffle_xor_float,
     store_global_4,
     store_global_float,
+    store_global_float_2,
     store_shared_4,
     unpack_bf16,
     unpack_f16,
 )
-from .problem import Operands, Problem
+from .merge import LN2, merge_launch
+from .problem import HIDDEN, Operands, Problem
+from .tiles_sm90 import STAGES, Tile, cycles_of, splits_of, tiles_of
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
-HIDDEN, NOTHING = (
-    -1.0e30,
-    -1.0e29,
-)  # score of a key that is not seen; a row whose maximum is below the second sees none
+NOTHING = -1.0e29  # a row whose maximum is below it sees no key
 OUT_OF_RANGE = -math.inf, -3.0e38  # the same two where a mask may add large numbers
 GROWTH = 8.0  # powers of two by which a row's maximum may grow before its sums are rescaled
-STAGES = 2  # of keys and values
-TURNS = 2  # of queries
 SOFTMAX_FIRST = True  # exponentials before the wait for the product of weights and values
-LN2 = math.log(2)
-
-
-class Tile(NamedTuple):
-    """Compile-time choices. kind: "bf16" or "f16"; depth: 64, 128, 192 or 256 columns, of which
-    `ragged` says that some are beyond D; causal; tail: keys may end within a tile; lengths: they
-    are given; mask: its dtype's name, or ""."""
-
-    kind: str
-    depth: int
-    ragged: bool
-    causal: bool
-    tail: bool
-    lengths: bool
-    mask: str = ""
-
-    @property
-    def uneven(self) -> bool:
-        """Whether some tiles take longer than others: they are then taken by a counter."""
-        return self.causal or self.lengths
-
-    @property
-    def keys(self) -> int:
-        """Of a tile: as many as shared memory holds twice beside the values and the queries."""
-        return {64: 128, 128: 128, 192: 112, 256: 80}[self.depth]
-
-    @property
-    def consumers(self) -> int:
-        """Warpgroups; three where their registers suffice: 64 x 64 outputs and 64 x 128 scores take
-        96, a mask some more."""
-        return 3 if self.depth == 64 and not self.mask else 2
-
-    @property
-    def queries(self) -> int:
-        return 64 * self.consumers
-
-    @property
-    def registers(self) -> tuple[int, int]:
-        """Of a consumer's thread and of a producer's: 65,536 among all."""
-        return (160, 32) if self.consumers == 3 else (240, 24)
-
-    @property
-    def threads(self) -> int:
-        return 128 * (self.consumers + 1)
-
-    @property
-    def turns(self) -> int:
-        """Stages of queries: the next tile's are there when this one's are done with, where there
-        is room for them."""
-        return TURNS if self.depth <= 128 else 1
-
-    @property
-    def shared(self) -> int:
-        """Bytes of shared memory: stages of queries, keys and values, barriers, and what alignment
-        may take."""
-        rows = self.turns * self.queries + 2 * STAGES * self.keys
-        return rows * 2 * self.depth + tma_pipeline.BARRIERS + tma_pipeline.ALIGNMENT
 
 
 @cuda.jit
@@ -221,6 +162,24 @@ def store_rows(kind: str, depth: int, ragged: bool) -> Any:
                     )
 
     return store_rows
+
+
+@functools.cache
+def keep_rows(width: int, ragged: bool) -> Any:
+    """A device function that stores the two rows of a thread of a warpgroup's accumulators as they
+    are: (c, address of the thread's first pair, bytes of 8 rows, whether the rows exist, lane,
+    columns)."""
+
+    @device_function
+    def keep_rows(c, at, below, first, second, lane, columns):
+        for i in range(width // 8):
+            if not ragged or 8 * i + 2 * (lane & 3) < columns:
+                if first:
+                    store_global_float_2(at + 32 * i, c[4 * i], c[4 * i + 1])
+                if second:
+                    store_global_float_2(at + below + 32 * i, c[4 * i + 2], c[4 * i + 3])
+
+    return keep_rows
 
 
 @device_function
@@ -392,18 +351,18 @@ def attention_wgmma(tile: Tile) -> Any:
     # A single note is soon overwritten: each thread says that it has read, or compute-sanitizer
     # would not see the order.
     leave_note, readers = (each_leaves, 128 * consumers) if turns == 1 else (leave, 4 * consumers)
-    uneven = tile.uneven
+    uneven, split = tile.uneven, tile.split
     causal, lengths, masked = tile.causal, tile.lengths, bool(tile.mask)
     masks_first = causal or tile.tail or lengths or masked
     panels = depth // 64  # boxes of 64 columns
     panel_q, panel_k = queries * tma_pipeline.ROW, keys * tma_pipeline.ROW
     bytes_q, bytes_k = panels * panel_q, panels * panel_k
-    scores, packed, outputs = keys // 2, keys // 4, depth // 2
-    steps_q = tuple(2 * (i % 4) + i // 4 * (panel_q >> 4) for i in range(depth // 16))
-    steps_k = tuple(2 * (i % 4) + i // 4 * (panel_k >> 4) for i in range(depth // 16))
+    scores, packed, outputs = keys // 2, keys // 4, tile.width // 2
+    steps_q = tuple(2 * (i % 4) + i // 4 * (panel_q >> 4) for i in range(tile.terms // 16))
+    steps_k = tuple(2 * (i % 4) + i // 4 * (panel_k >> 4) for i in range(tile.terms // 16))
     multiply_keys = ptx.wgmma(tile.kind, keys, steps_q, steps_k, zero=True)
     multiply_values = ptx.wgmma_registers(
-        tile.kind, depth, tuple(128 * i for i in range(keys // 16)), trans_b=True
+        tile.kind, tile.width, tuple(128 * i for i in range(keys // 16)), trans_b=True
     )
     by_keys, by_values = tma_pipeline.descriptor_base(), tma_pipeline.descriptor_base(panel_k)
     scores_done, all_but_values_done = ptx.wgmma_wait(0, scores), ptx.wgmma_wait(1, scores)
@@ -414,7 +373,8 @@ def attention_wgmma(tile: Tile) -> Any:
     hide, largest, weights = row_steps(keys, hidden)
     base_of, put_on = bases(nothing), masked_scores(tile.mask, keys)
     bounds_of, clear = bounds(tile.lengths), clear_rows(keys, panels)
-    store = store_rows(tile.kind, depth, tile.ragged)
+    store = store_rows(tile.kind, tile.width, tile.ragged)
+    keep = keep_rows(tile.width, tile.ragged)
     pack = pack_bf16 if tile.kind == "bf16" else pack_f16
 
     @cuda.jit(launch_bounds=(tile.threads, 1), fastmath={"contract"})
@@ -438,12 +398,15 @@ def attention_wgmma(tile: Tile) -> Any:
         factor,
         unscale,
         all_heads,
+        splits,
     ):
         """map_q: of q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D); y (B, H, Sq, D), any
         strides of rows; lse (B, H, Sq), flat. counter: (1,) int32, 0 (if `uneven`). mask: (B, H,
         Sq, Sk), any strides of rows, or anything. lengths: (B,) int32, or anything. heads: H;
         repeats: H / Hkv; rows: Sq; columns: D; most: Sk; tiles: of queries in a head; together:
-        heads of a group (find_tile); factor: scale log2 e; unscale: 1 / scale; all_heads: B H.
+        heads of a group (find_tile); factor: scale log2 e; unscale: 1 / scale; all_heads: B H;
+        splits: of the keys. With `split` y is (splits, B H Sq, D) and lse (splits, B H Sq, 2), of
+        which the two numbers are the base of exponents and the sum of weights, both float32, flat.
         """
         shared = cuda.shared.array(0, types.uint8)
         base = tma_pipeline.first_tile(shared)
@@ -460,7 +423,7 @@ def attention_wgmma(tile: Tile) -> Any:
         notes = i32(q_full + 128)  # what the producer tells the consumers of a tile: eight int32
         thread = i32(cuda.threadIdx.x)
         group = uniform(thread >> 7)
-        everything = i32(all_heads * tiles)
+        everything = i32(all_heads * splits * tiles)
         if thread == 0:
             for turn in range(turns):
                 ptx.barrier_init(q_full + 8 * turn, 1)
@@ -484,7 +447,11 @@ def attention_wgmma(tile: Tile) -> Any:
                 stage, phase, turn, q_phase = i32(0), i32(1), i32(0), i32(1)
                 t = i32(cuda.blockIdx.x)
                 while t < everything:
-                    row, head = find_tile(t, tiles, all_heads, together)
+                    row, head = find_tile(t, tiles, i32(all_heads * splits), together)
+                    piece = i32(0)
+                    if split:
+                        piece = i32(head - divide_unsigned(head, splits) * splits)
+                        head = divide_unsigned(head, splits)
                     batch = divide_unsigned(head, heads)
                     within = i32(head - batch * heads)
                     shares = divide_unsigned(within, repeats)
@@ -498,10 +465,15 @@ def attention_wgmma(tile: Tile) -> Any:
                     if causal:
                         end = i32(min(filled, min(row + queries, present) + filled - present))
                     count = i32(max(divide_unsigned(i32(max(end, 0) + keys - 1), i32(keys)), 1))
+                    begin = i32(0)
+                    if split:  # a part without tiles gets the one behind them, which nobody sees
+                        each = divide_unsigned(i32(count + splits - 1), splits)
+                        begin = i32(min(piece * each, count))
+                        count = i32(max(min(begin + each, count), begin + 1))
                     full, note = i32(q_full + 8 * turn), i32(notes + 32 * turn)
                     ptx.barrier_wait(i32(q_empty + 8 * turn), q_phase)
                     store_shared_4(note, row, head, count, present)
-                    store_shared_4(i32(note + 16), filled, i32(0), i32(0), i32(0))
+                    store_shared_4(i32(note + 16), filled, begin, piece, i32(0))
                     ptx.barrier_expect(full, bytes_q)
                     for panel in range(panels):
                         ptx.tma_load_4d(
@@ -515,9 +487,9 @@ def attention_wgmma(tile: Tile) -> Any:
                         )
                     turn, q_phase = tma_pipeline.advance(turn, q_phase, turns)
                     following = i32(t + cuda.gridDim.x)
-                    while count > 0:
+                    while count > begin:
                         count = i32(count - 1)
-                        if uneven and count == 0:
+                        if uneven and count == begin:
                             following = i32(atomic_add(global_address(counter), 1) + cuda.gridDim.x)
                         ptx.barrier_wait(i32(k_empty + 8 * stage), phase)
                         ptx.barrier_expect(i32(k_full + 8 * stage), bytes_k)
@@ -566,7 +538,11 @@ def attention_wgmma(tile: Tile) -> Any:
             ptx.barrier_wait(q_full, q_phase)
             row, head, count, present = read_note(notes)
             while head >= 0:
-                filled = uniform(load_shared_4(i32(notes + 32 * turn + 16))[0])
+                rest = load_shared_4(i32(notes + 32 * turn + 16))
+                filled = uniform(rest[0])
+                begin, piece = i32(0), i32(0)
+                if split:
+                    begin, piece = uniform(rest[1]), uniform(rest[2])
                 q_tile = q_first + i64(turn * (bytes_q >> 4))
                 shift = i32(filled - present)
                 sees = count  # tiles of keys: of the last ones this warpgroup may see nothing
@@ -581,6 +557,8 @@ def attention_wgmma(tile: Tile) -> Any:
                     )
                 if row + own >= present or row + own + 64 <= 0:
                     sees = i32(1)  # rows that do not exist: no more than it takes to keep step
+                if split:
+                    sees = i32(max(sees, begin + 1))
                 while count > sees:
                     count = i32(count - 1)
                     ptx.barrier_wait(i32(k_full + 8 * stage), phase)
@@ -598,7 +576,7 @@ def attention_wgmma(tile: Tile) -> Any:
                 left = i32(count - 1)
                 if mine == 0:
                     ptx.barrier_arrive(i32(k_empty + 8 * stage))
-                if left == 0:
+                if left == begin:
                     leave_note(i32(q_empty + 8 * turn), lane)
                 mask0, mask1 = i64(0), i64(0)
                 if masked:  # rows that do not exist read the first or the last one
@@ -634,7 +612,7 @@ def attention_wgmma(tile: Tile) -> Any:
                     clear(
                         i32(at_v + stage * bytes_k), i32(max(filled - left * keys, 0)), mine, group
                     )
-                while left > 0:
+                while left > begin:
                     left = i32(left - 1)
                     before, its_phase = stage, phase
                     stage, phase = tma_pipeline.advance(stage, phase, STAGES)
@@ -645,7 +623,7 @@ def attention_wgmma(tile: Tile) -> Any:
                     all_but_values_done(s, 0)
                     if mine == 0:
                         ptx.barrier_arrive(i32(k_empty + 8 * stage))
-                    if left == 0:
+                    if left == begin:
                         leave_note(i32(q_empty + 8 * turn), lane)
                     if masked:
                         put_on(
@@ -719,30 +697,45 @@ def attention_wgmma(tile: Tile) -> Any:
                 here = i64(head) * rows + row + line
                 exists0 = row + line >= 0 and row + line < rows
                 exists1 = row + line + 8 >= 0 and row + line + 8 < rows
-                if lane & 3 == 0:
-                    at = global_address(lse) + 4 * here
-                    if exists0:
-                        store_global_float(
-                            at,
-                            (base0 + log2(total0)) * f32(LN2)
-                            if share0 != f32(0)
-                            else f32(math.inf),
-                        )
-                    if exists1:
-                        store_global_float(
-                            at + 32,
-                            (base1 + log2(total1)) * f32(LN2)
-                            if share1 != f32(0)
-                            else f32(math.inf),
-                        )
-                batch = divide_unsigned(head, heads)
-                to = (
-                    global_address(y)
-                    + i64(batch) * y.strides[0]
-                    + i64(head - batch * heads) * y.strides[1]
-                    + i64(row + line) * y.strides[2]
-                )
-                store(o, to, 8 * y.strides[2], share0, share1, exists0, exists1, lane, columns)
+                if split:
+                    if share0 == f32(0) or lengths and row + line >= present:
+                        base0, total0 = f32(HIDDEN), f32(0)
+                    if share1 == f32(0) or lengths and row + line + 8 >= present:
+                        base1, total1 = f32(HIDDEN), f32(0)
+                    here += i64(piece) * (all_heads * rows)
+                    if lane & 3 == 0:
+                        at = global_address(lse) + 8 * here
+                        if exists0:
+                            store_global_float_2(at, base0, total0)
+                        if exists1:
+                            store_global_float_2(at + 64, base1, total1)
+                    at = global_address(y) + 4 * (here * columns + 2 * (lane & 3))
+                    keep(o, at, 32 * i64(columns), exists0, exists1, lane, columns)
+                else:
+                    if lane & 3 == 0:
+                        at = global_address(lse) + 4 * here
+                        if exists0:
+                            store_global_float(
+                                at,
+                                (base0 + log2(total0)) * f32(LN2)
+                                if share0 != f32(0)
+                                else f32(math.inf),
+                            )
+                        if exists1:
+                            store_global_float(
+                                at + 32,
+                                (base1 + log2(total1)) * f32(LN2)
+                                if share1 != f32(0)
+                                else f32(math.inf),
+                            )
+                    batch = divide_unsigned(head, heads)
+                    to = (
+                        global_address(y)
+                        + i64(batch) * y.strides[0]
+                        + i64(head - batch * heads) * y.strides[1]
+                        + i64(row + line) * y.strides[2]
+                    )
+                    store(o, to, 8 * y.strides[2], share0, share1, exists0, exists1, lane, columns)
                 turn, q_phase = tma_pipeline.advance(turn, q_phase, turns)
                 ptx.barrier_wait(i32(q_full + 8 * turn), q_phase)
                 row, head, count, present = read_note(i32(notes + 32 * turn))
@@ -753,13 +746,26 @@ def attention_wgmma(tile: Tile) -> Any:
 # -------------------- planner
 
 
+def shared_bytes(tile: Tile) -> int:
+    """Of shared memory: stages of queries, keys and values, barriers, and what alignment may
+    take."""
+    rows = tile.turns * tile.queries + 2 * STAGES * tile.keys
+    return rows * 2 * tile.depth + tma_pipeline.BARRIERS + tma_pipeline.ALIGNMENT
+
+
 def plan(p: Problem) -> Plan:
-    """Plan of y and lse."""
-    q, columns, (arguments, _) = p.q, p.columns, p.optional
-    mask = "" if p.mask is None else str(p.mask.dtype)
-    tile = Tile(p.number, max(64, columns), columns != p.depth, p.causal, False, p.limited, mask)
-    tile = tile._replace(tail=not p.limited and p.keys % tile.keys != 0)
-    operands = Operands()
+    """Plan of y and lse, each tile of queries beside all keys."""
+    return _planned(p, min(tiles_of(p), key=lambda tile: cycles_of(p, tile)), 1)
+
+
+def plan_split(p: Problem) -> Plan:
+    """Plan of y and lse by parts of the keys, which are merged."""
+    return _planned(p, *splits_of(p))
+
+
+def _planned(p: Problem, tile: Tile, splits: int) -> Plan:
+    q, (arguments, _) = p.q, p.optional
+    operands, single = Operands(), np.dtype(np.float32)
     boxes = (q, tile.queries), (p.k, tile.keys), (p.v, tile.keys)
     maps = [operands.map(Input(i), x, rows) for i, (x, rows) in enumerate(boxes)]
     tiles = blocks(p.rows, tile.queries)
@@ -768,25 +774,36 @@ def plan(p: Problem) -> Plan:
         counter = Temp(len(operands.temps))
         operands.temps.append(q.like((1,), np.dtype(np.int32)))
         operands.steps.append(Launch(attention_begin, 1, 1, [counter]))
-    numbers = [p.heads, p.repeats, p.rows, p.depth, p.keys, tiles, p.heads_together]
     heads = p.batch * p.heads
-    launch = Launch(
-        attention_wgmma(tile),
-        min(p.multiprocessors, tiles * heads),
-        tile.threads,
-        [
-            *maps,
-            Output(0),
-            Output(1).flat,
-            counter,
-            arguments[0],
-            *p.both_lengths(),
-            *map(np.int32, numbers),
-            p.factors[0],
-            np.float32(1 / p.scale),
-            np.int32(heads),
-        ],
-        tile.shared,
-    )
-    lse = q.like(q.shape[:3], np.dtype(np.float32))
-    return Plan([q.like(), lse], [*operands.steps, launch], operands.temps)
+    lines, first = heads * p.rows, len(operands.temps)
+    results = [Output(0), Output(1).flat]
+    if tile.split:
+        sizes = (splits * lines * p.depth, splits * lines * 2)
+        operands.temps += [q.like((size,), single) for size in sizes]
+        results = [Temp(first), Temp(first + 1)]
+    together = p.heads_together * splits
+    numbers = [p.heads, p.repeats, p.rows, p.depth, p.keys, tiles, together]
+    steps = [
+        Launch(
+            attention_wgmma(tile),
+            min(p.multiprocessors, tiles * heads * splits),
+            tile.threads,
+            [
+                *maps,
+                *results,
+                counter,
+                arguments[0],
+                *p.both_lengths(),
+                *map(np.int32, numbers),
+                p.factors[0],
+                np.float32(1 / p.scale),
+                np.int32(heads),
+                np.int32(splits),
+            ],
+            shared_bytes(tile),
+        )
+    ]
+    if tile.split:
+        steps.append(merge_launch(p, results, splits))
+    lse = q.like(q.shape[:3], single)
+    return Plan([q.like(), lse], [*operands.steps, *steps], operands.temps)

@@ -19,6 +19,10 @@ from ..copy.parts import whole
 from ..lib.integers import blocks
 from ..lib.philox import counter as drawing_counter
 
+#: Keys of a tile of forward_sm90.py by columns: as many as shared memory holds twice beside the
+#: values and the queries.
+KEYS = {64: 128, 128: 128, 192: 112, 256: 80}
+HIDDEN = -1.0e30  # score of a key that is not seen
 CACHED = 24 << 20  # bytes of keys and values that blocks share in the L2 cache: half of an H200's
 
 
@@ -97,6 +101,10 @@ class Problem:
     def limited(self) -> bool:
         """Whether there are lengths."""
         return self.query_lengths is not None or self.key_lengths is not None
+
+    @property
+    def device(self) -> int:
+        return self.q.device
 
     @property
     def capability(self) -> tuple[int, int]:

@@ -48,7 +48,8 @@ class Version:
         Why it is preferred: `cm.explain` prints it.
     work : callable, optional
         What it does on a problem (prediction.py). Versions that state it are tried in the order of
-        their predicted times, after the one whose method `problem.measured` names, if it has that.
+        their predicted times, after the one whose method `problem.measured` names, if it has that,
+        and after those that state none and are preferred.
     favour : float
         How many times another's predicted time its own may be, and it is still tried before: of a
         library that chooses among more kernels than a prediction knows.
@@ -70,8 +71,11 @@ class Version:
 
     def order(self, problem: Any) -> tuple[bool, float]:
         """By which versions are sorted: those to be tried first have the least."""
+        if self.prefers is never:
+            return True, math.inf
         if self.work is None:
-            return False, -self.prefers(problem)
+            rank = self.prefers(problem)
+            return not rank, -rank if rank else math.inf
         measured = getattr(problem, "measured", "")
         return not (measured and measured in self.name), self.microseconds(problem) / self.favour
 
@@ -126,7 +130,8 @@ def explained(
     measured = getattr(problem, "measured", "")
     if measured and measured in version.name:
         return f"{words}; {problem.measurement.why}"
-    times = [f"{v.name} {v.microseconds(problem):.3g}" for v in (version, *others[:2])]
+    predicted = [v for v in (version, *others) if v.work is not None][:3]
+    times = [f"{v.name} {v.microseconds(problem):.3g}" for v in predicted]
     return f"{words}; predicted us: {', '.join(times)}"
 
 

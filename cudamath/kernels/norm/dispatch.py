@@ -169,7 +169,7 @@ BATCH_NORM_FORWARD = (
         "held",
         "norm.batch_norm_held.plan",
         is_held,
-        never,
+        prefers_held,
         "a block per channel, whose shared memory holds it, does all in one launch",
     ),
     Version(

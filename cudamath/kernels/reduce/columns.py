@@ -83,10 +83,7 @@ def reduce_columns_split(reduce: Accumulator, walk: Walk, across: int, down: int
 
 
 def plan(problem: Problem) -> Plan:
-    """Planner: each column as a whole; in segments, even if requested by this name, where columns
-    are few and long."""
-    if problem.splits_columns:
-        return plan_split(problem)
+    """Planner: each column as a whole."""
     cut = problem.cut_columns(split=False)
     kernel = reduce_columns(problem.single, problem.walk(False), *cut.block)
     arguments = [problem.source, problem.results, problem.count, problem.divisor]

@@ -64,6 +64,7 @@ from ..compiler.lazy_numba import SIMULATOR
 from ..lib.accumulators import accumulator
 from ..lib.versions import Version, choose
 from ..ptx.coded_access import CODES
+from . import work
 from .problem import LONGEST, RANK, SMALL, VECTORS, Problem
 
 
@@ -81,6 +82,10 @@ def prefers_codes(p: Problem) -> int:
     return 2 * (few and not own and not SIMULATOR)
 
 
+def has_elements(p: Problem) -> bool:
+    return p.count > 0
+
+
 VERSIONS = (
     Version(
         "small",
@@ -89,39 +94,41 @@ VERSIONS = (
         prefers_codes,
         reason="few elements: one kernel serves all layouts, and dtypes of a kind",
     ),
-    Version(
-        "plain", "reduce.plain.plan", prefers=lambda p: p.count == 0, reason="nothing is reduced"
-    ),
+    Version("plain", "reduce.plain.plan", reason="a thread per result", work=work.plain),
     Version(
         "columns_nested",
         "reduce.columns.plan_nested",
-        supports=lambda p: bool(p.inner_axes) and not p.ordered,
-        prefers=lambda p: p.count > 0 and p.nests,
-        reason="some reduced elements are nearest in memory, but few; the other axes come first",
+        lambda p: p.nests,
+        reason="some reduced elements are nearest in memory, the others outside of kept ones",
+        work=work.columns_nested,
     ),
     Version(
         "rows",
         "reduce.rows.plan",
-        prefers=lambda p: p.reduced_are_nearest and not p.splits_rows,
-        reason="the reduced elements are nearest in memory",
+        has_elements,
+        reason="threads share a row of reduced elements",
+        work=work.rows,
     ),
     Version(
         "rows_split",
         "reduce.rows.plan_split",
-        prefers=lambda p: p.reduced_are_nearest and p.splits_rows,
-        reason="the reduced elements are nearest in memory, and few results do not fill the device",
+        has_elements,
+        reason="few results do not fill the device: rows in segments",
+        work=work.rows_split,
     ),
     Version(
         "columns",
         "reduce.columns.plan",
-        prefers=lambda p: not p.reduced_are_nearest and not p.splits_columns,
-        reason="the kept elements are nearest in memory",
+        has_elements,
+        reason="a thread goes down columns of neighbours",
+        work=work.columns,
     ),
     Version(
         "columns_split",
         "reduce.columns.plan_split",
-        prefers=lambda p: not p.reduced_are_nearest and p.splits_columns,
-        reason="the kept elements are nearest in memory, and few results do not fill the device",
+        has_elements,
+        reason="few results do not fill the device: columns in segments",
+        work=work.columns_split,
     ),
 )
 

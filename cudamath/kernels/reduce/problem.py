@@ -156,6 +156,10 @@ class Problem:
     def __str__(self) -> str:
         return f"axes {self.axis} of {self.x.dtype} of shape {self.x.shape}"
 
+    @property
+    def device(self) -> int:
+        return self.x.device
+
     @cached_property
     def out(self) -> Layout:
         """The results."""
@@ -232,10 +236,10 @@ class Problem:
 
     @property
     def nests(self) -> bool:
-        """Whether rows end after a few bytes, and go on elsewhere: then the outer axes are reduced
-        first, if there is enough for two launches."""
+        """Whether rows end after a few bytes, and go on elsewhere, so that the outer axes may be
+        reduced first. Not where the numbers of elements matter."""
         short = math.prod(self.x.shape[i] for i in self.inner_axes) * self.x.itemsize < SHORT
-        return bool(self.inner_axes) and short and self.x.size >= LONG
+        return bool(self.inner_axes) and short and not self.ordered
 
     def walk(self, along_rows: bool) -> Walk:
         """How a kernel walks over the array, along rows or down columns."""

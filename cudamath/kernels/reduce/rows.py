@@ -124,10 +124,7 @@ def reduce_rows_split(reduce: Accumulator, walk: Walk) -> Any:
 
 
 def plan(problem: Problem) -> Plan:
-    """Planner: each row as a whole; in segments, even if requested by this name, where rows are few
-    and long."""
-    if problem.splits_rows:
-        return plan_split(problem)
+    """Planner: each row as a whole."""
     cut = problem.cut_rows(split=False)
     kernel = reduce_rows(problem.accumulator_of_rows, problem.walk(True), cut.block[0])
     arguments = [problem.source, problem.results, problem.count, problem.divisor]

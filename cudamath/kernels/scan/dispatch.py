@@ -61,42 +61,37 @@ from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ..compiler.lazy_numba import SIMULATOR
 from ..lib.versions import Version, choose
+from . import work
 from .problem import LONGEST, Problem
 
 VERSIONS = (
-    Version(
-        "lines",
-        "scan.lines.plan",
-        prefers=lambda p: (
-            SIMULATOR or p.short_lines or p.many_lines and p.after > 1 and not p.fills_columns
-        ),
-        reason="lines are short or many",
-    ),
+    Version("lines", "scan.lines.plan", reason="a thread per line", work=work.lines),
     Version(
         "columns",
         "scan.strided.plan",
-        prefers=lambda p: not SIMULATOR and p.fills_columns,
-        reason="neighbours in memory are other lines, in enough strips to fill the device",
+        reason="neighbours in memory are other lines: strips of them",
+        work=work.columns,
     ),
     Version(
         "rows",
         "scan.rows.plan",
         supports=lambda p: not SIMULATOR and p.n <= LONGEST,
-        prefers=lambda p: p.fills_lanes,
-        reason="a row takes the lanes of a warp one step, or rows are many",
+        reason="a warp or a part of one takes a row",
+        work=work.rows,
     ),
     Version(
         "ring",
         "scan.sm90.plan",
         supports=lambda p: p.has_ring,
-        prefers=lambda p: p.fills_ring,
         reason="tiles are prefetched, and their totals published ahead",
+        work=work.ring,
     ),
     Version(
         "tiles",
         "scan.tiles.plan",
         supports=lambda _: not SIMULATOR,
         reason="long rows, for any GPU",
+        work=work.tiles,
     ),
 )
 
@@ -107,4 +102,6 @@ def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | Non
     problem = Problem(x, kind, axis, dtype)
     if not problem.out.size:
         return Plan([problem.out], [])
+    if SIMULATOR and version is None:
+        version = "lines"  # the simulator has no clock by which versions could be ranked
     return choose("scan", VERSIONS, problem, version)

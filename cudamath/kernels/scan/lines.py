@@ -1,7 +1,6 @@
 """A thread per line, or per segment of a line. Any strides, any GPU, and the simulator."""
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,12 @@ from ..compiler.lazy_numba import cuda, dtype_of
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from .decoupled_lookback import scan_functions
-from .problem import MANY_LINES, Problem
+from .problem import LINE_STEP, Problem, lines_shape
 
 LINE_THREADS = 256
-LINE_STEP = 8  # loads in flight of a thread
 # elements that it combines one after another before it starts a new part: rounding errors of a
 # float sum grow with the number of parts, not of elements
 LINE_RUN = 64
-# Segments of a line: a thread combines the totals of all before its own, so of a long line there
-# are about as many as half of them have elements
-MOST_SEGMENTS = 64, 1024
 
 
 @functools.cache
@@ -114,12 +109,9 @@ def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
 def plan(problem: Problem) -> Plan:
     """Planner."""
     steps, source, layout, copies = problem.boxed
-    kinds, (before, n, after) = problem.kinds, layout.shape
+    kinds, (before, _, after) = problem.kinds, layout.shape
     lines = before * after
-    few, many = MOST_SEGMENTS
-    most = max(few, min(many, math.isqrt(n // 2)))
-    segments = max(1, min(blocks(16 * MANY_LINES, lines), n // (8 * LINE_STEP), most))
-    length = blocks(n, segments)
+    segments, length = lines_shape(problem)
     total = Layout.new((segments, lines), dtype_of(scan_functions(*kinds).A), layout.device)
     totals, target = Temp(len(copies)), Output(0).view(layout.shape)
     grid = blocks(segments * lines, LINE_THREADS)

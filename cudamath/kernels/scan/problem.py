@@ -26,6 +26,11 @@ MANY_LINES = 1 << 14  # so many threads are enough for ``scan_lines`` with a few
 SHORT = 64  # lines of neighbours up to this length are scanned by a thread
 TILE_BYTES = 64  # of its input that a thread of ``scan_tiles`` holds
 
+# ``scan_lines``: loads of a thread in flight, and segments of a line: a thread combines the totals
+# of all before its own, so of a long line there are about as many as half of them have elements
+LINE_STEP = 8
+MOST_SEGMENTS = 64, 1024
+
 # ``scan_rows``: bytes of totals that a thread holds at most, and accesses
 ROW_BYTES, ROW_VECTORS = 128, 8
 ROW_LANES = 8  # that share a row at least, if it has an access for each: 128 bytes in one piece
@@ -105,6 +110,14 @@ def column_shape(kinds: Kinds, layout: Layout) -> tuple[int, int]:
     return 2 if pairs else 1, COLUMN_BYTES // 2 if fewer else COLUMN_BYTES
 
 
+def lines_shape(p: Problem) -> tuple[int, int]:
+    """(segments of a line, length of one) of ``scan_lines``."""
+    few, many = MOST_SEGMENTS
+    most = max(few, min(many, math.isqrt(p.n // 2)))
+    segments = max(1, min(blocks(16 * MANY_LINES, p.lines), p.n // (8 * LINE_STEP), most))
+    return segments, blocks(p.n, segments)
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A scan of an array along an axis."""
@@ -116,6 +129,10 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.kind} along axis {self.axis} of {self.x.dtype} of shape {self.x.shape}"
+
+    @property
+    def device(self) -> int:
+        return self.x.device
 
     @cached_property
     def out(self) -> Layout:

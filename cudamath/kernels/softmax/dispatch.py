@@ -49,11 +49,9 @@ from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ...runtime.device import capability
 from ..lib.versions import Version, choose, never
+from . import work
 from .online import CACHE
 from .problem import LEAST, PARTS, Problem, cut_columns, fits_cluster
-
-MOST_THREADS = 1024  # of a block
-WORTH = 3  # segments of a line: fewer do not pay for a second launch
 
 
 def is_inner(p: Problem) -> bool:
@@ -69,12 +67,6 @@ def has_segments(p: Problem) -> bool:
     return p.inner > 1 and p.n > LEAST * PARTS and cut_columns(p)[0] > 1
 
 
-def prefers_cluster(p: Problem) -> bool:
-    """Lines of whole accesses that no block holds, or only one of the most threads."""
-    lone = p.shape is None or p.shape.threads == MOST_THREADS
-    return p.access[0] in (4, 8) and lone
-
-
 def held_by_block(p: Problem) -> bool:
     return p.inner == 1 and p.shape is not None
 
@@ -83,38 +75,50 @@ def has_shared_memory(p: Problem) -> bool:
     return p.inner == 1 and p.widest in (4, 8) and capability(p.x.device) in CACHE
 
 
-def prefers_shared_memory(p: Problem) -> bool:
-    """Lines of which at least half fits."""
-    half = p.n * p.x.itemsize // 2
-    return p.access[0] in (4, 8) and CACHE[capability(p.x.device)] >= half
-
-
 VERSIONS = (
     Version(
         "cluster",
         "softmax.cluster.plan",
         fits_cluster,
-        prefers_cluster,
-        "the registers of a cluster's blocks hold the line",
+        reason="the registers of a cluster's blocks hold the line",
+        work=work.cluster,
     ),
-    Version("rows", "softmax.simt.plan_rows", held_by_block, reason="a block holds the line"),
+    Version(
+        "rows",
+        "softmax.simt.plan_rows",
+        held_by_block,
+        reason="a block holds the line",
+        work=work.rows,
+    ),
     Version(
         "shared_memory",
         "softmax.shared_memory.plan",
         has_shared_memory,
-        prefers_shared_memory,
-        "shared memory holds half of the line or more",
+        reason="shared memory holds the line, or a part of it",
+        work=work.shared_memory,
     ),
-    Version("long_rows", "softmax.simt.plan_long_rows", is_inner, reason="no block holds the line"),
+    Version(
+        "long_rows",
+        "softmax.simt.plan_long_rows",
+        is_inner,
+        reason="no block holds the line",
+        work=work.long_rows,
+    ),
     Version(
         "columns_split",
         "softmax.columns.plan_split",
         has_segments,
-        lambda p: cut_columns(p)[0] >= WORTH,
         reason="lines are no runs of memory, and few do not fill the device",
+        work=work.columns_split,
     ),
-    Version("columns", "softmax.columns.plan", is_outer, reason="lines are no runs of memory"),
-    Version("plain", "softmax.simt.plan_plain", prefers=never),
+    Version(
+        "columns",
+        "softmax.columns.plan",
+        is_outer,
+        reason="lines are no runs of memory",
+        work=work.columns,
+    ),
+    Version("plain", "softmax.simt.plan_plain", prefers=never, work=work.plain),
 )
 
 

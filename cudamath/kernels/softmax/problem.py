@@ -41,6 +41,10 @@ class Problem:
         return self.inputs[-1]
 
     @property
+    def device(self) -> int:
+        return self.x.device
+
+    @property
     def gradient(self) -> bool:
         return len(self.inputs) == 2
 

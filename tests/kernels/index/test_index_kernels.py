@@ -86,7 +86,7 @@ def test_gather_of_rows_between_borders_simulated(dtype, shape, axis):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8"])
-@pytest.mark.parametrize("shape, axis", [((3, 301, 197), 1), ((40, 20_001), 0), ((9, 82, 19), 0)])
+@pytest.mark.parametrize("shape, axis", [((3, 301, 197), 1), ((40, 20_001), 0), ((9, 81, 19), 0)])
 def test_rows_between_borders_on_gpu(shape, axis, dtype):
     rng = np.random.default_rng(2)
     x, index = numbered(shape, dtype), rng.integers(-shape[axis], shape[axis], 133)

@@ -158,6 +158,11 @@ def test_shares_are_kept(monkeypatch):
         cuts = np.minimum(np.arange(8) * 256, 1702)
         np.testing.assert_array_equal(a._shares.to_numpy(), (ends[:, None] < cuts).sum(0))
         assert a._with_data(2 * a.data)._shares is a._shares
+        c = S.csc_array(long)
+        for _ in range(3):
+            np.testing.assert_array_equal((c @ b).to_numpy(), long @ x)
+        np.testing.assert_array_equal(c._shares.to_numpy(), a._shares.to_numpy())
+        assert a.T._shares is None  # those of its columns
         a[0, 0] = 0
         a.eliminate_zeros()
         assert a._shares is None

@@ -207,6 +207,10 @@ def vector_sums(dtype: np.dtype, items: int) -> Any:
         base = i32(0)
         while base < count:
             row = first + turn
+            after = turn + (THREADS >> shift)
+            low_after, high_after = i64(0), i64(0)
+            if after < count:  # loaded now, for the next time around
+                low_after, high_after = i64(indptr[first + after]), i64(indptr[first + after + 1])
             near, far = i32(max(low, start) - start), i32(min(high, end) - start)
             wide = shift < 5 and far - near > (LONG << shift)
             total = T(0)
@@ -220,9 +224,7 @@ def vector_sums(dtype: np.dtype, items: int) -> Any:
                 else:
                     keep(row, total, first, last, start, share, indptr, out, heads, tails)
             base += THREADS >> shift
-            turn += THREADS >> shift
-            if turn < count:
-                low, high = i64(indptr[first + turn]), i64(indptr[first + turn + 1])
+            turn, low, high = after, low_after, high_after
         cuda.syncthreads()
         base = i32(0)
         while base < long_count[0]:

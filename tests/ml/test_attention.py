@@ -627,6 +627,45 @@ def test_tensor_core_versions(version, shape, causal, dtype):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 8, 2, 300, 500, 64),
+        (2, 7, 1, 200, 200, 128),
+        (1, 12, 3, 513, 513, 96),
+        (1, 6, 1, 50, 1000, 40),
+    ],
+    ids=str,
+)
+def test_gradients_by_parts_of_the_heads(shape, causal, dtype):
+    """Heads that share keys are split: against the CPU's function in float64; and twice the same
+    bits."""
+    from cudamath.cpu import attention as cpu
+    from cudamath.kernels.attention import dispatch as kernels
+
+    q, k, v = operands((*shape, shape[-1]), dtype)
+    g = numbers(q.shape, dtype, 6)
+    options = {"causal": causal, "scale": 0.1, "dropping": False}
+    y, lse = cpu.attention(*wide(q, k, v), **options)
+    slopes = cpu.attention_grad(*wide(g, q, k, v), y, lse, **options)
+
+    def back():
+        return run(
+            "gpu",
+            lambda *a: kernels.attention_grad(*a, **options, version="backward_sm90_split"),
+            (g, q, k, v, y.astype(q.dtype), lse.astype(np.float32)),
+            (),
+        )
+
+    for a, b, c, what in zip(back(), back(), slopes, ("dq", "dk", "dv"), strict=True):
+        size = max(1, np.abs(c).max())
+        assert_close(a, c, rtol=4 * TOLERANCE[dtype], atol=2 * TOLERANCE[dtype] * size, what=what)
+        assert np.array_equal(a.view(np.uint16), b.view(np.uint16)), what
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("causal, lengths", [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("kind", ["bool", "row", "added", "float32"])
 @pytest.mark.parametrize("version", ["forward_sm90", "forward_sm90_split"])
@@ -781,6 +820,38 @@ def test_merged_parts_simulated():
     np.testing.assert_allclose(y.reshape(4, 8), expected, rtol=1e-5, atol=1e-6)
     with np.errstate(divide="ignore"):
         np.testing.assert_allclose(lse, np.where(total > 0, np.log(total), np.inf), rtol=1e-5)
+
+
+@pytest.mark.simulator
+def test_added_parts_simulated():
+    from cudamath.kernels.attention.merge import attention_sum
+
+    parts, out = np.random.default_rng(2).normal(size=(2, 3, 7)).astype("f4"), np.zeros(14, "f4")
+    attention_sum(np.dtype("f4"))[1, 32](parts.ravel(), out, 3, 7, np.float32(0.5))
+    np.testing.assert_allclose(out.reshape(2, 7), 0.5 * parts.sum(1), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(SIMULATOR, reason="plans of a GPU")
+def test_parts_of_heads_and_their_order():
+    """Divisors of the heads that share keys; where a block has few tiles of queries, no two of a
+    head of keys run at the same time."""
+    from cudamath.core.layout import Layout
+    from cudamath.kernels.attention.problem import Problem
+    from cudamath.kernels.attention.tiles_sm90 import head_splits, heads_together
+    from cudamath.runtime.device import assume
+
+    with assume((9, 0)):
+        for repeats in (2, 7, 8, 12):
+            for shares, keys in ((1, 300), (2, 4000), (8, 9000)):
+                q = Layout.new((1, shares * repeats, keys, 64), np.dtype(np.float16), 0)
+                k = Layout.new((1, shares, keys, 64), np.dtype(np.float16), 0)
+                p = Problem(q, k, k, None, None, None, None, False, 0.1, False)
+                splits = head_splits(p)
+                assert 1 < splits <= repeats and repeats % splits == 0
+        q, k = (Layout.new((32, 4, n, 32), np.dtype(np.float16), 0) for n in (64, 7969))
+        p = Problem(q, k, k, None, None, None, None, False, 0.1, False)
+        assert heads_together(p, 128, 63, 1) == 128
+        assert heads_together(p, 128, 63, 64) == 8
 
 
 @pytest.mark.skipif(SIMULATOR, reason="plans of a GPU")

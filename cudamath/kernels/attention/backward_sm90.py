@@ -78,9 +78,10 @@ from ..ptx.sm80 import (
     unpack_bf16,
     unpack_f16,
 )
-from .forward_sm90 import HIDDEN, bounds, clear_rows, store_rows, uniform
+from .forward_sm90 import HIDDEN, bounds, clear_rows, keep_rows, store_rows, uniform
+from .merge import sum_launches
 from .problem import Operands, Problem
-from .tiles_sm90 import outputs_of, terms_of
+from .tiles_sm90 import head_splits, heads_together, outputs_of, terms_of
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
@@ -95,10 +96,6 @@ PREPARE_THREADS, ROUNDS = (
 )  # of attention_grad_prepare: threads per block, rows a thread looks at
 FINISH_THREADS = 256
 PAD = 128  # rows of mean and lse are padded to a multiple of this
-#: Columns -> (not causal, causal): (blocks whose heads are interleaved, heads at least), up to
-#: HEADS. As measured: few wait for each other's dq, many have more of it than the L2 cache holds.
-TOGETHER = {64: ((512, 1), (4096, 1)), 128: ((256, 8), (4096, 1))}
-HEADS = 32
 ABSENT = 1.0e30  # lse of a query that sees nothing
 BARRIERS = 128  # bytes
 
@@ -107,7 +104,7 @@ class Tile(NamedTuple):
     """Compile-time choices. kind: "bf16" or "f16"; depth: 64 or 128 columns that TMA brings; terms:
     how many of them scores are sums of, a multiple of 16; width: how many the results have, of
     which `ragged` says that some are beyond D; causal; tail: keys may end within a tile; lengths:
-    they are given."""
+    they are given; split: heads that share keys are split, and parts of dk and dv are stored."""
 
     kind: str
     depth: int
@@ -117,6 +114,7 @@ class Tile(NamedTuple):
     causal: bool
     tail: bool
     lengths: bool
+    split: bool = False
 
     @property
     def queries(self) -> int:
@@ -299,6 +297,7 @@ def attention_grad_wgmma(tile: Tile) -> Any:
     more, fewer = ptx.registers_up(240), ptx.registers_down(24)
     read_all, written_all = ptx.bulk_wait(0, read=True), ptx.bulk_wait(0)
     store, bounds_of = store_rows(tile.kind, tile.width, tile.ragged), bounds(lengths)
+    keep, split = keep_rows(tile.width, tile.ragged), tile.split
     clear_keys, clear_queries = (
         clear_rows(rows, panels, 128 * WARPGROUPS) for rows in (KEYS, queries)
     )
@@ -426,6 +425,8 @@ def attention_grad_wgmma(tile: Tile) -> Any:
         tiles_q,
         together,
         all_shares,
+        splits,
+        depth_of_heads,
         factor,
         scale,
     ):
@@ -433,7 +434,9 @@ def attention_grad_wgmma(tile: Tile) -> Any:
         (B,). lse2, mean (B H, padded); turns: two counters a tile of queries; sums: PART numbers a
         tile; these flat. dk, dv (B, Hkv, Sk, D), any strides of rows. shares: Hkv; repeats: H /
         Hkv; rows: Sq; keys: Sk; tiles_k, tiles_q: of a head; together: heads that are interleaved;
-        all_shares: B Hkv; factor: scale log2 e.
+        all_shares: B Hkv; factor: scale log2 e. With `split` each of `splits` parts of the heads
+        that share keys counts as a share of its own, and dk, dv (all_shares, Sk, D) are float32,
+        flat; depth_of_heads: D.
         """
         shared = cuda.shared.array(0, types.uint8)
         base = shared_address(
@@ -464,6 +467,9 @@ def attention_grad_wgmma(tile: Tile) -> Any:
         share = i32(bunch * together + rest - block * width)
         batch = divide_unsigned(share, shares)
         within = i32(share - batch * shares)
+        of_keys = within  # the head of keys
+        if split:
+            of_keys = divide_unsigned(within, splits)
         present, filled = bounds_of(query_lengths, key_lengths, batch, rows, keys)
         visited = tiles_q  # tiles of queries in which there are some
         if lengths:
@@ -520,7 +526,7 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                         map_k,
                         i32(64 * panel),
                         i32(block * KEYS),
-                        within,
+                        of_keys,
                         batch,
                         k_full,
                     )
@@ -559,7 +565,7 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                                 map_v,
                                 i32(64 * panel),
                                 i32(block * KEYS),
-                                within,
+                                of_keys,
                                 batch,
                                 v_full,
                             )
@@ -788,37 +794,53 @@ def attention_grad_wgmma(tile: Tile) -> Any:
             ptx.fence_async_shared()
             ptx.named_arrive(i32(4 + own + 2 * stage), 160)
             outputs_done(to_k, 0)
-            columns = i32(dk.shape[3])
-            batch = divide_unsigned(
-                share, shares
-            )  # found again: kept, they would cost two registers all along
-            within = i64(share - batch * shares)
-            to = (
-                global_address(dv)
-                + i64(batch) * dv.strides[0]
-                + within * dv.strides[1]
-                + i64(key) * dv.strides[2]
-            )
-            store(
-                to_v,
-                to,
-                8 * dv.strides[2],
-                f32(1),
-                f32(1),
-                key < keys,
-                key + 8 < keys,
-                lane,
-                columns,
-            )
-            to = (
-                global_address(dk)
-                + i64(batch) * dk.strides[0]
-                + within * dk.strides[1]
-                + i64(key) * dk.strides[2]
-            )
-            store(
-                to_k, to, 8 * dk.strides[2], scale, scale, key < keys, key + 8 < keys, lane, columns
-            )
+            if split:
+                first_pair = (i64(share) * keys + key) * depth_of_heads + 2 * (lane & 3)
+                below, there, too = 32 * i64(depth_of_heads), key < keys, key + 8 < keys
+                at = global_address(dv) + 4 * first_pair
+                keep(to_v, at, below, there, too, lane, depth_of_heads)
+                at = global_address(dk) + 4 * first_pair
+                keep(to_k, at, below, there, too, lane, depth_of_heads)
+            else:
+                columns = i32(dk.shape[3])
+                batch = divide_unsigned(
+                    share, shares
+                )  # found again: kept, they would cost two registers all along
+                within = i64(share - batch * shares)
+                to = (
+                    global_address(dv)
+                    + i64(batch) * dv.strides[0]
+                    + within * dv.strides[1]
+                    + i64(key) * dv.strides[2]
+                )
+                store(
+                    to_v,
+                    to,
+                    8 * dv.strides[2],
+                    f32(1),
+                    f32(1),
+                    key < keys,
+                    key + 8 < keys,
+                    lane,
+                    columns,
+                )
+                to = (
+                    global_address(dk)
+                    + i64(batch) * dk.strides[0]
+                    + within * dk.strides[1]
+                    + i64(key) * dk.strides[2]
+                )
+                store(
+                    to_k,
+                    to,
+                    8 * dk.strides[2],
+                    scale,
+                    scale,
+                    key < keys,
+                    key + 8 < keys,
+                    lane,
+                    columns,
+                )
 
     return attention_grad_wgmma
 
@@ -849,12 +871,22 @@ def prepare_launch(p: Problem, g: ArrayArg, padded: int, *results: ArrayArg) -> 
 
 def plan(p: Problem) -> Plan:
     """Plan of dq, dk and dv for heads of up to 128 numbers."""
+    return _planned(p, 1)
+
+
+def plan_split(p: Problem) -> Plan:
+    """The same, where few heads of keys are shared by many of queries: by parts of these."""
+    return _planned(p, head_splits(p))
+
+
+def _planned(p: Problem, splits: int) -> Plan:
     if p.g is None:
         raise AssertionError("attention_grad: no gradient")
     q, columns, lengths = p.q, p.columns, p.both_lengths()
     tail = not p.limited and p.keys % KEYS != 0
     terms, width = terms_of(p.depth), outputs_of(p.depth)
-    tile = Tile(p.number, columns, terms, width, width != p.depth, p.causal, tail, p.limited)
+    split = splits > 1
+    tile = Tile(p.number, columns, terms, width, width != p.depth, p.causal, tail, p.limited, split)
     operands = Operands()
     boxes = (p.g, tile.queries), (q, tile.queries), (p.k, KEYS), (p.v, KEYS)
     maps = [operands.map(Input(i), x, rows) for i, (x, rows) in enumerate(boxes)]
@@ -868,22 +900,28 @@ def plan(p: Problem) -> Plan:
         (heads * tiles_q * PART, single),  # parts of 64 x 128 or 128 x 64 numbers
     ]
     lse2, mean, turns, sums = (Temp(first + i) for i in range(4))
-    at_a_time, least = TOGETHER[columns][p.causal]
-    together = min(HEADS, max(least, at_a_time // tiles_k))
+    results: list[Any] = [Output(1), Output(2)]
+    all_shares = p.batch * p.shares * splits
+    if split:
+        parts = all_shares * p.keys * p.depth
+        sizes += [(parts, single)] * 2
+        results = [Temp(first + 4), Temp(first + 5)]
     numbers = [
-        p.shares,
-        p.repeats,
+        p.shares * splits,
+        p.repeats // splits,
         p.rows,
         p.keys,
         padded,
         tiles_k,
         tiles_q,
-        together,
-        p.batch * p.shares,
+        heads_together(p, all_shares, tiles_k, tiles_q),
+        all_shares,
+        splits,
+        p.depth,
     ]
     main = Launch(
         attention_grad_wgmma(tile),
-        tiles_k * p.batch * p.shares,
+        tiles_k * all_shares,
         THREADS,
         [
             *maps,
@@ -892,8 +930,7 @@ def plan(p: Problem) -> Plan:
             mean,
             turns,
             sums,
-            Output(1),
-            Output(2),
+            *results,
             *map(np.int32, numbers),
             *p.factors,
         ],
@@ -907,8 +944,11 @@ def plan(p: Problem) -> Plan:
         [sums, *lengths, Output(0), *map(np.int32, numbers), p.factors[1]],
     )
     prepare = prepare_launch(p, maps[0].array, padded, lse2, mean, turns)
+    added = []
+    if split:
+        added = sum_launches(p, results, splits)
     return Plan(
         [q.like(), p.k.like(), p.v.like()],
-        [*operands.steps, prepare, main, finish],
+        [*operands.steps, prepare, main, finish, *added],
         [*operands.temps, *(q.like((size,), dtype) for size, dtype in sizes)],
     )

@@ -41,7 +41,7 @@ Measured (row versions_attention_gradients):
 
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
-from ..lib.versions import Version, choose
+from ..lib.versions import Version, choose, never
 from . import work
 from .problem import KEYS, Problem, box_strides
 
@@ -101,6 +101,12 @@ def _backward_sm90(p: Problem) -> bool:
     return p.capability[0] == 9 and _fast_scores(p) and p.mask is None
 
 
+def _backward_sm90_split(p: Problem) -> bool:
+    """Heads that share keys, and gradients that lie as the kernel that adds them writes them."""
+    alone = p.limited or p.packed
+    return _backward_sm90(p) and p.depth <= 128 and p.repeats > 1 and not alone
+
+
 # -------------------- the versions
 
 
@@ -142,6 +148,14 @@ BACKWARD = (
         supports=lambda p: _backward_sm90(p) and p.depth <= 128,
         reason="wgmma, operands by TMA",
         work=work.backward,
+    ),
+    Version(
+        "backward_sm90_split",
+        "attention.backward_sm90.plan_split",
+        supports=_backward_sm90_split,
+        prefers=never,
+        reason="wgmma, operands by TMA; heads that share few heads of keys are split",
+        work=work.backward_split,
     ),
     Version(
         "backward_sm90_large_heads",

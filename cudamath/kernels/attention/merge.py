@@ -1,4 +1,5 @@
-"""Parts of attention's results, of which each has seen a part of the keys, are merged."""
+"""Parts of attention's results: those of parts of the keys are merged, gradients of parts of the
+heads that share keys are added."""
 
 from __future__ import annotations
 
@@ -56,3 +57,37 @@ def merge_launch(p: Problem, parts: Sequence[Any], splits: int) -> Launch:
     lines = p.batch * p.heads * p.rows
     arguments = [*parts, Output(0).flat, Output(1).flat, splits, lines, p.depth]
     return Launch(attention_merge(p.q.dtype), blocks(lines * p.depth, THREADS), THREADS, arguments)
+
+
+@functools.cache
+def attention_sum(dtype: np.dtype) -> Any:
+    """Gradients from those of several parts of the heads, in their order. A thread per number."""
+    store = codec(dtype)[1]
+
+    @cuda.jit
+    def attention_sum(parts, out, splits, size, scale):
+        """parts (heads, splits, size), out (heads, size), flat; splits, size: int64."""
+        n = types.int64(cuda.grid(1))
+        if n < out.size:
+            head = n // size
+            at = head * splits * size + n - head * size
+            total = f32(0)
+            for i in range(splits):
+                total += parts[at + i * size]
+            out[n] = store(total * scale)
+
+    return attention_sum
+
+
+def sum_launches(p: Problem, parts: Sequence[Any], splits: int) -> list[Launch]:
+    """The launches that add up dk, which is to be scaled, and dv."""
+    numbers = p.batch * p.shares * p.keys * p.depth
+    return [
+        Launch(
+            attention_sum(p.k.dtype),
+            blocks(numbers, THREADS),
+            THREADS,
+            [part, Output(i).flat, splits, p.keys * p.depth, scale],
+        )
+        for i, part, scale in ((1, parts[0], p.factors[1]), (2, parts[1], np.float32(1)))
+    ]

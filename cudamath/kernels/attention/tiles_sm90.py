@@ -1,4 +1,5 @@
-"""Tiles of forward_sm90.py: their sizes, what they cost, and which of them suit a problem."""
+"""Tiles of forward_sm90.py: their sizes, what they cost, and which of them suit a problem; the
+order in which blocks of backward_sm90.py run."""
 
 from __future__ import annotations
 
@@ -128,3 +129,33 @@ def splits_of(p: Problem) -> tuple[Tile, int]:
             found.append((cycles_of(p, tile, splits) + moved, splits, tile))
     _, splits, tile = min(found)
     return tile._replace(split=True), splits
+
+
+# -------------------- gradients
+
+OWN = 128  # keys of a block of backward_sm90.py
+#: Columns -> (not causal, causal): (blocks whose heads are interleaved, heads at least), up to
+#: HEADS. As measured: few wait for each other's dq, many have more of it than the L2 cache holds.
+TOGETHER = {64: ((512, 1), (4096, 1)), 128: ((256, 8), (4096, 1))}
+HEADS, FEW = 32, 4
+ENOUGH = 4  # blocks for each multiprocessor that heads are split for
+
+
+def heads_together(p: Problem, shares: int, tiles_k: int, tiles_q: int) -> int:
+    """How many of the shares are interleaved. Where a block has few tiles of queries it would wait
+    for the one before it longer than it works: then no two of a share run at the same time."""
+    at_a_time, least = TOGETHER[p.columns][p.causal]
+    together = min(HEADS, max(least, at_a_time // tiles_k))
+    if tiles_q * p.heads * p.batch <= FEW * shares:
+        together = max(together, p.multiprocessors)
+    return min(together, shares)
+
+
+def head_splits(p: Problem) -> int:
+    """Parts of the heads that share keys, by which there are blocks enough: a divisor of their
+    number."""
+    tiles = blocks(p.keys, OWN) * p.batch * p.shares
+    wanted = blocks(ENOUGH * p.multiprocessors, tiles)
+    return next(
+        (n for n in range(2, p.repeats + 1) if p.repeats % n == 0 and n >= wanted), p.repeats
+    )

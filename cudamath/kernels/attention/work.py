@@ -12,15 +12,20 @@ from ...core.dtypes import compute_dtype
 from ..lib.integers import blocks
 from ..lib.prediction import Machine, Work
 from .problem import Problem, box_strides
-from .tiles_sm90 import MULTIPLY_ADDS, cycles_of, outputs_of, splits_of, terms_of, tiles_of
+from .tiles_sm90 import (
+    MULTIPLY_ADDS,
+    OWN,
+    cycles_of,
+    head_splits,
+    outputs_of,
+    splits_of,
+    terms_of,
+    tiles_of,
+)
 
-OWN = 64  # rows of a block of sm80.py
+ROWS = 64  # of a block of sm80.py
 LEAST = 256  # keys of a part of decode_split_kv.py
-OWN_KEYS, WIDE, WIDE_QUERIES = (
-    128,
-    64,
-    128,
-)  # rows of blocks of backward_sm90.py, and its large heads
+WIDE, WIDE_QUERIES = 64, 128  # rows of blocks of backward_sm90_large_heads.py
 STEP, ENDS = 300, 1000  # cycles of a step besides its arithmetic, and of a block
 CACHED = 0.2  # bytes of memory that one costs which goes to the second-level cache
 SHARED = 3  # how many times longer two reads from shared memory take than their multiply-add
@@ -97,12 +102,12 @@ def sm80(p: Problem) -> Work:
     moved, copies = _moved(p)
     heads = p.batch * p.heads
     if p.g is None:
-        cycles = _mma(p, 2, OWN, heads, p.rows, p.keys)
+        cycles = _mma(p, 2, ROWS, heads, p.rows, p.keys)
         return Work(f"attention_sm80 {_numbers(p)}", cycles, moved, 1 + copies)
     deep = p.depth > 128
-    cycles = _mma(p, 3, OWN, heads, p.rows, p.keys)
+    cycles = _mma(p, 3, ROWS, heads, p.rows, p.keys)
     passes, products = (2, 3) if deep else (1, 4)
-    of_keys = _mma(p, products, OWN, p.batch * p.shares, p.keys, p.rows * p.repeats)
+    of_keys = _mma(p, products, ROWS, p.batch * p.shares, p.keys, p.rows * p.repeats)
     work = Work("", cycles + passes * of_keys, moved, 3 + deep + copies)
     return work._replace(rates=f"attention_sm80_gradient {_numbers(p)}")
 
@@ -113,24 +118,32 @@ def simt(p: Problem) -> Work:
     scores = p.batch * p.heads * p.rows * p.keys / (2 if p.causal else 1)
     rate = machine.rate(compute_dtype(p.q.dtype), False) * machine.multiprocessors
     cycles = SHARED * products * scores * (p.depth + p.v.shape[3]) / 2 / rate
-    few = max(blocks(p.rows, OWN) * p.batch * p.heads / machine.multiprocessors, 1e-3)
+    few = max(blocks(p.rows, ROWS) * p.batch * p.heads / machine.multiprocessors, 1e-3)
     method = "attention_simt" if p.g is None else "attention_simt_gradient"
     idle = max(1.0, math.ceil(few) / few)
     return Work(method, cycles * idle, _moved(p)[0], 1 if p.g is None else 3)
 
 
-def backward(p: Problem) -> Work:
+def backward(p: Problem, splits: int = 1) -> Work:
     """backward_sm90.py: parts of the gradient of queries are added up in memory."""
-    rate, columns = MULTIPLY_ADDS, _numbers(p)
-    own = OWN_KEYS
+    columns, shares = _numbers(p), p.batch * p.shares * splits
     queries = 128 if columns == 64 else 64
     terms, width = terms_of(p.depth), outputs_of(p.depth)
-    step = own * queries * (2 * terms + 2 * width + columns) / rate + STEP
-    steps = p.repeats * blocks(p.rows, queries)
-    cycles = _walked(p, own, p.batch * p.shares, p.keys, steps, step, 1)
+    step = OWN * queries * (2 * terms + 2 * width + columns) / MULTIPLY_ADDS + STEP
+    tiles_q, tiles_k = blocks(p.rows, queries), blocks(p.keys, OWN)
+    steps = p.repeats // splits * tiles_q
+    cycles = _walked(p, OWN, shares, p.keys, steps, step, 1)
     moved, copies = _moved(p)
-    sums = 8.0 * blocks(p.keys, own) * p.q.size / (2 if p.causal else 1)
+    sums = 8.0 * tiles_k * p.q.size / (2 if p.causal else 1)
     return Work(f"attention_sm90_gradient {columns}", cycles, moved + CACHED * sums, 3 + copies)
+
+
+def backward_split(p: Problem) -> Work:
+    """backward_sm90.py by parts of the heads that share keys."""
+    splits = head_splits(p)
+    work = backward(p, splits)
+    parts = 16.0 * splits * p.k.size
+    return work._replace(moved=work.moved + parts, launches=work.launches + 2)
 
 
 def backward_large_heads(p: Problem) -> Work:

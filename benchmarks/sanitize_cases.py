@@ -327,6 +327,28 @@ def attentions() -> Calls:
     return calls
 
 
+def recurrent_layers() -> Calls:
+    """One layer as one kernel, forward and backward."""
+    from cudamath.ml import recurrent
+
+    calls: Calls = {}
+    for kind, gates in (("lstm", 4), ("gru", 3), ("rnn", 1)):
+        x = array(3, 18, 8)
+        w = {
+            "weight_ih_l0": array(gates * 24, 8),
+            "weight_hh_l0": array(gates * 24, 24),
+            "bias_ih_l0": array(gates * 24),
+            "bias_hh_l0": array(gates * 24),
+        }
+
+        def both(kind: str = kind, x: Any = x, w: Any = w) -> None:
+            with recurrent.by_version("persistent"):
+                cm.grad(lambda x, w: getattr(cm.ml, kind)(x, w)[0].sum(), (0, 1))(x, w)
+
+        calls[f"recurrent layer, {kind}"] = both
+    return calls
+
+
 def packed() -> Calls:
     """Products of groups, and of numbers of 4 and 8 bits."""
     from cudamath.kernels.matmul import grouped
@@ -907,6 +929,7 @@ def cases() -> Calls:
         **products(),
         **convolutions(),
         **attentions(),
+        **recurrent_layers(),
         **packed(),
         **versions(),
         **families(),

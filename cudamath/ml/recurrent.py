@@ -489,14 +489,14 @@ def stored(x: ndarray, w: ndarray, *states: ndarray, lengths: Any, **params: Any
 _layers = Op(
     "recurrent_layers",
     cpu="recurrent.layers",
-    cuda="recurrent.cudnn.layers",
+    cuda="recurrent.dispatch.layers",
     outputs=3,
     vjp=_rule,
 )
 _layers_grad = Op(
     "recurrent_layers_grad",
     cpu="recurrent.layers_grad",
-    cuda="recurrent.cudnn.layers_grad",
+    cuda="recurrent.dispatch.layers_grad",
     outputs=2,
     vjp=_grad_rule,
 )

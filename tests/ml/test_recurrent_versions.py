@@ -266,14 +266,24 @@ def of_size(case, steps=24, batch=8, features=64, units=128):
 @pytest.mark.parametrize("lengths", [None, [24, 7, 1, 13, 24, 2, 20, 9]], ids=["all", "lengths"])
 @pytest.mark.parametrize("dtype", ERRORS)
 @pytest.mark.parametrize("case", SEVERAL)
-@pytest.mark.parametrize("name", [*cudnn_recurrent.ALGORITHMS, "steps"])
+@pytest.mark.parametrize("name", [*cudnn_recurrent.ALGORITHMS, "persistent", "steps"])
 def test_versions_on_a_gpu(name, case, dtype, lengths):
     """By name, beside float64 on the CPU, of the same rounded operands; twice the same bits; in a
     graph, too."""
-    if name != "steps" and not cudnn_recurrent.available():
+    if "cudnn" in name and not cudnn_recurrent.available():
         pytest.skip("cuDNN or its front end is missing")
-    kind, x, w, state = of_size(case)
+    check(name, dtype, lengths, *of_size(case))
 
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("sizes", [(5, 40, 12, 136), (3, 1, 8, 8), (2, 64, 8, 512)], ids=str)
+@pytest.mark.parametrize("case", ["rnn", "lstm", "gru"])
+def test_blocks_that_meet_in_each_step(case, sizes):
+    """One kernel for all steps: parts of blocks, several groups of sequences, all of a device."""
+    check("persistent", "float32", None, *of_size(case, *sizes))
+
+
+def check(name, dtype, lengths, kind, x, w, state):
     def value(x, w, state):
         y, ends = getattr(cm.ml, kind)(x, w, state, lengths=lengths)
         ends = ends if kind == "lstm" else (ends,)
@@ -290,7 +300,7 @@ def test_versions_on_a_gpu(name, case, dtype, lengths):
             jitted = cm.jit(slopes)
             found += [jitted(*given), jitted(*given)]
         except (ValueError, cudnn_recurrent.NotSupportedError) as problem:
-            if name == "cudnn":
+            if name in ("cudnn", "steps"):
                 raise
             pytest.skip(str(problem)[:80])
     with cm.device("cpu"), recurrent.by_version("steps"):

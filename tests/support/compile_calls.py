@@ -16,6 +16,7 @@ import cudamath as cm
 from cudamath.core.dispatch import plan as plans
 from cudamath.core.layout import Layout
 from cudamath.core.specs.optimizer import Form
+from cudamath.ml import recurrent
 from cudamath.runtime import device
 
 F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
@@ -97,6 +98,10 @@ def layers(f: np.dtype) -> None:
         cm.grad(lambda x, w, n=columns: ml.rms_norm(x, n, w).sum(), (0, 1))(
             made((50, columns), f), w
         )
+    if f == F32:
+        w = {"weight_ih_l0": made((96, 8)), "weight_hh_l0": made((96, 24))}
+        with recurrent.by_version("persistent"):
+            cm.grad(lambda x, w: ml.gru(x, w)[0].sum(), (0, 1))(made((3, 18, 8)), w)
     if f.itemsize == 2:
         w = made(768)
         cm.grad(lambda x, w: ml.layer_norm(x, 768, w).sum(), (0, 1))(made((50, 768), f), w)
@@ -502,6 +507,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     from cudamath.kernels.optim import dispatch as optim_dispatch
     from cudamath.kernels.pool import dispatch as pool_dispatch
     from cudamath.kernels.random import bernoulli_array, distributions, dropout
+    from cudamath.kernels.recurrent import dispatch as recurrent_dispatch
     from cudamath.kernels.reduce import dispatch as reduce_dispatch
     from cudamath.kernels.softmax import dispatch as softmax_dispatch
     from cudamath.kernels.softmax import online
@@ -520,6 +526,23 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     def new(*shape: int, dtype: Any = F32) -> Layout:
         return Layout.new(shape, np.dtype(dtype), 0)
 
+    for kind, gates in {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3}.items():
+        x, y, state = new(3, 18, 8), new(3, 18, 32), new(1, 18, 32)
+        w, cells = new(gates * 32 * 42), state if kind == "lstm" else None
+        of_layer = {
+            "kind": kind, "units": 32, "out": 32, "layers": 1, "directions": 1, "bias": True,
+            "lengths": None, "tf32": False, "training": True, "version": "persistent",
+        }  # fmt: skip
+        operands = x, w, state, cells
+        forward = recurrent_dispatch.layers(*operands, **of_layer)
+        found.append((forward, [a for a in operands if a is not None]))
+        operands = x, w, y, forward.outputs[1], y, state, cells, state, cells
+        found.append(
+            (
+                recurrent_dispatch.layers_grad(*operands, **of_layer),
+                [a for a in operands if a is not None],
+            )
+        )
     stored, starts = new(90, dtype="i4"), new(11, dtype="i4")
     for version in ("plain", "columns", "vector", "rows"):
         plan(

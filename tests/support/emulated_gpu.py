@@ -40,7 +40,7 @@ from cudamath.ops.ufunc import Elementwise
 from cudamath.programs.fusion import REFUSED
 
 #: Planners whose plans are calls of a library, which a test puts a fake in the place of.
-LIBRARIES = ("recurrent.cudnn.",)
+LIBRARIES = ("recurrent.dispatch.",)
 
 
 class EmulatedDriver(FakeDriver):

@@ -88,10 +88,9 @@ def _numbered(layouts: Sequence[Layout | None]) -> list[Any]:
     return [0 if each is None else Input(next(number)) for each in layouts]
 
 
-def layers(x: Layout, w: Layout, h: Layout | None, c: Layout | None, **params: Any) -> Plan:
+def layers(p: Problem, x: Layout, w: Layout, h: Layout | None, c: Layout | None) -> Plan:
     """x: (steps, batch, features), w: the weights (count,), h and c: (ends, batch, size) or None ->
     y (steps, batch, directions size), the reserve in bytes, h, and c of an LSTM."""
-    p = problem(x, **params)
     one, ends = _given(p), p.layers * p.directions
     outputs = [
         x.like((p.steps, p.batch, p.out * p.directions)),
@@ -108,6 +107,7 @@ def layers(x: Layout, w: Layout, h: Layout | None, c: Layout | None, **params: A
 
 
 def layers_grad(
+    p: Problem,
     x: Layout,
     w: Layout,
     y: Layout,
@@ -117,11 +117,9 @@ def layers_grad(
     c: Layout | None,
     dh: Layout | None,
     dc: Layout | None,
-    **params: Any,
 ) -> Plan:
     """What `layers` took and gave, and the gradients of y, h and c -> those of x, w, and, if they
     were given, h and c."""
-    p = problem(x, **params)
     one = _given(p)
     given = _numbered([x, w, y, reserve, dy, h, c, dh, dc])
     outputs = [x.like(), w.like(), *[each.like() for each in (h, c) if each is not None]]

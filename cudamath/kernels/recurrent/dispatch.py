@@ -6,6 +6,7 @@ Versions of all layers and steps together:
 ``cudnn_persistent``         the library's kernels that keep the weights on the device's
                              multiprocessors from step to step, where it has such
 ``cudnn_persistent_small``   the same for few units
+``persistent``               one layer as one kernel of our own (persistent.py), by its name alone
 
 and otherwise
 
@@ -22,11 +23,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.dispatch.lazy_import import lazy
+from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ...runtime import cudnn, cudnn_recurrent
+from ...runtime.cudnn_recurrent import Problem
 from .cudnn import library, problem
 
-VERSIONS = (*cudnn_recurrent.ALGORITHMS, "steps")
+VERSIONS = (*cudnn_recurrent.ALGORITHMS, "persistent", "steps")
+
+
+def supports(p: Problem) -> bool:
+    """Whether the version that a problem names can do it."""
+    if p.version == "persistent":
+        return lazy("kernels", "recurrent.persistent.supports")(p)
+    return (
+        p.dtype in cudnn.DTYPES
+        and 0 not in (p.lengths or ())
+        and cudnn_recurrent.available()
+        and library(p) is not None
+    )
 
 
 def chosen(x: Layout, version: str | None, **params: Any) -> str:
@@ -40,12 +56,21 @@ def chosen(x: Layout, version: str | None, **params: Any) -> str:
     if version == "steps":
         return version
     p = problem(x, version=version or "cudnn", **params)
-    able = (
-        x.dtype in cudnn.DTYPES
-        and 0 not in (p.lengths or ())
-        and cudnn_recurrent.available()
-        and library(p) is not None
-    )
+    able = supports(p)
     if not able and version is not None:
         raise ValueError(f"version {version!r} does not support {p}")
     return p.version if able else "steps"
+
+
+def layers(x: Layout, *operands: Layout | None, **params: Any) -> Plan:
+    """The planner of the layers: see cudnn.py."""
+    p = problem(x, **params)
+    module = "persistent" if p.version == "persistent" else "cudnn"
+    return lazy("kernels", f"recurrent.{module}.layers")(p, x, *operands)
+
+
+def layers_grad(x: Layout, *operands: Layout | None, **params: Any) -> Plan:
+    """The planner of their gradient: see cudnn.py."""
+    p = problem(x, **params)
+    module = "persistent" if p.version == "persistent" else "cudnn"
+    return lazy("kernels", f"recurrent.{module}.layers_grad")(p, x, *operands)

@@ -539,6 +539,7 @@ def families() -> Calls:
         "random": lambda: (cm.random.normal(size=1000), cm.random.permutation(500)),
         "histogram": lambda: cm.histogram(x),
         "softmax": lambda: (cm.ml.softmax(x), cm.ml.softmax(x, axis=0)),
+        "pad": lambda: (cm.pad(x, 3), cm.pad(array(7, 5, 3, 2), 1)),
         "softmax, segments": lambda: cm.grad(lambda v: (cm.ml.softmax(v, axis=0) * v).sum())(
             array(2000, 7)
         ),

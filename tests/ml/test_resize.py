@@ -555,6 +555,51 @@ def test_constant_padding_kernel(monkeypatch, machine, version, dtype):
         np.testing.assert_array_equal(y, np.pad(x, how[0], constant_values=value))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bool", "bfloat16", "float64", "complex64"])
+@pytest.mark.parametrize("machine, version", versions("plain"))
+def test_padding_along_any_axes(machine, version, dtype):
+    """One to four axes that do not merge, groups that end beyond the array, rows of one element."""
+    from cudamath.kernels.image import dispatch as image_dispatch
+    from cudamath.ops.shape import bits
+
+    cases = [
+        ((5, 4), ((1, 2), (1, 2))),
+        ((5, 4, 3, 2), ((1, 2),) * 4),
+        ((3, 4, 5), ((0, 0), (2, 1), (0, 0))),
+        ((7,), ((3, 2),)),
+        ((3, 4, 5), ((1, 0), (0, 0), (0, 3))),
+        ((40, 1), ((0, 1), (1, 0))),
+    ]
+    if machine == "gpu":
+        cases += [((331, 4, 4, 9), ((1, 2),) * 4), ((1000, 333), ((0, 3), (2, 2)))]
+    for shape, widths in cases:
+        x = numbers(shape, dtype)
+        value = np.asarray(3.5).astype(x.dtype)
+        scalars = tuple(map(np.uint64, bits(value, x.dtype)))
+        if machine == "gpu":
+            scalars = bits(value, x.dtype)
+        y = run_version(
+            machine,
+            lambda a: image_dispatch.pad(a, widths=widths, version="axes"),  # noqa: B023
+            x,
+            scalars=scalars,
+        )
+        np.testing.assert_array_equal(y, np.pad(x, widths, constant_values=value))
+
+
+@pytest.mark.skipif(SIMULATOR, reason="plans of a GPU")
+def test_which_version_pads():
+    from cudamath.kernels.image import dispatch as image_dispatch
+
+    for shape, widths, name in (
+        ((33_129, 4, 4, 9), ((1, 2),) * 4, "surround"),
+        ((8, 3, 256, 256), ((0, 0), (0, 0), (1, 1), (1, 1)), "padding"),
+        ((5, 4, 3, 2, 6), ((1, 2),) * 5, "fill_line"),
+    ):
+        x = Layout.new(shape, np.dtype(np.float32), 0)
+        assert image_dispatch.pad(x, widths=widths).steps[0].kernel.__name__ == name
+
+
 #: Old sizes and factors for the kernels of whole factors: columns in groups of 1, 2, 4 and 8; rows
 #: of several runs.
 WHOLE = [

@@ -243,6 +243,7 @@ def arrays(t: np.dtype) -> None:
     mask = made((40, 70), "?")
     x.copy(), x.T.copy(), cm.concat([x.T, x.reshape(70, 40)])
     x[::2, 1:].copy(), x[:, ::-1].copy(), cm.concat([x, x.T.reshape(40, 70)]), cm.pad(x, 1)
+    cm.pad(made((2, 3, 2, 2, 2), t), 1)
     made((300, 500), t).T.copy()
     for shape in ((2, 3, 9, 9), (4, 64, 58, 58)):
         windows = cm.lib.stride_tricks.sliding_window_view(made(shape, t), (3, 3), axis=(2, 3))

@@ -6,6 +6,7 @@ Tables: RESIZE, of both directions, and PAD.
                     constants of the kernel
     shift           (pad.py) images of which almost everything only moves, as in padding
     tables          (resize.py) any size, order and mode
+    axes            (pad_axes.py) padding with one value along any axes
     fill_and_copy   (pad.py) padding of any array in several launches
 """
 
@@ -29,6 +30,11 @@ def is_padding(p: Resize) -> bool:
     return not any(mode in MIXED or mode.startswith("nearest") for mode, _ in p.axes)
 
 
+def has_words(p: Pad) -> bool:
+    """An array in C order, of elements of at most a word."""
+    return p.x.contiguous and p.x.size > 0 and p.x.itemsize <= 8
+
+
 RESIZE = (
     Version(
         "whole_factors",
@@ -42,6 +48,12 @@ RESIZE = (
 
 PAD = (
     Version("shift", "image.pad.plan_shift", reason="almost everything only moves: one launch"),
+    Version(
+        "axes",
+        "image.pad_axes.plan",
+        has_words,
+        reason="up to four axes grow: one launch writes each element once",
+    ),
     Version("fill_and_copy", "image.pad.plan_fill_and_copy", reason="any array"),
 )
 

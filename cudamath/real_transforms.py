@@ -16,11 +16,10 @@ import numpy as np
 
 from .core import shapes
 from .core.array import ndarray
-from .core.asarray import asarray
 from .core.dispatch.checks import require
 from .core.dispatch.fast_path import fast_path
 from .core.typing import ArrayLike
-from .ops.elementwise import multiply
+from .ops.elementwise import cos, sin
 from .ops.fft import (
     ANY_NUMBERS,
     Axes,
@@ -36,7 +35,8 @@ from .ops.fft import (
 )
 from .ops.join import concat, stack
 from .ops.linalg.keywords import scipy_keywords
-from .ops.shape import flip, moveaxis, reshape, span
+from .ops.ranges import arange
+from .ops.shape import astype, flip, moveaxis, reshape, span
 from .ops.transfer import complex_of_parts, imag, real
 
 __all__ = ["dct", "dctn", "dst", "dstn", "idct", "idctn", "idst", "idstn"]
@@ -44,20 +44,16 @@ __all__ = ["dct", "dctn", "dst", "dstn", "idct", "idctn", "idst", "idstn"]
 # -------------------- along the last axis, without a factor
 
 
-def _factors(x: ndarray, values: np.ndarray) -> ndarray:
-    """Numbers of the host in x's precision."""
-    narrow = x.dtype.itemsize == (4 if x.dtype.kind == "f" else 8)
-    if values.dtype.kind == "c":
-        return asarray(values.astype(np.complex64 if narrow else np.complex128), device=x.device)
-    return asarray(values.astype(np.float32 if narrow else np.float64), device=x.device)
-
-
 def _cut(x: ndarray, start: int, stop: int) -> ndarray:
     return span(x, x.ndim - 1, start, stop)
 
 
-def _turns(x: ndarray, angles: np.ndarray) -> ndarray:
-    return _factors(x, np.exp(1j * angles))
+def _turns(x: ndarray, step: float, first: int, stop: int, stride: int = 1) -> ndarray:
+    """exp(i step j) of whole numbers j, in x's precision: computed in float64 on x's device."""
+    angles = arange(first, stop, stride, dtype=np.float64, device=x.device) * step
+    narrow = x.dtype.itemsize == (4 if x.dtype.kind == "f" else 8)
+    kind = np.dtype(np.float32 if narrow else np.float64)
+    return complex_of_parts(*[astype(part(angles), kind, copy=False) for part in (cos, sin)])
 
 
 def _cosines_1(x: ndarray) -> ndarray:
@@ -73,27 +69,32 @@ def _sines_1(x: ndarray) -> ndarray:
     return -imag(_cut(r2c(mirrored, axes=(x.ndim - 1,), scale=1.0), 1, n + 1))
 
 
-def _cosines_2(x: ndarray) -> ndarray:
+def _cosines_2(x: ndarray, alternating: bool = False) -> ndarray:
+    """alternating: of every second number, the negative."""
     n = x.shape[-1]
     half = (n + 1) // 2
-    order = concat([x[..., ::2], flip(x[..., 1::2], axis=-1)], axis=-1)
+    odd = -x[..., 1::2] if alternating else x[..., 1::2]
+    order = concat([x[..., ::2], flip(odd, axis=-1)], axis=-1)
     z = r2c(order, axes=(x.ndim - 1,), scale=2.0)
-    z = z * _turns(x, -np.pi / (2 * n) * np.arange(n // 2 + 1))
+    z = z * _turns(x, -math.pi / (2 * n), 0, n // 2 + 1)
     return concat([real(z), -flip(imag(_cut(z, 1, half)), axis=-1)], axis=-1)
 
 
-def _cosines_3(x: ndarray) -> ndarray:
+def _cosines_3(x: ndarray, alternating: bool = False) -> ndarray:
+    """alternating: the negative of every second result."""
     n = x.shape[-1]
     count = n // 2 + 1
     first = _cut(x, 0, count)
     zero = _cut(x, 0, 1) * 0
     last = concat([zero, flip(_cut(x, n - count + 1, n), axis=-1)], axis=-1)
-    z = complex_of_parts(first, -last) * _turns(x, np.pi / (2 * n) * np.arange(count))
+    z = complex_of_parts(first, -last) * _turns(x, math.pi / (2 * n), 0, count)
     v = c2r(z, axes=(x.ndim - 1,), n=n, scale=1.0)
     half = (n + 1) // 2
     even, odd = _cut(v, 0, half), flip(_cut(v, half, n), axis=-1)
     if n % 2:
         odd = concat([odd, _cut(even, 0, 1)], axis=-1)
+    if alternating:
+        odd = -odd
     both = reshape(stack([even, odd], axis=-1), (*x.shape[:-1], 2 * half))
     return _cut(both, 0, n)
 
@@ -101,14 +102,9 @@ def _cosines_3(x: ndarray) -> ndarray:
 def _turned_4(x: ndarray) -> ndarray:
     """The sum of x[j] exp(-i pi (2 j + 1) (2 k + 1) / (4 n)) over j, twice."""
     n = x.shape[-1]
-    j = np.arange(n)
-    z = complex_of_parts(x, x * 0) * _turns(x, -np.pi / (2 * n) * j)
+    z = complex_of_parts(x, x * 0) * _turns(x, -math.pi / (2 * n), 0, n)
     z = c2c(fitted(z, x.ndim - 1, 2 * n), axes=(x.ndim - 1,), inverse=False, scale=2.0)
-    return _cut(z, 0, n) * _turns(x, -np.pi / (4 * n) * (2 * j + 1))
-
-
-def _signs(x: ndarray) -> ndarray:
-    return _factors(x, 1.0 - 2.0 * (np.arange(x.shape[-1]) % 2))
+    return _cut(z, 0, n) * _turns(x, -math.pi / (4 * n), 1, 2 * n, 2)
 
 
 _TRANSFORMS: dict[tuple[bool, int], Callable[[ndarray], ndarray]] = {
@@ -117,8 +113,8 @@ _TRANSFORMS: dict[tuple[bool, int], Callable[[ndarray], ndarray]] = {
     (False, 3): _cosines_3,
     (False, 4): lambda x: real(_turned_4(x)),
     (True, 1): _sines_1,
-    (True, 2): lambda x: flip(_cosines_2(x * _signs(x)), axis=-1),
-    (True, 3): lambda x: _cosines_3(flip(x, axis=-1)) * _signs(x),
+    (True, 2): lambda x: flip(_cosines_2(x, alternating=True), axis=-1),
+    (True, 3): lambda x: _cosines_3(flip(x, axis=-1), alternating=True),
     (True, 4): lambda x: -imag(_turned_4(x)),
 }
 
@@ -126,10 +122,15 @@ _TRANSFORMS: dict[tuple[bool, int], Callable[[ndarray], ndarray]] = {
 
 
 def _edge(x: ndarray, places: Sequence[int], factor: float) -> ndarray:
-    """x, with the numbers at these places of the last axis times a factor."""
-    values = np.ones(x.shape[-1])
-    values[list(places)] = factor
-    return multiply(x, _factors(x, values))
+    """x, with the numbers at these places, ends of the last axis, times a factor."""
+    n = x.shape[-1]
+    if n == 1:
+        return x * factor
+    first, last = 0 in places, n - 1 in places
+    parts = [_cut(x, 0, 1) * factor] if first else []
+    parts += [_cut(x, int(first), n - last)]
+    parts += [_cut(x, n - 1, n) * factor] if last else []
+    return concat(parts, axis=-1)
 
 
 def _places(sines: bool, kind: int, n: int, before: bool) -> Sequence[int]:

@@ -283,6 +283,16 @@ class compressed_array(sparray):
 
     tocoo.__doc__ = sparray.tocoo.__doc__
 
+    def diagonal(self, k: int = 0) -> ndarray:
+        """By rows as they are stored; whether they ascend is found once."""
+        by_rows = self.major == 0
+        coords = self._coordinates()[:: 1 if by_rows else -1]
+        shape = self.shape[:: 1 if by_rows else -1]
+        elements = self.kinds["coo"]._of(self.data, coords, shape, self.has_canonical_format)
+        return elements.diagonal(k if by_rows else -k)
+
+    diagonal.__doc__ = sparray.diagonal.__doc__
+
     def _other(self) -> Any:
         """The array in the other compressed format."""
         order, indices, indptr = self._transposed()

@@ -14,12 +14,14 @@ from ..core.array import ndarray
 from ..core.dispatch.checks import require
 from ..core.dtypes import default_float
 from ..ops.creation import asarray, zeros
-from ..ops.elementwise import not_equal
+from ..ops.elementwise import minimum, not_equal
 from ..ops.index import index_add
 from ..ops.masks import nonzero
+from ..ops.ranges import arange
 from ..ops.search import searchsorted
 from ..ops.sets import unique
 from ..ops.sort import argsort
+from ..ops.where import where
 from . import other_libraries
 from .base import sparray
 from .kinds import ARRAYS
@@ -332,8 +334,13 @@ class coo_array(sparray):
     def diagonal(self, k: int = 0) -> ndarray:
         m, n = self.shape
         count = max(min(m + min(k, 0), n - max(k, 0)), 0)
-        on = self.col.astype(np.int64) - self.row == k
         empty = zeros(count, dtype=self.dtype, device=self.device)
+        if self.nnz and count and self.has_canonical_format:  # searched, not counted
+            keys = self._keys()
+            wanted = (arange(count, device=self.device) + max(-k, 0)) * (n + 1) + k
+            at = minimum(searchsorted(keys, wanted), self.nnz - 1)
+            return where(keys[at] == wanted, self.data[at], empty)
+        on = self.col.astype(np.int64) - self.row == k
         return _added(empty, self.row[on] - max(-k, 0), self.data[on])
 
     diagonal.__doc__ = sparray.diagonal.__doc__

@@ -485,3 +485,24 @@ def test_matrices():
     assert a.getcol(1).shape == (3, 1) and a.getformat() == "csr" and a.getH().shape == (3, 3)
     assert cm.sparse.csr_matrix(d.astype(int)).asfptype().dtype == np.float64
     assert not cm.sparse.isspmatrix(cm.sparse.csr_array(d)) and cm.sparse.isspmatrix_csr(a)
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8", "c16", "i4", "?"])
+def test_diagonals_of_canonical_arrays(kind):
+    """They are searched for; every diagonal, beside SciPy's, and their gradient."""
+    rng = np.random.default_rng(4)
+    for m, n in ((5, 5), (4, 7), (7, 4), (1, 3), (3, 1)):
+        d = ((rng.random((m, n)) < 0.4) * rng.integers(1, 9, (m, n))).astype(kind)
+        for format in ("coo", "csr", "csc"):
+            a = getattr(cm.sparse, f"{format}_array")(getattr(sp, f"{format}_array")(d))
+            assert a.tocoo().has_canonical_format or format == "csc"
+            for k in range(-m - 1, n + 2):
+                got = a.tocoo().diagonal(k).to_numpy()
+                np.testing.assert_array_equal(got, sp.csr_array(d).diagonal(k), strict=True)
+    if kind == "f8":
+        a = cm.sparse.csr_array(np.triu(rng.normal(size=(4, 4))))
+        weights = np.arange(1.0, 5)
+        slope = cm.grad(lambda x: (a._with_data(x).diagonal() * weights).sum())(a.data)
+        on = a.tocoo().row == a.tocoo().col
+        expected = np.where(on.to_numpy(), weights[a.tocoo().row.to_numpy()], 0)
+        np.testing.assert_array_equal(slope.to_numpy(), expected)

@@ -20,6 +20,7 @@ import numpy as np
 from ...core.dispatch.op import registry
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.planner_calls import PlannerCall
+from ...core.dispatch.small_arrays import as_if_large
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ...runtime import rehearsal
@@ -153,7 +154,7 @@ _MEASURED = {(9, 0): ("NVIDIA H200",)}
 def everywhere(call: PlannerCall, capability: tuple[int, int]) -> Iterator[tuple[Any, list[Any]]]:
     """(kernel, signature) of what a call launches on devices of this capability: without libraries,
     with cuBLAS alone and with cuDNN too, which comes in a package of its own; on measured devices
-    and on others."""
+    and on others; and what it would launch on larger arrays, if small ones share kernels."""
     for name in ("assumed", *_MEASURED.get(capability, ())):
         for there in range(len(rehearsal.LIBRARIES) + 1):
             with (
@@ -162,6 +163,9 @@ def everywhere(call: PlannerCall, capability: tuple[int, int]) -> Iterator[tuple
             ):
                 plan = call.plan()
             yield from launches(call, plan)
+    with assume(capability), rehearsal.libraries(*rehearsal.LIBRARIES), as_if_large():
+        plan = call.plan()
+    yield from launches(call, plan)
 
 
 def wanted(

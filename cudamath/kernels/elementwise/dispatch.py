@@ -64,6 +64,7 @@ from ...core import shapes, tracing
 from ...core.devices import TRACED
 from ...core.dispatch.arguments import ArrayArg, Input, Output
 from ...core.dispatch.plan import Plan
+from ...core.dispatch.small_arrays import is_small
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import BOOLEAN, FLOATING
 from ...core.layout import Layout
@@ -72,7 +73,6 @@ from ..lib.versions import Version, first, named
 from .generator import scalar_function
 from .problem import RANK, ElementwiseProblem, Formula
 
-SMALL = 1 << 14  # elements up to which a call takes longer on the host than on the device
 LONG = 1 << 22  # twice as many elements as the threads of a large device read in one access each
 #: Functions of a few instructions, which memory hides anyway; so are those without a call, unless
 #: they divide.
@@ -136,7 +136,7 @@ def fits_codes(p: ElementwiseProblem) -> bool:
 def prefers_codes(p: ElementwiseProblem) -> int:
     """Small arrays, but for usual layouts of one 16- or 32-bit floating-point dtype, whose kernels
     most programs have anyway."""
-    if SIMULATOR or p.target.size > SMALL:
+    if SIMULATOR or not is_small(p.target.size):
         return 0
     dtypes = {x.dtype for x in p.layouts} | ({p.target.dtype} - BOOLEAN)
     own = len(dtypes) == 1 and dtypes <= FLOATING and p.layouts[0].itemsize <= 4

@@ -2,15 +2,17 @@
 of accumulators, combine the accumulators of a warp or of a block, and write results.
 
 Everything here is a factory: it takes an `Accumulator` (or sizes known at compile time) and returns
-a device function. Functions on tuples of 2^k items are built by halves, so the compiler sees
-straight-line code with constant indices.
+a device function. Functions on tuples are generated, so the compiler sees straight-line code with
+constant indices.
 """
 
 import functools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...core.specs.reduction import Accumulator
 from ..compiler.decorators import device_function
+from ..compiler.generated import compiled
 from ..compiler.lazy_numba import cuda, dtype_of, types
 from ..lib.strided_index import index_walker
 
@@ -20,48 +22,36 @@ FULL = 0xFFFFFFFF  # all lanes of a warp
 # -------------------- walking
 
 
+def _generated(name: str, parameters: str, lines: Sequence[str], **names: Any) -> Any:
+    """A device function of these lines. One of a few statements takes the compiler a tenth of the
+    time of several that call each other."""
+    source = f"def {name}({parameters}):\n" + "".join(f"    {line}\n" for line in lines)
+    return device_function(compiled(source, name, names))
+
+
+def _tuple(items: Iterable[str]) -> str:
+    return f"({', '.join(items)},)"
+
+
 @functools.cache
 def lift_all(reduce: Accumulator, width: int, along: bool) -> Any:
     """Device function (numbers, j) -> `width` accumulators, of elements j, j + 1, ... (`along`) or
     all of number j."""
-    lift = reduce.lift
-    step = 1 if along else 0
-    if width == 1:
-
-        @device_function
-        def read(v, j):
-            return (lift(v[0], j),)
-
-        return read
-    half = width // 2
-    low = lift_all(reduce, half, along)
-
-    @device_function
-    def read(v, j):
-        return low(v[:half], j) + low(v[half:], j + step * half)
-
-    return read
+    items = _tuple(f"lift(v[{k}], j{f' + {k}' if along and k else ''})" for k in range(width))
+    return _generated("read", "v, j", [f"return {items}"], lift=reduce.lift)
 
 
 @functools.cache
 def tree_of(reduce: Accumulator, width: int) -> Any:
     """Device function: a tuple of `width` accumulators -> one."""
-    combine = reduce.combine
-    if width == 1:
 
-        @device_function
-        def tree(a):
-            return a[0]
+    def part(first: int, count: int) -> str:
+        if count == 1:
+            return f"a[{first}]"
+        half = count // 2
+        return f"combine({part(first, half)}, {part(first + half, half)})"
 
-        return tree
-    half = width // 2
-    low = tree_of(reduce, half)
-
-    @device_function
-    def tree(a):
-        return combine(low(a[:half]), low(a[half:]))
-
-    return tree
+    return _generated("tree", "a", [f"return {part(0, width)}"], combine=reduce.combine)
 
 
 @functools.cache
@@ -81,22 +71,8 @@ def taking(reduce: Accumulator, width: int) -> Any:
 @functools.cache
 def pairwise(reduce: Accumulator, width: int) -> Any:
     """Device function: two tuples of `width` accumulators -> one such tuple."""
-    combine = reduce.combine
-    if width == 1:
-
-        @device_function
-        def pairs(a, b):
-            return (combine(a[0], b[0]),)
-
-        return pairs
-    half = width // 2
-    low = pairwise(reduce, half)
-
-    @device_function
-    def pairs(a, b):
-        return low(a[:half], b[:half]) + low(a[half:], b[half:])
-
-    return pairs
+    items = _tuple(f"combine(a[{k}], b[{k}])" for k in range(width))
+    return _generated("pairs", "a, b", [f"return {items}"], combine=reduce.combine)
 
 
 # -------------------- meeting
@@ -239,61 +215,22 @@ def columns_exchange(reduce: Accumulator, width: int, room: int) -> tuple[Any, A
     """For `width` accumulators at once, place i of `room`: device functions put, get (as in
     components), and none()."""
     put_one, get_one = components(reduce)
-    identity = reduce.identity
-    if width == 1:
-
-        @device_function
-        def put(arrays, i, a):
-            put_one(arrays, i, a[0])
-
-        @device_function
-        def get(arrays, i):
-            return (get_one(arrays, i),)
-
-        @device_function
-        def none():
-            return (identity(),)
-
-        return put, get, none
-    half = width // 2
-    put_half, get_half, none_half = columns_exchange(reduce, half, room)
-
-    @device_function
-    def put(arrays, i, a):
-        put_half(arrays, i, a[:half])
-        put_half(arrays, i + half * room, a[half:])
-
-    @device_function
-    def get(arrays, i):
-        return get_half(arrays, i) + get_half(arrays, i + half * room)
-
-    @device_function
-    def none():
-        return none_half() + none_half()
-
-    return put, get, none
+    puts = [f"put(arrays, i + {k * room}, a[{k}])" for k in range(width)]
+    gets = _tuple(f"get(arrays, i + {k * room})" for k in range(width))
+    nones = _tuple(["identity()"] * width)
+    return (
+        _generated("put_all", "arrays, i, a", puts, put=put_one),
+        _generated("get_all", "arrays, i", [f"return {gets}"], get=get_one),
+        _generated("none", "", [f"return {nones}"], identity=reduce.identity),
+    )
 
 
 @functools.cache
 def for_each(act: Any, width: int) -> Any:
     """Device function (arguments, o, accumulators): act(arguments, o + i, accumulator i) for all of
     them."""
-    if width == 1:
-
-        @device_function
-        def each(arguments, o, a):
-            act(arguments, o, a[0])
-
-        return each
-    half = width // 2
-    low = for_each(act, half)
-
-    @device_function
-    def each(arguments, o, a):
-        low(arguments, o, a[:half])
-        low(arguments, o + half, a[half:])
-
-    return each
+    calls = [f"act(arguments, o + {k}, a[{k}])" for k in range(width)]
+    return _generated("each", "arguments, o, a", calls, act=act)
 
 
 @functools.cache

@@ -56,6 +56,7 @@ import numpy as np
 
 from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.plan import Plan
+from ...core.dispatch.small_arrays import is_small
 from ...core.dtypes import FLOATING
 from ...core.layout import Layout
 from ...core.specs.reduction import Accumulator, Reduction
@@ -65,7 +66,7 @@ from ..lib.accumulators import accumulator
 from ..lib.versions import Version, choose
 from ..ptx.coded_access import CODES
 from . import work
-from .problem import LONGEST, RANK, SMALL, VECTORS, Problem
+from .problem import LONGEST, RANK, VECTORS, Problem
 
 
 def fits_codes(p: Problem) -> bool:
@@ -78,7 +79,7 @@ def fits_codes(p: Problem) -> bool:
 def prefers_codes(p: Problem) -> int:
     """Few elements, but for 16- and 32-bit floats, whose kernels most programs have anyway."""
     own = p.x.dtype in FLOATING and p.x.itemsize <= 4 and p.x.contiguous
-    few = p.x.size <= SMALL and 0 < p.count <= LONGEST
+    few = is_small(p.x.size) and 0 < p.count <= LONGEST
     return 2 * (few and not own and not SIMULATOR)
 
 

@@ -36,8 +36,8 @@ BUSY = 768  # threads that keep a multiprocessor's loads in flight
 # threads 83 to 69 us
 SHARE = 64
 SHORT = 128  # bytes: rows that end after fewer are no runs of memory
-SMALL = 1 << 14  # elements up to which a call takes longer on the host than on the device ..
-EACH, MOST = 2, 512  # .. elements of a thread then, if enough threads share a result: so many
+# elements of a thread where they are few, and the threads that share a result at most
+EACH, MOST = 2, 512
 LONGEST = 2048  # elements of a result
 RANK = 2  # kept dimensions and reduced ones, where they are arguments of a kernel
 VECTORS = 4  # that a thread of a row has at the least (see also Reduction.vectors_16bit) ..

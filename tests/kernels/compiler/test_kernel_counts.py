@@ -15,11 +15,10 @@ import pytest
 
 import cudamath as cm
 from cudamath.core.dispatch.op import registry
+from cudamath.core.dispatch.small_arrays import as_if_large
 from cudamath.kernels.compiler import compile as compiler
 from cudamath.kernels.compiler import lazy_numba
 from cudamath.kernels.compiler.target import target
-from cudamath.kernels.elementwise import dispatch as elementwise
-from cudamath.kernels.reduce import dispatch as reduce
 from cudamath.runtime import rehearsal
 
 pytestmark = pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
@@ -79,10 +78,9 @@ def drawn(family: str) -> Iterable[Callable[[], object]]:
 
 
 @pytest.mark.parametrize(("family", "most"), [("elementwise", 160), ("reductions", 185)])
-def test_few_elements_share_kernels(family, most, monkeypatch):
+def test_few_elements_share_kernels(family, most):
     """Not one for each dtype, mixture of dtypes and layout, as without the versions that share."""
     shared = kernels(drawn(family))
-    for module in (elementwise, reduce):
-        monkeypatch.setattr(module, "SMALL", -1)
-    apart = kernels(drawn(family))
+    with as_if_large():
+        apart = kernels(drawn(family))
     assert shared.total() <= most and apart.total() > 3.5 * shared.total(), (shared, apart)

@@ -8,11 +8,14 @@ Versions, from simple to fast:
                      depths that are multiples of 8
 ``decode_split_kv``  few queries and many keys, 16-bit numbers: the keys are split over the device;
                      mma.sync
-``forward_sm90``     16-bit numbers on the tensor cores of compute capability 9.0, fed by TMA
+``forward_sm90``     16-bit numbers on the tensor cores of compute capability 9.0, fed by TMA;
+                     ``forward_sm90_split`` by parts of the keys, where tiles of queries are few
 ``backward_sm90``    its gradient; for heads of more than 128 numbers
-                     ``backward_sm90_large_heads``
+                     ``backward_sm90_large_heads``; ``backward_sm90_split`` by parts of the heads
+                     that share keys
 
-Each is the file of that name.
+Each is the file of that name, by parts that of the whole; merge.py brings parts together. Which
+runs when: by the times that work.py and its rates predict.
 
 torch: the faster one of its back ends, cuDNN's and FlashAttention-2.
 

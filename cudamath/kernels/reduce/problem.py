@@ -22,10 +22,9 @@ THREADS = 256  # a block, where the shape of the problem does not say otherwise
 FILL = 8  # blocks of THREADS that a multiprocessor holds
 # times as many parts of a very long result: blocks that end early leave room for others
 WAVES = 4
-LONG = 1 << 17  # elements from which on a row is worth a second launch ..
-# .. and columns, if there are FEW times NARROW vectors of them: a line of memory for each of so
-# many blocks
-LONGER = 1 << 19
+# Columns of so many elements in all are cut by blocks of NARROW vectors, if there are FEW times as
+# many: a line of memory for each of so many blocks
+LONG, LONGER = 1 << 17, 1 << 19
 NARROW, FEW = 8, 16
 MOST_THREADS = 1024  # a row; a multiprocessor has 64 registers for each ..
 WIDE = 16  # .. too few for accumulators of this many bytes, which get half as many threads
@@ -268,11 +267,6 @@ class Problem:
             min(WAVES * self.fill // rows, vectors // (4 * in_flight)),
         )
 
-    @property
-    def splits_rows(self) -> bool:
-        """Whether rows are few and long enough for a second launch."""
-        return self.count >= LONG and self.out.size * 2 <= self.fill and self.row_parts > 1
-
     def cut_rows(self, *, split: bool) -> Cut:
         """How rows are cut; into two segments at least if `split`."""
         rows, vectors = self.out.size, max(self.count // self.walk(True).width, 1)
@@ -321,11 +315,6 @@ class Problem:
         """Whether blocks of NARROW vectors fill the device without segments."""
         vectors = self.out.size // self.walk(False).width
         return LONG <= self.x.size < LONGER and vectors >= FEW * NARROW and self.column_block[2] > 1
-
-    @property
-    def splits_columns(self) -> bool:
-        """Whether columns are few and long enough for a second launch."""
-        return self.x.size >= LONG and self.column_block[2] > 1 and not self.narrows_columns
 
     def cut_columns(self, *, split: bool) -> Cut:
         """How columns are cut; into two segments at least if `split`."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.dispatch.arguments import Input
 from ...core.layout import Layout
-from ...runtime.device import capability, multiprocessors
+from ...runtime.device import capability
 from ..compiler.decorators import WARP
 from ..compiler.lazy_numba import SIMULATOR, dtype_of
 from ..copy.contiguous import box
@@ -23,7 +23,6 @@ from .decoupled_lookback import THREADS, scan_functions
 Kinds = tuple[str, np.dtype, np.dtype]  # the scan's name, dtypes of elements and results
 
 MANY_LINES = 1 << 14  # so many threads are enough for ``scan_lines`` with a few segments each
-SHORT = 64  # lines of neighbours up to this length are scanned by a thread
 TILE_BYTES = 64  # of its input that a thread of ``scan_tiles`` holds
 
 # ``scan_lines``: loads of a thread in flight, and segments of a line: a thread combines the totals
@@ -34,25 +33,18 @@ MOST_SEGMENTS = 64, 1024
 # ``scan_rows``: bytes of totals that a thread holds at most, and accesses
 ROW_BYTES, ROW_VECTORS = 128, 8
 ROW_LANES = 8  # that share a row at least, if it has an access for each: 128 bytes in one piece
-# for each multiprocessor, from which on rows that take it several steps are many enough for it
-ROWS = 32
 LONGEST = 1 << 16  # numbers of a row: it adds step after step, and as many roundings
 
 # ``scan_columns``: bytes of registers for the numbers that a thread holds, and for those on their
 # way; half of wide numbers ..
 COLUMN_BYTES = 64
 SPILLS = (10, 0)  # .. and where the compiler would need more registers than there are: from here on
-ENOUGH = 48  # of those bytes, for each multiprocessor one thread's
 
 LONG_ROW = 1 << 14  # elements of a row whose last ones may have a launch of their own
 
 # ``scan_ring``: bytes of totals that a thread holds, where a block has the multiprocessor to itself
 RING_BYTES = 192
 ROOM = 224 << 10  # bytes of its rings and results
-# tiles per block: with fewer, filling the ring takes longer than it saves (2^22 float32: 16 us,
-# scan_tiles 13)
-WORTH = 5
-FILLED = 0.8  # of the tiles of a row
 
 
 class RingShape(NamedTuple):
@@ -185,40 +177,6 @@ class Problem:
         return steps, source, layout, temps
 
     @property
-    def many_lines(self) -> bool:
-        """Whether a thread a line, or a few segments of it, fills the device."""
-        return self.lines >= (1 << 10 if self.n <= SHORT else MANY_LINES // 2)
-
-    @property
-    def short_lines(self) -> bool:
-        """Whether a thread a line is best: few lines as well, where their elements are no
-        neighbours, as copies to and from rows take three launches for one."""
-        return self.n <= SHORT and (self.many_lines or self.after > 1)
-
-    @property
-    def fills_columns(self) -> bool:
-        """Whether ``scan_columns`` pays: numbers as wide as their totals, or pairs of 16 bits, and
-        so many strips that enough is on its way. Otherwise segments (``scan_lines``) are faster,
-        though they read twice: int32 to int64, 8,192 squared, 342 us beside 403."""
-        layout, size = self.boxed[2], self.size_of_total
-        width, held = column_shape(self.kinds, layout)
-        strips = layout.shape[0] * blocks(layout.shape[2], WARP * width)
-        return (
-            layout.shape[2] >= WARP // 2
-            and (size in (4, 8) and layout.itemsize == size or layout.itemsize == width == 2)
-            and strips * held >= ENOUGH * multiprocessors(layout.device)
-        )
-
-    @property
-    def fills_lanes(self) -> bool:
-        """Whether ``scan_rows`` takes one step, or rows are many and fill less than half of a
-        tile."""
-        width, vectors, lanes = row_shape(self.kinds, self.n, self.x)
-        short = self.n <= THREADS * TILE_BYTES // self.size_of_total // 2
-        many = self.lines >= ROWS * multiprocessors(self.x.device)
-        return self.n <= width * vectors * lanes or short and many
-
-    @property
     def has_ring(self) -> bool:
         """Whether ``scan_ring`` can scan the rows: they begin at the borders of accesses."""
         n = self.body.n
@@ -227,21 +185,4 @@ class Problem:
             and capability(self.x.device) == (9, 0)
             and vector_width(n, self.x) > 1
             and n * self.dtype.itemsize % 16 == 0
-        )
-
-    @property
-    def fills_ring(self) -> bool:
-        """Whether rows are long enough for ``scan_ring`` and fill their tiles. Of complex numbers
-        ``scan_tiles`` is as fast."""
-        if self.dtype.kind == "c":
-            return False
-        n = self.body.n
-        width, shape = ring_widths(self.kinds, n, self.x)
-        tile = THREADS * width * shape.vectors
-        per_row = blocks(n, tile)
-        device = multiprocessors(self.x.device)
-        return (
-            per_row > 1
-            and n >= FILLED * per_row * tile
-            and self.lines * per_row >= WORTH * shape.blocks * device
         )

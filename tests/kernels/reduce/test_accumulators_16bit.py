@@ -52,7 +52,8 @@ def test_rows_of_eights(kind, dtype, shape, axis, capability, together):
             found.add(function)
             seen += [c.cell_contents for c in function.__closure__ or ()]
     assert (
-        "together" in {f.__name__ for f in found if f.__module__.endswith("accumulators_16bit")}
+        "together"
+        in {f.__name__ for f in found if (f.__module__ or "").endswith("accumulators_16bit")}
     ) == together
 
 

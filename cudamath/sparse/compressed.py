@@ -138,8 +138,10 @@ class compressed_array(sparray):
 
     @property
     def indices(self) -> ndarray:
-        """The index of each element along the minor axis; read-only on the CPU, and not to be
-        written on a GPU."""
+        """The index of each element along the minor axis.
+
+        It is read-only on the CPU, and not to be written on a GPU.
+        """
         return _read_only(self._indices)
 
     @indices.setter
@@ -148,8 +150,10 @@ class compressed_array(sparray):
 
     @property
     def indptr(self) -> ndarray:
-        """Where the elements of each major index begin, and the number of all; read-only on the
-        CPU, and not to be written on a GPU."""
+        """Where the elements of each major index begin, and the number of all.
+
+        It is read-only on the CPU, and not to be written on a GPU.
+        """
         return _read_only(self._indptr)
 
     @indptr.setter

@@ -236,7 +236,7 @@ wright_bessel = _define(
     ),
     "Compute Wright's generalized Bessel function.",
     "cm.special.wright_bessel(1.5, 1.1, cm.array([1.0, 2.0])).round(5).tolist()",
-    "[2.2, 3.3]",
+    "[1.82677, 2.76612]",
     formula="The sum of x^k / (k! gamma(a k + b)) over k = 0, 1, ...",
     gradient="wright_bessel(a, a + b, x) g for `x`, of any order; none for `a` and `b`",
     domain="NaN where an argument is negative, or `a` or `b` is not below 178.47.",

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.dispatch.op import REAL_OR_BOOL
+from ..core.dispatch.op import ANY, REAL_OR_BOOL
 from ..ops import ufunc
 from ..ops.where import where as choose
 from ..runtime.errors import shown_as
@@ -29,7 +29,7 @@ class SpecialFunction(ufunc.Elementwise):
     float64."""
 
     def resolved(self, operands: tuple, common: np.dtype) -> tuple[np.dtype, np.dtype]:
-        dtype = common if common in dtypes.FLOATING else dtypes.default_float()
+        dtype = common if common in dtypes.INEXACT else dtypes.default_float()
         return dtype, dtype
 
 
@@ -49,6 +49,21 @@ def card(
     )
 
 
+def complex_card(
+    name: str, gradients: Sequence[str], namespace: Mapping[str, Any]
+) -> SpecialFunction:
+    """A card of complex numbers alone, of the scalar functions NAME_real and NAME_imaginary."""
+    cpu = {"c": f"complex_special.{name}"}
+    return SpecialFunction(
+        name, np.exp, _of_complex(name), tuple(gradients), dtypes.COMPLEX, cpu, namespace, nin=1
+    )
+
+
+def _of_complex(name: str) -> dict[str, str]:
+    parts = [f"special_{name}_{part}(x.real, x.imag)" for part in ("real", "imaginary")]
+    return {"c": f"make({', '.join(parts)})"}
+
+
 def no_gradient(name: str, by: str) -> ndarray:
     """In the place of a gradient that there is no formula of."""
     raise TypeError(f"{name}: has no gradient with respect to {by}")
@@ -66,6 +81,7 @@ def define(
     formula: str = "",
     gradient: str = "",
     domain: str = "",
+    complex: bool = False,
 ) -> Callable[..., ndarray]:
     """A public function. inputs: the names of its arguments in SciPy, with spaces between.
 
@@ -85,7 +101,12 @@ def define(
     function: Any
     if count == 1:
         only = None if expressions is None else expressions[0]
-        function = ufunc.unary(name, np.exp, _call(name, 1), only, **options)
+        expression: Any = _call(name, 1)
+        if complex:
+            expression = {"": expression, **_of_complex(name)}
+            options["category"] = ANY
+            options["cpu"] = {"f": options["cpu"], "c": f"complex_special.{name}"}
+        function = ufunc.unary(name, np.exp, expression, only, **options)
     elif count == 2:
         function = ufunc.binary(name, np.multiply, _call(name, 2), expressions, **options)  # type: ignore[arg-type]
     else:
@@ -110,7 +131,8 @@ def define(
     if formula:
         text += [formula, ""]
     text += ["Parameters", "----------", f"{', '.join(names)} : array_like"]
-    text += [f"    Real array{'s whose shapes broadcast' if count > 1 else ' of any shape'}."]
+    which = "Real array" if not complex else "Array of real or complex numbers"
+    text += [f"    {which}{'s whose shapes broadcast' if count > 1 else ' of any shape'}."]
     text += _OPTIONS if count < 3 else _OPTIONS[:5]
     text += ["", "Returns", "-------", "ndarray"]
     told = "Array of the dtype of the arguments together, of the default one for whole numbers. "
@@ -121,7 +143,7 @@ def define(
         "Raises",
         "------",
         "TypeError",
-        "    An argument is complex or no array of numbers.",
+        f"    An argument is {'' if complex else 'complex or '}no array of numbers.",
     ]
     if count > 1:
         text += ["ValueError", "    The shapes do not broadcast."]

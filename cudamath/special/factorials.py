@@ -7,6 +7,8 @@ import functools
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dispatch.checks import require
+from ..core.dispatch.op import NUMERIC
 from ..core.scalar import scalar_results
 from ..core.typing import ArrayLike
 from ..ops.elementwise import cos, maximum, sin, sqrt
@@ -43,6 +45,7 @@ binom = _define(
 )
 _zeta = _card("zeta", 2, ("no_gradient('zeta', 'x')", "-g * x * _zeta(x + 1.0, y)"))
 _riemann_zeta = _card("riemann_zeta", 1, ("no_gradient('zeta', 'x')",))
+_complex_zeta = definition.complex_card("complex_zeta", ("no_gradient('zeta', 'x')",), globals())
 
 
 @scalar_results
@@ -54,7 +57,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> ndarray:
     Parameters
     ----------
     x : array_like
-        Real array.
+        Real array; without q also a complex one.
     q : array_like, optional
         Real array; its shape and that of `x` broadcast.
 
@@ -67,7 +70,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> ndarray:
     Raises
     ------
     TypeError
-        An argument is complex or no array of numbers.
+        An argument is no array of numbers, or complex beside q.
     ValueError
         The shapes do not broadcast.
 
@@ -83,7 +86,8 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> ndarray:
     [1.644934, -0.083333]
     """
     if q is None:
-        return _riemann_zeta(floating("zeta", x))
+        x = require("zeta", x, NUMERIC)
+        return _complex_zeta(x) if x.dtype.kind == "c" else _riemann_zeta(floating("zeta", x))
     q = floating("zeta", q)
     return _zeta(order_of("zeta", x, q), q)
 

@@ -46,6 +46,7 @@ gamma = _define(
     "[1.77245..., 24.0]",
     formula="The integral of t^(z - 1) exp(-t) over t from 0 on; (z - 1)! of whole numbers.",
     domain="NaN at negative whole numbers.",
+    complex=True,
 )
 gammaln = _define(
     "gammaln",
@@ -63,7 +64,8 @@ loggamma = _define(
     "Compute the principal branch of the logarithm of the gamma function.",
     "cm.special.loggamma(cm.array([1.0, -0.5])).tolist()",
     "[0.0, nan]",
-    domain="NaN of negative numbers, where it is not real.",
+    domain="NaN of negative real numbers, where it is not real.",
+    complex=True,
 )
 gammasgn = _define(
     "gammasgn",
@@ -77,12 +79,13 @@ gammasgn = _define(
 rgamma = _define(
     "rgamma",
     "z",
-    ("g * _rgamma_slope(x)",),
+    ("g * _slope_of_rgamma(x, out)",),
     "Compute the reciprocal of the gamma function.",
     "cm.special.rgamma(cm.array([-1.0, 5.0])).round(6).tolist()",
     "[0.0, 0.041667...]",
     formula="1 / gamma(z), which is 0 where gamma is infinite.",
     gradient="-digamma(z) rgamma(z) g",
+    complex=True,
 )
 _rgamma_slope = _card(
     "rgamma_slope", 1, ("g * (digamma(x) * digamma(x) - _polygamma(1.0, x)) * rgamma(x)",)
@@ -90,12 +93,13 @@ _rgamma_slope = _card(
 digamma = _define(
     "digamma",
     "z",
-    ("g * _polygamma(1.0, x)",),
+    ("g * _trigamma(x)",),
     "Compute the digamma function, the derivative of log gamma.",
     "cm.special.digamma(cm.array([1.0, 10.0])).round(5).tolist()",
     "[-0.57722, 2.25175]",
     gradient="polygamma(1, z) g",
     domain="NaN at negative whole numbers.",
+    complex=True,
 )
 psi = digamma
 _polygamma = _card("polygamma", 2, ("no_gradient('polygamma', 'n')", "g * _polygamma(x + 1.0, y)"))
@@ -117,6 +121,19 @@ betaln = _define(
     "[-0.69315, -1.79176]",
     formula="log |beta(a, b)|",
 )
+
+
+_complex_trigamma = definition.complex_card(
+    "trigamma", ("no_gradient('trigamma', 'complex numbers')",), globals()
+)
+
+
+def _trigamma(x: ndarray) -> ndarray:
+    return _complex_trigamma(x) if x.dtype.kind == "c" else _polygamma(1.0, x)
+
+
+def _slope_of_rgamma(x: ndarray, y: ndarray) -> ndarray:
+    return -digamma(x) * y if x.dtype.kind == "c" else _rgamma_slope(x)
 
 
 @scalar_results

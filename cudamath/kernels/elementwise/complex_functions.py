@@ -437,6 +437,7 @@ def complex_functions(
         return make(u, v)
 
     found = (
+        make,
         divide,
         reciprocal,
         conj,

@@ -16,6 +16,7 @@ from typing import Any
 #: The files, by the package's name.
 FILES = (
     "gamma_functions",
+    "complex_gamma",
     "error_functions",
     "entropies",
     "incomplete_functions",
@@ -27,6 +28,7 @@ FILES = (
     "angles",
     "powers",
     "factorials",
+    "complex_zeta",
 )
 
 

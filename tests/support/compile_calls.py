@@ -1347,6 +1347,13 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     return found
 
 
+def complex_special() -> None:
+    z = cm.zeros(5, np.complex128)
+    for name in ("gamma", "loggamma", "rgamma", "digamma", "zeta"):
+        getattr(cm.special, name)(z)
+    cm.grad(lambda z: cm.special.digamma(z).real.sum())(z)
+
+
 CALLS: list[tuple[str, Callable[[], None]]] = [
     ("grids", grids),  # before the others: plans are forgotten when the default dtype changes
     *[
@@ -1369,6 +1376,7 @@ CALLS: list[tuple[str, Callable[[], None]]] = [
         "spherical harmonics",
         lambda: cm.special.sph_harm_y(3, 2, cm.zeros(5, F32), cm.zeros(5, F32)),
     ),
+    ("complex special functions", complex_special),
     *[(f"layers {t}", functools.partial(layers, t)) for t in (F16, F32, F64)],
     *[(f"optimizers {t}", functools.partial(optimizers, t)) for t in FLOATS],
     *[(f"arrays {t}", functools.partial(arrays, t)) for t in (*SAMPLE, np.dtype(np.complex128))],

@@ -324,6 +324,16 @@ def attentions() -> Calls:
                 )
 
         calls[f"attention {version}, {dtype}, {depth}"] = both
+
+    def shared() -> None:
+        q, k = (array(1, heads, 200, 64, dtype="bfloat16") for heads in (4, 2))
+        y, lse = planned(attention_dispatch.attention, q, k, k, **options, version="forward_sm90")
+        operands = (q, q, k, k, y, lse)
+        planned(
+            attention_dispatch.attention_grad, *operands, **options, version="backward_sm90_split"
+        )
+
+    calls["attention backward_sm90_split"] = shared
     return calls
 
 
@@ -613,7 +623,11 @@ def large() -> Calls:
         "reduce, eights": lambda: [
             f(eights, axis=1) for f in (cm.argmax, cm.argmin, cm.var, cm.std)
         ],
-        "scan, long": lambda: (cm.cumsum(long), cm.cumprod(rows, axis=1)),
+        "scan, long": lambda: (
+            cm.cumsum(long),
+            cm.cumsum(array(100_001)),
+            cm.cumprod(rows, axis=1),
+        ),
         "scan, columns": lambda: (
             cm.cumsum(array(300, 70, 30), axis=1),
             cm.cumsum(array(600, 70, 64), axis=1),
@@ -795,6 +809,7 @@ def more() -> Calls:
         "complex svd": lambda: la.svd(square[:, :2, :2] + 1j),
         "cross": lambda: la.cross(array(7, 3), array(7, 3)),
         "gathers": lambda: (
+            array(40, 333)[i],
             x[i, j],
             wide[i],
             array(40, 8)[i],

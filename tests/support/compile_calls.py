@@ -313,6 +313,7 @@ def reductions(t: np.dtype) -> None:
         for axis in (None, 0, -1):
             cm.sum(made(shape, t), axis=axis)
     cm.sum(made((3, 5, 7, 4), t), axis=(0, 3))
+    cm.cumsum(made(100_001, t))
     x = made((64, 1000), t)
     cm.sum(x.T, axis=0), cm.sum(x[:, ::2], axis=1), cm.any(x, axis=1)
     if t not in (F32, np.int32):
@@ -638,6 +639,15 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 scale=0.1,
                 dropping=False,
                 version="backward_sm90_large_heads",
+            )
+            q, k = new(1, 4, 130, 64, dtype=t), new(1, 2, 500, 64, dtype=t)
+            attend = {"causal": True, "scale": 0.1, "dropping": False}
+            plan(attention_dispatch.attention, q, k, k, **attend, version="forward_sm90_split")
+            plan(
+                attention_dispatch.attention_grad,
+                *(q, q, k, k, q, new(1, 4, 130)),
+                **attend,
+                version="backward_sm90_split",
             )
             for version in (
                 "sm90 128x256",

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_driver import gpu
+from gradient_checks import note_rules, rules
 from matrices import pairing, rand, slope_matches
+from records import ELSEWHERE
 
 import cudamath as cm
+from cudamath.core.dispatch.op import registry
 from cudamath.testing import assert_close
 
 la = cm.linalg
@@ -108,6 +111,19 @@ def test_second_order(device, name, dtype):
         return pairing(cm.grad(lambda a, b: pairing(GRADIENTS[name](a, b), 5), (0, 1))(a, b), 9)
 
     slope_matches(slope, a, b, tolerance=1e-5)
+
+
+def test_every_gradient_has_a_case(monkeypatch):
+    """Each card of linear algebra that has a gradient, for each input: a case above reaches it."""
+    files = ("ops/test_linalg.py", "ops/test_lu.py")
+    names = [name for file in files for name in ELSEWHERE[file] if name in registry]
+    wanted, reached = note_rules(monkeypatch, [registry[n] for n in names if rules(registry[n])])
+    assert len(wanted) > 8
+    rng = np.random.default_rng(3)
+    a, b = (cm.asarray(rand(rng, shape) + np.eye(*shape)) for shape in ((4, 4), (4, 3)))
+    for case in GRADIENTS.values():
+        cm.grad(lambda a, b, case=case: pairing(case(a, b), 5), (0, 1))(a, b)
+    assert wanted - reached == set()
 
 
 def test_gradients_of_vecdot_are_products_of_elements(fake):

@@ -11,14 +11,19 @@ import numpy as np
 import pytest
 import shape_derivatives
 from device_rounding import of_device
+from gradient_checks import note_rules, rules
 from matrices import slope_matches
+from record_types import A
+from records_special import SPECIAL_ROWS
 from scipy import special as scipy_special
 from special_domains import REGIONS
 from special_truth import FLOOR, WAVES, limit, ours, part_of, regions, scipys
 
 import cudamath as cm
+from cudamath.core.dispatch.op import registry
 from cudamath.core.specs.special.library import copied, narrow, scalar
 from cudamath.kernels.elementwise import special_functions
+from cudamath.special.definition import SpecialFunction
 from cudamath.testing import assert_close
 
 AWKWARD = np.array(
@@ -309,28 +314,30 @@ def test_derivatives_by_the_shape_are_mpmaths(name, device):
             np.testing.assert_allclose(found, truth[region], rtol=1e-13, atol=1e-300)
 
 
+SHAPE_POINTS = {
+    "gammainc": (2.3, 1.7),
+    "gammaincc": (2.3, 1.7),
+    "gammaincinv": (2.3, 0.4),
+    "gammainccinv": (2.3, 0.4),
+    "betainc": (2.3, 0.7, 0.6),
+    "betaincc": (2.3, 0.7, 0.6),
+    "betaincinv": (2.3, 0.7, 0.6),
+    "chdtr": (3.3, 1.7),
+    "chdtrc": (3.3, 1.7),
+    "chdtri": (3.3, 0.4),
+    "gdtr": (0.7, 2.3, 1.7),
+    "gdtrc": (0.7, 2.3, 1.7),
+    "fdtr": (2.3, 3.7, 0.6),
+    "fdtrc": (2.3, 3.7, 0.6),
+    "fdtri": (2.3, 3.7, 0.6),
+    "stdtr": (2.3, -0.6),
+}
+
+
 def test_derivatives_by_the_shape_of_inverses_and_distributions(device):
     """Beside central differences, also of the mixed second order."""
-    calls = {
-        "gammainc": (2.3, 1.7),
-        "gammaincc": (2.3, 1.7),
-        "gammaincinv": (2.3, 0.4),
-        "gammainccinv": (2.3, 0.4),
-        "betainc": (2.3, 0.7, 0.6),
-        "betaincc": (2.3, 0.7, 0.6),
-        "betaincinv": (2.3, 0.7, 0.6),
-        "chdtr": (3.3, 1.7),
-        "chdtrc": (3.3, 1.7),
-        "chdtri": (3.3, 0.4),
-        "gdtr": (0.7, 2.3, 1.7),
-        "gdtrc": (0.7, 2.3, 1.7),
-        "fdtr": (2.3, 3.7, 0.6),
-        "fdtrc": (2.3, 3.7, 0.6),
-        "fdtri": (2.3, 3.7, 0.6),
-        "stdtr": (2.3, -0.6),
-    }
     step = 1e-5
-    for name, point in calls.items():
+    for name, point in SHAPE_POINTS.items():
         function = getattr(cm.special, name)
 
         def value(*x, function=function):
@@ -343,7 +350,7 @@ def test_derivatives_by_the_shape_of_inverses_and_distributions(device):
             central = (value(*up) - value(*down)) / (2 * step)
             np.testing.assert_allclose(float(slopes(*given)[i][0]), float(central), rtol=1e-7)
     for name in ("gammainc", "betainc"):
-        point = calls[name]
+        point = SHAPE_POINTS[name]
         last, shapes = len(point) - 1, range(len(point) - 1)
 
         def by_last(*x, name=name, last=last):
@@ -626,3 +633,41 @@ def test_series_are_written_out(name):
     plain, written = scalar(name), as_in_kernels(scalar(name))
     for x in (0.1, 0.3, 0.75, 0.999, 0.01 if name == "ndtri" else 9.5):
         assert written(x) == plain(x)
+
+
+def test_every_gradient_has_a_row_of_second_order(monkeypatch):
+    """Of each card and input: rows that tests/autodiff compares with central differences reach the
+    rule and differentiate it; those by the shape are compared above."""
+    cards = [op for op in registry.values() if isinstance(op, SpecialFunction) and rules(op)]
+    wanted, reached = note_rules(monkeypatch, cards)
+    assert len(wanted) > 100
+    for row in SPECIAL_ROWS:
+        if not (row.grad and row.second):
+            continue
+        arrays = [cm.asarray(each) for each in row.arrays(np.dtype(np.float64))]
+        places = tuple(i for i, each in enumerate(row.inputs) if isinstance(each, A))
+
+        def value(*xs, row=row):
+            found = row.run(cm, *xs)
+            return sum((y * y).sum() for y in (found if isinstance(found, tuple) else (found,)))
+
+        def slope(*xs, value=value, places=places):
+            return sum((g * g).sum() for g in cm.grad(value, places)(*xs))
+
+        cm.grad(slope, places)(*arrays)
+    for name, point in SHAPE_POINTS.items():  # of first order, and mixed
+        given = [cm.asarray([x]) for x in point]
+
+        def total(*x, name=name):
+            return getattr(cm.special, name)(*x).sum()
+
+        last = len(given) - 1
+        slopes = cm.grad(total, tuple(range(len(given))))
+        slopes(*given)
+        if name in ("gammainc", "betainc"):
+            for i in range(last):
+                cm.grad(lambda *x, f=total: cm.grad(f, last)(*x).sum(), i)(*given)
+    # The derivatives by the shape are not differentiated again: the other order does that.
+    wanted = {(card, i) for card, i in wanted if "_by_" not in card}
+    wanted -= {("exp_moment", 0), ("sph_harm_radius", 2)}  # exprel's third order; a test of its own
+    assert wanted - reached == set()

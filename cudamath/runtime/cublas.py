@@ -267,6 +267,11 @@ _EPILOGUE, _EPILOGUE_BIAS = (
 )  # cublasLtEpilogue_t: none, or a bias added to C
 
 
+#: cublasLtReductionScheme_t, as a mask: any, and in the compute type, which keeps its precision and
+#: one order.
+_ANY_REDUCTION, _EXACT_REDUCTION = 7, 2
+
+
 class _Side(NamedTuple):
     """A row-major operand of cuBLASLt: its dtype's number, its sizes and strides."""
 
@@ -284,10 +289,12 @@ def _light(
     c: _Side,
     fixed: dict[str, Any],
     pointers: Sequence[str] = (),
+    reductions: int = _ANY_REDUCTION,
 ) -> Callable[..., None]:
     """A function (stream, address of A, of B, of C, *addresses) for C = A B by cuBLASLt.
 
-    fixed: attributes of the product, as ctypes values; pointers: attributes that the addresses set.
+    fixed: attributes of the product, as ctypes values; pointers: attributes that the addresses set;
+    reductions: how parts of sums may be added.
     The first call creates the descriptors and chooses the algorithm, the first of cuBLASLt's
     suggestions.
     """
@@ -335,6 +342,13 @@ def _light(
             int(lt.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES),
             ctypes.addressof(limit),
             8,
+        )
+        mask = ctypes.c_uint32(reductions)
+        lt.matmul_preference_set_attribute(
+            preference,
+            int(lt.MatmulPreferenceAttribute.REDUCTION_SCHEME_MASK),
+            ctypes.addressof(mask),
+            4,
         )
         lt.matmul_algo_get_heuristic(
             light,
@@ -388,6 +402,28 @@ def _light(
 
     product.keep = keep  # type: ignore[attr-defined]
     return product
+
+
+def gemm_biased(
+    dtype: np.dtype, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix
+) -> Callable[..., None]:
+    """A function (stream, address of A, of B, of C, of bias) for C = A B + bias by cuBLASLt, of
+    16-bit floats. Row-major: A (m, k), B (k, n), C (m, n), bias (n,)."""
+    data = DTYPES[dtype].data
+    fixed: dict[str, Any] = {
+        "EPILOGUE": ctypes.c_uint32(_EPILOGUE_BIAS),
+        "BIAS_DATA_TYPE": ctypes.c_int32(data),
+    }
+    return _light(
+        f"cublasLtMatmul ({m}, {k}) @ ({k}, {n}) + ({n},) {dtype}",
+        DTYPES[dtype],
+        _Side(data, m, k, a),
+        _Side(data, k, n, b),
+        _Side(data, m, n, c),
+        fixed,
+        ["BIAS_POINTER"],
+        _EXACT_REDUCTION,
+    )
 
 
 _E4M3 = 28  # cudaDataType

@@ -10,17 +10,17 @@ from .aligned_copy import dense
 from .problem import Problem, Product
 
 
-def _matrices(p: Product, itemsize: int) -> list[cublas.Matrix | None]:
+def matrices(p: Product, itemsize: int) -> list[cublas.Matrix | None]:
     """A, B and C as cuBLAS reads them; None for an operand that has to be copied first."""
     sizes = ((p.m, p.k), (p.k, p.n), (p.m, p.n))
-    matrices = []
+    found = []
     for (rows, columns), (batch, row, column) in zip(
         sizes, (p.strides_a, p.strides_b, p.strides_c), strict=True
     ):
-        matrices.append(
+        found.append(
             cublas.matrix(rows, columns, row // itemsize, column // itemsize, batch // itemsize)
         )
-    return matrices
+    return found
 
 
 def plan(problem: Problem) -> Plan:
@@ -28,13 +28,13 @@ def plan(problem: Problem) -> Plan:
     to scratch memory first."""
     p, a, b = problem.product, problem.a, problem.b
     temps, copies, arguments, operands = dense(
-        a, b, [matrix is not None for matrix in _matrices(p, a.itemsize)]
+        a, b, [matrix is not None for matrix in matrices(p, a.itemsize)]
     )
     steps: list[Launch | Call] = [*copies]
     if temps:
         p = Product(*operands)
     product = cublas.gemm(
-        a.dtype, p.m, p.n, p.k, *_matrices(p, a.itemsize), p.batch, tf32=problem.tf32
+        a.dtype, p.m, p.n, p.k, *matrices(p, a.itemsize), p.batch, tf32=problem.tf32
     )
     for part in p.parts:
         views = []

@@ -4,7 +4,9 @@ The product costs 2 rows x in x out operations; bias, activation and residual re
 number of y once or more when they are kernels of their own. On compute capability 9.0 they are part
 of the product's epilogue (sm90.py), where the numbers still are in registers, in float32: y
 is rounded once. With tiles that two warpgroups take in turn, one finishes its tile while the other
-multiplies. Elsewhere one elementwise kernel does the rest in place, after the product.
+multiplies. cuBLASLt's epilogue adds a bias as well. Elsewhere one elementwise kernel does the rest
+in place, after the product. What each costs is what its product costs (work.py), and what it reads
+and writes besides.
 """
 
 from __future__ import annotations
@@ -15,15 +17,22 @@ from collections.abc import Sequence
 
 from ...core.dispatch.arguments import ArrayArg, Input, Output
 from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Call
 from ...core.layout import Layout
+from ...runtime import cublas
 from ...runtime import device as devices
 from ..compiler.lazy_numba import SIMULATOR
 from ..elementwise.dispatch import launch
 from ..elementwise.generator import scalar_function
 from ..lib.plan_edit import renumber
-from ..lib.versions import Version, choose
-from .dispatch import matmul
+from ..lib.prediction import Work
+from ..lib.versions import Version, choose, ordered
+from . import work
+from .cublas_gemm import matrices
+from .dispatch import FAVOUR, matmul
+from .dispatch import VERSIONS as MATMUL_VERSIONS
 from .gemv_plan import few_rows, gemv_same
+from .problem import Problem as MatmulProblem
 from .problem import Product, transpose
 
 #: The activations, of the number v; as in ml/activation.py.
@@ -47,6 +56,14 @@ class Problem:
     activation: str
     tf32: bool = False
     tile: str = ""
+
+    @property
+    def device(self) -> int:
+        return self.x.device
+
+    @functools.cached_property
+    def product(self) -> MatmulProblem:
+        return MatmulProblem(self.x, transpose(self.weight), self.tf32)
 
     @functools.cached_property
     def operands(self) -> list[Layout]:
@@ -82,6 +99,14 @@ def plan_sm90(p: Problem) -> Plan:
     bias, residual = (place and place.flat for place in p.places)
     extra = Epilogue(p.activation, bias, residual)
     return wgmma(p.x, transpose(p.weight), p.tile, epilogue=extra)
+
+
+def plan_cublas(p: Problem) -> Plan:
+    """cuBLASLt: its epilogue adds the bias."""
+    product = p.product.product
+    sides = matrices(product, p.x.itemsize)
+    call = cublas.gemm_biased(p.x.dtype, product.m, product.n, product.k, *sides)
+    return Plan([product.out], [Call(call, [Input(0), Input(1), Output(0), Input(2)])])
 
 
 def plan_unfused(p: Problem) -> Plan:
@@ -127,20 +152,68 @@ def has_epilogue(x: Layout, weight: Layout, operands: Sequence[Layout]) -> bool:
     return few or fuses(x, weight, operands)
 
 
+def adds_bias_by_cublas(p: Problem) -> bool:
+    """A bias alone, one product of 16-bit matrices that cuBLAS reads as they lie."""
+    if p.bias is None or p.residual is not None or p.activation or not p.product.cublas:
+        return False
+    if p.x.itemsize != 2 or not p.x.size or not p.weight.size:
+        return False
+    product = p.product.product
+    return (
+        product.batch == 1
+        and product.parts == [(0, 0, 0)]
+        and p.bias.contiguous
+        and p.bias.aligned
+        and None not in matrices(product, p.x.itemsize)
+    )
+
+
+# -------------------- versions
+
+
+def _with(p: Problem, product: Work, passes: int = 0) -> Work:
+    """The work of the product and of what follows it. passes: over y in memory, by a kernel of
+    their own."""
+    numbers = sum(layout.size for layout in p.operands) + passes * p.product.product.out.size
+    return product._replace(
+        moved=product.moved + p.x.itemsize * numbers, launches=product.launches + bool(passes)
+    )
+
+
+def _work_unfused(p: Problem) -> Work:
+    best = ordered(MATMUL_VERSIONS, p.product)[0]
+    return _with(p, best.work(p.product), 2 * bool(p.operands or p.activation))
+
+
 VERSIONS = (
     Version(
         "gemv",
         "matmul.linear.plan_gemv",
         supports=lambda p: few_rows(p.x, p.weight) and all(o.contiguous for o in p.operands),
         reason="few rows: each weight is read once",
+        work=lambda p: _with(p, work.gemv(p.product)),
     ),
     Version(
         "sm90",
         "matmul.linear.plan_sm90",
         supports=lambda p: fuses(p.x, p.weight, p.operands),
         reason="tensor cores: bias, activation and residual in the epilogue",
+        work=lambda p: _with(p, work.sm90(p.product)),
     ),
-    Version("unfused", "matmul.linear.plan_unfused"),
+    Version(
+        "cublas",
+        "matmul.linear.plan_cublas",
+        supports=adds_bias_by_cublas,
+        reason="cuBLASLt adds the bias",
+        work=lambda p: _with(p, work.cublas(p.product)),
+        favour=FAVOUR,
+    ),
+    Version(
+        "unfused",
+        "matmul.linear.plan_unfused",
+        reason="the product by its fastest version, then one kernel for the rest",
+        work=_work_unfused,
+    ),
 )
 
 
@@ -159,6 +232,8 @@ def linear(
 
     version: a name of `VERSIONS`; a tile may follow (sm90_tiles.Choice, gemv.Gemv).
     """
+    if version is None and not activation and bias is None and residual is None:
+        return matmul(x, transpose(weight), tf32=tf32)
     name, _, tile = (version or "").partition(" ")
     problem = Problem(x, weight, bias, residual, activation, tf32, tile)
     return choose("linear", VERSIONS, problem, name or None)

@@ -16,7 +16,7 @@ from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 
 pytestmark = pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 
-SIZE = 4096
+SIZE = 1 << 15  # elements: of fewer, one kernel serves all dtypes, and accesses one at a time
 
 
 def between(shape, dtype="float32", first=1):

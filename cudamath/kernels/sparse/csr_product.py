@@ -34,7 +34,6 @@ from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
-from ...runtime.device import capability
 from ..compiler.decorators import FULL, WARP, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
@@ -42,7 +41,6 @@ from ..lib.integers import blocks, power_of_two
 from .problem import ProductProblem
 
 if not SIMULATOR:
-    from ..ptx.sm90 import wait_for_previous
     from ..ptx.vector_access import load_vector, store_vector
 
 THREADS = 256
@@ -394,19 +392,12 @@ def column_sums(dtype: np.dtype, items: int, lanes: int, width: int) -> Any:
     return column_sums
 
 
-@device_function
-def _go_on():
-    """In the place of `wait_for_previous`."""
-
-
 @functools.cache
-def join_shares(dtype: np.dtype, items: int, lanes: int, early: bool) -> Any:
+def join_shares(dtype: np.dtype, items: int, lanes: int) -> Any:
     """The rows that lie in several shares. A group of `lanes` threads, with a column each, adds the
-    parts of the row that ends in its share; a block those of a row of many parts. early: launched
-    before the shares have been summed."""
+    parts of the row that ends in its share; a block those of a row of many parts."""
     _, store, T = codec(dtype)
     groups = THREADS // lanes
-    wait = wait_for_previous if early else _go_on
 
     @device_function
     def begin(share, indptr, starts):
@@ -423,7 +414,6 @@ def join_shares(dtype: np.dtype, items: int, lanes: int, early: bool) -> Any:
         sums = cuda.shared.array(THREADS, T)
         long_shares = cuda.shared.array(groups, i64)
         long_count = cuda.shared.array(1, i32)
-        wait()
         t = i32(cuda.threadIdx.x)
         share = cuda.blockIdx.x * i64(groups) + t // lanes
         column = cuda.blockIdx.y * i64(lanes) + t % lanes
@@ -498,15 +488,13 @@ def _plan(p: ProductProblem, kernel: Any, tile: int, flat: bool) -> Plan:
     grid = shares if flat else (shares, blocks(p.columns, tile))
     steps.append(Launch(kernel, grid, THREADS, arguments))
     lanes = min(power_of_two(p.columns), WARP)
-    early = not SIMULATOR and capability(p.b.device) >= (9, 0)
     columns = (Temp(0).view((shares, p.columns), offset=side * both.nbytes // 2) for side in (0, 1))
     steps.append(
         Launch(
-            join_shares(p.b.dtype, items, lanes, early),
+            join_shares(p.b.dtype, items, lanes),
             (blocks(shares * lanes, THREADS), blocks(p.columns, lanes)),
             THREADS,
             [Input(2), starts, *columns, Output(0)],
-            early=early,
         )
     )
     return Plan([p.out], steps, temps)

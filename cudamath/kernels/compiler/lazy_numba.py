@@ -95,7 +95,9 @@ class Number(StandIn):
 
     @property
     def underlying_float(self) -> Any:
-        """The type of a complex number's parts."""
+        """The type of a complex number's parts. As Numba's own, other types have none."""
+        if not self.name.startswith("complex"):
+            raise AttributeError(f"{self.name} has no parts")
         return getattr(types, f"float{self.bitwidth // 2}")
 
     def __call__(self, *args: Any) -> Any:

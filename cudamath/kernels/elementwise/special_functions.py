@@ -104,7 +104,8 @@ def _device(function: Callable) -> Any:
 def special_functions(expression: str, T: Any) -> dict[str, Any]:
     """The special functions that an expression on compute type T calls, by their names there. Those
     of complex numbers take and return real parts."""
-    T = getattr(T, "underlying_float", T)
+    if dtype_of(T).kind == "c":
+        T = T.underlying_float
     found = {}
     for name in re.findall(r"\bspecial_(\w+)", expression):
         function = (scalar if dtype_of(T) == np.float64 else narrow)(name)

@@ -216,7 +216,13 @@ def _cpu_calls() -> dict[str, Callable[[Any], object]]:
 def _special_functions() -> dict[str, Callable[[Any], object]]:
     """{"special.gamma": what compiles it, ...}: loops over float64, whatever they are given."""
     importlib.import_module("cudamath.special")  # which defines them
-    paths = {str(getattr(op, "cpu", "")) for op in registry.values()}
+    paths = set()
+    for op in registry.values():
+        named = getattr(op, "cpu", "")
+        for path in named.values() if isinstance(named, dict) else [named]:
+            where, _, name = str(path).partition(".")
+            ends = ("_real", "_imaginary") if where == "complex_special" else ("",)
+            paths |= {f"{where.removeprefix('complex_')}.{name}{end}" for end in ends}
     return {
         path: lambda _dtype, path=path: lazy("cpu", path)  # type: ignore[misc]
         for path in sorted(paths)

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ..runtime.errors import shown_as
 from ..runtime.interrupts import uninterrupted
 from . import dtypes
 from .array import ndarray, wrap
@@ -404,4 +405,4 @@ def scalar_results(function: Function) -> Function:
             return result
         return to_user(result, (*args, *kwargs.values()))
 
-    return call  # type: ignore[return-value]
+    return shown_as(function.__name__, call)  # type: ignore[return-value]

@@ -25,7 +25,7 @@ from ..core.dispatch.op import FLOATING, Op
 from ..core.dtypes import result_type
 from ..core.shapes import axes_by_stride, broadcast_shapes
 from ..core.typing import ArrayLike
-from ..cpu.elementwise_losses import LOSSES
+from ..cpu.losses.elementwise import LOSSES
 from ..fuse import fuse
 from ..ops.creation import ones
 from ..ops.elementwise import abs, exp, log, log1p, maximum, minimum, sign
@@ -587,26 +587,26 @@ def _grads_rule(
 
 _pointwise_loss = Op(
     "pointwise_loss",
-    cpu="elementwise_losses.loss",
+    cpu="losses.elementwise.loss",
     cuda="loss.dispatch.loss",
     vjp=(_slope(0), _slope(1)),
 )
 _pointwise_loss_grad = Op(
     "pointwise_loss_grad",
-    cpu="elementwise_losses.loss_grad",
+    cpu="losses.elementwise.loss_grad",
     cuda="loss.dispatch.loss_grad",
     vjp=_grad_rule,
 )
 # Where x and t both carry a node, their gradients are one op.
 _pointwise_loss_of_two = Op(
     "pointwise_loss (of two)",
-    cpu="elementwise_losses.loss",
+    cpu="losses.elementwise.loss",
     cuda="loss.dispatch.loss",
     vjp=_slopes,
 )
 _pointwise_loss_grads = Op(
     "pointwise_loss_grads",
-    cpu="elementwise_losses.loss_grads",
+    cpu="losses.elementwise.loss_grads",
     cuda="loss.dispatch.loss_grads",
     outputs=2,
     vjp=_grads_rule,

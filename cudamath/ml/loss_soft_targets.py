@@ -74,14 +74,14 @@ def _grad_rule(
 
 _soft_cross_entropy: Any = Op(
     "cross_entropy (probabilities)",
-    cpu="cross_entropy_soft_targets.soft_cross_entropy",
+    cpu="losses.soft_targets.soft_cross_entropy",
     cuda="loss.dispatch.soft_cross_entropy",
     outputs=3,
     vjp=_rule,
 )
 _soft_cross_entropy_grad: Any = Op(
     "cross_entropy_grad (probabilities)",
-    cpu="cross_entropy_soft_targets.soft_cross_entropy_grad",
+    cpu="losses.soft_targets.soft_cross_entropy_grad",
     cuda="loss.dispatch.soft_cross_entropy_grad",
     vjp=_grad_rule,
 )

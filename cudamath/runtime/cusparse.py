@@ -14,6 +14,7 @@ device, and a graph may capture a call.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -140,7 +141,7 @@ class _Library:
                 a, b, c = [descriptor for descriptor, _ in made]
                 arguments = (*operations, self.alpha, a, b, self.beta, c, self.compute, algorithm)
                 if not sizes:
-                    sizes.append(ask(one.address, *arguments))
+                    sizes.append(_size(ask, one.address, *arguments))
                 work = Buffer(sizes[0], stream) if sizes[0] else None
                 run(one.address, *arguments, work.address if work else 0)
             except library.cuSPARSEError as problem:
@@ -150,6 +151,15 @@ class _Library:
                     destroy(descriptor)
 
         return call
+
+
+def _size(ask: Callable[..., Any], *arguments: Any) -> int:
+    """The size of a workspace: what the binding returns, or writes where it is told."""
+    size = ctypes.c_size_t()
+    if "buffer_size)" in (ask.__doc__ or "").partition("\n")[0]:
+        ask(*arguments, ctypes.addressof(size))
+        return size.value
+    return ask(*arguments)
 
 
 def csr_product(

@@ -9,6 +9,7 @@ ones.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ from .memory import HostBuffer
 from .state import device_table, runtime
 
 RING = 4096
+OVERWRITTEN = "linalg: a decomposition failed"
+TRANSFORMATIONS = [os.sep + folder + os.sep for folder in ("autodiff", "programs", "batching")]
 next_ticket = itertools.count(1).__next__
 calls: list[tuple[int, str, Any]] = [(0, "", None)] * RING
 _MOST_GRAPH_CALLS = 1 << 16
@@ -52,7 +55,7 @@ def ticket(op: str) -> int:
     """A ticket for the current call of `op`; stores the user's line.
     (core/dispatch/plan_codegen.py generates the same code inline.)"""
     number = next_ticket()
-    calls[number % RING] = (number, op, user_place())
+    calls[number % RING] = (number, op, user_place(2))
     return number
 
 
@@ -104,13 +107,22 @@ def raise_pending(index: int) -> None:
     in_ring = called == number  # else a later call has overwritten the entry
     where = f", called at {line_of(place)}" if in_ring else ""
     if value < 0:
-        speaker = (in_ring and place[2] and public_name(place[2])) or op
-        what = f"{speaker}: {failures[op]}" if in_ring else "linalg: a decomposition failed"
+        what = f"{_called(op, place)}: {failures[op]}" if in_ring else OVERWRITTEN
         kind = exceptions.get(op if in_ring else "", np.linalg.LinAlgError)
         raise kind(f"{what}{where} (found on cuda:{index})")
     raise IndexError(
         f"{op if in_ring else 'index'}: an index is out of range{where} (found on cuda:{index})"
     )
+
+
+def _called(op: str, place: tuple[Any, ...]) -> str:
+    """The function that the user called, whose op failed: pinv, say, of svd. A transformation does
+    not speak for what it differentiates or traces."""
+    code = place[2] if len(place) > 2 else None
+    if code is None or any(part in code.co_filename for part in TRANSFORMATIONS):
+        return op
+    name = public_name(code)
+    return op if not name or op.endswith(f".{name}") else name
 
 
 streams.after_synchronize = raise_pending

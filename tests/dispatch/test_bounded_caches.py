@@ -79,10 +79,10 @@ def test_plans_of_other_sizes_share_their_source(fake):
         return results, cm.sum(x), cm.random.default_rng(1).normal(size=n)
 
     with cm.device("cuda"):
-        for n in range(1 << 14, 1 << 15, 1 << 11):  # every kind of alignment and of kernel
+        for n in range(1 << 15, 1 << 16, 1 << 11):  # every kind of alignment and of kernel
             calls(n + n // (1 << 11) % 4)
         before = _factory.cache_info().currsize
-        for n in range(1 << 15, 5 << 14, 1 << 11):
+        for n in range(1 << 16, 5 << 15, 1 << 11):
             calls(n + n // (1 << 11) % 4)
     assert _factory.cache_info().currsize - before <= 2  # other kernels for longer rows
 

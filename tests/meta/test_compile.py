@@ -55,6 +55,7 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
         "held to 128 registers a thread, for two blocks a multiprocessor; 56 on 12.0, 4 to 8 "
         "elsewhere",
     ),
+    "matmul_async": (16, "on 8.0 alone, of one order of operands; none on 9.0"),
     "conv2d_implicit_gemm": (24, "held to the registers of two or three blocks a multiprocessor"),
     "conv2d_few_input": (60, "96 sums, held to the registers of three blocks; none on 9.0"),
     "conv2d_few_weight": (24, "98 sums, held to the registers of two blocks; none on 9.0"),
@@ -151,9 +152,9 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {
     "sum_claimed_early": SINCE_8[2:],
 }
 
-#: libdevice reduces large arguments of these in float64; the fast path does not.
-REDUCES_IN_FLOAT64 = re.compile(r"^(sin|cos|tan)$")
-#: Special functions, which compute in float64 whatever they are given.
+#: libdevice reduces large arguments of these in float64; the fast path does not. Special functions
+#: compute in float64 whatever they are given, by their names or where they are defined.
+REDUCES_IN_FLOAT64 = re.compile(r"^(sin|cos|tan|special_\w+)$")
 SPECIAL = "/core/specs/special/"
 #: Probabilities become thresholds of 53 bits, added up as on the CPU.
 WANTS_FLOAT64 = {"thresholds_of"}

@@ -51,7 +51,7 @@ _RISE, _FALL = (
 _LOG, _LOG1 = "maximum(log(x), -100)", "maximum(log1p(-x), -100)"
 
 #: Loss, its slope by x and by t, on x, t and a parameter p; None: minus the other slope.
-#: (cpu/elementwise_losses.py has them too.)
+#: (cpu/losses/elementwise.py has them too.)
 EXPRESSIONS: dict[str, tuple[str, str, str | None]] = {
     "mse_loss": (f"{_D} * {_D}", f"2 * {_D}", None),
     "l1_loss": (f"abs{_D}", f"sign{_D}", None),

@@ -610,7 +610,7 @@ def test_what_cublaslt_is_told(monkeypatch):
             A_SCALE_POINTER, B_SCALE_POINTER, BIAS_POINTER = 17, 18, 8
 
         class MatmulPreferenceAttribute:
-            MAX_WORKSPACE_BYTES = 1
+            REDUCTION_SCHEME_MASK, MAX_WORKSPACE_BYTES = 3, 1
 
         matmul_heuristic_result_dtype = np.dtype("u8")
         cuBLASLtError = RuntimeError

@@ -126,7 +126,8 @@ def test_values_of_a_matrix_that_is_not_finite(bad):
     a[2, 1] = bad
     for call in (cm.linalg.svdvals, cm.linalg.svd, cm.linalg.pinv):
         out = call(a)
-        with pytest.raises(np.linalg.LinAlgError, match=r"^svd(vals)?: SVD did not converge"):
+        who = "^(svd|svdvals|pinv)"
+        with pytest.raises(np.linalg.LinAlgError, match=f"{who}: SVD did not converge"):
             cm.cuda.synchronize()
         assert np.isnan((out[1] if isinstance(out, tuple) else out).to_numpy()).all()
 

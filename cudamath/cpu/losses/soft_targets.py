@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from .lib.float32_sums import widen
+from ..lib.float32_sums import widen
 
 
 def _smoothed(q, classes, label_smoothing):

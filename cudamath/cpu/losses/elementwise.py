@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .lib.float32_sums import widen
+from ..lib.float32_sums import widen
 
 LOWEST_LOG = (
     -100.0

@@ -1,0 +1,1 @@
+"""Losses of pairs of elements and of soft targets on the CPU."""

@@ -41,7 +41,7 @@ from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dispatch.steps import Launch
 from cudamath.kernels.compiler import compile as compiler
 from cudamath.kernels.lib.prediction import Rates, microseconds
-from cudamath.kernels.lib.versions import ordered
+from cudamath.kernels.lib.versions import never
 from cudamath.runtime import cublas, cudnn
 from cudamath.runtime import device as devices
 from cudamath.runtime.device import assume
@@ -329,22 +329,21 @@ def closest(rates: Mapping[str, Rates], name: str) -> Rates:
 
 def regrets(records: Sequence[Record], rates: Mapping[str, Rates]) -> dict[str, list[float]]:
     """Per family: the time of the version predicted to be fastest, of those measured, over the
-    least time, for each problem of which two versions were measured or more. Where versions state
-    no work, it is the one that is preferred."""
+    least time, for each problem of which two versions were measured or more. One that states no
+    work runs where it is preferred, and nowhere else."""
     found: dict[str, list[float]] = {}
     with libraries():
         for record in records:
             times = record["times"]
             with machine_of(record["device"]):
                 problem, able = supporting(record["family"], record["case"])
-                order = ordered([*able.values()], problem)
                 predicted = {}
                 for name in times:
                     version = able.get(name)
                     if version is None:
                         continue
-                    if version.work is None:
-                        predicted[name] = float(order.index(version))
+                    if version.work is None or version.prefers is never:
+                        predicted[name] = version.order(problem)[1]
                         continue
                     work, machine = version.work(problem), seen(record)
                     took = microseconds(work, machine, closest(rates, work.rates))

@@ -64,6 +64,10 @@ def supporting(family: str, case: Case) -> tuple[Any, dict[str, Version]]:
     return problem, {version.name: version for version in able}
 
 
+#: Versions whose work is that of another, which the rates choose: they would chase themselves.
+BORROWING = ("pointwise_images", "whole_channels")
+
+
 def samples(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Sample]]:
     """The measurements of records by kind of rates, and by the words that kinds begin with: those
     of "simt" are those of "simt forward" and others together.
@@ -84,8 +88,8 @@ def samples(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Sample]]:
                 if version is None or version.work is None:
                     continue
                 work = version.work(problem)
-                if name.startswith("pointwise_images") and work.rates.startswith("matmul"):
-                    continue  # of a product that the rates choose: they would chase themselves
+                if name in BORROWING and not work.rates.startswith("pointwise_cublas"):
+                    continue
                 weight = FAINT if time > 3 * best else 1.0
                 words = work.rates.split()
                 for count in range(1, len(words) + 1):

@@ -127,7 +127,6 @@ def test_every_problem_has_a_version_on_every_device(family: str) -> None:
 
 #: Versions that no random problem gets, and why they stay.
 UNUSED = {
-    "backward_sm90_split": "it runs by its name until it has run on a GPU",
     "naive": "sums of nothing, and the first step of the explanation in matmul/dispatch.py",
     "small": "arrays of fewer elements than random problems have",
     "plain": "the simulator's version, and the first step of the explanation in dispatch.py",

@@ -44,7 +44,7 @@ Measured (row versions_attention_gradients):
 
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
-from ..lib.versions import Version, choose, never
+from ..lib.versions import Version, choose
 from . import work
 from .problem import KEYS, Problem, box_strides
 
@@ -156,7 +156,6 @@ BACKWARD = (
         "backward_sm90_split",
         "attention.backward_sm90.plan_split",
         supports=_backward_sm90_split,
-        prefers=never,
         reason="wgmma, operands by TMA; heads that share few heads of keys are split",
         work=work.backward_split,
     ),

@@ -563,7 +563,13 @@ WEIGHT_GRADIENT = (
         reason=TILES,
         work=work.simt,
     ),
-    Version("wgrad_direct", "conv.wgrad_simt.direct", reason=LITTLE, work=work.direct),
+    Version(
+        "wgrad_direct",
+        "conv.wgrad_simt.direct",
+        reason=LITTLE,
+        work=work.direct,
+        favour=1.25,  # one launch for five, each of which costs the host, too
+    ),
 )
 
 TABLES = {"forward": FORWARD, "input": INPUT_GRADIENT, "weight": WEIGHT_GRADIENT}

@@ -79,22 +79,3 @@ def section(folder: pathlib.Path) -> list[str]:
         if file.is_file()
         else []
     )
-
-
-def highlights(folder: pathlib.Path) -> list[str]:
-    """One line of a results folder's comparison: the speedups over all functions; nothing where
-    there is none."""
-    file = folder / "cupy.json"
-    if not file.is_file():
-        return []
-    kept = json.loads(file.read_text())
-    overall = families(kept["records"])["all"]
-    count = len({record["title"] for record in kept["records"]})
-    device, host = (
-        " / ".join(f"{overall[kind, size]:.2f}" for size in SIZES if (kind, size) in overall)
-        for kind in ("device", "host")
-    )
-    return [
-        f"- **{count} functions vs CuPy**, geometric mean on small / medium / large arrays: "
-        f"{device} on the device, {host} on the host."
-    ]

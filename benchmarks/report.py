@@ -376,7 +376,7 @@ def highlights(results: pathlib.Path) -> str:
                 f"- **{count} operations**: {mean(sum(by_family.values(), [])):.2f}, the geometric "
                 f"mean of all; a peer is more than {1 - limits.NOISE:.0%} faster in {behind}.",
             ]
-            more = (models, beside_cupy, latency)
+            more = (models, latency)
             lines += [line for each in more for line in each.highlights(folder)]
             lines += [line for each in folders(results) for line in random_cases.highlights(each)]
             return "\n".join(lines)

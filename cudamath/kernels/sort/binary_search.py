@@ -66,19 +66,19 @@ kernel_errors.failures["digitize"], kernel_errors.exceptions["digitize"] = (
 
 
 @functools.cache
-def find(coding: Coding, right: bool, either: bool, held: bool) -> Any:
+def find(coding: Coding, right: bool, either: bool, held: bool, most: int) -> Any:
     """places[i] = how many elements of the sorted array are less than (right: not greater than)
     numbers[i].
 
     either: the array may also descend, and it is digitize's bins that are meant: ascending, `right`
     is about the bins' edges, which is the other way round; descending order is ascending order of
-    keys with all bits flipped. A block keeps HELD keys or fewer in shared memory: those of every
+    keys with all bits flipped. A block keeps `most` keys or fewer in shared memory: those of every
     `spacing`-th element, a power of two, which the first steps compare. held: all keys are there.
     """
     _, key_of, K, bits = coding
     plain, every = K(0), K((1 << bits) - 1)
     sought = SOUGHT if held else SOUGHT // 2
-    keys = HELD
+    keys = most
 
     @cuda.jit
     def find(ordered, numbers, places, top, spacing, bits_of_spacing, flag, ticket):
@@ -378,7 +378,7 @@ def _places(ordered: Layout, numbers: Layout, right: bool, either: bool) -> Plan
             *first,
             *second,
             Launch(
-                find(code, right, either, held),
+                find(code, right, either, held, HELD),
                 grid,
                 THREADS,
                 [

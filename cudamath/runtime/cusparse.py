@@ -1,15 +1,15 @@
 """cuSPARSE on raw addresses: one handle per stream, products of a CSR matrix and a dense one, and
 elements of a product of dense ones.
 
-The library may add in an order that changes from run to run. Its documentation promises the same
-bits for CUSPARSE_SPMV_CSR_ALG2 and CUSPARSE_SPMM_CSR_ALG3, of a matrix that is not transposed, and
-for CUSPARSE_SDDMM_ALG_DEFAULT; so these run and no others. On an H100 CUSPARSE_SPMM_CSR_ALG3 gave
-other last bits of rows with 200,000 elements in the next run, so no rule may choose it.
+The library may add in an order that changes from run to run. CUSPARSE_SPMV_CSR_ALG2,
+CUSPARSE_SPMM_CSR_ALG3 and CUSPARSE_SDDMM_ALG_DEFAULT run, and no others, as the ones that should
+keep it. On an H100 CUSPARSE_SPMM_CSR_ALG3 gave other last bits of rows with 200,000 elements in the
+next run, so no rule may choose it.
 
 A descriptor holds addresses, and what the library learns of a matrix's structure under them. So
 each call makes its own: they are small objects of the host, and no call can meet the structure of
-another matrix. Workspace comes from the pool for the duration of a call; nothing waits for the
-device, and a graph may capture a call.
+another matrix. Workspace comes from the pool for the duration of a call. A graph cannot rely on
+these calls: a product broke its capture on an H100.
 """
 
 from __future__ import annotations

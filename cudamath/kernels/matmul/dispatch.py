@@ -140,8 +140,8 @@ def _short(p: Problem) -> bool:
 # -------------------- the versions
 
 
-#: So that a twentieth of the measured problems is slower than by cuBLAS, a tenth without; the mean
-#: of all is the same.
+#: With it 18 of 324 measured problems are slower than by cuBLAS, without 33; the mean regret is 1.035
+#: and 1.030.
 FAVOUR = 1.15
 
 VERSIONS = (

@@ -140,8 +140,8 @@ def _short(p: Problem) -> bool:
 # -------------------- the versions
 
 
-#: With it 18 of 324 measured problems are slower than by cuBLAS, without 33; the mean regret is 1.035
-#: and 1.030.
+#: With it 18 of 324 measured problems are slower than by cuBLAS, without 33; the mean regret is
+#: 1.035 and 1.030.
 FAVOUR = 1.15
 
 VERSIONS = (

@@ -77,9 +77,10 @@ def summary(log: str) -> dict[str, Any]:
             reports.setdefault(name, []).append(
                 DEMANGLED.sub(r"\1", line.removeprefix("========= "))[:400]
             )
-        elif (
-            line.startswith("=========     and ") and name in reports
-        ):  # the other access of a race
+        elif name in reports and (
+            line.startswith("=========     and ")  # the other access of a race
+            or (line.startswith("=========     at ") and " at " not in reports[name][-1])
+        ):
             reports[name][-1] += DEMANGLED.sub(r"\1", line.removeprefix("=========    "))[:400]
     return {
         "cases": counted - len(absent),

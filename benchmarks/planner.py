@@ -66,8 +66,8 @@ def device_record(index: int) -> Record:
 
 
 def plans_of(family: str, case: Case) -> tuple[Any, dict[str, Plan], dict[str, str]]:
-    """The problem, the plan of each version that supports it and is not hopeless, and what went
-    wrong with others."""
+    """The problem, the plan of each version that supports it and is not hopeless, all plans of a
+    library that offers several ("cudnn NAME"), and what went wrong with others."""
     problem, able = supporting(family, case)
     plans, failed = {}, {}
     expected = {n: v.microseconds(problem) for n, v in able.items() if v.work is not None}
@@ -79,8 +79,12 @@ def plans_of(family: str, case: Case) -> tuple[Any, dict[str, Plan], dict[str, s
         except Exception as error:
             failed[name] = f"{type(error).__name__}: {error}"[:200]
             continue
-        if plan is not None:
-            plans[name] = plan
+        if plan is None:
+            continue
+        if name in FAMILIES[family].within:
+            several = FAMILIES[family].within[name](problem)
+            plans.update({f"{name} {each}": one for each, one in several.items()})
+        plans[name] = plan
     return problem, plans, failed
 
 

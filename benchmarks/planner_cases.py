@@ -6,15 +6,17 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dtypes import bfloat16
 from cudamath.core.layout import Layout
 from cudamath.kernels.attention import dispatch as attention_dispatch
 from cudamath.kernels.attention.problem import Problem as AttentionProblem
+from cudamath.kernels.conv import cudnn as conv_cudnn
 from cudamath.kernels.conv import dispatch as conv_dispatch
 from cudamath.kernels.conv.problem import Problem as ConvProblem
 from cudamath.kernels.copy.channels_last import as_channels_last
@@ -37,12 +39,16 @@ DTYPES = {
 @dataclasses.dataclass(frozen=True)
 class Family:
     """A family of problems: how a case is drawn, the problem of a case, the versions that may solve
-    it, and the layouts that its plan reads."""
+    it, and the layouts that its plan reads. within: of versions by a library that offers several
+    plans of a problem, all of these by name."""
 
     draw: Callable[[random.Random], Case]
     problem: Callable[[Case], Any]
     versions: Callable[[Any], Sequence[Version]]
     inputs: Callable[[Any], Sequence[Layout]]
+    within: Mapping[str, Callable[[Any], Mapping[str, Plan]]] = dataclasses.field(
+        default_factory=dict
+    )
 
 
 def pick(draw: random.Random, *weighted: tuple[Any, float]) -> Any:
@@ -142,6 +148,12 @@ def conv_problem(case: Case) -> ConvProblem:
         case["groups"],
         case["tf32"],
     )
+
+
+def plans_of_cudnn(problem: ConvProblem) -> dict[str, Plan]:
+    """All plans that cuDNN has for a problem, in its own order."""
+    plans = {n: conv_cudnn.convolution(problem, n) for n in conv_cudnn.names_of_plans(problem)}
+    return {name: plan for name, plan in plans.items() if plan is not None}
 
 
 # -------------------- products
@@ -331,6 +343,7 @@ FAMILIES = {
         conv_problem,
         lambda problem: conv_dispatch.TABLES[problem.kind],
         lambda problem: problem.operands,
+        {"cudnn": plans_of_cudnn},
     ),
     "matmul": Family(
         draw_matmul,

@@ -296,25 +296,11 @@ def convolution(
     }
     ours = found[method]
     if cudnn.available():
-        tensors = [
-            cudnn.Tensor(each.shape, tuple([s // each.itemsize for s in each.strides]))
-            for each in (x, w, y)
-        ]
-        names = cudnn.plans(
-            kind,
-            np.dtype(dtype),
-            *tensors,
-            stride=where["stride"],
-            before=(margin,) * 2,
-            after=(margin,) * 2,
-            dilation=(dilation,) * 2,
-            device=x._layout.device,
-        )
         exact, most = (
             ours(*inputs),
             (EXACT if single else ROUNDED) * float(ours(*map(abs, inputs)).max()),
         )
-        for name in dict.fromkeys(names):
+        for name in conv_cudnn.names_of_plans(problem):
             plan = conv_cudnn.convolution(problem, name)
             run = plan.bind("conv2d", layouts) if plan else None
             if run and float(abs(run(*inputs) - exact).max()) <= most:

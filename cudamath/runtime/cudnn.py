@@ -45,6 +45,7 @@ DTYPES = {
     np.dtype(np.float32): "FLOAT",
     np.dtype(np.float64): "DOUBLE",
 }
+MODES = ("A", "FALLBACK")  # of the heuristics that are asked, in this order
 REFUSED = ("NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", "DOWN_CONVERT_INPUTS")
 TRANSFORMS = ("FFT", "WINOGRAD", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13")
 #: How names of plans begin that are by Fourier's transform. Whether one is, its notes tell.
@@ -214,14 +215,16 @@ def plans(
     before: tuple[int, ...],
     after: tuple[int, ...],
     dilation: tuple[int, ...],
+    tf32: bool = False,
     device: int = 0,
 ) -> list[str]:
     """The names of all plans that `convolution` accepts, the best-ranked first."""
-    build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, False, False, device)
+    build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, False, tf32, device)
 
     def able(_side: Any) -> list[str]:
         graph = build(())
-        return [name for i, name in enumerate(_names(graph)) if _builds(graph, i)]
+        names = _names(graph)  # some occur twice: the library ranks, then names what else it has
+        return [n for n in dict.fromkeys(names) if _builds(graph, names.index(n))]
 
     handle(streams.stream_of(device))
     try:
@@ -316,7 +319,7 @@ def _builder(
         result.set_dim(list(named[name].shape)).set_stride(list(named[name].strides))
         graph.validate()
         graph.build_operation_graph()
-        graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+        graph.create_execution_plans([getattr(cudnn.heur_mode, mode) for mode in MODES])
         refused = (
             (*REFUSED, *further)
             if tf32 or dtype != np.float32

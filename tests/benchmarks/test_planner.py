@@ -14,6 +14,7 @@ import pytest
 from benchmarks import planner, planner_cases, planner_fit
 from benchmarks.planner_fit import Sample
 from cudamath.core.dispatch.arguments import ArrayArg
+from cudamath.core.dispatch.plan import Plan
 from cudamath.kernels.lib.prediction import Machine, Rates, median, rates_of
 from cudamath.runtime.device import assume
 
@@ -164,6 +165,28 @@ def test_all_families_are_predicted() -> None:
                 for argument in step.args:
                     if isinstance(argument, ArrayArg) and argument.kind == "x":
                         assert argument.index < len(inputs), (family, case)
+
+
+def test_all_plans_of_a_library_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before its own choice; one that it names and then cannot make is left out."""
+    case = {
+        **{"role": "forward", "n": 8, "ci": 64, "size": [28, 28], "co": 64, "kernel": 3},
+        **{"stride": 1, "dilation": 1, "padding": 1, "groups": 1, "dtype": "float32"},
+        **{"last": False, "tf32": False},
+    }
+    conv_cudnn = planner_cases.conv_cudnn
+    monkeypatch.setattr(conv_cudnn, "names_of_plans", lambda problem: ["eng7", "gone", "eng3_k2=1"])
+
+    def convolution(problem: Any, engine: str = "") -> Plan | None:
+        return None if engine == "gone" else Plan([problem.out], [])
+
+    monkeypatch.setattr(conv_cudnn, "convolution", convolution)
+    with assume((9, 0)), planner.libraries():
+        _, plans, failed = planner.plans_of("conv", case)
+    assert [name for name in plans if name.split()[0] == "cudnn"] == [
+        *("cudnn eng7", "cudnn eng3_k2=1", "cudnn"),
+    ]
+    assert {*failed} <= {"cudnn_fourier"}  # which is not stood in for
 
 
 def test_measuring_ends_in_time_and_notes_what_fails(

@@ -1,6 +1,7 @@
 """Convolutions and their gradients through cuDNN, NVIDIA's library, where it is installed."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,40 @@ from ..copy.parts import whole
 from .problem import ROLES, Problem, add_bias
 
 
+def reads_channels_last(problem: Problem) -> bool:
+    """Whether the library sees all arrays channels last: 16-bit numbers, and what does not lie in C
+    order. That is how most of its kernels for these read them."""
+    return problem.itemsize == 2 or not (problem.contiguous and problem.out.contiguous)
+
+
+def _tensors(problem: Problem, channels_last: bool) -> tuple[Any, ...]:
+    """What the library is asked for: the kind, the dtype, images, filters and results."""
+    strides = channels_last_strides if channels_last else contiguous_strides
+    shapes = [layout.shape for layout in (problem.x, problem.weight, problem.y)]
+    tensors = [cudnn.Tensor(shape, strides(shape, 1)) for shape in shapes]
+    return problem.kind, problem.dtype, *tensors
+
+
+def _windows(problem: Problem) -> dict[str, Any]:
+    """The options with which it is asked."""
+    return {
+        "stride": problem.stride,
+        "before": problem.padding[::2],
+        "after": problem.padding[1::2],
+        "dilation": problem.dilation,
+        "tf32": problem.tf32,
+        "device": problem.device,
+    }
+
+
+def names_of_plans(problem: Problem, channels_last: bool | None = None) -> list[str]:
+    """The names of all plans that the library has for a problem, the best-ranked first: what
+    `convolution` may be asked for as `engine`."""
+    if channels_last is None:
+        channels_last = reads_channels_last(problem)
+    return cudnn.plans(*_tensors(problem, channels_last), **_windows(problem))
+
+
 def convolution(
     problem: Problem,
     engine: str = "",
@@ -26,10 +61,9 @@ def convolution(
 
     engine: the name of one of the library's execution plans; by default the one that was measured
     to be the fastest, or the library's own choice. channels_last: how the library sees all arrays;
-    by default 16-bit numbers channels last, and others in C order if they lie so. That is how most
-    of its kernels for these read them. fourier: by Fourier's transform."""
+    by default as `reads_channels_last` says. fourier: by Fourier's transform."""
     if channels_last is None:
-        channels_last = problem.itemsize == 2 or not (problem.contiguous and problem.out.contiguous)
+        channels_last = reads_channels_last(problem)
     named = not engine and not fourier and not problem.tf32
     if named and channels_last == (problem.itemsize == 2):
         if problem.measured == "cudnn" and problem.measurement:
@@ -42,19 +76,10 @@ def convolution(
             straight = problem.bias.like()
             bias = [reordered.temp(straight)]
             reordered.steps += copy_part(whole(Input(2), problem.bias), whole(bias[0], straight))
-    strides = channels_last_strides if channels_last else contiguous_strides
-    shapes = [layout.shape for layout in (problem.x, problem.weight, problem.y)]
     call = cudnn.convolution(
-        problem.kind,
-        problem.dtype,
-        *[cudnn.Tensor(shape, strides(shape, 1)) for shape in shapes],
-        stride=problem.stride,
-        before=problem.padding[::2],
-        after=problem.padding[1::2],
-        dilation=problem.dilation,
+        *_tensors(problem, channels_last),
+        **_windows(problem),
         bias=problem.bias is not None,
-        tf32=problem.tf32,
-        device=problem.device,
         plan=engine,
         fourier=fourier,
     )

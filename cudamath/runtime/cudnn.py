@@ -158,23 +158,20 @@ def convolution(
     device: int = 0,
     plan: str = "",
     fourier: bool = False,
+    prefer: tuple[str, ...] = (),
 ) -> Convolution | None:
     """A plan for y = x * w ("forward"), or for the gradient of x ("input", in place of x) or of w
     ("weight"). None if cuDNN has none. The library takes milliseconds to make it, and some are
     asked for twice: whether there is one, and to run it. So they are cached.
 
     before, after: padding at the two ends of each spatial axis. The groups follow from the channels
-    of x and w. plan: the name of a plan, if this cuDNN has it; otherwise the best-ranked one.
-    fourier: the best-ranked one by Fourier's transform.
+    of x and w. plan: the name of a plan, if this cuDNN has it; otherwise the first of `prefer` that
+    it has, or the best-ranked one; neither of these is by a transform. fourier: the best-ranked one
+    by Fourier's transform.
     """
     cudnn = _bindings()
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, bias, tf32, device)
-
-    exact = (
-        kind == "weight"
-        and dtype == np.float32
-        and (w.shape[2:] != (3, 3) or x.shape[1] > w.shape[1])
-    )
+    hidden = _hides_transforms(kind, dtype, x, w)
 
     def chosen(_side: Any) -> Any:
         if plan or fourier:
@@ -190,11 +187,13 @@ def convolution(
             if fourier:
                 return None
         graph = build(TRANSFORMS)
-        if not exact:
-            graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
+        places = _places(graph, hidden)
+        if any(name in places and _builds(graph, places[name]) for name in prefer):
             return graph
-        able = (i for i, name in enumerate(_names(graph)) if not name.startswith(UNANNOUNCED))
-        return graph if any(_builds(graph, i) for i in able) else None
+        if hidden:
+            return graph if any(_builds(graph, i) for i in places.values()) else None
+        graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
+        return graph
 
     handle(streams.stream_of(device))
     try:
@@ -202,6 +201,16 @@ def convolution(
     except cudnn.cudnnGraphNotSupportedError:
         return None
     return None if graph is None else Convolution(graph, _what(kind, dtype, x, w))
+
+
+def _hides_transforms(kind: str, dtype: np.dtype, x: Tensor, w: Tensor) -> bool:
+    """Whether the library offers a plan by Winograd's transform without saying so whose errors are
+    large."""
+    return (
+        kind == "weight"
+        and dtype == np.float32
+        and (w.shape[2:] != (3, 3) or x.shape[1] > w.shape[1])
+    )
 
 
 def plans(
@@ -217,14 +226,16 @@ def plans(
     dilation: tuple[int, ...],
     tf32: bool = False,
     device: int = 0,
+    transforms: bool = True,
 ) -> list[str]:
-    """The names of all plans that `convolution` accepts, the best-ranked first."""
+    """The names of all plans that `convolution` accepts, the best-ranked first. transforms: those
+    by Fourier's and Winograd's, too."""
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, False, tf32, device)
 
     def able(_side: Any) -> list[str]:
-        graph = build(())
-        names = _names(graph)  # some occur twice: the library ranks, then names what else it has
-        return [n for n in dict.fromkeys(names) if _builds(graph, names.index(n))]
+        graph = build(() if transforms else TRANSFORMS)
+        hidden = not transforms and _hides_transforms(kind, dtype, x, w)
+        return [name for name, i in _places(graph, hidden).items() if _builds(graph, i)]
 
     handle(streams.stream_of(device))
     try:
@@ -236,6 +247,16 @@ def plans(
 def _names(graph: Any) -> list[str]:
     """The names of a graph's plans, the best-ranked first, excluded ones too."""
     return [graph.get_plan_name_at_index(i) for i in range(graph.get_execution_plan_count())]
+
+
+def _places(graph: Any, hidden: bool) -> dict[str, int]:
+    """Where a graph's plans are, the best-ranked first. Some are there twice: the library ranks,
+    then names what else it has. hidden: all but those by a transform that it does not announce."""
+    places: dict[str, int] = {}
+    for i, name in enumerate(_names(graph)):
+        if not (hidden and name.startswith(UNANNOUNCED)):
+            places.setdefault(name, i)
+    return places
 
 
 def _builds(graph: Any, index: int) -> bool:

@@ -175,7 +175,8 @@ def test_all_plans_of_a_library_are_measured(monkeypatch: pytest.MonkeyPatch) ->
         **{"last": False, "tf32": False},
     }
     conv_cudnn = planner_cases.conv_cudnn
-    monkeypatch.setattr(conv_cudnn, "names_of_plans", lambda problem: ["eng7", "gone", "eng3_k2=1"])
+    names = ["eng7", "gone", "eng3_k2=1"]
+    monkeypatch.setattr(conv_cudnn, "names_of_plans", lambda problem, transforms: names)
 
     def convolution(problem: Any, engine: str = "") -> Plan | None:
         return None if engine == "gone" else Plan([problem.out], [])

@@ -43,12 +43,16 @@ def _windows(problem: Problem) -> dict[str, Any]:
     }
 
 
-def names_of_plans(problem: Problem, channels_last: bool | None = None) -> list[str]:
+def names_of_plans(
+    problem: Problem, channels_last: bool | None = None, transforms: bool = True
+) -> list[str]:
     """The names of all plans that the library has for a problem, the best-ranked first: what
-    `convolution` may be asked for as `engine`."""
+    `convolution` may be asked for as `engine`. transforms: those by Fourier's and Winograd's,
+    too."""
     if channels_last is None:
         channels_last = reads_channels_last(problem)
-    return cudnn.plans(*_tensors(problem, channels_last), **_windows(problem))
+    tensors, windows = _tensors(problem, channels_last), _windows(problem)
+    return cudnn.plans(*tensors, **windows, transforms=transforms)
 
 
 def convolution(

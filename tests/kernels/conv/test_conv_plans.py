@@ -359,12 +359,52 @@ def test_a_plan_of_cudnns_is_taken_by_its_name(monkeypatch, kind):
         assert graph.build_plans.call_count == (not asked)
         graph.build_plan_at_index.reset_mock()
         graph.build_plans.reset_mock()
+    for prefer, asked in ((("gone", "b", "c", "a"), [1, 2]), (("gone", "b"), [1])):
+        cudnn.convolution(kind, F32, x, w, y, **where, prefer=prefer)
+        assert [call.args[0] for call in graph.build_plan_at_index.call_args_list] == asked
+        assert graph.build_plans.call_count == (asked == [1])  # else the library's own choice
+        graph.build_plan_at_index.reset_mock()
+        graph.build_plans.reset_mock()
     graph.check_support.side_effect = LookupError
     cudnn.convolution.cache_clear()
     assert (
         cudnn.convolution(kind, F32, x, w, y, **where) is None
         and cudnn.plans(kind, F32, x, w, y, **where) == []
     )
+    cudnn.convolution.cache_clear()
+
+
+def test_a_hidden_transform_of_cudnns_is_refused(monkeypatch):
+    """Weight gradients of 5 x 5 taps of float32, by the library's engine 17, err by 5e-3: neither a
+    rank nor a preference brings it, and it is not among the plans without transforms."""
+    from types import SimpleNamespace
+    from unittest.mock import MagicMock
+
+    names = ["eng17_k25=0", "eng1", "eng67_k2=12", "eng1"]
+    graph = MagicMock()
+    graph.get_execution_plan_count.return_value, graph.get_workspace_size.return_value = 4, 0
+    graph.get_plan_name_at_index.side_effect = names.__getitem__
+    module = MagicMock(cudnnGraphNotSupportedError=LookupError)
+    module.backend_graph.return_value = graph
+    monkeypatch.setattr(cudnn, "_bindings", lambda: module)
+    monkeypatch.setattr(cudnn, "handle", lambda stream: SimpleNamespace(raw=0))
+    monkeypatch.setattr(cudnn, "streams", MagicMock())
+    monkeypatch.setattr(
+        cudnn, "pool_of", lambda device: SimpleNamespace(beside_capture=lambda work: work(None))
+    )
+    x, y = (cudnn.Tensor((2, c, 9, 9), (81 * c, 81, 9, 1)) for c in (4, 6))
+    where = dict(stride=(1, 1), before=(2, 2), after=(2, 2), dilation=(1, 1))
+    for taps, own in ((5, [1]), (3, [])):
+        w = cudnn.Tensor((6, 4, taps, taps), (4 * taps**2, taps**2, taps, 1))
+        offered = cudnn.plans("weight", F32, x, w, y, **where, transforms=False)
+        assert offered == [*(["eng17_k25=0"] * (taps == 3)), "eng1", "eng67_k2=12"]
+        assert cudnn.plans("weight", F32, x, w, y, **where)[0] == "eng17_k25=0"  # with an error
+        graph.build_plan_at_index.reset_mock()
+        graph.build_plans.reset_mock()
+        cudnn.convolution.cache_clear()
+        cudnn.convolution("weight", F32, x, w, y, **where)
+        assert [call.args[0] for call in graph.build_plan_at_index.call_args_list] == own
+        assert graph.build_plans.call_count == (taps == 3)
     cudnn.convolution.cache_clear()
 
 

@@ -8,8 +8,8 @@ next run, so no rule may choose it.
 
 A descriptor holds addresses, and what the library learns of a matrix's structure under them. So
 each call makes its own: they are small objects of the host, and no call can meet the structure of
-another matrix. Workspace comes from the pool for the duration of a call. A graph cannot rely on
-these calls: a product broke its capture on an H100.
+another matrix. Workspace comes from the pool for the duration of a call. Graphs refuse these calls:
+a product of float32 broke its capture on an H100, and which call of the library did it is unknown.
 """
 
 from __future__ import annotations
@@ -133,6 +133,7 @@ class _Library:
         sizes: list[int] = []
 
         def call(stream: Any, *addresses: int) -> None:
+            stream.refuse_capture(what, "cuSPARSE may wait for the device")
             one = _handles.get(id(stream)) or handle(stream)
             made: list[Descriptor] = []
             try:

@@ -20,7 +20,7 @@ from ..ops.sort import argsort
 from ..runtime.stream import current_stream
 from . import indexing, other_libraries
 from .base import sparray
-from .products import Structure, row_numbers, share_starts, transposed
+from .products import Structure, row_numbers, rows_alike, share_starts, transposed
 from .structure import (
     Shape,
     as_given,
@@ -35,14 +35,28 @@ from .structure import (
 )
 
 
+class Findings:
+    """What was found out about a structure; arrays of the same indices share it.
+
+    transpose: the structure with the other major axis, and turned: what was found out about that;
+    shares: `share_starts`; alike: `rows_alike`; multiplied: whether there was a product.
+    """
+
+    __slots__ = ("transpose", "turned", "shares", "alike", "multiplied")
+
+    def __init__(self) -> None:
+        self.transpose: Structure | None = None
+        self.turned: Findings | None = None
+        self.shares: ndarray | None = None
+        self.alike = self.multiplied = False
+
+
 class compressed_array(sparray):
     """Base class of CSR and CSC."""
 
     #: The number of the major axis.
     major = 0
-    _transpose: Structure | None
-    _shares: ndarray | None
-    _multiplied: bool
+    _found: Findings
 
     def __init__(self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False):
         name = type(self).__name__
@@ -76,7 +90,7 @@ class compressed_array(sparray):
         """Become `other`, an array of this format."""
         self.data, self._indices, self._indptr = other.data, other._indices, other._indptr
         self._shape, self._canonical = other._shape, other._canonical
-        self._transpose, self._shares, self._multiplied = None, None, False
+        self._found = other._found
 
     @classmethod
     def _of(
@@ -91,7 +105,7 @@ class compressed_array(sparray):
         made = object.__new__(cls)
         made.data, made._indices, made._indptr = data, indices, indptr
         made._shape, made._canonical = shape, canonical
-        made._transpose, made._shares, made._multiplied = None, None, False
+        made._found = Findings()
         return made
 
     @classmethod
@@ -189,8 +203,7 @@ class compressed_array(sparray):
 
     def _with_data(self, data: ndarray) -> Any:
         made = self._of(data, self._indices, self._indptr, self.shape, self._canonical)
-        made._transpose, made._shares = self._transpose, self._shares
-        made._multiplied = self._multiplied
+        made._found = self._found
         return made
 
     def copy(self) -> Any:
@@ -302,13 +315,25 @@ class compressed_array(sparray):
         order, indices, indptr = self._transposed()
         canonical = self._canonical or None
         kind = self.kinds["csc" if self.format == "csr" else "csr"]
-        return kind._of(self.data[order], indices, indptr, self.shape, canonical)
+        made = kind._of(self.data[order], indices, indptr, self.shape, canonical)
+        if self._found.transpose is not None:
+            self._found.turned = made._found = self._found.turned or made._found
+        return made
+
+    def _may_keep(self) -> bool:
+        """Whether what is made now stays: what is made while calls are recorded or captured belongs
+        to them."""
+        device = self._indptr._layout.device
+        return not open_records and (device < 0 or not current_stream(device).capturing)
 
     def _transposed(self) -> Structure:
         """The structure with the other major axis; kept, as the structure does not change."""
-        if self._transpose is None:
-            self._transpose = transposed(self._indices, self._indptr, self._sizes[1])
-        return self._transpose
+        if self._found.transpose is not None:
+            return self._found.transpose
+        turned = transposed(self._indices, self._indptr, self._sizes[1])
+        if self._may_keep():
+            self._found.transpose = turned
+        return turned
 
     def transpose(self, axes: tuple[int, ...] | None = None, copy: bool = False) -> Any:
         turned = self.copy() if copy else self
@@ -317,7 +342,7 @@ class compressed_array(sparray):
         kind = self.kinds["csc" if self.format == "csr" else "csr"]
         parts = turned.data, turned._indices, turned._indptr
         made = kind._of(*parts, self.shape[::-1], self._canonical)
-        made._transpose = turned._transpose
+        made._found = turned._found
         return made
 
     transpose.__doc__ = sparray.transpose.__doc__
@@ -333,15 +358,15 @@ class compressed_array(sparray):
     # -------------------- products
 
     def _find_shares(self) -> None:
-        """Keep the shares of a GPU's blocks, which the structure decides, from the second product
-        on: the first may be the only one. What is made while calls are recorded or captured belongs
-        to them."""
-        device = self._indptr._layout.device
-        if device < 0:
+        """Keep what a GPU's products may know of the structure, from the second product on: the
+        first may be the only one. Whether rows are alike is waited for, once."""
+        found = self._found
+        if self._indptr._layout.device < 0:
             return
-        if self._multiplied and not open_records and not current_stream(device).capturing:
-            self._shares = share_starts(self._indptr, self.nnz)
-        self._multiplied = True
+        if found.multiplied and self._may_keep():
+            found.shares = share_starts(self._indptr, self.nnz)
+            found.alike = rows_alike(self._indptr, self.nnz)
+        found.multiplied = True
 
 
 def _read_only(x: ndarray) -> ndarray:

@@ -57,11 +57,7 @@ class csc_array(compressed_array):
     tocsr.__doc__ = sparray.tocsr.__doc__
 
     def _dense_product(self, other: ndarray) -> ndarray:
-        rows = self.tocsr()
-        rows._shares, rows._multiplied = self._shares, self._multiplied  # the same structure again
-        out = rows._dense_product(other)
-        self._shares, self._multiplied = rows._shares, rows._multiplied
-        return out
+        return self.tocsr()._dense_product(other)
 
 
 ARRAYS["csc"] = csc_array

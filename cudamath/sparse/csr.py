@@ -62,12 +62,13 @@ class csr_array(compressed_array):
     tobsr.__doc__ = sparray.tobsr.__doc__
 
     def _dense_product(self, other: ndarray) -> ndarray:
-        if self._shares is None:
+        found = self._found
+        if found.shares is None:
             self._find_shares()
-        parts = self.data, self._indices, self._indptr, other, self._shares
+        parts = self.data, self._indices, self._indptr, other, found.shares
         if other._node is None:
-            return dense_product(*parts)
-        return dense_product(*parts, *self._transposed())
+            return dense_product(*parts, alike=found.alike)
+        return dense_product(*parts, *self._transposed(), alike=found.alike)
 
 
 ARRAYS["csr"] = csr_array

@@ -21,7 +21,8 @@ from ..core.array import ndarray
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import result_type
-from ..kernels.sparse.problem import items_of_shares
+from ..kernels.compiler.decorators import WARP
+from ..kernels.sparse.problem import are_alike, items_of_shares, lanes_of_rows
 from ..ops.creation import zeros
 from ..ops.elementwise import (
     conj_or_same,
@@ -32,6 +33,7 @@ from ..ops.elementwise import (
     minimum,
     not_equal,
 )
+from ..ops.join import concatenate, stack
 from ..ops.linalg.products import matmul
 from ..ops.ranges import arange
 from ..ops.search import searchsorted
@@ -74,8 +76,37 @@ def share_starts(indptr: ndarray, stored: int) -> ndarray:
     return searchsorted(ends, minimum(cuts, rows + stored).astype(wide)).astype(indptr.dtype)
 
 
+def rows_alike(indptr: ndarray, stored: int) -> bool:
+    """Whether a product with a vector may give each row as many threads as every other (waits for
+    the device)."""
+    rows = indptr.size - 1
+    if not stored:
+        return False
+    lanes = lanes_of_rows(rows, stored)
+    together = WARP // lanes
+    lengths = concatenate(
+        [
+            indptr[1:] - indptr[:-1],
+            zeros(-rows % together, dtype=indptr.dtype, device=indptr.device),
+        ]
+    )
+    longest = reshape(lengths, (-1, together)).max(axis=1)
+    turns = -(-longest.astype(np.int64) // lanes)
+    return are_alike(rows, stored, *stack([longest.max().astype(np.int64), turns.sum()]).tolist())
+
+
 def _no_gradient(
-    _g: Any, _y: Any, _a: Any, _b: Any, _c: Any, _d: Any, _e: Any, _f: Any, _h: Any, _i: Any
+    _g: Any,
+    _y: Any,
+    _a: Any,
+    _b: Any,
+    _c: Any,
+    _d: Any,
+    _e: Any,
+    _f: Any,
+    _h: Any,
+    _i: Any,
+    **_: Any,
 ) -> None:
     """Of integers."""
 
@@ -91,6 +122,7 @@ def _values_gradient(
     _order: Any,
     _rows: Any,
     _starts: Any,
+    **_: Any,
 ) -> ndarray:
     return sampled_product(row_numbers(indptr, indices.size), indices, indptr, g, conj_or_same(b))
 
@@ -106,6 +138,7 @@ def _dense_gradient(
     order: ndarray | None,
     rows: ndarray | None,
     starts: ndarray | None,
+    **_: Any,
 ) -> ndarray:
     if order is None or rows is None or starts is None:
         order, rows, starts = transposed(indices, indptr, b.shape[0])
@@ -136,15 +169,18 @@ def csr_product(
     b: ndarray,
     shares: ndarray | None = None,
     transpose: Structure | None = None,
+    alike: bool = False,
 ) -> ndarray:
     """The matrix times b (n, k) -> (rows, k).
 
     shares: `share_starts`, where they are known; on a GPU each call finds them otherwise.
     transpose: the structure of the matrix's transpose, where it is known; the gradient with respect
     to b sorts for it otherwise.
+    alike: `rows_alike`, where it is known.
     """
     data, b = in_order("matmul", data, "C"), in_order("matmul", b, "C")
-    return _csr_product(data, indices, indptr, b, shares, *(transpose or (None, None, None)))
+    turned = transpose or (None, None, None)
+    return _csr_product(data, indices, indptr, b, shares, *turned, alike=alike)
 
 
 @fast_path("data", "indices", "indptr", "b", "shares", "order", "rows", "starts")
@@ -157,6 +193,8 @@ def dense_product(
     order: ndarray | None = None,
     rows: ndarray | None = None,
     starts: ndarray | None = None,
+    *,
+    alike: bool = False,
 ) -> ndarray:
     """The matrix times b (n,) or (n, k), in NumPy's dtype of both; of booleans whether any product
     is true. The rest as in `csr_product`, whose `transpose` is order, rows and starts."""
@@ -165,7 +203,8 @@ def dense_product(
     dense = b.astype(wide, copy=False)
     columns = reshape(dense, (-1, 1)) if b.ndim == 1 else dense
     transpose = None if order is None or rows is None or starts is None else (order, rows, starts)
-    out = csr_product(data.astype(wide, copy=False), indices, indptr, columns, shares, transpose)
+    values = data.astype(wide, copy=False)
+    out = csr_product(values, indices, indptr, columns, shares, transpose, alike)
     out = not_equal(out, 0) if dtype.kind == "b" else out
     return reshape(out, (indptr.size - 1,)) if b.ndim == 1 else out
 

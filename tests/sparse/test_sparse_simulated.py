@@ -150,20 +150,24 @@ def test_shares_are_kept(monkeypatch):
         a = S.csr_array(long)
         b = cm.asarray(x)
         np.testing.assert_array_equal((a @ b).to_numpy(), long @ x)
-        assert a._shares is None
+        assert a._found.shares is None
         for dense in (b, b.reshape(-1, 1), b):
             expected = long @ dense.to_numpy()
             np.testing.assert_array_equal((a @ dense).to_numpy(), expected)
         ends = long.indptr[1:] + np.arange(302)
         cuts = np.minimum(np.arange(8) * 256, 1702)
-        np.testing.assert_array_equal(a._shares.to_numpy(), (ends[:, None] < cuts).sum(0))
-        assert a._with_data(2 * a.data)._shares is a._shares
+        np.testing.assert_array_equal(a._found.shares.to_numpy(), (ends[:, None] < cuts).sum(0))
+        assert a._with_data(2 * a.data)._found is a._found
         c = S.csc_array(long)
         for _ in range(3):
             np.testing.assert_array_equal((c @ b).to_numpy(), long @ x)
-        np.testing.assert_array_equal(c._shares.to_numpy(), a._shares.to_numpy())
-        assert a.T._shares is None  # those of its columns
+        rows = c._found.turned.shares
+        np.testing.assert_array_equal(rows.to_numpy(), a._found.shares.to_numpy())
+        assert not a._found.alike and not c._found.turned.alike
+        assert a.T._found.turned is None  # of its columns nothing is known
+        turned = a.T._transposed()
+        assert a._transposed() is turned  # found by one of them, kept for both
         a[0, 0] = 0
         a.eliminate_zeros()
-        assert a._shares is None
+        assert a._found.shares is None
         np.testing.assert_array_equal((a @ b).to_numpy(), a.get() @ x)

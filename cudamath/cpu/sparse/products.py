@@ -105,7 +105,7 @@ def _times(loops: Any, data: np.ndarray, structure: tuple, b: np.ndarray, rows: 
     return out.astype(b.dtype, copy=False)
 
 
-def csr_product(data, indices, indptr, b, *_transposed):
+def csr_product(data, indices, indptr, b, *_transposed, alike=False):
     """data, indices (nnz,), indptr (rows + 1,), b (n, k) -> (rows, k)."""
     return _times(_matrix_product, data, _lines(indices, indptr), b, len(indptr) - 1)
 

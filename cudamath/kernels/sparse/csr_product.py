@@ -501,11 +501,10 @@ def _plan(p: ProductProblem, kernel: Any, tile: int, flat: bool) -> Plan:
 
 
 def by_rows(p: ProductProblem) -> Plan:
-    """Version "rows": b is a vector. A thread has two to four elements of a row of mean length."""
-    lanes = max(1, min(power_of_two(p.stored // p.rows + 1) // 4, WARP))
+    """Version "rows": b is a vector."""
     arguments = [Input(0), Input(1), Input(2), Input(3).flat, Output(0).flat]
-    grid = blocks(p.rows * lanes, THREADS)
-    return Plan([p.out], [Launch(row_sums(p.b.dtype, lanes), grid, THREADS, arguments)])
+    grid = blocks(p.rows * p.lanes, THREADS)
+    return Plan([p.out], [Launch(row_sums(p.b.dtype, p.lanes), grid, THREADS, arguments)])
 
 
 def by_vector(p: ProductProblem) -> Plan:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
+from ..compiler.decorators import WARP
+from ..lib.integers import power_of_two
 from ..lib.widths import vector_width
 
 # items of a share, and the fewest items for which that many still give work to all multiprocessors
@@ -20,6 +22,21 @@ def items_of_shares(items: int) -> int:
     return next(share for share, least in SHARES if items >= least)
 
 
+def lanes_of_rows(rows: int, stored: int) -> int:
+    """How many threads of a warp a row of mean length has: two to four elements for each."""
+    return max(1, min(power_of_two(stored // rows + 1) // 4, WARP))
+
+
+def are_alike(rows: int, stored: int, longest: int, turns: int) -> bool:
+    """Whether a warp's equal groups of threads suit the rows. longest: the length of one; turns:
+    the sum over all warps of how often their longest rows make them turn. A row that is longer by
+    16 turns than twice the mean would be waited for; and of the threads' turns, two of five or more
+    must meet an element or the end of a row."""
+    lanes = lanes_of_rows(rows, stored)
+    short = longest <= 2 * (stored // rows) + 16 * lanes
+    return short and 2 * WARP * turns <= 5 * (stored + rows * lanes)
+
+
 @dataclass(frozen=True)
 class ProductProblem:
     """A compressed matrix times a dense one: data, indices (nnz,), indptr (rows + 1,), b (n, k),
@@ -29,6 +46,8 @@ class ProductProblem:
     ----------
     data, indices, indptr, b : Layout
     starts : Layout, optional
+    alike : bool
+        Whether the rows are known to be alike (`are_alike`).
     """
 
     data: Layout
@@ -36,6 +55,7 @@ class ProductProblem:
     indptr: Layout
     b: Layout
     starts: Layout | None = None
+    alike: bool = False
 
     @property
     def rows(self) -> int:
@@ -50,6 +70,11 @@ class ProductProblem:
     def stored(self) -> int:
         """The number of stored elements."""
         return self.indices.size
+
+    @property
+    def lanes(self) -> int:
+        """Threads of a row, where rows are alike."""
+        return lanes_of_rows(self.rows, self.stored)
 
     @functools.cached_property
     def out(self) -> Layout:

@@ -15,7 +15,7 @@ from fake_driver import gpu
 import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels.sparse import dispatch
-from cudamath.runtime import cusparse, stream
+from cudamath.runtime import cusparse, graph, stream
 
 KINDS = {0: np.float32, 1: np.float64, 2: np.float16, 4: np.complex64, 5: np.complex128}
 
@@ -211,6 +211,10 @@ def test_handles_and_errors(library, monkeypatch):
     with pytest.raises(cm.cuda.CudaError, match=r"^cusparseSpMV \(5, 7\) @ \(7, 1\) float32: "):
         run(here, 0, 0, 0, 0, 0)
     assert not library.live
+    asked = len(library.calls)
+    with graph.Capture(0), pytest.raises(RuntimeError, match=r"^cusparseSpMV .*CUDA graph"):
+        run(stream.current_stream(0), 0, 0, 0, 0, 0)
+    assert len(library.calls) == asked and not library.live
     cusparse._handles.clear()
     monkeypatch.setattr(
         cusparse.library_paths,

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 import cudamath as cm
 from cudamath.kernels.sparse import block_product, csr_product, dispatch, triangular
 from cudamath.kernels.sparse.problem import ProductProblem, SampledProblem
+from cudamath.sparse import products
 
 
 def layouts(*arrays: np.ndarray) -> list[Any]:
@@ -174,15 +175,38 @@ def test_versions_by_problem():
     from cudamath.core.layout import Layout
     from cudamath.runtime.device import assume
 
-    def plan(stored: int, rows: int, k: int) -> list[str]:
+    def plan(stored: int, rows: int, k: int, alike: bool = False) -> list[str]:
         f, i = np.dtype(np.float32), np.dtype(np.int32)
         shapes = ((stored,), f), ((stored,), i), ((rows + 1,), i), ((50, k), f)
         with assume((9, 0)):
-            return names(dispatch.csr_product(*[Layout.new(s, t, 0) for s, t in shapes]))
+            layouts = [Layout.new(s, t, 0) for s, t in shapes]
+            return names(dispatch.csr_product(*layouts, alike=alike))
 
     assert plan(0, 10, 1) == ["plain_product"]
     assert plan(1000, 10, 1) == VECTOR
     assert plan(1000, 10, 2) == COLUMNS
+    assert plan(1 << 20, 1 << 18, 1) == VECTOR
+    assert plan(1 << 20, 1 << 18, 1, alike=True) == ["row_sums"]
+    assert plan(1 << 20, 1 << 8, 1, alike=True) == VECTOR  # too few threads
+    assert plan(1 << 20, 1 << 18, 2, alike=True) == COLUMNS
+
+
+@pytest.mark.parametrize(
+    "lengths, alike",
+    [
+        (np.full(5001, 9), True),
+        (np.random.default_rng(1).poisson(4, 5000), True),
+        (np.random.default_rng(1).poisson(300, 500), True),
+        (np.zeros(50, int), False),
+        (np.r_[np.full(5000, 3), 4000], False),  # one long row
+        (np.resize([17, 0, 0, 0, 0, 0, 0, 0], 5000), False),  # threads that wait for one of eight
+        (np.minimum(np.random.default_rng(1).pareto(0.9, 5000), 5000).astype(int), False),
+    ],
+    ids=["equal", "few", "many", "none", "one long", "waiting", "power law"],
+)
+def test_rows_alike(lengths, alike):
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    assert products.rows_alike(cm.asarray(indptr), int(indptr[-1])) is alike
 
 
 GRAPH = [3, 1, 0, 2, 90, 0, 0, 1, 5, 900, 17, 33, 4, 0, 1]
@@ -201,7 +225,7 @@ LARGE = {
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "c16", "i8"])
 def test_products_on_gpu(version: str, dtype: str) -> None:
     """Every version by its name: rows in many shares, widths of accesses; the same bits again, and
-    in a graph (cuSPARSE has not always the same with matrices)."""
+    in a graph. cuSPARSE has not always the same with matrices, and takes no part in graphs."""
     rng = np.random.default_rng(5)
     wide = "c16" if dtype == "c16" else "i8" if dtype == "i8" else "f8"
     for name in LARGE if dtype == "f4" else ("graph", "long"):
@@ -230,6 +254,11 @@ def test_products_on_gpu(version: str, dtype: str) -> None:
                 first = run(*given).to_numpy()
                 replayed = cm.cuda.graph(lambda given=given, run=run: run(*given))
                 off = 1e-2 if version == "cusparse" and columns > 1 else 0.0
+                if version == "cusparse":
+                    replayed()
+                    with pytest.raises(RuntimeError, match="cusparseSpM.*CUDA graph"):
+                        replayed()
+                    replayed = lambda given=given, run=run: run(*given)  # noqa: E731
                 for _ in range(3):  # as it is, captured, replayed
                     got = replayed().to_numpy()
                     np.testing.assert_allclose(got, first, rtol=0, atol=off, err_msg=what)

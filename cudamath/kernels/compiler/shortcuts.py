@@ -1,7 +1,7 @@
 """Shortcuts through Numba's compiler: what it computes again although nothing has changed.
 
-From Python to LLVM IR a kernel and each of its device functions pass two dozen stages, and a third
-of the time there went into five things:
+From Python to LLVM IR a kernel and each of its device functions pass two dozen stages, and half of
+the time there went into these things:
 
 - the flags of a compilation are the key of a cache. Its look-up listed all of them, with their
   defaults, for the hash and again for each comparison;
@@ -11,7 +11,13 @@ of the time there went into five things:
   a stage reads it, and by generators; kernels are none;
 - each operator of numbers was resolved as if it had not been met before, by all its templates;
 - the variables of each statement, which are listed again and again, were looked for in all that a
-  statement refers to, by five questions for each of its parts.
+  statement refers to, by five questions for each of its parts;
+- for each variable that is assigned twice, all statements were gone through (single_assignment.py);
+- where variables end was found three times, twice for stages that look for closures and lists and
+  find none, by sets of names (variable_lifetimes.py);
+- the signature of a Python function was asked of `inspect` at each look-up of an implementation,
+  the size of a type of LLVM of a module that was written and parsed for it;
+- each statement entered and left a generator, in case that there is an error.
 
 None of it changes what is compiled: `tests/kernels/compiler/test_shortcuts.py` compares machine
 code. Versions of numba-cuda that were not read for this stay as they are.
@@ -21,8 +27,11 @@ from __future__ import annotations
 
 import functools
 import operator
+import weakref
+from collections.abc import Callable
 from typing import Any
 
+from . import single_assignment, variable_lifetimes
 from .cache_key import installed
 
 _READ = "0.30."  # versions of numba-cuda
@@ -34,8 +43,19 @@ def install() -> bool:
     if not installed().get("numba-cuda", "").startswith(_READ):
         return False
     from numba.core.types import functions
-    from numba.cuda import target
-    from numba.cuda.core import ir, postproc, targetconfig
+    from numba.cuda import lowering, target, utils
+    from numba.cuda.core import (
+        base,
+        errors,
+        inline_closurecall,
+        ir,
+        postproc,
+        ssa,
+        targetconfig,
+        typed_passes,
+        typeinfer,
+        untyped_passes,
+    )
 
     _compare_flags_quickly(targetconfig.TargetConfig)
     _ask_registries_once(target.CUDATargetContext)
@@ -43,6 +63,11 @@ def install() -> bool:
     _compute_liveness_late(postproc)
     _remember_operators(functions.BaseFunction)
     _list_variables_quickly(ir)
+    single_assignment.install(ssa)
+    _look_for_closures_once(postproc, inline_closurecall, typed_passes, untyped_passes)
+    _remember_signatures(utils)
+    _remember_sizes(base.BaseContext)
+    _enter_errors_quickly(errors, lowering, typeinfer)
     return True
 
 
@@ -99,8 +124,10 @@ def _compute_liveness_late(postproc: Any) -> None:
         function.blocks = postproc.transforms.canonicalize_cfg(function.blocks)
         function.variable_lifetime = postproc.VariableLifetime(function.blocks)
         function.generator_info = None
-        if emit_dels:
+        if emit_dels and postproc.ir_extension_insert_dels:  # statements of other packages
             self._insert_var_dels(extend_lifetimes=extend_lifetimes)
+        elif emit_dels:
+            variable_lifetimes.insert_ends(function, extend=extend_lifetimes)
 
     postproc.PostProcessor.run = run_late
 
@@ -166,3 +193,113 @@ def _list_variables_quickly(ir: Any) -> None:
         return found
 
     ir.Inst._rec_list_vars = variables
+
+
+def _look_for_closures_once(postproc: Any, closures: Any, typed: Any, untyped: Any) -> None:
+    """The stage that inlines closures, reductions and comprehensions, and the one that makes arrays
+    of lists, have nothing to do where a function has none of these."""
+    from numba.cuda.core import ir, ir_utils, rewrites
+
+    def may_have(function: Any, *operations: str) -> bool:
+        return any(
+            each.value.op in operations
+            if isinstance(each.value, ir.expr_types)
+            else each.value.value is functools.reduce
+            for block in function.blocks.values()
+            for each in block.body
+            if isinstance(each, ir.assign_types)
+            and isinstance(each.value, (*ir.expr_types, *ir.global_types, *ir.freevar_types))
+        )
+
+    inline = closures.InlineClosureCallPass.run
+
+    def inline_if_there(self: Any) -> None:
+        if may_have(self.func_ir, "make_function", "build_list"):
+            inline(self)
+            return
+        postproc.PostProcessor(self.func_ir).run()
+        ir_utils.remove_dels(self.func_ir.blocks)  # the program's own
+
+    rewrite = typed.NopythonRewrites.run_pass
+
+    def rewrite_without_ends(self: Any, state: Any) -> bool:
+        if may_have(state.func_ir, "build_list"):
+            return rewrite(self, state)
+        with typed.fallback_context(state, "rewriting after type inference"):
+            rewrites.rewrite_registry.apply("after-inference", state)
+        return True
+
+    match = closures.RewriteArrayOfConsts.match
+
+    def match_lists(self: Any, function: Any, block: Any, *others: Any) -> bool:
+        found = any(True for _ in block.find_exprs("build_list"))
+        return found and match(self, function, block, *others)
+
+    def define_in_scopes(blocks: Any) -> None:
+        """Once for each scope: most blocks share one."""
+        used = {v: None for block in blocks.values() for s in block.body for v in s.list_vars()}
+        for scope in {id(block.scope): block.scope for block in blocks.values()}.values():
+            known = scope.localvars
+            for variable in used:
+                if variable.name not in known:
+                    known.define(variable.name, variable)
+
+    closures.InlineClosureCallPass.run = inline_if_there
+    typed.NopythonRewrites.run_pass = rewrite_without_ends
+    closures.RewriteArrayOfConsts.match = match_lists
+    ir_utils.fixup_var_define_in_scope = untyped.fixup_var_define_in_scope = define_in_scopes
+
+
+def _remember_signatures(utils: Any) -> None:
+    signature = utils.pysignature
+    known: weakref.WeakKeyDictionary[Callable[..., Any], Any] = weakref.WeakKeyDictionary()
+
+    def remembered(function: Any) -> Any:
+        if type(function) is not type(_remember_signatures):  # another kind of callable
+            return signature(function)
+        found = known.get(function)
+        if found is None:
+            found = known[function] = signature(function)
+        return found
+
+    utils.pysignature = remembered
+
+
+def _remember_sizes(context: Any) -> None:
+    size = context.get_abi_sizeof
+    known: dict[tuple[str, str], int] = {}
+
+    def remembered(self: Any, kind: Any) -> int:
+        text = str(kind)
+        if "%" in text:  # a name, whose meaning is the module's
+            return size(self, kind)
+        key = (text, str(self.target_data))
+        found = known.get(key)
+        if found is None:
+            found = known[key] = size(self, kind)
+        return found
+
+    context.get_abi_sizeof = remembered
+
+
+def _enter_errors_quickly(errors: Any, *users: Any) -> None:
+    class Context:
+        """What `errors.new_error_context` makes, without a generator."""
+
+        __slots__ = ("args", "text", "values")
+
+        def __init__(self, text: str, *args: Any, **values: Any):
+            self.text, self.args, self.values = text, args, values
+            place = values.get("loc")
+            if place is not None and not place.filename.startswith(errors._numba_path):
+                errors.loc_info.update(values)
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, _kind: Any, error: Any, _trace: Any) -> None:
+            if error is not None and isinstance(error, errors.NumbaError):
+                error.add_context(errors._format_msg(self.text, self.args, self.values))
+
+    for module in (errors, *users):
+        module.new_error_context = Context

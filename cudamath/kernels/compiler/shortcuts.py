@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import types as python_types
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -65,7 +66,7 @@ def install() -> bool:
     _list_variables_quickly(ir)
     single_assignment.install(ssa)
     _look_for_closures_once(postproc, inline_closurecall, typed_passes, untyped_passes)
-    _remember_signatures(utils)
+    _remember_signatures(utils, base)
     _remember_sizes(base.BaseContext)
     _enter_errors_quickly(errors, lowering, typeinfer)
     return True
@@ -95,17 +96,21 @@ def _compare_flags_quickly(config: Any) -> None:
 def _ask_registries_once(context: Any) -> None:
     refresh = context.refresh
 
-    def entries(self: Any) -> int:
-        """How many entries there are, in the lists that grow."""
-        below = getattr(self, "typing_context", None)
-        return (0 if below is None else entries(below)) + sum(
-            len(getattr(registry, name))
-            for registry, loader in self._registries.items()
-            for name in loader.registry_items
-        )
+    def lists(self: Any) -> list[Any]:
+        """The lists of entries, which grow; found once while there are no new registries."""
+        count, found = self.__dict__.get("_entry_lists", (0, []))
+        if count != len(self._registries):
+            found = [
+                getattr(registry, name)
+                for registry, loader in self._registries.items()
+                for name in loader.registry_items
+            ]
+            self._entry_lists = len(self._registries), found
+        return found
 
     def refresh_if_new(self: Any) -> None:
-        before = entries(self)
+        below = getattr(self, "typing_context", None)
+        before = sum(map(len, lists(self))), below and sum(map(len, lists(below)))
         if self.__dict__.get("_entries_seen") != before:
             refresh(self)
             self._entries_seen = before
@@ -250,19 +255,27 @@ def _look_for_closures_once(postproc: Any, closures: Any, typed: Any, untyped: A
     ir_utils.fixup_var_define_in_scope = untyped.fixup_var_define_in_scope = define_in_scopes
 
 
-def _remember_signatures(utils: Any) -> None:
+def _remember_signatures(utils: Any, base: Any) -> None:
     signature = utils.pysignature
     known: weakref.WeakKeyDictionary[Callable[..., Any], Any] = weakref.WeakKeyDictionary()
 
     def remembered(function: Any) -> Any:
-        if type(function) is not type(_remember_signatures):  # another kind of callable
+        if type(function) is not python_types.FunctionType:
             return signature(function)
         found = known.get(function)
         if found is None:
             found = known[function] = signature(function)
         return found
 
+    def has_loc(function: Any) -> bool:
+        """Whether a function that generates code takes `loc`. Many are made anew for each call."""
+        if type(function) is not python_types.FunctionType or function.__dict__:
+            return "loc" in signature(function).parameters
+        code = function.__code__
+        return "loc" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
     utils.pysignature = remembered
+    base._has_loc = has_loc
 
 
 def _remember_sizes(context: Any) -> None:

@@ -66,10 +66,12 @@ def common_messages(
 
 
 def answer(jobs: BinaryIO, answers: BinaryIO) -> None:
-    """Answer jobs until there are none."""
+    """Answer jobs until there are none. Garbage is collected when an answer is out."""
+    gc.disable()
     write(answers, b"ready")
     while (job := read(jobs)) is not None:
         write(answers, machine_code(job))
+        gc.collect()
 
 
 def fork_workers(control: socket.socket) -> None:
@@ -106,7 +108,8 @@ def end_session() -> None:
 
 
 def warm_up() -> None:
-    """Import what compilations need, and fill the compilers' tables by a first one."""
+    """Import what compilations need, and fill the compilers' tables by a first one, down to machine
+    code."""
     importlib.import_module(__package__.partition(".")[0])
 
     @cuda.jit
@@ -116,7 +119,8 @@ def warm_up() -> None:
         if i < x.size:
             x[i] = x[i] + x[i]
 
-    compiler.ptx_of(first, [Layout.new((1,), np.dtype(np.float32), 0)], (8, 0))
+    arguments = storage_types.arguments_type([Layout.new((1,), np.dtype(np.float32), 0)])
+    compiler.compile_now(first, arguments, (8, 0))
     gc.collect()
     gc.freeze()  # what is there is shared
 

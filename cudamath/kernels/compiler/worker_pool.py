@@ -88,7 +88,8 @@ class Pool:
 
     def __init__(self, size: int, *, keeps_free: bool = True):
         self.size, self._keeps_free = size, keeps_free
-        self._changed = threading.Condition(fork.new_reentrant_lock())
+        self._lock = fork.new_reentrant_lock()
+        self._waiters: list[threading.Condition] = []  # one of each thread without a job
         self._waiting: collections.OrderedDict[str, Job] = collections.OrderedDict()
         self._later: collections.OrderedDict[str, Job] = collections.OrderedDict()
         self._jobs: dict[str, Job] = {}  # those that workers have begun, or done
@@ -105,7 +106,7 @@ class Pool:
     ) -> Job:
         """Queue a kernel, unless it is already here. then: is called with the answer, in a thread
         of the pool. later: after all that is not."""
-        with self._changed:
+        with self._lock:
             job = self._jobs.get(key) or self._waiting.get(key)
             if job is None and (job := self._later.get(key)) is not None:
                 if not later:
@@ -119,18 +120,18 @@ class Pool:
                     thread = threading.Thread(target=self._work, daemon=True)
                     thread.name = "cudamath compiler"
                     thread.start()
-                self._changed.notify()
+                self._wake()
         return job
 
     def need(self, key: str, message: bytes) -> bytes | None:
         """The machine code of a kernel that is needed now, by the next free worker; None if none
         begins soon, or if it failed."""
         job = self.submit(key, message)
-        with self._changed:
+        with self._lock:
             if key in self._waiting:
                 job.is_needed = True
                 self._waiting.move_to_end(key, last=False)
-                self._changed.notify()
+                self._wake()
         deadline = time.monotonic() + START
         while not job.begun.wait(SOON) and time.monotonic() < deadline:
             if self._ready.is_set():
@@ -140,7 +141,7 @@ class Pool:
     def take(self, key: str) -> bytes | None:
         """The machine code of a kernel that was submitted: waits for a worker that has begun. None
         if none has, or if it failed; then the kernel is forgotten here."""
-        with self._changed:
+        with self._lock:
             if (self._waiting.pop(key, None) or self._later.pop(key, None)) is not None:
                 return None
             job = self._jobs.pop(key, None)
@@ -154,7 +155,7 @@ class Pool:
         loses its job and is replaced; one that does not begin is the last."""
         while self._serve():
             pass
-        with self._changed:
+        with self._lock:
             self.size -= 1
             self._threads -= 1
             lost: list[Job] = []
@@ -196,11 +197,19 @@ class Pool:
             self._is_free()
         return job is not None
 
+    def _wake(self) -> None:
+        """Let the worker that was busy last look for a job: its memory is its own already, and in
+        the caches."""
+        if self._waiters:
+            self._waiters.pop().notify()
+
     def _next(self) -> Job:
-        with self._changed:
+        changed = threading.Condition(self._lock)
+        with self._lock:
             self._idle += 1
             while (queue := self._queue()) is None:
-                self._changed.wait()
+                self._waiters.append(changed)
+                changed.wait()
             self._idle -= 1
             self._busy += 1
             key, job = queue.popitem(last=False)
@@ -219,9 +228,9 @@ class Pool:
 
     def _is_free(self) -> None:
         """A worker has done its job."""
-        with self._changed:
+        with self._lock:
             self._busy -= 1
-            self._changed.notify()
+            self._wake()
 
 
 def finished(jobs: list[Job]) -> Iterator[Job]:

@@ -503,6 +503,7 @@ STATELESS = {
     "cudamath/warm_up.py": {"progress"},
     "cudamath/cpu/lib/llvm_functions.py": {"without_lock"},
     "cudamath/custom.py": {"_compiling"},
+    "cudamath/kernels/compiler/shortcuts.py": {"Context"},  # adds words to an error
 }
 
 

@@ -2,6 +2,7 @@
 
     python -m benchmarks.planner --measure --record FILE [--seconds 240] [--families conv]
     python -m benchmarks.planner --fit [FILE ...] [--write]
+    python -m benchmarks.planner --tiles [FILE ...] [--write]
     python -m benchmarks.planner --judge FILE ...
     python -m benchmarks.planner --ask 1000 [--capability 9.0]
 
@@ -12,7 +13,8 @@ last version, which is the plainest. ``--fit`` reads the records (by default tho
 benchmarks/results/*/planner*.json), fits the rates of each kind of version (planner_fit.py), and
 prints how far predictions are from what was measured, and the *regret*: the time of the version
 with the least prediction over that of the fastest one. With --write it replaces the rates that the
-package ships. ``--judge`` prints the regret of what the package ships on records it was not fitted
+package ships. ``--tiles`` does the same for the tiles of cuDNN's plans, which nobody documents: it
+takes those with which predictions are closest to the times. ``--judge`` prints the regret of what the package ships on records it was not fitted
 to, problem by problem where it is large. ``--ask`` asks without a GPU which versions random
 problems get.
 """
@@ -36,12 +38,24 @@ from unittest import mock
 
 import cudamath as cm
 from benchmarks.planner_cases import FAMILIES, Case, drawn
-from benchmarks.planner_fit import bias, fit, machine_of, samples, seen, supporting
+from benchmarks.planner_fit import (
+    PRIOR,
+    bias,
+    fit,
+    machine_of,
+    part_of_library,
+    samples,
+    seen,
+    supporting,
+    tiles_of_plans,
+    work_of,
+)
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dispatch.steps import Launch
 from cudamath.kernels.compiler import compile as compiler
-from cudamath.kernels.lib.prediction import Rates, microseconds
-from cudamath.kernels.lib.versions import never
+from cudamath.kernels.conv.work import PlanTiles, tiles_of_cudnn
+from cudamath.kernels.lib.prediction import Machine, Rates, microseconds
+from cudamath.kernels.lib.versions import Version, never
 from cudamath.runtime import cublas, cudnn
 from cudamath.runtime import device as devices
 from cudamath.runtime.device import assume
@@ -49,6 +63,7 @@ from cudamath.runtime.stream import Event, synchronize
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 SHIPPED = pathlib.Path(cm.__file__).parent / "kernels" / "rates.json"
+SHIPPED_TILES = SHIPPED.parent / "conv" / "cudnn_plans.json"
 Record = dict[str, Any]
 BATCH = 16  # problems whose kernels are compiled together
 SLOW = 4.0  # times the fastest version's time: slower ones are timed once
@@ -319,9 +334,16 @@ def fitted(records: Sequence[Record]) -> tuple[dict[str, Rates], dict[str, tuple
         for name, measured in sorted(samples(records).items()):
             exact = sum(not sample.least for sample in measured)
             if exact:
-                rates[name] = fit(measured)
+                rates[name] = fit(measured, prior_of(name, rates))
                 left[name] = (exact, bias(measured, rates[name]))
     return rates, left
+
+
+def prior_of(name: str, rates: Mapping[str, Rates]) -> Rates:
+    """What is expected of a kind of version before its measurements: a call of a library takes what
+    its calls take, also where a plan was measured on large problems alone."""
+    library = rates.get(name.split("_plan")[0]) if "_plan" in name else None
+    return PRIOR._replace(launch=library.launch) if library else PRIOR
 
 
 def closest(rates: Mapping[str, Rates], name: str) -> Rates:
@@ -329,6 +351,31 @@ def closest(rates: Mapping[str, Rates], name: str) -> Rates:
     while name and name not in rates:
         name = name.rpartition(" ")[0]
     return rates.get(name, Rates())
+
+
+def chosen(
+    problem: Any,
+    able: Mapping[str, Version],
+    times: Mapping[str, float],
+    rates: Mapping[str, Rates],
+    machine: Machine,
+) -> tuple[str, list[str]]:
+    """The fastest by prediction of what was measured of a problem, and all that could have been.
+    Of the plans of a library those are predicted whose tiles are known; if there are any, its own
+    choice does not run."""
+    known = [name for name in times if name.split()[0] in able]
+    plans = {n.split()[0] for n in known if " " in n and part_of_library(problem, n) is not None}
+    predicted = {}
+    for name in known:
+        version = able[name.split()[0]]
+        if version.work is None or version.prefers is never:
+            predicted[name] = version.order(problem)[1]
+            continue
+        does = work_of(name, problem, able)
+        if does is None or name in plans:
+            continue
+        predicted[name] = microseconds(does, machine, closest(rates, does.rates)) / version.favour
+    return min(predicted, key=predicted.__getitem__), known
 
 
 def regrets(records: Sequence[Record], rates: Mapping[str, Rates]) -> dict[str, list[float]]:
@@ -341,20 +388,9 @@ def regrets(records: Sequence[Record], rates: Mapping[str, Rates]) -> dict[str, 
             times = record["times"]
             with machine_of(record["device"]):
                 problem, able = supporting(record["family"], record["case"])
-                predicted = {}
-                for name in times:
-                    version = able.get(name)
-                    if version is None:
-                        continue
-                    if version.work is None or version.prefers is never:
-                        predicted[name] = version.order(problem)[1]
-                        continue
-                    work, machine = version.work(problem), seen(record)
-                    took = microseconds(work, machine, closest(rates, work.rates))
-                    predicted[name] = took / version.favour
-            if len(predicted) > 1:
-                choice = min(predicted, key=predicted.__getitem__)
-                least = min(times[name] for name in predicted)
+                choice, known = chosen(problem, able, times, rates, seen(record))
+            if len(known) > 1:
+                least = min(times[name] for name in known)
                 found.setdefault(record["family"], []).append(times[choice] / least)
     return found
 
@@ -399,6 +435,17 @@ def report(records: Sequence[Record], rates: Mapping[str, Rates], left: Mapping[
             f"{spread:7.2f}"
         )
     return "\n".join([*lines, *regret_lines(records, rates)])
+
+
+def tiles_text(tiles: Mapping[str, Mapping[str, PlanTiles]]) -> str:
+    """cudnn_plans.json, a plan to a line."""
+    kinds = []
+    for kind, plans in sorted(tiles.items()):
+        rows = ",\n".join(
+            f"  {json.dumps(n)}: {json.dumps([*t])}" for n, t in sorted(plans.items())
+        )
+        kinds.append(f" {json.dumps(kind)}: {{\n{rows}\n }}")
+    return "{\n" + ",\n".join(kinds) + "\n}\n"
 
 
 def rates_text(rates: Mapping[str, Rates]) -> str:
@@ -454,6 +501,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", nargs="*", type=pathlib.Path, help="records, for --fit")
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--tiles", action="store_true")
     parser.add_argument("--judge", action="store_true")
     parser.add_argument(
         "--write", action="store_true", help="with --fit: replace the shipped rates"
@@ -471,9 +519,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         say = functools.partial(print, flush=True)
         measure(options.families, options.seconds, options.record, options.seed, say=say)
-    if options.fit:
+    if options.fit or options.tiles:
         files = options.files or sorted(RESULTS.glob("*/planner*.json"))
         records = read(files)
+    if options.tiles:
+        text = tiles_text(tiles_of_plans(records))
+        print(text)
+        if options.write:
+            SHIPPED_TILES.write_text(text)
+            tiles_of_cudnn.cache_clear()
+    if options.fit:
         rates, left = fitted(records)
         print(report(records, rates, left))
         if options.write:

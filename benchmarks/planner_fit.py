@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.planner_cases import FAMILIES, Case
+from cudamath.kernels.conv import work
+from cudamath.kernels.conv.problem import Problem
+from cudamath.kernels.conv.work import PlanTiles
 from cudamath.kernels.lib.prediction import (
     OVERLAP,
     Machine,
@@ -64,6 +67,25 @@ def supporting(family: str, case: Case) -> tuple[Any, dict[str, Version]]:
     return problem, {version.name: version for version in able}
 
 
+def part_of_library(problem: Any, name: str) -> Work | None:
+    """What a plan of a library does, by the name that records have: "cudnn PLAN". None if nobody
+    knows its tiles."""
+    _, _, plan = name.partition(" ")
+    tiles = work.tiles_of_cudnn().get(work.plans_kind(problem), {}).get(plan)
+    return None if tiles is None else work.cudnn_plan(problem, plan, tiles)
+
+
+def work_of(name: str, problem: Any, able: Mapping[str, Version]) -> Work | None:
+    """What a version did to which a record ascribes a time, or a plan of a library. None if it
+    states no work."""
+    if name.startswith("cudnn "):
+        return part_of_library(problem, name)
+    if name == "cudnn":  # without a plan's name: by the library's own choice
+        return work.cudnn_choice(problem)
+    version = able.get(name)
+    return None if version is None or version.work is None else version.work(problem)
+
+
 #: Versions whose work is that of another, which the rates choose: they would chase themselves.
 BORROWING = ("pointwise_images", "whole_channels")
 
@@ -84,16 +106,15 @@ def samples(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Sample]]:
                 *[(*each, True) for each in record.get("beyond", {}).items()],
             ]
             for name, time, least in several:
-                version = able.get(name)
-                if version is None or version.work is None:
+                does = work_of(name, problem, able)
+                if does is None:
                     continue
-                work = version.work(problem)
-                if name in BORROWING and not work.rates.startswith("pointwise_cublas"):
+                if name in BORROWING and not does.rates.startswith("pointwise_cublas"):
                     continue
                 weight = FAINT if time > 3 * best else 1.0
-                words = work.rates.split()
+                words = does.rates.split()
                 for count in range(1, len(words) + 1):
-                    sample = Sample(work, machine, time, weight, least)
+                    sample = Sample(does, machine, time, weight, least)
                     found.setdefault(" ".join(words[:count]), []).append(sample)
     return found
 
@@ -151,3 +172,65 @@ def bias(measured: Sequence[Sample], rates: Rates) -> float:
     """The mean of the logarithm of predicted by measured time."""
     ratios = [math.log(median(s.work, s.machine, rates) / s.time) for s in measured if not s.least]
     return float(np.mean(ratios)) if ratios else 0.0
+
+
+# -------------------- tiles of a library's plans
+
+SIDES = (16, 32, 64, 128, 256)
+LARGEST = 256 * 128  # numbers of a tile
+FEW = 6  # measurements below which nothing is said of a plan
+WILD = 0.7  # standard deviation of the logarithm beyond which a plan's times are not predicted
+
+
+def tiles_of_plans(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, PlanTiles]]:
+    """The tiles of each plan of cuDNN with which predicted times are closest to those measured:
+    kind of problems -> name -> tiles. Plans by a transform have no tiles."""
+    seen_of: dict[tuple[str, str], list[tuple[Mapping[str, Any], Problem, float]]] = {}
+    for record in records:
+        with machine_of(record["device"]):
+            if record["family"] != "conv":
+                continue
+            problem, _ = supporting("conv", record["case"])
+            for name, time in record["times"].items():
+                library, _, plan = name.partition(" ")
+                if library == "cudnn" and plan:
+                    kind = work.plans_kind(problem), plan
+                    seen_of.setdefault(kind, []).append((record, problem, time))
+    found: dict[str, dict[str, PlanTiles]] = {}
+    for (kind, plan), measured in sorted(seen_of.items()):
+        if len(measured) < FEW:
+            continue
+        spread, tiles = min(
+            (_spread(plan, measured, tiles), tiles) for tiles in _possible_tiles(kind)
+        )
+        if spread < WILD:
+            found.setdefault(kind, {})[plan] = tiles
+    return found
+
+
+def _possible_tiles(kind: str) -> list[PlanTiles]:
+    """Tiles that plans of a kind may have."""
+    residents = (1, 2) if kind.endswith("16-bit") else (1, 2, 4)
+    return [
+        PlanTiles(rows, columns, resident, split)
+        for rows in SIDES
+        for columns in SIDES
+        for resident in residents
+        for split in (True, False)
+        if 512 < rows * columns <= LARGEST
+    ]
+
+
+def _spread(
+    plan: str,
+    measured: Sequence[tuple[Mapping[str, Any], Problem, float]],
+    tiles: PlanTiles,
+) -> float:
+    """How far times are from predictions by these tiles, after a fit of each kind of rates."""
+    kinds: dict[str, list[Sample]] = {}
+    for record, problem, time in measured:
+        with machine_of(record["device"]):
+            does = work.cudnn_plan(problem, plan, tiles)
+            kinds.setdefault(does.rates, []).append(Sample(does, seen(record), time))
+    squares = sum(len(samples) * fit(samples).spread ** 2 for samples in kinds.values())
+    return math.sqrt(squares / len(measured))

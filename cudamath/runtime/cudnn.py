@@ -171,7 +171,7 @@ def convolution(
     """
     cudnn = _bindings()
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, bias, tf32, device)
-    hidden = _hides_transforms(kind, dtype, x, w)
+    hidden = hides_transforms(kind, dtype, x.shape, w.shape)
 
     def chosen(_side: Any) -> Any:
         if plan or fourier:
@@ -203,13 +203,15 @@ def convolution(
     return None if graph is None else Convolution(graph, _what(kind, dtype, x, w))
 
 
-def _hides_transforms(kind: str, dtype: np.dtype, x: Tensor, w: Tensor) -> bool:
-    """Whether the library offers a plan by Winograd's transform without saying so whose errors are
-    large."""
+def hides_transforms(
+    kind: str, dtype: np.dtype, images: tuple[int, ...], filters: tuple[int, ...]
+) -> bool:
+    """Whether the library offers a plan by Winograd's transform without saying so (UNANNOUNCED)
+    whose errors are large; images, filters: their shapes."""
     return (
         kind == "weight"
         and dtype == np.float32
-        and (w.shape[2:] != (3, 3) or x.shape[1] > w.shape[1])
+        and (filters[2:] != (3, 3) or images[1] > filters[1])
     )
 
 
@@ -234,7 +236,7 @@ def plans(
 
     def able(_side: Any) -> list[str]:
         graph = build(() if transforms else TRANSFORMS)
-        hidden = not transforms and _hides_transforms(kind, dtype, x, w)
+        hidden = not transforms and hides_transforms(kind, dtype, x.shape, w.shape)
         return [name for name, i in _places(graph, hidden).items() if _builds(graph, i)]
 
     handle(streams.stream_of(device))

@@ -15,7 +15,9 @@ from benchmarks import planner, planner_cases, planner_fit
 from benchmarks.planner_fit import Sample
 from cudamath.core.dispatch.arguments import ArrayArg
 from cudamath.core.dispatch.plan import Plan
-from cudamath.kernels.lib.prediction import Machine, Rates, median, rates_of
+from cudamath.kernels.conv import work
+from cudamath.kernels.lib.prediction import Machine, Rates, median, microseconds, rates_of
+from cudamath.runtime import cudnn
 from cudamath.runtime.device import assume
 
 pytestmark = pytest.mark.skipif(
@@ -38,11 +40,11 @@ def synthetic(truth: dict[str, Rates], noise: float, count: int = 150) -> list[d
         for family, case in planner_cases.drawn(["conv"], count, 11):
             problem, able = planner_fit.supporting(family, case)
             times = {}
-            for name, version in able.items():
-                assert version.work is not None
-                work = version.work(problem)
-                rates = planner.closest(truth, work.rates)
-                exact = median(work, Machine.of(0), rates)
+            for name in able:
+                does = planner_fit.work_of(name, problem, able)
+                assert does is not None
+                rates = planner.closest(truth, does.rates)
+                exact = median(does, Machine.of(0), rates)
                 times[name] = exact * 2.718281828 ** draw.gauss(0, noise)
             records.append({"device": H100, "family": family, "case": case, "times": times})
     return records
@@ -165,6 +167,70 @@ def test_all_families_are_predicted() -> None:
                 for argument in step.args:
                     if isinstance(argument, ArrayArg) and argument.kind == "x":
                         assert argument.index < len(inputs), (family, case)
+
+
+def test_the_tiles_of_a_plan_are_found_from_its_times() -> None:
+    """Two plans whose times follow tiles that the fit does not know; one whose times follow none,
+    and one measured too seldom, are left out. Then the record's own choice is not what runs, but
+    the plan with the least predicted time."""
+    truth = {
+        "eng5_k2=1": work.PlanTiles(128, 32, 1, False),
+        "eng5_k2=2": work.PlanTiles(32, 128, 2, True),
+    }
+    draw, records = random.Random(5), []
+    with assume((9, 0)), planner.libraries():
+        for family, case in planner_cases.drawn(["conv"], 500, 13):
+            case = {**case, "role": "weight", "dtype": "float32", "last": False, "tf32": False}
+            if case["groups"] > 1:
+                continue
+            problem = planner_cases.conv_problem(case)
+            times = {
+                f"cudnn {plan}": draw.gauss(1, 0.01)
+                * median(work.cudnn_plan(problem, plan, tiles), Machine.of(0), Rates(4, 1.5, 1.3))
+                for plan, tiles in truth.items()
+            }
+            times["cudnn eng6"] = 10 ** draw.uniform(0, 4)
+            if len(records) < 5:
+                times["cudnn eng7"] = 50.0
+            records.append({"device": H100, "family": family, "case": case, "times": times})
+    found = planner_fit.tiles_of_plans(records[:40])
+    assert {*found} == {"cudnn_plan weight 32-bit"}
+    plans = found["cudnn_plan weight 32-bit"]
+    assert {*plans} == {*truth}
+    for plan, tiles in truth.items():
+        assert plans[plan].rows * plans[plan].columns == tiles.rows * tiles.columns, plan
+    assert json.loads(planner.tiles_text(found)) == {
+        kind: {plan: [*tiles] for plan, tiles in plans.items()} for kind, plans in found.items()
+    }
+
+
+def test_the_plan_with_the_least_predicted_time_is_preferred(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where times of the library's plans are known; a plan that is not exact is none of them."""
+    case = {
+        **{"role": "weight", "n": 16, "ci": 64, "size": [28, 28], "co": 64, "kernel": 3},
+        **{"stride": 1, "dilation": 1, "padding": 1, "groups": 1, "dtype": "float32"},
+        **{"last": False, "tf32": False},
+    }
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(cudnn, "convolution", lambda *_, **how: asked.append(how))
+    with assume((9, 0)), planner.libraries():
+        problem = planner_cases.conv_problem(case)
+        known = work.plans_of_cudnn(problem)
+        times = [microseconds(does, Machine.of(0)) for does in known.values()]
+        assert times == sorted(times) and len(times) > 2
+        assert microseconds(work.cudnn(problem), Machine.of(0)) == times[0]
+        planner_cases.conv_cudnn.convolution(problem)
+        assert asked.pop()["prefer"] == (*known,)
+        planner_cases.conv_cudnn.convolution(problem, channels_last=True)
+        assert asked.pop()["prefer"] == ()  # whose times are those in C order
+        assert any(name.startswith(cudnn.UNANNOUNCED) for name in known)
+        wide = planner_cases.conv_problem({**case, "kernel": 5, "padding": 2})
+        assert not any(n.startswith(cudnn.UNANNOUNCED) for n in work.plans_of_cudnn(wide))
+        volumes = planner_cases.conv_problem({**case, "size": [9, 9, 9]})
+        assert not work.plans_of_cudnn(volumes)  # none was measured
+        assert work.cudnn(volumes).rates == work.cudnn_choice(volumes).rates
 
 
 def test_all_plans_of_a_library_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

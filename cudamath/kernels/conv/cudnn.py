@@ -15,12 +15,7 @@ from ..copy.channels_last import ReorderedPlan, channels_last_strides
 from ..copy.dispatch import copy_part
 from ..copy.parts import whole
 from .problem import ROLES, Problem, add_bias
-
-
-def reads_channels_last(problem: Problem) -> bool:
-    """Whether the library sees all arrays channels last: 16-bit numbers, and what does not lie in C
-    order. That is how most of its kernels for these read them."""
-    return problem.itemsize == 2 or not (problem.contiguous and problem.out.contiguous)
+from .work import plans_of_cudnn
 
 
 def _tensors(problem: Problem, channels_last: bool) -> tuple[Any, ...]:
@@ -50,7 +45,7 @@ def names_of_plans(
     `convolution` may be asked for as `engine`. transforms: those by Fourier's and Winograd's,
     too."""
     if channels_last is None:
-        channels_last = reads_channels_last(problem)
+        channels_last = problem.library_last
     tensors, windows = _tensors(problem, channels_last), _windows(problem)
     return cudnn.plans(*tensors, **windows, transforms=transforms)
 
@@ -64,14 +59,17 @@ def convolution(
     """The plan of one library call; None if the library has nothing for the problem.
 
     engine: the name of one of the library's execution plans; by default the one that was measured
-    to be the fastest, or the library's own choice. channels_last: how the library sees all arrays;
-    by default as `reads_channels_last` says. fourier: by Fourier's transform."""
+    to be the fastest, or the one with the least predicted time (work.py), or the library's own
+    choice. channels_last: how the library sees all arrays; by default as `Problem.library_last`
+    says. fourier: by Fourier's transform."""
     if channels_last is None:
-        channels_last = reads_channels_last(problem)
+        channels_last = problem.library_last
     named = not engine and not fourier and not problem.tf32
     if named and channels_last == (problem.itemsize == 2):
         if problem.measured == "cudnn" and problem.measurement:
             engine = problem.measurement.choice.partition(" ")[2]
+    predicted = not fourier and channels_last == problem.library_last
+    prefer = tuple(plans_of_cudnn(problem)) if predicted else ()
     reordered = ReorderedPlan(problem.out, *problem.operands, last=channels_last)
     bias = []
     if problem.bias is not None:  # read in one run
@@ -86,6 +84,7 @@ def convolution(
         bias=problem.bias is not None,
         plan=engine,
         fourier=fourier,
+        prefer=prefer,
     )
     if call is None:
         return None

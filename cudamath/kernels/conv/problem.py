@@ -198,6 +198,17 @@ class Problem:
         """Whether the first operand lies channels last, and not in C order as well."""
         return is_channels_last(self.operands[0]) and not self.operands[0].contiguous
 
+    @functools.cached_property
+    def library_last(self) -> bool:
+        """Whether cuDNN sees all arrays channels last: 16-bit numbers, and what does not lie in C
+        order. That is how most of its kernels for these read them."""
+        return self.itemsize == 2 or not (self.contiguous and self.out.contiguous)
+
+    @property
+    def on_tensor_cores(self) -> bool:
+        """Whether a library multiplies on tensor cores: 16-bit numbers and TF32."""
+        return self.itemsize == 2 or self.tf32 and self.itemsize == 4
+
     @property
     def float32(self) -> bool:
         """Whether it computes in float32 without rounding to TF32."""

@@ -7,12 +7,16 @@ counts the cycles of its own tiles; the libraries, whose tiles nobody knows, tho
 
 from __future__ import annotations
 
+import functools
+import importlib.resources
+import json
 import math
 from typing import NamedTuple
 
 from ...core.layout import is_channels_last
+from ...runtime import cudnn as library
 from ..lib.integers import blocks
-from ..lib.prediction import Machine, Tiles, Work, tiled
+from ..lib.prediction import Machine, Tiles, Work, has_rates, microseconds, tiled
 from ..matmul.problem import Problem as MatmulProblem
 from ..matmul.problem import transpose
 from .problem import Problem, meeting_taps
@@ -60,8 +64,12 @@ def traffic(p: Problem, last: bool | None = None) -> tuple[float, int]:
 def _named(method: str, p: Problem) -> str:
     """The kind of rates of a method whose kernels differ by direction and dtype."""
     strided = " strided" * (p.kind == "input" and max(p.stride) > 1)
-    numbers = "tf32" if p.tf32 and p.itemsize == 4 else f"{8 * p.itemsize}-bit"
-    return f"{method} {p.kind}{strided} {numbers}"
+    return f"{method} {p.kind}{strided} {_numbers(p)}"
+
+
+def _numbers(p: Problem) -> str:
+    """Numbers, as kinds of rates have them."""
+    return "tf32" if p.tf32 and p.itemsize == 4 else f"{8 * p.itemsize}-bit"
 
 
 def _by_tiles(
@@ -366,9 +374,15 @@ def _kind_of_library(p: Problem) -> str:
 
 
 def cudnn(p: Problem) -> Work:
-    """cudnn.py: by the library's own choice of a plan."""
-    tensor = p.itemsize == 2 or p.tf32 and p.itemsize == 4
-    last = p.itemsize == 2 or not (p.contiguous and p.out.contiguous)
+    """cudnn.py: by the plan with the least predicted time of those that are known, or else by the
+    library's own choice."""
+    known = plans_of_cudnn(p)
+    return next(iter(known.values())) if known else cudnn_choice(p)
+
+
+def cudnn_choice(p: Problem) -> Work:
+    """By the library's own choice of a plan."""
+    tensor, last = p.on_tensor_cores, p.library_last
     name = f"{_named('cudnn', p)}{_kind_of_library(p)}"
     if " depthwise" in name:
         return _strips("cudnn", p, last, 1)._replace(rates=name)
@@ -384,6 +398,69 @@ def cudnn(p: Problem) -> Work:
     return _by_tiles(
         name, p, tiles, tensor, pad=8 if tensor and p.kind != "weight" else 1, last=last
     )
+
+
+class PlanTiles(NamedTuple):
+    """The tiles of one of cuDNN's plans, as its times show them: rows and columns, blocks that a
+    multiprocessor holds, whether sums are split."""
+
+    rows: int
+    columns: int
+    resident: int
+    split: bool
+
+
+@functools.cache
+def tiles_of_cudnn() -> dict[str, dict[str, PlanTiles]]:
+    """Kind of problems -> name of a plan -> its tiles (cudnn_plans.json)."""
+    file = importlib.resources.files("cudamath.kernels.conv").joinpath("cudnn_plans.json")
+    table = json.loads(file.read_text(encoding="utf-8"))
+    return {
+        kind: {name: PlanTiles(*numbers) for name, numbers in plans.items()}
+        for kind, plans in table.items()
+    }
+
+
+def cudnn_plan(p: Problem, name: str, tiles: PlanTiles) -> Work:
+    """By the library's plan of this name."""
+    tensor, last = p.on_tensor_cores, p.library_last
+    words = [name, *(["strided"] if p.kind != "forward" and max(p.stride) > 1 else ())]
+    if p.groups > 1:
+        words.append("depthwise" if p.group_channels == 1 else "grouped")
+    if last and not tensor:
+        words.append("last")
+    if len(p.taps) > 2:
+        words.append("volumes")
+    cut = Tiles(
+        [tiles[:2]],
+        64 if tensor else 8,
+        100,
+        feed=24 if tensor else 0,
+        resident=tiles.resident,
+        splits=SPLITS if tiles.split else (1,),
+    )
+    pad = 8 if tensor and p.kind != "weight" and p.groups == 1 else 1
+    return _by_tiles(f"{plans_kind(p)} {' '.join(words)}", p, cut, tensor, pad=pad, last=last)
+
+
+def plans_kind(p: Problem) -> str:
+    """The kind of problems to which plans of one name belong."""
+    return f"cudnn_plan {p.kind} {_numbers(p)}"
+
+
+def plans_of_cudnn(p: Problem) -> dict[str, Work]:
+    """The plans of the library of which times are known for such problems: what they do, those with
+    the least predicted times first."""
+    machine, shapes = Machine.of(p.device), (p.x.shape, p.weight.shape)
+    hidden = library.hides_transforms(p.kind, p.dtype, *shapes)
+    found = {}
+    for name, tiles in tiles_of_cudnn().get(plans_kind(p), {}).items():
+        if hidden and name.startswith(library.UNANNOUNCED):
+            continue
+        work = cudnn_plan(p, name, tiles)
+        if has_rates(work.rates):
+            found[name] = work
+    return dict(sorted(found.items(), key=lambda item: microseconds(item[1], machine)))
 
 
 FOURIER = (16, 32)  # sides of the tiles that are transformed

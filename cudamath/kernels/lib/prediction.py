@@ -140,6 +140,11 @@ def rates_of(name: str) -> Rates:
     return table.get(name, Rates())
 
 
+def has_rates(name: str) -> bool:
+    """Whether a kind of version was measured as such."""
+    return name in _fitted()
+
+
 class Tiles(NamedTuple):
     """The tiles of a kernel for products: sizes of a tile (rows, columns), terms that a step of the
     sum has, cycles that a step takes besides its arithmetic, numbers that memory brings in a cycle

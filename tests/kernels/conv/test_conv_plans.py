@@ -423,7 +423,8 @@ def test_cudnn_reads_a_bias_in_one_run(monkeypatch):
     x, w, y = (layout_of(np.zeros(shape)) for shape in ((2, 4, 5, 5), (6, 4, 3, 3), (2, 6, 3, 3)))
     for bias in (np.zeros(6), np.zeros(6)[::-1], np.zeros(12)[::2]):
         problem = Problem("forward", x, w, y, layout_of(bias))
-        plan = conv_cudnn.convolution(problem)
+        with assume((9, 0)):
+            plan = conv_cudnn.convolution(problem)
         (call,) = [step for step in plan.steps if isinstance(step, Call)]
         assert (call.args[3] == Input(2)) == (bias.strides == (8,))
         assert plan.layout(call.args[3], [x, w, layout_of(bias)]).strides == (8,)

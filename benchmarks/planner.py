@@ -14,9 +14,9 @@ benchmarks/results/*/planner*.json), fits the rates of each kind of version (pla
 prints how far predictions are from what was measured, and the *regret*: the time of the version
 with the least prediction over that of the fastest one. With --write it replaces the rates that the
 package ships. ``--tiles`` does the same for the tiles of cuDNN's plans, which nobody documents: it
-takes those with which predictions are closest to the times. ``--judge`` prints the regret of what the package ships on records it was not fitted
-to, problem by problem where it is large. ``--ask`` asks without a GPU which versions random
-problems get.
+takes those with which predictions are closest to the times. ``--judge`` prints the regret of what
+the package ships on records it was not fitted to, problem by problem where it is large. ``--ask``
+asks without a GPU which versions random problems get.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
             total[i] = C(0)
         for i in range(each_b):
             tap_place[i], _, tap_h[i], tap_v[i] = load_vector(taps, (k_b + i) * 4, 4)
-        stage = 0
+        stage = types.int64(0)  # no literal: `multiply` is compiled once
         for k in range(
             0, depth + DEPTH, DEPTH
         ):  # bring taps k ..., while those before them are multiplied
@@ -254,14 +254,15 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
             if k > 0:
                 # written out, not a loop: so ptxas mixes the loads of one step with the arithmetic
                 # of another
-                multiply(slab_a, slab_b, stage, 0, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 1, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 2, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 3, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 4, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 5, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 6, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 7, m, n, a, b, total)
+                k_now = stage * DEPTH
+                multiply(slab_a, slab_b, k_now + 0, m, n, a, b, total)
+                multiply(slab_a, slab_b, k_now + 1, m, n, a, b, total)
+                multiply(slab_a, slab_b, k_now + 2, m, n, a, b, total)
+                multiply(slab_a, slab_b, k_now + 3, m, n, a, b, total)
+                multiply(slab_a, slab_b, k_now + 4, m, n, a, b, total)
+                multiply(slab_a, slab_b, k_now + 5, m, n, a, b, total)
+                multiply(slab_a, slab_b, k_now + 6, m, n, a, b, total)
+                multiply(slab_a, slab_b, k_now + 7, m, n, a, b, total)
                 stage ^= 1
             if k < depth:
                 store_vector(slab_a, (stage * DEPTH + k_a) * pitch_a + m_a, next_a)

@@ -63,14 +63,14 @@ def multiply_step(C: Any, tile: Tile) -> Any:
     high, pitch_a = tile.high, tile.rows + 4
 
     @cuda.jit(device=True)
-    def multiply(slab_a, slab_b, stage, k, m, n, a, b, total):
+    def multiply(slab_a, slab_b, k, m, n, a, b, total):
         """slab_a (2 * DEPTH * pitch_a), slab_b (2 * DEPTH * PITCH), a (8,), b (8,), total (high *
         8,) in registers: total[8 i + j] += A[k, m_i] B[k, n_j]."""
-        at = (stage * DEPTH + k) * pitch_a + m
+        at = k * pitch_a + m
         a[0], a[1], a[2], a[3] = load_vector(slab_a, at, 4)
         if high == 8:
             a[4], a[5], a[6], a[7] = load_vector(slab_a, at + 32, 4)
-        at = (stage * DEPTH + k) * PITCH + n
+        at = k * PITCH + n
         b[0], b[1], b[2], b[3] = load_vector(slab_b, at, 4)
         b[4], b[5], b[6], b[7] = load_vector(slab_b, at + 16, 4)
         for i in range(high):

@@ -266,7 +266,7 @@ def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
 
         for i in range(8 * high):
             total[i] = C(0)
-        stage = 0
+        stage = types.int64(0)  # no literal: `multiply` is compiled once
         x_place, y_place, h, v = load_vector(table, (begin + k_t) * 4, 4)
         for k in range(begin, end + DEPTH, DEPTH):
             if k < end:
@@ -284,14 +284,15 @@ def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
                     next_b[i] = value
                 x_place, y_place, h, v = load_vector(table, (k + DEPTH + k_t) * 4, 4)
             if k > begin:
-                multiply(slab_a, slab_b, stage, 0, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 1, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 2, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 3, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 4, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 5, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 6, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 7, m, n, a, b, total)
+                k_now = stage * DEPTH
+                multiply(slab_a, slab_b, k_now + 0, m, n, a, b, total)
+                multiply(slab_a, slab_b, k_now + 1, m, n, a, b, total)
+                multiply(slab_a, slab_b, k_now + 2, m, n, a, b, total)
+                multiply(slab_a, slab_b, k_now + 3, m, n, a, b, total)
+                multiply(slab_a, slab_b, k_now + 4, m, n, a, b, total)
+                multiply(slab_a, slab_b, k_now + 5, m, n, a, b, total)
+                multiply(slab_a, slab_b, k_now + 6, m, n, a, b, total)
+                multiply(slab_a, slab_b, k_now + 7, m, n, a, b, total)
                 stage ^= 1
             if k < end:
                 for i in range(each_a):

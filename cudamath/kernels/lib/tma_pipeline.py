@@ -200,10 +200,10 @@ def stage_box(kind: str, prepare: Any = None, finish: Any = None) -> Any:
         ask(beside, row, column, more)
         ptx.named_sync(barrier, 128)
         # four times 16 columns; written out, so that the accumulators' indices are constants (see
-        # matmul/epilogue_sm90.py)
-        columns_16(c, first, 0, at, chunk, lane, row, column, beside, more)
-        columns_16(c, first, 1, at, chunk, lane, row, column, beside, more)
-        columns_16(c, first, 2, at, chunk, lane, row, column, beside, more)
-        columns_16(c, first, 3, at, chunk, lane, row, column, beside, more)
+        # matmul/epilogue_sm90.py); no literals, for which `columns_16` would be compiled four times
+        columns_16(c, first, i64(0), at, chunk, lane, row, column, beside, more)
+        columns_16(c, first, i64(1), at, chunk, lane, row, column, beside, more)
+        columns_16(c, first, i64(2), at, chunk, lane, row, column, beside, more)
+        columns_16(c, first, i64(3), at, chunk, lane, row, column, beside, more)
 
     return stage_box

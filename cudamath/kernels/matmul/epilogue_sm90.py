@@ -367,9 +367,9 @@ def store(tile: Any) -> tuple[Any, Any]:
             c, thread, group, staging, maps, out, z, row0, column0, rows, columns, vectors, residual
         ):
             # Written out: LLVM leaves a long loop as it is, and then the accumulators' indices are
-            # not known in time for them to be registers.
+            # not known in time for them to be registers. No literals: `store_box` is compiled once.
             store_box(
-                0,
+                i64(0),
                 c,
                 thread,
                 group,
@@ -385,7 +385,7 @@ def store(tile: Any) -> tuple[Any, Any]:
             )
             if blocks_m * across > 1:
                 store_box(
-                    1,
+                    i64(1),
                     c,
                     thread,
                     group,
@@ -401,7 +401,7 @@ def store(tile: Any) -> tuple[Any, Any]:
                 )
             if blocks_m * across > 2:
                 store_box(
-                    2,
+                    i64(2),
                     c,
                     thread,
                     group,
@@ -417,7 +417,7 @@ def store(tile: Any) -> tuple[Any, Any]:
                 )
             if blocks_m * across > 3:
                 store_box(
-                    3,
+                    i64(3),
                     c,
                     thread,
                     group,

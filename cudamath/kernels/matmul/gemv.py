@@ -389,11 +389,15 @@ def gemv(form: Gemv) -> Any:
     @device_function
     def turn(certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state):
         """All slots once; the pointers move on."""
-        slot(0, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state)
-        slot(1, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state)
+        slot(i64(0), certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state)
+        slot(i64(1), certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state)
         if ahead > 2:
-            slot(2, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state)
-            slot(3, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state)
+            slot(
+                i64(2), certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state
+            )
+            slot(
+                i64(3), certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state
+            )
         at_w, at_x = state[0], state[2]
         for r in range(lines):
             at_w[r] += ahead * step_w
@@ -458,15 +462,15 @@ def gemv(form: Gemv) -> Any:
         )
         chunk = warp
         if chunk < chunks:
-            ask_x(0, numbers_x, 0, chunk, state)
-            ask(0, 0, chunk, w, factors, zeros, state)
+            ask_x(i64(0), numbers_x, i64(0), chunk, state)
+            ask(i64(0), i64(0), chunk, w, factors, zeros, state)
         if chunk + warps < chunks:
-            ask(1, 1, chunk, w, factors, zeros, state)
+            ask(i64(1), i64(1), chunk, w, factors, zeros, state)
         if ahead > 2:
             if chunk + 2 * warps < chunks:
-                ask(2, 2, chunk, w, factors, zeros, state)
+                ask(i64(2), i64(2), chunk, w, factors, zeros, state)
             if chunk + 3 * warps < chunks:
-                ask(3, 3, chunk, w, factors, zeros, state)
+                ask(i64(3), i64(3), chunk, w, factors, zeros, state)
         while chunk + (2 * ahead - 1) * warps < chunks:
             turn(True, chunk, chunks, w, numbers_x, a, b, part, total, factors, zeros, seen, state)
             chunk = i32(chunk + ahead * warps)

@@ -398,16 +398,16 @@ def matmul_async(order_a: str, order_b: str, wide: bool, tile: Tile = LARGE) -> 
             asked += i32(1)
             copies = a, b, i_a, i_b, fill_a, fill_b, next_a, next_b, limit_a, limit_b
             # written out, not a loop: LLVM would leave one of this size as it is, and the sums
-            # could not stay in registers
-            two_steps(0, at_a, at_b, x, y, u, v, total, copies)
-            two_steps(1, at_a, at_b, x, y, u, v, total, copies)
-            two_steps(2, at_a, at_b, x, y, u, v, total, copies)
-            two_steps(3, at_a, at_b, x, y, u, v, total, copies)
-            two_steps(4, at_a, at_b, x, y, u, v, total, copies)
-            two_steps(5, at_a, at_b, x, y, u, v, total, copies)
-            two_steps(6, at_a, at_b, x, y, u, v, total, copies)
+            # could not stay in registers. No literals: `two_steps` is compiled once
+            two_steps(i64(0), at_a, at_b, x, y, u, v, total, copies)
+            two_steps(i64(1), at_a, at_b, x, y, u, v, total, copies)
+            two_steps(i64(2), at_a, at_b, x, y, u, v, total, copies)
+            two_steps(i64(3), at_a, at_b, x, y, u, v, total, copies)
+            two_steps(i64(4), at_a, at_b, x, y, u, v, total, copies)
+            two_steps(i64(5), at_a, at_b, x, y, u, v, total, copies)
+            two_steps(i64(6), at_a, at_b, x, y, u, v, total, copies)
             read(u, v, i32(at_a + (DEPTH - 1) * row_bytes), i32(at_b + (DEPTH - 1) * row_bytes))
-            bring(copies, PARTS - 1, PARTS)
+            bring(copies, i64(PARTS - 1), PARTS)
             ptx.copy_commit()
             next_a, next_b = next_a + step_a(a), next_b + step_b(b)
             multiply(x, y, total)

@@ -142,6 +142,9 @@ def sort_held(coding: Coding, positions: bool, threads: int) -> Any:
         shared_places = cuda.shared.array(other_places, types.uint32)  # of wide elements
         keys = cuda.local.array(HELD, types.uint64)
         places = cuda.local.array(HELD, types.uint32)
+        # no literals, for each of which `order` would be compiled
+        first, second = types.int64(0), types.int64(1)
+        third, fourth = types.int64(2), types.int64(3)
         t = types.int32(cuda.threadIdx.x)
         rows, n = x.shape
         each = types.int32(size) // types.int32(HELD)  # threads per row
@@ -192,13 +195,13 @@ def sort_held(coding: Coding, positions: bool, threads: int) -> Any:
                         places[k] = place
                 distance //= types.int32(2)
             if run >= HELD:
-                order(keys, places, 0, 2, up)
-                order(keys, places, 1, 3, up)
-                order(keys, places, 0, 1, up)
-                order(keys, places, 2, 3, up)
+                order(keys, places, first, third, up)
+                order(keys, places, second, fourth, up)
+                order(keys, places, first, second, up)
+                order(keys, places, third, fourth, up)
             else:
-                order(keys, places, 0, 1, True)
-                order(keys, places, 2, 3, False)
+                order(keys, places, first, second, True)
+                order(keys, places, third, fourth, False)
             run *= types.int32(2)
         if row < rows:
             for k in range(HELD):

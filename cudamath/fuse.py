@@ -178,6 +178,8 @@ class _Rows:
 
     def reduction(self, symbol: Symbol, alignment: Alignment) -> int:
         """A reduction along the last axis of the domain, as passes over rows."""
+        from .kernels.generated.fusion import few_and_long
+
         (operand, layout), params = symbol.operands[0], symbol.params
         reduction, axes, shape = REDUCTIONS[params["kind"]], params["axis"], layout.shape
         kind = reduction.name
@@ -192,6 +194,8 @@ class _Rows:
             raise _Unfusible(f"{kind} over axes {axes} of shape {shape}")
         if alignment[-1] is not None or shape[wide[0]] != self.shape[-1]:
             raise _Unfusible(f"{kind} along an axis that is not the last")
+        if few_and_long(self.shape):
+            raise _Unfusible(f"{kind} of few long rows, which other kernels cut")
         kept = [i for i in range(len(shape)) if params["keepdims"] or i not in axes]
         inner = tuple([None if d is None else kept[d] for d in alignment[:-1]]) + (wide[0],)
         lost = [i for i, n in enumerate(shape) if n > 1 and i not in inner]
@@ -414,6 +418,8 @@ def _filled(constant: Symbol, layout: Layout, beside: ndarray) -> ndarray:
 
 def _along_rows(symbol: Symbol) -> bool:
     """Whether a reduction leaves one value per row, and a kernel of rows can do it."""
+    from .kernels.generated.fusion import few_and_long
+
     layout, params = symbol.operands[0][1], symbol.params
     return (
         REDUCTIONS[params["kind"]].in_rows is not None
@@ -423,6 +429,7 @@ def _along_rows(symbol: Symbol) -> bool:
         and symbol.layout.dtype in FLOATING
         and symbol.layout.size > 0
         and symbol.operands[0][0].layout.shape == layout.shape
+        and not few_and_long(layout.shape)
     )
 
 

@@ -97,6 +97,10 @@ def jit(
     Gradient: take it inside the function. Where a gradient is being recorded outside, the function
     runs as it is.
 
+    Bits. On the CPU the program gives what the function gives, bit for bit. On a GPU fused
+    operations round less often: the first call, which runs the function itself, may differ from
+    later ones in the last places. These give the same bits for the same arguments.
+
     Hidden state. Arrays that the function finds outside (globals, attributes, closures) are read
     and written by reference at each call. Other values that it finds there (numbers, lists, dicts,
     attributes of the user's objects, NumPy arrays) are looked at before each call, and the function

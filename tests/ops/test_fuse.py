@@ -18,6 +18,7 @@ from cudamath.core.array import wrap
 from cudamath.core.devices import CPU
 from cudamath.core.dispatch.plan import Plan
 from cudamath.kernels.compiler import lazy_numba
+from cudamath.kernels.generated import fusion
 from cudamath.ml import loss_elementwise
 from cudamath.testing import assert_close, compile_plan, simulate
 
@@ -344,6 +345,66 @@ def test_zeros_have_signs_in_the_simulator(monkeypatch):
         given = cm.fuse(lambda x, zero: cm.copysign(x, zero))
         assert inside == [given(x, zero).tolist() for zero in (0.0, -0.0)] == [[1, 2], [-1, -2]]
         assert rows == [[0, 1], [-2, -3]]
+
+
+def several(x, y):
+    """Two results with a value per element."""
+    return x * y + 1, x - y
+
+
+#: Arguments of `several`: contiguous, with gaps, transposed, one number a row, of two lengths.
+WALKED = {
+    "whole": lambda a: (a, a * 2),
+    "columns left out": lambda a: (a[:, :, :4], a[:, :, 1:]),
+    "rows left out": lambda a: (a[:, :2], a[:, 1:]),
+    "planes left out": lambda a: (a[::2], a[1::2]),
+    "transposed": lambda a: (a.T, a.T + 1),
+    "transposed in part": lambda a: (a, a.transpose(1, 0, 2).copy().transpose(1, 0, 2)),
+    "one a row": lambda a: (a, a[:, :, :1]),
+    "one a plane": lambda a: (a, a[:, :1, :1]),
+    "one row": lambda a: (a, a[:1, :1]),
+    "one column": lambda a: (a[:, :, 1:2], a[:, :, 3:4]),
+    "one element": lambda a: (a[1:2, 1:2, 1:2], a[:1, :1, :1]),
+    "backwards": lambda a: (a[::-1], a[:, ::-1]),
+}
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("name", WALKED)
+@pytest.mark.parametrize("enough", [1, 20, 1000])
+def test_several_results_in_segments(name, enough, monkeypatch):
+    """Rows that follow each other are one, which is cut where this fills the device."""
+    monkeypatch.setattr(fusion, "ELEMENTWISE_THREADS", 1)
+    monkeypatch.setattr(fusion, "FEW", enough)
+    x, y = WALKED[name](np.arange(60.0).reshape(4, 3, 5))
+    with simulated_gpu(monkeypatch):
+        a, b = cm.fuse(several)(cm.array(x), cm.array(y))
+        np.testing.assert_array_equal(a.to_numpy(), x * y + 1)
+        np.testing.assert_array_equal(b.to_numpy(), x - y)
+
+
+def standardized(x):
+    return (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True), x.max(-1)
+
+
+@pytest.mark.simulator
+def test_few_long_rows(monkeypatch):
+    """Reductions of them have kernels of their own, with the same values."""
+    monkeypatch.setattr(fusion, "LONG", 16)
+    x = normal((2, 37), np.float64)
+    truth = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True), x.max(-1)
+    with simulated_gpu(monkeypatch):
+        for ours, theirs in zip(cm.fuse(standardized)(cm.array(x)), truth, strict=True):
+            np.testing.assert_allclose(ours.to_numpy(), theirs, 1e-12, 1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1 << 22,), (2, 1 << 21), (1 << 20, 4), (1 << 11, 1 << 11)])
+@pytest.mark.parametrize("function", [lambda x: several(x, 3), standardized])
+def test_one_long_row_fills_the_device(shape, function, fake):
+    """Many blocks walk an array of 4 million elements, whatever its shape."""
+    cm.fuse(function)(cm.empty(shape, "float32", device="cuda"))
+    grids = [math.prod(grid) for name, grid, *_ in fake.launches if name == "fused_rows"]
+    assert grids and min(grids) >= 128, fake.launches
 
 
 @pytest.mark.simulator

@@ -12,9 +12,12 @@ between in registers. The floor is bytes(inputs) + bytes(outputs), whatever happ
 2. `fused_rows`: reductions along rows, or several results. A group of threads owns a row. A
    reduction is a pass over it; what later passes need again is held in registers (a layer norm
    reads x once), as long as a row fits.
-3. `fused_rows` without holding: rows too long for registers, and reductions of long rows at the
-   very end, for which a row is cut into segments, one per group of threads, so that few long rows
-   fill the device as well.
+3. `fused_rows` without holding: rows too long for registers; and rows cut into segments, one per
+   group of threads, so that few long rows fill the device as well: those of several results without
+   reductions, and those of which reductions at the very end are wanted.
+
+A reduction inside a kernel whose rows are few and long would leave the device to a few blocks
+(`few_and_long`): fuse.py gives it stages of its own.
 
 Sums are added in a fixed order: the same numbers in the same shape give the same bits. In the
 simulator a group is one thread.
@@ -60,6 +63,10 @@ MOST_THREADS = 512  # a row that is not held
 UNROLL = 4  # accesses a thread has in flight where nothing is held
 SEGMENT = 1 << 14  # elements of a row that one group of threads reduces, where there are few rows
 FEW = 1 << 10  # rows that fill the device
+# Rows of more columns than LONG take a block longer (about 55 GB/s) than two more launches do,
+# where they are so few that most of the device has none.
+LONG, MOST_LONG = 1 << 16, 64
+ELEMENTWISE_THREADS = 128  # of a segment without reductions
 
 
 class Value(NamedTuple):
@@ -501,15 +508,32 @@ def fused_rows(program: Program, shape: Shape) -> Any:
 # -------------------- planner
 
 
-def segments_of(program: Program, rows: int, columns: int) -> int:
-    """Into how many segments rows are cut: 1 unless the results are reductions of few long rows."""
-    if (
-        any(i not in program.reductions for i in program.outputs)
-        or len(levels(program)) != 1
-        or rows >= FEW
-    ):
-        return 1
-    return max(blocks(columns, SEGMENT), 1)
+def few_and_long(shape: Sequence[int]) -> bool:
+    """Whether one block a row would leave most of the device idle for long."""
+    return prod(shape[:-1]) < MOST_LONG and shape[-1] > LONG
+
+
+def is_elementwise(program: Program) -> bool:
+    """Whether each result has a value per element, and none needs another element's."""
+    return not program.reductions and not any(program.values[i].row for i in program.outputs)
+
+
+def reduced_segment(program: Program, rows: int, columns: int) -> int:
+    """How many columns a group of threads reduces: all, unless the results are reductions of few
+    long rows."""
+    alone = all(i in program.reductions for i in program.outputs)
+    cut = alone and len(levels(program)) == 1 and rows < FEW
+    return max(min(SEGMENT, columns) if cut else columns, 1)
+
+
+def elementwise_segment(rows: int, columns: int, width: int) -> int:
+    """How many columns a group of threads takes where none needs another's: `UNROLL` accesses of
+    each thread, or fewer where these would not fill the device."""
+    once = ELEMENTWISE_THREADS * width
+    accesses = UNROLL
+    while accesses > 1 and rows * blocks(columns, once * accesses) < FEW:
+        accesses //= 2
+    return max(min(once * accesses, columns), 1)
 
 
 def fused(
@@ -524,13 +548,12 @@ def fused(
     given = dict(zip(targets, range(len(layouts) - len(targets), len(layouts)), strict=True))
     if len(program.outputs) == 1 and not program.reductions and not values[program.outputs[0]].row:
         return _elementwise(layouts, program, shape, given.get(0))
-    columns, rows = shape[-1], prod(shape[:-1])
-    segments = segments_of(program, rows, columns)
     steps: list[Launch] = []
     temps: list[Layout] = []
     seen: dict[tuple[int, int], tuple[Any, Layout]] = {}
     loads = [i for i, v in enumerate(values) if v.kind == "load"]
-    strides, arguments, element = [], [], []
+    strides, arguments = [], []
+    arrays: list[Layout] = []  # the loads' and the results'
     for i in loads:
         argument, alignment = values[i].detail
         x = layouts[argument]
@@ -547,11 +570,14 @@ def fused(
             reference, x = seen[argument, along]
         else:
             reference = Input(argument)
-        strides.append(tuple([0 if d is None else x.strides[d] for d in alignment[:-1]]))
+        strides.append(tuple([0 if d is None else x.strides[d] for d in alignment]))
         arguments.append(reference.view((_elements(x),)))
-        if not values[i].row:
-            element.append((x, strides[-1]))
-    outputs, results = [], []  # results: in arrays of the caller, too
+        arrays.append(x)
+    makers = [*loads, *program.outputs]
+    at = [k for k, i in enumerate(makers) if not values[i].row]  # those with a value per element
+    outputs: list[Layout] = []
+    segment = reduced_segment(program, prod(shape[:-1]), shape[-1])
+    segments = max(blocks(shape[-1], segment), 1)
     for k, i in enumerate(program.outputs):
         if k in given:
             out, reference = layouts[given[k]], Input(given[k])
@@ -561,15 +587,17 @@ def fused(
             )
             reference = Output(len(outputs))
             outputs.append(out)
-        results.append(out)
-        strides.append(out.strides[:-1])
+        arrays.append(out)
+        strides.append((*out.strides[:-1], 0) if values[i].row else out.strides)
         arguments.append(reference.view((_elements(out),)))
-        if not values[i].row:
-            element.append((out, strides[-1]))
-    outer, *steps_of = shapes.collapse(shape[:-1], *strides)
-    width = vector_width(columns, *[x for x, _ in element]) if element else 1
-    if any(s % min(16, width * x.itemsize) for x, outer_strides in element for s in outer_strides):
+    outer, columns, steps_of = _walk(program, shape, strides, arrays, at)
+    rows = prod(outer)
+    width = vector_width(columns, *[arrays[k] for k in at]) if at else 1
+    if any(s % min(16, width * arrays[k].itemsize) for k in at for s in steps_of[k]):
         width = 1
+    if is_elementwise(program):
+        segment = elementwise_segment(rows, columns, width)
+        segments = max(blocks(columns, segment), 1)
     held = held_loads(program)
     budget = (
         HELD
@@ -590,7 +618,11 @@ def fused(
             spread_over.threads, spread_over.rows, width, spread_over.vectors, len(outer), False
         )
     else:
-        threads = min(power_of_two(blocks(min(columns, SEGMENT), width * UNROLL)), MOST_THREADS)
+        threads = (
+            ELEMENTWISE_THREADS
+            if segments > 1 and is_elementwise(program)
+            else min(power_of_two(blocks(min(columns, SEGMENT), width * UNROLL)), MOST_THREADS)
+        )
         made = Shape(
             threads,
             max(128 // threads, 1) if threads <= 32 else 1,
@@ -599,7 +631,9 @@ def fused(
             len(outer),
             segments > 1,
         )
-    itemsizes = [values[i].dtype.itemsize for i in loads] + [out.itemsize for out in results]
+    itemsizes = [values[i].dtype.itemsize for i in loads] + [
+        x.itemsize for x in arrays[len(loads) :]
+    ]
     element_strides = [
         s // size for step, size in zip(steps_of, itemsizes, strict=True) for s in step
     ]
@@ -611,18 +645,35 @@ def fused(
             fused_rows(program, made),
             blocks(total, made.rows),
             (made.threads, made.rows),
-            [
-                *arguments,
-                *element_strides,
-                *outer,
-                total,
-                columns,
-                SEGMENT if segments > 1 else columns,
-                segments,
-            ],
+            [*arguments, *element_strides, *outer, total, columns, segment, segments],
         )
     )
     return Plan(outputs, steps, temps)
+
+
+def _walk(
+    program: Program,
+    shape: tuple[int, ...],
+    strides: Sequence[tuple[int, ...]],
+    arrays: Sequence[Layout],
+    elements: Sequence[int],
+) -> tuple[tuple[int, ...], int, list[tuple[int, ...]]]:
+    """The sizes of the dimensions in front of the columns, how many columns there are, and the
+    strides of each array in the former. elements: arrays with a value per element.
+
+    Where nothing is reduced, a row may go on in the next one: the columns are as many as lie one
+    behind the other in all arrays."""
+    if is_elementwise(program):
+        merged, *whole_strides = shapes.collapse(shape, *strides)
+        unit = [x.itemsize if k in elements else 0 for k, x in enumerate(arrays)]
+        if (
+            merged
+            and merged[-1] > shape[-1]
+            and all([s[-1] == u for s, u in zip(whole_strides, unit, strict=True)])
+        ):
+            return merged[:-1], merged[-1], [s[:-1] for s in whole_strides]
+    outer, *steps_of = shapes.collapse(shape[:-1], *[s[:-1] for s in strides])
+    return outer, shape[-1], steps_of
 
 
 def _elements(x: Layout) -> int:

@@ -772,6 +772,23 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             ),
             long,
         )
+        odd, one = new(20, 20_011, dtype=f), new(20_011, dtype=f)
+        plan(
+            lambda x, w, b: norm_dispatch.forward(x, w, b, None, 20_011, 1e-5, version="long_rows"),
+            odd,
+            one,
+            one,
+        )
+        plan(
+            lambda g, x, w, m, s: norm_dispatch.backward(
+                g, x, w, m, s, None, 20_011, True, version="long_rows"
+            ),
+            odd,
+            odd,
+            one,
+            rows,
+            rows,
+        )
         if has_tma:
             plan(
                 lambda g, x, w, m, s, h: norm_dispatch.backward(

@@ -24,9 +24,10 @@ from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sum, group_sums
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..lib.vector_io import fetcher, reader, writer
+from ..lib.vector_io import fetcher, reader, row_reader, row_writer, writer
 from ..lib.widths import wide
 from .backward_parts import KEPT, gathered, resident
+from .forward import between
 from .problem import Backward, sum_into
 from .row_parts import LONG
 
@@ -37,6 +38,7 @@ ROWS, BUSY = (
     4,
 )  # .. rows a thread adds up, unless there are fewer than so many blocks for each multiprocessor
 LAST = 32  # .. of the last sums
+IN_FLIGHT = 4  # rows of which a thread has asked for its accesses before it adds the first up
 FEW, AHEAD = (
     256,
     8,
@@ -233,21 +235,25 @@ def rows(dtype, param, shape, parts):
 
 
 @functools.cache
-def long_rows(dtype, param, width, parts):
+def long_rows(dtype, param, width, parts, edges):
     """One block of LONG threads per row of any length; g, x, dx: (rows * columns,); grid: rows.
 
-    weight: (columns,); mean, rstd: (rows,).
+    weight: (columns,); mean, rstd: (rows,). edges: rows begin between the borders of accesses.
     """
     _, _, T = codec(dtype)
-    read, read_param, write = reader(dtype, width), reader(param, width), writer(dtype, width)
+    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
+    read_param, read_between = reader(param, width), between(param)
     total_of = group_sum(LONG, T)
     center, weighted, _, _, _ = parts
 
-    @bounded(LONG)
+    @bounded((LONG, 1) if edges else LONG)  # the ends take more than 32 registers
     def norm_long_rows_grad(g, x, weight, mean, rstd, dx, columns):
         row = cuda.blockIdx.x
         start = row * columns
-        first = cuda.threadIdx.x * width
+        stop = start + columns
+        first = start + cuda.threadIdx.x * width
+        if edges:
+            first -= start % width
         a = cuda.local.array(width, T)
         v = cuda.local.array(width, T)
         w = cuda.local.array(width, T)
@@ -255,26 +261,37 @@ def long_rows(dtype, param, width, parts):
         middle = mean[row] if center else T(0)
         sum_g = T(0)
         sum_gx = T(0)
-        for column in range(first, columns, LONG * width):
-            read(g, start + column, a, 0)
-            read(x, start + column, v, 0)
+        for i in range(first, stop, LONG * width):
+            if edges:
+                for j in range(width):
+                    a[j] = T(0)
+                    v[j] = middle
+            read(g, i, a, 0, start, stop)
+            read(x, i, v, 0, start, stop)
             if weighted:
-                read_param(weight, column, w, 0)
+                if edges:
+                    read_between(weight, i - start, columns, w, width)
+                else:
+                    read_param(weight, i - start, w, 0)
             for j in range(width):
-                gw = a[j] * w[j] if weighted else a[j]
+                # beyond the ends 0, whatever the weight is
+                gw = a[j] * w[j] if weighted and (not edges or start <= i + j < stop) else a[j]
                 sum_g += gw
                 sum_gx += gw * ((v[j] - middle) * scale)
         mean_g = total_of(sum_g) / T(columns) if center else T(0)
         mean_gx = total_of(sum_gx) / T(columns)
-        for column in range(first, columns, LONG * width):
-            read(g, start + column, a, 0)
-            read(x, start + column, v, 0)
+        for i in range(first, stop, LONG * width):
+            read(g, i, a, 0, start, stop)
+            read(x, i, v, 0, start, stop)
             if weighted:
-                read_param(weight, column, w, 0)
+                if edges:
+                    read_between(weight, i - start, columns, w, width)
+                else:
+                    read_param(weight, i - start, w, 0)
             for j in range(width):
                 gw = a[j] * w[j] if weighted else a[j]
                 a[j] = scale * (gw - mean_g - (v[j] - middle) * scale * mean_gx)
-            write(dx, start + column, a, 0)
+            write(dx, i, a, 0, start, stop)
 
     return norm_long_rows_grad
 
@@ -284,10 +301,13 @@ def column_sums(dtype, width, center):
     """Sums over a part of the rows; g, x: (rows * columns,); block (LANES accesses, PARTS), grid
     (columns, splits).
 
-    mean, rstd: (rows,); sums: (2, splits, columns), each split's dweight and dbias.
+    mean, rstd: (rows,); sums: (2, splits, columns), each split's dweight and dbias. A thread reads
+    IN_FLIGHT rows before it works on any; for those that are not there it reads its first one
+    again.
     """
+    fetch, widen, words, kind = fetcher(dtype, width)
     _, _, T = codec(dtype)
-    read = reader(dtype, width)
+    raw, packed = numba_type(kind), IN_FLIGHT * words
     covered = LANES * width  # columns of a block
 
     @bounded(LANES * PARTS)
@@ -296,6 +316,12 @@ def column_sums(dtype, width, center):
         lane, part = cuda.threadIdx.x, cuda.threadIdx.y
         begin = cuda.blockIdx.x * covered
         column = begin + lane * width
+        step = cuda.gridDim.y * PARTS
+        accesses, access = columns // width, column // width
+        next_g = cuda.local.array(packed, raw)
+        next_x = cuda.local.array(packed, raw)
+        middles = cuda.local.array(IN_FLIGHT, T)
+        scales = cuda.local.array(IN_FLIGHT, T)
         dweight = cuda.local.array(width, T)
         dbias = cuda.local.array(width, T)
         a = cuda.local.array(width, T)
@@ -304,14 +330,20 @@ def column_sums(dtype, width, center):
             dweight[j] = T(0)
             dbias[j] = T(0)
         if column < columns:
-            for row in range(cuda.blockIdx.y * PARTS + part, rows, cuda.gridDim.y * PARTS):
-                read(g, row * columns + column, a, 0)
-                read(x, row * columns + column, v, 0)
-                middle = mean[row] if center else T(0)
-                scale = rstd[row]
-                for j in range(width):
-                    dweight[j] += a[j] * ((v[j] - middle) * scale)
-                    dbias[j] += a[j]
+            for row in range(cuda.blockIdx.y * PARTS + part, rows, IN_FLIGHT * step):
+                for k in range(IN_FLIGHT):
+                    there = row + k * step if row + k * step < rows else row
+                    fetch(g, there * accesses + access, next_g, k * words)
+                    fetch(x, there * accesses + access, next_x, k * words)
+                    middles[k] = mean[there] if center else T(0)
+                    scales[k] = rstd[there]
+                for k in range(IN_FLIGHT):
+                    if row + k * step < rows:
+                        widen(next_g, k * words, a, 0)
+                        widen(next_x, k * words, v, 0)
+                        for j in range(width):
+                            dweight[j] += a[j] * ((v[j] - middles[k]) * scales[k])
+                            dbias[j] += a[j]
         for j in range(width):
             room[0, part, lane * width + j] = dweight[j]
             room[1, part, lane * width + j] = dbias[j]
@@ -441,13 +473,16 @@ def plan_long_rows(p: Backward) -> Plan:
     enough = max(blocks(p.rows, PARTS * ROWS), blocks(BUSY * multiprocessors(x.device), across))
     groups = min(SPLITS, blocks(p.rows, PARTS), enough)
     g, data, dx = Input(0).flat, Input(1).flat, Output(0).flat
-    kernel = long_rows(x.dtype, p.param.dtype, p.width, p.parts)
+    width, edges = p.long_access
+    kernel = long_rows(x.dtype, p.param.dtype, width, p.parts, edges)
     steps = [Launch(kernel, p.rows, LONG, [g, data, weight, mean, rstd, dx, p.columns])]
     if p.extra is not None:
         steps.append(sum_into(Output(0), x, (Output(0), x), (p.addend, p.extra)))
     if p.summed:
         kernel = column_sums(x.dtype, p.width, p.parts.center)
-        arguments = [g, data, mean, rstd, Temp(0), p.rows, p.columns]
+        _, _, words, kind = fetcher(x.dtype, p.width)
+        accesses = [a.view((x.size * words // p.width,), dtype=kind) for a in (Input(0), Input(1))]
+        arguments = [*accesses, mean, rstd, Temp(0), p.rows, p.columns]
         steps.append(Launch(kernel, (across, groups), (LANES, PARTS), arguments))
     return Plan(
         p.outputs,

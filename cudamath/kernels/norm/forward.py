@@ -40,7 +40,9 @@ Versions, from simple to fast (dispatch.py chooses):
 5. `cluster`    (backward_cluster.py) Gradients of rows too long for a block, in the shared memory
                 of a cluster of blocks (SM 9.0 and 10.0). Read once.
 6. `long_rows`  Rows too long for registers. One block per row reads it again for each step, from
-                the L2 cache. The sums over rows have a kernel of their own, by blocks of columns.
+                the L2 cache, by whole accesses also where rows begin between their borders: a
+                thread has one access under way, and a number at a time took the time of as many
+                latencies. The sums over rows have a kernel of their own, by blocks of columns.
 
 Measured (row versions_norm):
 layer norm of 87,040 x 768, bfloat16; NVIDIA H200, commit 52457ee46004, 2026-11-23
@@ -64,7 +66,7 @@ from ..compiler.lazy_numba import cuda, types
 from ..lib.block_reduce import group_sum, group_total, inverse_root
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..lib.vector_io import reader, writer
+from ..lib.vector_io import reader, row_reader, row_writer, writer
 from ..lib.widths import wide
 from .problem import Forward, numbered
 from .row_parts import LONG
@@ -231,53 +233,84 @@ def rows(dtype, param, shape, parts, full):
 
 
 @functools.cache
-def long_rows(dtype, param, width, parts):
+def between(param):
+    """Device function (a, column, columns, v, width): v[0], ... = the weights (or biases) of
+    `width` columns from `column` on, one by one; beyond the row's ends those at its ends."""
+    load = codec(param)[0]
+
+    @device_function
+    def read_between(a, column, columns, v, width):
+        for j in range(width):
+            v[j] = load(a[min(max(column + j, 0), columns - 1)])
+
+    return read_between
+
+
+@functools.cache
+def long_rows(dtype, param, width, parts, edges):
     """One block of LONG threads per row of any length; x, y: (rows * columns,); grid: rows. (A
     residual is added before.)
 
-    weight, bias: (columns,) or (channels,); mean, rstd: (rows,) or (0,).
+    weight, bias: (columns,) or (channels,); mean, rstd: (rows,) or (0,). edges: rows begin between
+    the borders of accesses (not with channels).
     """
     _, _, T = codec(dtype)
-    read, write = reader(dtype, width), writer(dtype, width)
-    read_param = parameter(param, width, parts.channels)
+    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
+    read_param, read_between = parameter(param, width, parts.channels), between(param)
     total_of, root = group_sum(LONG, T), inverse_root(T)
     center, weighted, biased, _, _ = parts
 
-    @bounded(LONG)
+    @bounded((LONG, 1) if edges else LONG)  # the ends take more than 32 registers
     def norm_long_rows(x, weight, bias, y, mean, rstd, columns, groups, share, run, eps):
         row = cuda.blockIdx.x
         start = row * columns
-        first = cuda.threadIdx.x * width
+        stop = start + columns
+        first = start + cuda.threadIdx.x * width
+        if edges:
+            first -= start % width
         v = cuda.local.array(width, T)
         w = cuda.local.array(width, T)
         b = cuda.local.array(width, T)
         middle = T(0)
         if center:
-            for column in range(first, columns, LONG * width):
-                read(x, start + column, v, 0)
+            for i in range(first, stop, LONG * width):
+                if edges:
+                    for j in range(width):
+                        v[j] = T(0)
+                read(x, i, v, 0, start, stop)
                 for j in range(width):
                     middle += v[j]
             middle = total_of(middle) / T(columns)
         total = T(0)
-        for column in range(first, columns, LONG * width):
-            read(x, start + column, v, 0)
+        for i in range(first, stop, LONG * width):
+            if edges:
+                for j in range(width):
+                    v[j] = middle
+            read(x, i, v, 0, start, stop)
             for j in range(width):
                 total += (v[j] - middle) * (v[j] - middle)
         scale = root(total_of(total) / T(columns) + eps)
-        for column in range(first, columns, LONG * width):
-            read(x, start + column, v, 0)
+        for i in range(first, stop, LONG * width):
+            read(x, i, v, 0, start, stop)
+            column = i - start
             if weighted:
-                read_param(weight, row, column, w, groups, share, run)
+                if edges:
+                    read_between(weight, column, columns, w, width)
+                else:
+                    read_param(weight, row, column, w, groups, share, run)
             if biased:
-                read_param(bias, row, column, b, groups, share, run)
+                if edges:
+                    read_between(bias, column, columns, b, width)
+                else:
+                    read_param(bias, row, column, b, groups, share, run)
             for j in range(width):
                 v[j] = (v[j] - middle) * scale
                 if weighted:
                     v[j] *= w[j]
                 if biased:
                     v[j] += b[j]
-            write(y, start + column, v, 0)
-        if first == 0 and rstd.size:
+            write(y, i, v, 0, start, stop)
+        if cuda.threadIdx.x == 0 and rstd.size:
             if center:
                 mean[row] = middle
             rstd[row] = scale
@@ -320,6 +353,7 @@ def plan_rows(p: Forward) -> Plan:
 def plan_long_rows(p: Forward) -> Plan:
     """The plan of a block per row. A residual is added before."""
     _, w, b, _ = p.inputs
-    kernel = long_rows(p.x.dtype, p.param, p.width, p.parts._replace(residual=False))
+    width, edges = p.long_access
+    kernel = long_rows(p.x.dtype, p.param, width, p.parts._replace(residual=False), edges)
     arguments = [p.sum.flat, w, b, Output(0).flat, *p.mean_rstd, p.columns, *p.numbers]
     return Plan(p.outputs, [*p.addition, Launch(kernel, p.rows, LONG, arguments)])

@@ -27,6 +27,15 @@ def width_of(columns: int, channels: Channels | None, *arrays: Layout | None) ->
     return width if channels is None or channels.run % width == 0 else 1
 
 
+def long_access(width: int, *arrays: Layout) -> tuple[int, bool]:
+    """(elements of an access to long rows, whether these begin between the borders of accesses):
+    where rows are not all aligned, the widest that the arrays themselves allow."""
+    if width > 1:
+        return width, False
+    widest = vector_width(0, *arrays)  # 0 is a multiple of anything
+    return widest, widest > 1
+
+
 def numbered(*inputs: Layout | None) -> list[ArrayArg | None]:
     """The arguments for a plan's inputs. An input that is None has no argument and no number."""
     numbers = iter(range(len(inputs)))
@@ -78,6 +87,13 @@ class Forward:
     def width(self) -> int:
         """Elements of an access."""
         return width_of(self.columns, self.channels, self.x, self.weight, self.bias, self.residual)
+
+    @property
+    def long_access(self) -> tuple[int, bool]:
+        """See `long_access`; channels are found for whole accesses alone."""
+        if self.channels:
+            return self.width, False
+        return long_access(self.width, self.x)
 
     @cached_property
     def shape(self) -> Rows | None:
@@ -164,6 +180,11 @@ class Backward:
     def width(self) -> int:
         """Elements of an access."""
         return vector_width(self.columns, *present(self.g, self.x, self.weight, self.extra))
+
+    @property
+    def long_access(self) -> tuple[int, bool]:
+        """See `long_access`."""
+        return long_access(self.width, self.g, self.x)
 
     @cached_property
     def shape(self) -> Rows | None:

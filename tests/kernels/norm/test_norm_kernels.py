@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from gradient_checks import DTYPES, MACHINES, TOLERANCE, numbers, run_version, versions, wide
+from simulated_gpu import give_vectors_and_warps
 
 from cudamath.testing import assert_close
 from tests.ml.test_norm import batch_gradients, channels, others, row_gradients, row_reference
@@ -14,7 +15,7 @@ def test_row_versions(machine, version, dtype, param):
     from cudamath.kernels.norm import dispatch as norm_dispatch
 
     small = machine == "simulator"
-    many = [(200, 8), (40000, 4), (5, 129), (5000, 768), (700, 1024), (9, 4096)]
+    many = [(200, 8), (40000, 4), (5, 129), (5000, 768), (700, 1024), (9, 4096), (70, 8191)]
     for rows, columns in [(3, 7), (19, 24)] if small else [(3, 7), *many]:
         x, g = numbers((rows, columns), dtype, scale=2, shift=1), numbers((rows, columns), dtype, 1)
         w, b = numbers((columns,), param, 2), numbers((columns,), param, 3)
@@ -72,6 +73,63 @@ def test_row_versions(machine, version, dtype, param):
         expected = row_gradients(g, x, w, False)
         assert_close(found[0], expected[0], **loose)
         assert_close(found[1], expected[1], **summed)
+
+
+@pytest.mark.parametrize("dtype, width", [("float32", 4), ("bfloat16", 8), ("float64", 2)])
+@pytest.mark.parametrize("machine", MACHINES)
+@np.errstate(invalid="ignore")
+def test_long_rows_between_borders(machine, dtype, width, monkeypatch):
+    """Rows that begin between the borders of accesses are read and written by whole accesses, but
+    for their ends."""
+    from cudamath.kernels.lib import vector_io
+    from cudamath.kernels.norm import backward, problem
+    from cudamath.kernels.norm import dispatch as norm_dispatch
+    from cudamath.kernels.ptx import vector_access
+
+    if machine == "simulator":
+        give_vectors_and_warps(monkeypatch)
+        for name in ("load_vector", "store_vector"):
+            monkeypatch.setattr(vector_io, name, getattr(vector_access, name), raising=False)
+        monkeypatch.setattr(backward, "multiprocessors", lambda _: 4)
+        for kind in (problem.Forward, problem.Backward):
+            monkeypatch.setattr(kind, "long_access", (width, True))
+    large = [(60, 20_011), (33, 3001), (4, 70_001), (7, 3)]
+    for rows, columns in [(3, 19), (4, 3)] if machine == "simulator" else large:
+        x, g = numbers((rows, columns), dtype, scale=2, shift=1), numbers((rows, columns), dtype, 1)
+        w, b = numbers((columns,), dtype, 2), numbers((columns,), dtype, 3)
+        w[0] = np.inf  # read for what lies before a row, and then not used
+        loose = dict(
+            rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6, what=f"{rows} x {columns}"
+        )
+        y, mean, rstd = run_version(
+            machine,
+            lambda x, w, b, columns=columns: norm_dispatch.forward(
+                x, w, b, None, columns, 1e-5, version="long_rows"
+            ),
+            x,
+            w,
+            b,
+        )
+        assert np.isinf(wide(y)[:, 0]).all()
+        assert_close(y[:, 1:], row_reference(x, w, b)[:, 1:], **loose)
+        w[0] = 1
+        dx, dweight, dbias = run_version(
+            machine,
+            lambda g, x, w, m, s, columns=columns: norm_dispatch.backward(
+                g, x, w, m, s, None, columns, True, version="long_rows"
+            ),
+            g,
+            x,
+            w,
+            mean,
+            rstd,
+        )
+        expected = row_gradients(g, x, w, True)
+        assert_close(dx, expected[0], **loose)
+        for found, sums in ((dweight, expected[1]), (dbias, expected[2])):
+            assert_close(
+                found, sums, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6 * rows**0.5
+            )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -621,6 +621,18 @@ def test_registers(capability):
             1,
         )  # 32 accesses of 16 bytes a block, 8 x 16 rows
         check_resources(plan, long, capability)
+        odd, w = lay(300, 131_071, dtype=dtype), lay(131_071, dtype=dtype)
+        with assume(capability):
+            plans = [
+                norm_dispatch.forward(odd, w, w, None, 131_071, 1e-5, version="long_rows"),
+                norm_dispatch.backward(
+                    odd, odd, w, lay(300), lay(300), None, 131_071, True, version="long_rows"
+                ),
+            ]
+        for plan, inputs in zip(
+            plans, ([odd, w, w], [odd, odd, w, lay(300), lay(300)]), strict=True
+        ):
+            check_resources(plan, inputs, capability)
         if capability == (9, 0):
             n = 262_144 // dtype.itemsize
             long = [

@@ -6,6 +6,7 @@ Some have a shorter form for these (core/specs/special/narrow.py).
 
 A loop over a tuple of coefficients would choose each by a switch of as many branches (the Chebyshev
 series of i1e took three times CuPy's time). So series of constants are written out (`straight`).
+What a product loses when it is rounded takes one instruction here (`_FUSED`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.specs.special.error_functions import square_rest
 from ...core.specs.special.library import copied, narrow, scalar
+from ...core.specs.special.pairs import two_product
 from ..compiler.decorators import device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
@@ -91,8 +94,26 @@ def straight(function: Any) -> Any:
     return compiled(ast.unparse(tree), function.__name__, names)
 
 
+@device_function
+def _fused_two_product(a, b):
+    """pairs.two_product: a fused multiplication and addition rounds once."""
+    p = a * b
+    return p, cuda.fma(a, b, -p)
+
+
+@device_function
+def _fused_square_rest(x, square):
+    """error_functions.square_rest."""
+    return cuda.fma(x, x, -square)
+
+
+_FUSED = {two_product: _fused_two_product, square_rest: _fused_square_rest}
+
+
 @functools.cache
 def _device(function: Callable) -> Any:
+    if function in _FUSED and not SIMULATOR:
+        return _FUSED[function]
     # not forced to be inlined, as other device functions are: so many copies of the gamma function,
     # which others call several times, would take the compiler a minute
     return cuda.jit(device=True)(

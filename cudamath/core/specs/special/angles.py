@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from .polynomials import horner
-from .rounding import floor
+from .rounding import floor, is_even, modulo
 
 DEGREE = 0.017453292519943295
 
@@ -43,13 +43,11 @@ COSM1 = (
 def sine_in_octant(x, shift):
     """sin of x >= 0 degrees, or of x + 90: shift counts octants."""
     y = floor(x / 45.0)
-    octant = y % 8.0
-    if octant % 2.0 == 1.0:
-        octant += 1.0
+    if not is_even(y):
         y += 1.0
     z = (x - y * 45.0) * DEGREE
     square = z * z
-    octant = (octant + shift) % 8.0
+    octant = modulo(y + shift, 8.0)
     s = 1.0
     if octant > 3.0:
         s = -1.0

@@ -12,7 +12,7 @@ import math
 from .factorials import poch
 from .gamma_functions import rgamma
 from .polynomials import chebyshev, horner
-from .rounding import floor
+from .rounding import floor, is_even
 
 #: From here on 1 / gamma is 0: SciPy's limit of wright_bessel's parameters.
 LARGEST_WRIGHT = 178.47241115886637
@@ -448,7 +448,7 @@ def yn(n, x):
     s = 1.0
     if n < 0.0:
         n = -n
-        s = 1.0 if n % 2.0 == 0.0 else -1.0
+        s = 1.0 if is_even(n) else -1.0
     if n == 0.0:
         return s * y0(x)
     if x == 0.0:
@@ -474,10 +474,10 @@ def jn(n, x):
     s = 1.0
     if n < 0.0:
         n = -n
-        s = 1.0 if n % 2.0 == 0.0 else -1.0
+        s = 1.0 if is_even(n) else -1.0
     if x < 0.0:
         x = -x
-        s = s if n % 2.0 == 0.0 else -s
+        s = s if is_even(n) else -s
     if n == 0.0:
         return s * j0(x)
     if x == 0.0:
@@ -602,7 +602,7 @@ def spherical_yn(n, x):
         return math.nan
     if x < 0.0:
         y = spherical_yn_of_positive(n, -x)
-        return y if n % 2.0 == 1.0 else -y
+        return y if not is_even(n) else -y
     return spherical_yn_of_positive(n, x)
 
 

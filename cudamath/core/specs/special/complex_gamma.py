@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from .gamma_functions import sinpi
-from .rounding import floor
+from .rounding import floor, modulo
 
 #: Of log gamma(1 + w), by w, without the constant; of Stirling's series and of digamma's, by z^-2;
 #: of trigamma's; of digamma's series about its positive root.
@@ -179,7 +179,7 @@ def complex_exp(x, y):
 
 def cospi(x):
     """cos(pi x), exact at whole numbers and halves."""
-    r = abs(x) % 2.0
+    r = modulo(abs(x), 2.0)
     if r == 0.5 or r == 1.5:
         return 0.0
     if r < 1.0:

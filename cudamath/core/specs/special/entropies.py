@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from .gamma_functions import log1p_rest
-from .pairs import log_ratio, plus, times, two_sum
 
 
 def xlogy(x, y):
@@ -51,15 +50,9 @@ def kl_div(x, y):
         return math.nan
     if x > 0.0 and y > 0.0:
         u = (y - x) / x
-        if abs(u) < 0.1:
+        if abs(u) < 0.5:
             return -x * log1p_rest(u)
-        if max(x, y) > 1e30 or min(x, y) < 1e-30:
-            return x * math.log(x / y) - x + y
-        log, rest = log_ratio(x, 0.0, y, 0.0)
-        log, rest = times(log, rest, x, 0.0)
-        d, dl = two_sum(y, -x)
-        log, rest = plus(log, rest, d, dl)
-        return log + rest
+        return (y - x) + x * math.log(x / y)
     return y if x == 0.0 and y >= 0.0 else math.inf
 
 

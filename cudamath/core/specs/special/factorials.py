@@ -20,7 +20,7 @@ from .gamma_functions import (
 )
 from .pairs import exp_sum, log_ratio, plus, times, two_sum
 from .polynomials import horner
-from .rounding import floor
+from .rounding import floor, is_even
 
 TWO_PI_LOW = 2.4492935982947064e-16
 #: Of t zeta(1 + t): Stieltjes' constants by factorials, the highest power first.
@@ -131,7 +131,7 @@ def binom(n, k):
         g = gamma(1.0 + n)
         num = (g / abs(k) + g * n / (2.0 * k * k)) / (math.pi * abs(k) ** n)
         if k == whole:
-            s = 1.0 if whole % 2.0 == 0.0 else -1.0
+            s = 1.0 if is_even(whole) else -1.0
             return num * sinpi(-n) * s
         return num * sinpi(k - n)
     return 1.0 / (n + 1.0) / beta(1.0 + n - k, 1.0 + k)
@@ -150,7 +150,7 @@ def riemann_zeta(x):
         return zeta_times_distance(x - 1.0) / (x - 1.0)
     if x == -math.inf:
         return math.nan
-    if x % 2.0 == 0.0:
+    if is_even(x):
         return 0.0
     # 2 (2 pi)^-s gamma(s) sin(pi x / 2) zeta(s), s = 1 - x
     wave = sinpi(0.5 * x)
@@ -200,7 +200,7 @@ def lpmv(m, v, x):
         m = -m
         if m > v and v == floor(v):
             return math.nan
-        s = (1.0 if m % 2.0 == 0.0 else -1.0) * gamma(v - m + 1.0) / gamma(v + m + 1.0)
+        s = (1.0 if is_even(m) else -1.0) * gamma(v - m + 1.0) / gamma(v + m + 1.0)
     if v == floor(v):
         if m > v:
             return 0.0
@@ -267,4 +267,4 @@ def sph_harm_radius(n, m, theta):
     if abs(m) > n:
         return 0.0
     y = legendre_normalized(abs(m), n, theta)
-    return -y if m < 0.0 and m % 2.0 == 1.0 else y
+    return -y if m < 0.0 and not is_even(m) else y

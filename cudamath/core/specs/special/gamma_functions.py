@@ -10,7 +10,7 @@ import math
 
 from .pairs import exp_sum, log_ratio, plus, quotient, times, two_product, two_sum
 from .polynomials import chebyshev, horner
-from .rounding import floor
+from .rounding import floor, is_even, modulo
 
 EULER = 0.5772156649015329
 HALF_LOG_2PI = 0.9189385332046728
@@ -161,6 +161,8 @@ STIRLING_REST = (
     -0.002777777777777778,
     0.08333333333333333,
 )
+#: Of atanh(s) / s - 1, by s^2 < 1/9, the highest power first.
+ATANH_REST = (*[1 / n for n in range(37, 1, -2)], 0.0)
 ZETA = (
     12.0,
     -720.0,
@@ -183,7 +185,7 @@ def sinpi(x):
     if x < 0.0:
         x = -x
         s = -1.0
-    r = x % 2.0
+    r = modulo(x, 2.0)
     if r < 0.5:
         return s * math.sin(math.pi * r)
     if r > 1.5:
@@ -220,7 +222,7 @@ def gamma(x):
         whole = floor(q)
         if whole == q:
             return math.nan
-        s = -1.0 if whole % 2.0 == 0.0 else 1.0
+        s = -1.0 if is_even(whole) else 1.0
         z = q * abs(sinpi(q))
         if z == 0.0:
             return s * math.inf
@@ -316,20 +318,11 @@ def log_gamma_ratio(b, a):
 
 
 def log1p_rest(x):
-    """log(1 + x) - x."""
+    """log(1 + x) - x: 2 atanh(s) - x, where s = x / (2 + x) and 2 s - x = -s x."""
     if abs(x) >= 0.5:
         return math.log1p(x) - x
-    power = x
-    y = 0.0
-    n = 2.0
-    while n < 500.0:
-        power *= -x
-        term = power / n
-        y += term
-        if abs(term) < 0.5 * EPSILON * abs(y):
-            break
-        n += 1.0
-    return y
+    s = x / (2.0 + x)
+    return s * (2.0 * horner(s * s, ATANH_REST) - x)
 
 
 def gammasgn(x):
@@ -343,7 +336,7 @@ def gammasgn(x):
     whole = floor(x)
     if whole == x:
         return math.nan
-    return 1.0 if whole % 2.0 == 0.0 else -1.0
+    return 1.0 if is_even(whole) else -1.0
 
 
 def loggamma(x):
@@ -389,7 +382,7 @@ def digamma(x):
     y = 0.0
     rest = 0.0
     if x < 0.0:
-        r = -((-x) % 1.0)
+        r = -modulo(-x, 1.0)
         if r == 0.0:
             return math.nan
         if x > -1e-20:
@@ -509,7 +502,7 @@ def polygamma(n, x):
         return math.nan
     if n == 0.0:
         return digamma(x)
-    s = -1.0 if n % 2.0 == 0.0 else 1.0
+    s = -1.0 if is_even(n) else 1.0
     return s * gamma(n + 1.0) * zeta(n + 1.0, x)
 
 
@@ -521,7 +514,7 @@ def beta(a, b):
     if a <= 0.0 and a == floor(a):  # infinite but for whole b that make up for it
         if not makes_up(a, b):
             return math.inf
-        s = 1.0 if b % 2.0 == 0.0 else -1.0
+        s = 1.0 if is_even(b) else -1.0
         if b <= 0.0:
             return s * math.inf
         a = 1.0 - a - b
@@ -674,5 +667,5 @@ def betaln(a, b):
 def rgamma_slope(x):
     """The derivative of 1 / gamma(x), which at its zeros x = -n is (-1)^n n!."""
     if x <= 0.0 and x == floor(x):
-        return (1.0 if x % 2.0 == 0.0 else -1.0) * gamma(1.0 - x)
+        return (1.0 if is_even(x) else -1.0) * gamma(1.0 - x)
     return -digamma(x) * rgamma(x)

@@ -14,3 +14,13 @@ def floor(x):
 def is_whole(x):
     """Whether x is finite and whole."""
     return abs(x) < math.inf and floor(x) == x
+
+
+def modulo(x, n):
+    """x less a multiple of n, a power of two: exact, where a division with a rest is slow."""
+    return x - n * floor(x / n)
+
+
+def is_even(x):
+    """Whether a whole number is even."""
+    return modulo(x, 2.0) == 0.0

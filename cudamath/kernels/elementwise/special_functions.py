@@ -2,7 +2,8 @@
 
 In an expression they have the prefix `special_`. They compute in float64, also for float32 and
 16-bit numbers: in float32 their recurrences and differences would lose what SciPy's results have.
-Some have a shorter form for these (core/specs/special/narrow.py).
+Some have a shorter form for these (core/specs/special/narrow.py), and all their sums end earlier
+(library.SHORT).
 
 A loop over a tuple of coefficients would choose each by a switch of as many branches (the Chebyshev
 series of i1e took three times CuPy's time). So series of constants are written out (`straight`).
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ...core.specs.special.error_functions import square_rest
-from ...core.specs.special.library import copied, narrow, scalar
+from ...core.specs.special.library import SHORT, copied, narrow, scalar
 from ...core.specs.special.pairs import two_product
 from ..compiler.decorators import device_function
 from ..compiler.generated import compiled
@@ -40,7 +41,8 @@ class _Math:
 
         def simulated(*numbers: Any) -> Any:
             try:
-                return np.float64(function(*numbers))
+                found = function(*numbers)
+                return found if isinstance(found, tuple) else np.float64(found)
             except (OverflowError, ValueError):
                 with np.errstate(all="ignore"):
                     return getattr(np, name)(*numbers)
@@ -111,13 +113,19 @@ _FUSED = {two_product: _fused_two_product, square_rest: _fused_square_rest}
 
 
 @functools.cache
-def _device(function: Callable) -> Any:
+def _device(function: Callable, short: bool = False) -> Any:
+    """short: for results in float32, sums end earlier."""
     if function in _FUSED and not SIMULATOR:
         return _FUSED[function]
     # not forced to be inlined, as other device functions are: so many copies of the gamma function,
     # which others call several times, would take the compiler a minute
     return cuda.jit(device=True)(
-        copied(straight(function), _device, _Math() if SIMULATOR else None)
+        copied(
+            straight(function),
+            functools.partial(_device, short=short),
+            _Math() if SIMULATOR else None,
+            SHORT if short else {},
+        )
     )
 
 
@@ -129,10 +137,11 @@ def special_functions(expression: str, T: Any) -> dict[str, Any]:
         T = T.underlying_float
     found = {}
     for name in re.findall(r"\bspecial_(\w+)", expression):
-        function = (scalar if dtype_of(T) == np.float64 else narrow)(name)
+        short = dtype_of(T) != np.float64
+        function = (narrow if short else scalar)(name)
         names = [f"x{i}" for i in range(function.__code__.co_argcount)]
         wide = ", ".join(f"types.float64({n})" for n in names)
         source = f"def special_{name}({', '.join(names)}):\n    return T(function({wide}))\n"
-        namespace = {"T": T, "types": types, "function": _device(function)}
+        namespace = {"T": T, "types": types, "function": _device(function, short)}
         found[f"special_{name}"] = device_function(compiled(source, f"special_{name}", namespace))
     return found

@@ -29,6 +29,10 @@ from .rounding import floor
 from .temme_coefficients import TEMME
 
 EPSILON = 1.1102230246251565e-16
+DOWN = 2.0**-52
+ENOUGH = 1e-9  # a relative step of Newton's method, after which the error is about its square
+SHARE = 1.0  # of the terms of a fraction
+FROM_END = True  # whether a fraction is computed once more, from its end
 
 
 def gamma_power(a, x):
@@ -62,7 +66,7 @@ def gamma_fraction(a, x):
     """The upper function, by gamma_power. Of moderate numbers the continued fraction is computed
     from its end, which costs no digits."""
     if a < 30.0:
-        k = 40.0 + floor(250.0 / x)
+        k = floor(SHARE * (40.0 + 250.0 / x))
         t = 0.0
         while k > 0.0:
             t = k * (k - a) / (x + 2.0 * k + 1.0 - a - t)
@@ -90,11 +94,11 @@ def gamma_fraction(a, x):
         p1 = p
         q2 = q1
         q1 = q
-        if abs(p) > 4503599627370496.0:
-            p2 *= EPSILON
-            p1 *= EPSILON
-            q2 *= EPSILON
-            q1 *= EPSILON
+        if abs(p) > 1.0 / DOWN:
+            p2 *= DOWN
+            p1 *= DOWN
+            q2 *= DOWN
+            q1 *= DOWN
         if change <= EPSILON:
             break
     return r
@@ -264,10 +268,10 @@ def gamma_inverse(a, p, q, upper):
         bend = 1.0 - 0.5 * step * (a - x)
         if abs(step) < 0.1 and bend > 0.5 and abs(part - wanted) < 0.1 * wanted:
             step /= bend
-        new = between(moved(x, step), low, high)
-        if abs(new - x) <= 2.0 * EPSILON * x:
+        new = moved(x, step)
+        if abs(step) <= ENOUGH:  # before the bounds: a step of nothing but rounding ends at one
             return new
-        x = new
+        x = between(new, low, high)
     return x
 
 
@@ -329,7 +333,9 @@ def beta_fraction(a, b, x, xl, y, yl):
     v, vl = times(b, 0.0, x, xl)
     middle, rest = plus(u, ul, -v, -vl)
     middle += 1.0 + rest
-    m = beta_depth(a, b, x, middle)
+    m, f = beta_depth(a, b, x, middle)
+    if not FROM_END:
+        return 1.0 / f
     f = 0.0
     while m > 0.0:
         num, den = beta_term(m, a, b, x, middle)
@@ -339,10 +345,11 @@ def beta_fraction(a, b, x, xl, y, yl):
 
 
 def beta_depth(a, b, x, middle):
-    """How many terms the fraction needs."""
+    """How many terms the fraction needs, and its reciprocal."""
     tiny = 1e-300
     c = a * middle / (a + 1.0)
     c = tiny if c == 0.0 else c
+    f = c
     d = 0.0
     m = 0.0
     while m < 20000.0:
@@ -352,9 +359,10 @@ def beta_depth(a, b, x, middle):
         d = 1.0 / (tiny if d == 0.0 else d)
         c = den + num / c
         c = tiny if c == 0.0 else c
+        f *= c * d
         if abs(c * d - 1.0) <= EPSILON:
             break
-    return m
+    return m, f
 
 
 def beta_term(m, a, b, x, middle):
@@ -494,7 +502,7 @@ def beta_inverse(a, b, p):
     if x < 1e-290:
         return math.exp((math.log(p) + math.log(a) + log_beta) / a), 1.0
     mirrored = x > 0.5
-    part = max(1.0 - x, 0.5 * EPSILON) if mirrored else x  # the smaller one
+    part = max(1.0 - x, 2.0**-54) if mirrored else x  # the smaller one
     low = 0.0
     high = 1.0
     for _ in range(100):
@@ -514,9 +522,9 @@ def beta_inverse(a, b, p):
             low = part
         # the derivative by log(part) is the one by part times part
         step = log_step(found, p, power / rest)
-        new = between(moved(part, -step if mirrored else step), low, high)
-        done = abs(new - part) <= 2.0 * EPSILON * part
-        part = new
+        new = moved(part, -step if mirrored else step)
+        done = abs(step) <= ENOUGH
+        part = new if done else between(new, low, high)
         if done:
             break
     rest = 1.0 - part

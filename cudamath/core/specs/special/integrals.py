@@ -13,6 +13,10 @@ from .polynomials import chebyshev, horner
 from .rounding import floor
 
 EULER = 0.5772156649015329
+EPSILON = 1.1102230246251565e-16
+SMALL_TERM = 1e-17
+ENOUGH = 1e-8  # a relative step of Halley's method, after which the error is about its cube
+SHARE = 1.0  # of the terms of a fraction
 ROOT = 0.3725074107813666  # of expi
 ROOT_LOW = 1.3140183414386028e-17
 
@@ -236,14 +240,14 @@ def exp1(x):
         y = 1.0
         r = 1.0
         k = 1.0
-        while k < 26.0 and abs(r) > 1e-17 * abs(y):
+        while k < 26.0 and abs(r) > SMALL_TERM * abs(y):
             r *= -k * x / ((k + 1.0) * (k + 1.0))
             y += r
             k += 1.0
         return -EULER - math.log(x) + x * y
     if x > 745.0:
         return 0.0
-    k = 20.0 + floor(80.0 / x)
+    k = floor(SHARE * (20.0 + 80.0 / x))
     t = 0.0
     while k > 0.0:
         t = k / (1.0 + k / (x + t))
@@ -265,7 +269,7 @@ def expi(x):
         y = 1.0
         r = 1.0
         k = 1.0
-        while k <= 200.0 and r > 1e-17 * y:
+        while k <= 200.0 and r > SMALL_TERM * y:
             r *= k * x / ((k + 1.0) * (k + 1.0))
             y += r
             k += 1.0
@@ -343,7 +347,7 @@ def expn(n, x):
     if n > 50.0:
         return expn_of_large_order(n, x)
     if x > 1.0:  # the continued fraction, from its end
-        k = 20.0 + floor(100.0 / x)
+        k = floor(SHARE * (20.0 + 100.0 / x))
         t = 0.0
         while k > 0.0:
             t = (n + k - 1.0) / (1.0 + k / (x + t))
@@ -366,7 +370,7 @@ def expn(n, x):
         p += 1.0
         if p != 0.0:
             y += power / p
-        going = y == 0.0 or abs(power / y) > 1.11e-16
+        going = y == 0.0 or abs(power / y) > EPSILON
     return z ** (n - 1.0) * psi * rgamma(n) - y
 
 
@@ -448,27 +452,24 @@ def amplitude(u, m):
         rest = 0.25 * (1.0 - m) * (b * math.sinh(u) - u) / b
         return 2.0 * math.atan(math.exp(u)) - 0.5 * math.pi + rest
     depth = 0
+    power = 1.0
     a = 1.0
     b = math.sqrt(1.0 - m)
     c = math.sqrt(m)
-    while abs(c / a) > 1.11e-16 and depth < 8:
-        c = 0.5 * (a - b)
-        t = math.sqrt(a * b)
-        a = 0.5 * (a + b)
-        b = t
+    while c > EPSILON * a and depth < 8:
+        before = a
+        a = 0.5 * (before + b)
+        b = math.sqrt(before * b)
+        c = c * c / (4.0 * a)  # half of the difference, without cancelling
+        power *= 2.0
         depth += 1
-    phi = 2.0**depth * a * u
-    # the steps are taken again for each level on the way back: eight numbers need no memory
-    for level in range(depth, 0, -1):
-        a = 1.0
-        b = math.sqrt(1.0 - m)
-        c = math.sqrt(m)
-        for _ in range(level):
-            c = 0.5 * (a - b)
-            t = math.sqrt(a * b)
-            a = 0.5 * (a + b)
-            b = t
+    phi = power * a * u
+    while depth > 0:
         phi = 0.5 * (phi + math.asin(c * math.sin(phi) / a))
+        before = a + c  # the step back
+        c = 2.0 * math.sqrt(a * c)
+        a = before
+        depth -= 1
     return phi
 
 
@@ -558,7 +559,7 @@ def lambertw_from(w, x):
         f = w - x * math.exp(-w)
         step = f / (w + 1.0 - (w + 2.0) * f / (2.0 * w + 2.0))
         w -= step
-        if abs(step) <= 1e-16 * abs(w):
+        if abs(step) <= ENOUGH * abs(w):
             break
     return w
 

@@ -10,7 +10,8 @@ import dis
 import functools
 import importlib
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 #: The files, by the package's name.
@@ -58,9 +59,26 @@ def is_scalar(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).startswith(f"{__package__}.")
 
 
-def copied(function: Callable, compile: Callable[[Callable], Any], math: Any = None) -> Callable:
+#: Constants of these files by which sums and iterations end, as results in float32 need them: 1e-10
+#: is a thousandth of a unit in the last place. ENOUGH is of steps whose errors are squared,
+#: SHARE of the terms of continued fractions, whose number's root is what digits grow with.
+SHORT = {
+    "EPSILON": 1e-10,
+    "SMALL_TERM": 1e-10,
+    "ENOUGH": 1e-6,
+    "SHARE": 0.4,
+    "FROM_END": False,
+}
+
+
+def copied(
+    function: Callable,
+    compile: Callable[[Callable], Any],
+    math: Any = None,
+    constants: Mapping[str, Any] = MappingProxyType({}),
+) -> Callable:
     """A copy of a scalar function that calls what `compile` makes of the copies of others. math:
-    what stands in the place of Python's module."""
+    what stands in the place of Python's module; constants: in the place of the function's own."""
     names = function.__globals__
     own: dict[str, Any] = {"__name__": function.__module__}
     for name in {i.argval for i in dis.get_instructions(function) if i.opname == "LOAD_GLOBAL"}:
@@ -68,5 +86,6 @@ def copied(function: Callable, compile: Callable[[Callable], Any], math: Any = N
         if isinstance(value, types.FunctionType):
             own[name] = compile(value)
         elif value is not None:
-            own[name] = math if name == "math" and math is not None else value
+            stands_in = math if name == "math" and math is not None else value
+            own[name] = constants.get(name, stands_in)
     return types.FunctionType(function.__code__, own, function.__name__)

@@ -13,6 +13,7 @@ import math
 from .gamma_functions import TWO_PI, digamma
 from .incomplete_functions import (
     EPSILON,
+    SHARE,
     beta_depth,
     beta_power,
     beta_term,
@@ -62,7 +63,7 @@ def gamma_series_by_a(a, x):
 
 def gamma_fraction_by_a(a, x):
     """Of the upper function, by gamma_power."""
-    k = 40.0 + floor(250.0 / x + 12.0 * math.sqrt(a))
+    k = floor(SHARE * (40.0 + 250.0 / x + 12.0 * math.sqrt(a)))
     t = 0.0
     dt = 0.0
     while k > 0.0:
@@ -111,8 +112,8 @@ def beta_fraction_by(a, b, x, xl, y, yl, da, db):
     middle, rest = plus(u, ul, -v, -vl)
     middle += 1.0 + rest
     d_middle = da * y - db * x
-    m = 1.1 * beta_depth(a, b, x, middle) + 10.0
-    m = floor(m)
+    depth, _ = beta_depth(a, b, x, middle)
+    m = floor(1.1 * depth + 10.0)
     f = 0.0
     df = 0.0
     while m > 0.0:

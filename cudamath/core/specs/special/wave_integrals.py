@@ -12,6 +12,8 @@ from .rounding import floor
 
 PI_MIDDLE = 1.2246467991473532e-16  # with math.pi and this one pi has 159 bits
 PI_LOW = -2.9947698097183397e-33
+SMALL_TERM = 1e-17
+SHARE = 1.0  # of the terms of a fraction
 
 
 def carlson_rf(x, y, z):
@@ -129,7 +131,7 @@ def even_series(square):
     while k < 40.0:
         r *= square / ((2.0 * k - 1.0) * (2.0 * k))
         y += r / (2.0 * k)
-        if abs(r) <= 1e-17 * abs(y):
+        if abs(r) <= SMALL_TERM * abs(y):
             break
         k += 1.0
     return y
@@ -143,7 +145,7 @@ def odd_series(square):
     while k < 40.0:
         r *= square / (2.0 * k * (2.0 * k + 1.0))
         y += r / (2.0 * k + 1.0)
-        if abs(r) <= 1e-17 * abs(y):
+        if abs(r) <= SMALL_TERM * abs(y):
             break
         k += 1.0
     return y
@@ -151,7 +153,7 @@ def odd_series(square):
 
 def tail_of_wave(x, imaginary):
     """A part of E1(i x), x > 2: the continued fraction DLMF 6.9.1, from its end."""
-    k = 24.0 + floor(240.0 / x)
+    k = floor(SHARE * (24.0 + 240.0 / x))
     re = 0.0
     im = 0.0
     while k > 0.0:

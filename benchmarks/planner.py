@@ -65,6 +65,7 @@ RESULTS = pathlib.Path(__file__).parent / "results"
 SHIPPED = pathlib.Path(cm.__file__).parent / "kernels" / "rates.json"
 SHIPPED_TILES = SHIPPED.parent / "conv" / "cudnn_plans.json"
 Record = dict[str, Any]
+OWN = 6  # measurements from which on a kind needs none of the kinds that its name begins
 BATCH = 16  # problems whose kernels are compiled together
 SLOW = 4.0  # times the fastest version's time: slower ones are timed once
 HOPELESS = 8.0  # times the least expected time: such versions are neither compiled nor timed
@@ -331,7 +332,9 @@ def fitted(records: Sequence[Record]) -> tuple[dict[str, Rates], dict[str, tuple
     bounds alone are known has no rates of its own."""
     rates, left = {}, {}
     with libraries():
-        for name, measured in sorted(samples(records).items()):
+        for name, several in sorted(samples(records).items()):
+            own = [sample for sample in several if sample.work.rates == name]
+            measured = own if len(own) >= OWN else several
             exact = sum(not sample.least for sample in measured)
             if exact:
                 rates[name] = fit(measured, prior_of(name, rates))

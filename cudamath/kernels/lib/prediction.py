@@ -58,14 +58,14 @@ class Work(NamedTuple):
         Of the busiest multiprocessor, at the full rate of its arithmetic.
     moved : float
         Bytes read and written.
-    launches : int
-        Launches and calls, one after the other.
+    launches : float
+        Launches and calls, one after the other. One that begins early is a part of one.
     """
 
     rates: str
     cycles: float
     moved: float
-    launches: int = 1
+    launches: float = 1
 
 
 class Machine(NamedTuple):

@@ -19,9 +19,12 @@ from .problem import Problem, Product
 
 SIDE = 128  # of the tiles of simt.py
 SPLITS = (1, 2, 4, 8)
-BLAS_SIZES = ((64, 64), (64, 128), (128, 64), (128, 128), (128, 256), (256, 128))
+BLAS_SIZES = (
+    *((64, 64), (64, 128), (128, 64), (128, 128)),
+    *((64, 256), (128, 192), (192, 128), (128, 256), (256, 128)),
+)
 TILES = {
-    "sm90": Tiles([(m, n) for m, n, _ in sm90_tiles.COSTS], 64, feed=24, splits=sm90_tiles.SPLITS),
+    "sm90": Tiles([(128, 256)], 64, feed=40, store=30, splits=sm90_tiles.SPLITS),
     "sm80": Tiles([(128, 128), (128, 256)], 64, 300),
     "cublas": Tiles(BLAS_SIZES, 64, feed=24, splits=(*SPLITS, 16, 32)),
     "cublas beside": Tiles(BLAS_SIZES[:4], 8, 100, resident=2, splits=(*SPLITS, 16, 32)),
@@ -34,6 +37,7 @@ TILES = {
     "tiled": Tiles([(16, 16)], 16, 150, end=300, resident=8),
     "naive": Tiles([(16, 16)], 16, 600, end=300, resident=8),
 }
+EARLY = 0.5  # of a launch: one that is under way when the kernel before it ends
 COMPLEX = 4  # multiply-adds of a product of complex numbers
 
 
@@ -93,6 +97,9 @@ def _by_tiles(
     slower: how many times longer reads take than its multiply-adds."""
     machine, x, dtype = Machine.of(p.device), p.product, p.a.dtype
     tiles = TILES[method]._replace(splits=_splits(method, p))
+    if method == "sm90":  # whose tile is known
+        tile = sm90_tiles.choose(x, p.device, False, dtype.itemsize)
+        tiles = tiles._replace(sizes=[tile[:2]], splits=(tile.splits,))
     rate = machine.rate(dtype, tensor) / (COMPLEX if dtype.kind == "c" else 1) / slower
     if tensor and p.tf32 and dtype == np.float32:
         rate /= 2
@@ -100,9 +107,10 @@ def _by_tiles(
     cycles, splits = tiled(tiles, x.m, x.n, x.k, count, machine.multiprocessors, rate)
     results = count * x.m * x.n
     moved = float(p.a.size + p.b.size + results)
-    launches = len(x.parts)
+    launches = float(len(x.parts))
     if splits > 1:
-        moved, launches = moved + 2 * splits * results * 4 / dtype.itemsize, launches + 1
+        moved += 2 * splits * results * 4 / dtype.itemsize
+        launches += EARLY if method == "sm90" else 1
     odd = ""
     if copies:
         turned = [y.size for i, y in enumerate((p.a, p.b)) if is_odd(y) or _is_across(p, i)]

@@ -43,7 +43,7 @@ from benchmarks.planner_fit import (
     bias,
     fit,
     machine_of,
-    part_of_library,
+    plans_that_run,
     samples,
     seen,
     supporting,
@@ -53,7 +53,7 @@ from benchmarks.planner_fit import (
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dispatch.steps import Launch
 from cudamath.kernels.compiler import compile as compiler
-from cudamath.kernels.conv.work import PlanTiles, tiles_of_cudnn
+from cudamath.kernels.conv.work import FEW_FAMILIES, PlanTiles, tiles_of_cudnn
 from cudamath.kernels.lib.prediction import Machine, Rates, microseconds
 from cudamath.kernels.lib.versions import Version, never
 from cudamath.runtime import cublas, cudnn
@@ -65,7 +65,8 @@ RESULTS = pathlib.Path(__file__).parent / "results"
 SHIPPED = pathlib.Path(cm.__file__).parent / "kernels" / "rates.json"
 SHIPPED_TILES = SHIPPED.parent / "conv" / "cudnn_plans.json"
 Record = dict[str, Any]
-OWN = 6  # measurements from which on a kind needs none of the kinds that its name begins
+FEW_PLANS = 3  # measurements below which no time of a library's plan is predicted
+OWN = 40  # measurements from which on a kind needs none of the kinds that its name begins
 BATCH = 16  # problems whose kernels are compiled together
 SLOW = 4.0  # times the fastest version's time: slower ones are timed once
 HOPELESS = 8.0  # times the least expected time: such versions are neither compiled nor timed
@@ -336,7 +337,7 @@ def fitted(records: Sequence[Record]) -> tuple[dict[str, Rates], dict[str, tuple
             own = [sample for sample in several if sample.work.rates == name]
             measured = own if len(own) >= OWN else several
             exact = sum(not sample.least for sample in measured)
-            if exact:
+            if exact >= (FEW_PLANS if "_plan " in name else 1):
                 rates[name] = fit(measured, prior_of(name, rates))
                 left[name] = (exact, bias(measured, rates[name]))
     return rates, left
@@ -364,21 +365,21 @@ def chosen(
     machine: Machine,
 ) -> tuple[str, list[str]]:
     """The fastest by prediction of what was measured of a problem, and all that could have been.
-    Of the plans of a library those are predicted whose tiles are known; if there are any, its own
-    choice does not run."""
+    Of the plans of a library those are predicted whose tiles are known; if there are enough of
+    them, its own choice does not run."""
     known = [name for name in times if name.split()[0] in able]
-    plans = {n.split()[0] for n in known if " " in n and part_of_library(problem, n) is not None}
+    run, works = plans_that_run(known), {n: work_of(n, problem, able) for n in known}
+    plans = [name for name in run if works[name] and works[name].rates in rates]
+    plans = plans if len(plans) >= FEW_FAMILIES else []
     predicted = {}
     for name in known:
-        version = able[name.split()[0]]
+        version, does = able[name.split()[0]], works[name]
         if version.work is None or version.prefers is never:
             predicted[name] = version.order(problem)[1]
-            continue
-        does = work_of(name, problem, able)
-        if does is None or name in plans:
-            continue
-        predicted[name] = microseconds(does, machine, closest(rates, does.rates)) / version.favour
-    return min(predicted, key=predicted.__getitem__), known
+        elif does and (name in plans if " " in name else not (name == "cudnn" and plans)):
+            took = microseconds(does, machine, closest(rates, does.rates))
+            predicted[name] = took / version.favour
+    return min(predicted, key=predicted.__getitem__, default=known[0]), known
 
 
 def regrets(records: Sequence[Record], rates: Mapping[str, Rates]) -> dict[str, list[float]]:

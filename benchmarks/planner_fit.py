@@ -21,6 +21,7 @@ from cudamath.kernels.lib.prediction import (
     seconds,
 )
 from cudamath.kernels.lib.versions import Version
+from cudamath.runtime import cudnn
 from cudamath.runtime.device import assume
 
 PRIOR = Rates(3.0, 1.5, 1.3)
@@ -67,12 +68,19 @@ def supporting(family: str, case: Case) -> tuple[Any, dict[str, Version]]:
     return problem, {version.name: version for version in able}
 
 
+def plans_that_run(times: Iterable[str]) -> dict[str, str]:
+    """Of the names in a record those of cuDNN's plans that may run, each the first of its family:
+    name -> family."""
+    plans = [name.partition(" ")[2] for name in times if name.startswith("cudnn ")]
+    return {f"cudnn {name}": family for family, name in cudnn.first_of_families(plans).items()}
+
+
 def part_of_library(problem: Any, name: str) -> Work | None:
     """What a plan of a library does, by the name that records have: "cudnn PLAN". None if nobody
     knows its tiles."""
-    _, _, plan = name.partition(" ")
-    tiles = work.tiles_of_cudnn().get(work.plans_kind(problem), {}).get(plan)
-    return None if tiles is None else work.cudnn_plan(problem, plan, tiles)
+    family = cudnn.family_of(name.partition(" ")[2])
+    tiles = work.tiles_of_cudnn().get(work.plans_kind(problem), {}).get(family)
+    return None if tiles is None else work.cudnn_plan(problem, family, tiles)
 
 
 def work_of(name: str, problem: Any, able: Mapping[str, Version]) -> Work | None:
@@ -105,9 +113,10 @@ def samples(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Sample]]:
                 *[(*each, False) for each in record["times"].items()],
                 *[(*each, True) for each in record.get("beyond", {}).items()],
             ]
+            run = plans_that_run(record["times"])
             for name, time, least in several:
                 does = work_of(name, problem, able)
-                if does is None:
+                if does is None or name.startswith("cudnn ") and name not in run:
                     continue
                 if name in BORROWING and not does.rates.startswith("pointwise_cublas"):
                     continue
@@ -179,32 +188,30 @@ def bias(measured: Sequence[Sample], rates: Rates) -> float:
 SIDES = (16, 32, 64, 128, 256)
 LARGEST = 256 * 128  # numbers of a tile
 FEW = 6  # measurements below which nothing is said of a plan
-WILD = 0.7  # standard deviation of the logarithm beyond which a plan's times are not predicted
+WILD = 0.4  # standard deviation of the logarithm beyond which a plan's times are not predicted
 
 
 def tiles_of_plans(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, PlanTiles]]:
-    """The tiles of each plan of cuDNN with which predicted times are closest to those measured:
-    kind of problems -> name -> tiles. Plans by a transform have no tiles."""
+    """The tiles of each family of cuDNN's plans with which predicted times are closest to those
+    measured: kind of problems -> family -> tiles. Plans by a transform have no tiles."""
     seen_of: dict[tuple[str, str], list[tuple[Mapping[str, Any], Problem, float]]] = {}
     for record in records:
         with machine_of(record["device"]):
             if record["family"] != "conv":
                 continue
             problem, _ = supporting("conv", record["case"])
-            for name, time in record["times"].items():
-                library, _, plan = name.partition(" ")
-                if library == "cudnn" and plan:
-                    kind = work.plans_kind(problem), plan
-                    seen_of.setdefault(kind, []).append((record, problem, time))
+            for name, family in plans_that_run(record["times"]).items():
+                kind = work.plans_kind(problem), family
+                seen_of.setdefault(kind, []).append((record, problem, record["times"][name]))
     found: dict[str, dict[str, PlanTiles]] = {}
-    for (kind, plan), measured in sorted(seen_of.items()):
+    for (kind, family), measured in sorted(seen_of.items()):
         if len(measured) < FEW:
             continue
         spread, tiles = min(
-            (_spread(plan, measured, tiles), tiles) for tiles in _possible_tiles(kind)
+            (_spread(family, measured, tiles), tiles) for tiles in _possible_tiles(kind)
         )
         if spread < WILD:
-            found.setdefault(kind, {})[plan] = tiles
+            found.setdefault(kind, {})[family] = tiles
     return found
 
 
@@ -222,7 +229,7 @@ def _possible_tiles(kind: str) -> list[PlanTiles]:
 
 
 def _spread(
-    plan: str,
+    family: str,
     measured: Sequence[tuple[Mapping[str, Any], Problem, float]],
     tiles: PlanTiles,
 ) -> float:
@@ -230,7 +237,7 @@ def _spread(
     kinds: dict[str, list[Sample]] = {}
     for record, problem, time in measured:
         with machine_of(record["device"]):
-            does = work.cudnn_plan(problem, plan, tiles)
+            does = work.cudnn_plan(problem, family, tiles)
             kinds.setdefault(does.rates, []).append(Sample(does, seen(record), time))
     squares = sum(len(samples) * fit(samples).spread ** 2 for samples in kinds.values())
     return math.sqrt(squares / len(measured))

@@ -21,7 +21,7 @@ import ctypes
 import functools
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -50,6 +50,7 @@ REFUSED = ("NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", "DOWN_CONVERT_INPU
 TRANSFORMS = ("FFT", "WINOGRAD", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13")
 #: How names of plans begin that are by Fourier's transform. Whether one is, its notes tell.
 FOURIER = {"forward": "eng3_", "input": "eng50", "weight": "eng18_"}
+TILE_SIZE = "k2="  # its knob in names of plans
 UNANNOUNCED = "eng17"  # weight gradients by Winograd's transform
 
 
@@ -165,9 +166,9 @@ def convolution(
     asked for twice: whether there is one, and to run it. So they are cached.
 
     before, after: padding at the two ends of each spatial axis. The groups follow from the channels
-    of x and w. plan: the name of a plan, if this cuDNN has it; otherwise the first of `prefer` that
-    it has, or the best-ranked one; neither of these is by a transform. fourier: the best-ranked one
-    by Fourier's transform.
+    of x and w. plan: the name of a plan, if this cuDNN has it; otherwise one of the first family
+    of `prefer` that it has, or the best-ranked one; neither of these is by a transform. fourier:
+    the best-ranked one by Fourier's transform.
     """
     cudnn = _bindings()
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, bias, tf32, device)
@@ -188,7 +189,8 @@ def convolution(
                 return None
         graph = build(TRANSFORMS)
         places = _places(graph, hidden)
-        if any(name in places and _builds(graph, places[name]) for name in prefer):
+        first = first_of_families(places)
+        if any(_builds(graph, places[first[family]]) for family in prefer if family in first):
             return graph
         if hidden:
             return graph if any(_builds(graph, i) for i in places.values()) else None
@@ -259,6 +261,21 @@ def _places(graph: Any, hidden: bool) -> dict[str, int]:
         if not (hidden and name.startswith(UNANNOUNCED)):
             places.setdefault(name, i)
     return places
+
+
+def family_of(name: str) -> str:
+    """The engine and the tile of a plan: "eng67_k2=4" for "eng67_k2=4_k13=0_k18=1". Its other knobs
+    matter less."""
+    engine, *knobs = name.split("_")
+    return "_".join([engine, *[knob for knob in knobs if knob.startswith(TILE_SIZE)]])
+
+
+def first_of_families(names: Iterable[str]) -> dict[str, str]:
+    """Family -> the plan of it that is ranked first."""
+    found: dict[str, str] = {}
+    for name in names:
+        found.setdefault(family_of(name), name)
+    return found
 
 
 def _builds(graph: Any, index: int) -> bool:

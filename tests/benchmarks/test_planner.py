@@ -88,8 +88,8 @@ def test_a_wrong_version_is_not_chosen() -> None:
 #: Of the committed records, as found: mean, and what 95 % do not exceed. Those of convolutions are
 #: the library's: what its first choice takes, a prediction misses by a third as often as not.
 REGRET = {
-    "conv": (1.12, 1.55),
-    "matmul": (1.045, 1.21),
+    "conv": (1.105, 1.5),
+    "matmul": (1.04, 1.2),
     "attention": (1.03, 1.1),
     "reduction": (1.03, 1.1),
     "scan": (1.03, 1.1),
@@ -175,7 +175,7 @@ def test_the_tiles_of_a_plan_are_found_from_its_times() -> None:
     the plan with the least predicted time."""
     truth = {
         "eng5_k2=1": work.PlanTiles(128, 32, 1, False),
-        "eng5_k2=2": work.PlanTiles(32, 128, 2, True),
+        "eng5_k2=2": work.PlanTiles(32, 128, 2, True),  # of two plans the one that is first
     }
     draw, records = random.Random(5), []
     with assume((9, 0)), planner.libraries():
@@ -189,6 +189,7 @@ def test_the_tiles_of_a_plan_are_found_from_its_times() -> None:
                 * median(work.cudnn_plan(problem, plan, tiles), Machine.of(0), Rates(4, 1.5, 1.3))
                 for plan, tiles in truth.items()
             }
+            times["cudnn eng5_k2=2_k13=1"] = 7.0
             times["cudnn eng6"] = 10 ** draw.uniform(0, 4)
             if len(records) < 5:
                 times["cudnn eng7"] = 50.0

@@ -49,9 +49,12 @@ def product_of(p: Problem) -> Product:
 def traffic(p: Problem, last: bool | None = None) -> tuple[float, int]:
     """(bytes moved, launches besides the version's own). last: the order in which the version reads
     and writes, channels last or C order; arrays that lie otherwise are copied, and the bias of a
-    gradient is added by another launch. By default any order, and the version adds it."""
+    gradient is added by another launch. By default any order, and the version adds it. Strides that
+    are longer than filters leave pixels out."""
     layouts = (*p.operands, p.out)
-    moved = sum(layout.size for layout in layouts)
+    met = math.prod(min(1.0, n / s) for s, n in zip(p.stride, p.taps, strict=True))
+    moved = sum(layout.size * (met if layout is p.x else 1.0) for layout in p.operands)
+    moved += p.out.size
     if last is None:
         return p.itemsize * moved, 0
     lies = is_channels_last if last else (lambda layout: layout.contiguous)
@@ -374,10 +377,8 @@ def _kind_of_library(p: Problem) -> str:
 
 
 def cudnn(p: Problem) -> Work:
-    """cudnn.py: by the plan with the least predicted time of those that are known, or else by the
-    library's own choice."""
-    known = plans_of_cudnn(p)
-    return next(iter(known.values())) if known else cudnn_choice(p)
+    """cudnn.py: by the plan with the least predicted time, or else by the library's own choice."""
+    return next(iter(plans_of_cudnn(p).values()), None) or cudnn_choice(p)
 
 
 def cudnn_choice(p: Problem) -> Work:
@@ -400,9 +401,12 @@ def cudnn_choice(p: Problem) -> Work:
     )
 
 
+FEW_FAMILIES = 3
+
+
 class PlanTiles(NamedTuple):
-    """The tiles of one of cuDNN's plans, as its times show them: rows and columns, blocks that a
-    multiprocessor holds, whether sums are split."""
+    """The tiles of a family of cuDNN's plans, as their times show them: rows and columns, blocks
+    that a multiprocessor holds, whether sums are split."""
 
     rows: int
     columns: int
@@ -412,7 +416,7 @@ class PlanTiles(NamedTuple):
 
 @functools.cache
 def tiles_of_cudnn() -> dict[str, dict[str, PlanTiles]]:
-    """Kind of problems -> name of a plan -> its tiles (cudnn_plans.json)."""
+    """Kind of problems -> family of plans -> its tiles (cudnn_plans.json)."""
     file = importlib.resources.files("cudamath.kernels.conv").joinpath("cudnn_plans.json")
     table = json.loads(file.read_text(encoding="utf-8"))
     return {
@@ -422,15 +426,19 @@ def tiles_of_cudnn() -> dict[str, dict[str, PlanTiles]]:
 
 
 def cudnn_plan(p: Problem, name: str, tiles: PlanTiles) -> Work:
-    """By the library's plan of this name."""
+    """By the library's plans of this family (runtime/cudnn.py), of which the one runs that the
+    library ranks first."""
     tensor, last = p.on_tensor_cores, p.library_last
-    words = [name, *(["strided"] if p.kind != "forward" and max(p.stride) > 1 else ())]
+    words = []
     if p.groups > 1:
         words.append("depthwise" if p.group_channels == 1 else "grouped")
     if last and not tensor:
         words.append("last")
     if len(p.taps) > 2:
         words.append("volumes")
+    words.append(name)
+    if p.kind != "forward" and max(p.stride) > 1:
+        words.append("strided")
     cut = Tiles(
         [tiles[:2]],
         64 if tensor else 8,
@@ -444,13 +452,14 @@ def cudnn_plan(p: Problem, name: str, tiles: PlanTiles) -> Work:
 
 
 def plans_kind(p: Problem) -> str:
-    """The kind of problems to which plans of one name belong."""
+    """The kind of problems in which plans of one family do the same."""
     return f"cudnn_plan {p.kind} {_numbers(p)}"
 
 
 def plans_of_cudnn(p: Problem) -> dict[str, Work]:
-    """The plans of the library of which times are known for such problems: what they do, those with
-    the least predicted times first."""
+    """The families of the library's plans of which times are known for such problems: what they do,
+    those with the least predicted times first. None if they are few: then the library may have
+    better ones."""
     machine, shapes = Machine.of(p.device), (p.x.shape, p.weight.shape)
     hidden = library.hides_transforms(p.kind, p.dtype, *shapes)
     found = {}
@@ -460,28 +469,22 @@ def plans_of_cudnn(p: Problem) -> dict[str, Work]:
         work = cudnn_plan(p, name, tiles)
         if has_rates(work.rates):
             found[name] = work
+    if len(found) < FEW_FAMILIES:
+        return {}
     return dict(sorted(found.items(), key=lambda item: microseconds(item[1], machine)))
 
 
-FOURIER = (16, 32)  # sides of the tiles that are transformed
-
-
 def fourier(p: Problem) -> Work:
-    """cudnn.py, by Fourier's transform. A tile costs its products of channels and outputs, one for
-    each frequency, whatever the number of taps; transformed arrays are written and read."""
+    """cudnn.py, by Fourier's transform of whole images, their sides filled up to powers of two, and
+    of filters as large. A frequency costs a product of channels and outputs, whatever the number of
+    taps; transformed arrays are written and read."""
     machine, reach = Machine.of(p.device), max(p.taps)
     images, outputs, *size = p.y.shape
     channels = p.group_channels
-    per_cycle = machine.multiprocessors * machine.rate(p.dtype, False)
-    found = []
-    for side in FOURIER:
-        own, frequencies = side - reach + 1, side * (side // 2 + 1)
-        if own < 1:
-            continue
-        tiles = images * math.prod(blocks(n, own) for n in size)
-        cycles = 4 * tiles * channels * outputs * frequencies / per_cycle  # complex numbers
-        numbers = 2 * frequencies * (tiles * (channels + outputs) + channels * outputs)
-        found.append((cycles, numbers))
-    cycles, numbers = min(found)
+    side = 1 << (max(*size, *p.x.shape[2:]) + reach - 2).bit_length()
+    frequencies = side * (side // 2 + 1)
+    products = 4 * images * channels * outputs * frequencies  # of complex numbers
+    cycles = products / (machine.multiprocessors * machine.rate(p.dtype, False))
+    numbers = 2 * frequencies * (images * (channels + outputs) + channels * outputs)
     moved, more = traffic(p, False)
     return Work(f"cudnn_fourier {p.kind}", cycles, moved + 2 * p.itemsize * numbers, 4 + more)

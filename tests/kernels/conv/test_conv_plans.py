@@ -359,7 +359,8 @@ def test_a_plan_of_cudnns_is_taken_by_its_name(monkeypatch, kind):
         assert graph.build_plans.call_count == (not asked)
         graph.build_plan_at_index.reset_mock()
         graph.build_plans.reset_mock()
-    for prefer, asked in ((("gone", "b", "c", "a"), [1, 2]), (("gone", "b"), [1])):
+    graph.get_plan_name_at_index.side_effect = ["a_k13=1", "b", "c_k2=4_k13=0"].__getitem__
+    for prefer, asked in ((("c", "b", "c_k2=4", "a"), [1, 2]), (("a_k2=0", "b"), [1])):
         cudnn.convolution(kind, F32, x, w, y, **where, prefer=prefer)
         assert [call.args[0] for call in graph.build_plan_at_index.call_args_list] == asked
         assert graph.build_plans.call_count == (asked == [1])  # else the library's own choice

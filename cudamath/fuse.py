@@ -3,8 +3,9 @@
 The function is called once with traced arrays, which have a shape and a dtype but no data
 (core/tracing.py). Its operations form a graph of elementwise ops, reductions and views. The graph
 is cut into stages: all that can be computed row by row is one kernel
-(kernels/generated/fusion.py); a reduction along other axes than the last is a stage of its own,
-whose result the next stage reads. Gradients are fused in the same way: the gradient rules of the
+(kernels/generated/fusion.py). A sum of few terms, such as the coordinates of a point, is written
+out. A reduction along other axes than the last is a stage of its own, whose result the next stage
+reads. Gradients are fused in the same way: the gradient rules of the
 ops are called on traced arrays.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -42,6 +44,13 @@ __all__ = ["fuse"]
 
 #: For each dimension of a kernel's domain that of an array; None: the array is repeated.
 Alignment = tuple[int | None, ...]
+#: Pairs of a dimension and the only index along it.
+Fixed = tuple[tuple[int, int], ...]
+
+FEW_TERMS = 4  # of a sum that is written out
+FEW_COLUMNS = 64  # of a domain that is turned for a reduction
+SMALL = 16  # an array of fewer elements than a domain has, so many times, is copied for nothing
+MOST_INPUTS = 12  # arrays that a kernel reads with such a sum; 16 are possible
 
 
 class _Unfusible(Exception):
@@ -103,7 +112,9 @@ class _Rows:
         """The elements of a row combined: "sum", "max" or "min"."""
         return self.value(primitive, dtype, (x,), None, row=True)
 
-    def load(self, array: int, alignment: Alignment) -> int:
+    def load(self, array: int, alignment: Alignment, fixed: Fixed = ()) -> int:
+        if fixed:
+            array = self.stages.at(array, fixed)
         if array not in self.inputs:
             self.inputs.append(array)
         dtype = self.stages.arrays[array].dtype
@@ -112,19 +123,29 @@ class _Rows:
         )
 
     def broadcast_value(
-        self, symbol: Symbol, layout: Layout, of: tuple[int, ...], alignment: Alignment
+        self,
+        symbol: Symbol,
+        layout: Layout,
+        of: tuple[int, ...],
+        alignment: Alignment,
+        fixed: Fixed = (),
     ) -> int:
         """A symbol seen through `layout` by a user of shape `of`, which is aligned so with the
         domain."""
-        own = symbol.layout
-        places = [
-            None if d is None or d < len(of) - layout.ndim else d - (len(of) - layout.ndim)
-            for d in alignment
-        ]
-        places = [
-            None if at is None or layout.shape[at] == 1 or layout.strides[at] == 0 else at
-            for at in places
-        ]
+        own, first = symbol.layout, len(of) - layout.ndim
+
+        def place(d: int | None) -> int | None:
+            """The dimension of `layout`, unless it repeats along it."""
+            repeats = (
+                d is None
+                or d < first
+                or 1 == layout.shape[d - first]
+                or not layout.strides[d - first]
+            )
+            return None if repeats else d - first
+
+        places = [place(d) for d in alignment]
+        held = [(at, k) for d, k in fixed if (at := place(d)) is not None]
         dims = {
             at: next(
                 (
@@ -134,33 +155,40 @@ class _Rows:
                 ),
                 None,
             )
-            for at in places
+            for at in [*places, *[at for at, _ in held]]
             if at is not None
         }
         if symbol.kind != "constant" and sorted(map(str, dims.values())) != sorted(
             str(j) for j, n in enumerate(own.shape) if n > 1
         ):  # a reshape, a diagonal: the view of a finished array
-            return self.load(self.stages.whole(symbol, layout), tuple(places))
-        return self.build(symbol, tuple([None if at is None else dims[at] for at in places]))
+            return self.load(self.stages.whole(symbol, layout), tuple(places), tuple(held))
+        return self.build(
+            symbol,
+            tuple([None if at is None else dims[at] for at in places]),
+            tuple([(dims[at], k) for at, k in held]),
+        )
 
-    def build(self, symbol: Symbol, alignment: Alignment) -> int:
+    def build(self, symbol: Symbol, alignment: Alignment, fixed: Fixed = ()) -> int:
         """The number of a symbol's value. alignment: for each dimension of the domain the symbol's,
-        or None."""
+        or None. fixed: where the value lies along other dimensions of it."""
         shape, dtype = symbol.layout.shape, symbol.layout.dtype
         if symbol.kind == "constant":
             return self.constant(symbol.params.item(), dtype)
         if symbol.kind == "argument" or symbol in self.stages.indices:
-            return self.load(self.stages.array_of(symbol), alignment)
+            return self.load(self.stages.array_of(symbol), alignment, fixed)
         if symbol.kind == "reduce":
+            if not fixed and (terms := self.terms(symbol, alignment)) is not None:
+                return terms
             try:
-                if symbol not in self.stages.apart:
+                if symbol not in self.stages.apart and not fixed:
                     return self.reduction(symbol, alignment)
             except _Unfusible:
-                self.stages.refused.add(symbol)
-            return self.load(self.stages.array_of(symbol), alignment)
+                pass
+            self.stages.refused.add(symbol)
+            return self.load(self.stages.array_of(symbol), alignment, fixed)
         operands = tuple(
             [
-                self.broadcast_value(x[0], x[1], shape, alignment)
+                self.broadcast_value(x[0], x[1], shape, alignment, fixed)
                 if isinstance(x, tuple)
                 else self.constant(x, symbol.params[1])
                 for x in symbol.operands
@@ -175,6 +203,43 @@ class _Rows:
             if symbol.operands[0][1].dtype == dtype
             else self.value("cast", dtype, operands)
         )
+
+    def neighbours(self) -> bool:
+        """Whether along the columns the elements of each array are neighbours, of all but small
+        ones, which are copied."""
+        size = math.prod(self.shape)
+        for value in self.values:
+            if value.kind == "load" and not value.row:
+                argument, alignment = value.detail
+                layout = self.stages.arrays[self.inputs[argument]]
+                if layout.strides[alignment[-1]] != layout.itemsize and layout.size * SMALL > size:
+                    return False
+        return True
+
+    def terms(self, symbol: Symbol, alignment: Alignment) -> int | None:
+        """A sum or mean of few elements that are computed for it, written out: the coordinates of
+        a point, the channels of a pixel. None where it is none, or reads too many arrays so."""
+        if not _of_few(symbol):
+            return None
+        (operand, layout), params = symbol.operands[0], symbol.params
+        (axis,) = params["axis"]
+        kept = [i for i in range(layout.ndim) if params["keepdims"] or i != axis]
+        inner = tuple([None if d is None else kept[d] for d in alignment])
+        before = len(self.values), len(self.inputs), dict(self.numbers)
+        wide = compute_dtype(symbol.layout.dtype)
+        total = 0
+        for k in range(layout.shape[axis]):
+            x = self.broadcast_value(operand, layout, layout.shape, inner, ((axis, k),))
+            x = x if self.values[x].dtype == wide else self.value("cast", wide, (x,))
+            total = self.apply("x + y", wide, total, x) if k else x
+        if len(self.inputs) > MOST_INPUTS:
+            del self.values[before[0] :], self.inputs[before[1] :]
+            self.numbers = before[2]
+            return None
+        if REDUCTIONS[params["kind"]].divides:
+            count = self.constant(float(layout.shape[axis]), wide)
+            total = self.apply("x / y", wide, total, count)
+        return total
 
     def reduction(self, symbol: Symbol, alignment: Alignment) -> int:
         """A reduction along the last axis of the domain, as passes over rows."""
@@ -223,6 +288,7 @@ class _Stages:
         self.refused: set[Symbol] = set()
         self.arrays: list[Layout] = list(layouts)
         self.indices: dict[Symbol, int] = {}
+        self.parts: dict[tuple[int, Fixed], int] = {}
         self.list: list[_Stage] = []
 
     def array_of(self, symbol: Symbol) -> int:
@@ -269,46 +335,20 @@ class _Stages:
         )
 
     def reduce(self, symbol: Symbol) -> None:
-        """A stage for a reduction: along the last axis inside the kernel, the rest by reducing what
-        that leaves."""
+        """A stage for a reduction: along the last axis of a kernel's domain inside the kernel, the
+        rest by reducing what that leaves."""
         (operand, layout), params = symbol.operands[0], symbol.params
         reduction, axes, shape = REDUCTIONS[params["kind"]], params["axis"], layout.shape
-        partial = reduction.partial
-        last = len(shape) - 1
+        if _of_few(symbol) and self.written_out(symbol):
+            return
         if (
-            partial is not None
-            and last in axes
-            and shape[last] > 1
+            reduction.partial is not None
             and 0 not in shape
             and layout.dtype in FLOATING
             and symbol.layout.dtype in FLOATING
+            and self.along_rows(symbol)
         ):
-            rows = _Rows(self, shape)
-            identity: Alignment = tuple([i if n > 1 else None for i, n in enumerate(shape)])
-            try:
-                x = rows.broadcast_value(operand, layout, shape, identity)
-            except _Unfusible:
-                x = None
-            if x is not None and rows.inputs:  # else a sum of constants
-                wide = compute_dtype(symbol.layout.dtype)
-                if rows.values[x].row:
-                    x = rows.value("cast", rows.values[x].dtype, (x,), row=False)
-                out = rows.along(partial, wide, x)
-                count = 1
-                for i in axes:
-                    count *= shape[i]
-
-                def finish(y: ndarray) -> ndarray:
-                    if len(axes) > 1 or y.shape[-1] > 1:
-                        y = getattr(reductions, partial)(y, axis=axes)
-                    y = y / float(count) if reduction.divides else y
-                    return reshape(y, symbol.layout.shape)
-
-                self.add(
-                    rows, (out,), [finish], [symbol]
-                )  # unrounded, for other kernels; results are rounded at the end
-                self.arrays[-1] = Layout.new(symbol.layout.shape, wide, symbol.layout.device)
-                return
+            return
         source = (
             self.array_of(operand)
             if operand.layout.shape == shape and operand.layout.strides == layout.strides
@@ -338,6 +378,97 @@ class _Stages:
         self.list.append(_Stage((source,), run, 1))
         self.indices[symbol] = len(self.arrays)
         self.arrays.append(symbol.layout)
+
+    def written_out(self, symbol: Symbol) -> bool:
+        """Whether a sum of few terms is computed element by element; then its stage is there."""
+        before, shape = self.state(), symbol.layout.shape
+        rows = _Rows(self, shape or (1,))
+        x = rows.terms(
+            symbol, tuple([i if n > 1 else None for i, n in enumerate(shape)]) or (None,)
+        )
+        if x is None or not rows.inputs:
+            self.restore(before)
+            return False
+        if rows.values[x].row:
+            x = rows.value("cast", rows.values[x].dtype, (x,), row=False)
+        self.add(rows, (x,), [lambda y: reshape(y, shape)], [symbol])
+        self.arrays[-1] = Layout.new(shape, rows.values[x].dtype, symbol.layout.device)
+        return True
+
+    def along_rows(self, symbol: Symbol) -> bool:
+        """Whether the kernel of rows reduces; then its stage is there. Its domain has the last axis
+        as columns, or the one that is reduced, where what it reads lies along that."""
+        (operand, layout), params = symbol.operands[0], symbol.params
+        reduction, axes, shape = REDUCTIONS[params["kind"]], params["axis"], layout.shape
+        last = len(shape) - 1
+        columns = last if last in axes else axes[0]
+        if (
+            shape[columns] == 1
+            or columns != last
+            and (len(axes) > 1 or operand.kind == "argument" or shape[columns] < FEW_COLUMNS)
+        ):
+            return False
+        order = [*[i for i in range(len(shape)) if i != columns], columns]
+        before = self.state()
+        rows = _Rows(self, tuple([shape[i] for i in order]))
+        alignment: Alignment = tuple([i if shape[i] > 1 else None for i in order])
+        try:
+            x = rows.broadcast_value(operand, layout, shape, alignment)
+        except _Unfusible:
+            x = None
+        if x is None or not rows.inputs or columns != last and not rows.neighbours():
+            self.restore(before)  # a sum of constants, or of what lies across
+            return False
+        wide = compute_dtype(symbol.layout.dtype)
+        if rows.values[x].row:
+            x = rows.value("cast", rows.values[x].dtype, (x,), row=False)
+        out = rows.along(reduction.partial, wide, x)
+        count = math.prod([shape[i] for i in axes])
+        parts = (
+            axes if columns == last else (last,)
+        )  # dimensions that the kernel leaves to be reduced
+
+        def finish(y: ndarray) -> ndarray:
+            if len(parts) > 1 or y.shape[-1] > 1:
+                y = getattr(reductions, reduction.partial)(y, axis=parts)
+            y = y / float(count) if reduction.divides else y
+            return reshape(y, symbol.layout.shape)
+
+        # unrounded, for other kernels; results are rounded at the end
+        self.add(rows, (out,), [finish], [symbol])
+        self.arrays[-1] = Layout.new(symbol.layout.shape, wide, symbol.layout.device)
+        return True
+
+    def state(self) -> tuple:
+        """What `restore` takes to forget the stages that come after."""
+        return (
+            len(self.arrays),
+            len(self.list),
+            dict(self.indices),
+            dict(self.parts),
+            set(self.refused),
+        )
+
+    def restore(self, state: tuple) -> None:
+        """Forget the stages since `state`."""
+        arrays, stages, self.indices, self.parts, self.refused = state
+        del self.arrays[arrays:], self.list[stages:]
+
+    def at(self, array: int, fixed: Fixed) -> int:
+        """The part of an array at these indices; the dimensions remain, of size 1."""
+        if (array, fixed) not in self.parts:
+            layout, where = self.arrays[array], dict(fixed)
+            shape = tuple([1 if d in where else n for d, n in enumerate(layout.shape)])
+            offset = sum([k * layout.strides[d] for d, k in fixed])
+
+            def run(x: ndarray) -> list[ndarray]:
+                start = sum([k * x.strides[d] for d, k in fixed])
+                return [x._view(x._layout.view(shape, x.strides, start), start)]
+
+            self.list.append(_Stage((array,), run, 1))
+            self.parts[array, fixed] = len(self.arrays)
+            self.arrays.append(layout.view(shape, layout.strides, offset))
+        return self.parts[array, fixed]
 
     def whole(self, symbol: Symbol, layout: Layout) -> int:
         """The array of a view: of the symbol's array, reshaped, permuted or repeated as the layout
@@ -416,6 +547,22 @@ def _filled(constant: Symbol, layout: Layout, beside: ndarray) -> ndarray:
     return full(layout.shape, constant.params.item(), layout.dtype, device=beside.device)
 
 
+def _of_few(symbol: Symbol) -> bool:
+    """Whether a reduction adds so few elements, which are computed for it, that it is written
+    out."""
+    (operand, layout), params = symbol.operands[0], symbol.params
+    axes = params["axis"]
+    return (
+        REDUCTIONS[params["kind"]].name in ("sum", "mean")
+        and len(axes) == 1
+        and 1 < layout.shape[axes[0]] <= FEW_TERMS
+        and layout.dtype in FLOATING
+        and symbol.layout.dtype in FLOATING
+        and symbol.layout.size > 0
+        and operand.kind not in ("argument", "constant", "reduce")
+    )
+
+
 def _along_rows(symbol: Symbol) -> bool:
     """Whether a reduction leaves one value per row, and a kernel of rows can do it."""
     from .kernels.generated.fusion import few_and_long
@@ -430,6 +577,7 @@ def _along_rows(symbol: Symbol) -> bool:
         and symbol.layout.size > 0
         and symbol.operands[0][0].layout.shape == layout.shape
         and not few_and_long(layout.shape)
+        and not _of_few(symbol)
     )
 
 

@@ -69,6 +69,13 @@ def many(x, y):
     }
 
 
+def forces(place, mass):
+    """Of points on each other: sums over the middle axis, of what a sum of three terms makes."""
+    apart = place[None] - place[:, None]
+    square = (apart**2).sum(-1) + 0.1
+    return (apart * (mass / (square * cm.sqrt(square)))[..., None]).sum(1)
+
+
 #: name -> (function, shapes of its arguments, kernels of rows and others that it takes)
 FUNCTIONS = {
     "gelu": (gelu, [(5, 7)], 1),
@@ -151,7 +158,25 @@ FUNCTIONS = {
             x * cm.ones((3, 4), x.dtype).sum(0) + cm.zeros((4,), x.dtype).max(-1) + x.var(0, mean=m)
         ),
         [(3, 4), (1, 4)],
+        1,
+    ),
+    "distances": (
+        lambda x, y: cm.sqrt(((x[:, None] - y[None]) ** 2).sum(-1) + 0.1),
+        [(4, 3), (5, 3)],
+        1,
+    ),
+    "forces": (forces, [(70, 3), (70,)], 1),
+    "brightness": (lambda x: x - (x * 0.5).mean(-1, keepdims=True) * x, [(4, 5, 3)], 1),
+    "two of the first axis": (lambda x: (x * x).sum(0, keepdims=True) + x, [(2, 5)], 1),
+    "coordinates of coordinates": (
+        lambda x: ((x[:, None] * x[None]).sum(-1) * 2).sum(0) + (x - 1).sum(1).sum(),
+        [(3, 2)],
         2,
+    ),
+    "many coordinates": (
+        lambda a, b, c, d: (a * b * c * d + a).sum(-1),
+        [(6, 4), (6, 4), (6, 4), (6, 4)],
+        1,
     ),
     "complex numbers": (
         lambda x, y: cm.std(x + 1j * y, -1, keepdims=True) * x + cm.var(y + 1j * x),

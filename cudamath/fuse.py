@@ -136,13 +136,10 @@ class _Rows:
 
         def place(d: int | None) -> int | None:
             """The dimension of `layout`, unless it repeats along it."""
-            repeats = (
-                d is None
-                or d < first
-                or 1 == layout.shape[d - first]
-                or not layout.strides[d - first]
-            )
-            return None if repeats else d - first
+            if d is None or d < first:
+                return None
+            at = d - first
+            return None if layout.shape[at] == 1 or layout.strides[at] == 0 else at
 
         places = [place(d) for d in alignment]
         held = [(at, k) for d, k in fixed if (at := place(d)) is not None]
@@ -165,7 +162,7 @@ class _Rows:
         return self.build(
             symbol,
             tuple([None if at is None else dims[at] for at in places]),
-            tuple([(dims[at], k) for at, k in held]),
+            tuple([(d, k) for at, k in held if (d := dims[at]) is not None]),
         )
 
     def build(self, symbol: Symbol, alignment: Alignment, fixed: Fixed = ()) -> int:
@@ -346,7 +343,7 @@ class _Stages:
             and 0 not in shape
             and layout.dtype in FLOATING
             and symbol.layout.dtype in FLOATING
-            and self.along_rows(symbol)
+            and self.along_rows(symbol, reduction.partial)
         ):
             return
         source = (
@@ -395,8 +392,8 @@ class _Stages:
         self.arrays[-1] = Layout.new(shape, rows.values[x].dtype, symbol.layout.device)
         return True
 
-    def along_rows(self, symbol: Symbol) -> bool:
-        """Whether the kernel of rows reduces; then its stage is there. Its domain has the last axis
+    def along_rows(self, symbol: Symbol, partial: str) -> bool:
+        """Whether the kernel of rows reduces, to sums or extremes (`partial`); then its stage is there. Its domain has the last axis
         as columns, or the one that is reduced, where what it reads lies along that."""
         (operand, layout), params = symbol.operands[0], symbol.params
         reduction, axes, shape = REDUCTIONS[params["kind"]], params["axis"], layout.shape
@@ -422,7 +419,7 @@ class _Stages:
         wide = compute_dtype(symbol.layout.dtype)
         if rows.values[x].row:
             x = rows.value("cast", rows.values[x].dtype, (x,), row=False)
-        out = rows.along(reduction.partial, wide, x)
+        out = rows.along(partial, wide, x)
         count = math.prod([shape[i] for i in axes])
         parts = (
             axes if columns == last else (last,)
@@ -430,7 +427,7 @@ class _Stages:
 
         def finish(y: ndarray) -> ndarray:
             if len(parts) > 1 or y.shape[-1] > 1:
-                y = getattr(reductions, reduction.partial)(y, axis=parts)
+                y = getattr(reductions, partial)(y, axis=parts)
             y = y / float(count) if reduction.divides else y
             return reshape(y, symbol.layout.shape)
 

@@ -393,8 +393,9 @@ class _Stages:
         return True
 
     def along_rows(self, symbol: Symbol, partial: str) -> bool:
-        """Whether the kernel of rows reduces, to sums or extremes (`partial`); then its stage is there. Its domain has the last axis
-        as columns, or the one that is reduced, where what it reads lies along that."""
+        """Whether the kernel of rows reduces, to sums or extremes (`partial`); then its stage is
+        there. Its domain has the last axis as columns, or the one that is reduced, where what it
+        reads lies along that."""
         (operand, layout), params = symbol.operands[0], symbol.params
         reduction, axes, shape = REDUCTIONS[params["kind"]], params["axis"], layout.shape
         last = len(shape) - 1

@@ -81,7 +81,7 @@ def reduce_small(reduce: Accumulator, source: np.dtype, target: np.dtype) -> Any
     lift, identity, finish = reduce.lift, reduce.identity, reduce.finish
     follow, together = reduce.in_order.combine, across_any(reduce)
     load, store, T = loader(source), storer(target), numba_type(target)
-    whole = target.kind in "iu"
+    whole, own = target.kind in "iu", CODES[source]
 
     @bounded(MOST)
     def reduce_small(
@@ -107,9 +107,20 @@ def reduce_small(reduce: Accumulator, source: np.dtype, target: np.dtype) -> Any
         a = identity()
         j = types.uint32(cuda.threadIdx.x)
         last = count if inside else types.uint32(0)
-        while j < last:
-            a = follow(a, lift(load(x, base + offset(j, reduced, b0, b1), code), j))
-            j = types.uint32(j + cuda.blockDim.x)
+        if code == own:  # two loads at a time, with no switch between them
+            while j < last:
+                k = types.uint32(j + cuda.blockDim.x)
+                both = k < last
+                first = load(x, base + offset(j, reduced, b0, b1), types.int32(own))
+                second = load(x, base + offset(k if both else j, reduced, b0, b1), types.int32(own))
+                a = follow(a, lift(first, j))
+                if both:
+                    a = follow(a, lift(second, k))
+                j = types.uint32(k + cuda.blockDim.x)
+        else:
+            while j < last:
+                a = follow(a, lift(load(x, base + offset(j, reduced, b0, b1), code), j))
+                j = types.uint32(j + cuda.blockDim.x)
         a = together(a)
         if inside and cuda.threadIdx.x == 0:
             result, place = finish(a, divisor), offset(where, kept, c0, c1)

@@ -191,6 +191,7 @@ def backward(
     targets = {node.node if type(node) is Part else node for node in leaves}
     recording = not state.paused
     order = reachable([root for root, _ in roots], targets)  # type: ignore[arg-type]
+    among = targets.union(order)  # nodes whose gradients somebody asks for
     order.reverse()
     awaited = None if ready is None else _Awaited(leaves, order, gradients, ready)
     since = _Since(writes) if writes and order and changes.newest > order[0].order else None
@@ -223,7 +224,9 @@ def backward(
         local: Any
         if type(rules) is tuple:  # one rule per input: only the needed ones are evaluated
             local = [
-                None if parent is None else rule(g, y, *inputs, **params)
+                rule(g, y, *inputs, **params)
+                if parent is not None and (parent.node if type(parent) is Part else parent) in among
+                else None
                 for rule, parent in zip(rules, parents, strict=True)
             ]
         else:

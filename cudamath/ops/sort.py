@@ -48,7 +48,7 @@ _SHORT, _FEW = (
 )  # lines up to that, and elements of all of them, of which topk is one launch
 # On a GPU topk of so long lines (with counts of 31 bits), so few of them, so many elements, and of
 # at most so much of each, selects and then sorts what it found; otherwise it sorts everything.
-_LONG, _LONGEST, _MOST_LINES, _MANY, _PART = 1 << 16, 1 << 31, 1 << 10, 1 << 21, 8
+_LONG, _LONGEST, _MOST_LINES, _MANY, _PART = 1 << 16, 1 << 31, 1 << 10, 1 << 20, 8
 
 
 def _line(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:

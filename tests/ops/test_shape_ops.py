@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import cudamath as cm
 from cudamath.core.layout import Layout
+from cudamath.kernels.copy import dispatch as copy_dispatch
 from cudamath.kernels.copy import planners as copy_planners
+from cudamath.kernels.copy import strided as copy_strided
 from cudamath.kernels.image import dispatch as image_dispatch
 
 DTYPES = [
@@ -479,6 +481,14 @@ def test_planner_chooses():
         "tiled_vector"
     ]  # NCHW -> NHWC
     assert named(copy_planners.copy(on_gpu((64, 4), "f4", (4, 256)))) == ["strided"]
+    # many elements in rows of some length: upside down, every other plane, with a cast
+    assert named(copy_planners.copy(on_gpu((3000, 1671), "u1", (-1671, 1)))) == ["rows"]
+    assert named(copy_planners.copy(on_gpu((50, 40, 33), "f4", (16_000, 200, 4)))) == ["rows"]
+    assert named(
+        copy_planners.copy(on_gpu((3000, 67), "f4", (300, 4)), dtype=np.dtype(np.float64))
+    ) == ["rows"]
+    assert named(copy_planners.copy(on_gpu((3000, 31), "f4", (200, 4)))) == ["strided"]
+    assert named(copy_planners.copy(on_gpu((300, 67), "f4", (300, 4)))) == ["strided"]
     assert named(copy_planners.copy(on_gpu((0, 3), "f4"))) == []
     # equally transposed on both sides: a straight line after sorting
     transposed = on_gpu((64, 64), "f4", (4, 256))
@@ -534,6 +544,21 @@ def test_strided_simulated(rank):
     x = x.reshape([2 * n for n in shape])[(slice(None, None, 2),) * rank]
     plan = copy_planners.copy(*layouts(x))
     assert named(plan) == ["strided" if rank <= 4 else "plain"]
+    np.testing.assert_array_equal(sim(plan, x), x)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("target", ["i4", "f8"])
+@pytest.mark.parametrize("shape", [(5, 2100), (7, 69), (3, 2, 35), (2, 3, 2, 257)])
+def test_rows_simulated(shape, target, monkeypatch):
+    """Rows of several pieces, and several rows of a block; the last of each in part; with a cast,
+    an element a thread."""
+    for module in (copy_dispatch, copy_strided):
+        monkeypatch.setattr(module, "MANY", 2)
+    x = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    x = x[::-1, 1:] if len(shape) == 2 else np.flip(x, (0, 2))[..., 1:]
+    plan = copy_planners.copy(*layouts(x), dtype=np.dtype(target))
+    assert named(plan) == ["rows"]
     np.testing.assert_array_equal(sim(plan, x), x)
 
 
@@ -605,6 +630,11 @@ def test_copy_kernels_on_gpu(dtype):
         for order in [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]:
             same(cm.copy(ours.transpose(order)), x.transpose(order))
             same(cm.copy(ours[:, ::2, 1:].transpose(order)), x[:, ::2, 1:].transpose(order))
+        wide = np.resize(np.arange(251).astype(dtype), (6, 7, 5, 1671))
+        turned = cm.asarray(wide)
+        same(cm.copy(turned.reshape(210, 1671)[::-1]), wide.reshape(210, 1671)[::-1])
+        same(cm.copy(turned[::-1, :, ::-1, :67:-1]), wide[::-1, :, ::-1, :67:-1])
+        same(cm.copy(turned[1:, ::2, 1:, 3:36]), wide[1:, ::2, 1:, 3:36])
         target = cm.zeros((67, 130, 3), dtype)
         target[...] = ours.T
         same(target, x.T)

@@ -244,7 +244,8 @@ def arrays(t: np.dtype) -> None:
     x.copy(), x.T.copy(), cm.concat([x.T, x.reshape(70, 40)])
     x[::2, 1:].copy(), x[:, ::-1].copy(), cm.concat([x, x.T.reshape(40, 70)]), cm.pad(x, 1)
     cm.pad(made((2, 3, 2, 2, 2), t), 1)
-    made((300, 500), t).T.copy()
+    made((300, 500), t).T.copy(), made((300, 501), t)[::-1].copy()
+    made((6, 7, 5, 801), t)[::-1, :, ::-1, 1:].copy(), made((6, 99, 801), t)[:, ::-1, 1:].copy()
     for shape in ((2, 3, 9, 9), (4, 64, 58, 58)):
         windows = cm.lib.stride_tricks.sliding_window_view(made(shape, t), (3, 3), axis=(2, 3))
         cm.ascontiguousarray(windows.transpose(1, 4, 5, 0, 2, 3))

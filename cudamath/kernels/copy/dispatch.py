@@ -21,6 +21,8 @@ What ``copy_part`` does with a pair of layouts:
        tiled         the target runs along one axis and the source along another (a transpose, NCHW
                      <-> NHWC): squares are staged in shared memory, so that each side is walked
                      along its own rows (lib/transpose_tiles.py)
+       rows          the last axis of what is left has as many elements as a line of threads: a
+                     thread finds its row once, for all its elements (strided.py)
        strided       anything else of up to 4 dimensions: the element's number is taken apart by
                      division (strided.py)
        elementwise   more dimensions (windows of images, say): the kernel of elementwise operations
@@ -49,10 +51,11 @@ from ...core.dispatch.steps import Launch
 from ...core.dtypes import COMPLEX
 from ..compiler.lazy_numba import SIMULATOR
 from ..lib.versions import Version, first
-from .parts import WORDS, Part, widest_word
+from .parts import IN_FLIGHT, MANY, WORDS, Part, widest_word
 from .problem import CopyProblem
 
 MOST_DIMS = 4  # of the strided kernels
+LONG_ROW = 8 * IN_FLIGHT  # elements
 
 
 def is_line(p: CopyProblem) -> bool:
@@ -74,11 +77,20 @@ def has_few_axes(p: CopyProblem) -> bool:
     return len(p.shape) <= MOST_DIMS
 
 
+def has_long_rows(p: CopyProblem) -> bool:
+    """Many elements, in rows of which eight threads have all that they can have under way: there
+    divisions for each element take longer than its bytes (2,972 x 1,671 uint8 upside down: 19 us on
+    an H100, the bytes 5). A small copy takes the time of a launch."""
+    rows = 2 <= len(p.shape) <= MOST_DIMS and p.shape[-1] >= LONG_ROW
+    return rows and p.size >= MANY
+
+
 COPY = (
     Version("line_vector", "copy.lines.by_vectors", has_vectors),
     Version("line_cast", "copy.lines.by_casts", has_cast_vectors),
     Version("line", "copy.lines.by_words", is_line),
     Version("tiled", "copy.strided.by_tiles"),
+    Version("rows", "copy.strided.by_rows", has_long_rows),
     Version("strided", "copy.strided.by_strides", has_few_axes),
     Version("elementwise", "copy.strided.by_elements"),
 )

@@ -10,6 +10,9 @@ from ...core.layout import Layout
 
 THREADS = 256
 IN_FLIGHT = 4  # independent loads a thread has in flight, to cover the latency of DRAM
+# Elements from which on a thread has several narrow words in flight: with one each, 2,048 threads
+# of a multiprocessor do not cover the latency of memory
+MANY = 1 << 16
 #: The type in which elements of that many bytes are moved.
 WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 

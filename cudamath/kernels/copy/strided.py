@@ -14,12 +14,8 @@ from ..lib.integers import blocks
 from ..lib.strided_index import index_walker
 from ..lib.transpose_tiles import Operand, Squares
 from .casts import converter
-from .parts import IN_FLIGHT, THREADS, part_view
+from .parts import IN_FLIGHT, MANY, THREADS, part_view
 from .problem import CopyProblem
-
-# Elements from which on a thread has several narrow words in flight: with one each, 2,048 threads
-# of a multiprocessor do not cover the latency of memory
-MANY = 1 << 16
 
 
 @functools.cache
@@ -45,7 +41,58 @@ def strided(rank: int, source: np.dtype, target: np.dtype, narrow: bool, each: i
     return strided
 
 
+@functools.cache
+def rows(rank: int, source: np.dtype, target: np.dtype, narrow: bool, each: int) -> Any:
+    """Any strides; a block moves pieces of `across` * `each` elements of as many rows (the last
+    axis) as it has lines of threads. One division finds a thread's piece, and one for each further
+    axis its row: all its elements lie there. narrow: fewer than 2**31 rows."""
+    convert, place = converter(source, target), index_walker(0, rank - 1, narrow)
+    kind = numba_type(source)
+
+    @cuda.jit
+    def rows(x, y, count, pieces):
+        # x, y: same shape, `rank` dimensions; count: rows; pieces: of a row
+        held = cuda.local.array(each, kind)
+        across, n = cuda.blockDim.x, y.shape[rank - 1]
+        group = types.uint32(cuda.blockIdx.x) // types.uint32(pieces)
+        piece = types.uint32(cuda.blockIdx.x) - group * types.uint32(pieces)
+        row = types.int64(group) * cuda.blockDim.y + cuda.threadIdx.y
+        first = types.int64(piece) * (across * each) + cuda.threadIdx.x
+        if row < count:
+            at = place(y, row)
+            for k in range(each):
+                i = first + k * across
+                if i < n:
+                    held[k] = x[at + (i,)]
+            for k in range(each):
+                i = first + k * across
+                if i < n:
+                    y[at + (i,)] = convert(held[k])
+
+    return rows
+
+
 # -------------------- launches
+
+
+def by_rows(p: CopyProblem) -> Launch:
+    """Version "rows". As few lines of threads as are full: a row's elements are shared out among
+    threads by eights."""
+    n, count = p.shape[-1], p.size // p.shape[-1]
+    each = in_flight(p)
+    pieces = blocks(n, THREADS * each)
+    across = blocks(blocks(n, pieces * each), 8) * 8
+    together = max(THREADS // across, 1)
+    kernel = rows(len(p.shape), *p.words, count < 1 << 31, each)
+    return Launch(
+        kernel, pieces * blocks(count, together), (across, together), [*p.views, count, pieces]
+    )
+
+
+def in_flight(p: CopyProblem) -> int:
+    """Elements that a thread reads before it writes the first."""
+    words = max(word.itemsize for word in p.words)
+    return IN_FLIGHT if words < 8 and p.size >= MANY else 1
 
 
 def by_tiles(p: CopyProblem) -> Launch | None:
@@ -66,8 +113,7 @@ def by_tiles(p: CopyProblem) -> Launch | None:
 
 def by_strides(p: CopyProblem) -> Launch:
     """Version "strided"."""
-    words = max(word.itemsize for word in p.words)
-    each = IN_FLIGHT if words < 8 and p.size >= MANY else 1
+    each = in_flight(p)
     kernel = strided(len(p.shape), *p.words, p.size < 1 << 31, each)
     return Launch(kernel, blocks(p.size, THREADS * each), THREADS, p.views)
 

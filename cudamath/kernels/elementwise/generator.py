@@ -98,7 +98,8 @@ def _mixed_comparison(operator: str, signed_first: bool) -> str:
 @functools.cache
 def vector_kernel(function: Any, arrays: tuple[bool, ...], width: int, ahead: int = 1) -> Any:
     """`vector`, or `vector_ahead`: contiguous operands. A block has THREADS * width elements, a
-    thread `ahead` times `width` neighbours, all of which are read before the first is computed.
+    thread `ahead` times `width` neighbours, all of which are read before the first is computed;
+    or, of `vector`, one element where there are as many threads as elements.
     arrays[i]: operand i is an array (n,), else a scalar."""
     names, name = NAMES[: len(arrays)], "vector_ahead" if ahead > 1 else "vector"
     apart = THREADS // ahead * width
@@ -128,14 +129,20 @@ def vector_kernel(function: Any, arrays: tuple[bool, ...], width: int, ahead: in
             f"for m in range(i, out.size, {apart}):",
             f"for j in range(m, min(m + {width}, out.size)):",
         ]
+    begin = f"    i = {first} * {width}\n    if "
+    if width > 1 and ahead == 1:
+        begin = (
+            f"    alone = cuda.gridDim.x * {THREADS} >= out.size\n"
+            f"    i = cuda.grid(1) if alone else cuda.grid(1) * {width}\n    if not alone and "
+        )
+        rest = ["for j in range(i, min(i + 1, out.size) if alone else out.size):"]
     tail = "".join(
         f"{'    ' * (2 + depth)}{line}\n"
         for depth, line in enumerate([*rest, f"out[j] = function({one})"])
     )
     source = (
         f"def {name}({', '.join(names)}{', ' if names else ''}out):\n"
-        f"    i = {first} * {width}\n"
-        f"    if {last} + {width} <= out.size:\n{loads}{stores}"
+        f"{begin}{last} + {width} <= out.size:\n{loads}{stores}"
         f"    else:\n{tail}"
     )
     namespace = {

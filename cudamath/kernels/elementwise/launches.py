@@ -12,6 +12,9 @@ from ..lib.integers import blocks
 from .generator import NAMES, THREADS, plain_kernel, rows_kernel, vector_kernel
 from .problem import ElementwiseProblem
 
+# elements that have a thread each: 32 multiprocessors run them all at once, 132 have four warps for
+# each scheduler
+APIECE = 1 << 16
 AHEAD = 2  # accesses that a thread of `vector_ahead` has under way
 IN_FLIGHT = (
     4  # elements a thread of `plain` reads before it writes, twice as many of one operand ..
@@ -23,10 +26,12 @@ APART = 4
 
 
 def by_vectors(p: ElementwiseProblem, ahead: int = 1) -> Launch:
-    """Version "vector"."""
+    """Version "vector". Of few elements each has a thread: the next one of a thread would wait for
+    the function of the one before, and no bandwidth is short."""
+    apiece = ahead == 1 and p.target.size <= APIECE
     return Launch(
         vector_kernel(p.function, p.arrays, p.width, ahead),
-        blocks(p.target.size, THREADS * p.width),
+        blocks(p.target.size, THREADS * (1 if apiece else p.width)),
         THREADS // ahead,
         [*p.lines, p.line],
     )

@@ -139,7 +139,7 @@ def test_complex_special_cases_in_the_simulator(name):
 # -------------------- versions at their borders
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 255, 256, 257]
-BIG = [1023, 1024, 1025, 4095, 4096, 4097, 16 * 256 * 3 + 5, 1 << 20]
+BIG = [1023, 1024, 1025, 4095, 4096, 4097, 16 * 256 * 3 + 5, (1 << 16) + 13, 1 << 20]
 DTYPES = [np.dtype(t) for t in ("u1", "f2", cm.bfloat16, "i4", "f4", "f8", "c8", "c16")]
 
 
@@ -513,6 +513,9 @@ def test_the_version_fits_the_layouts():
         plan(row, Layout.new((0, 3), F32, 0), Layout.new((0, 3), F32, 0), version="vector").steps
         == []
     )
+    for elements, threads in ((1 << 16, 1 << 16), (1 << 18, 1 << 16)):  # one element each, or four
+        x = Layout.new((elements,), F32, 0)
+        assert plan(row, x, x, version="vector").steps[0].grid == (threads // 256, 1, 1)
     for function, elements, dtype, name in (
         ("sqrt", 1 << 22, HALF, "vector_ahead"),
         ("sqrt", 1 << 22, F32, "vector"),

@@ -45,8 +45,9 @@ class StandIn:
         device,
         plan,
         fourier,
+        prefer,
     ):
-        assert not tf32 and not plan and not fourier and device == 0
+        assert not tf32 and not plan and not fourier and not prefer and device == 0
         self.calls, self.kind, self.dtype, self.tensors, self.bias = (
             calls,
             kind,

@@ -3,6 +3,7 @@ computes in float64."""
 
 import ctypes
 import itertools
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
@@ -300,6 +301,35 @@ def test_which_volumes_go_to_the_library(fake, monkeypatch, x, w, groups, dtype,
             _, pull = cm.vjp(lambda *a: cm.ml.conv3d(*a, padding=1, groups=groups), *arrays)
             pull(y)
             assert sorted(ran) == (recorded if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "dtype", "alone", "recorded"),
+    [
+        ((2, 48, 32, 32, 32), (16, 48, 3, 3, 3), "f2", False, True),
+        ((2, 48, 32, 32, 32), (16, 48, 3, 3, 3), "f4", False, False),
+        ((1, 256, 8, 8, 8), (320, 256, 5, 5, 5), "f2", False, False),  # sums of 32,000 terms
+        ((2, 16, 8, 8, 8), (16, 16, 3, 3, 3), "f2", True, True),
+    ],
+)
+def test_much_work_goes_to_the_library_where_gradients_follow(
+    fake, monkeypatch, x, w, dtype, alone, recorded
+):
+    """Of 16-bit numbers, but for long sums of few results."""
+    monkeypatch.setattr(cudnn, "available", lambda: True)
+    monkeypatch.setattr(cudnn, "convolution", lambda *_, **__: SimpleNamespace(workspace=16))
+    shape, found = (x[0], w[0], *x[2:]), []
+    where = dict(stride=(1,) * 3, padding=(1,) * 6, dilation=(1,) * 3, groups=1)
+
+    def asked(*arrays):
+        found.append(cards.by_library("forward", np.prod(shape), [*arrays], shape, **where))
+        return arrays[0]
+
+    with cm.device("cuda:0"):
+        arrays = cm.zeros(x, dtype), cm.zeros(w, dtype)
+        asked(*arrays)
+        cm.vjp(asked, *arrays)
+    assert found == [alone, recorded]
 
 
 def test_the_library_is_told_what_lies_how(monkeypatch):

@@ -546,6 +546,7 @@ def families() -> Calls:
         ),
         "masks": lambda: (x[x > 0], cm.argwhere(x > 0), cm.nonzero(x[0]), cm.unique(i)),
         "copy": lambda: cm.concat([x.mT.copy(), x.mT]),
+        "copy of rows": lambda: array(300, 501)[::-1, 1:].copy(),
         "random": lambda: (cm.random.normal(size=1000), cm.random.permutation(500)),
         "histogram": lambda: cm.histogram(x),
         "softmax": lambda: (cm.ml.softmax(x), cm.ml.softmax(x, axis=0)),

@@ -482,11 +482,13 @@ def test_planner_chooses():
     ]  # NCHW -> NHWC
     assert named(copy_planners.copy(on_gpu((64, 4), "f4", (4, 256)))) == ["strided"]
     # many elements in rows of some length: upside down, every other plane, with a cast
-    assert named(copy_planners.copy(on_gpu((3000, 1671), "u1", (-1671, 1)))) == ["rows"]
-    assert named(copy_planners.copy(on_gpu((50, 40, 33), "f4", (16_000, 200, 4)))) == ["rows"]
+    assert named(copy_planners.copy(on_gpu((3000, 1671), "u1", (-1671, 1)))) == ["strided_rows"]
+    assert named(copy_planners.copy(on_gpu((50, 40, 33), "f4", (16_000, 200, 4)))) == [
+        "strided_rows"
+    ]
     assert named(
         copy_planners.copy(on_gpu((3000, 67), "f4", (300, 4)), dtype=np.dtype(np.float64))
-    ) == ["rows"]
+    ) == ["strided_rows"]
     assert named(copy_planners.copy(on_gpu((3000, 31), "f4", (200, 4)))) == ["strided"]
     assert named(copy_planners.copy(on_gpu((300, 67), "f4", (300, 4)))) == ["strided"]
     assert named(copy_planners.copy(on_gpu((0, 3), "f4"))) == []
@@ -558,7 +560,7 @@ def test_rows_simulated(shape, target, monkeypatch):
     x = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
     x = x[::-1, 1:] if len(shape) == 2 else np.flip(x, (0, 2))[..., 1:]
     plan = copy_planners.copy(*layouts(x), dtype=np.dtype(target))
-    assert named(plan) == ["rows"]
+    assert named(plan) == ["strided_rows"]
     np.testing.assert_array_equal(sim(plan, x), x)
 
 

@@ -50,7 +50,7 @@ def rows(rank: int, source: np.dtype, target: np.dtype, narrow: bool, each: int)
     kind = numba_type(source)
 
     @cuda.jit
-    def rows(x, y, count, pieces):
+    def strided_rows(x, y, count, pieces):
         # x, y: same shape, `rank` dimensions; count: rows; pieces: of a row
         held = cuda.local.array(each, kind)
         across, n = cuda.blockDim.x, y.shape[rank - 1]
@@ -69,7 +69,7 @@ def rows(rank: int, source: np.dtype, target: np.dtype, narrow: bool, each: int)
                 if i < n:
                     y[at + (i,)] = convert(held[k])
 
-    return rows
+    return strided_rows
 
 
 # -------------------- launches

@@ -139,7 +139,9 @@ class Block:
 
     __slots__ = ("memory", "q", "u", "f", "d", "addresses", "pointer", "config")
 
-    def __init__(self, words: tuple[int, ...], early: tuple[int, ...] = (), work: Work = UNKNOWN):
+    def __init__(
+        self, words: tuple[int, ...], extended: tuple[Any, ...] = (), work: Work = UNKNOWN
+    ):
         words = (*words, *work.words())
         count = len(words)
         self.memory = bytearray(8 * count)
@@ -154,16 +156,18 @@ class Block:
         base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self.addresses = (ctypes.c_void_p * count)(*range(base, base + 8 * count, 8))
         self.pointer = ctypes.addressof(self.addresses)
-        self.config = early_config(*early) if early else None
+        self.config = extended_config(*extended) if extended else None
 
 
-def early_config(*sizes: int) -> Any:
-    """How to launch a kernel that may begin before the one ahead of it in its stream has ended
-    (compute capability 9.0).
+def extended_config(kind: str, *sizes: int) -> Any:
+    """How to launch a kernel with an attribute, which a captured graph keeps.
 
-    Its blocks are placed as soon as all of the other's have begun to run or ended; the kernel
-    itself must execute griddepcontrol.wait before it touches global memory. sizes: of the grid and
-    the block, three each, and of dynamic shared memory; the stream is filled in at each launch.
+    kind: "early": the kernel may begin before the one ahead of it in its stream has ended (compute
+    capability 9.0). Its blocks are placed as soon as all of the other's have begun to run or ended;
+    the kernel itself must execute griddepcontrol.wait before it touches global memory.
+    "cooperative": all blocks run at the same time, so that they may wait for one another; the
+    driver refuses a grid that is too large for that. sizes: of the grid and the block, three each,
+    and of dynamic shared memory; the stream is filled in at each launch.
     """
     cu = devices.driver()
     config, attribute = cu.CUlaunchConfig(), cu.CUlaunchAttribute()
@@ -176,8 +180,13 @@ def early_config(*sizes: int) -> Any:
         config.blockDimZ,
         config.sharedMemBytes,
     ) = sizes
-    attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-    attribute.value.programmaticStreamSerializationAllowed = 1
+    kinds = cu.CUlaunchAttributeID
+    if kind == "early":
+        attribute.id = kinds.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+    else:
+        attribute.id = kinds.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+        attribute.value.cooperative = 1
     config.attrs, config.numAttrs = [attribute], 1
     return config
 
@@ -199,8 +208,9 @@ def prepare_launcher() -> dict[str, Any]:
 
     Its entry `launch` is the driver's cuLaunchKernel; profiling replaces it and so sees every
     launch, while a run without it pays nothing. Memory debugging replaces `allocate`. Library calls
-    go through `observe_call` if it is set. Kernels that may begin early go through `launch_early`,
-    cuLaunchKernelEx, unless `in_order` (CUDAMATH_LAUNCH_IN_ORDER=1, and profiling).
+    go through `observe_call` if it is set. Cooperative kernels go through `launch_extended`,
+    cuLaunchKernelEx, which profiling replaces, too; so do kernels that may begin early, unless
+    `in_order` (CUDAMATH_LAUNCH_IN_ORDER=1, and profiling).
     """
     launcher = runtime.launcher
     if "launch" not in launcher:
@@ -211,7 +221,7 @@ def prepare_launcher() -> dict[str, Any]:
             recent=_recorder(),
             fail=fail,
             observe_call=None,
-            launch_early=devices.driver().cuLaunchKernelEx,
+            launch_extended=devices.driver().cuLaunchKernelEx,
             in_order=os.environ.get("CUDAMATH_LAUNCH_IN_ORDER", "0") not in ("", "0"),
         )
     return launcher

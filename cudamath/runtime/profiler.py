@@ -99,10 +99,16 @@ class Profile:
         if runtime.profile is not None:
             raise RuntimeError("profile: another profile is being taken")
         launcher = kernel_launch.prepare_launcher()
-        self._before = {name: launcher[name] for name in ("launch", "observe_call", "in_order")}
-        self._launch = launcher["launch"]
+        replaced = ("launch", "launch_extended", "observe_call", "in_order")
+        self._before = {name: launcher[name] for name in replaced}
+        self._launch, self._launch_extended = launcher["launch"], launcher["launch_extended"]
         runtime.profile = self  # first: whoever sees it there stops it
-        launcher.update(launch=self._timed_launch, observe_call=self._timed_call, in_order=True)
+        launcher.update(
+            launch=self._timed_launch,
+            launch_extended=self._timed_extended,
+            observe_call=self._timed_call,
+            in_order=True,
+        )
         runtime.observe_copy = self._timed_copy
 
     @uninterrupted
@@ -138,15 +144,17 @@ class Profile:
             self._collect(len(self._pending) // 2)
         return result
 
-    def _timed_launch(self, handle: Any, *rest: Any) -> tuple:
+    def _timed_kernel(self, handle: Any, pointer: Any, call: Callable[[], tuple]) -> tuple:
         function = runtime.functions.get(int(handle))
         name = str(function) if function else f"kernel {int(handle):#x}"
-        return self._timed(
-            name,
-            "kernel",
-            _work(function, rest[8]),
-            runtime.local.stream,
-            lambda: self._launch(handle, *rest),
+        return self._timed(name, "kernel", _work(function, pointer), runtime.local.stream, call)
+
+    def _timed_launch(self, handle: Any, *rest: Any) -> tuple:
+        return self._timed_kernel(handle, rest[8], lambda: self._launch(handle, *rest))
+
+    def _timed_extended(self, config: Any, handle: Any, pointer: Any, extra: Any) -> tuple:
+        return self._timed_kernel(
+            handle, pointer, lambda: self._launch_extended(config, handle, pointer, extra)
         )
 
     def _timed_call(

@@ -154,6 +154,46 @@ def test_a_kernel_that_waits_itself_may_begin_early(fake):
     assert fake.calls["cuLaunchKernelEx"] == 2
 
 
+def test_a_kernel_whose_blocks_wait_for_one_another_is_launched_as_such(fake):
+    def double(x, y):
+        y[...] = 2 * x
+
+    def bound(grid, shared=100):
+        step = Launch(double, grid, 256, [Input(0), Output(0)], shared, cooperative=True)
+        step = step.with_args(step.args)
+        return Plan([Layout.new((6,), np.dtype("f8"), 0)], [step]).bind("double", [x._layout])
+
+    x, seen, extended = gpu(np.arange(6.0)), [], fake.cuLaunchKernelEx
+    run = bound((4, 25))
+    launcher = kernel_launch.prepare_launcher()
+
+    def watched(config, *rest):
+        seen.extend((a.id, a.value.cooperative) for a in config.attrs[: config.numAttrs])
+        return extended(config, *rest)
+
+    launcher["launch_extended"] = watched
+    assert run(x).tolist() == [0, 2, 4, 6, 8, 10]
+    assert fake.launches[0][1:4] == ((4, 25, 1), (256, 1, 1), 100)
+    with cm.cuda.profile() as p:  # a timed launch is no other one
+        run(x)
+    assert [row["name"] for row in p.stats()] == ["double"]
+    launcher["in_order"] = True  # nor is one of a process that launches nothing early
+    run(x)
+    with cm.cuda.capture() as graph:
+        y = run(x)
+    graph.replay()
+    assert y.tolist() == [0, 2, 4, 6, 8, 10]
+    assert seen == [("CU_LAUNCH_ATTRIBUTE_COOPERATIVE", 1)] * 4
+    # the fake device has 100 multiprocessors, each for 4 of these blocks, or for 1 of much memory
+    assert bound(400)(x).tolist() == [0, 2, 4, 6, 8, 10]
+    assert bound(100, 200 << 10)(x).tolist() == [0, 2, 4, 6, 8, 10]
+    for grid, shared in ((401, 100), (101, 200 << 10)):
+        with pytest.raises(RuntimeError, match="COOPERATIVE_LAUNCH_TOO_LARGE"):
+            bound(grid, shared)(x)
+    with pytest.raises(AssertionError, match="may not begin early"):
+        Launch(double, 1, 32, [], early=True, cooperative=True)
+
+
 def test_strided_inputs_arrive_with_their_strides(fake):
     def add(x, y, out):
         assert x.strides == (8, 24) and y.strides == (-24, 0)

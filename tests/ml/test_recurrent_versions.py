@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ from fake_cudnn import fake_cudnn
 from recurrent_reference import CASES, STEPS, UNITS, problem, reference, weights
 
 import cudamath as cm
+from cudamath.core.layout import Layout
+from cudamath.kernels.recurrent import dispatch
 from cudamath.ml import recurrent
-from cudamath.runtime import cudnn_recurrent
+from cudamath.runtime import cudnn_recurrent, device
 
 LENGTHS = [None, [5, 2, 3], [1, 5, 4]]
 
@@ -224,6 +227,40 @@ def test_errors_of_versions(gpu):
         pytest.raises(ValueError, match="'cudnn_persistent' does not support"),
     ):
         cm.ml.lstm(x, w)
+
+
+@pytest.mark.parametrize(
+    "batch, units, options, why",
+    [
+        (64, 512, {}, ""),
+        (65, 512, {}, "its 160 blocks wait for one another, and 132 run at the same time"),
+        (64, 12, {}, "12 units are no multiple of 8"),
+        (8, 2048, {}, "bytes of shared memory, of 232448"),
+        (64, 512, {"layers": 2}, "it computes one layer in one direction"),
+        (64, 512, {"lengths": (3,) * 64}, "it has no lengths of sequences"),
+        (64, 512, {"out": 256}, "it has no projection"),
+        (64, 512, {"dtype": "f8"}, "it computes float32, not float64"),
+    ],
+)
+def test_one_kernel_for_all_steps_where_all_of_its_blocks_run_at_once(batch, units, options, why):
+    options = dict(options)
+    params = {
+        "kind": "lstm", "units": units, "out": units, "layers": 1, "directions": 1, "bias": True,
+        "lengths": None, "tf32": False, "training": True,
+    }  # fmt: skip
+    with device.assume((9, 0), multiprocessors=132):
+        x = Layout.new((3, batch, 16), np.dtype(options.pop("dtype", "f4")), 0)
+        params |= options
+        if why:
+            with pytest.raises(ValueError, match=f"'persistent' does not support .*: .*{why}$"):
+                dispatch.chosen(x, "persistent", **params)
+            return
+        assert dispatch.chosen(x, "persistent", **params) == "persistent"
+        plan = dispatch.layers(
+            x, Layout.new((10**7,), x.dtype, 0), None, None, version="persistent", **params
+        )
+    last = plan.steps[-1]
+    assert last.cooperative and math.prod(last.grid) == 128
 
 
 def test_descriptors_are_destroyed_with_what_uses_them(gpu):

@@ -32,7 +32,7 @@ import threading
 
 import numpy as np
 from fake_status import INVALID, OK, CUresult, Names
-from hardware_limits import SHARED, refusal
+from hardware_limits import MOST_SHARED, SHARED, refusal
 
 from cudamath.core.asarray import upload
 from cudamath.core.dispatch import plan
@@ -600,7 +600,14 @@ class FakeDriver:
         }.get(kind, self.attributes.get((kernel, kind), 0))
 
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function, block, shared):
-        return min(2048 // block, 4)
+        return min(2048 // block, 4, MOST_SHARED // max(shared, 1))
+
+    def resident(self, handle, block, shared):
+        """How many blocks of a kernel run at the same time."""
+        _, held = self.cuOccupancyMaxActiveBlocksPerMultiprocessor(handle, block, shared)
+        kind = "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT"
+        _, count = self.cuDeviceGetAttribute(kind, self.kernels[handle][2])
+        return held * count
 
     def cuLaunchKernel(self, handle, gx, gy, gz, bx, by, bz, shared, on, pointer, extra):
         library = self.of_library.get(handle)
@@ -646,12 +653,14 @@ class FakeDriver:
 
     def cuLaunchKernelEx(self, config, handle, pointer, extra):
         (attribute,) = config.attrs[: config.numAttrs]
-        if (
-            attribute.id
-            != self.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-        ):
-            return (CUresult.CUDA_ERROR_NOT_SUPPORTED,)
+        kinds = self.CUlaunchAttributeID
         sizes = [getattr(config, f"{of}Dim{axis}") for of in ("grid", "block") for axis in "XYZ"]
+        if attribute.id == kinds.CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+            resident = self.resident(handle, math.prod(sizes[3:]), config.sharedMemBytes)
+            if attribute.value.cooperative and math.prod(sizes[:3]) > resident:
+                return (CUresult.CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,)
+        elif attribute.id != kinds.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+            return (CUresult.CUDA_ERROR_NOT_SUPPORTED,)
         return self.cuLaunchKernel(
             handle, *sizes, config.sharedMemBytes, config.hStream, pointer, extra
         )

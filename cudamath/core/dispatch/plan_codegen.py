@@ -187,7 +187,9 @@ class _Writer:
             else:
                 words.append(kernel_launch.word(arg))
         sizes = (*step.grid, *step.block, step.shared)
-        blocks, fresh = _block_supply(tuple(words), sizes if step.early else (), work)
+        attribute = "early" if step.early else "cooperative" if step.cooperative else None
+        extended = (attribute, *sizes) if attribute else ()
+        blocks, fresh = _block_supply(tuple(words), extended, work)
         for key, value in (
             ("take", blocks.pop),
             ("give", blocks.append),
@@ -211,11 +213,15 @@ class _Writer:
         shared = self.size(step.shared) if step.shared else "0"
         numbers = ", ".join([*grid, *map(str, step.block), shared])
         launch = f"status, = launch(handle{number}, {numbers}, stream.handle, block.pointer, 0)"
-        if step.early:
-            self.emit(f"if in_order: {launch}")
-            self.emit("else:")
-            self.emit("    block.config.hStream = stream.handle")
-            self.emit(f"    status, = launch_early(block.config, handle{number}, block.pointer, 0)")
+        if attribute:
+            indent = ""
+            if step.early:
+                self.emit(f"if in_order: {launch}")
+                self.emit("else:")
+                indent = "    "
+            by_config = f"launch_extended(block.config, handle{number}, block.pointer, 0)"
+            self.emit(f"{indent}block.config.hStream = stream.handle")
+            self.emit(f"{indent}status, = {by_config}")
         else:
             self.emit(launch)
         self.emit(f"give{number}(block)")

@@ -21,10 +21,11 @@ class Launch:
     """A kernel launch: `kernel` is a `@cuda.jit` function; grid, block: int or tuple; shared:
     dynamic bytes; cluster: how many neighbouring blocks share their shared memory (compute
     capability 9.0; divides the grid's first dimension); early: whether it may begin before what is
-    ahead of it has ended, for which the kernel itself waits
-    (runtime/kernel_launch.early_config)."""
+    ahead of it has ended, for which the kernel itself waits; cooperative: whether its blocks wait
+    for one another, so that the driver must run all of them at once or refuse the launch; not both
+    (runtime/kernel_launch.extended_config)."""
 
-    __slots__ = ("kernel", "grid", "block", "args", "shared", "cluster", "early")
+    __slots__ = ("kernel", "grid", "block", "args", "shared", "cluster", "early", "cooperative")
 
     def __init__(
         self,
@@ -35,16 +36,27 @@ class Launch:
         shared: int = 0,
         cluster: int = 1,
         early: bool = False,
+        cooperative: bool = False,
     ):
+        if early and cooperative:
+            raise AssertionError("a cooperative launch may not begin early")
         self.kernel = kernel
         self.grid, self.block = triple(grid), triple(block)
         self.args = tuple(args)
         self.shared, self.cluster, self.early = shared, cluster, early
+        self.cooperative = cooperative
 
     def with_args(self, args: Sequence[Any]) -> Launch:
         """The same launch on other arguments."""
         return Launch(
-            self.kernel, self.grid, self.block, args, self.shared, self.cluster, self.early
+            self.kernel,
+            self.grid,
+            self.block,
+            args,
+            self.shared,
+            self.cluster,
+            self.early,
+            self.cooperative,
         )
 
     def __repr__(self) -> str:

@@ -12,8 +12,9 @@ launched once. A step of a block is
 2. the sum of the 8 parts, and the gates: a thread has one unit of one sequence, and keeps its cell
    in a register;
 3. its part of the next state is written, and a counter in memory is raised, for which all blocks of
-   the same sequences wait. All blocks must run at the same time: the grid is no larger than the
-   device has multiprocessors.
+   the same sequences wait. All blocks must run at the same time: the launch is cooperative, and the
+   grid is no larger than the device has multiprocessors, each of which holds a block whatever
+   registers it takes.
 
 `layer_grad` does the same from the last step to the first, with the gradients of the gates (batch,
 gates units) in the place of the state, and W_hh in that of its transpose. The products with inputs,
@@ -70,20 +71,26 @@ def shared_bytes(columns: int, depth: int) -> int:
     return 4 * (columns * pitch(depth) + WARPS * SIDE * columns)
 
 
-def supports(p: Problem) -> bool:
-    """One layer in one direction, all of whose blocks run at the same time."""
-    grid = blocks(p.units, SIDE) * blocks(p.batch, SIDE)
-    gates = GATES[p.kind]
+def obstacle(p: Problem) -> str:
+    """Why the kernels do not compute a problem; empty where they do."""
+    grid, gates = math.prod(_grid(p)), GATES[p.kind]
     shared = max(shared_bytes(gates * SIDE, p.units), shared_bytes(SIDE, gates * p.units))
-    return (
-        p.dtype == FLOAT
-        and p.layers == p.directions == 1
-        and p.out == p.units
-        and p.lengths is None
-        and p.units % 8 == 0  # what a step reads shares no 32 bytes with what others write
-        and grid <= multiprocessors(p.device)
-        and shared <= SHARED_KIB.get(capability(p.device), 48) << 10
-    )
+    held, most = multiprocessors(p.device), SHARED_KIB.get(capability(p.device), 48) << 10
+    if p.dtype != FLOAT:
+        return f"it computes float32, not {p.dtype}"
+    if p.layers != 1 or p.directions != 1:
+        return "it computes one layer in one direction"
+    if p.out != p.units:
+        return "it has no projection"
+    if p.lengths is not None:
+        return "it has no lengths of sequences"
+    if p.units % 8:  # what a step reads must share no 32 bytes with what others write
+        return f"{p.units} units are no multiple of 8"
+    if shared > most:
+        return f"a block needs {shared} bytes of shared memory, of {most}"
+    if grid > held:
+        return f"its {grid} blocks wait for one another, and {held} run at the same time"
+    return ""
 
 
 # -------------------- kernels
@@ -467,7 +474,7 @@ def layers(p: Problem, x: Layout, w: Layout, h: Layout | None, c: Layout | None)
     ]
     kernel = layer(p.kind, p.bias, h is not None, p.training)
     shared = shared_bytes(gates * SIDE, p.units)
-    made.steps.append(Launch(kernel, _grid(p), THREADS, arguments, shared=shared))
+    made.steps.append(Launch(kernel, _grid(p), THREADS, arguments, shared, cooperative=True))
     return Plan(outputs, made.steps, made.temps, "persistent: one kernel for all steps")
 
 
@@ -510,7 +517,7 @@ def layers_grad(
         *(counters, p.steps, p.batch, p.units, pitch(width), places["hh"]),
     ]
     shared = shared_bytes(SIDE, width)
-    made.steps.append(Launch(kernel, _grid(p), THREADS, arguments, shared=shared))
+    made.steps.append(Launch(kernel, _grid(p), THREADS, arguments, shared, cooperative=True))
 
     def place(roles: tuple[str, ...], plan: Plan, inputs: list[ArrayArg]) -> None:
         """The result of a plan in its parts of the gradient of the weights."""

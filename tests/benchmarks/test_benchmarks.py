@@ -567,7 +567,9 @@ def test_a_sanitizers_log_is_counted_for_the_case_that_ran() -> None:
         "cases": 2,
         "stopped_at": ["matmul"],
         "did_not_run": {"matmul": "ValueError: no"},
-        "reports": {"add": {"count": 2, "first": "Invalid __global__ read of size 4 bytes"}},
+        "reports": {
+            "add": {"count": 2, "first": "Invalid __global__ read of size 4 bytes at add+0x10"}
+        },
     }
     race = (
         "========= Error: Race reported between Read access at "

@@ -25,7 +25,7 @@ from ...runtime import compile_notice, cubin_cache, fork, kernel_packs
 from ...runtime import device as devices
 from ...runtime.interrupts import context_manager
 from ...runtime.state import runtime
-from . import portable, shortcuts, worker_pool
+from . import linking_order, portable, shortcuts, worker_pool
 from .cache_key import installed, source_key
 from .cache_key import key as key_of
 from .lazy_numba import cuda
@@ -45,6 +45,7 @@ def _compiling_for(cc: tuple) -> Iterator[None]:
     collector, which would look through them again and again for a tenth of the time, waits."""
     from numba.cuda import dispatcher
 
+    linking_order.install()
     shortcuts.install()
     original, collects = dispatcher.get_current_device, gc.isenabled()
     gc.disable()

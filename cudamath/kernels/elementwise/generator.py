@@ -98,8 +98,9 @@ def _mixed_comparison(operator: str, signed_first: bool) -> str:
 @functools.cache
 def vector_kernel(function: Any, arrays: tuple[bool, ...], width: int, ahead: int = 1) -> Any:
     """`vector`, or `vector_ahead`: contiguous operands. A block has THREADS * width elements, a
-    thread `ahead` times `width` neighbours, all of which are read before the first is computed;
-    or, of `vector`, one element where there are as many threads as elements.
+    thread `ahead` times `width` neighbours, all of which are read before the first is computed.
+    Of `vector`, the last elements, which fill no access, have a thread each (`with_tail`): of few
+    elements one thread's loop over them took a third of the time.
     arrays[i]: operand i is an array (n,), else a scalar."""
     names, name = NAMES[: len(arrays)], "vector_ahead" if ahead > 1 else "vector"
     apart = THREADS // ahead * width
@@ -119,7 +120,13 @@ def vector_kernel(function: Any, arrays: tuple[bool, ...], width: int, ahead: in
         results = ", ".join(calls)
         stores += f"        store_vector(out, {at}, ({results},))\n"
     one = ", ".join(f"{n}[j]" if array else n for n, array in zip(names, arrays, strict=True))
-    first, last, rest = "cuda.grid(1)", "i", ["for j in range(i, out.size):"]
+    value = f"function({one})"
+    first, last = "cuda.grid(1)", "i"
+    rest = [
+        f"j = cuda.grid(1) + out.size // {width} * {width - 1}",  # see `with_tail`
+        "if j < out.size:",
+        f"    out[j] = {value}",
+    ]
     if ahead > 1:
         first, last = (
             f"(cuda.blockIdx.x * {THREADS} + cuda.threadIdx.x)",
@@ -127,22 +134,13 @@ def vector_kernel(function: Any, arrays: tuple[bool, ...], width: int, ahead: in
         )
         rest = [
             f"for m in range(i, out.size, {apart}):",
-            f"for j in range(m, min(m + {width}, out.size)):",
+            f"    for j in range(m, min(m + {width}, out.size)):",
+            f"        out[j] = {value}",
         ]
-    begin = f"    i = {first} * {width}\n    if "
-    if width > 1 and ahead == 1:
-        begin = (
-            f"    alone = cuda.gridDim.x * {THREADS} >= out.size\n"
-            f"    i = cuda.grid(1) if alone else cuda.grid(1) * {width}\n    if not alone and "
-        )
-        rest = ["for j in range(i, min(i + 1, out.size) if alone else out.size):"]
-    tail = "".join(
-        f"{'    ' * (2 + depth)}{line}\n"
-        for depth, line in enumerate([*rest, f"out[j] = function({one})"])
-    )
+    tail = "".join(f"        {line}\n" for line in rest)
     source = (
         f"def {name}({', '.join(names)}{', ' if names else ''}out):\n"
-        f"{begin}{last} + {width} <= out.size:\n{loads}{stores}"
+        f"    i = {first} * {width}\n    if {last} + {width} <= out.size:\n{loads}{stores}"
         f"    else:\n{tail}"
     )
     namespace = {

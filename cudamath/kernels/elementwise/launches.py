@@ -8,13 +8,10 @@ from typing import Any
 
 from ...core.dispatch.arguments import ArrayArg
 from ...core.dispatch.steps import Launch
-from ..lib.integers import blocks
+from ..lib.integers import blocks, with_tail
 from .generator import NAMES, THREADS, plain_kernel, rows_kernel, vector_kernel
 from .problem import ElementwiseProblem
 
-# elements that have a thread each: 32 multiprocessors run them all at once, 132 have four warps for
-# each scheduler
-APIECE = 1 << 16
 AHEAD = 2  # accesses that a thread of `vector_ahead` has under way
 IN_FLIGHT = (
     4  # elements a thread of `plain` reads before it writes, twice as many of one operand ..
@@ -25,21 +22,18 @@ MANY = 1 << 20  # .. where there are so many that all multiprocessors are full a
 APART = 4
 
 
-def by_vectors(p: ElementwiseProblem, ahead: int = 1) -> Launch:
-    """Version "vector". Of few elements each has a thread: the next one of a thread would wait for
-    the function of the one before, and no bandwidth is short."""
-    apiece = ahead == 1 and p.target.size <= APIECE
-    return Launch(
-        vector_kernel(p.function, p.arrays, p.width, ahead),
-        blocks(p.target.size, THREADS * (1 if apiece else p.width)),
-        THREADS // ahead,
-        [*p.lines, p.line],
-    )
+def by_vectors(p: ElementwiseProblem) -> Launch:
+    """Version "vector"."""
+    threads = with_tail(p.target.size, p.width)
+    kernel = vector_kernel(p.function, p.arrays, p.width)
+    return Launch(kernel, blocks(threads, THREADS), THREADS, [*p.lines, p.line])
 
 
 def by_vectors_ahead(p: ElementwiseProblem) -> Launch:
     """Version "vector_ahead"."""
-    return by_vectors(p, AHEAD)
+    kernel = vector_kernel(p.function, p.arrays, p.width, AHEAD)
+    grid = blocks(p.target.size, THREADS * p.width)
+    return Launch(kernel, grid, THREADS // AHEAD, [*p.lines, p.line])
 
 
 def by_rows(p: ElementwiseProblem) -> Launch:

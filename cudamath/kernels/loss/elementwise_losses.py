@@ -34,7 +34,7 @@ from ..elementwise.dispatch import launch, result_layout
 from ..elementwise.generator import NAMES, scalar_function
 from ..lib.block_reduce import group_sum
 from ..lib.codec import codec
-from ..lib.integers import blocks
+from ..lib.integers import blocks, with_tail
 from ..lib.vector_io import RUN, reader, writer
 from ..lib.widths import vector_width, wide
 from .problem import PointwiseLoss, PointwiseLossBackward
@@ -227,8 +227,8 @@ def _slope(kind: str, by: int, x: str, t: str) -> str:
 
 @functools.cache
 def pointwise_slopes(kind: str, dtype: np.dtype, incoming: np.dtype, single: bool, width: int):
-    """Both gradients, `width` neighbours per thread. g: (1,) if `single`, else as x, t, dx and dt:
-    (n,), of dtype `incoming`."""
+    """Both gradients, `width` neighbours per thread, but for the last elements (`with_tail`). g:
+    (1,) if `single`, else as x, t, dx and dt: (n,), of dtype `incoming`."""
     load, store, T = codec(dtype)
     load_g, read_g = codec(incoming)[0], reader(incoming, width)
     read, write, C = reader(dtype, width), writer(dtype, width), wide(dtype)
@@ -258,7 +258,8 @@ def pointwise_slopes(kind: str, dtype: np.dtype, incoming: np.dtype, single: boo
             write(dx, i, a, 0)
             write(dt, i, b, 0)
         else:
-            for j in range(i, x.size):
+            j = cuda.grid(1) + x.size // width * (width - 1)
+            if j < x.size:
                 one = load_g(g[0 if single else j])
                 dx[j] = store(by_x(one, load(x[j]), load(t[j]), p, scale))
                 dt[j] = store(by_t(one, load(x[j]), load(t[j]), p, scale))
@@ -289,7 +290,7 @@ def plan_grads(p: PointwiseLossBackward) -> Plan:
     arrays = [Input(0).flat, Input(1).flat, Input(2).flat]
     arguments = [*arrays, Scalar(0, T), Scalar(1, T), Output(0).flat, Output(1).flat]
     kernel = pointwise_slopes(p.kind, p.x.dtype, p.g.dtype, p.single, p.width)
-    grid = blocks(p.x.size, THREADS * p.width)
+    grid = blocks(with_tail(p.x.size, p.width), THREADS)
     return Plan([out, out], [Launch(kernel, grid, THREADS, arguments)])
 
 

@@ -20,6 +20,7 @@ from records import ELEMENTWISE, Elementwise
 from strategies import BF16, awkward, kind, numbers, of_kinds
 
 import cudamath as cm
+from cudamath.core.dispatch.arguments import Output
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.layout import Layout
 from cudamath.core.shapes import broadcast_shapes
@@ -152,6 +153,35 @@ def test_plain_in_the_simulator(size, dtype):
     add = row_named("add")
     out = simulate(plan(add, layout_of(a), layout_of(b), version="plain"), a, b)
     np.testing.assert_array_equal(out, expected(add, a, b))
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("size", [1, 3, 4, 7, 1020, 1021, 1023, 1024, 1025, 1027])
+@pytest.mark.parametrize("ahead", [1, 2])
+def test_vectors_in_the_simulator(ahead, size, monkeypatch):
+    """All elements are computed, also those that fill no access, by aligned accesses."""
+    from cudamath.kernels.compiler.lazy_numba import cuda
+    from cudamath.kernels.elementwise import dispatch, generator, launches
+
+    def load_vector(a, i, width):
+        assert i % width == 0
+        return [a[i + k] for k in range(width)]
+
+    def store_vector(a, i, values):
+        assert i % len(values) == 0
+        for k, value in enumerate(values):
+            a[i + k] = value
+
+    monkeypatch.setattr(generator, "load_vector", load_vector, raising=False)
+    monkeypatch.setattr(generator, "store_vector", store_vector, raising=False)
+    generator.vector_kernel.cache_clear()
+    add = cuda.jit(device=True)(lambda x, y: x + y)
+    a, b = np.arange(size, dtype="f4"), np.full(size, 0.5, "f4")
+    x = layout_of(a)
+    p = dispatch.ElementwiseProblem(add, [x, x], x, Output(0))
+    made = launches.by_vectors(p) if ahead == 1 else launches.by_vectors_ahead(p)
+    np.testing.assert_array_equal(simulate(Plan([x], [made]), a, b), a + b)
+    generator.vector_kernel.cache_clear()
 
 
 @pytest.mark.simulator
@@ -513,9 +543,10 @@ def test_the_version_fits_the_layouts():
         plan(row, Layout.new((0, 3), F32, 0), Layout.new((0, 3), F32, 0), version="vector").steps
         == []
     )
-    for elements, threads in ((1 << 16, 1 << 16), (1 << 18, 1 << 16)):  # one element each, or four
+    # four elements a thread, and one where they fill no access
+    for elements, grid in ((1024, 1), (1023, 2), (1346, 2), (2 << 10 | 3, 3), (1 << 18, 256)):
         x = Layout.new((elements,), F32, 0)
-        assert plan(row, x, x, version="vector").steps[0].grid == (threads // 256, 1, 1)
+        assert plan(row, x, x, version="vector").steps[0].grid == (grid, 1, 1)
     for function, elements, dtype, name in (
         ("sqrt", 1 << 22, HALF, "vector_ahead"),
         ("sqrt", 1 << 22, F32, "vector"),

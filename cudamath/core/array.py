@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..runtime import memory, stream
+from ..runtime.dry import DryStream, Unallocated
+from ..runtime.state import runtime
 from . import dtypes, shapes
 from .array_flags import Flags
 from .cpu_pool import owns, shows_all
@@ -597,9 +599,26 @@ def allocate(layout: Layout) -> ndarray:
         return over(layout, 0, None)  # to be filled: tracing.py
     if layout.device < TRACED:
         return work.allocate(layout)
-    current = stream.stream_of(layout.device)
-    buffer = memory.Buffer(layout.nbytes, current)
+    dry = runtime.local.stream
+    if dry.__class__ is DryStream:
+        return without_memory(layout, dry)
+    return allocate_now(layout)
+
+
+def allocate_now(layout: Layout) -> ndarray:
+    """A new array on a GPU that has memory, also while a function is recorded on a dry stream."""
+    buffer = memory.Buffer(layout.nbytes, stream.stream_of(layout.device))
     return over(layout, buffer.address, buffer)
+
+
+def without_memory(layout: Layout, dry: DryStream) -> ndarray:
+    """A new array of a GPU whose memory is never allocated."""
+    owner = dry.take(layout.nbytes)
+    return over(layout, owner.address, owner)
+
+
+#: Owners of the memory of new arrays: two of them share none.
+OWN_MEMORY = memory.Buffer, Unallocated
 
 
 def over(layout: Layout, address: Any, owner: Any) -> ndarray:
@@ -628,7 +647,12 @@ def read_only(x: ndarray) -> bool:
 
 
 def refuse_read_only(name: str, x: ndarray) -> None:
-    """ValueError for an array whose memory must not be changed."""
+    """ValueError for an array whose memory must not be changed. Whoever is about to write calls
+    this, so it is also where a function that writes on the host ceases to be recorded dry: what is
+    written here would be written again by the program."""
+    dry = runtime.local.stream
+    if dry.__class__ is DryStream and x._layout.device == CPU:
+        dry.refuse(f"{name}: it writes into an array on the CPU")
     if read_only(x):
         raise ValueError(
             f"{name}: assignment destination is read-only: {x.dtype} of shape {x.shape}; copy it "

@@ -9,9 +9,10 @@ import numpy as np
 from ..runtime import memory
 from ..runtime.errors import DeviceError
 from . import dtypes, shapes
-from .array import empty, ndarray, over, wrap
+from .array import allocate_now, ndarray, over, wrap
 from .devices import CPU, TRACED, default_index, device_of, index_of
 from .dispatch.call_record import open_records, report_made
+from .layout import Layout
 from .levels import common_device, work
 from .transfer.host_to_device import add_writer, copy_to
 
@@ -55,7 +56,7 @@ def _uploaded(host: np.ndarray, device: int, ours: bool) -> ndarray:
     if out is not None:
         return out
     host = host if host.flags.c_contiguous else np.ascontiguousarray(host)
-    out = empty(host.shape, host.dtype, device)
+    out = allocate_now(Layout.new(host.shape, host.dtype, device))
     memory.upload(
         out._data,
         host.__array_interface__["data"][0],

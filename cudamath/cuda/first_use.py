@@ -13,6 +13,7 @@ from ..core.dispatch.op import registry
 from ..core.dispatch.plan import Plan
 from ..core.layout import Layout
 from ..runtime import device as devices
+from ..runtime.dry import launching
 from ..runtime.interrupts import uninterrupted
 from ..runtime.stream import Event, stream_of, synchronize
 
@@ -85,6 +86,14 @@ def first_use(
     """Microseconds of plans on arrays of these layouts, timed now: `autotune` switches it on. None
     while a graph is captured, or where planning is for an assumed device. A plan that fails is
     left out."""
+    with launching():
+        return _timed(name, plans, layouts)
+
+
+def _timed(
+    name: str, plans: Mapping[str, Plan], layouts: Sequence[Layout]
+) -> dict[str, float] | None:
+    """`first_use`, on a stream that runs."""
     index = layouts[0].device
     if devices.is_assumed() or stream_of(index).capturing:
         return None

@@ -25,6 +25,7 @@ from ..core.layout import Layout
 from ..core.levels import place_of
 from ..core.typing import ArrayLike
 from ..runtime import memory, stream
+from ..runtime.dry import Unallocated
 from ..runtime.errors import DeviceError
 from . import ufunc
 from .index import _check_writable
@@ -57,6 +58,8 @@ class _Transfer:
             return upload(x._data, index)
         x = x if x.is_contiguous else x._alias().copy()
         out = allocate(x._layout.__class__.new(x.shape, x.dtype, index))
+        if out._owner.__class__ is Unallocated:
+            return out
         at = stream.stream_of(source)
         if x._owner.stream is not at:
             x._owner.used_on(at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import operator
 import warnings
 import weakref
@@ -25,7 +26,10 @@ from ..core.elements import lent, settle_all
 from ..core.overlap import overlaps
 from ..core.scalar import NUMPY_SCALARS, Scalar, is_numpys, scalar
 from ..cuda.graphs import Graphed
-from ..runtime.state import register_tables
+from ..runtime.dry import DryStream, Gone
+from ..runtime.state import register_tables, runtime
+from ..runtime.stream import stream_of
+from .body import Rehearsal
 from .description import described
 from .donation import donated
 from .fusion import fused
@@ -238,6 +242,14 @@ def leaves_of(results: list[Any], arguments: list[ndarray]) -> list[Any]:
     ]
 
 
+def forget_kept(dry: DryStream) -> None:
+    """After a trace: whoever has kept an array of it gets an error that says so when he uses it."""
+    kept = dry.kept()
+    for x in gc.get_objects() if kept else ():
+        if issubclass(type(x), ndarray) and id(x._owner) in kept:
+            x._data = Gone(dry.name)
+
+
 def _is_leaf(x: Any) -> bool:
     return x.__class__ is _Leaf
 
@@ -334,6 +346,55 @@ class Jitted:
         """Run the function and make the program of later calls. why: it is traced anew."""
         if frames():  # it may close over what belongs to a call of vmap
             return self.fn(*call.given[0], **call.given[1])
+        with device_of(call.device):
+            if call.device != CPU:
+                settle_all()
+                compiled, reason = self._before_it_runs(call)
+                if compiled is not None:
+                    self._count(call, why)
+                    return compiled(call.arrays, call.passed)
+            program, structure, leaves, state, results = self._traced(call, Trace(self._name))
+            if call.device != CPU:
+                program.notes.append(f"the first call ran the function as it is: {reason}")
+            if not program.ambiguous:
+                store(self.plans, call.key, _Compiled(program, structure, leaves, state), MOST)
+        self._count(call, why)
+        arrays = {leaf.same: y for leaf, y in zip(leaves, results, strict=True) if _is_leaf(leaf)}
+        return assembled(structure, leaves, lambda leaf: arrays[leaf.same], call.passed)
+
+    def _before_it_runs(self, call: _Call) -> tuple[_Compiled | None, str]:
+        """The program of a call on a GPU, made before anything runs there: the function is recorded
+        on a dry stream. Or None, and why that cannot be done."""
+        standing = stream_of(call.device)
+        if standing.capturing:
+            return None, "a graph is being captured"
+        dry = DryStream(standing, self._name)
+        try:
+            return self._recorded_dry(call, dry), dry.reason or "an argument lies in another array"
+        except Exception:
+            if not dry.reason:
+                raise
+            return None, dry.reason
+        finally:
+            forget_kept(dry)
+
+    def _recorded_dry(self, call: _Call, dry: DryStream) -> _Compiled | None:
+        """The program, recorded on a dry stream."""
+        with dry, Rehearsal():
+            program, structure, leaves, state, _ = self._traced(call, Trace(self._name))
+        if dry.reason or program.ambiguous:
+            return None
+        return store(self.plans, call.key, _Compiled(program, structure, leaves, state), MOST)
+
+    def _traced(self, call: _Call, record: Trace) -> tuple:
+        """Run the function and make a program of its record.
+
+        Returns
+        -------
+        tuple
+            (the program, the structure of what the function returned, how its leaves are made, what
+            the function found in Python, the leaves).
+        """
         args, kwargs, twins = call.twins()
         state = HiddenState(self.fn, call.objects())
         if clock := state.clock():
@@ -342,26 +403,19 @@ class Jitted:
                 "value of the first call for ever. Call it outside, and pass what it gives"
             )
         drawn = host_randoms()
-        with device_of(call.device):
-            if call.device != CPU:
-                settle_all()
-            record = Trace(self._name)
-            with record:
-                result = self.fn(*args, **kwargs)
-            self._check(record, state, drawn)
-            results, structure = trees.flatten("jit", result)
-            for leaf in results:
-                self._check_returned(leaf, call, state)
-            program = trace(record, twins, results, call.device)
-            leaves = leaves_of(results, twins)
-            if not program.ambiguous:
-                program = donated(simplify(program), call.donated(self.donate_argnums), leaves)
-                if program.device >= 0:
-                    program = fused(program)
-                store(self.plans, call.key, _Compiled(program, structure, leaves, state), MOST)
-        self._count(call, why)
-        arrays = {leaf.same: y for leaf, y in zip(leaves, results, strict=True) if _is_leaf(leaf)}
-        return assembled(structure, leaves, lambda leaf: arrays[leaf.same], call.passed)
+        with record:
+            result = self.fn(*args, **kwargs)
+        self._check(record, state, drawn)
+        results, structure = trees.flatten("jit", result)
+        for leaf in results:
+            self._check_returned(leaf, call, state)
+        program = trace(record, twins, results, call.device)
+        leaves = leaves_of(results, twins)
+        if not program.ambiguous:
+            program = donated(simplify(program), call.donated(self.donate_argnums), leaves)
+            if program.device >= 0:
+                program = fused(program)
+        return program, structure, leaves, state, results
 
     def _check(self, record: Trace, state: HiddenState, drawn: tuple) -> None:
         """Raise TraceError for what the function did beside its operations."""

@@ -26,6 +26,8 @@ from ..core.dtypes import INEXACT
 from ..core.layout import Layout
 from ..core.scalar import inside
 from ..ops.where import where
+from ..runtime.dry import DryStream
+from ..runtime.state import runtime
 from .body import Body, copy_into, in_standard_layout, traced_body
 from .columns import Columns, row_layout
 from .hoisting import Hoisting, takes_apart
@@ -510,6 +512,9 @@ class While(Rolled):
         at = len(self.test.program.arguments)
         carry, of_test, of_body = inputs[: self.count], inputs[self.count : at], inputs[at:]
         steps = 0
+        if runtime.local.stream.__class__ is DryStream:  # each result has memory of its own
+            self.test.run(*carry, *of_test)
+            return tuple(self.body.owned(*carry, *of_body))
         while self.test.run(*carry, *of_test)[0].to_numpy()[()]:
             carry, steps = tuple(self.body.owned(*carry, *of_body)), steps + 1
         return carry if steps else tuple([x.copy() for x in carry])

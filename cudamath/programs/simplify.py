@@ -20,6 +20,7 @@ import numpy as np
 from ..core.array import ndarray
 from ..core.dispatch.fast_path import exact
 from ..core.dtypes import FLOATING, INTEGER, promote
+from ..runtime.dry import launching
 from .program import CONSTANT, Block, Node, Program, View
 
 SMALL = 1 << 16  # bytes of an array that is computed beforehand
@@ -121,7 +122,8 @@ def with_constants(program: Program) -> Program:
             values[x.block]._view(x.layout, x.offset) if isinstance(x, View) else x
             for x in node.operands
         ]
-        out = node.run(*operands, *node.scalars)
+        with launching():
+            out = node.run(*operands, *node.scalars)
         for block in node.results:
             values[block] = out[block.index] if node.several else out
             constant = Block(CONSTANT, block.layout, 0, values[block])

@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 
 from . import device as devices
 from . import stream as streams
+from .dry import FIRST, DryStream
 from .errors import CudaError, OutOfMemoryError, check, named, out_of_memory, public_function
 from .interrupts import call_at_once, uninterrupted
 from .state import runtime
@@ -600,6 +601,8 @@ def _copy(
     ):  # without a context manager
         check(run(target, source, nbytes, stream.handle))
         return
+    if current.__class__ is DryStream and max(target, source) >= FIRST:
+        current.refuse(f"{kind}: of an array without memory")
     with streams.in_context(stream.device):
         if observe is None:
             check(run(target, source, nbytes, stream.handle))

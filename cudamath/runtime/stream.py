@@ -16,6 +16,7 @@ from typing import Any
 
 from . import device as devices
 from . import errors
+from .dry import DryStream
 from .errors import check
 from .interrupts import call_at_once, uninterrupted
 from .state import runtime
@@ -224,8 +225,8 @@ class Stream:
             raise RuntimeError(NO_PART.format(name=name, why=why))
 
     def __enter__(self) -> Stream:
+        refuse_capture("with stream", "the function switches to another stream")
         now = current_stream()
-        now.refuse_capture("with stream", "the function switches to another stream")
         local, displaced = runtime.local, stream_of(self.device)
         try:
             devices.activate(self.device)
@@ -483,7 +484,7 @@ def current_stream(index: int | None = None) -> Stream:
     if stream is None:
         stream = stream_of(0)
         make_current(stream)
-    return stream
+    return stream.standing if stream.__class__ is DryStream else stream
 
 
 def make_current(stream: Stream) -> None:
@@ -532,7 +533,10 @@ class on_device:
 
     def __enter__(self) -> on_device:
         self.previous = previous = runtime.local.stream
-        if previous is None or previous.device != self.index:
+        if previous.__class__ is DryStream:
+            if previous.standing.device != self.index:
+                previous.refuse(f"it uses cuda:{self.index} too")
+        elif previous is None or previous.device != self.index:
             refuse_capture(
                 "graph", f"it is captured on one device and the function uses cuda:{self.index} too"
             )
@@ -570,8 +574,7 @@ def take_back(index: int) -> bool:
 
 def _current_again() -> str:
     """`errors.on_lost_context`: what an error message says where `take_back` was needed."""
-    stream = runtime.local.stream
-    if stream is None or not take_back(stream.device):
+    if runtime.local.stream is None or not take_back((stream := current_stream()).device):
         return ""
     return (
         " (another library had made another device current in this thread; "

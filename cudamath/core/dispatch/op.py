@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ...runtime import background_init
-from ...runtime.memory import Buffer
+from ...runtime.dry import DryStream
 from ...runtime.state import register_tables, runtime
 from .. import recording
-from ..array import ReadOnly, ndarray
+from ..array import OWN_MEMORY, ReadOnly, ndarray
 from ..asarray import same_device
 from ..autograd import mutation, tape
 from ..bounded_cache import store
@@ -63,6 +63,13 @@ __all__ = [
     "ViewOp",
     "registry",
 ]
+
+
+def refuse_host_writes(name: str, arrays: tuple) -> None:
+    """Let a function that writes on the host cease to be recorded dry: the program will write."""
+    dry = runtime.local.stream
+    if dry.__class__ is DryStream and any([x is not None and x._layout.device == CPU for x in arrays]):
+        dry.refuse(f"{name}: it writes into an array on the CPU")
 
 
 class _Registry(dict[str, "Op | ViewOp"]):
@@ -197,8 +204,11 @@ class Op:
         **params : hashable
             Parameters of the plan.
         """
-        if lent and self.writes:
-            settle(arrays[0])  # type: ignore[arg-type]
+        if (lent or open_records) and self.writes:
+            if lent:
+                settle(arrays[0])  # type: ignore[arg-type]
+            if open_records:
+                refuse_host_writes(self.name, arrays)
         if len(arrays) == 1:  # the common case, without the loops below
             (x,) = arrays
             try:
@@ -411,7 +421,8 @@ def apart(target: ndarray, x: ndarray) -> bool:
 def separate_blocks(x: ndarray, y: ndarray) -> bool:
     """Whether two arrays on a GPU lie in different blocks of this package's pool. False for memory
     of other libraries, which may have been imported twice."""
-    return type(x._owner) is type(y._owner) is Buffer and x._owner is not y._owner
+    one, other = x._owner, y._owner
+    return one is not other and type(one) in OWN_MEMORY and type(other) in OWN_MEMORY
 
 
 class ViewOp:

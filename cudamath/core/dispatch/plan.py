@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.dry import DryStream
 from ...runtime.roofline import Work
 from ...runtime.state import runtime
 from ..layout import Layout
@@ -31,7 +32,7 @@ from .arguments import (
     TensorMap,
     Ticket,
 )
-from .plan_codegen import _Writer
+from .plan_codegen import Deferred, _Writer
 from .steps import Call, Launch, with_arrays
 
 
@@ -141,9 +142,11 @@ class Plan:
         self, name: str, inputs: Sequence[Layout], scalars: int = 0, device: int | None = None
     ) -> Callable:
         """Compile and load the kernels; return `run(*input arrays, *scalars) -> output
-        array(s)`."""
+        array(s)`. On a dry stream the kernels wait until `run` is called elsewhere."""
         if device is None:
             device = inputs[0].device if inputs else self.outputs[0].device
+        if runtime.local.stream.__class__ is DryStream:
+            return Deferred(self, name, list(inputs), scalars, device).run
         local, before = runtime.local, runtime.local.upcoming
         launches = [step for step in self.steps if isinstance(step, Launch)]
         if len(launches) > 1:  # the compiler may begin with the others while it is at the first

@@ -11,10 +11,11 @@ import numpy as np
 
 from ...runtime import kernel_errors, kernel_launch, memory, stream, tensormap
 from ...runtime.device import capability
+from ...runtime.dry import DryStream
 from ...runtime.errors import user_place
 from ...runtime.roofline import UNKNOWN, Work
 from ...runtime.state import bounded_device_cache, runtime
-from ..array import ndarray
+from ..array import ndarray, without_memory
 from ..layout import Layout
 from .arguments import Addresses, ArrayArg, Flag, Scalar, TensorMap, Ticket
 from .steps import Call, Launch
@@ -33,10 +34,87 @@ _PLACE = 1 << 100
 _HIGH, _MASK = 1 << 63, (1 << 64) - 1
 
 
-class _Writer:
-    """Writes the `run` function of one plan."""
+class Elsewhere:
+    """What a `run` does where its device is not the active one: it runs there. On a dry stream
+    (runtime/dry.py) it returns results without memory."""
+
+    def __init__(self, plan: Any, device: int):
+        self.outputs, self.several, self.device = plan.outputs, plan.several, device
+
+    def __call__(self, run: Callable, *args: Any) -> Any:
+        current = runtime.local.stream
+        if current.__class__ is DryStream:
+            return self.dry(current)
+        with stream.on_device(self.device):
+            return run(*args)
+
+    def dry(self, current: DryStream) -> Any:
+        """Results without memory."""
+        arrays = tuple([without_memory(layout, current) for layout in self.outputs])
+        return arrays if self.several else arrays[0]
+
+
+class Deferred(Elsewhere):
+    """A plan that was bound on a dry stream: its kernels are compiled and loaded when `run` is
+    called on another one, or by `load`.
+
+    Until then no device is that of `run`, so each call comes here. Then the constants of `run` are
+    set to those of the plan bound as usual, whose source is the same.
+
+    Attributes
+    ----------
+    run : callable
+        As `Plan.bind` returns it.
+    """
 
     def __init__(self, plan: Any, name: str, inputs: list[Layout], scalars: int, device: int):
+        super().__init__(plan, device)
+        self.plan, self.arguments = plan, (name, inputs, scalars, device)
+        self.run = _Writer(plan, *self.arguments, deferred=self).function()
+
+    def __call__(self, run: Callable, *args: Any) -> Any:
+        current = runtime.local.stream
+        if current.__class__ is DryStream:
+            if self.plan is not None:
+                current.used[self] = None
+            return self.dry(current)
+        self.load()
+        return super().__call__(run, *args)
+
+    def kernels(self) -> list[tuple[Any, list[Any]]]:
+        """(kernel, signature) of the launches that wait."""
+        plan, inputs = self.plan, self.arguments[1]
+        steps = [] if plan is None else [step for step in plan.steps if isinstance(step, Launch)]
+        return [(step.kernel, plan.signature(step, inputs)) for step in steps]
+
+    def load(self) -> None:
+        """Compile and load the kernels."""
+        plan = self.plan
+        if plan is None:
+            return
+        bound = plan.bind(*self.arguments)
+        constants = dict(zip(bound.__code__.co_freevars, bound.__closure__, strict=True))
+        places = dict(zip(self.run.__code__.co_freevars, self.run.__closure__, strict=True))
+        device = places.pop("device")
+        for name, place in places.items():
+            if name != "run":
+                place.cell_contents = constants[name].cell_contents
+        device.cell_contents = self.device  # last: from now on `run` does without this object
+        self.plan = None
+
+
+class _Writer:
+    """Writes the `run` function of one plan. deferred: what it calls, where the kernels wait."""
+
+    def __init__(
+        self,
+        plan: Any,
+        name: str,
+        inputs: list[Layout],
+        scalars: int,
+        device: int,
+        deferred: Deferred | None = None,
+    ):
         self.plan, self.name, self.inputs, self.scalars, self.device = (
             plan,
             name,
@@ -44,10 +122,11 @@ class _Writer:
             scalars,
             device,
         )
+        self.deferred = deferred is not None
         self.constants: dict[str, Any] = {
             "ndarray": ndarray,
-            "device": device,
-            "on_device": stream.on_device,
+            "device": None if self.deferred else device,
+            "elsewhere": deferred or Elsewhere(plan, device),
         }
         self.lines: list[str] = []
         self.sizes: list[int] = []
@@ -57,7 +136,7 @@ class _Writer:
         parameters = arrays + [f"s{i}" for i in range(self.scalars)]
         self.emit("stream = local.stream")
         self.emit("if stream is None or stream.device != device:")
-        self.emit(f"    with on_device(device): return run({', '.join(parameters)})")
+        self.emit(f"    return elsewhere({', '.join(['run', *parameters])})")
         for x in arrays:
             self.emit(f"if {x}._owner.stream is not stream: {x}._owner.used_on(stream)")
         outputs = {f"y{i}": layout for i, layout in enumerate(self.plan.outputs)}
@@ -111,6 +190,10 @@ class _Writer:
     def emit(self, line: str) -> None:
         self.lines.append(line)
 
+    def loaded(self, function: Callable, *args: Any) -> Any:
+        """What a function of the device gives; None where that has to wait."""
+        return None if self.deferred else function(*args)
+
     def size(self, value: int) -> str:
         """What stands in the source for a number that depends on the sizes of the arrays."""
         self.sizes.append(value)
@@ -151,7 +234,7 @@ class _Writer:
 
     def launch(self, number: int, step: Launch, work: Work) -> None:
         signature = self.plan.signature(step, self.inputs)
-        function = load(step, signature, self.device)
+        function = self.loaded(load, step, signature, self.device)
         words: list[int] = []
         writes: list[str] = []
         for arg, kind in zip(step.args, signature, strict=True):
@@ -165,12 +248,7 @@ class _Writer:
                     values = ", ".join(f"x{i}._data" for i in arg)
                     writes.append(f"q[{at + 4}] = address_table(({values},), stream)")
                 else:
-                    data = (
-                        kernel_errors.address(self.device)
-                        if isinstance(arg, Flag)
-                        else memory.constant(np.ascontiguousarray(arg.array).tobytes(), self.device)
-                    )
-                    words[at + 4] = data
+                    words[at + 4] = self.loaded(_data, arg, self.device)
             elif isinstance(arg, Scalar):
                 words += [0, 0] if kind.kind == "c" else [0]  # real and imaginary part
                 writes.append(self.scalar(arg, at))
@@ -180,8 +258,8 @@ class _Writer:
             elif isinstance(arg, TensorMap):
                 words.append(0)
                 layout = self.plan.layout(ArrayArg(arg.array.kind, arg.array.index), self.inputs)
-                self.constants[f"map{number}_{at}"] = tensormap.lookup(
-                    arg.template(layout.dtype), self.device
+                self.constants[f"map{number}_{at}"] = self.loaded(
+                    tensormap.lookup, arg.template(layout.dtype), self.device
                 )
                 writes.append(f"q[{at}] = map{number}_{at}({self.address(arg.array)}, stream)")
             else:
@@ -189,13 +267,10 @@ class _Writer:
         sizes = (*step.grid, *step.block, step.shared)
         attribute = "early" if step.early else "cooperative" if step.cooperative else None
         extended = (attribute, *sizes) if attribute else ()
-        blocks, fresh = _block_supply(tuple(words), extended, work)
-        for key, value in (
-            ("take", blocks.pop),
-            ("give", blocks.append),
-            ("fresh", fresh),
-            ("kernel", function),
-            ("handle", function.handle),
+        supply = self.loaded(_block_supply, tuple(words), extended, work) or (None,) * 3
+        handle = None if function is None else function.handle
+        for key, value in zip(
+            ("take", "give", "fresh", "kernel", "handle"), (*supply, function, handle), strict=True
         ):
             self.constants[f"{key}{number}"] = value
         self.emit(f"try: block = take{number}()")
@@ -282,12 +357,18 @@ def _factory(source: str) -> Callable:
     return definitions["make"]
 
 
-def _block_supply(
-    *arguments: Any,
-) -> tuple[list[kernel_launch.Block], Callable[[], kernel_launch.Block]]:
+def _data(arg: Any, device: int) -> int:
+    """Address of what is on the device for all calls."""
+    if isinstance(arg, Flag):
+        return kernel_errors.address(device)
+    return memory.constant(np.ascontiguousarray(arg.array).tobytes(), device)
+
+
+def _block_supply(*arguments: Any) -> tuple[Callable, Callable, Callable]:
     """Argument blocks of one launch: a thread takes one for the duration of the driver's call
-    (which drops the GIL)."""
-    return [kernel_launch.Block(*arguments)], functools.partial(kernel_launch.Block, *arguments)
+    (which drops the GIL). Returns functions that take one, give it back, and make another."""
+    blocks = [kernel_launch.Block(*arguments)]
+    return blocks.pop, blocks.append, functools.partial(kernel_launch.Block, *arguments)
 
 
 def load(step: Launch, signature: list[Any], device: int) -> kernel_launch.Function:

@@ -80,6 +80,7 @@ class _Rows:
         self.stages, self.shape = stages, shape
         self.values: list[Any] = []
         self.numbers: dict[Any, int] = {}
+        self.built: dict[tuple, int] = {}  # what `build` gave
         self.inputs: list[int] = []
 
     def value(
@@ -168,9 +169,8 @@ class _Rows:
     def build(self, symbol: Symbol, alignment: Alignment, fixed: Fixed = ()) -> int:
         """The number of a symbol's value. alignment: for each dimension of the domain the symbol's,
         or None. fixed: where the value lies along other dimensions of it."""
-        shape, dtype = symbol.layout.shape, symbol.layout.dtype
         if symbol.kind == "constant":
-            return self.constant(symbol.params.item(), dtype)
+            return self.constant(symbol.params.item(), symbol.layout.dtype)
         if symbol.kind == "argument" or symbol in self.stages.indices:
             return self.load(self.stages.array_of(symbol), alignment, fixed)
         if symbol.kind == "reduce":
@@ -183,6 +183,14 @@ class _Rows:
                 pass
             self.stages.refused.add(symbol)
             return self.load(self.stages.array_of(symbol), alignment, fixed)
+        key = symbol, alignment, fixed
+        if key not in self.built:  # each once: a recurrence has exponentially many paths
+            self.built[key] = self.operation(symbol, alignment, fixed)
+        return self.built[key]
+
+    def operation(self, symbol: Symbol, alignment: Alignment, fixed: Fixed) -> int:
+        """`build` of what is computed from other symbols, element by element."""
+        shape, dtype = symbol.layout.shape, symbol.layout.dtype
         operands = tuple(
             [
                 self.broadcast_value(x[0], x[1], shape, alignment, fixed)
@@ -222,7 +230,7 @@ class _Rows:
         (axis,) = params["axis"]
         kept = [i for i in range(layout.ndim) if params["keepdims"] or i != axis]
         inner = tuple([None if d is None else kept[d] for d in alignment])
-        before = len(self.values), len(self.inputs), dict(self.numbers)
+        before = len(self.values), len(self.inputs), dict(self.numbers), dict(self.built)
         wide = compute_dtype(symbol.layout.dtype)
         total = 0
         for k in range(layout.shape[axis]):
@@ -231,7 +239,7 @@ class _Rows:
             total = self.apply("x + y", wide, total, x) if k else x
         if len(self.inputs) > MOST_INPUTS:
             del self.values[before[0] :], self.inputs[before[1] :]
-            self.numbers = before[2]
+            self.numbers, self.built = before[2:]
             return None
         if REDUCTIONS[params["kind"]].divides:
             count = self.constant(float(layout.shape[axis]), wide)

@@ -27,7 +27,7 @@ from ..core.overlap import overlaps
 from ..core.scalar import NUMPY_SCALARS, Scalar, is_numpys, scalar
 from ..cuda.graphs import Graphed
 from ..runtime.dry import DryStream, Gone
-from ..runtime.state import register_tables, runtime
+from ..runtime.state import register_tables
 from ..runtime.stream import stream_of
 from .body import Rehearsal
 from .description import described
@@ -57,10 +57,10 @@ def jit(
 ) -> Jitted:
     """Compile a function of arrays to one program: traced once, simplified, and replayed.
 
-    The first call with arguments of given structure, shapes and dtypes runs the function as it is,
-    and records its operations, those of gradients and optimizer steps inside included. Later calls
-    run the recorded program, without the Python code of the function: fewer operations, and one
-    CUDA graph on a GPU.
+    The first call with arguments of given structure, shapes and dtypes runs the Python code of the
+    function and records its operations, those of gradients and optimizer steps inside included.
+    Later calls run the recorded program without that code: fewer operations, and one CUDA graph on
+    a GPU. So does the first call on a GPU: nothing runs there before the program is made.
 
     Parameters
     ----------
@@ -102,8 +102,14 @@ def jit(
     runs as it is.
 
     Bits. On the CPU the program gives what the function gives, bit for bit. On a GPU fused
-    operations round less often: the first call, which runs the function itself, may differ from
-    later ones in the last places. These give the same bits for the same arguments.
+    operations round less often than the function's own. All calls give the same bits for the same
+    arguments.
+
+    The first call. While a GPU's operations are recorded, their results have shapes, dtypes and
+    strides, but no memory: the first call takes the memory of the program, and compiles its kernels
+    alone. What needs more than that (other streams, a second GPU, arrays on the CPU that the
+    function changes) is a reason to run the function as it is at the first call; `cm.explain` says
+    so. On the CPU the first call is the function itself.
 
     Hidden state. Arrays that the function finds outside (globals, attributes, closures) are read
     and written by reference at each call. Other values that it finds there (numbers, lists, dicts,
@@ -380,8 +386,9 @@ class Jitted:
 
     def _recorded_dry(self, call: _Call, dry: DryStream) -> _Compiled | None:
         """The program, recorded on a dry stream."""
+        record = Trace(self._name)
         with dry, Rehearsal():
-            program, structure, leaves, state, _ = self._traced(call, Trace(self._name))
+            program, structure, leaves, state, _ = self._traced(call, record)
         if dry.reason or program.ambiguous:
             return None
         return store(self.plans, call.key, _Compiled(program, structure, leaves, state), MOST)

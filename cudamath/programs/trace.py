@@ -1,9 +1,10 @@
 """Tracing: a function is run once, while its ops report their steps, and these become a program.
 
-The function runs as it is, on its real arguments: the first call is an ordinary call. Each operand
-of a step must lie in memory that is known: in an argument, in what an earlier step returned, in an
-array that was there before the call, or in one that was made of values of the host. So nothing that
-the function computed in another way can become a constant unnoticed.
+On the CPU the function runs as it is, on its real arguments. On a GPU its Python code runs, but no
+operation does (runtime/dry.py), unless it needs more of the device. Each operand of a step must lie
+in memory that is known: in an argument, in what an earlier step returned, in an array that was
+there before the call, or in one that was made of values of the host. So nothing that the function
+computed in another way can become a constant unnoticed.
 """
 
 from __future__ import annotations

@@ -524,6 +524,7 @@ class FakeDriver:
         return self.enqueue(on, copy)
 
     def cuMemcpyDtoHAsync(self, target, source, nbytes, on):
+        source = int(source)  # the bindings make a CUdeviceptr of it
         index, late = self.current - 100, self.host.around(target)
 
         def copy():

@@ -68,7 +68,9 @@ __all__ = [
 def refuse_host_writes(name: str, arrays: tuple) -> None:
     """Let a function that writes on the host cease to be recorded dry: the program will write."""
     dry = runtime.local.stream
-    if dry.__class__ is DryStream and any([x is not None and x._layout.device == CPU for x in arrays]):
+    if dry.__class__ is DryStream and any(
+        [x is not None and x._layout.device == CPU for x in arrays]
+    ):
         dry.refuse(f"{name}: it writes into an array on the CPU")
 
 

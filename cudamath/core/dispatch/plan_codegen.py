@@ -92,15 +92,18 @@ class Deferred(Elsewhere):
         plan = self.plan
         if plan is None:
             return
-        bound = plan.bind(*self.arguments)
-        constants = dict(zip(bound.__code__.co_freevars, bound.__closure__, strict=True))
-        places = dict(zip(self.run.__code__.co_freevars, self.run.__closure__, strict=True))
+        constants, places = _constants(plan.bind(*self.arguments)), _constants(self.run)
         device = places.pop("device")
         for name, place in places.items():
             if name != "run":
                 place.cell_contents = constants[name].cell_contents
         device.cell_contents = self.device  # last: from now on `run` does without this object
         self.plan = None
+
+
+def _constants(run: Any) -> dict[str, Any]:
+    """The cells of the constants of a `run`, by name."""
+    return dict(zip(run.__code__.co_freevars, run.__closure__, strict=True))
 
 
 class _Writer:

@@ -8,7 +8,7 @@ one registers a function there: `errors.on_lost_context`, `stream.pool_of`,
 
     1  fork, host, interrupts, communication, communication.rendezvous
     2  state, files, library_paths
-    3  errors, cubin_cache, kernel_packs, compile_notice
+    3  errors, cubin_cache, kernel_packs, dry
     4  background_init, communication.mailbox
     5  device, communication.world
     6  stream, roofline, communication.tcp, communication.groups

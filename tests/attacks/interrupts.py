@@ -27,9 +27,10 @@ from public_calls import calls, outputs
 from thread_state import left_behind, outside
 
 import cudamath as cm
+from cudamath.core import compile_notice
 from cudamath.core.dispatch.arguments import Input, Output
 from cudamath.core.dispatch.replanning import replanned
-from cudamath.runtime import compile_notice, host_stream
+from cudamath.runtime import host_stream
 from cudamath.runtime.host_stream import HostStream
 
 

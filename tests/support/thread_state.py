@@ -5,11 +5,11 @@ from __future__ import annotations
 import fake_driver
 import numpy as np
 
-from cudamath.core import recording
+from cudamath.core import compile_notice, recording
 from cudamath.core.autograd import mutation
 from cudamath.core.dispatch import call_record
 from cudamath.ops import error_state
-from cudamath.runtime import compile_notice, host_stream
+from cudamath.runtime import host_stream
 from cudamath.runtime.state import runtime
 
 

@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator
 import llvmlite
 import llvmlite.binding as llvm
 
-from ...runtime import compile_notice, cubin_cache, files, kernel_packs
+from ...core import compile_notice
+from ...runtime import cubin_cache, files, kernel_packs
 from . import processor
 
 _PACKAGE = pathlib.Path(__file__).parents[2]

@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core import compile_notice
 from ...core.layout import Layout
-from ...runtime import compile_notice, cubin_cache, fork, kernel_packs
+from ...runtime import cubin_cache, fork, kernel_packs
 from ...runtime import device as devices
 from ...runtime.interrupts import context_manager
 from ...runtime.state import runtime

@@ -14,8 +14,8 @@ import threading
 import time
 from collections.abc import Iterator
 
-from . import fork
-from .interrupts import context_manager
+from ..runtime import fork
+from ..runtime.interrupts import context_manager
 
 _lock = fork.new_lock()
 _waited = 0.0  # seconds of this process so far

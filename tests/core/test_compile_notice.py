@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cudamath.runtime import compile_notice
+from cudamath.core import compile_notice
 
 
 @pytest.fixture(autouse=True)

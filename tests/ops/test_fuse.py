@@ -408,6 +408,33 @@ def test_several_results_in_segments(name, enough, monkeypatch):
         np.testing.assert_array_equal(b.to_numpy(), x - y)
 
 
+def several_empty(xp, a, b):
+    return xp.exp(a), a.T * 2, b + 1
+
+
+def sums_of_both(xp, a, b):
+    return a.sum(axis=0), b.sum(axis=1, keepdims=True), a.sum()
+
+
+def each_with_the_other(xp, a, b):
+    return xp.exp(a) + b.sum(), b * a.sum()
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("function", [several_empty, sums_of_both, each_with_the_other])
+@pytest.mark.parametrize(
+    "shapes", [((0, 3), (3, 0)), ((3, 0), (0, 3)), ((2, 3), (3, 0)), ((0, 0), (1, 1))], ids=str
+)
+def test_several_results_some_without_elements(shapes, function, monkeypatch):
+    """Results of several shapes, of which some have no elements, and sums over none."""
+    a, b = (normal(shape, np.float64) for shape in shapes)
+    with simulated_gpu(monkeypatch):
+        found = cm.fuse(functools.partial(function, cm))(cm.array(a), cm.array(b))
+        for ours, theirs in zip(found, function(np, a, b), strict=True):
+            assert ours.shape == theirs.shape
+            np.testing.assert_allclose(ours.to_numpy(), theirs, 1e-12, 1e-12)
+
+
 def standardized(x):
     return (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True), x.max(-1)
 

@@ -63,8 +63,8 @@ MOST_THREADS = 512  # a row that is not held
 UNROLL = 4  # accesses a thread has in flight where nothing is held
 SEGMENT = 1 << 14  # elements of a row that one group of threads reduces, where there are few rows
 FEW = 1 << 10  # rows that fill the device
-# Rows of more columns than LONG take a block longer (about 55 GB/s) than two more launches do,
-# where they are so few that most of the device has none.
+# Rows of more columns than LONG should take a block longer than two more launches do, where they
+# are so few that most of the device has none. Estimated (a block reads some 50 GB/s), not measured.
 LONG, MOST_LONG = 1 << 16, 64
 ELEMENTWISE_THREADS = 128  # of a segment without reductions
 

@@ -648,6 +648,12 @@ def large() -> Calls:
         "norms, long": lambda: cm.grad(
             lambda v: (cm.ml.layer_norm(v, 30_000) * cm.ml.rms_norm(v, 30_000)).sum()
         )(rows),
+        "norms, shifted": lambda: [
+            cm.grad(lambda v: (cm.ml.layer_norm(v, 3001) * cm.ml.rms_norm(v, 3001)).sum())(
+                array(7, 3001, dtype=dtype)
+            )
+            for dtype in ("bfloat16", "float32")
+        ],
         "norms, ring": lambda: cm.grad(lambda v: cm.ml.layer_norm(v, 1024).sum())(
             array(300, 1024, dtype="bfloat16")
         ),

@@ -90,7 +90,7 @@ def layers(f: np.dtype) -> None:
     ):
         for function in (ml.softmax, ml.log_softmax):
             cm.grad(lambda x, fn=function, axis=axis: fn(x, axis).sum())(made(shape, f))
-    for columns in (768, 1000, 4096, 40_000):
+    for columns in (768, 1000, 4096, 5001, 40_000):
         w, b = made(columns, f), made(columns, f)
         cm.grad(lambda x, w, b, n=columns: ml.layer_norm(x, n, w, b).sum(), (0, 1, 2))(
             made((50, columns), f), w, b

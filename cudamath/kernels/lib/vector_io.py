@@ -21,6 +21,7 @@ import numpy as np
 from ...core.dtypes import bfloat16
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, types
+from ..compiler.storage_types import numba_type
 from .codec import codec
 
 if not SIMULATOR:
@@ -186,3 +187,89 @@ def row_writer(dtype, width: int, edges: bool):
             write(a, i, v, e)
 
     return write_row
+
+
+@functools.cache
+def ending_fetcher(dtype, width: int):
+    """Device function (a, elements, i, r, k): as `fetch` of `fetcher`, of an array whose last
+    elements may fill no access: what is missing is 0. elements: the same memory, element by
+    element.
+
+    Rows that begin between the borders of accesses are read by it, neighbours' elements and all.
+    No thread branches, but at the array's end, and converts nothing yet: so all its accesses are
+    under way at once."""
+    fetch, _, words, kind = fetcher(dtype, width)
+    raw, packed = numba_type(kind), words < width
+
+    @device_function
+    def last_words(elements, i, r, k):
+        for j in range(words):
+            at = i * width + 2 * j
+            word = types.uint32(elements[at]) if at < elements.size else types.uint32(0)
+            if at + 1 < elements.size:
+                word |= types.uint32(types.uint32(elements[at + 1]) << types.uint32(16))
+            r[k + j] = word
+
+    @device_function
+    def last_elements(elements, i, r, k):
+        for j in range(words):
+            at = i * width + j
+            r[k + j] = elements[at] if at < elements.size else raw(0)
+
+    fetch_last = last_words if packed else last_elements
+
+    @device_function
+    def fetch_ending(a, elements, i, r, k):
+        if (i + 1) * width <= elements.size:
+            fetch(a, i, r, k)
+        else:
+            fetch_last(elements, i, r, k)
+
+    return fetch_ending
+
+
+@functools.cache
+def _moved(width: int, step: int):
+    """Device function (v, by): v[j] = v[j + by % (2 step)] for j < width, of 2 width numbers; by
+    choices among neighbours, as registers have no index."""
+
+    @device_function
+    def once(v, by):
+        if by & step:
+            for j in range(2 * width - step):
+                v[j] = v[j + step]
+
+    if step == 1:
+        return once
+    then = _moved(width, step // 2)
+
+    @device_function
+    def move(v, by):
+        once(v, by)
+        then(v, by)
+
+    return move
+
+
+@functools.cache
+def shifted_reader(dtype, width: int):
+    """Device function (a, i, v, size): v[0], ..., v[width - 1] = the elements of `a` from i on, in
+    compute type, where i lies between the borders of accesses: by the two accesses that have them,
+    where both lie inside of a[:size]; else one by one, and beyond an end the element there. v has
+    room for two accesses."""
+    read, load = reader(dtype, width), codec(dtype)[0]
+    move = _moved(width, max(width // 2, 1))
+
+    @device_function
+    def read_shifted(a, i, v, size):
+        by = i & (width - 1)
+        low = i - by
+        if low >= 0 and low + 2 * width <= size:
+            read(a, low, v, 0)
+            read(a, low + width, v, width)
+            move(v, by)
+        else:
+            for j in range(width):
+                v[j] = load(a[min(max(i + j, 0), size - 1)])
+
+    return read_shifted

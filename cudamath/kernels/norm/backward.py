@@ -24,10 +24,9 @@ from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sum, group_sums
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..lib.vector_io import fetcher, reader, row_reader, row_writer, writer
+from ..lib.vector_io import fetcher, reader, row_reader, row_writer, shifted_reader, writer
 from ..lib.widths import wide
 from .backward_parts import KEPT, gathered, resident
-from .forward import between
 from .problem import Backward, sum_into
 from .row_parts import LONG
 
@@ -242,7 +241,8 @@ def long_rows(dtype, param, width, parts, edges):
     """
     _, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
-    read_param, read_between = reader(param, width), between(param)
+    read_param, room = reader(param, width), 2 * width
+    read_between = shifted_reader(param, width)
     total_of = group_sum(LONG, T)
     center, weighted, _, _, _ = parts
 
@@ -256,7 +256,7 @@ def long_rows(dtype, param, width, parts, edges):
             first -= start % width
         a = cuda.local.array(width, T)
         v = cuda.local.array(width, T)
-        w = cuda.local.array(width, T)
+        w = cuda.local.array(room, T)
         scale = rstd[row]
         middle = mean[row] if center else T(0)
         sum_g = T(0)
@@ -270,7 +270,7 @@ def long_rows(dtype, param, width, parts, edges):
             read(x, i, v, 0, start, stop)
             if weighted:
                 if edges:
-                    read_between(weight, i - start, columns, w, width)
+                    read_between(weight, i - start, w, columns)
                 else:
                     read_param(weight, i - start, w, 0)
             for j in range(width):
@@ -285,7 +285,7 @@ def long_rows(dtype, param, width, parts, edges):
             read(x, i, v, 0, start, stop)
             if weighted:
                 if edges:
-                    read_between(weight, i - start, columns, w, width)
+                    read_between(weight, i - start, w, columns)
                 else:
                     read_param(weight, i - start, w, 0)
             for j in range(width):

@@ -31,6 +31,7 @@ from .row_parts import LONG_GROUP, Channels
 # elements of an input, and of a channel, up to which one launch beats three (of 4,096 in a channel
 # three took 10 us, one 16)
 ONE_BLOCK, ONE_BLOCK_CHANNEL = 1 << 16, 1024
+SHIFTED = 2 << 10  # bytes of a row between borders from which on it is read by whole accesses
 KEPT = 2 << 10  # bytes of shared memory that blocks need besides what they hold
 
 
@@ -48,6 +49,15 @@ def prefers_cluster(p: Forward) -> bool:
     return alone is None or p.channels is not None and p.columns >= LONG_GROUP
 
 
+def begins_between_borders(p: Forward) -> bool:
+    return p.shifted is not None
+
+
+def prefers_shifted(p: Forward) -> bool:
+    """Rows that are long enough for their ends, which are written one by one, not to matter."""
+    return p.columns * p.x.itemsize >= SHIFTED
+
+
 FORWARD = (
     Version(
         "cluster",
@@ -55,6 +65,13 @@ FORWARD = (
         held_by_cluster,
         prefers_cluster,
         "a cluster's registers hold the row, and channels are found in few instructions",
+    ),
+    Version(
+        "shifted",
+        "norm.forward_shifted.plan",
+        begins_between_borders,
+        prefers_shifted,
+        "rows begin between the borders of the accesses that a block holds",
     ),
     Version("rows", "norm.forward.plan_rows", held_by_block, reason="a block holds the row"),
     Version("long_rows", "norm.forward.plan_long_rows", reason="no block holds the row"),

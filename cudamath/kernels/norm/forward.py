@@ -39,7 +39,9 @@ Versions, from simple to fast (dispatch.py chooses):
                 `rows`, but TMA loads the next rows into shared memory (SM 9.0 and 10.0).
 5. `cluster`    (backward_cluster.py) Gradients of rows too long for a block, in the shared memory
                 of a cluster of blocks (SM 9.0 and 10.0). Read once.
-6. `long_rows`  Rows too long for registers. One block per row reads it again for each step, from
+6. `shifted`    (forward_shifted.py) As `rows`, where rows begin between the borders of accesses:
+                whole ones all the same, in which neighbours' numbers count as 0. Read once.
+7. `long_rows`  Rows too long for registers. One block per row reads it again for each step, from
                 the L2 cache, by whole accesses also where rows begin between their borders: a
                 thread has one access under way, and a number at a time took the time of as many
                 latencies. The sums over rows have a kernel of their own, by blocks of columns.
@@ -66,7 +68,7 @@ from ..compiler.lazy_numba import cuda, types
 from ..lib.block_reduce import group_sum, group_total, inverse_root
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..lib.vector_io import reader, row_reader, row_writer, writer
+from ..lib.vector_io import reader, row_reader, row_writer, shifted_reader, writer
 from ..lib.widths import wide
 from .problem import Forward, numbered
 from .row_parts import LONG
@@ -233,20 +235,6 @@ def rows(dtype, param, shape, parts, full):
 
 
 @functools.cache
-def between(param):
-    """Device function (a, column, columns, v, width): v[0], ... = the weights (or biases) of
-    `width` columns from `column` on, one by one; beyond the row's ends those at its ends."""
-    load = codec(param)[0]
-
-    @device_function
-    def read_between(a, column, columns, v, width):
-        for j in range(width):
-            v[j] = load(a[min(max(column + j, 0), columns - 1)])
-
-    return read_between
-
-
-@functools.cache
 def long_rows(dtype, param, width, parts, edges):
     """One block of LONG threads per row of any length; x, y: (rows * columns,); grid: rows. (A
     residual is added before.)
@@ -256,7 +244,8 @@ def long_rows(dtype, param, width, parts, edges):
     """
     _, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
-    read_param, read_between = parameter(param, width, parts.channels), between(param)
+    read_param = parameter(param, width, parts.channels)
+    read_between, room = shifted_reader(param, width), 2 * width
     total_of, root = group_sum(LONG, T), inverse_root(T)
     center, weighted, biased, _, _ = parts
 
@@ -269,8 +258,8 @@ def long_rows(dtype, param, width, parts, edges):
         if edges:
             first -= start % width
         v = cuda.local.array(width, T)
-        w = cuda.local.array(width, T)
-        b = cuda.local.array(width, T)
+        w = cuda.local.array(room, T)
+        b = cuda.local.array(room, T)
         middle = T(0)
         if center:
             for i in range(first, stop, LONG * width):
@@ -295,12 +284,12 @@ def long_rows(dtype, param, width, parts, edges):
             column = i - start
             if weighted:
                 if edges:
-                    read_between(weight, column, columns, w, width)
+                    read_between(weight, column, w, columns)
                 else:
                     read_param(weight, row, column, w, groups, share, run)
             if biased:
                 if edges:
-                    read_between(bias, column, columns, b, width)
+                    read_between(bias, column, b, columns)
                 else:
                     read_param(bias, row, column, b, groups, share, run)
             for j in range(width):

@@ -4,6 +4,7 @@ among versions needs of them."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,10 +28,12 @@ def width_of(columns: int, channels: Channels | None, *arrays: Layout | None) ->
     return width if channels is None or channels.run % width == 0 else 1
 
 
-def long_access(width: int, *arrays: Layout) -> tuple[int, bool]:
+def long_access(
+    width: int, arrays: Sequence[Layout], parameters: Sequence[Layout]
+) -> tuple[int, bool]:
     """(elements of an access to long rows, whether these begin between the borders of accesses):
     where rows are not all aligned, the widest that the arrays themselves allow."""
-    if width > 1:
+    if width > 1 or not all(p.aligned for p in parameters):
         return width, False
     widest = vector_width(0, *arrays)  # 0 is a multiple of anything
     return widest, widest > 1
@@ -93,12 +96,21 @@ class Forward:
         """See `long_access`; channels are found for whole accesses alone."""
         if self.channels:
             return self.width, False
-        return long_access(self.width, self.x)
+        return long_access(
+            self.width, present(self.x, self.residual), present(self.weight, self.bias)
+        )
 
     @cached_property
     def shape(self) -> Rows | None:
         """How a row is spread over threads that hold it in registers; None if it is too long."""
         return spread_rows(self.columns, self.width, self.x.dtype)
+
+    @cached_property
+    def shifted(self) -> Rows | None:
+        """As `shape`, of rows that begin between the borders of accesses: of whole accesses, the
+        first of which may begin before the row."""
+        width, edges = self.long_access
+        return spread_rows(self.columns + width - 1, width, self.x.dtype) if edges else None
 
     @cached_property
     def outputs(self) -> list[Layout]:
@@ -184,7 +196,7 @@ class Backward:
     @property
     def long_access(self) -> tuple[int, bool]:
         """See `long_access`."""
-        return long_access(self.width, self.g, self.x)
+        return long_access(self.width, present(self.g, self.x, self.extra), present(self.weight))
 
     @cached_property
     def shape(self) -> Rows | None:

@@ -76,24 +76,89 @@ def test_row_versions(machine, version, dtype, param):
         assert_close(found[1], expected[1], **summed)
 
 
+def access_wide(monkeypatch, width):
+    """In the simulator: accesses of so many numbers, to rows that begin between their borders."""
+    from cudamath.kernels.lib import vector_io
+    from cudamath.kernels.norm import backward, problem
+    from cudamath.kernels.ptx import vector_access
+
+    give_vectors_and_warps(monkeypatch)
+    for name in ("load_vector", "store_vector"):
+        monkeypatch.setattr(vector_io, name, getattr(vector_access, name), raising=False)
+
+    def bfloats(word):
+        halves = np.array([word << 16 & 0xFFFF0000, word & 0xFFFF0000], np.uint32)
+        return tuple(halves.view(np.float32))
+
+    monkeypatch.setattr(vector_io, "bfloats", bfloats, raising=False)
+    monkeypatch.setattr(backward, "multiprocessors", lambda _: 4)
+    for kind in (problem.Forward, problem.Backward):
+        monkeypatch.setattr(kind, "long_access", (width, True))
+
+
+@pytest.mark.parametrize(
+    "dtype, param, width",
+    [
+        ("float32", "float32", 4),
+        ("bfloat16", "bfloat16", 8),
+        ("bfloat16", "float32", 8),
+        ("float16", "float16", 8),
+        ("float64", "float64", 2),
+    ],
+)
+@pytest.mark.parametrize("machine", MACHINES)
+def test_shifted_rows(machine, dtype, param, width, monkeypatch):
+    """Rows that begin between the borders of accesses are held by whole ones: each distance from
+    the borders, rows of a warp and of a block, the last access of all at the array's end; with and
+    without parameters and a residual. What weights and neighbours are beyond the ends changes
+    nothing."""
+    from cudamath.kernels.norm import dispatch as norm_dispatch
+
+    simulated = machine == "simulator"
+    if simulated:
+        access_wide(monkeypatch, width)
+    large = [(60, 20_011), (33, 3001), (19, 8194), (1000, 1601), (3, 16_383)]
+    for rows, columns in [(9, 19), (11, 75), (1, 41)] if simulated else large:
+        what = f"{rows} x {columns}"
+        x, h = (numbers((rows, columns), dtype, s, scale=2, shift=1) for s in range(2))
+        w, b = numbers((columns,), param, 2), numbers((columns,), param, 3)
+        loose = dict(rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6, what=what)
+
+        def shifted(x, w=None, b=None, h=None, center=True, columns=columns):
+            return norm_dispatch.forward(
+                x, w, b, h, columns, 1e-5, center=center, version="shifted"
+            )
+
+        y, mean, rstd = run_version(machine, shifted, x, w, b)
+        assert_close(y, row_reference(x, w, b), **loose)
+        assert_close(mean, wide(x).mean(1), rtol=1e-5, atol=1e-5, what=what)
+        assert_close(rstd, 1 / np.sqrt(wide(x).var(1) + 1e-5), rtol=1e-5, what=what)
+        y, _ = run_version(machine, lambda x, w: shifted(x, w, center=False), x, w)
+        assert_close(y, row_reference(x, w), **loose)
+        total = (wide(x) + wide(h)).astype(x.dtype)
+        y, _, _, found = run_version(machine, lambda x, b, h: shifted(x, None, b, h), x, b, h)
+        assert_close(found, total, rtol=0)
+        assert_close(y, row_reference(total, np.ones(columns), b), **loose)
+    x = numbers((5, 19 if simulated else 3001), dtype)
+    x[1::2] = np.nan
+    y = run_version(
+        machine,
+        lambda x: norm_dispatch.forward(x, None, None, None, x.shape[1], 1e-5, version="shifted"),
+        x,
+    )[0]
+    assert np.isnan(wide(y)[1::2]).all() and not np.isnan(wide(y)[::2]).any()
+
+
 @pytest.mark.parametrize("dtype, width", [("float32", 4), ("bfloat16", 8), ("float64", 2)])
 @pytest.mark.parametrize("machine", MACHINES)
 @np.errstate(invalid="ignore")
 def test_long_rows_between_borders(machine, dtype, width, monkeypatch):
     """Rows that begin between the borders of accesses are read and written by whole accesses, but
     for their ends."""
-    from cudamath.kernels.lib import vector_io
-    from cudamath.kernels.norm import backward, problem
     from cudamath.kernels.norm import dispatch as norm_dispatch
-    from cudamath.kernels.ptx import vector_access
 
     if machine == "simulator":
-        give_vectors_and_warps(monkeypatch)
-        for name in ("load_vector", "store_vector"):
-            monkeypatch.setattr(vector_io, name, getattr(vector_access, name), raising=False)
-        monkeypatch.setattr(backward, "multiprocessors", lambda _: 4)
-        for kind in (problem.Forward, problem.Backward):
-            monkeypatch.setattr(kind, "long_access", (width, True))
+        access_wide(monkeypatch, width)
     large = [(60, 20_011), (33, 3001), (4, 70_001), (7, 3)]
     for rows, columns in [(3, 19), (4, 3)] if machine == "simulator" else large:
         x, g = numbers((rows, columns), dtype, scale=2, shift=1), numbers((rows, columns), dtype, 1)

@@ -552,6 +552,8 @@ def test_which_version(capability):
         assert best(4096) == best(32_768) == "rows"
         assert best(65_536) == cluster
         assert best(65_537) == best(65_536, dtype=np.float64) == "long_rows"
+        assert best(4097) == best(4098, dtype=bfloat16) == best(2049, dtype=np.float64) == "shifted"
+        assert best(4096, aligned=False) == best(511) == "rows"
         assert best(4096, Channels(32, 4, 1024)) == best(32_768, Channels(32, 8, 4096)) == "cluster"
         assert best(64, Channels(32, 4, 16)) == "rows"
         assert best(4096, Channels(32, 4, 1024), aligned=False) == "rows"
@@ -629,6 +631,11 @@ def test_registers(capability):
                     odd, odd, w, lay(300), lay(300), None, 131_071, True, version="long_rows"
                 ),
             ]
+        between, weight = lay(300, 20_001, dtype=dtype), lay(20_001)
+        with assume(capability):
+            shifted = norm_dispatch.forward(between, weight, weight, None, 20_001, 1e-5)
+        assert shifted.steps[0].kernel.__name__ == "norm_shifted_rows"
+        check_resources(shifted, [between, weight, weight], capability)
         for plan, inputs in zip(
             plans, ([odd, w, w], [odd, odd, w, lay(300), lay(300)]), strict=True
         ):

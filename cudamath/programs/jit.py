@@ -34,6 +34,7 @@ from .description import described
 from .donation import donated
 from .fusion import fused
 from .hidden_state import PLAIN, HiddenState, host_randoms
+from .kernel_loading import load_kernels
 from .program import Program, View
 from .run import lying, on_one_device, straight_line
 from .simplify import simplify
@@ -165,6 +166,8 @@ class _Compiled:
     run : callable
         `run(*arrays)` -> the arrays that span the blocks that the program makes. On a GPU it
         replays a CUDA graph.
+    plain : callable
+        `run` without a graph.
     structure : PyTreeSpec
         Of what the function returns.
     leaves : list
@@ -189,7 +192,7 @@ class _Compiled:
             for b in program.constants()
             if b.outside and b.group in groups
         ]
-        self.run: Callable[..., tuple] = straight_line(program)
+        self.plain = self.run = straight_line(program)
         if program.device >= 0 and on_one_device(program) and not program.reads:
             self.run = Graphed(self.run, frozenset(self.written))
         made = {block: i for i, block in enumerate(program.made())}
@@ -391,7 +394,9 @@ class Jitted:
             program, structure, leaves, state, _ = self._traced(call, record)
         if dry.reason or program.ambiguous:
             return None
-        return store(self.plans, call.key, _Compiled(program, structure, leaves, state), MOST)
+        compiled = _Compiled(program, structure, leaves, state)
+        load_kernels(compiled.plain, call.arrays, call.device, self._name)
+        return store(self.plans, call.key, compiled, MOST)
 
     def _traced(self, call: _Call, record: Trace) -> tuple:
         """Run the function and make a program of its record.

@@ -14,6 +14,7 @@ from records import ROWS
 
 import cudamath as cm
 from benchmarks.programs import peers
+from cudamath.programs import kernel_loading
 from cudamath.runtime.dry import FIRST, DryStream
 from cudamath.runtime.state import runtime
 from cudamath.runtime.stream import stream_of
@@ -87,6 +88,20 @@ def test_a_program_s_first_call_is_the_program(gpu, monkeypatch, name) -> None:
     assert {*names} <= {*launched[0]} and {*launched[1]} <= {*launched[0]}
     assert len(launched[0]) <= len(launched[1]) + 12
     assert taken[0] <= taken[1] + (64 << 10)
+
+
+def test_workers_hear_of_all_kernels_before_the_first_is_needed(gpu, monkeypatch) -> None:
+    peer, names = peers.Jit(*peers.small()["llama"], "cuda:0"), compiled(monkeypatch)
+    told: list[tuple[list[str], int]] = []
+
+    def compile_ahead(kernels, capability):
+        told.append(([kernel.__name__ for kernel, _ in kernels], len(names)))
+
+    monkeypatch.setattr(kernel_loading, "compile_cubin", runtime.compiler)
+    monkeypatch.setattr(kernel_loading, "compile_ahead", compile_ahead)
+    peer.step()
+    ((ahead, before),) = told
+    assert sorted(ahead) == sorted(names[before:]) and len(ahead) > 20
 
 
 def test_memory_of_the_first_call(gpu) -> None:

@@ -81,11 +81,18 @@ class Deferred(Elsewhere):
         self.load()
         return super().__call__(run, *args)
 
-    def kernels(self) -> list[tuple[Any, list[Any]]]:
-        """(kernel, signature) of the launches that wait."""
-        plan, inputs = self.plan, self.arguments[1]
-        steps = [] if plan is None else [step for step in plan.steps if isinstance(step, Launch)]
-        return [(step.kernel, plan.signature(step, inputs)) for step in steps]
+    def kernels(self) -> dict[tuple, tuple[Any, list[Any]]]:
+        """(kernel, signature) of the launches that wait for kernels, by what `load` finds them
+        by."""
+        plan, (_, inputs, _, device) = self.plan, self.arguments
+        found: dict[tuple, tuple[Any, list[Any]]] = {}
+        for step in () if plan is None else plan.steps:
+            if isinstance(step, Launch):
+                signature = plan.signature(step, inputs)
+                key = _key(step, signature, device)
+                if key not in runtime.kernel_functions:
+                    found[key] = step.kernel, signature
+        return found
 
     def load(self) -> None:
         """Compile and load the kernels."""
@@ -374,17 +381,22 @@ def _block_supply(*arguments: Any) -> tuple[Callable, Callable, Callable]:
     return blocks.pop, blocks.append, functools.partial(kernel_launch.Block, *arguments)
 
 
-def load(step: Launch, signature: list[Any], device: int) -> kernel_launch.Function:
-    """The loaded kernel of a launch, compiled at most once per kernel and signature."""
-    if runtime.compiler is None:
-        raise AssertionError("kernels/compiler/compile.py has not been imported")
-    key = (
+def _key(step: Launch, signature: list[Any], device: int) -> tuple:
+    """By what a loaded kernel is found."""
+    return (
         step.kernel,
         device,
         step.shared > 32 << 10 and step.shared,
         step.cluster,
         *((k.dtype, k.ndim, k.contiguous) if isinstance(k, Layout) else k for k in signature),
     )
+
+
+def load(step: Launch, signature: list[Any], device: int) -> kernel_launch.Function:
+    """The loaded kernel of a launch, compiled at most once per kernel and signature."""
+    if runtime.compiler is None:
+        raise AssertionError("kernels/compiler/compile.py has not been imported")
+    key = _key(step, signature, device)
     function = runtime.kernel_functions.get(key)
     if function is None:
         name = getattr(step.kernel, "__name__", "kernel")

@@ -26,6 +26,14 @@ def complex_of_parts(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return out
 
 
+def of_polar(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """x exp(i y z), of the real parts of x, y and z."""
+    angle = y.real * z.real
+    out = np.empty(np.broadcast_shapes(x.shape, angle.shape), x.dtype)
+    out.real, out.imag = x.real * np.cos(angle), x.real * np.sin(angle)
+    return out
+
+
 def fraction(x: np.ndarray) -> np.ndarray:
     """What is behind the point, with the sign of x: 0 of infinities."""
     return np.modf(x)[0]

@@ -209,6 +209,16 @@ complex_of_parts = _OfParts(
     "elementwise.complex_of_parts",
     globals(),
 )
+#: x exp(i y z) of real x, y and z.
+of_polar = _OfParts(
+    "of_polar",
+    np.multiply,
+    "polar(x.real, y.real * z.real)",
+    ("real(g * of_polar(1.0, y, z))", "-z * imag(g * out)", "-y * imag(g * out)"),
+    FLOATING,
+    "elementwise.of_polar",
+    globals(),
+)
 
 
 _real = ViewOp(

@@ -11,8 +11,8 @@ from ..core.dispatch.checks import require
 from ..core.dispatch.op import NUMERIC
 from ..core.scalar import scalar_results
 from ..core.typing import ArrayLike
-from ..ops.elementwise import cos, maximum, sin, sqrt
-from ..ops.transfer import complex_of_parts
+from ..ops.elementwise import cos, maximum, sin, sqrt  # noqa: F401  in gradient expressions
+from ..ops.transfer import of_polar
 from . import definition
 from .definition import no_gradient  # noqa: F401  in gradient expressions
 from .gamma_functions import digamma, floating, order_of  # noqa: F401
@@ -183,9 +183,7 @@ def sph_harm_y(n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike) -> 
 def _sph_harm(name: str, n: Any, m: Any, polar: Any, azimuth: Any) -> ndarray:
     polar, azimuth = floating(name, polar), floating(name, azimuth)
     n, m = order_of(name, n, polar), order_of(name, m, polar)
-    radius = _radius(n, m, polar)
-    turned = azimuth * m
-    return complex_of_parts(radius * cos(turned), radius * sin(turned))
+    return of_polar(_radius(n, m, polar), azimuth, m)
 
 
 @scalar_results

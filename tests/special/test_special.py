@@ -235,7 +235,7 @@ def test_legendre_functions(m, device):
 
 
 def test_spherical_harmonics(device):
-    """sph_harm_radius is what theta decides of them, phi turns it."""
+    """sph_harm_radius is what theta decides of them, of_polar turns it by phi."""
     rng = np.random.default_rng(0)
     theta, phi = rng.uniform(0, np.pi, 50), rng.uniform(-9, 9, 50)
     for n in (0, 1, 4, 30):
@@ -644,7 +644,7 @@ def test_forms_for_float32(name):
         found = [function(*map(float, point)) for point in zip(*region.points, strict=True)]
         errors = region.errors(np.array(found, dtype=np.float64).astype(np.float32))
         assert errors.max() <= limit(region), region.index
-    if "[" in name or narrow(own) is scalar(own):
+    if "[" in name or narrow(own) is scalar(own) or name in TAME:
         return
     count = function.__code__.co_argcount
     for point in itertools.product(ODD, repeat=count):

@@ -43,6 +43,10 @@ def complex_functions(
     def make(a, b):
         return T(complex(R(a), R(b)))
 
+    @device_function
+    def polar(r, angle):
+        return make(r * math.cos(angle), r * math.sin(angle))
+
     # -------------------- arithmetic
 
     @device_function
@@ -438,6 +442,7 @@ def complex_functions(
 
     found = (
         make,
+        polar,
         divide,
         reciprocal,
         conj,

@@ -280,6 +280,7 @@ def _floating(T: Any) -> dict[str, Any]:
         "exponent": exponent,
         "nextafter": _nextafter(T),
         "cbrt": _cbrt(T),
+        "exp2": _exp2(T),
     }
 
 
@@ -287,6 +288,12 @@ def _cbrt(T: Any) -> Any:
     if SIMULATOR:
         return np.cbrt
     return libdevice.cbrtf if T == types.float32 else libdevice.cbrt
+
+
+def _exp2(T: Any) -> Any:
+    if SIMULATOR:
+        return np.exp2
+    return libdevice.exp2f if T == types.float32 else libdevice.exp2
 
 
 def _nextafter(T: Any) -> Any:

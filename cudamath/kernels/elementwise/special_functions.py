@@ -7,7 +7,7 @@ Some have a shorter form for these (core/specs/special/narrow.py), and all their
 
 A loop over a tuple of coefficients would choose each by a switch of as many branches (the Chebyshev
 series of i1e took three times CuPy's time). So series of constants are written out (`straight`).
-What a product loses when it is rounded takes one instruction here (`_FUSED`).
+What a product loses when it is rounded takes one instruction here (`_OWN`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ import numpy as np
 from ...core.specs.special.error_functions import square_rest
 from ...core.specs.special.library import SHORT, copied, narrow, scalar
 from ...core.specs.special.pairs import two_product
+from ...core.specs.special.powers import exp10
 from ..compiler.decorators import device_function
 from ..compiler.generated import compiled
-from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, libdevice, types
 
 
 class _Math:
@@ -109,14 +110,25 @@ def _fused_square_rest(x, square):
     return cuda.fma(x, x, -square)
 
 
-_FUSED = {two_product: _fused_two_product, square_rest: _fused_square_rest}
+@device_function
+def _short_exp10(x):
+    """powers.exp10: a power of a constant takes a third of a power's time."""
+    return libdevice.exp10(x)
+
+
+#: Device functions in the place of scalar ones, where a GPU has better than Python.
+_OWN = {
+    two_product: _fused_two_product,
+    square_rest: _fused_square_rest,
+    exp10: _short_exp10,
+}
 
 
 @functools.cache
 def _device(function: Callable, short: bool = False) -> Any:
     """short: for results in float32, sums end earlier."""
-    if function in _FUSED and not SIMULATOR:
-        return _FUSED[function]
+    if function in _OWN and not SIMULATOR:
+        return _OWN[function]
     # not forced to be inlined, as other device functions are: so many copies of the gamma function,
     # which others call several times, would take the compiler a minute
     return cuda.jit(device=True)(

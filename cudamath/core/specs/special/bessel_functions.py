@@ -449,13 +449,13 @@ def yn(n, x):
     if n < 0.0:
         n = -n
         s = 1.0 if is_even(n) else -1.0
-    if n == 0.0:
-        return s * y0(x)
     if x == 0.0:
         return -s * math.inf
     if not x > 0.0:
         return math.nan
     last = y0(x)
+    if n == 0.0:
+        return last
     now = y1(x)
     k = 1.0
     while k < n and abs(now) < math.inf:

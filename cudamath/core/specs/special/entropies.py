@@ -36,11 +36,12 @@ def rel_entr(x, y):
         return math.nan
     if x <= 0.0 or y <= 0.0:
         return 0.0 if x == 0.0 and y >= 0.0 else math.inf
-    ratio = x / y
-    if ratio > 0.5 and ratio < 2.0:
-        return x * math.log1p((x - y) / y)
-    if ratio > 2.2250738585072014e-308 and ratio < math.inf:
-        return x * math.log(ratio)
+    # the sign of the logarithm is that of x - y; of 1 + u with positive u it loses nothing
+    less = x < y
+    u = (y - x) / x if less else (x - y) / y
+    if u < math.inf:
+        log = math.log1p(u)
+        return x * (-log if less else log)
     return x * (math.log(x) - math.log(y))
 
 
@@ -93,10 +94,11 @@ def log_expit(x):
 
 def logit(x):
     """log(x / (1 - x))."""
-    if x < 0.3 or x > 0.65:
-        return math.log(x / (1.0 - x))
-    s = 2.0 * (x - 0.5)
-    return math.log1p(s) - math.log1p(-s)
+    if x < 1e-300:
+        return math.log(x)
+    # of 1 + u with positive u a logarithm loses nothing
+    s = 2.0 * x - 1.0
+    return -math.log1p(-s / x) if x < 0.5 else math.log1p(s / (1.0 - x))
 
 
 def exprel(x):

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 
+from .pairs import two_product
 from .polynomials import horner
 
 SQRT_2 = 1.4142135623730951
 TWO_SQRT_2 = 2.8284271247461903
 SQRT_HALF = 0.7071067811865476
+SQRT_HALF_REST = -4.833646656726457e-17  # sqrt(1/2) less that
 TWO_OVER_SQRT_PI = 1.1283791670955126
 INV_SQRT_PI = 0.5641895835477563
 SQRT_2PI = 2.5066282746310007
@@ -214,21 +216,19 @@ def erfcinv(y):
 
 def ndtr(x):
     """The probability that a standard normal number is below x."""
-    t = x * SQRT_HALF
-    if abs(t) < 1.0:
-        return 0.5 + 0.5 * math.erf(t)
-    y = upper_tail(abs(x))
-    return 1.0 - y if t > 0.0 else y
+    return upper_tail(-x)
 
 
 def upper_tail(x):
-    """The probability that a standard normal number is above x >= 0. In erfc(x / sqrt(2)) the
-    rounding of the quotient would cost digits."""
-    if x > 40.0:
-        return 0.0
-    square = x * x
-    bell = math.exp(-0.5 * square)
-    return 0.5 * erfcx(x * SQRT_HALF) * (bell - bell * (0.5 * square_rest(x, square)))
+    """The probability that a standard normal number is above x: erfc(x / sqrt(2)) / 2. What the
+    rounding of the quotient costs is given back by erfc's derivative, which is -erfc(t) times
+    2 t + 1 / (t + 0.56) within 6 % from t = 0.5 on, 0.2 % from t = 5 on."""
+    t, rest = two_product(x, SQRT_HALF)
+    y = 0.5 * math.erfc(t)
+    if t > 0.5 and t < 27.3:
+        rest += x * SQRT_HALF_REST
+        y -= y * (rest * (2.0 * t + 1.0 / (t + 0.56)))
+    return y
 
 
 def log_ndtr(x):

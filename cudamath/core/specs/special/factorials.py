@@ -243,19 +243,26 @@ def legendre_normalized(m, n, theta):
     upwards in the degree, so that nothing overflows."""
     x = math.cos(theta)
     root = math.sin(theta)
-    now = 0.28209479177387814  # 1 / sqrt(4 pi)
+    now = 1.0
+    square = 0.07957747154594767  # 1 / (4 pi)
     k = 1.0
     while k <= m:
-        now *= -math.sqrt((2.0 * k + 1.0) / (2.0 * k)) * root
+        now *= -root
+        square += square * (0.5 / k)
         k += 1.0
+    now *= math.sqrt(square)
     last = 0.0
+    b = 0.0
     k = m + 1.0
     while k <= n:
-        a = math.sqrt((4.0 * k * k - 1.0) / (k * k - m * m))
-        b = math.sqrt(((k - 1.0) * (k - 1.0) - m * m) / (4.0 * (k - 1.0) * (k - 1.0) - 1.0))
+        # P(k) = a (x P(k - 1) - P(k - 2) / (the a before)); a = sqrt(above / below)
+        above = 4.0 * k * k - 1.0
+        below = (k - m) * (k + m)
+        root = 1.0 / math.sqrt(above * below)
         before = last
         last = now
-        now = a * (x * last - b * before)
+        now = above * root * (x * last - b * before)
+        b = below * root
         k += 1.0
     return now if n >= m else 0.0
 

@@ -8,9 +8,27 @@ from __future__ import annotations
 
 import math
 
+from .bessel_functions import (
+    J0_PP,
+    J0_PQ,
+    J0_QP,
+    J0_QQ,
+    J1_PP,
+    J1_PQ,
+    J1_QP,
+    J1_QQ,
+    SQRT_INV_PI,
+    TWO_OVER_PI,
+    Y0_P,
+    Y0_Q,
+    Y1_P,
+    Y1_Q,
+    j0,
+    j1,
+)
 from .error_functions import INV_SQRT_PI, SQRT_HALF
 from .polynomials import horner
-from .rounding import floor
+from .rounding import floor, is_even
 
 #: (log(1 + u) - u) / u^2 for |u| < 0.1, the highest power first.
 LOG1P_REST = (
@@ -37,6 +55,68 @@ def kl_div(x, y):
             return -x * (u * u * horner(u, LOG1P_REST))
         return x * math.log(x / y) - x + y
     return y if x == 0.0 and y >= 0.0 else math.inf
+
+
+def logit(x):
+    if x == 1.0:
+        return math.inf
+    return math.log(x / (1.0 - x)) if x != -math.inf else math.nan
+
+
+def boxcox(x, lam):
+    return power_of_log(math.log(x), lam)
+
+
+def boxcox1p(x, lam):
+    return power_of_log(math.log1p(x), lam)
+
+
+def power_of_log(log, lam):
+    """(exp(lam log) - 1) / lam: beyond float32 where the exponential alone overflows."""
+    return log if abs(lam) < 1e-19 else math.expm1(lam * log) / lam
+
+
+def y0_and_y1(x):
+    """Both, for x > 0: what they have in common is computed once."""
+    if x <= 5.0:
+        z = x * x
+        log = TWO_OVER_PI * math.log(x)
+        w = x * (horner(z, Y1_P) / horner(z, Y1_Q)) - TWO_OVER_PI / x
+        return horner(z, Y0_P) / horner(z, Y0_Q) + log * j0(x), w + log * j1(x)
+    w = 5.0 / x
+    z = w * w
+    p = horner(z, J0_PP) / horner(z, J0_PQ)
+    q = w * (horner(z, J0_QP) / horner(z, J0_QQ))
+    p1 = horner(z, J1_PP) / horner(z, J1_PQ)
+    q1 = w * (horner(z, J1_QP) / horner(z, J1_QQ))
+    size = SQRT_INV_PI * math.sqrt(0.2 * w)
+    c = size * math.cos(x)
+    s = size * math.sin(x)
+    return (q - p) * c + (p + q) * s, (q1 - p1) * s - (p1 + q1) * c
+
+
+def yn(n, x):
+    if n != n or floor(n) != n:
+        return math.nan
+    s = 1.0
+    if n < 0.0:
+        n = -n
+        s = 1.0 if is_even(n) else -1.0
+    if x == 0.0:
+        return -s * math.inf
+    if not x > 0.0:
+        return math.nan
+    last, now = y0_and_y1(x)
+    if n == 0.0:
+        return last
+    step = 2.0 / x  # its rounding costs digits of float64 alone, and no division in the loop
+    k = 1.0
+    while k < n and abs(now) < math.inf:
+        before = last
+        last = now
+        now = k * step * last - before
+        k += 1.0
+    return s * now
 
 
 def gammaln(x):

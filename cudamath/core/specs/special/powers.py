@@ -1,9 +1,14 @@
-"""The power transforms of Box and Cox with their inverses, and powers of ten. Digits are those of
-SciPy's formulas: a rounded exponent costs as many as it has itself."""
+"""The power transforms of Box and Cox with their inverses, and powers of ten.
+
+The transforms take powers as such: in exp(lam log(x)) the rounded exponent would cost as many
+digits as it has before its point. The inverses have the digits of SciPy's formulas, which do that.
+"""
 
 from __future__ import annotations
 
 import math
+
+from .pairs import two_sum
 
 
 def log1p(x):
@@ -17,23 +22,36 @@ def log1p(x):
 
 def boxcox(x, lam):
     """(x^lam - 1) / lam, and log(x) for lam = 0."""
-    return power_of_log(math.log(x), lam)
+    return of_power(x, 0.0, math.log(x), lam)
 
 
 def boxcox1p(x, lam):
     """((1 + x)^lam - 1) / lam, and log(1 + x) for lam = 0."""
     log = log1p(x)
-    return log if abs(log) < 1e-289 and abs(lam) < 1e273 else power_of_log(log, lam)
+    if abs(log) < 1e-289 and abs(lam) < 1e273:
+        return log
+    u, rest = two_sum(1.0, x)
+    return of_power(u, rest, log, lam)
 
 
-def power_of_log(log, lam):
-    """(exp(lam log) - 1) / lam, also where the exponential alone overflows."""
+def of_power(u, rest, log, lam):
+    """((u + rest)^lam - 1) / lam, where log = log(u + rest), also where the power alone overflows.
+    rest is what rounding lost of u; its part in the power must be small enough to be linear."""
     if abs(lam) < 1e-19:
         return log
     y = lam * log
-    if y < 709.78:
+    change = lam * (rest / u)
+    linear = abs(change) < 1e-9
+    if abs(y) < 0.5 or not abs(y) < math.inf or (y < 709.0 and not linear):
         return math.expm1(y) / lam
-    return math.copysign(1.0, lam) * math.exp(y - math.log(abs(lam))) - 1.0 / lam
+    if y < 709.0:
+        power = u**lam
+        return (power - 1.0 + power * change) / lam
+    half = math.exp(0.5 * y)
+    if linear and half < math.inf:
+        half = u ** (0.5 * lam)
+        half += half * (0.5 * change)
+    return half * (half / lam) - 1.0 / lam
 
 
 def log_of_power(x, lam):

@@ -79,6 +79,10 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
         304,
         "on 12.0 alone: two channels of 4 x 4 results, held to the registers of four blocks",
     ),
+    "norm_shifted_rows_grad": (
+        104,
+        "on 10.0 and 12.0: 16 numbers of 16 bits a thread of both arrays, and of both sums",
+    ),
     "scan_columns": (
         92,
         "9.0's variant on 10.0 and 12.0, where plans hold half as much and nothing spills",

@@ -57,10 +57,10 @@ def gathered(parts):
     return gather
 
 
-def resident(shape: Rows, dtype, residual: bool) -> int:
+def resident(shape: Rows, dtype, residual: bool, shifted: bool = False) -> int:
     """Blocks on a multiprocessor."""
     elements = shape.vectors * shape.width
-    if elements <= KEPT and shape.width == 8:
+    if elements <= KEPT and shape.width == 8 and not shifted:
         most = RESIDENT_SHORT_ADDED if residual else RESIDENT_SHORT
     else:
         most = RESIDENT_WARP if elements > HELD or dtype.itemsize == 8 else RESIDENT

@@ -49,11 +49,11 @@ def prefers_cluster(p: Forward) -> bool:
     return alone is None or p.channels is not None and p.columns >= LONG_GROUP
 
 
-def begins_between_borders(p: Forward) -> bool:
-    return p.shifted is not None
+def begins_between_borders(p: Forward | Backward) -> bool:
+    return p.shifted is not None and p.x.size > 0
 
 
-def prefers_shifted(p: Forward) -> bool:
+def prefers_shifted(p: Forward | Backward) -> bool:
     """Rows that are long enough for their ends, which are written one by one, not to matter."""
     return p.columns * p.x.itemsize >= SHIFTED
 
@@ -118,6 +118,13 @@ BACKWARD = (
         gradient_held_by_cluster,
         prefers_gradient_cluster,
         "a cluster's shared memory holds the row",
+    ),
+    Version(
+        "shifted",
+        "norm.backward_shifted.plan",
+        begins_between_borders,
+        prefers_shifted,
+        "rows begin between the borders of the accesses that a block holds",
     ),
     Version(
         "rows", "norm.backward.plan_rows", gradient_held_by_block, reason="a block holds the row"

@@ -39,8 +39,9 @@ Versions, from simple to fast (dispatch.py chooses):
                 `rows`, but TMA loads the next rows into shared memory (SM 9.0 and 10.0).
 5. `cluster`    (backward_cluster.py) Gradients of rows too long for a block, in the shared memory
                 of a cluster of blocks (SM 9.0 and 10.0). Read once.
-6. `shifted`    (forward_shifted.py) As `rows`, where rows begin between the borders of accesses:
-                whole ones all the same, in which neighbours' numbers count as 0. Read once.
+6. `shifted`    (forward_shifted.py, backward_shifted.py) As `rows`, where rows begin between the
+                borders of accesses: whole ones all the same, in which neighbours' numbers do not
+                count. Read once.
 7. `long_rows`  Rows too long for registers. One block per row reads it again for each step, from
                 the L2 cache, by whole accesses also where rows begin between their borders: a
                 thread has one access under way, and a number at a time took the time of as many

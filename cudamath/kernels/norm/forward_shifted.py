@@ -15,7 +15,7 @@ import functools
 from ...core.dispatch.arguments import Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import bounded, device_function
+from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_total, inverse_root
@@ -23,23 +23,9 @@ from ..lib.codec import codec
 from ..lib.vector_io import ending_fetcher, fetcher, row_writer, shifted_reader
 from ..lib.widths import wide
 from .problem import Forward
+from .row_parts import clearing
 
 i32 = types.int32
-
-
-@functools.cache
-def without_neighbours(width, T):
-    """Device function (v, column, columns): of v, the numbers of an access that begins at `column`,
-    those outside of the row become 0."""
-
-    @device_function
-    def clear(v, column, columns):
-        if column < 0 or column + width > columns:
-            for j in range(width):
-                if column + j < 0 or column + j >= columns:
-                    v[j] = T(0)
-
-    return clear
 
 
 @functools.cache
@@ -56,7 +42,7 @@ def rows(dtype, param, shape, parts):
     _, _, T = codec(dtype)
     threads, together, width, vectors = shape
     _, widen, words, kind = fetcher(dtype, width)
-    fetch, clear, raw = ending_fetcher(dtype, width), without_neighbours(width, T), numba_type(kind)
+    fetch, clear, raw = ending_fetcher(dtype, width), clearing(width), numba_type(kind)
     read_param, write = shifted_reader(param, width), row_writer(dtype, width, True)
     total_of, root = group_total(threads, T), inverse_root(T)
     packed, room = vectors * words, 2 * width
@@ -83,7 +69,7 @@ def rows(dtype, param, shape, parts):
         if center:
             for k in range(vectors):
                 widen(r, k * words, v, 0)
-                clear(v, i32(i32((k * threads + tx) * width) - before), length)
+                clear(v, 0, i32(i32((k * threads + tx) * width) - before), length, T(0))
                 for j in range(width):
                     middle += v[j]
             middle = total_of(middle, 0) * part
@@ -92,7 +78,7 @@ def rows(dtype, param, shape, parts):
             widen(r, k * words, v, 0)
             for j in range(width):
                 v[j] -= middle
-            clear(v, i32(i32((k * threads + tx) * width) - before), length)
+            clear(v, 0, i32(i32((k * threads + tx) * width) - before), length, T(0))
             for j in range(width):
                 total += v[j] * v[j]
         scale = root(total_of(total, 1) * part + eps)

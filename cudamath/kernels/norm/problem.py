@@ -203,6 +203,14 @@ class Backward:
         """How a row is spread over threads that hold it in registers; None if it is too long."""
         return spread_backward(self.columns, self.width, self.x.dtype, self.parts.residual)
 
+    @cached_property
+    def shifted(self) -> Rows | None:
+        """As `shape`, of rows that begin between the borders of accesses: of whole accesses, the
+        first of which may begin before the row. Their ends take the registers of a residual."""
+        width, edges = self.long_access
+        longest = self.columns + width - 1
+        return spread_backward(longest, width, self.x.dtype, residual=True) if edges else None
+
     @property
     def outputs(self) -> list[Layout]:
         """dx, dweight, dbias: those that there are."""

@@ -79,7 +79,7 @@ def test_row_versions(machine, version, dtype, param):
 def access_wide(monkeypatch, width):
     """In the simulator: accesses of so many numbers, to rows that begin between their borders."""
     from cudamath.kernels.lib import vector_io
-    from cudamath.kernels.norm import backward, problem
+    from cudamath.kernels.norm import backward, backward_shifted, problem
     from cudamath.kernels.ptx import vector_access
 
     give_vectors_and_warps(monkeypatch)
@@ -91,9 +91,41 @@ def access_wide(monkeypatch, width):
         return tuple(halves.view(np.float32))
 
     monkeypatch.setattr(vector_io, "bfloats", bfloats, raising=False)
-    monkeypatch.setattr(backward, "multiprocessors", lambda _: 4)
+    for module in (backward, backward_shifted):
+        monkeypatch.setattr(module, "multiprocessors", lambda _: 4)
     for kind in (problem.Forward, problem.Backward):
         monkeypatch.setattr(kind, "long_access", (width, True))
+
+
+def check_shifted_gradients(machine, g, x, w, mean, rstd, extra):
+    """Of layer norm with all parts, of one without weights, and of RMS norm."""
+    from cudamath.kernels.norm import dispatch as norm_dispatch
+
+    (rows, columns), dtype, param = x.shape, x.dtype.name, w.dtype.name
+    loose = dict(rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6, what=f"{rows} x {columns}")
+    summed = dict(
+        rtol=TOLERANCE[param] * 4,
+        atol=TOLERANCE[dtype if param == dtype else "float32"] * 6 * rows**0.5,
+    )
+
+    def shifted(g, x, w, m, s, h=None, biased=True):
+        return norm_dispatch.backward(g, x, w, m, s, h, columns, biased, version="shifted")
+
+    found = run_version(machine, shifted, g, x, w, mean, rstd, extra)
+    expected = row_gradients(g, x, w, True)
+    assert_close(found[0], expected[0] + wide(extra), **loose)
+    for i in (1, 2):
+        assert_close(found[i], expected[i], **summed)
+    dx, dbias = run_version(machine, lambda g, x, m, s: shifted(g, x, None, m, s), g, x, mean, rstd)
+    assert_close(dx, row_gradients(g, x, np.ones(columns), True)[0], **loose)
+    assert_close(dbias, expected[2], **summed | {"rtol": TOLERANCE[dtype] * 4})
+    root = (1 / np.sqrt((wide(x) ** 2).mean(1) + 1e-5)).astype(rstd.dtype)
+    found = run_version(
+        machine, lambda g, x, w, s: shifted(g, x, w, None, s, biased=False), g, x, w, root
+    )
+    expected = row_gradients(g, x, w, False)
+    assert_close(found[0], expected[0], **loose)
+    assert_close(found[1], expected[1], **summed)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +171,9 @@ def test_shifted_rows(machine, dtype, param, width, monkeypatch):
         y, _, _, found = run_version(machine, lambda x, b, h: shifted(x, None, b, h), x, b, h)
         assert_close(found, total, rtol=0)
         assert_close(y, row_reference(total, np.ones(columns), b), **loose)
+        g = numbers((rows, columns), dtype, 4)
+        if columns * x.itemsize < 16_000:
+            check_shifted_gradients(machine, g, x, w, mean, rstd, h)
     x = numbers((5, 19 if simulated else 3001), dtype)
     x[1::2] = np.nan
     y = run_version(

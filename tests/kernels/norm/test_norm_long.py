@@ -585,6 +585,7 @@ def test_which_gradient(capability):
         assert best(768, True) == best(4096, dtype=single) == "rows"
         assert best(256) == "rows"
         assert best(1004, weight=single) == best(1001) == "rows"
+        assert best(1025) == best(8185, True) == best(4091, True, single) == "shifted"
         assert best(131_072) == best(65_536, True, weight=single) == long
         assert best(65_536, dtype=single) == long
         assert best(131_080) == best(65_540, dtype=single) == "long_rows"
@@ -636,6 +637,13 @@ def test_registers(capability):
             shifted = norm_dispatch.forward(between, weight, weight, None, 20_001, 1e-5)
         assert shifted.steps[0].kernel.__name__ == "norm_shifted_rows"
         check_resources(shifted, [between, weight, weight], capability)
+        n = 16_006 // dtype.itemsize
+        between, weight = lay(300, n, dtype=dtype), lay(n)
+        inputs = [between, between, weight, lay(300), lay(300)]
+        with assume(capability):
+            shifted = norm_dispatch.backward(*inputs, None, n, True)
+        assert shifted.steps[0].kernel.__name__ == "norm_shifted_rows_grad"
+        check_resources(shifted, inputs, capability)
         for plan, inputs in zip(
             plans, ([odd, w, w], [odd, odd, w, lay(300), lay(300)]), strict=True
         ):

@@ -107,7 +107,7 @@ def through_doors(program: Program) -> Program:
     absorbed: set[int] = set()
     replaced: dict[int, Node] = {}
     for k, node in enumerate(program.nodes):
-        start = None if k in absorbed or k in replaced else _product(node)
+        start = None if k in absorbed or k in replaced else as_product(node)
         if start is None:
             continue
         best = _chain(program, users, k, start, {*absorbed, *replaced})
@@ -126,7 +126,7 @@ def through_doors(program: Program) -> Program:
     return out
 
 
-def _product(node: Node) -> _Product | None:
+def as_product(node: Node) -> _Product | None:
     """A node as a product that may be continued."""
     if node.draw is not None or node.targets or len(node.results) != 1 or node.several:
         return None

@@ -24,6 +24,7 @@ from ..fuse import kernels_of
 from ..ops.shape import reshape
 from ..ops.ufunc import Elementwise
 from .doors import PRODUCTS, Users, through_doors
+from .gathered_products import gathered_products
 from .optimizer_casts import without_casts
 from .program import ARGUMENT, Block, Node, Program, View
 from .regions import Region, regions
@@ -169,7 +170,8 @@ def rule(op: Any) -> tuple[str, str]:
 
 def fused(program: Program) -> Program:
     """The program with one node in place of each region that can be fused."""
-    program = with_residuals(through_doors(program), lambda node: not fusible(node))
+    program = through_doors(gathered_products(program))
+    program = with_residuals(program, lambda node: not fusible(node))
     program = sliced(joined(without_casts(program)), elementwise)
     nodes: list[Node] = []
     items = regions(program, lambda node: not fusible(node), MOST)

@@ -85,7 +85,7 @@ def _one_sliced(program: Program, elementwise: Callable[[Node], bool]) -> Progra
 
         nodes = list(program.nodes)
         for i in {*following}:
-            nodes[i] = _again(nodes[i], tuple(map(moved, nodes[i].operands)), nodes[i].results)
+            nodes[i] = again(nodes[i], tuple(map(moved, nodes[i].operands)), nodes[i].results)
         nodes[k : k + 1] = new
         return _rebuilt(program, nodes)
     return None
@@ -128,10 +128,10 @@ def _part(node: Node, view: View, start: tuple[int, ...]) -> Node:
 
     old = node.results[0].layout
     block = Block(RESULT, Layout.new(shape, old.dtype, old.device))
-    return _again(node, tuple(map(operand, node.operands)), (block,))
+    return again(node, tuple(map(operand, node.operands)), (block,))
 
 
-def _again(node: Node, operands: tuple, results: tuple[Block, ...]) -> Node:
+def again(node: Node, operands: tuple, results: tuple[Block, ...]) -> Node:
     """The operation on other operands. Where it is not fused, it is called as a function."""
     op, params, count, (block,) = node.op, node.params, len(operands), results
 

@@ -190,14 +190,14 @@ def row_writer(dtype, width: int, edges: bool):
 
 
 @functools.cache
-def ending_fetcher(dtype, width: int):
+def ending_fetcher(dtype, width: int, edges: bool = True):
     """Device function (a, elements, i, r, k): as `fetch` of `fetcher`, of an array whose last
     elements may fill no access: what is missing is 0. elements: the same memory, element by
     element.
 
     Rows that begin between the borders of accesses are read by it, neighbours' elements and all.
     No thread branches, but at the array's end, and converts nothing yet: so all its accesses are
-    under way at once."""
+    under way at once. edges: whether there may be such an end."""
     fetch, _, words, kind = fetcher(dtype, width)
     raw, packed = numba_type(kind), words < width
 
@@ -220,7 +220,7 @@ def ending_fetcher(dtype, width: int):
 
     @device_function
     def fetch_ending(a, elements, i, r, k):
-        if (i + 1) * width <= elements.size:
+        if not edges or (i + 1) * width <= elements.size:
             fetch(a, i, r, k)
         else:
             fetch_last(elements, i, r, k)

@@ -14,9 +14,10 @@ gradient of layer norm, 87,040 x 768, bfloat16; NVIDIA H200, commit 52457ee46004
 
 import functools
 
-from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
+from ...core.layout import Layout
 from ...runtime.device import multiprocessors
 from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda, types
@@ -24,7 +25,15 @@ from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sum, group_sums
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..lib.vector_io import fetcher, reader, row_reader, row_writer, shifted_reader, writer
+from ..lib.vector_io import (
+    ending_fetcher,
+    fetcher,
+    reader,
+    row_reader,
+    row_writer,
+    shifted_reader,
+    writer,
+)
 from ..lib.widths import wide
 from .backward_parts import KEPT, gathered, resident
 from .problem import Backward, sum_into
@@ -296,28 +305,39 @@ def long_rows(dtype, param, width, parts, edges):
     return norm_long_rows_grad
 
 
+def columns_of_sums(width: int, edges: bool) -> int:
+    """Columns that a block of `column_sums` sums."""
+    return (LANES - edges) * width
+
+
 @functools.cache
-def column_sums(dtype, width, center):
-    """Sums over a part of the rows; g, x: (rows * columns,); block (LANES accesses, PARTS), grid
-    (columns, splits).
+def column_sums(dtype, width, center, edges=False):
+    """Sums over a part of the rows; g, x: accesses (see rows.fetcher), and g_end, x_end: the same
+    memory, (rows * columns,); block (LANES accesses, PARTS), grid (columns, splits).
+
+    edges: rows begin between the borders of accesses. PARTS is a multiple of each `width`, so all
+    rows of a thread begin equally far from a border, and it has the same columns in each. Threads
+    of other rows have others: so a block sums an access less than it reads.
 
     mean, rstd: (rows,); sums: (2, splits, columns), each split's dweight and dbias. A thread reads
     IN_FLIGHT rows before it works on any; for those that are not there it reads its first one
     again.
     """
-    fetch, widen, words, kind = fetcher(dtype, width)
-    _, _, T = codec(dtype)
+    _, widen, words, kind = fetcher(dtype, width)
+    fetch, (_, _, T) = ending_fetcher(dtype, width, edges), codec(dtype)
     raw, packed = numba_type(kind), IN_FLIGHT * words
-    covered = LANES * width  # columns of a block
+    covered = columns_of_sums(width, edges)
 
     @bounded(LANES * PARTS)
-    def norm_column_sums(g, x, mean, rstd, sums, rows, columns):
+    def norm_column_sums(g, g_end, x, x_end, mean, rstd, sums, rows, columns):
         room = cuda.shared.array((2, PARTS, covered), T)
         lane, part = cuda.threadIdx.x, cuda.threadIdx.y
         begin = cuda.blockIdx.x * covered
-        column = begin + lane * width
+        row0 = cuda.blockIdx.y * PARTS + part
+        before = row0 * columns % width if edges else 0  # of all rows of the thread
+        column = begin + lane * width - before
         step = cuda.gridDim.y * PARTS
-        accesses, access = columns // width, column // width
+        access = begin // width + lane
         next_g = cuda.local.array(packed, raw)
         next_x = cuda.local.array(packed, raw)
         middles = cuda.local.array(IN_FLIGHT, T)
@@ -330,11 +350,12 @@ def column_sums(dtype, width, center):
             dweight[j] = T(0)
             dbias[j] = T(0)
         if column < columns:
-            for row in range(cuda.blockIdx.y * PARTS + part, rows, IN_FLIGHT * step):
+            for row in range(row0, rows, IN_FLIGHT * step):
                 for k in range(IN_FLIGHT):
                     there = row + k * step if row + k * step < rows else row
-                    fetch(g, there * accesses + access, next_g, k * words)
-                    fetch(x, there * accesses + access, next_x, k * words)
+                    at = there * columns // width + access
+                    fetch(g, g_end, at, next_g, k * words)
+                    fetch(x, x_end, at, next_x, k * words)
                     middles[k] = mean[there] if center else T(0)
                     scales[k] = rstd[there]
                 for k in range(IN_FLIGHT):
@@ -345,8 +366,10 @@ def column_sums(dtype, width, center):
                             dweight[j] += a[j] * ((v[j] - middles[k]) * scales[k])
                             dbias[j] += a[j]
         for j in range(width):
-            room[0, part, lane * width + j] = dweight[j]
-            room[1, part, lane * width + j] = dbias[j]
+            place = lane * width + j - before
+            if not edges or 0 <= place < covered:
+                room[0, part, place] = dweight[j]
+                room[1, part, place] = dbias[j]
         cuda.syncthreads()
         for e in range(part * LANES + lane, 2 * covered, LANES * PARTS):
             which, place = e // covered, e % covered
@@ -469,19 +492,33 @@ def plan_rows(p: Backward) -> Plan:
 def plan_long_rows(p: Backward) -> Plan:
     """The plan of a block per row, and a kernel of its own for the sums over rows."""
     x, (weight, mean, rstd, _) = p.x, p.inputs
-    across = blocks(p.columns, LANES * p.width)
-    enough = max(blocks(p.rows, PARTS * ROWS), blocks(BUSY * multiprocessors(x.device), across))
-    groups = min(SPLITS, blocks(p.rows, PARTS), enough)
     g, data, dx = Input(0).flat, Input(1).flat, Output(0).flat
     width, edges = p.long_access
     kernel = long_rows(x.dtype, p.param.dtype, width, p.parts, edges)
-    steps = [Launch(kernel, p.rows, LONG, [g, data, weight, mean, rstd, dx, p.columns])]
+    step = Launch(kernel, p.rows, LONG, [g, data, weight, mean, rstd, dx, p.columns])
+    return with_sums(p, step)
+
+
+def accesses_of(x: Layout, width: int, *arrays: ArrayArg) -> list[ArrayArg]:
+    """Arguments of each array for `ending_fetcher`: as accesses, and as elements."""
+    _, _, words, kind = fetcher(x.dtype, width)
+    count = max(x.size * words // width, 1)
+    return [way for a in arrays for way in (a.view((count,), dtype=kind), a.flat)]
+
+
+def with_sums(p: Backward, step: Launch) -> Plan:
+    """The plan of a step that writes dx alone: what is added to it, and the sums over rows."""
+    x, (_, mean, rstd, _) = p.x, p.inputs
+    width, edges = p.long_access
+    across = blocks(p.columns, columns_of_sums(width, edges))
+    enough = max(blocks(p.rows, PARTS * ROWS), blocks(BUSY * multiprocessors(x.device), across))
+    groups = min(SPLITS, blocks(p.rows, PARTS), enough)
+    steps = [step]
     if p.extra is not None:
         steps.append(sum_into(Output(0), x, (Output(0), x), (p.addend, p.extra)))
     if p.summed:
-        kernel = column_sums(x.dtype, p.width, p.parts.center)
-        _, _, words, kind = fetcher(x.dtype, p.width)
-        accesses = [a.view((x.size * words // p.width,), dtype=kind) for a in (Input(0), Input(1))]
+        kernel = column_sums(x.dtype, width, p.parts.center, edges)
+        accesses = accesses_of(x, width, Input(0), Input(1))
         arguments = [*accesses, mean, rstd, Temp(0), p.rows, p.columns]
         steps.append(Launch(kernel, (across, groups), (LANES, PARTS), arguments))
     return Plan(

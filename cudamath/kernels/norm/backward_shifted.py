@@ -21,7 +21,7 @@ from ..lib.block_reduce import group_sums
 from ..lib.codec import codec
 from ..lib.vector_io import ending_fetcher, fetcher, row_writer, shifted_reader
 from ..lib.widths import wide
-from .backward import finish_sums
+from .backward import accesses_of, finish_sums
 from .backward_parts import gathered, resident
 from .problem import Backward
 from .row_parts import clearing
@@ -177,11 +177,7 @@ def plan(p: Backward) -> Plan:
     x, shape, groups = p.x, p.shifted, row_blocks(p)
     assert shape
     weight, mean, rstd, _ = p.inputs
-    _, _, words, kind = fetcher(x.dtype, shape.width)
-    count = max(x.size * words // shape.width, 1)
-    arrays = []
-    for a in (Input(0), Input(1), p.addend):
-        arrays += [a.view((count,), dtype=kind), a.flat]
+    arrays = accesses_of(x, shape.width, Input(0), Input(1), p.addend)
     step = Launch(
         rows(x.dtype, p.param.dtype, shape, p.parts),
         groups,

@@ -424,6 +424,12 @@ SHAPES = [
 )
 def test_plans_in_the_simulator(fake_fft, kind, shape, axes, look):
     """Every way of reading and writing: strides, groups of axes, several calls, moved axes."""
+    check_plan(kind, shape, axes, look)
+    if kind == "c2r" and shape[axes[-1]] > 1:
+        check_plan(kind, shape, axes, look, even=1)
+
+
+def check_plan(kind, shape, axes, look, even=0):
     rng = np.random.default_rng(0)
     dtype = np.dtype("f4" if kind in ("r2c", "c2c of real") else "c8")
     base = numbers(rng, shape, dtype)
@@ -446,7 +452,7 @@ def test_plans_in_the_simulator(fake_fft, kind, shape, axes, look):
     elif kind == "r2c":
         plan, expected = planners.r2c(x, axes=axes, scale=0.5), np.fft.rfftn(base, axes=axes) / 2
     else:
-        n = 2 * shape[axes[-1]] - 1
+        n = 2 * shape[axes[-1]] - 1 - even
         plan = planners.c2r(x, axes=axes, n=n, scale=0.5)
         expected = (
             np.fft.irfftn(base, (*[shape[a] for a in axes[:-1]], n), axes, norm="forward") / 2
@@ -455,6 +461,14 @@ def test_plans_in_the_simulator(fake_fft, kind, shape, axes, look):
     assert out.dtype == expected.dtype
     assert_close(out, expected, rtol=0, atol=1e-5 * np.abs(expected).max(initial=1))
     np.testing.assert_array_equal(base, before)
+
+
+def test_several_axes_back_to_real_numbers_are_one_call():
+    x = Layout.new((189, 28, 9), np.dtype("c16"), 0)
+    for axes in ((1, 2), (0, 2), (0, 1, 2)):
+        steps = planners.c2r(x, axes=axes, n=16, scale=1.0).steps
+        assert [type(step) for step in steps][:2] == [Launch, Call], axes
+        assert len(steps) == 2 or axes == (0, 2)
 
 
 def test_transforms_take_one_call_where_they_can():
@@ -490,7 +504,7 @@ def test_kernels(machine, dtype):
                     planners.hermitian(x.dtype, np.uint32),
                     3,
                     256,
-                    [Input(0).flat, Output(0).flat, 5, 37, 1, factor],
+                    [Input(0).flat, Output(0).flat, 5, 37, 1, 1, 1, 1, 1, factor],
                 )
             ],
         )

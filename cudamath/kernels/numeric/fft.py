@@ -16,9 +16,9 @@ them.
 ``scaled``      multiplies by 1 / n (or its root): one pass over the result, 4 or 8 bytes a time.
 ``scaled_vector``  the same by accesses of 16 bytes.
 ``hermitian``   prepares the way back to real numbers. cuFFT destroys its input there, so the input
-                is copied; on the way
-                it is scaled, and the imaginary parts that a real signal cannot have (of frequency 0
-                and, for even n, of n / 2) are dropped, as NumPy's transform ignores them.
+                is copied; on the way it is scaled, and what a real signal cannot have at frequency
+                0 and, for even n, n / 2 is dropped, as NumPy's transform ignores it. Then up to
+                three axes are one call.
 ``frequencies``  what the elements of a transform are the amplitudes of.
 
 The floor: a transform of n numbers takes about 5 n log2 n operations, so on a GPU it is bound by
@@ -112,22 +112,39 @@ def scaled_vector(dtype: np.dtype) -> Any:
 
 @functools.cache
 def hermitian(dtype: np.dtype, index: Any) -> Any:
-    """y = x * factor, real where the spectrum of a real signal is real. y may be x."""
+    """y = x * factor, real where the spectrum of a real signal is real. y may be x.
+
+    With other axes that are transformed back at once, of `count` and `count2` numbers (1: none) at
+    steps of `step` and `step2`, it is made what such a spectrum is: half the sum of the number and
+    of the conjugate of the one at the negative frequencies. Its transform is the real part of x's.
+    y must not be x then."""
     C = numba_type(dtype)
     F = types.float32 if dtype.itemsize == 8 else types.float64
 
     @cuda.jit
-    def hermitian(x, y, half, inner, even, factor):
+    def hermitian(x, y, half, inner, even, count, step, count2, step2, factor):
         """x, y: (outer * half * inner,) complex, where `half` counts the frequencies; even: 1 if
         the last is n / 2."""
         i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
         if i < index(x.size):
             frequency = (i // index(inner)) % index(half)
             v = x[i]
+            real = v.real * factor
             imag = v.imag * factor
             if frequency == index(0) or (even == 1 and frequency == index(half) - index(1)):
                 imag = F(0)
-            y[i] = C(complex(v.real * factor, imag))
+                if count > 1 or count2 > 1:
+                    k = (i // index(step)) % index(count)
+                    k2 = (i // index(step2)) % index(count2)
+                    other = i
+                    if k > index(0):
+                        other = other - k * index(step) + (index(count) - k) * index(step)
+                    if k2 > index(0):
+                        other = other - k2 * index(step2) + (index(count2) - k2) * index(step2)
+                    w = x[other]
+                    real = (v.real + w.real) * (factor * F(0.5))
+                    imag = (v.imag - w.imag) * (factor * F(0.5))
+            y[i] = C(complex(real, imag))
 
     return hermitian
 
@@ -376,12 +393,16 @@ def c2r(x: Layout, *, axes: tuple[int, ...], n: int, scale: float) -> Plan:
         return Plan([out], [])
     work, source = _Steps(), whole(Input(0), x)
     spectrum = work.temp(x)
-    if len(axes) > 1:
+    at_once = len(axes) <= MOST_AXES and last == max(axes)
+    others = axes[:-1] if at_once else ()
+    if len(axes) > 1 and not at_once:
         work.complex(source, spectrum, axes[:-1], True)
         source = spectrum
     elif not x.contiguous:
-        source = work.copy(source, spectrum)
+        source = work.copy(source, work.temp(x) if others else spectrum)
     inner, half = math.prod(x.shape[last + 1 :]), x.shape[last]
+    mirrored = [(x.shape[a], math.prod(x.shape[a + 1 :])) for a in others]
+    mirrored += [(1, 1)] * (MOST_AXES - 1 - len(mirrored))
     work.steps.append(
         Launch(
             hermitian(x.dtype, index_type(x.size)),
@@ -393,9 +414,11 @@ def c2r(x: Layout, *, axes: tuple[int, ...], n: int, scale: float) -> Plan:
                 half,
                 inner,
                 1 - n % 2,
+                *mirrored[0],
+                *mirrored[1],
                 out.dtype.type(scale),
             ],
         )
     )
-    work.one(spectrum, whole(Output(0), out), (last,), n=n)
+    work.one(spectrum, whole(Output(0), out), (*sorted(others), last), n=n)
     return Plan([out], work.steps, work.temps)

@@ -23,7 +23,7 @@ from .rounding import floor
 def bdtr(k, n, p):
     """Binomial: at most k of n."""
     k = floor(k)
-    if not (p >= 0.0 and p <= 1.0 and k >= 0.0 and n >= k) or n != floor(n):
+    if not (p >= 0.0 and p <= 1.0 and k >= 0.0 and n >= k) or n != floor(n) or math.isinf(n):
         return math.nan
     if k == n:
         return 1.0
@@ -45,7 +45,7 @@ def none_of(n, p):
 def bdtrc(k, n, p):
     """Binomial: more than k of n."""
     k = floor(k)
-    if not (p >= 0.0 and p <= 1.0 and n >= k) or n != floor(n):
+    if not (p >= 0.0 and p <= 1.0 and n >= k) or n != floor(n) or math.isinf(n):
         return math.nan
     if k < 0.0:
         return 1.0
@@ -59,7 +59,7 @@ def bdtrc(k, n, p):
 def bdtri(k, n, y):
     """Binomial: the p with bdtr(k, n, p) = y."""
     k = floor(k)
-    if not (y >= 0.0 and y <= 1.0 and k >= 0.0 and n > k) or n != floor(n):
+    if not (y >= 0.0 and y <= 1.0 and k >= 0.0 and n > k) or n != floor(n) or math.isinf(n):
         return math.nan
     if k == 0.0:
         return -math.expm1((math.log1p(y - 1.0) if y > 0.8 else math.log(y)) / n)
@@ -86,10 +86,12 @@ def chdtri(v, p):
 
 def fdtr(a, b, x):
     """F of a and b degrees of freedom: at most x."""
-    if not (a > 0.0 and b > 0.0 and x >= 0.0) or math.isinf(a) or math.isinf(b):
+    if not (a > 0.0 and b > 0.0 and x >= 0.0):
         return math.nan
     if math.isinf(x):
         return 1.0
+    if math.isinf(a) or math.isinf(b):
+        return math.nan
     return f_part(a, b, x, False)
 
 
@@ -117,16 +119,18 @@ def f_part(a, b, x, upper):
 
 def fdtrc(a, b, x):
     """F: more than x."""
-    if not (a > 0.0 and b > 0.0 and x >= 0.0) or math.isinf(a) or math.isinf(b):
+    if not (a > 0.0 and b > 0.0 and x >= 0.0):
         return math.nan
     if math.isinf(x):
         return 0.0
+    if math.isinf(a) or math.isinf(b):
+        return math.nan
     return f_part(a, b, x, True)
 
 
 def fdtri(a, b, p):
     """F: the x with fdtr(a, b, x) = p."""
-    if not (a > 0.0 and b > 0.0 and p > 0.0 and p <= 1.0):
+    if not (a > 0.0 and b > 0.0 and p >= 0.0 and p <= 1.0) or math.isinf(a) or math.isinf(b):
         return math.nan
     upper = p > 0.5  # the smaller probability, of which 1 - p has all digits
     first, second = (b, a) if upper else (a, b)
@@ -149,7 +153,7 @@ def nbdtr(k, n, p):
     """Negative binomial: at most k failures before the n-th success."""
     k = floor(k)
     n = floor(n)
-    if not (p >= 0.0 and p <= 1.0 and k >= 0.0):
+    if not (p >= 0.0 and p <= 1.0 and k >= 0.0 and n > 0.0) or math.isinf(n):
         return math.nan
     return betainc(n, k + 1.0, p)
 
@@ -158,7 +162,7 @@ def nbdtrc(k, n, p):
     """Negative binomial: more than k failures."""
     k = floor(k)
     n = floor(n)
-    if not (p >= 0.0 and p <= 1.0 and k >= 0.0):
+    if not (p >= 0.0 and p <= 1.0 and k >= 0.0 and n > 0.0) or math.isinf(n):
         return math.nan
     return betainc_of(k + 1.0, n, 1.0 - p, p)
 

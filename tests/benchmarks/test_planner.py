@@ -86,9 +86,10 @@ def test_a_wrong_version_is_not_chosen() -> None:
 
 
 #: Of the committed records, as found: mean, and what 95 % do not exceed. Those of convolutions are
-#: the library's: what its first choice takes, a prediction misses by a third as often as not.
+#: the library's: what its first choice takes, a prediction misses by a third as often as not. (1.50
+#: with tiles of all kinds of plans, most of which chose worse than the library where held out.)
 REGRET = {
-    "conv": (1.105, 1.5),
+    "conv": (1.105, 1.51),
     "matmul": (1.04, 1.2),
     "attention": (1.03, 1.1),
     "reduction": (1.03, 1.1),
@@ -180,7 +181,7 @@ def test_the_tiles_of_a_plan_are_found_from_its_times() -> None:
     draw, records = random.Random(5), []
     with assume((9, 0)), planner.libraries():
         for family, case in planner_cases.drawn(["conv"], 500, 13):
-            case = {**case, "role": "weight", "dtype": "float32", "last": False, "tf32": False}
+            case = {**case, "role": "forward", "dtype": "float32", "last": False, "tf32": False}
             if case["groups"] > 1:
                 continue
             problem = planner_cases.conv_problem(case)
@@ -195,8 +196,8 @@ def test_the_tiles_of_a_plan_are_found_from_its_times() -> None:
                 times["cudnn eng7"] = 50.0
             records.append({"device": H100, "family": family, "case": case, "times": times})
     found = planner_fit.tiles_of_plans(records[:40])
-    assert {*found} == {"cudnn_plan weight 32-bit"}
-    plans = found["cudnn_plan weight 32-bit"]
+    assert {*found} == {"cudnn_plan forward 32-bit"}
+    plans = found["cudnn_plan forward 32-bit"]
     assert {*plans} == {*truth}
     for plan, tiles in truth.items():
         assert plans[plan].rows * plans[plan].columns == tiles.rows * tiles.columns, plan
@@ -210,7 +211,7 @@ def test_the_plan_with_the_least_predicted_time_is_preferred(
 ) -> None:
     """Where times of the library's plans are known; a plan that is not exact is none of them."""
     case = {
-        **{"role": "weight", "n": 16, "ci": 64, "size": [28, 28], "co": 64, "kernel": 3},
+        **{"role": "forward", "n": 16, "ci": 64, "size": [28, 28], "co": 64, "kernel": 3},
         **{"stride": 1, "dilation": 1, "padding": 1, "groups": 1, "dtype": "float32"},
         **{"last": False, "tf32": False},
     }
@@ -226,9 +227,8 @@ def test_the_plan_with_the_least_predicted_time_is_preferred(
         assert asked.pop()["prefer"] == (*known,)
         planner_cases.conv_cudnn.convolution(problem, channels_last=True)
         assert asked.pop()["prefer"] == ()  # whose times are those in C order
-        assert any(name.startswith(cudnn.UNANNOUNCED) for name in known)
-        wide = planner_cases.conv_problem({**case, "kernel": 5, "padding": 2})
-        assert not any(n.startswith(cudnn.UNANNOUNCED) for n in work.plans_of_cudnn(wide))
+        other = planner_cases.conv_problem({**case, "role": "weight"})
+        assert not work.plans_of_cudnn(other)  # whose predicted choice was no better
         volumes = planner_cases.conv_problem({**case, "size": [9, 9, 9]})
         assert not work.plans_of_cudnn(volumes)  # none was measured
         assert work.cudnn(volumes).rates == work.cudnn_choice(volumes).rates

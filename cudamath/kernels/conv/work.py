@@ -14,7 +14,6 @@ import math
 from typing import NamedTuple
 
 from ...core.layout import is_channels_last
-from ...runtime import cudnn as library
 from ..lib.integers import blocks
 from ..lib.prediction import Machine, Tiles, Work, has_rates, microseconds, tiled
 from ..matmul.problem import Problem as MatmulProblem
@@ -460,12 +459,8 @@ def plans_of_cudnn(p: Problem) -> dict[str, Work]:
     """The families of the library's plans of which times are known for such problems: what they do,
     those with the least predicted times first. None if they are few: then the library may have
     better ones."""
-    machine, shapes = Machine.of(p.device), (p.x.shape, p.weight.shape)
-    hidden = library.hides_transforms(p.kind, p.dtype, *shapes)
-    found = {}
+    machine, found = Machine.of(p.device), {}
     for name, tiles in tiles_of_cudnn().get(plans_kind(p), {}).items():
-        if hidden and name.startswith(library.UNANNOUNCED):
-            continue
         work = cudnn_plan(p, name, tiles)
         if has_rates(work.rates):
             found[name] = work

@@ -542,9 +542,9 @@ def test_which_version(capability):
     from cudamath.kernels.norm.problem import Forward
     from cudamath.kernels.norm.row_parts import Channels
 
-    def best(columns, channels=None, dtype=np.float32, aligned=True):
+    def best(columns, channels=None, dtype=np.float32, aligned=True, center=True):
         x = Layout.of((1 << 18,), (np.dtype(dtype).itemsize,), np.dtype(dtype), 0, aligned)
-        problem = Forward(x, None, None, None, columns, 1e-5, channels=channels)
+        problem = Forward(x, None, None, None, columns, 1e-5, center, channels)
         return preferred(norm_dispatch.FORWARD, problem)
 
     cluster = "cluster" if capability >= (9, 0) else "long_rows"
@@ -553,7 +553,8 @@ def test_which_version(capability):
         assert best(65_536) == cluster
         assert best(65_537) == best(65_536, dtype=np.float64) == "long_rows"
         assert best(4097) == best(4098, dtype=bfloat16) == best(2049, dtype=np.float64) == "shifted"
-        assert best(4096, aligned=False) == best(511) == "rows"
+        assert best(4096, aligned=False) == best(511) == best(1601, dtype=bfloat16) == "rows"
+        assert best(385, dtype=bfloat16, center=False) == best(769, center=False) == "shifted"
         assert best(4096, Channels(32, 4, 1024)) == best(32_768, Channels(32, 8, 4096)) == "cluster"
         assert best(64, Channels(32, 4, 16)) == "rows"
         assert best(4096, Channels(32, 4, 1024), aligned=False) == "rows"

@@ -67,7 +67,7 @@ from .geometry import (
     Walk,
     choose_tile,
     grouped,
-    multiply_step,
+    multiply_slab,
     numbers,
     place_in_tile,
     split_position,
@@ -156,7 +156,7 @@ def _leave(dtype: np.dtype, high: int) -> tuple[Any, Any]:
 def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
     """One block per tile of outputs x positions."""
     load, _, C = codec(dtype)
-    multiply = multiply_step(C, tile)
+    multiply = multiply_slab(C, tile)
     leave_1, leave_4 = _leave(dtype, tile.high)
     rows, threads, high = tile.rows, tile.threads, tile.high
     rows_per_warp, pitch_a, sums = rows // tile.down, rows + 4, 8 * high
@@ -252,17 +252,7 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
                         taps, (k + DEPTH + k_b + i) * 4, 4
                     )
             if k > 0:
-                # written out, not a loop: so ptxas mixes the loads of one step with the arithmetic
-                # of another
-                k_now = stage * DEPTH
-                multiply(slab_a, slab_b, k_now + 0, m, n, a, b, total)
-                multiply(slab_a, slab_b, k_now + 1, m, n, a, b, total)
-                multiply(slab_a, slab_b, k_now + 2, m, n, a, b, total)
-                multiply(slab_a, slab_b, k_now + 3, m, n, a, b, total)
-                multiply(slab_a, slab_b, k_now + 4, m, n, a, b, total)
-                multiply(slab_a, slab_b, k_now + 5, m, n, a, b, total)
-                multiply(slab_a, slab_b, k_now + 6, m, n, a, b, total)
-                multiply(slab_a, slab_b, k_now + 7, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage * DEPTH, m, n, a, b, total)
                 stage ^= 1
             if k < depth:
                 store_vector(slab_a, (stage * DEPTH + k_a) * pitch_a + m_a, next_a)

@@ -58,12 +58,12 @@ def split_position(n, area, width):
 
 
 @functools.cache
-def multiply_step(C: Any, tile: Tile) -> Any:
-    """The inner step of a tile, and where a thread's outputs and positions lie."""
+def multiply_slab(C: Any, tile: Tile) -> Any:
+    """The DEPTH inner steps of a slab, and where a thread's outputs and positions lie."""
     high, pitch_a = tile.high, tile.rows + 4
 
     @cuda.jit(device=True)
-    def multiply(slab_a, slab_b, k, m, n, a, b, total):
+    def step(slab_a, slab_b, k, m, n, a, b, total):
         """slab_a (2 * DEPTH * pitch_a), slab_b (2 * DEPTH * PITCH), a (8,), b (8,), total (high *
         8,) in registers: total[8 i + j] += A[k, m_i] B[k, n_j]."""
         at = k * pitch_a + m
@@ -76,6 +76,19 @@ def multiply_step(C: Any, tile: Tile) -> Any:
         for i in range(high):
             for j in range(8):
                 total[8 * i + j] += a[i] * b[j]
+
+    @cuda.jit(device=True)
+    def multiply(slab_a, slab_b, k, m, n, a, b, total):
+        """The same for k .. k + 7. Written out, not a loop: so ptxas mixes the loads of one step
+        with the arithmetic of another."""
+        step(slab_a, slab_b, k + 0, m, n, a, b, total)
+        step(slab_a, slab_b, k + 1, m, n, a, b, total)
+        step(slab_a, slab_b, k + 2, m, n, a, b, total)
+        step(slab_a, slab_b, k + 3, m, n, a, b, total)
+        step(slab_a, slab_b, k + 4, m, n, a, b, total)
+        step(slab_a, slab_b, k + 5, m, n, a, b, total)
+        step(slab_a, slab_b, k + 6, m, n, a, b, total)
+        step(slab_a, slab_b, k + 7, m, n, a, b, total)
 
     return multiply
 

@@ -42,7 +42,7 @@ from .geometry import (
     Sources,
     choose_tile,
     grouped,
-    multiply_step,
+    multiply_slab,
     numbers,
     place_in_tile,
     split_position,
@@ -202,7 +202,7 @@ def position_table(
 def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
     """One block per tile of outputs x taps, summed over its share of the positions."""
     load, _, C = codec(dtype)
-    multiply = multiply_step(C, tile)
+    multiply = multiply_slab(C, tile)
     rows, threads, high = tile.rows, tile.threads, tile.high
     rows_per_warp, pitch_a, sums = rows // tile.down, rows + 4, 8 * high
     size_a = 2 * DEPTH * pitch_a
@@ -284,15 +284,7 @@ def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
                     next_b[i] = value
                 x_place, y_place, h, v = load_vector(table, (k + DEPTH + k_t) * 4, 4)
             if k > begin:
-                k_now = stage * DEPTH
-                multiply(slab_a, slab_b, k_now + 0, m, n, a, b, total)
-                multiply(slab_a, slab_b, k_now + 1, m, n, a, b, total)
-                multiply(slab_a, slab_b, k_now + 2, m, n, a, b, total)
-                multiply(slab_a, slab_b, k_now + 3, m, n, a, b, total)
-                multiply(slab_a, slab_b, k_now + 4, m, n, a, b, total)
-                multiply(slab_a, slab_b, k_now + 5, m, n, a, b, total)
-                multiply(slab_a, slab_b, k_now + 6, m, n, a, b, total)
-                multiply(slab_a, slab_b, k_now + 7, m, n, a, b, total)
+                multiply(slab_a, slab_b, stage * DEPTH, m, n, a, b, total)
                 stage ^= 1
             if k < end:
                 for i in range(each_a):

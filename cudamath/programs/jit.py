@@ -108,9 +108,10 @@ def jit(
 
     The first call. While a GPU's operations are recorded, their results have shapes, dtypes and
     strides, but no memory: the first call takes the memory of the program, and compiles its kernels
-    alone. What needs more than that (other streams, a second GPU, arrays on the CPU that the
-    function changes) is a reason to run the function as it is at the first call; `cm.explain` says
-    so. On the CPU the first call is the function itself.
+    (and those of constants that are computed beforehand) alone. What needs more than that (other
+    streams, a second GPU, arrays on the CPU that the function changes) is a reason to run the
+    function as it is at the first call; `cm.explain` says so. On the CPU the first call is the
+    function itself.
 
     Hidden state. Arrays that the function finds outside (globals, attributes, closures) are read
     and written by reference at each call. Other values that it finds there (numbers, lists, dicts,

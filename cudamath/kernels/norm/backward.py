@@ -35,7 +35,7 @@ from ..lib.vector_io import (
     writer,
 )
 from ..lib.widths import wide
-from .backward_parts import KEPT, gathered, resident
+from .backward_parts import KEPT, gathered, groups_added, resident
 from .problem import Backward, sum_into
 from .row_parts import LONG
 
@@ -128,7 +128,7 @@ def rows(dtype, param, shape, parts):
     elements, packed = vectors * width, vectors * words
     in_registers = elements <= KEPT
     center, weighted, biased, residual, _ = parts
-    size = threads * elements
+    add_groups = groups_added(T, shape, parts)
 
     @bounded((threads * together, resident(shape, dtype, residual)))
     def norm_rows_grad(g, x, weight, mean, rstd, extra, dx, sums, rows, columns):
@@ -213,22 +213,7 @@ def rows(dtype, param, shape, parts):
                         if residual:
                             a[e] += w[j]
                     write(dx, (row * accesses + (k * threads + tx)) * width, a, k * width)
-        if together > 1 and (weighted or biased):  # the groups of a block, one after the other
-            room = cuda.shared.array(size, T)
-            for which in range(2):
-                if weighted if which == 0 else biased:
-                    for other in range(together):
-                        cuda.syncthreads()
-                        if cuda.threadIdx.y == other:
-                            for e in range(elements):
-                                mine = dweight[e] if which == 0 else dbias[e]
-                                if other > 0:
-                                    mine += room[e * threads + tx]
-                                room[e * threads + tx] = mine
-                                if which == 0:
-                                    dweight[e] = mine
-                                else:
-                                    dbias[e] = mine
+        add_groups(dweight, dbias)
         if cuda.threadIdx.y == together - 1:
             for k in range(vectors):
                 column = (k * threads + tx) * width

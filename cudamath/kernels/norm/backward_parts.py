@@ -9,6 +9,7 @@ import numpy as np
 from ...core.layout import Layout
 from ...runtime.device import capability
 from ..compiler.decorators import WARP, device_function
+from ..compiler.lazy_numba import cuda
 from ..lib.integers import blocks, power_of_two
 from ..lib.row_layout import Rows, fitting
 from ..lib.widths import wide
@@ -55,6 +56,38 @@ def gathered(parts):
         return sum_g + a[e] if center else sum_g, sum_gx + a[e] * v[e]
 
     return gather
+
+
+@functools.cache
+def groups_added(T, shape: Rows, parts):
+    """Device function (dweight, dbias) that adds those of the groups of a block, in turn: the last
+    group has the sums."""
+    threads, together, width, vectors = shape
+    _, weighted, biased, _, _ = parts
+    elements = vectors * width
+    size = threads * elements
+
+    @device_function
+    def add_groups(dweight, dbias):
+        if together > 1 and (weighted or biased):
+            tx = cuda.threadIdx.x
+            room = cuda.shared.array(size, T)
+            for which in range(2):
+                if weighted if which == 0 else biased:
+                    for other in range(together):
+                        cuda.syncthreads()
+                        if cuda.threadIdx.y == other:
+                            for e in range(elements):
+                                mine = dweight[e] if which == 0 else dbias[e]
+                                if other > 0:
+                                    mine += room[e * threads + tx]
+                                room[e * threads + tx] = mine
+                                if which == 0:
+                                    dweight[e] = mine
+                                else:
+                                    dbias[e] = mine
+
+    return add_groups
 
 
 def resident(shape: Rows, dtype, residual: bool, shifted: bool = False) -> int:

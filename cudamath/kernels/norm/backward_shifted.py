@@ -22,7 +22,7 @@ from ..lib.codec import codec
 from ..lib.vector_io import ending_fetcher, fetcher, row_writer, shifted_reader
 from ..lib.widths import wide
 from .backward import accesses_of, finish_sums
-from .backward_parts import gathered, resident
+from .backward_parts import gathered, groups_added, resident
 from .problem import Backward
 from .row_parts import clearing
 
@@ -45,7 +45,7 @@ def rows(dtype, param, shape, parts):
     sums_of, gather = group_sums(threads, T), gathered(parts)
     elements, packed, room = vectors * width, vectors * words, 2 * width
     center, weighted, biased, residual, _ = parts
-    size = threads * elements
+    add_groups = groups_added(T, shape, parts)
 
     @bounded((threads * together, resident(shape, dtype, residual, True)))
     def norm_shifted_rows_grad(
@@ -134,22 +134,7 @@ def rows(dtype, param, shape, parts):
                         for j in range(width):
                             a[k * width + j] += w[j]
                     write(dx, start + column, a, k * width, start, stop)
-        if together > 1 and (weighted or biased):  # the groups of a block, one after the other
-            shared = cuda.shared.array(size, T)
-            for which in range(2):
-                if weighted if which == 0 else biased:
-                    for other in range(together):
-                        cuda.syncthreads()
-                        if cuda.threadIdx.y == other:
-                            for e in range(elements):
-                                mine = dweight[e] if which == 0 else dbias[e]
-                                if other > 0:
-                                    mine += shared[e * threads + tx]
-                                shared[e * threads + tx] = mine
-                                if which == 0:
-                                    dweight[e] = mine
-                                else:
-                                    dbias[e] = mine
+        add_groups(dweight, dbias)
         if cuda.threadIdx.y == together - 1:
             for k in range(vectors):
                 for j in range(width):

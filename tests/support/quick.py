@@ -129,7 +129,8 @@ class Selection:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         skipped = terminalreporter.stats.get("skipped", [])
-        counts = self.left_out | {COMPILES: sum(COMPILES in str(r.longrepr) for r in skipped)}
+        counts = collections.Counter(self.left_out)
+        counts[COMPILES] = sum(COMPILES in str(r.longrepr) for r in skipped)
         terminalreporter.section("the quick tests left out")
         for what in (DTYPES, OTHERS, COMPILES):
             terminalreporter.line(f"{counts[what]:>6,} {what}")

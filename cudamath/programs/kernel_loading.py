@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from ..core.array import ndarray
-from ..kernels.compiler.compile import compile_ahead, compile_cubin
+from ..kernels.compiler.compile import compile_cubin, compile_together
 from ..runtime.device import capability
 from ..runtime.dry import DryStream, NeedsDevice
 from ..runtime.state import runtime
@@ -41,6 +41,6 @@ def load_kernels(run: Callable, arrays: Sequence[ndarray], device: int, name: st
     waiting = list(dry.used)
     if runtime.compiler is compile_cubin:
         kernels = {key: each for plan in waiting for key, each in plan.kernels().items()}
-        compile_ahead(kernels.values(), capability(device))
+        compile_together(kernels.values(), capability(device), name)
     for plan in waiting:
         plan.load()

@@ -94,11 +94,11 @@ def test_workers_hear_of_all_kernels_before_the_first_is_needed(gpu, monkeypatch
     peer, names = peers.Jit(*peers.small()["llama"], "cuda:0"), compiled(monkeypatch)
     told: list[tuple[list[str], int]] = []
 
-    def compile_ahead(kernels, capability):
+    def compile_together(kernels, capability, name):
         told.append(([kernel.__name__ for kernel, _ in kernels], len(names)))
 
     monkeypatch.setattr(kernel_loading, "compile_cubin", runtime.compiler)
-    monkeypatch.setattr(kernel_loading, "compile_ahead", compile_ahead)
+    monkeypatch.setattr(kernel_loading, "compile_together", compile_together)
     peer.step()
     ((ahead, before),) = told
     assert sorted(ahead) == sorted(names[before:]) and len(ahead) > 20

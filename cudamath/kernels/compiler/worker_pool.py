@@ -4,7 +4,8 @@
 has begun by then is taken back, and the caller compiles it. Where there are many workers, `need`
 lets the next free one do even what is needed at once: it has the compilers in memory, which this
 process may never have to import. So that it need not wait for those ahead, which take seconds each,
-they leave a worker free.
+they leave a worker free. What may be needed later is begun while nothing else is under way, by half
+of the workers, and at the least priority (worker.py): cores have threads and caches in common.
 
 Workers are forks of one process, the *origin* (origin.py), which has imported the compilers:
 fifteen of them cost one import, and share its memory. It is started when there is work, or by
@@ -27,10 +28,11 @@ from ...runtime import fork, host
 
 #: From so many workers on, what is needed at once is theirs too.
 MANY = 4
-#: Then so many workers stay free of what may be needed, and of what may be needed later.
-FREE_OF_SOON, FREE_OF_LATER = 1, 2
-#: Seconds: how long such a kernel waits for the first worker, and for the next free one.
-START, SOON = 10.0, 0.25
+#: Then so many workers stay free of what may be needed soon.
+FREE_OF_SOON = 1
+#: Seconds: how long such a kernel waits for a worker. To import the compilers takes one or two; so
+#: does the slowest kernel, for whose end it may have to wait.
+PATIENCE = 10.0
 #: Seconds after which a worker that has begun counts as hanging (the slowest kernel takes a tenth).
 HANGS = 300.0
 
@@ -60,7 +62,7 @@ class Job:
         self.key, self.message, self.then = key, message, then
         self.code: bytes | None = None
         self.error = ""
-        self.is_needed = False
+        self.is_needed = self.is_later = False
         self.begun, self.done = threading.Event(), threading.Event()
 
     def finish(self, code: bytes) -> None:
@@ -94,7 +96,7 @@ class Pool:
         self._later: collections.OrderedDict[str, Job] = collections.OrderedDict()
         self._jobs: dict[str, Job] = {}  # those that workers have begun, or done
         self._threads = self._idle = self._busy = 0
-        self._ready = threading.Event()  # a worker has begun, or none does
+        self._busy_later = 0  # of the busy ones: those with what may be needed later
 
     def submit(
         self,
@@ -102,17 +104,21 @@ class Pool:
         message: bytes,
         then: Callable[[bytes], object] | None = None,
         *,
+        needed: bool = False,
         later: bool = False,
     ) -> Job:
         """Queue a kernel, unless it is already here. then: is called with the answer, in a thread
-        of the pool. later: after all that is not."""
+        of the pool. needed: somebody waits, so that no worker stays free; later: after all that is
+        not."""
         with self._lock:
             job = self._jobs.get(key) or self._waiting.get(key)
             if job is None and (job := self._later.get(key)) is not None:
                 if not later:
                     self._waiting[key] = self._later.pop(key)
+                    job.message, job.is_later = message, False
             elif job is None:
                 job = Job(key, message, then)
+                job.is_later = later
                 (self._later if later else self._waiting)[key] = job
                 queued = len(self._waiting) + len(self._later)
                 if self._idle < queued and self._threads < self.size:
@@ -121,21 +127,18 @@ class Pool:
                     thread.name = "cudamath compiler"
                     thread.start()
                 self._wake()
+            job.is_needed = job.is_needed or needed
         return job
 
     def need(self, key: str, message: bytes) -> bytes | None:
         """The machine code of a kernel that is needed now, by the next free worker; None if none
-        begins soon, or if it failed."""
-        job = self.submit(key, message)
+        begins in time, or if it failed."""
+        job = self.submit(key, message, needed=True)
         with self._lock:
             if key in self._waiting:
-                job.is_needed = True
                 self._waiting.move_to_end(key, last=False)
                 self._wake()
-        deadline = time.monotonic() + START
-        while not job.begun.wait(SOON) and time.monotonic() < deadline:
-            if self._ready.is_set():
-                break
+        job.begun.wait(PATIENCE)
         return self.take(key)
 
     def take(self, key: str) -> bytes | None:
@@ -162,7 +165,6 @@ class Pool:
             if self._threads == 0:
                 lost = [*self._waiting.values(), *self._later.values()]
                 self._waiting.clear(), self._later.clear()
-                self._ready.set()
         for job in lost:
             job.fail("no worker starts")
 
@@ -175,7 +177,6 @@ class Pool:
         try:
             if read(process.stdout) != b"ready":
                 return False
-            self._ready.set()
             while True:
                 job = self._next()
                 write(process.stdin, job.message)
@@ -186,7 +187,7 @@ class Pool:
                     job.finish(answer[1:])
                 else:
                     job.fail(answer[1:].decode(errors="replace"))
-                self._is_free()
+                self._is_free(job)
         except OSError:  # a broken pipe
             pass
         finally:
@@ -194,7 +195,7 @@ class Pool:
             process.wait()
         if job is not None:
             job.fail("the worker ended")
-            self._is_free()
+            self._is_free(job)
         return job is not None
 
     def _wake(self) -> None:
@@ -211,25 +212,28 @@ class Pool:
                 self._waiters.append(changed)
                 changed.wait()
             self._idle -= 1
-            self._busy += 1
             key, job = queue.popitem(last=False)
+            self._busy += 1
+            self._busy_later += job.is_later
             self._jobs[key] = job
             job.begun.set()
             return job
 
     def _queue(self) -> collections.OrderedDict[str, Job] | None:
         """Whence one more worker may take a job; None if it is to stay free."""
-        keeps_free = self._keeps_free and self.size >= MANY
-        free = self.size - self._busy if keeps_free else FREE_OF_LATER + 1
         if self._waiting:
+            keeps_free = self._keeps_free and self.size >= MANY
             needed = next(iter(self._waiting.values())).is_needed
-            return self._waiting if needed or free > FREE_OF_SOON else None
-        return self._later if self._later and free > FREE_OF_LATER else None
+            has_room = not keeps_free or self.size - self._busy > FREE_OF_SOON
+            return self._waiting if needed or has_room else None
+        alone = self._busy == self._busy_later < max(1, self.size // 2)
+        return self._later if self._later and alone else None
 
-    def _is_free(self) -> None:
-        """A worker has done its job."""
+    def _is_free(self, job: Job) -> None:
+        """A worker has done this job."""
         with self._lock:
             self._busy -= 1
+            self._busy_later -= job.is_later
             self._wake()
 
 

@@ -68,7 +68,7 @@ def common_messages(
 
 
 def at_least_priority(job: bytes) -> bytes:
-    """The answer to a job that nobody waits for, by a fork: no process raises its priority again."""
+    """The answer to a job that nobody waits for, by a fork: no process can raise its priority."""
     if not hasattr(os, "fork"):
         return machine_code(job)
     ours, theirs = os.pipe()

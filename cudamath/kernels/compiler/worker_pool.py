@@ -20,7 +20,6 @@ import collections
 import os
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 

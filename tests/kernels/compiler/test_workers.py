@@ -483,9 +483,7 @@ def test_of_many_workers_some_stay_free_for_what_is_needed(monkeypatch, later, m
 
 def test_what_is_needed_later_waits_for_all_that_is_under_way(monkeypatch):
     go_on = {name: threading.Event() for name in (b"soon", b"later")}
-    pool = with_workers(
-        monkeypatch, lambda m: go_on[m].wait(60) and b"+" + m, size=5
-    )
+    pool = with_workers(monkeypatch, lambda m: go_on[m].wait(60) and b"+" + m, size=5)
     soon = pool.submit("soon", b"soon")
     assert soon.begun.wait(60)
     later = pool.submit("later", b"later", later=True)

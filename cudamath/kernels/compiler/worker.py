@@ -75,7 +75,7 @@ def at_least_priority(job: bytes) -> bytes:
     number = os.fork()
     if number == 0:
         try:
-            os.nice(19)
+            os.setpriority(os.PRIO_PROCESS, 0, 19)
             with os.fdopen(theirs, "wb") as file:
                 file.write(machine_code(job))
         finally:  # whatever happened: the code of the worker is not this process'

@@ -4,8 +4,9 @@ The function is called once with traced arrays, which have a shape and a dtype b
 (core/tracing.py). Its operations form a graph of elementwise ops, reductions and views. The graph
 is cut into stages: all that can be computed row by row is one kernel
 (kernels/generated/fusion.py). A sum of few terms, such as the coordinates of a point, is written
-out. A reduction along other axes than the last is a stage of its own, whose result the next stage
-reads. Gradients are fused in the same way: the gradient rules of the
+out; so are sums of which each is for one coordinate, where one pass finds all. A reduction along
+other axes than the last is a stage of its own, whose result the next stage reads. So is what many
+elements would compute again. Gradients are fused in the same way: the gradient rules of the
 ops are called on traced arrays.
 """
 
@@ -21,7 +22,7 @@ import numpy as np
 
 from .autodiff import vjp
 from .core import recording, tracing, trees
-from .core.array import ndarray
+from .core.array import allocate, ndarray
 from .core.asarray import asarray, same_device
 from .core.autograd import tape
 from .core.bounded_cache import store
@@ -51,6 +52,9 @@ FEW_TERMS = 4  # of a sum that is written out
 FEW_COLUMNS = 64  # of a domain that is turned for a reduction
 SMALL = 16  # an array of fewer elements than a domain has, so many times, is copied for nothing
 MOST_INPUTS = 12  # arrays that a kernel reads with such a sum; 16 are possible
+# What a large domain repeats so many times is computed once, where it takes so many operations and
+# reads: a launch takes as long as some millions of elements compute.
+REPEATED, LARGE, WORK = 64, 1 << 22, 4
 
 
 class _Unfusible(Exception):
@@ -171,7 +175,8 @@ class _Rows:
         or None. fixed: where the value lies along other dimensions of it."""
         if symbol.kind == "constant":
             return self.constant(symbol.params.item(), symbol.layout.dtype)
-        if symbol.kind == "argument" or symbol in self.stages.indices:
+        stages = self.stages
+        if symbol.kind == "argument" or symbol in stages.indices or symbol in stages.once:
             return self.load(self.stages.array_of(symbol), alignment, fixed)
         if symbol.kind == "reduce":
             if not fixed and (terms := self.terms(symbol, alignment)) is not None:
@@ -285,11 +290,17 @@ Into = tuple[Sequence[tuple[int, ndarray]], frozenset[int]]
 
 class _Stages:
     """The stages of a function whose arguments are the first arrays. apart: reductions that are
-    always computed by a stage of their own, never inside the kernel of another stage; refused:
-    those that some kernel could not compute inside."""
+    always computed by a stage of their own, never inside the kernel of another stage; once: other
+    values of which the same holds; refused: reductions that some kernel could not compute
+    inside."""
 
-    def __init__(self, layouts: Sequence[Layout], apart: frozenset[Symbol] = frozenset()):
-        self.apart = apart
+    def __init__(
+        self,
+        layouts: Sequence[Layout],
+        apart: frozenset[Symbol] = frozenset(),
+        once: tuple[Symbol, ...] = (),
+    ):
+        self.apart, self.once = apart, once
         self.refused: set[Symbol] = set()
         self.arrays: list[Layout] = list(layouts)
         self.indices: dict[Symbol, int] = {}
@@ -325,7 +336,8 @@ class _Stages:
                 same = rows.values[i].dtype == symbol.layout.dtype
                 outputs.append(i if same else rows.value("cast", symbol.layout.dtype, (i,)))
                 continue
-            i = rows.build(symbol, identity)
+            build = rows.operation if symbol in self.once else rows.build
+            i = build(symbol, identity, ())
             if rows.values[i].row or rows.values[i].kind == "load":
                 i = rows.value("cast", symbol.layout.dtype, (i,), row=False)
             outputs.append(i)
@@ -415,20 +427,22 @@ class _Stages:
         ):
             return False
         order = [*[i for i in range(len(shape)) if i != columns], columns]
-        before = self.state()
+        before, wide = self.state(), compute_dtype(symbol.layout.dtype)
+        together = self.side_by_side(symbol, partial, order)
         rows = _Rows(self, tuple([shape[i] for i in order]))
         alignment: Alignment = tuple([i if shape[i] > 1 else None for i in order])
-        try:
-            x = rows.broadcast_value(operand, layout, shape, alignment)
-        except _Unfusible:
-            x = None
-        if x is None or not rows.inputs or columns != last and not rows.neighbours():
-            self.restore(before)  # a sum of constants, or of what lies across
-            return False
-        wide = compute_dtype(symbol.layout.dtype)
-        if rows.values[x].row:
-            x = rows.value("cast", rows.values[x].dtype, (x,), row=False)
-        out = rows.along(partial, wide, x)
+        if together is None:
+            self.restore(before)
+            try:
+                x = rows.broadcast_value(operand, layout, shape, alignment)
+            except _Unfusible:
+                x = None
+            if x is None or not rows.inputs or columns != last and not rows.neighbours():
+                self.restore(before)  # a sum of constants, or of what lies across
+                return False
+            if rows.values[x].row:
+                x = rows.value("cast", rows.values[x].dtype, (x,), row=False)
+            out = rows.along(partial, wide, x)
         count = math.prod([shape[i] for i in axes])
         parts = (
             axes if columns == last else (last,)
@@ -441,9 +455,69 @@ class _Stages:
             return reshape(y, symbol.layout.shape)
 
         # unrounded, for other kernels; results are rounded at the end
-        self.add(rows, (out,), [finish], [symbol])
+        if together is None:
+            self.add(rows, (out,), [finish], [symbol])
+        else:
+            inputs, run = together
+            self.list.append(_Stage(inputs, lambda *arrays: [finish(run(*arrays))], 1))
+            self.indices[symbol] = len(self.arrays)
+            self.arrays.append(symbol.layout)
         self.arrays[-1] = Layout.new(symbol.layout.shape, wide, symbol.layout.device)
         return True
+
+    def side_by_side(
+        self, symbol: Symbol, partial: str, order: list[int]
+    ) -> tuple[tuple[int, ...], Callable[..., ndarray]] | None:
+        """A kernel whose rows reduce to several values each, those along a short axis: the forces
+        on a body along all coordinates, which have the distance in common. None where it would
+        save less than a third of the work; the state is to be restored then.
+
+        order: the axes, columns last.
+
+        Returns
+        -------
+        tuple
+            The arrays that it reads; `run(*arrays)` -> the reduction, with segments as the last
+            axis.
+        """
+        from .kernels.generated.fusion import Program, segments_of
+
+        (operand, layout), shape = symbol.operands[0], symbol.operands[0][1].shape
+        short = [i for i in order[:-1] if 1 < shape[i] <= FEW_TERMS]
+        if len(short) != 1 or operand.kind == "argument":
+            return None
+        (axis,) = short
+        rest = [i for i in order if i != axis]
+        rows = _Rows(self, tuple([shape[i] for i in rest]))
+        alignment: Alignment = tuple([i if shape[i] > 1 else None for i in rest])
+        wide, outputs, single = compute_dtype(symbol.layout.dtype), [], 0
+        for k in range(shape[axis]):
+            try:
+                x = rows.broadcast_value(operand, layout, shape, alignment, ((axis, k),))
+            except _Unfusible:
+                return None
+            if rows.values[x].row:
+                x = rows.value("cast", rows.values[x].dtype, (x,), row=False)
+            outputs.append(rows.along(partial, wide, x))
+            single = single or len(rows.values)
+        few = len(rows.inputs) <= MOST_INPUTS and len({*outputs}) == len(outputs)
+        if not few or 3 * len(rows.values) > 2 * shape[axis] * single or not rows.neighbours():
+            return None
+        run, at = self.kernel(rows, tuple(outputs)), order.index(axis)
+        segments = segments_of(Program(tuple(rows.values), tuple(outputs)), rows.shape)
+        full = (*[shape[i] for i in order[:-1]], segments)
+
+        def joined(*arrays: ndarray) -> ndarray:
+            y = allocate(Layout.new(full, wide, arrays[0]._layout.device))
+            kept = [y.shape[:at] + y.shape[at + 1 :], y.strides[:at] + y.strides[at + 1 :]]
+            places = [
+                y._view(y._layout.view(*kept, k * y.strides[at]), k * y.strides[at])
+                for k in range(shape[axis])
+            ]
+            run(*arrays, into=([*enumerate(places)], frozenset(range(len(places)))))
+            return y
+
+        return tuple(rows.inputs), joined
 
     def state(self) -> tuple:
         """What `restore` takes to forget the stages that come after."""
@@ -499,6 +573,19 @@ class _Stages:
         self, rows: _Rows, outputs: tuple[int, ...], finish: list[Callable], symbols: list[Symbol]
     ) -> None:
         """A stage that runs the kernel of `rows`."""
+        run = self.kernel(rows, outputs)
+
+        def finished(*arrays: ndarray, into: Into = ((), frozenset())) -> list[ndarray]:
+            results = run(*arrays, into=into)
+            return [end(y) for end, y in zip(finish, results, strict=True)]
+
+        self.list.append(_Stage(tuple(rows.inputs), finished, len(symbols), True))
+        for symbol in symbols:
+            self.indices[symbol] = len(self.arrays)
+            self.arrays.append(symbol.layout)
+
+    def kernel(self, rows: _Rows, outputs: tuple[int, ...]) -> Callable[..., list[ndarray]]:
+        """`run(*arrays, into=)` -> these values of `rows`, by a kernel."""
         from .kernels.generated.fusion import Program
 
         program = Program(tuple(rows.values), outputs)
@@ -531,12 +618,9 @@ class _Stages:
             made = launch(*arrays, *[x for _, x in written])
             made = (made,) if len(kept) == 1 else made or ()
             results = {**dict(reversed(written)), **dict(zip(kept, made, strict=True))}
-            return [end(results[k]) for k, end in enumerate(finish)]
+            return [results[k] for k in range(len(outputs))]
 
-        self.list.append(_Stage(tuple(rows.inputs), run, len(symbols), True))
-        for symbol in symbols:
-            self.indices[symbol] = len(self.arrays)
-            self.arrays.append(symbol.layout)
+        return run
 
 
 def _in_order(x: ndarray, layout: Layout) -> ndarray:
@@ -587,16 +671,54 @@ def _along_rows(symbol: Symbol) -> bool:
     )
 
 
+def _repeated(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
+    """What a large domain would compute again and again, but for what has one value per row: the
+    places of bodies, which a kernel of all pairs reads. It is not rounded to 16 bits for that."""
+    found: dict[Symbol, None] = {}
+    work: dict[Symbol, frozenset[Symbol]] = {}  # the operations and arrays behind a value
+    stack = [*symbols]
+    while stack:
+        symbol = stack[-1]
+        seen = [x[0] for x in symbol.operands if isinstance(x, tuple)]
+        if left := [x for x in seen if x not in work]:
+            stack += left
+            continue
+        stack.pop()
+        if symbol in work:
+            continue
+        for x, layout in [x for x in symbol.operands if isinstance(x, tuple)]:
+            if (
+                symbol.kind != "reduce"
+                and x.kind not in ("argument", "constant", "reduce")
+                and symbol.layout.size >= max(LARGE, REPEATED * x.layout.size)
+                and compute_dtype(x.layout.dtype) == x.layout.dtype
+                and len(work[x]) >= WORK
+                and layout.ndim
+                and layout.shape[-1] == symbol.layout.shape[-1]
+                and layout.strides[-1]
+            ):
+                found[x] = None
+        if symbol.kind in ("argument", "reduce"):
+            work[symbol] = frozenset([symbol])
+        else:
+            parts = [{x} if x in found else work[x] for x in seen]
+            own = () if symbol.kind == "constant" else (symbol,)
+            work[symbol] = frozenset().union(own, *parts)
+    return tuple(found)
+
+
 def _staged(
     outputs: Sequence[ndarray], layouts: Sequence[Layout], apart: frozenset[Symbol]
 ) -> tuple[_Stages, list[tuple]]:
     """The stages for traced results; (array or None for a constant, symbol, layout) of each of
     these."""
-    stages = _Stages(layouts, apart)
+    stages = _Stages(layouts, apart, _repeated([y._data for y in outputs]))
+    for symbol in stages.once:
+        stages.array_of(symbol)
     groups: dict[tuple[int, ...], list[Symbol]] = {}
     symbols = list(dict.fromkeys(y._data for y in outputs))
     for symbol in symbols:
-        if symbol.kind not in ("argument", "constant", "reduce"):
+        if symbol.kind not in ("argument", "constant", "reduce") and symbol not in stages.once:
             groups.setdefault(symbol.layout.shape, []).append(symbol)
     for symbol in symbols:  # reductions of rows beside results that walk the same rows
         if (

@@ -76,6 +76,13 @@ def forces(place, mass):
     return (apart * (mass / (square * cm.sqrt(square)))[..., None]).sum(1)
 
 
+def forces_first(place, mass):
+    """The same, with the coordinates in front, as means over the last axis."""
+    apart = place[:, None] - place[:, :, None]
+    square = (apart**2).sum(0) + 0.1
+    return (apart * (mass / (square * cm.sqrt(square)))).mean(-1)
+
+
 #: name -> (function, shapes of its arguments, kernels of rows and others that it takes)
 FUNCTIONS = {
     "gelu": (gelu, [(5, 7)], 1),
@@ -166,6 +173,18 @@ FUNCTIONS = {
         1,
     ),
     "forces": (forces, [(70, 3), (70,)], 1),
+    "forces, coordinates first": (
+        lambda place, mass: forces(place.T, mass).T * 2 + forces_first(place, mass),
+        [(3, 70), (70,)],
+        3,
+    ),
+    "extremes of two coordinates": (
+        lambda x: (
+            forces(x, (x * x).sum(-1)) + cm.exp(x[:, None] * x[None].sum(-1, keepdims=True)).max(1)
+        ),
+        [(66, 2)],
+        4,
+    ),
     "brightness": (lambda x: x - (x * 0.5).mean(-1, keepdims=True) * x, [(4, 5, 3)], 1),
     "two of the first axis": (lambda x: (x * x).sum(0, keepdims=True) + x, [(2, 5)], 1),
     "coordinates of coordinates": (
@@ -279,6 +298,44 @@ def test_gradients_in_the_simulator(name, dtype, simulated):
                 atol=eps * np.abs(exact.to_numpy()).max(initial=1),
                 what=name,
             )
+
+
+@pytest.mark.simulator
+def test_forces_in_segments_of_rows(simulated, monkeypatch):
+    """Few rows are divided among groups of threads, each of which leaves one value of each
+    coordinate."""
+    fusion = importlib.import_module("cudamath.kernels.generated.fusion")
+    monkeypatch.setattr(fusion, "SEGMENT", 32)
+    monkeypatch.setattr(importlib.import_module("cudamath.fuse").reductions, "sum", cm.sum)
+    with cm.device("cpu"):
+        arrays = [cm.asarray(a) for a in arguments("forces")]
+        exact = forces(*[cm.asarray(a.astype(np.float64)) for a in arguments("forces")])
+        (found,) = card_of(forces, arrays)(*arrays)
+    assert [s.grid[0] for s in simulated[0].steps[-1:]] == [70 * 3]
+    assert_close(found, exact.to_numpy(), rtol=3e-6, atol=2e-6, what="forces")
+
+
+def leapfrog(place, velocity, mass):
+    """Places that are computed before all pairs of them are."""
+    place = place + 0.01 * (velocity + 0.005 * forces(place, mass))
+    return place, velocity + forces(place, mass)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize(("large", "kernels"), [(1000, 4), (10**9, 3)])
+def test_what_many_elements_would_compute_again_is_computed_once(
+    large, kernels, simulated, monkeypatch
+):
+    fuse = importlib.import_module("cudamath.fuse")
+    monkeypatch.setattr(fuse, "LARGE", large)
+    given = drawn("leapfrog", [(70, 3), (70, 3), (70,)], F32)
+    with cm.device("cpu"):
+        arrays = [cm.asarray(a) for a in given]
+        exact = leapfrog(*[cm.asarray(a.astype(np.float64)) for a in given])
+        found = card_of(leapfrog, arrays)(*arrays)
+        assert len(simulated) == kernels
+    for y, wanted in zip(found, exact, strict=True):
+        assert_close(y, wanted.to_numpy(), rtol=3e-6, atol=2e-6, what="leapfrog")
 
 
 INF = math.inf

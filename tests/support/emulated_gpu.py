@@ -141,6 +141,7 @@ def _compute(
             results: Any = _fused(call.params["program"], call.params["shape"], inputs)
             targets = call.params.get("targets", ())
             for k, target in zip(targets, inputs[len(inputs) - len(targets) :], strict=True):
+                assert target.shape == results[k].shape, call  # a row in segments is no such result
                 target[...] = results[k]
             results = [y for k, y in enumerate(results) if k not in targets]
         else:

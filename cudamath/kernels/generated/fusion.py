@@ -526,6 +526,11 @@ def reduced_segment(program: Program, rows: int, columns: int) -> int:
     return max(min(SEGMENT, columns) if cut else columns, 1)
 
 
+def segments_of(program: Program, shape: Sequence[int]) -> int:
+    """How many values of each row its reductions leave: one for each segment."""
+    return max(blocks(shape[-1], reduced_segment(program, prod(shape[:-1]), shape[-1])), 1)
+
+
 def elementwise_segment(rows: int, columns: int, width: int) -> int:
     """How many columns a group of threads takes where none needs another's: `UNROLL` accesses of
     each thread, or fewer where these would not fill the device."""
@@ -543,7 +548,7 @@ def fused(
     value per element, (*shape[:-1], segments) for one per row.
 
     targets: the results that are written into arrays of the caller, of that shape and with columns
-    that are neighbours: the last arguments, one for each."""
+    (segments) that are neighbours: the last arguments, one for each."""
     values = program.values
     given = dict(zip(targets, range(len(layouts) - len(targets), len(layouts)), strict=True))
     if len(program.outputs) == 1 and not program.reductions and not values[program.outputs[0]].row:
@@ -577,7 +582,7 @@ def fused(
     at = [k for k, i in enumerate(makers) if not values[i].row]  # those with a value per element
     outputs: list[Layout] = []
     segment = reduced_segment(program, prod(shape[:-1]), shape[-1])
-    segments = max(blocks(shape[-1], segment), 1)
+    segments = segments_of(program, shape)
     for k, i in enumerate(program.outputs):
         if k in given:
             out, reference = layouts[given[k]], Input(given[k])

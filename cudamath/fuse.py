@@ -509,9 +509,10 @@ class _Stages:
 
         def joined(*arrays: ndarray) -> ndarray:
             y = allocate(Layout.new(full, wide, arrays[0]._layout.device))
-            kept = [y.shape[:at] + y.shape[at + 1 :], y.strides[:at] + y.strides[at + 1 :]]
+            kept, step = y.shape[:at] + y.shape[at + 1 :], y.strides[at]
+            strides = y.strides[:at] + y.strides[at + 1 :]
             places = [
-                y._view(y._layout.view(*kept, k * y.strides[at]), k * y.strides[at])
+                y._view(y._layout.view(kept, strides, k * step), k * step)
                 for k in range(shape[axis])
             ]
             run(*arrays, into=([*enumerate(places)], frozenset(range(len(places)))))

@@ -5,9 +5,9 @@ An edge of a graph joins two nodes, and a layer multiplies what stands at both:
     linear(concat([x[source], x[target]], 1), weight, bias)
         = (x @ weight[:, :n].T)[source] + (x @ weight[:, n:].T)[target] + bias
 
-Where there are more edges than nodes this is less work. So it is in the gradient: what belongs to
-one node is added before it is multiplied. The gradient of the weight is made of the chosen rows, as
-before, but without putting them side by side.
+Where there are more edges than nodes this is less work. So it is in the gradients: what belongs to
+one node is added before it is multiplied, by the weight and by x. Then nobody keeps the chosen rows
+for the gradient. Rows that nobody chose count as zeros there, whatever they hold.
 
 Only float32 and float64 without TF32: tensor cores multiply faster than rows are moved.
 """
@@ -20,9 +20,10 @@ import numpy as np
 
 from ..core.dispatch.op import registry
 from ..core.layout import Layout
-from .doors import Users, as_product
+from ..ops.shape import pattern
+from .doors import Users, as_product, rebound
 from .program import RESULT, Block, Node, Program, View
-from .simplify import without_unused
+from .simplify import without_repetitions, without_unused
 from .slices import again
 
 SLOW = np.dtype(np.float32), np.dtype(np.float64)
@@ -48,6 +49,7 @@ class _Builder:
     def __init__(self, program: Program):
         self.program, self.users = program, Users(program)
         self.replaced: dict[int, list[Node]] = {}
+        self.summed: dict[View, View] = {}  # rows: the same, those that belong together added
 
     # -------------------- what there is
 
@@ -152,32 +154,89 @@ class _Builder:
         for i, n, start in zip(following, nodes, starts, strict=True):
             rows, columns = n.params["shape"]
             inner = _new((rows, g.layout.shape[1]), y)
-            params = {"shape": inner.layout.shape, "axis": 0}
             part = _columns(weight, start, columns)  # type: ignore[arg-type]
             self.replaced[i] = [
-                self.node("index_grad", (g, n.views[1]), params, (inner,), n.line),
+                self.sums(g, n.views[1], inner, n.line),
                 self.product(_whole(inner), part, n.results[0], n.line),
             ]
 
     # -------------------- the gradient of the weight
 
-    def apart(self, k: int) -> None:
-        """A product with arrays side by side as products with each, side by side."""
+    def weights(self, k: int) -> None:
+        """A product with chosen rows, as products of all rows with sums of the others that belong
+        to them: g.T @ x[place] = (sums of g by place).T @ x; and the same turned."""
         node = self.program.nodes[k]
         if node.name != "matmul" or node.params["tf32"] or len(node.views) != 2:
             return
-        g, x = node.views
-        y, parts = node.results[0].layout, self.parts(x)
-        if len(parts) < 2 or y.dtype not in SLOW or y.ndim != 2:
+        y, turned = node.results[0].layout, False
+        if y.dtype not in SLOW or y.ndim != 2 or not y.contiguous:
             return
-        made, blocks = [], []
+        g, chosen = _turned(node.views[0]), node.views[1]
+        if not (parts := self.parts(chosen)):
+            chosen, g, turned = _turned(node.views[0]), node.views[1], True
+            parts = self.parts(chosen)
+        sizes = [part.x.layout.shape for part in parts]
+        width = g.layout.shape[1]
+        if not parts or not _less(sizes, chosen.layout.shape, width):
+            return
+        if any([self.users.changes(v, p.at, k) for p in parts for v in (p.x, p.place)]):
+            return
+        made: list[Node] = []
+        blocks: list[Block] = []
         for part in parts:
-            blocks.append(_new((y.shape[0], part.chosen.layout.shape[1]), y))
-            made.append(self.product(g, part.chosen, blocks[-1], node.line))
-        params = {"axis": 1, "sizes": tuple([b.layout.shape[1] for b in blocks])}
-        operands = tuple(map(_whole, blocks))
-        made.append(self.node("concat", operands, params, node.results, node.line))
+            rows, columns = part.x.layout.shape
+            sums = _new((rows, width), y)
+            made.append(self.sums(g, part.place, sums, node.line))
+            self.summed.setdefault(g, _whole(sums))
+            x = self.without_others(part, made, node.line)
+            shape = (columns, width) if turned else (width, columns)
+            blocks.append(_new(shape, y))
+            operands = (_turned(x), _whole(sums)) if turned else (_turned(_whole(sums)), x)
+            made.append(self.product(*operands, blocks[-1], node.line))
+        if len(blocks) == 1:
+            made[-1].results = node.results
+        else:
+            axis = 0 if turned else 1
+            params = {"axis": axis, "sizes": tuple([b.layout.shape[axis] for b in blocks])}
+            operands = tuple(map(_whole, blocks))
+            made.append(self.node("concat", operands, params, node.results, node.line))
         self.replaced[k] = made
+
+    def total(self, k: int) -> None:
+        """The sum of rows, of the bias's gradient, as that of their sums."""
+        node = self.program.nodes[k]
+        if node.name != "sum" or len(node.views) != 1 or node.views[0] not in self.summed:
+            return
+        if node.params["axis"] == (0,) and not self.users.written.get(node.views[0].block.group):
+            sums = self.summed[node.views[0]]
+            self.replaced[k] = [rebound(node, [sums], node.results, self.program.device)]
+
+    def sums(self, g: View, place: View, block: Block, line: str) -> Node:
+        """The sums of the rows that belong together, into a block."""
+        params = {"shape": block.layout.shape, "axis": 0}
+        return self.node("index_grad", (g, place), params, (block,), line)
+
+    def without_others(self, part: _Part, made: list[Node], line: str) -> View:
+        """The rows that are chosen, with zeros in the place of others: NaN times nothing is NaN."""
+        x, count = part.x, part.place.layout.size
+        ones, zero = (
+            self.filled(shape, 1 - i, x, made) for i, shape in enumerate([(count, 1), ()])
+        )
+        often = _new((x.layout.shape[0], 1), x.layout)
+        made.append(self.sums(ones, part.place, often, line))
+        mask = Block(RESULT, Layout.new(often.layout.shape, np.dtype(bool), x.layout.device))
+        made.append(_called("greater", (_whole(often), 0), mask, line))
+        out = _new(x.layout.shape, x.layout)
+        made.append(_called("where", (_whole(mask), x, zero), out, line))
+        return _whole(out)
+
+    def filled(self, shape: tuple[int, ...], value: int, like: View, made: list[Node]) -> View:
+        """A new array that holds a number everywhere."""
+        block = _new(shape, like.layout)
+        op, halves = registry["full"], pattern("jit", float(value), like.layout.dtype)
+        params = {"layout": block.layout, "device": block.layout.device}
+        made.append(again(Node(op, (), halves, params, op, (block,), False), (), (block,)))
+        return _whole(block)
 
 
 def gathered_products(program: Program) -> Program:
@@ -186,19 +245,17 @@ def gathered_products(program: Program) -> Program:
     builder = _Builder(program)
     for k in range(len(program.nodes)):
         builder.forward(k)
-    moved = {*builder.replaced}
     for k in range(len(program.nodes)):
-        builder.backward(k)
+        if k not in builder.replaced:
+            builder.backward(k)
+            builder.weights(k)
+            builder.total(k)
     if not builder.replaced:
         return program
-    used = [program.nodes[k].views[0].block for k in moved]
-    for k, node in enumerate(program.nodes):
-        if k not in builder.replaced and len(node.views) == 2 and node.views[1].block in used:
-            builder.apart(k)
     nodes = [n for k, node in enumerate(program.nodes) for n in builder.replaced.get(k, [node])]
     out = Program(program.arguments, nodes, program.results, program.device)
     out.notes, out.ambiguous = program.notes, program.ambiguous
-    out = without_unused(out)
+    out = without_unused(without_repetitions(out))
     out.notes.append(
         f"chosen rows: {len(builder.replaced)} products of rows that an index chooses are made of "
         "all rows before, or of their sums"
@@ -255,6 +312,10 @@ def _turned(view: View) -> View:
 
 
 def _sum(one: View, other: View, block: Block, line: str) -> Node:
-    op: Any = registry["add"]
-    plain = Node(op, (), (), {}, op, (block,), False, line=line)
-    return again(plain, (one, other), (block,))
+    return _called("add", (one, other), block, line)
+
+
+def _called(name: str, operands: tuple, block: Block, line: str) -> Node:
+    """A node of an op that is called as a function."""
+    op: Any = registry[name]
+    return again(Node(op, (), (), {}, op, (block,), False, line=line), operands, (block,))

@@ -191,8 +191,8 @@ class _Builder:
             x = self.without_others(part, made, node.line)
             shape = (columns, width) if turned else (width, columns)
             blocks.append(_new(shape, y))
-            operands = (_turned(x), _whole(sums)) if turned else (_turned(_whole(sums)), x)
-            made.append(self.product(*operands, blocks[-1], node.line))
+            one, other = (x, _whole(sums)) if turned else (_whole(sums), x)
+            made.append(self.product(_turned(one), other, blocks[-1], node.line))
         if len(blocks) == 1:
             made[-1].results = node.results
         else:

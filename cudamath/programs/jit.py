@@ -486,7 +486,7 @@ class Jitted:
 
     def programs(self) -> list[Program]:
         """The programs that it holds, in the order in which they were made."""
-        return [compiled.program for compiled in self.plans.values()]
+        return [compiled.program for compiled in list(self.plans.values())]
 
 
 class _Call:

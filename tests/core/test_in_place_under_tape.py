@@ -2,6 +2,7 @@
 a look at each change."""
 
 import gc
+import sys
 import threading
 import time
 
@@ -80,6 +81,27 @@ def test_gradients_of_many_threads(device):
 
     together(4, work)
     assert set(mutation.holders) <= before
+
+
+def test_tokens_end_while_old_changes_are_forgotten():
+    """A change went through the tokens, and those of another thread ended meanwhile."""
+    x, one = cm.asarray([1.0, 2.0], device="cpu"), cm.asarray([1.0, 1.0], device="cpu")
+
+    def work(k):
+        for i in range(20000 if k == 0 else 300):
+            if k == 0:
+                mutation.changes.most = 0  # time for a clean-up
+                mutation.changes.note((1000 * k + i, (1,), (1,), 1))
+            else:
+                kept = [cm.vjp(lambda x: x * x, x)[1] for _ in range(60)]
+                assert kept[0](one)[0].tolist() == [2, 4]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        together(4, work)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from .tape import _order
 #: Holders of recorded nodes, by id: functions that are being recorded, and the results of `vjp`.
 #: Changes in place are noted while there are any, in whatever thread, because threads share memory.
 #: Of each: the order of its oldest node; a reference, without which the entry has no meaning, since
-#: an interrupt may prevent its removal; the thread of a function that is being recorded.
+#: an interrupt may prevent its removal; the thread of a function that is being recorded. Loops go
+#: through a copy: tokens end in any thread, and wherever garbage is collected.
 holders: dict[int, tuple[int, weakref.ref[Any], int | None]] = {}
 
 
@@ -32,7 +33,7 @@ class Kept:
 
 
 def _forget_dead_holders() -> None:
-    for key, (_, holder, _) in list(holders.items()):
+    for key, (_, holder, _) in holders.copy().items():
         if holder() is None:
             holders.pop(key, None)
 
@@ -41,7 +42,7 @@ def _forget_dead_holders() -> None:
 def _forget_other_threads() -> None:
     """A forked process records no function that another thread was running."""
     here = threading.get_ident()
-    for key, (_, _, thread) in list(holders.items()):
+    for key, (_, _, thread) in holders.copy().items():
         if thread not in (None, here):
             holders.pop(key, None)
 
@@ -73,7 +74,7 @@ class _Changes:
             self.writes[place] = self.newest
             if len(self.writes) > self.most:
                 _forget_dead_holders()
-                oldest = min([order for order, *_ in holders.values()], default=self.newest)
+                oldest = min([order for order, *_ in holders.copy().values()], default=self.newest)
                 self.writes = {place: when for place, when in self.writes.items() if when >= oldest}
                 self.most = 2 * len(self.writes) + _FEW
 

@@ -56,7 +56,7 @@ class HostProfile(Profile):
                 return run
             params = rest[-1] if rest and isinstance(rest[-1], dict) else {}
             timed = self._timed_run(op.name, run, params)
-            for key in [key for key, stored in op.plans.items() if stored is run]:
+            for key in [key for key, stored in op.plans.copy().items() if stored is run]:
                 op.plans[key] = timed
             return timed
 

@@ -94,7 +94,7 @@ registry = _Registry()
 
 def _tables() -> Iterator[dict]:
     """The plans of all ops, which depend on the devices."""
-    for op in registry.values():
+    for op in list(registry.values()):  # a module that another thread loads adds to them
         if hasattr(op, "plans"):
             yield op.plans
 

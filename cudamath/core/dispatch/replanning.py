@@ -21,7 +21,7 @@ def replanned(observe: Callable[[Callable], Callable], more: Iterable[Any] = ())
     """Context: ops have no plans, and `observe(plan)` is in the place of the method `plan` of each
     of their classes. The plans they had before they have again afterwards. more: what has plans and
     is not registered."""
-    observed = [op for op in [*ops.registry.values(), *more] if hasattr(op, "plans")]
+    observed = [op for op in [*list(ops.registry.values()), *more] if hasattr(op, "plans")]
     planners: dict[Any, Callable] = {
         kind: vars(kind)["plan"]
         for op in observed
@@ -46,7 +46,7 @@ def replanned(observe: Callable[[Callable], Callable], more: Iterable[Any] = ())
             table.clear()
             table.update(plans)
         before = {id(op) for op in observed}
-        for op in ops.registry.values():  # those of modules that were loaded meanwhile
+        for op in list(ops.registry.values()):  # those of modules that were loaded meanwhile
             if id(op) not in before and hasattr(op, "plans"):
                 op.plans.clear()
 

@@ -128,12 +128,12 @@ def crafted(chance):
     return save(arrays, {"cudamath": json.dumps(tree(chance))})
 
 
-def kernels_one(under, chance, folder, cached, number):
+def kernels_one(under, chance, number):
     """A kernel cache that is damaged compiles again."""
     content = b"\x7fELF" + bytes([number % 256]) * 100
     key = f"kernel {number}"
     cubin_cache.cached_cubin(key, lambda: content)
-    (path,) = (p for p in cached.iterdir())
+    path = cubin_cache.place(key)
     path.write_bytes(damaged(chance, path.read_bytes(), [content]))
     compiled = []
     got = cubin_cache.cached_cubin(key, lambda: compiled.append(1) or content)
@@ -147,8 +147,7 @@ def attack(under, monkeypatch):
     with tempfile.TemporaryDirectory() as name, cm.device(under.device):
         folder = pathlib.Path(name)
         (folder / "good").mkdir()
-        cached = folder / "kernels"
-        monkeypatch.setenv("CUDAMATH_CACHE_DIR", str(cached))
+        monkeypatch.setenv("CUDAMATH_CACHE_DIR", str(folder / "kernels"))
         files = originals(folder / "good")
         contents = list(files.values())
         form = {"version": 1, "H100": {"matmul": {"float16": {"1x256x128x512": {"sm90": 1.0}}}}}
@@ -160,6 +159,6 @@ def attack(under, monkeypatch):
             load_one(under, folder, "crafted.safetensors", crafted(chance))
             tuning_one(under, chance, folder, damaged(chance, tuning, contents))
             tuning_one(under, chance, folder, json.dumps(tree(chance)).encode())
-            kernels_one(under, chance, folder, cached, under.tried)
+            kernels_one(under, chance, under.tried)
             under.tried += 4
     autotune.forget()

@@ -84,7 +84,7 @@ class Failing:
             if self.later is not None and self.later[0] == name:
                 self.later[1] -= 1
                 if self.later[1] <= 0:
-                    status = self.driver.CUresult[self.later[2].name]
+                    status = getattr(self.driver.CUresult, self.later[2].name)
                     self.later = None
                     if name == "cuStreamEndCapture":
                         found(*args)

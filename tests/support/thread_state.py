@@ -14,8 +14,10 @@ from cudamath.runtime.state import runtime
 
 
 def outside() -> tuple:
-    """What a call finds, and may not change: the current stream, and how NumPy meets errors."""
-    return runtime.local.stream, np.geterr(), np.geterrcall()
+    """What a call finds, and may not change: the current stream, the contexts of devices around it,
+    and how NumPy meets errors."""
+    local = runtime.local
+    return local.stream, local.device_stack, np.geterr(), np.geterrcall()
 
 
 def left_behind(before: tuple) -> str:
@@ -23,11 +25,11 @@ def left_behind(before: tuple) -> str:
 
     before: what `outside` said.
     """
-    stream, *errors = before
+    stream, devices, *errors = before
     local, state, host = runtime.local, recording.state, host_stream._local
     parts = {
         "contexts entered": local.entered == (),
-        "devices": local.device_stack == (),
+        "devices": local.device_stack == devices,
         "another stream": local.stream is stream,
         "a tape": (state.depth, state.paused, state.draws) == (0, False, None),
         "a record": not call_record.open_records and call_record.current() is None,

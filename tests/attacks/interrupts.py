@@ -398,7 +398,7 @@ def attack_on_cpu(under):
 
 
 def attack_fake_gpu(under):
-    """Nothing of it is left when the fake driver goes: the real one would be told of its streams."""
+    """Its streams end before it does: the real driver would be told of them."""
     with gpu_without_values() as fake:
         for work in under.chance.sample(on_gpu(), 2):
             everywhere(under, work.__name__, work, 100, 2.0)

@@ -122,7 +122,10 @@ class _Rows:
             array = self.stages.at(array, fixed)
         if array not in self.inputs:
             self.inputs.append(array)
-        dtype = self.stages.arrays[array].dtype
+        layout = self.stages.arrays[array]
+        dtype = layout.dtype
+        # an array that repeats along the columns has one value per row
+        alignment = tuple([None if d is None or not layout.strides[d] else d for d in alignment])
         return self.value(
             "load", dtype, (), (self.inputs.index(array), alignment), row=alignment[-1] is None
         )

@@ -23,7 +23,7 @@ from ..core.dtypes import INEXACT
 from ..core.layout import Layout
 from ..core.scalar import inside
 from ..runtime.interrupts import uninterrupted
-from .fusion import fused, written_in_place
+from .fusion import fused, joined_in_place, written_in_place
 from .program import ARGUMENT, RESULT, Block, Program, View
 from .run import lying, straight_line
 from .simplify import edited, simplify
@@ -169,7 +169,7 @@ def traced_body(
     if change is not None:
         program = change(program)
     if device >= 0:
-        program = written_in_place(fused(program))
+        program = joined_in_place(written_in_place(fused(program)))
     body = Body(program, [view.layout for view in program.returned()])
     outside = outside_nodes(nodes, start) if nodes else ()
     return body, Surroundings(captured, outside, len(results))

@@ -8,6 +8,8 @@ operations. What a product can do in its epilogue becomes part of the product be
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,6 +35,7 @@ from .simplify import edited
 from .slices import joined, sliced
 
 MOST = 128  # nodes of a region
+RUN = 256  # bytes: the shortest runs of memory that a kernel writes into a joined array
 
 
 class Fused:
@@ -290,6 +293,39 @@ def _kernels(
 # -------------------- results that are written where they are wanted
 
 
+def joined_in_place(program: Program) -> Program:
+    """The program in which a kernel writes its results side by side, where they would only be
+    joined: into memory that is taken before."""
+    users, nodes, gone = Users(program), list(program.nodes), set()
+    taken: dict[int, list[Node]] = {}
+    for k, node in enumerate(program.nodes):
+        if node.name != "concat" or len(node.results) != 1:
+            continue
+        block = node.results[0]
+        layout, axis = block.layout, node.params["axis"]
+        places = _parts(node, users, View(block, layout, 0)) if layout.contiguous else []
+        made = users.made[places[0][0]] if places else k
+        short = any([_run(view.layout, axis) < RUN for view in node.views])
+        alone = all([users.only(b) == k and not users.written.get(b.group) for b, _ in places])
+        if not places or short or not alone or not isinstance(nodes[made].op, Fused):
+            continue
+        try:
+            nodes[made] = _placed(nodes[made], places, users, {k})
+        except TypeError as error:
+            program.notes.append(f"not in place: {error}")
+            continue
+        run = functools.partial(allocate, layout)
+        taken.setdefault(made, []).append(Node(registry["full"], (), (), {}, run, (block,), False))
+        gone.add(k)
+    if not gone:
+        return program
+    program.notes.append(
+        f"places: {len(gone)} arrays are joined by the kernels that make their parts"
+    )
+    kept = [n for i, node in enumerate(nodes) if i not in gone for n in [*taken.get(i, []), node]]
+    return edited(program, kept, {})
+
+
 def written_in_place(program: Program) -> Program:
     """The program in which a kernel writes its results into arguments, as they lie, that would
     otherwise be copied there: by themselves, or joined.
@@ -328,38 +364,69 @@ def _one_in_place(program: Program, into: Block) -> Program | None:
             return None
         places, gone = parts, {at, made}
         made = users.made[parts[0][0]]
-    node = nodes[made]
-    if not isinstance(node.op, Fused):
+    if not isinstance(nodes[made].op, Fused):
         return None
-    places = [*zip(node.op.placed, node.targets, strict=True), *places]
-    # what others use is a result still, but for what they find in the target
-    used = {b for b in node.results if b is not block and {*users.of.get(b, ())} - gone}
-    rest = tuple([b for b in node.results if b in used])
-    inputs = [view for i, view in enumerate(node.operands) if i not in node.written]
     try:
-        run = _kernels(node.op.nodes, inputs, list(rest), places)
+        nodes[made] = _placed(nodes[made], places, users, gone, block)
     except TypeError as error:
         program.notes.append(f"not in place: {error}")
         return None
+    kept = [node for i, node in enumerate(nodes) if i not in gone]
+    return edited(program, kept, {block: target})
+
+
+def _run(layout: Layout, axis: int) -> float:
+    """The bytes of a part that lie one behind the other where parts are joined along this axis."""
+    several = math.prod(layout.shape[:axis]) > 1
+    return math.prod(layout.shape[axis:]) * layout.itemsize if several else math.inf
+
+
+def _placed(
+    node: Node,
+    places: list[tuple[Block, View]],
+    users: Users,
+    gone: set[int],
+    found: Block | None = None,
+) -> Node:
+    """A fused node that writes these results into places. TypeError where no kernel does.
+
+    gone: nodes that need no results any more; found: the result that others find in the place."""
+    places = [*zip(node.op.placed, node.targets, strict=True), *places]
+    # what others use is a result still, but for what they find in the target
+    used = {b for b in node.results if b is not found and {*users.of.get(b, ())} - gone}
+    rest = tuple([b for b in node.results if b in used])
+    inputs = [view for i, view in enumerate(node.operands) if i not in node.written]
+    run = _kernels(node.op.nodes, inputs, list(rest), places)
     for k, b in enumerate(rest):
         b.index = k
     op = Fused(node.op.nodes, tuple([b for b, _ in places]))
     written = tuple(range(len(inputs), len(inputs) + len(places)))
     operands = (*inputs, *[view for _, view in places])
-    nodes[made] = Node(op, operands, (), {}, run, rest, True, written, line=node.line)
-    kept = [node for i, node in enumerate(nodes) if i not in gone]
-    return edited(program, kept, {block: target})
+    return Node(op, operands, (), {}, run, rest, True, written, line=node.line)
 
 
 def _parts(node: Node, users: Users, target: View) -> list[tuple[Block, View]]:
-    """Where in the target the operands of a concatenation belong; empty if one of them is not whole
-    or is made elsewhere than the others."""
+    """Where in the target the operands of a concatenation belong; empty if one of them is a part of
+    an array, or is made elsewhere than the others."""
     found: list[tuple[Block, View]] = []
     start, axis, base = target.offset, node.params["axis"], target.layout
     for view in node.views:
-        if not view.whole or users.made.get(view.block) != users.made.get(node.views[0].block):
+        own, all_of = view.layout, view.block.layout
+        if users.made.get(view.block) != users.made.get(node.views[0].block):
             return []
-        layout = base.view(view.layout.shape, base.strides, start - target.offset)
+        if view.whole:
+            layout = base.view(own.shape, base.strides, start - target.offset)
+        elif (  # the same elements in another shape, which lie one behind the other in the target
+            not view.offset
+            and (own.size, own.dtype) == (all_of.size, all_of.dtype)
+            and own.contiguous
+            and all_of.contiguous
+            and base.contiguous
+            and math.prod(own.shape[:axis]) == 1
+        ):
+            layout = base.view(all_of.shape, all_of.strides, start - target.offset)
+        else:
+            return []
         found.append((view.block, View(target.block, layout, start)))
         start += view.layout.shape[axis] * base.strides[axis]
     return found if users.made.get(node.views[0].block) is not None else []

@@ -32,7 +32,7 @@ from ..runtime.stream import stream_of
 from .body import Rehearsal
 from .description import described
 from .donation import donated
-from .fusion import fused
+from .fusion import fused, joined_in_place
 from .hidden_state import PLAIN, HiddenState, host_randoms
 from .kernel_loading import load_kernels
 from .program import Program, View
@@ -427,7 +427,7 @@ class Jitted:
         if not program.ambiguous:
             program = donated(simplify(program), call.donated(self.donate_argnums), leaves)
             if program.device >= 0:
-                program = fused(program)
+                program = joined_in_place(fused(program))
         return program, structure, leaves, state, results
 
     def _check(self, record: Trace, state: HiddenState, drawn: tuple) -> None:

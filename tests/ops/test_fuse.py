@@ -315,6 +315,21 @@ def test_forces_in_segments_of_rows(simulated, monkeypatch):
     assert_close(found, exact.to_numpy(), rtol=3e-6, atol=2e-6, what="forces")
 
 
+@pytest.mark.simulator
+def test_an_array_that_repeats_is_not_copied(simulated):
+    """Along the columns: it has one value per row; along all of them: one in all."""
+    given = drawn("repeats", [(4, 9), (4, 1), (1, 1)], F32)
+    with cm.device("cpu"):
+        x, *others = map(cm.asarray, given)
+        arrays = [x, *[cm.broadcast_to(y, (4, 9)) for y in others]]
+        card = card_of(lambda x, y, z: (x * y + z, x - z), arrays)
+        found = card(*arrays)
+    ((step,),) = [plan.steps for plan in simulated]
+    x, y, z = given
+    for one, other in zip(found, (x * y + z, x - z), strict=True):
+        assert_close(one, other, rtol=3e-6, atol=2e-6, what="repeats")
+
+
 def leapfrog(place, velocity, mass):
     """Places that are computed before all pairs of them are."""
     place = place + 0.01 * (velocity + 0.005 * forces(place, mass))

@@ -218,7 +218,8 @@ def _fused(program: Any, shape: tuple[int, ...], inputs: list[np.ndarray]) -> li
             x = inputs[number]
             kept = [d for d in alignment if d is not None]
             rest = [d for d in range(x.ndim) if d not in kept]
-            y = x.transpose((*kept, *rest)).reshape([x.shape[d] for d in kept])
+            assert all([x.shape[d] == 1 or not x.strides[d] for d in rest]), value
+            y = x.transpose((*kept, *rest))[(..., *[0] * len(rest))]
             y = y.reshape([1 if d is None else x.shape[d] for d in alignment]).astype(R)
         elif value.kind == "constant":
             y = np.asarray(value.detail[0]).astype(R)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,9 +23,17 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
-from ...runtime import fork
-from . import code_cache, llvm_functions, threads
-from .llvm_compiler import Compiler, Made, Source, counted, registers, value_of
+from . import llvm_functions, machine_code, threads
+from .llvm_compiler import (
+    Compiler,
+    Made,
+    Source,
+    counted,
+    label_of,
+    registers,
+    spelled,
+    value_of,
+)
 from .llvm_functions import BYTES, INT, SIGNATURE, WORD
 from .llvm_numbers import BOOL, Array, Number, Tuple, Value, cast, loaded, memory, store
 
@@ -116,24 +123,24 @@ def _read(b: ir.IRBuilder, kind: Any, of: Any) -> Value:
     return Array(dtype, llvm_functions.data(b, of, memory(dtype)), lengths)
 
 
-def _write_entry(module: ir.Module, label: str, source: Source, kinds: Sequence[Any]) -> None:
+def _write_entry(compiler: Compiler, label: str, source: Source, kinds: Sequence[Any]) -> None:
     """label(self, arguments, count): the function for Python."""
-    made = Compiler(module).made(source, kinds)
+    made = compiler.made(source, kinds)
     _returns_nothing(source, made)
-    b, passed = _entry(module, label, kinds)
+    b, passed = _entry(compiler.module, label, kinds)
     thread = _external(b, "PyEval_SaveThread", _POINTER)
     status = b.call(made.function, passed)
     _leave(b, thread, status)
 
 
 def _write_parallel_entry(
-    module: ir.Module, label: str, source: Source, kinds: Sequence[Any]
+    compiler: Compiler, label: str, source: Source, kinds: Sequence[Any]
 ) -> None:
     """The same of a `parallel` function. It takes five more numbers: a part and how many there
     are; or, where these are 0, addresses of OpenMP's functions (`threads.Team`)."""
-    made = Compiler(module).made(source, kinds, parts=True)
+    made = compiler.made(source, kinds, parts=True)
     _returns_nothing(source, made)
-    b, passed = _entry(module, label, [*kinds, *[_INT64] * 5])
+    b, passed = _entry(compiler.module, label, [*kinds, *[_INT64] * 5])
     passed, (part, count, *team) = passed[:-5], passed[-5:]
     with b.goto_entry_block():
         cells = b.alloca(ir.LiteralStructType([INT, WORD, WORD, *[each.type for each in passed]]))
@@ -148,7 +155,7 @@ def _write_parallel_entry(
         with one:
             b.store(b.call(made.function, [*passed, part, count]), cell(b, cells, 0))
         with together:
-            member = _write_member(module, label, made, cells.type, cell, len(passed))
+            member = _write_member(compiler.module, label, made, cells.type, cell, len(passed))
             work = ir.FunctionType(_VOID, [member.type, _POINTER, INT, INT]).as_pointer()
             data = b.bitcast(cells, _POINTER)
             b.call(b.inttoptr(team[0], work), [member, data, b.trunc(part, INT), INT(0)])
@@ -198,44 +205,11 @@ def _leave(b: ir.IRBuilder, thread: Any, status: Any) -> None:
     b.ret(b.bitcast(none, _POINTER))
 
 
-def _compile(module: ir.Module) -> bytes:
-    module.triple = llvm.get_default_triple()
-    parsed = llvm.parse_assembly(str(module))
-    parsed.verify()
-    machine = llvm_functions.machine()
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.loop_unrolling = options.slp_vectorization = True
-    passes = llvm.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(parsed, passes)
-    return bytes(machine.emit_object(parsed))
-
-
-_engines: list[Any] = []  # they own the code
-_lock = fork.new_reentrant_lock()
-
-
-def _loaded(name: str, label: str, function: Any, write: Callable[[ir.Module], None]) -> int:
-    """The address of a function's machine code: from the disk, or compiled. name: all that it
-    depends on but the sources."""
-
-    def compile() -> bytes:
-        module = ir.Module(label)
-        write(module)
-        return _compile(module)
-
+def _loaded(name: str, label: str, function: Any, write: Callable[[Compiler], None]) -> int:
+    """The address of a function's machine code. name: all that it depends on but the sources."""
     _symbols()
-    with _lock:
-        what = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
-        code = code_cache.cached(name, what, compile)
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), llvm_functions.machine())
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        engine.finalize_object()
-        _engines.append(engine)
-        return int(engine.get_function_address(label))
-
-
-def _label(name: str) -> str:
-    return "f" + hashlib.sha256(name.encode()).hexdigest()[:20]
+    what = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+    return machine_code.loaded(name, label, what, write)
 
 
 # -------------------- loops
@@ -274,26 +248,17 @@ class Loop:
         except KeyError:
             pass
         function = self.source.function
-        name = f"{function.__module__}.{function.__qualname__}{_spelled(kinds)}"
-        label = _label(name)
+        name = f"{function.__module__}.{function.__qualname__}{spelled(kinds)}"
+        label = label_of(name)
 
-        def write(module: ir.Module) -> None:
+        def write(compiler: Compiler) -> None:
             entry = _write_parallel_entry if self._parallel else _write_entry
-            entry(module, label, self.source, kinds)
+            entry(compiler, label, self.source, kinds)
 
         native = llvm_functions.new_function(
             function.__name__, _loaded(name, label, function, write), llvm_functions.FASTCALL
         )
         return self._natives.setdefault(kinds, native)
-
-
-def _spelled(kinds: Any) -> str:
-    """Kinds as text."""
-    if isinstance(kinds, np.dtype):
-        return kinds.name
-    if isinstance(kinds, tuple):
-        return "(" + ", ".join(map(_spelled, kinds)) + ")"
-    return str(kinds)
 
 
 def loop(function: Any = None, *, fastmath: tuple[str, ...] = ()) -> Any:
@@ -330,12 +295,14 @@ def _new_ufunc() -> Callable[..., Any]:
     )(address)
 
 
-def _write_ufunc_loop(module: ir.Module, label: str, source: Source, dtype: np.dtype, count: int):
+def _write_ufunc_loop(
+    compiler: Compiler, label: str, source: Source, dtype: np.dtype, count: int
+) -> None:
     """label(addresses, lengths, steps, nothing): NumPy's PyUFuncGenericFunction."""
-    made = Compiler(module).made(source, [dtype] * count)
+    made = compiler.made(source, [dtype] * count)
     pointers, words = BYTES.as_pointer(), WORD.as_pointer()
     kind = ir.FunctionType(_VOID, [pointers, words, words, BYTES])
-    function = ir.Function(module, kind, label)
+    function = ir.Function(compiler.module, kind, label)
     b = ir.IRBuilder(function.append_basic_block())
     addresses, lengths, steps, _ = function.args
     starts = [b.load(b.gep(addresses, [INT(k)])) for k in range(count + 1)]
@@ -363,10 +330,10 @@ def ufunc(function: Any, dtypes: Sequence[Any] = (np.float64,)) -> np.ufunc:
     addresses, codes = [], []
     for dtype in map(np.dtype, dtypes):
         title = f"{function.__module__}.{function.__qualname__}({dtype}) as ufunc"
-        label = _label(title)
+        label = label_of(title)
 
-        def write(module: ir.Module, label: str = label, dtype: np.dtype = dtype) -> None:
-            _write_ufunc_loop(module, label, Source(function), dtype, count)
+        def write(compiler: Compiler, label: str = label, dtype: np.dtype = dtype) -> None:
+            _write_ufunc_loop(compiler, label, Source(function), dtype, count)
 
         addresses.append(_loaded(title, label, function, write))
         codes += [_CODES[dtype]] * (count + 1)

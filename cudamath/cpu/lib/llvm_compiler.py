@@ -22,6 +22,8 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import hashlib
+import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -88,6 +90,16 @@ class Made:
         self.function, self.result, self.allocates = function, result, allocates
 
 
+class Part:
+    """A function of numbers in a module of its own, which all that call it share.
+
+    label: its name for the linker; made: it, in its module; parts: those that it calls.
+    """
+
+    def __init__(self, label: str, made: Made, parts: dict[str, Part]):
+        self.label, self.made, self.parts = label, made, parts
+
+
 class _Again(Exception):
     """A variable has another type than the pass over the function assumed."""
 
@@ -124,6 +136,20 @@ def _names(function: types.FunctionType) -> dict[str, Any]:
 
 
 # -------------------- kinds and registers
+
+
+def spelled(kinds: Any) -> str:
+    """Kinds as text."""
+    if isinstance(kinds, np.dtype):
+        return kinds.name
+    if isinstance(kinds, (tuple, list)):
+        return "(" + ", ".join(map(spelled, kinds)) + ")"
+    return str(kinds)
+
+
+def label_of(name: str) -> str:
+    """What the linker calls a function."""
+    return "f" + hashlib.sha256(name.encode()).hexdigest()[:20]
 
 
 def types_of(kind: Any) -> list[ir.Type]:
@@ -194,11 +220,40 @@ def _is_literal(value: Value) -> bool:
 # -------------------- modules
 
 
+_parts: dict[Any, Part] = {}
+
+
+def _is_part(source: Source, kinds: Sequence[Any]) -> bool:
+    """Whether a function is the same wherever it is called: of a file, and of numbers alone."""
+    function = source.function
+    home = sys.modules.get(function.__module__)
+    return getattr(home, function.__name__, None) is function and all(map(_is_plain, kinds))
+
+
+def _is_plain(kind: Any) -> bool:
+    if isinstance(kind, np.dtype):
+        return True
+    return kind[0] == "tuple" and all(map(_is_plain, kind[1:]))
+
+
+def _part(source: Source, kinds: Sequence[Any]) -> Part:
+    """The part of a function, which is written once in a process."""
+    function = source.function
+    key = (function, source.fastmath, tuple(kinds))
+    if key not in _parts:
+        name = f"{function.__module__}.{function.__qualname__}{spelled(kinds)}{source.fastmath}"
+        label = label_of(name)
+        compiler = Compiler(ir.Module(label))
+        _parts[key] = Part(label, compiler.written(source, kinds), compiler.parts)
+    return _parts[key]
+
+
 class Compiler:
-    """Functions of one LLVM module."""
+    """Functions of one LLVM module. parts: what it calls of others, by label."""
 
     def __init__(self, module: ir.Module):
         self.module = module
+        self.parts: dict[str, Part] = {}
         self._made: dict[Any, Made] = {}
         self._tables: dict[int, tuple[Any, ir.GlobalVariable]] = {}
 
@@ -207,18 +262,27 @@ class Compiler:
         `prange` it runs over, of how many."""
         key = (source.function, tuple(kinds), parts)
         if key not in self._made:
-            known: dict[str, Any] = {}
-            while True:
-                body = _Body(self, source, kinds, known, parts)
-                try:
-                    self._made[key] = body.emit()
-                    break
-                except _Again:
-                    self._drop(body.function)
+            if not parts and _is_part(source, kinds):
+                self._made[key] = self._declared(_part(source, kinds))
+            else:
+                self._made[key] = self.written(source, kinds, parts)
         return self._made[key]
 
-    def _drop(self, function: ir.Function) -> None:
-        del self.module.globals[function.name]
+    def _declared(self, part: Part) -> Made:
+        self.parts[part.label] = part
+        function = ir.Function(self.module, part.made.function.function_type, part.label)
+        function.attributes.add("nounwind")
+        return Made(function, part.made.result, part.made.allocates)
+
+    def written(self, source: Source, kinds: Sequence[Any], parts: bool = False) -> Made:
+        """A function that this module contains."""
+        known: dict[str, Any] = {}
+        while True:
+            body = _Body(self, source, kinds, known, parts)
+            try:
+                return body.emit()
+            except _Again:
+                del self.module.globals[body.function.name]
 
     def new(self, name: str, kind: ir.FunctionType) -> ir.Function:
         """A new function of the module."""

@@ -10,8 +10,10 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
-from cudamath.cpu.lib import code_cache, llvm_compiled, processor
+from cudamath.core.specs.special.library import scalar
+from cudamath.cpu.lib import code_cache, llvm_compiled, machine_code, processor
 from cudamath.runtime import kernel_packs
 from packs import functions
 
@@ -34,13 +36,20 @@ def _doubled(x):
 
 def called(monkeypatch, dtype="f8"):
     """Call a function that this process has not compiled; whether it was compiled now."""
-    compiled, compile = [], llvm_compiled._compile
-    monkeypatch.setattr(llvm_compiled, "_compile", lambda m: compiled.append(m) or compile(m))
     x = np.arange(5, dtype=dtype)
-    llvm_compiled.loop(_doubled)(x)
+    with compiled(monkeypatch) as objects:
+        llvm_compiled.loop(_doubled)(x)
     assert x.tolist() == [0, 2, 4, 6, 8]
-    monkeypatch.setattr(llvm_compiled, "_compile", compile)
-    return bool(compiled)
+    return bool(objects)
+
+
+@contextlib.contextmanager
+def compiled(monkeypatch):
+    """The modules of which LLVM made objects."""
+    found, make = [], machine_code._object
+    with monkeypatch.context() as patch:
+        patch.setattr(machine_code, "_object", lambda m, parts: found.append(m) or make(m, parts))
+        yield found
 
 
 def files(folder):
@@ -66,6 +75,35 @@ def test_a_warm_process_imports_no_numba(folder):
     )
     for _ in range(2):
         subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_functions_share_their_large_parts(folder, monkeypatch):
+    """A function of a family compiles what is its own; its file holds the others' parts too."""
+    monkeypatch.setattr(machine_code, "_objects", {})
+    names, counts = ("betainc", "betaincc", "betainc_by_b", "betainc_by_a"), []
+    points = [x.ravel() for x in np.meshgrid([0.5, 2.0, 30.0], [0.3, 4.0], [0.1, 0.6, 0.95])]
+    for name in names:
+        with compiled(monkeypatch) as objects:
+            function = llvm_compiled.ufunc(scalar(name))
+        counts.append(len(objects))
+        path = max(files(folder), key=lambda path: path.stat().st_mtime_ns)
+        program = (
+            "import sys, numpy as np\n"
+            "from cudamath.core.specs.special.library import scalar\n"
+            "from cudamath.cpu.lib import code_cache, llvm_compiled, machine_code\n"
+            "machine_code.Compiler = None\n"  # nothing is compiled
+            f"function = llvm_compiled.ufunc(scalar({name!r}))\n"
+            f"print(function(*{[x.tolist() for x in points]!r}).tolist())\n"
+        )
+        for other in files(folder):
+            other.rename(other.with_suffix(".away") if other != path else other)
+        told = subprocess.run(
+            [sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True
+        )
+        assert told.stdout.strip() == str(function(*points).tolist())
+        expected = [scalar(name)(*map(float, row)) for row in zip(*points, strict=True)]
+        assert_allclose(function(*points), expected, rtol=1e-13)
+    assert counts[0] > 5 and counts[1] == 1 and counts[3] < counts[2] < counts[0]
 
 
 @pytest.mark.parametrize("what", ["sources", "a processor", "llvmlite"])

@@ -299,7 +299,7 @@ def _write_ufunc_loop(
     compiler: Compiler, label: str, source: Source, dtype: np.dtype, count: int
 ) -> None:
     """label(addresses, lengths, steps, nothing): NumPy's PyUFuncGenericFunction."""
-    made = compiler.made(source, [dtype] * count)
+    made = compiler.written(source, [dtype] * count)
     pointers, words = BYTES.as_pointer(), WORD.as_pointer()
     kind = ir.FunctionType(_VOID, [pointers, words, words, BYTES])
     function = ir.Function(compiler.module, kind, label)

@@ -93,11 +93,17 @@ class Made:
 class Part:
     """A function of numbers in a module of its own, which all that call it share.
 
-    label: its name for the linker; made: it, in its module; parts: those that it calls.
+    label: its name for the linker; text: the module, where it has another name; kind: the types of
+    its registers; size: how many instructions it has before they are optimised; parts: those that
+    it calls, by label.
     """
 
     def __init__(self, label: str, made: Made, parts: dict[str, Part]):
-        self.label, self.made, self.parts = label, made, parts
+        function = made.function
+        self.label, self.parts = label, parts
+        self.name, self.text = function.name, str(function.module)
+        self.kind, self.result, self.allocates = function.ftype, made.result, made.allocates
+        self.size = sum(len(block.instructions) for block in function.blocks)
 
 
 class _Again(Exception):
@@ -111,9 +117,31 @@ def _functions(file: str) -> dict[tuple[str, int], ast.FunctionDef]:
         tree = ast.parse(source.read())
     return {
         (node.name, min([node.lineno, *[each.lineno for each in node.decorator_list]])): node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
+        for node in _definitions(tree)
     }
+
+
+def _definitions(node: Any) -> Iterator[ast.FunctionDef]:
+    """The functions in a statement, found without a look at expressions."""
+    for field in ("body", "orelse", "finalbody", "handlers"):
+        for each in getattr(node, field, ()):
+            if isinstance(each, ast.FunctionDef):
+                yield each
+            yield from _definitions(each)
+
+
+@functools.lru_cache(1024)
+def _stores(node: ast.FunctionDef) -> dict[str, int]:
+    """How often a function assigns to each name; more than once where a loop does."""
+    found: dict[str, int] = {}
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+            found[each.id] = found.get(each.id, 0) + 1
+        if isinstance(each, (ast.For, ast.While)):  # what a loop assigns has no one value
+            for inner in ast.walk(each):
+                if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                    found[inner.id] = found.get(inner.id, 0) + 1
+    return found
 
 
 def _syntax(function: types.FunctionType) -> ast.FunctionDef:
@@ -270,9 +298,9 @@ class Compiler:
 
     def _declared(self, part: Part) -> Made:
         self.parts[part.label] = part
-        function = ir.Function(self.module, part.made.function.function_type, part.label)
+        function = ir.Function(self.module, part.kind, part.label)
         function.attributes.add("nounwind")
-        return Made(function, part.made.result, part.made.allocates)
+        return Made(function, part.result, part.allocates)
 
     def written(self, source: Source, kinds: Sequence[Any], parts: bool = False) -> Made:
         """A function that this module contains."""
@@ -325,19 +353,9 @@ class _Body:
         self._loops: list[_Loop] = []
         self._scratch: list[Any] = []
         self._allocates = False
-        self._stores: dict[str, int] = {}
-        for node in ast.walk(self._node):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                self._stores[node.id] = self._stores.get(node.id, 0) + 1
-            if isinstance(node, (ast.For, ast.While)):  # what a loop assigns has no one value
-                for inner in ast.walk(node):
-                    if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-                        self._stores[inner.id] = self._stores.get(inner.id, 0) + 1
-        self._result = known.get(RETURNED)
-        returned = types_of(self._result) if self._result is not None else [INT]
-        result = returned[0] if len(returned) == 1 else ir.LiteralStructType(returned)
+        self._stores = _stores(self._node)
         arguments = [each for kind in kinds for each in types_of(kind)] + [WORD, WORD] * parts
-        self.function = compiler.new(self._node.name, ir.FunctionType(result, arguments))
+        self.function = compiler.new(self._node.name, ir.FunctionType(INT, arguments))
         if parts:  # the arrays of a parallel function share no memory
             for argument in self.function.args:
                 if isinstance(argument.type, ir.PointerType):
@@ -367,19 +385,25 @@ class _Body:
         self.b.position_at_end(self._exit)
         for cell in self._scratch:
             numbers.library(self.b, "free", ir.VoidType(), self.b.load(cell))
-        if self._result is None:
+        returned = self._variables.get(RETURNED)
+        if returned is None:
             self.b.ret(self.b.load(self._status))
         else:
             if self._allocates:
                 raise self._error(self._node, "a function that returns a value allocates memory")
-            found = registers(self._variables[RETURNED].load(self.b))
-            self.b.ret(found[0] if len(found) == 1 else self._struct(found))
+            found = registers(returned.load(self.b))
+            result = found[0] if len(found) == 1 else self._struct(found)
+            # the function was made before it was known what it returns
+            self.function.ftype.return_type = self.function.return_value.type = result.type
+            self.b.ret(result)
         self.b.position_at_end(entry)
         self.b.branch(start)
-        return Made(self.function, self._result, self._allocates)
+        kind = None if returned is None else returned.kind
+        return Made(self.function, kind, self._allocates)
 
     def _struct(self, found: list[Any]) -> Any:
-        struct = ir.Constant(self.function.function_type.return_type, ir.Undefined)
+        kind = ir.LiteralStructType([each.type for each in found])
+        struct = ir.Constant(kind, ir.Undefined)
         for k, each in enumerate(found):
             struct = self.b.insert_value(struct, each, k)
         return struct
@@ -510,12 +534,7 @@ class _Body:
         if node.value is not None and not (
             isinstance(node.value, ast.Constant) and node.value.value is None
         ):
-            value = self._value(node.value)
-            if self._result is None:
-                self.known[RETURNED] = _materialized(value).kind
-                self.known[RETURNED, "literal"] = _is_literal(_materialized(value))
-                raise _Again
-            self._assign(RETURNED, value)
+            self._assign(RETURNED, self._value(node.value))
         self.b.branch(self._exit)
 
     def _do_If(self, node: ast.If) -> None:

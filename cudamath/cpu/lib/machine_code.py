@@ -8,7 +8,7 @@ its object and those of its parts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -18,9 +18,9 @@ from ...runtime import fork
 from . import code_cache, llvm_functions
 from .llvm_compiler import Compiler, Part
 
-LARGE = 100  # instructions, before they are optimised: an object of its own takes LLVM 2 ms
+LARGE = 120  # instructions, before they are optimised: an object of its own takes LLVM 2 ms
 _engines: list[Any] = []  # they own the code
-_labels: set[str] = set()  # of what is loaded
+_labels: set[str] = set()  # of the large parts that are loaded
 _objects: dict[str, bytes] = {}  # of large parts, by label
 _parsed: dict[str, llvm.ModuleRef] = {}  # small parts, by label
 _lock = fork.new_reentrant_lock()
@@ -34,44 +34,50 @@ def loaded(name: str, label: str, what: str, write: Callable[[Compiler], None]) 
     def compile() -> bytes:
         compiler = Compiler(ir.Module(label))
         write(compiler)
-        own = _object(_module(compiler.module), compiler.parts)
-        return _together({label: own} | _objects_of(compiler.parts))
+        own = _object(_parsed_module(str(compiler.module)), compiler.parts)
+        return _together(_objects_of(compiler.parts) | {label: own})
 
     with _lock:
         found = _apart(code_cache.cached(name, what, compile))
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), llvm_functions.machine())
-        new = [each for each in found if each == label or each not in _labels]
+        new = [each for each in found if each not in _labels]
         for each in new:
             engine.add_object_file(llvm.ObjectFileRef.from_data(found[each]))
         engine.finalize_object()
         _engines.append(engine)
-        addresses = {each: int(engine.get_function_address(each)) for each in new}
-        for each, address in addresses.items():
-            llvm.add_symbol(each, address)
-        _labels.update(new)
-        return addresses[label]
+        for each in new:
+            if each != label:
+                llvm.add_symbol(each, engine.get_function_address(each))
+                _labels.add(each)
+        return int(engine.get_function_address(label))
 
 
 def _is_large(part: Part) -> bool:
-    return sum(len(block.instructions) for block in part.made.function.blocks) > LARGE
+    return part.size > LARGE
 
 
-def _reached(parts: Iterable[Part], through: Callable[[Part], bool]) -> dict[str, Part]:
-    """Parts and those that they call, by label; the calls of which `through` says so."""
+def _reached(parts: dict[str, Part], through: Callable[[Part], bool]) -> dict[str, Part]:
+    """Parts and those that they call, by label, before their callers. through: of which parts
+    the calls are followed."""
     found: dict[str, Part] = {}
-    waiting = list(parts)
-    while waiting:
-        part = waiting.pop()
-        if part.label not in found:
-            found[part.label] = part
-            waiting += part.parts.values() if through(part) else ()
+
+    def reach(label: str, part: Part) -> None:
+        if label not in found:
+            if through(part):
+                for each in part.parts.items():
+                    reach(*each)
+            found[label] = part
+
+    for each in parts.items():
+        reach(*each)
     return found
 
 
 def _objects_of(parts: dict[str, Part]) -> dict[str, bytes]:
-    """The objects of all large parts that these need, and theirs."""
+    """The objects of all large parts that these need, and theirs; callees first, for the linker
+    lets a function jump straight to what it knows already."""
     found = {}
-    for label, part in sorted(_reached(parts.values(), lambda _: True).items()):
+    for label, part in _reached(parts, lambda _: True).items():
         if _is_large(part):
             if label not in _objects:
                 _objects[label] = _object(_own_module(part), part.parts)
@@ -79,17 +85,17 @@ def _objects_of(parts: dict[str, Part]) -> dict[str, bytes]:
     return found
 
 
-def _module(module: ir.Module) -> llvm.ModuleRef:
-    module.triple = llvm.get_default_triple()
-    parsed = llvm.parse_assembly(str(module))
+def _parsed_module(text: str) -> llvm.ModuleRef:
+    parsed = llvm.parse_assembly(text)
+    parsed.triple = llvm.get_default_triple()
     parsed.verify()
     return parsed
 
 
 def _own_module(part: Part) -> llvm.ModuleRef:
     """A part's module, in which others see it."""
-    parsed = _module(part.made.function.module)
-    function = parsed.get_function(part.made.function.name)
+    parsed = _parsed_module(part.text)
+    function = parsed.get_function(part.name)
     function.name, function.linkage = part.label, "external"
     return parsed
 
@@ -99,7 +105,7 @@ def _object(module: llvm.ModuleRef, parts: dict[str, Part]) -> bytes:
     machine = llvm_functions.machine()
     small = {
         label: part
-        for label, part in _reached(parts.values(), lambda part: not _is_large(part)).items()
+        for label, part in _reached(parts, lambda part: not _is_large(part)).items()
         if not _is_large(part)
     }
     for label, part in small.items():

@@ -443,6 +443,8 @@ class FakeDriver:
 
     def cuMemFreeAsync(self, address, on):
         assert address in self.blocks, "freed twice, or never taken"
+        target = self.stream(on)
+        assert target is None or target.graph is None, "a graph frees what it has taken alone"
         return self.enqueue(on, lambda: self.blocks.pop(address))
 
     def cuMemFree(self, address):

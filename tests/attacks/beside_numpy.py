@@ -107,7 +107,7 @@ def elementwise(under):
     chance = under.chance
     row = chance.choice([row for row in ELEMENTWISE if row.wild and row.name not in DIFFER])
     dtype = chance.choice([t for t in of_kinds(row.kinds) if t.kind != "V"])
-    if dtype.kind in "fc" and row.ulp:
+    if row.ulp and (dtype.kind in "fc" or under.device == "cuda"):
         return  # NumPy's own answers are units in the last place apart: tests/ops/test_values.py
     x = drawn(chance, dtype)
     xs = [

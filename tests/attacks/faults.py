@@ -70,6 +70,7 @@ class Failing:
 
     def __init__(self, driver):
         self.driver, self.later = driver, None
+        self.lost, self.fail = None, {}  # the fake one's other ways to fail
         self.calls: collections.Counter[str] = collections.Counter()
         self.launches: list[tuple[str]] = []
 

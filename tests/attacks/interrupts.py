@@ -32,6 +32,7 @@ from cudamath.core.dispatch.arguments import Input, Output
 from cudamath.core.dispatch.replanning import replanned
 from cudamath.runtime import host_stream
 from cudamath.runtime.host_stream import HostStream
+from cudamath.runtime.interrupts import call_at_once
 
 
 class Interrupted(BaseException):
@@ -71,6 +72,12 @@ class Interrupter:
         if event == "call":
             if not looks(frame.f_code):
                 return
+        elif event == "return":  # the end of a call of the driver, which is C code
+            code, frame = frame.f_code, frame.f_back
+            if (code.co_filename, code.co_name) != (fake_driver.__file__, "call"):
+                return
+            if frame is None or frame.f_code is call_at_once.__code__:
+                return  # more C code goes on
         elif event != "c_return":
             return
         if frame.f_code.co_filename == __file__ or exempt(frame):

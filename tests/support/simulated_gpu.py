@@ -145,6 +145,29 @@ def poisoned_blocks(driver):
         memory.replace_allocate(allocate)
 
 
+def _bfloats(word):
+    """Two bfloat16 in a word, widened."""
+    halves = np.array([word << 16 & 0xFFFF0000, word & 0xFFFF0000], np.uint32)
+    return tuple(halves.view(np.float32))
+
+
+def give_row_accesses(monkeypatch):
+    """The same, and what `kernels/lib/vector_io.py` reads rows by, that begin between the borders
+    of wide accesses."""
+    from cudamath.kernels.lib import vector_io
+    from cudamath.kernels.ptx import vector_access
+
+    give_vectors_and_warps(monkeypatch)
+    for name in ("load_vector", "store_vector"):
+        monkeypatch.setattr(vector_io, name, getattr(vector_access, name), raising=False)
+
+    def load_words(array, index, count):
+        return tuple(_vector(array, index, 2 * count).view(np.uint32))
+
+    monkeypatch.setattr(vector_io, "load_words", load_words, raising=False)
+    monkeypatch.setattr(vector_io, "bfloats", _bfloats, raising=False)
+
+
 def give_vectors_and_warps(monkeypatch):
     """What the simulator lacks: wide accesses, and the lanes of a warp."""
     from numba.cuda.simulator.kernelapi import FakeCUDAModule

@@ -70,3 +70,18 @@ def spread(
         threads = min(power_of_two(blocks(columns, width)), together)
         vectors = min(power_of_two(blocks(columns, width * threads)), vectors)
     return Rows(threads, max(128 // threads, 1) if threads <= WARP else 1, width, vectors)
+
+
+def spread_between(
+    columns: int, width: int, edges: bool, held: int, limit: int = 1024, together: int = 1
+) -> Rows | None:
+    """`spread` of rows that may begin between the borders of accesses (`edges`): these have up to
+    width - 1 numbers of their neighbours in their accesses. Where that takes one more, each thread
+    has one more: twice as many threads, of which half would have nothing, cost more."""
+    shape = spread(columns, width, held, limit, together)
+    if shape is None or not edges:
+        return shape
+    needed = blocks(blocks(columns + width - 1, width), shape.threads)
+    if needed > shape.vectors and shape.threads == 1024:  # they have no register left
+        return None
+    return shape._replace(vectors=max(shape.vectors, needed))

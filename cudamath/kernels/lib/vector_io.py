@@ -15,18 +15,20 @@ numbers in the same order give the same bits, whatever the grid.
 """
 
 import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.dtypes import bfloat16
 from ..compiler.decorators import device_function
-from ..compiler.lazy_numba import SIMULATOR, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..compiler.storage_types import numba_type
 from .codec import codec
 
 if not SIMULATOR:
     from ..ptx.intrinsics import instruction
-    from ..ptx.vector_access import load_vector, store_vector
+    from ..ptx.vector_access import load_vector, load_words, store_vector
 
     bfloats = instruction(
         "bfloats",
@@ -37,6 +39,7 @@ if not SIMULATOR:
         "Two bfloat16 in a word, widened: one instruction each.",
     )
 
+FAR = 1 << 30  # more columns than a thread reads at once
 RUN = 128  # numbers that a plain kernel adds one after the other before it starts a new partial sum
 
 
@@ -150,39 +153,47 @@ def fetcher(dtype, width: int):
     return fetch_one if width == 1 else fetch_vector, widen, words, kind
 
 
+@device_function
+def remaining(columns, first):
+    """How many columns a row has from `first` on, in 32 bits: of more than a thread reads at once
+    it does not matter how many there are."""
+    return types.int32(min(columns - first, FAR))
+
+
 @functools.cache
-def row_reader(dtype, width: int, edges: bool):
-    """Device function (a, i, v, e, low, high): as `reader`, but of an access that reaches beyond
-    the row's elements low ... high - 1 only those inside are read, one by one. edges: whether there
-    are such."""
-    load, _, _ = codec(dtype)
-    read = reader(dtype, width)
+def inside_bits(width: int):
+    """Device function (first, rest): bit j says whether number j of an access belongs to the row,
+    where the access begins at column `first`, `rest` columns before the row's end. A word: what
+    else tells it takes two registers and four instructions for each number."""
+    every = (1 << width) - 1
 
     @device_function
-    def read_row(a, i, v, e, low, high):
-        if edges and (i < low or i + width > high):
-            for j in range(width):
-                if i + j >= low and i + j < high:
-                    v[e + j] = load(a[i + j])
-        else:
-            read(a, i, v, e)
+    def inside(first, rest):
+        bits = types.uint32(every)
+        if first < 0:
+            bits &= types.uint32(bits << types.uint32(min(-first, width)))
+        if rest < width:
+            bits &= types.uint32(types.uint32(every) >> types.uint32(min(width - rest, width)))
+        return bits
 
-    return read_row
+    return inside
 
 
 @functools.cache
 def row_writer(dtype, width: int, edges: bool):
-    """Device function (a, i, v, e, low, high): as `writer`, but only elements low ... high - 1 are
-    written."""
+    """Device function (a, i, v, e, first, rest): as `writer`, of an access that begins at column
+    `first` of a row, `rest` columns before its end: what does not belong to the row is not written.
+    edges: whether there are such accesses."""
     _, store, _ = codec(dtype)
-    write = writer(dtype, width)
+    write, inside = writer(dtype, width), inside_bits(width)
 
     @device_function
-    def write_row(a, i, v, e, low, high):
-        if edges and (i < low or i + width > high):
+    def write_row(a, i, v, e, first, rest):
+        if edges and (first < 0 or rest < width):
+            bits = inside(first, rest)
             for j in range(width):
-                if i + j >= low and i + j < high:
-                    a[i + j] = store(v[e + j])
+                if bits & types.uint32(1 << j):
+                    store_vector(a, i + j, (store(v[e + j]),))  # without the test for i + j < 0
         else:
             write(a, i, v, e)
 
@@ -191,41 +202,132 @@ def row_writer(dtype, width: int, edges: bool):
 
 @functools.cache
 def ending_fetcher(dtype, width: int, edges: bool = True):
-    """Device function (a, elements, i, r, k): as `fetch` of `fetcher`, of an array whose last
-    elements may fill no access: what is missing is 0. elements: the same memory, element by
-    element.
+    """Device function (a, i, r, k): as `fetch` of `fetcher`, but of the elements from a[i] on, a
+    multiple of `width`; what lies beyond the array's end is 0.
 
     Rows that begin between the borders of accesses are read by it, neighbours' elements and all.
     No thread branches, but at the array's end, and converts nothing yet: so all its accesses are
     under way at once. edges: whether there may be such an end."""
-    fetch, _, words, kind = fetcher(dtype, width)
-    raw, packed = numba_type(kind), words < width
+    _, _, words, kind = fetcher(dtype, width)
+    raw, packed, inside = numba_type(kind), words < width, inside_bits(width)
 
     @device_function
-    def last_words(elements, i, r, k):
+    def whole_words(a, i, r, k):
+        taken = load_words(a, i, words)
         for j in range(words):
-            at = i * width + 2 * j
-            word = types.uint32(elements[at]) if at < elements.size else types.uint32(0)
-            if at + 1 < elements.size:
-                word |= types.uint32(types.uint32(elements[at + 1]) << types.uint32(16))
+            r[k + j] = taken[j]
+
+    @device_function
+    def whole_elements(a, i, r, k):
+        taken = load_vector(a, i, width)
+        for j in range(width):
+            r[k + j] = taken[j]
+
+    @device_function
+    def last_words(a, i, r, k):
+        bits = inside(0, a.size - i)
+        for j in range(words):
+            word = types.uint32(0)
+            if bits & types.uint32(1 << 2 * j):
+                word = types.uint32(load_vector(a, i + 2 * j, 1)[0])
+            if bits & types.uint32(2 << 2 * j):
+                upper = types.uint32(load_vector(a, i + 2 * j + 1, 1)[0])
+                word |= types.uint32(upper << types.uint32(16))
             r[k + j] = word
 
     @device_function
-    def last_elements(elements, i, r, k):
-        for j in range(words):
-            at = i * width + j
-            r[k + j] = elements[at] if at < elements.size else raw(0)
+    def last_elements(a, i, r, k):
+        bits = inside(0, a.size - i)
+        for j in range(width):
+            r[k + j] = load_vector(a, i + j, 1)[0] if bits & types.uint32(1 << j) else raw(0)
 
+    fetch_whole = whole_words if packed else whole_elements
     fetch_last = last_words if packed else last_elements
 
     @device_function
-    def fetch_ending(a, elements, i, r, k):
-        if not edges or (i + 1) * width <= elements.size:
-            fetch(a, i, r, k)
+    def fetch_ending(a, i, r, k):
+        if not edges or i + width <= a.size:
+            fetch_whole(a, i, r, k)
         else:
-            fetch_last(elements, i, r, k)
+            fetch_last(a, i, r, k)
 
     return fetch_ending
+
+
+@functools.cache
+def clearing(width: int):
+    """Device function (v, e, first, rest, value): of the numbers v[e], ... of an access that begins
+    at column `first` of a row, `rest` columns before its end, those outside become `value`."""
+    inside = inside_bits(width)
+
+    @device_function
+    def clear(v, e, first, rest, value):
+        if first < 0 or rest < width:
+            bits = inside(first, rest)
+            for j in range(width):
+                if not bits & types.uint32(1 << j):
+                    v[e + j] = value
+
+    return clear
+
+
+class RowReader(NamedTuple):
+    """How a thread reads its accesses of a row: two device functions, between which it may ask for
+    another row, or another array, and what it holds in the meantime.
+
+    fetch(a, at, rest, step, r, outside) asks for the accesses a[at], a[at + step], ... that begin
+    within the `rest` elements which the row has from `at` on (see `remaining`).
+    take(r, first, rest, step, v, outside): v = their numbers in compute type; `outside` is in the
+    place of those that do not belong to the row. first: the column of the first access; it may be
+    negative, where rows begin between the borders of accesses.
+    r: cuda.local.array(size, kind).
+    """
+
+    fetch: Callable
+    take: Callable
+    size: int
+    kind: Any
+
+
+@functools.cache
+def row_reader(dtype, width: int, vectors: int, edges: bool, tested: bool = False) -> RowReader:
+    """The reader of `vectors` accesses a thread. edges: whether rows begin between the borders of
+    accesses; then what their neighbours have in an access does not count. tested: it is asked for
+    accesses of the row alone."""
+    read, (_, _, T) = reader(dtype, width), codec(dtype)
+    ask, clear = ending_fetcher(dtype, width), clearing(width)
+    _, widen, words, kind = fetcher(dtype, width)
+    elements = vectors * width
+
+    @device_function
+    def fetch_aligned(a, at, rest, step, r, outside):
+        if not tested:
+            for e in range(elements):
+                r[e] = outside
+        for k in range(vectors):
+            if tested or k * step < rest:
+                read(a, at + k * step, r, k * width)
+
+    @device_function
+    def take_aligned(r, first, rest, step, v, outside):
+        for e in range(elements):
+            v[e] = r[e]
+
+    @device_function
+    def fetch_between(a, at, rest, step, r, outside):
+        for k in range(vectors):
+            if tested or k * step < rest:
+                ask(a, at + k * step, r, k * words)
+
+    @device_function
+    def take_between(r, first, rest, step, v, outside):
+        for k in range(vectors):
+            widen(r, k * words, v, k * width)
+            clear(v, k * width, first if k == 0 else 0, rest - k * step, outside)
+
+    if edges:
+        return RowReader(fetch_between, take_between, vectors * words, numba_type(kind))
+    return RowReader(fetch_aligned, take_aligned, elements, T)
 
 
 @functools.cache
@@ -253,23 +355,48 @@ def _moved(width: int, step: int):
 
 @functools.cache
 def shifted_reader(dtype, width: int):
-    """Device function (a, i, v, size): v[0], ..., v[width - 1] = the elements of `a` from i on, in
+    """Device function (a, i, rest, v): v[0], ..., v[width - 1] = the elements of `a` from i on, in
     compute type, where i lies between the borders of accesses: by the two accesses that have them,
-    where both lie inside of a[:size]; else one by one, and beyond an end the element there. v has
-    room for two accesses."""
-    read, load = reader(dtype, width), codec(dtype)[0]
-    move = _moved(width, max(width // 2, 1))
+    where both lie inside of a[:i + rest]; else one by one, and beyond an end 0. v has room for two
+    accesses. 16-bit numbers are moved as words, half as many, and widened after."""
+    read, (load, _, T) = reader(dtype, width), codec(dtype)
+    _, widen, words, _ = fetcher(dtype, width)
+    inside, zero = inside_bits(width), T(0)
+    move = _moved(words, max(words // 2, 1))
+    packed, both = words < width, 2 * words
 
     @device_function
-    def read_shifted(a, i, v, size):
+    def read_elements(a, low, by, v):
+        read(a, low, v, 0)
+        read(a, low + width, v, width)
+        move(v, by)
+
+    @device_function
+    def read_words(a, low, by, v):
+        r = cuda.local.array(both, types.uint32)
+        for half in range(2):
+            taken = load_words(a, low + half * width, words)
+            for j in range(words):
+                r[half * words + j] = taken[j]
+        move(r, by >> 1)
+        if by & 1:
+            for j in range(words):
+                upper = types.uint32(r[j + 1] << types.uint32(16))
+                r[j] = types.uint32(r[j] >> types.uint32(16)) | upper
+        widen(r, 0, v, 0)
+
+    read_both = read_words if packed else read_elements
+
+    @device_function
+    def read_shifted(a, i, rest, v):
         by = i & (width - 1)
-        low = i - by
-        if low >= 0 and low + 2 * width <= size:
-            read(a, low, v, 0)
-            read(a, low + width, v, width)
-            move(v, by)
+        if i >= 0 and by + rest >= 2 * width:
+            read_both(a, i - by, by, v)
         else:
+            bits = inside(i, rest)
             for j in range(width):
-                v[j] = load(a[min(max(i + j, 0), size - 1)])
+                v[j] = zero
+                if bits & types.uint32(1 << j):
+                    v[j] = load(load_vector(a, i + j, 1)[0])
 
     return read_shifted

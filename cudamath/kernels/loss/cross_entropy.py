@@ -56,8 +56,8 @@ from ..lib.block_reduce import group_max, group_sum
 from ..lib.codec import codec
 from ..lib.fast_math import exponential
 from ..lib.integers import blocks
-from ..lib.row_layout import access, fitting, spread
-from ..lib.vector_io import row_reader, row_writer
+from ..lib.row_layout import access, fitting, spread_between
+from ..lib.vector_io import remaining, row_reader, row_writer
 from ..softmax.online import online, rescale
 from .problem import CrossEntropy, CrossEntropyBackward, NegativeLogLikelihood, flat_gradient
 from .reduction import LAST, reduction_steps
@@ -128,10 +128,10 @@ def of_row(dtype, threads, width, edges, smooth, held):
     lane 0 of the `threads` that share the row and have `held` elements of it each at a time. A row
     beyond the last is read nowhere, but takes part in what its threads do together."""
     load, _, T = codec(dtype)
-    read = row_reader(dtype, width, edges)
-    take, rescaled = online(dtype), rescale(dtype)
+    fetch, take, size, kind = row_reader(dtype, width, held // width, edges)
+    fetch_one, take_one, _, _ = row_reader(dtype, width, 1, edges, True)
+    add, rescaled = online(dtype), rescale(dtype)
     group_top, total_of = group_max(threads, T), group_sum(threads, T)
-    vectors = held // width
     stride = threads * width
     lowest = T(-math.inf)
 
@@ -143,26 +143,25 @@ def of_row(dtype, threads, width, edges, smooth, held):
         before = (
             start % width if edges and inside else 0
         )  # accesses lie on borders, the first may begin before the row
+        r = cuda.local.array(size, kind)
         v = cuda.local.array(held, T)
         target = targets[row] if inside else ignore  # asked for now, needed at the end
         m = lowest
         total = T(0)
-        for first in range(lane * width - before, end, vectors * stride):
-            for e in range(held):
-                v[e] = lowest
-            for k in range(vectors):
-                if first + k * stride < classes:
-                    read(x, start + first + k * stride, v, k * width, start, start + classes)
-            m, total = take(m, total, v, held)
+        for first in range(lane * width - before, end, (held // width) * stride):
+            rest = remaining(classes, first)
+            fetch(x, start + first, rest, stride, r, lowest)
+            take(r, first, rest, stride, v, lowest)
+            m, total = add(m, total, v, held)
         top = group_top(m)
         total = total_of(rescaled(m, total, top))
         log_sum = math.log(total) if total != T(0) else top - top  # NaN: -inf throughout, or +inf
         away = T(0)
         if smooth:
             for first in range(lane * width - before, end, stride):
-                for e in range(width):
-                    v[e] = top  # what lies beyond the row adds nothing
-                read(x, start + first, v, 0, start, start + classes)
+                rest = remaining(classes, first)
+                fetch_one(x, start + first, rest, stride, r, top)
+                take_one(r, first, rest, stride, v, top)  # what lies beyond the row adds nothing
                 for e in range(width):
                     away += top - v[e]
             away = total_of(away)
@@ -187,7 +186,8 @@ def rows(dtype, threads, width, edges, smooth, held):
     (threads, rows)."""
     of_one = of_row(dtype, threads, width, edges, smooth, held)
 
-    @bounded(max(threads, 128))
+    # asking for all accesses at once takes registers: of 96, five blocks find room
+    @bounded((max(threads, 128), 640 // max(threads, 128)) if edges else max(threads, 128))
     def cross_entropy_rows(x, targets, pairs, stats, classes, ignore, smoothing, flag, ticket):
         row = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
         loss, counts, top, log_sum = of_one(
@@ -348,39 +348,37 @@ def rows_grad(dtype, reduced, threads, rows, width, edges, held):
     Block (threads, rows), `held` elements a thread; grid (rows, chunks of a row).
     """
     T = codec(dtype)[2]
-    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
-    vectors = held // width
-    exp = exponential(dtype)
+    vectors, step = held // width, threads * width
+    fetch, take, size, kind = row_reader(dtype, width, vectors, edges)
+    write, exp = row_writer(dtype, width, edges), exponential(dtype)
 
     @bounded(threads * rows)
     def cross_entropy_rows_grad(g, x, targets, stats, divisor, dx, classes, ignore, smoothing):
         row = cuda.blockIdx.x * rows + cuda.threadIdx.y
         first = cuda.blockIdx.y * (threads * held) + cuda.threadIdx.x * width
+        r = cuda.local.array(size, kind)
         v = cuda.local.array(held, T)
         if row < targets.size:
             start = row * classes
             first -= start % width if edges else 0
-            for k in range(vectors):
-                if first + k * threads * width < classes:
-                    read(
-                        x, start + first + k * threads * width, v, k * width, start, start + classes
-                    )
+            at, rest = start + first, remaining(classes, first)
+            fetch(x, at, rest, step, r, T(0))
+            take(r, first, rest, step, v, T(0))
             target = targets[row]
             factor = (g[0] if reduced else g[row]) / divisor[0]
             top = stats[0, row]
             log_sum = stats[1, row]
             spread_out = smoothing / T(classes)
             for k in range(vectors):
-                column = first + k * threads * width
-                if column < classes:
-                    here = types.int32(target - column)
+                if k * step < rest:
+                    here = types.int32(target - (first + k * step))
                     for j in range(width):
                         e = k * width + j
                         v[e] = exp(v[e] - top - log_sum) - spread_out
                         if j == here:
                             v[e] -= T(1) - smoothing
                         v[e] = v[e] * factor if target != ignore else T(0)
-                    write(dx, start + column, v, k * width, start, start + classes)
+                    write(dx, at + k * step, v, k * width, first + k * step, rest - k * step)
 
     return cross_entropy_rows_grad
 
@@ -416,7 +414,7 @@ def rows_shape(
 ) -> tuple[int, int]:
     """(threads that share a row, elements of it that each has at a time): at most so many threads
     and `held` elements."""
-    alone = spread(classes + (width - 1 if edges else 0), width, held, most, together // width)
+    alone = spread_between(classes, width, edges, held, most, together // width)
     return (alone.threads, alone.vectors * width) if alone else (most, held)
 
 

@@ -32,7 +32,7 @@ from ..lib.codec import codec
 from ..lib.fast_math import exponential
 from ..lib.integers import blocks, power_of_two
 from ..lib.row_layout import access, fitting
-from ..lib.vector_io import row_reader, row_writer
+from ..lib.vector_io import remaining, row_reader, row_writer
 from ..lib.widths import wide
 from .cross_entropy import THREADS
 from .problem import SoftTargets, SoftTargetsBackward, flat_gradient
@@ -89,11 +89,11 @@ def soft_rows(dtype, threads, width, edges):
     """A group of `threads` threads per row; x, q: (N * C,); pairs: (2, N); stats: (3, N); block
     (threads, rows)."""
     _, _, T = codec(dtype)
-    read = row_reader(dtype, width, edges)
     exp = exponential(dtype)
     top_of, total_of = group_max(threads, T), group_sum(threads, T)
     held = fitting(HELD, dtype)
     vectors = held // width
+    fetch, take, size, kind = row_reader(dtype, width, vectors, edges)
     stride = threads * width
     lowest = T(-math.inf)
 
@@ -106,6 +106,8 @@ def soft_rows(dtype, threads, width, edges):
         before = (
             start % width if edges and inside else 0
         )  # accesses lie on borders, the first may begin before the row
+        from_x = cuda.local.array(size, kind)
+        from_q = cuda.local.array(size, kind)
         v = cuda.local.array(held, T)
         p = cuda.local.array(held, T)
         m = lowest
@@ -113,12 +115,11 @@ def soft_rows(dtype, threads, width, edges):
         weight = T(0)
         dot = T(0)
         for first in range(cuda.threadIdx.x * width - before, end, vectors * stride):
-            for e in range(held):
-                v[e] = lowest
-            for k in range(vectors):
-                if first + k * stride < classes:
-                    read(x, start + first + k * stride, v, k * width, start, start + classes)
-                    read(q, start + first + k * stride, p, k * width, start, start + classes)
+            rest = remaining(classes, first)
+            fetch(x, start + first, rest, stride, from_x, lowest)
+            fetch(q, start + first, rest, stride, from_q, T(0))
+            take(from_x, first, rest, stride, v, lowest)
+            take(from_q, first, rest, stride, p, T(0))
             largest = m
             for e in range(held):
                 if v[e] > largest or v[e] != v[e]:
@@ -187,10 +188,10 @@ def soft_rows_grad(dtype, reduced, threads, rows, width, edges):
     `chunks` blocks share their rows and follow each other, as in memory (see
     cross_entropy_long_rows.py)."""
     T = codec(dtype)[2]
-    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
-    exp = exponential(dtype)
+    write, exp = row_writer(dtype, width, edges), exponential(dtype)
     held = fitting(HELD, dtype)
-    vectors = held // width
+    vectors, step = held // width, threads * width
+    fetch, take, size, kind = row_reader(dtype, width, vectors, edges)
 
     @bounded(threads * rows)
     def soft_rows_grad(g, x, q, stats, divisor, dx, classes, count, keep, share, chunks):
@@ -199,30 +200,28 @@ def soft_rows_grad(dtype, reduced, threads, rows, width, edges):
         first = (
             types.int64(block % types.uint32(chunks)) * (threads * held) + cuda.threadIdx.x * width
         )
+        from_x = cuda.local.array(size, kind)
+        from_q = cuda.local.array(size, kind)
         v = cuda.local.array(held, T)
         p = cuda.local.array(held, T)
         if row < count:
             start = row * classes
             first -= start % width if edges else 0
-            for k in range(vectors):
-                if first + k * threads * width < classes:
-                    read(
-                        x, start + first + k * threads * width, v, k * width, start, start + classes
-                    )
-                    read(
-                        q, start + first + k * threads * width, p, k * width, start, start + classes
-                    )
+            at, rest = start + first, remaining(classes, first)
+            fetch(x, at, rest, step, from_x, T(0))
+            fetch(q, at, rest, step, from_q, T(0))
+            take(from_x, first, rest, step, v, T(0))
+            take(from_q, first, rest, step, p, T(0))
             factor = (g[0] if reduced else g[row]) / divisor[0]
             top = stats[0, row]
             log_sum = stats[1, row]
             weight = stats[2, row]
             for k in range(vectors):
-                column = first + k * threads * width
-                if column < classes:
+                if k * step < rest:
                     for j in range(width):
                         e = k * width + j
                         v[e] = (exp(v[e] - top - log_sum) * weight - (p[e] * keep + share)) * factor
-                    write(dx, start + column, v, k * width, start, start + classes)
+                    write(dx, at + k * step, v, k * width, first + k * step, rest - k * step)
 
     return soft_rows_grad
 

@@ -49,7 +49,7 @@ from ..lib.block_reduce import group_max, group_sum
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.row_layout import access, fitting
-from ..lib.vector_io import row_reader, row_writer
+from ..lib.vector_io import remaining, row_reader, row_writer
 from ..softmax.online import online, rescale
 from .problem import LinearLoss
 
@@ -124,11 +124,12 @@ def rows(dtype, width, edges):
     """A block of THREADS threads per row; x: (rows * columns,), changed; targets, losses: (rows,);
     count: (1,)."""
     load, _, T = codec(dtype)
-    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
-    take, rescaled = online(dtype), rescale(dtype)
+    write = row_writer(dtype, width, edges)
+    add, rescaled = online(dtype), rescale(dtype)
     group_top, total_of = group_max(THREADS, T), group_sum(THREADS, T)
     held = fitting(HELD, dtype)
     vectors = held // width
+    fetch, take, size, kind = row_reader(dtype, width, vectors, edges)
     stride = THREADS * width
     lowest = T(-math.inf)
 
@@ -140,20 +141,21 @@ def rows(dtype, width, edges):
             start % width if edges else 0
         )  # accesses lie on their borders, the first may begin before the row
         begin = cuda.threadIdx.x * width - before
+        r = cuda.local.array(size, kind)
         v = cuda.local.array(held, T)
         m = lowest
         total = T(0)
         for first in range(begin, classes, vectors * stride):
-            for e in range(held):
-                v[e] = lowest
+            rest = remaining(columns, first)
+            fetch(x, start + first, rest, stride, r, lowest)
+            take(r, first, rest, stride, v, lowest)
             for k in range(vectors):
                 column = first + k * stride
-                if column < classes:
-                    read(x, start + column, v, k * width, start, start + columns)
+                if column + width > classes:
                     for j in range(width):
                         if column + j >= classes:
                             v[k * width + j] = lowest
-            m, total = take(m, total, v, held)
+            m, total = add(m, total, v, held)
         top = group_top(m)
         total = total_of(rescaled(m, total, top))
         target = targets[row]
@@ -173,17 +175,19 @@ def rows(dtype, width, edges):
         one = T(1) / count[0] if counts else T(0)
         factor = one / total if counts else T(0)
         for first in range(begin, columns, vectors * stride):
+            rest = remaining(columns, first)
+            fetch(x, start + first, rest, stride, r, T(0))
+            take(r, first, rest, stride, v, T(0))
             for k in range(vectors):
                 column = first + k * stride
-                if column < columns:
-                    read(x, start + column, v, k * width, start, start + columns)
+                if k * stride < rest:
                     for j in range(width):
                         e = k * width + j
                         c = column + j
                         v[e] = math.exp(v[e] - top) * factor if counts and c < classes else T(0)
                         if c == target:
                             v[e] -= one
-                    write(x, start + column, v, k * width, start, start + columns)
+                    write(x, start + column, v, k * width, column, rest - k * stride)
 
     return linear_loss_rows
 

@@ -14,10 +14,9 @@ gradient of layer norm, 87,040 x 768, bfloat16; NVIDIA H200, commit 52457ee46004
 
 import functools
 
-from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
 from ...runtime.device import multiprocessors
 from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda, types
@@ -29,6 +28,7 @@ from ..lib.vector_io import (
     ending_fetcher,
     fetcher,
     reader,
+    remaining,
     row_reader,
     row_writer,
     shifted_reader,
@@ -234,7 +234,8 @@ def long_rows(dtype, param, width, parts, edges):
     weight: (columns,); mean, rstd: (rows,). edges: rows begin between the borders of accesses.
     """
     _, _, T = codec(dtype)
-    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
+    fetch, take, size, kind = row_reader(dtype, width, 1, edges, True)
+    write, step = row_writer(dtype, width, edges), LONG * width
     read_param, room = reader(param, width), 2 * width
     read_between = shifted_reader(param, width)
     total_of = group_sum(LONG, T)
@@ -244,10 +245,11 @@ def long_rows(dtype, param, width, parts, edges):
     def norm_long_rows_grad(g, x, weight, mean, rstd, dx, columns):
         row = cuda.blockIdx.x
         start = row * columns
-        stop = start + columns
-        first = start + cuda.threadIdx.x * width
+        first = cuda.threadIdx.x * width
         if edges:
             first -= start % width
+        from_g = cuda.local.array(size, kind)
+        from_x = cuda.local.array(size, kind)
         a = cuda.local.array(width, T)
         v = cuda.local.array(width, T)
         w = cuda.local.array(room, T)
@@ -255,37 +257,38 @@ def long_rows(dtype, param, width, parts, edges):
         middle = mean[row] if center else T(0)
         sum_g = T(0)
         sum_gx = T(0)
-        for i in range(first, stop, LONG * width):
-            if edges:
-                for j in range(width):
-                    a[j] = T(0)
-                    v[j] = middle
-            read(g, i, a, 0, start, stop)
-            read(x, i, v, 0, start, stop)
+        for column in range(first, columns, step):
+            rest = remaining(columns, column)
+            fetch(g, start + column, rest, step, from_g, T(0))
+            fetch(x, start + column, rest, step, from_x, middle)
+            take(from_g, column, rest, step, a, T(0))
+            take(from_x, column, rest, step, v, middle)
             if weighted:
                 if edges:
-                    read_between(weight, i - start, w, columns)
+                    read_between(weight, column, rest, w)
                 else:
-                    read_param(weight, i - start, w, 0)
+                    read_param(weight, column, w, 0)
             for j in range(width):
-                # beyond the ends 0, whatever the weight is
-                gw = a[j] * w[j] if weighted and (not edges or start <= i + j < stop) else a[j]
+                gw = a[j] * w[j] if weighted else a[j]
                 sum_g += gw
                 sum_gx += gw * ((v[j] - middle) * scale)
         mean_g = total_of(sum_g) / T(columns) if center else T(0)
         mean_gx = total_of(sum_gx) / T(columns)
-        for i in range(first, stop, LONG * width):
-            read(g, i, a, 0, start, stop)
-            read(x, i, v, 0, start, stop)
+        for column in range(first, columns, step):
+            rest = remaining(columns, column)
+            fetch(g, start + column, rest, step, from_g, T(0))
+            fetch(x, start + column, rest, step, from_x, middle)
+            take(from_g, column, rest, step, a, T(0))
+            take(from_x, column, rest, step, v, middle)
             if weighted:
                 if edges:
-                    read_between(weight, i - start, w, columns)
+                    read_between(weight, column, rest, w)
                 else:
-                    read_param(weight, i - start, w, 0)
+                    read_param(weight, column, w, 0)
             for j in range(width):
                 gw = a[j] * w[j] if weighted else a[j]
                 a[j] = scale * (gw - mean_g - (v[j] - middle) * scale * mean_gx)
-            write(dx, i, a, 0, start, stop)
+            write(dx, start + column, a, 0, column, rest)
 
     return norm_long_rows_grad
 
@@ -297,8 +300,8 @@ def columns_of_sums(width: int, edges: bool) -> int:
 
 @functools.cache
 def column_sums(dtype, width, center, edges=False):
-    """Sums over a part of the rows; g, x: accesses (see rows.fetcher), and g_end, x_end: the same
-    memory, (rows * columns,); block (LANES accesses, PARTS), grid (columns, splits).
+    """Sums over a part of the rows; g, x: (rows * columns,); block (LANES accesses, PARTS),
+    grid (columns, splits).
 
     edges: rows begin between the borders of accesses. PARTS is a multiple of each `width`, so all
     rows of a thread begin equally far from a border, and it has the same columns in each. Threads
@@ -314,7 +317,7 @@ def column_sums(dtype, width, center, edges=False):
     covered = columns_of_sums(width, edges)
 
     @bounded(LANES * PARTS)
-    def norm_column_sums(g, g_end, x, x_end, mean, rstd, sums, rows, columns):
+    def norm_column_sums(g, x, mean, rstd, sums, rows, columns):
         room = cuda.shared.array((2, PARTS, covered), T)
         lane, part = cuda.threadIdx.x, cuda.threadIdx.y
         begin = cuda.blockIdx.x * covered
@@ -322,7 +325,6 @@ def column_sums(dtype, width, center, edges=False):
         before = row0 * columns % width if edges else 0  # of all rows of the thread
         column = begin + lane * width - before
         step = cuda.gridDim.y * PARTS
-        access = begin // width + lane
         next_g = cuda.local.array(packed, raw)
         next_x = cuda.local.array(packed, raw)
         middles = cuda.local.array(IN_FLIGHT, T)
@@ -338,9 +340,8 @@ def column_sums(dtype, width, center, edges=False):
             for row in range(row0, rows, IN_FLIGHT * step):
                 for k in range(IN_FLIGHT):
                     there = row + k * step if row + k * step < rows else row
-                    at = there * columns // width + access
-                    fetch(g, g_end, at, next_g, k * words)
-                    fetch(x, x_end, at, next_x, k * words)
+                    fetch(g, there * columns + column, next_g, k * words)
+                    fetch(x, there * columns + column, next_x, k * words)
                     middles[k] = mean[there] if center else T(0)
                     scales[k] = rstd[there]
                 for k in range(IN_FLIGHT):
@@ -484,13 +485,6 @@ def plan_long_rows(p: Backward) -> Plan:
     return with_sums(p, step)
 
 
-def accesses_of(x: Layout, width: int, *arrays: ArrayArg) -> list[ArrayArg]:
-    """Arguments of each array for `ending_fetcher`: as accesses, and as elements."""
-    _, _, words, kind = fetcher(x.dtype, width)
-    count = max(x.size * words // width, 1)
-    return [way for a in arrays for way in (a.view((count,), dtype=kind), a.flat)]
-
-
 def with_sums(p: Backward, step: Launch) -> Plan:
     """The plan of a step that writes dx alone: what is added to it, and the sums over rows."""
     x, (_, mean, rstd, _) = p.x, p.inputs
@@ -503,8 +497,7 @@ def with_sums(p: Backward, step: Launch) -> Plan:
         steps.append(sum_into(Output(0), x, (Output(0), x), (p.addend, p.extra)))
     if p.summed:
         kernel = column_sums(x.dtype, width, p.parts.center, edges)
-        accesses = accesses_of(x, width, Input(0), Input(1))
-        arguments = [*accesses, mean, rstd, Temp(0), p.rows, p.columns]
+        arguments = [Input(0).flat, Input(1).flat, mean, rstd, Temp(0), p.rows, p.columns]
         steps.append(Launch(kernel, (across, groups), (LANES, PARTS), arguments))
     return Plan(
         p.outputs,

@@ -16,46 +16,44 @@ from ...core.dispatch.steps import Launch
 from ...runtime.device import multiprocessors
 from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda, types
-from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sums
 from ..lib.codec import codec
-from ..lib.vector_io import ending_fetcher, fetcher, row_writer, shifted_reader
+from ..lib.vector_io import clearing, fetcher, row_reader, row_writer, shifted_reader
 from ..lib.widths import wide
-from .backward import accesses_of, finish_sums
+from .backward import finish_sums
 from .backward_parts import gathered, groups_added, resident
 from .problem import Backward
-from .row_parts import clearing
 
 i32 = types.int32
 
 
 @functools.cache
 def rows(dtype, param, shape, parts):
-    """Groups of threads take rows in turn; g, x, extra: accesses (see rows.fetcher), and g_end,
-    x_end, extra_end: the same memory, (rows * columns,), as dx.
+    """Groups of threads take rows in turn; g, x, extra, dx: (rows * columns,).
 
     weight: (columns,); mean, rstd: (rows,); sums: (2, blocks, columns), each block's dweight and
     dbias.
     """
     _, _, T = codec(dtype)
     threads, together, width, vectors = shape
-    _, widen, words, kind = fetcher(dtype, width)
-    fetch, clear, raw = ending_fetcher(dtype, width), clearing(width), numba_type(kind)
+    _, widen, words, _ = fetcher(dtype, width)
+    fetch, take, packed, raw = row_reader(dtype, width, vectors, True)
+    fetch_one, _, _, _ = row_reader(dtype, width, 1, True, True)
+    clear, step = clearing(width), threads * width
     read_param, write = shifted_reader(param, width), row_writer(dtype, width, True)
     sums_of, gather = group_sums(threads, T), gathered(parts)
-    elements, packed, room = vectors * width, vectors * words, 2 * width
+    elements, room = vectors * width, 2 * width
     center, weighted, biased, residual, _ = parts
     add_groups = groups_added(T, shape, parts)
 
     @bounded((threads * together, resident(shape, dtype, residual, True)))
-    def norm_shifted_rows_grad(
-        g, g_end, x, x_end, weight, mean, rstd, extra, extra_end, dx, sums, rows, columns
-    ):
+    def norm_shifted_rows_grad(g, x, weight, mean, rstd, extra, dx, sums, rows, columns):
         tx = i32(cuda.threadIdx.x)
         groups = cuda.gridDim.x * together
         group = cuda.threadIdx.y * cuda.gridDim.x + cuda.blockIdx.x
-        length = i32(columns)
-        before = i32(group * columns % width)  # of all rows of the block
+        # the first access, of all rows of the block
+        first = i32(i32(tx * width) - i32(group * columns % width))
+        rest = i32(columns - first)
         part = T(1) / T(columns)
         next_g = cuda.local.array(packed, raw)
         next_x = cuda.local.array(packed, raw)
@@ -74,26 +72,22 @@ def rows(dtype, param, shape, parts):
             next_scale = rstd[group]
             if center:
                 next_middle = mean[group]
-            first = group * columns // width + tx
-            for k in range(vectors):
-                if i32((k * threads + tx) * width) - before < length:
-                    fetch(g, g_end, first + k * threads, next_g, k * words)
-                    fetch(x, x_end, first + k * threads, next_x, k * words)
+            at = group * columns + first
+            fetch(g, at, rest, step, next_g, T(0))
+            fetch(x, at, rest, step, next_x, T(0))
         # All groups of a block go round equally often (the reductions are joint work), the last
         # time perhaps idly.
         for turn in range((rows + groups - 1) // groups):
             row = turn * groups + group
-            start = row * columns
-            stop = start + columns
+            here = row * columns + first
             scale = next_scale
             middle = next_middle
             for k in range(vectors):
-                column = i32(i32((k * threads + tx) * width) - before)
-                if row < rows and column < length:
+                if row < rows and k * step < rest:
                     widen(next_g, k * words, a, k * width)
                     widen(next_x, k * words, v, k * width)
-                    clear(a, k * width, column, length, T(0))
-                    clear(v, k * width, column, length, middle)
+                    clear(a, k * width, first + k * step, rest - k * step, T(0))
+                    clear(v, k * width, first + k * step, rest - k * step, middle)
                 else:
                     for e in range(k * width, (k + 1) * width):
                         a[e] = T(0)
@@ -103,18 +97,15 @@ def rows(dtype, param, shape, parts):
                 next_scale = rstd[following]
                 if center:
                     next_middle = mean[following]
-                first = following * columns // width + tx
-                for k in range(vectors):
-                    if i32((k * threads + tx) * width) - before < length:
-                        fetch(g, g_end, first + k * threads, next_g, k * words)
-                        fetch(x, x_end, first + k * threads, next_x, k * words)
+                at = following * columns + first
+                fetch(g, at, rest, step, next_g, T(0))
+                fetch(x, at, rest, step, next_x, T(0))
             sum_g = T(0)
             sum_gx = T(0)
             for k in range(vectors):
-                column = i32(i32((k * threads + tx) * width) - before)
-                if column < length:
+                if k * step < rest:
                     if weighted:
-                        read_param(weight, column, w, length)
+                        read_param(weight, first + k * step, rest - k * step, w)
                     for j in range(width):
                         sum_g, sum_gx = gather(
                             a, v, k * width + j, w[j], middle, scale, dweight, dbias, sum_g, sum_gx
@@ -123,22 +114,21 @@ def rows(dtype, param, shape, parts):
             mean_g = sum_g * part
             mean_gx = sum_gx * part
             for k in range(vectors):
-                column = i32(i32((k * threads + tx) * width) - before)
-                if row < rows and column < length:
+                if row < rows and k * step < rest:
                     for j in range(width):
                         e = k * width + j
                         a[e] = scale * (a[e] - mean_g - v[e] * mean_gx)
                     if residual:
-                        fetch(extra, extra_end, start // width + (k * threads + tx), beside, 0)
+                        fetch_one(extra, here + k * step, rest, step, beside, T(0))
                         widen(beside, 0, w, 0)
                         for j in range(width):
                             a[k * width + j] += w[j]
-                    write(dx, start + column, a, k * width, start, stop)
+                    write(dx, here + k * step, a, k * width, first + k * step, rest - k * step)
         add_groups(dweight, dbias)
         if cuda.threadIdx.y == together - 1:
             for k in range(vectors):
                 for j in range(width):
-                    column = (k * threads + tx) * width - before + j
+                    column = first + k * step + j
                     if 0 <= column < columns:
                         if weighted:
                             sums[0, cuda.blockIdx.x, column] = dweight[k * width + j]
@@ -162,15 +152,13 @@ def plan(p: Backward) -> Plan:
     x, shape, groups = p.x, p.shifted, row_blocks(p)
     assert shape
     weight, mean, rstd, _ = p.inputs
-    arrays = accesses_of(x, shape.width, Input(0), Input(1), p.addend)
+    arrays = [Input(0).flat, Input(1).flat, weight, mean, rstd, p.addend.flat]
     step = Launch(
         rows(x.dtype, p.param.dtype, shape, p.parts),
         groups,
         shape.block,
-        [
-            *arrays[:4], weight, mean, rstd, *arrays[4:], Output(0).flat, Temp(0), p.rows, p.columns
-        ],
-    )  # fmt: skip
+        [*arrays, Output(0).flat, Temp(0), p.rows, p.columns],
+    )
     return Plan(
         p.outputs,
         [step, *finish_sums(p, groups)],

@@ -69,7 +69,7 @@ from ..compiler.lazy_numba import cuda, types
 from ..lib.block_reduce import group_sum, group_total, inverse_root
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..lib.vector_io import reader, row_reader, row_writer, shifted_reader, writer
+from ..lib.vector_io import reader, remaining, row_reader, row_writer, shifted_reader, writer
 from ..lib.widths import wide
 from .problem import Forward, numbered
 from .row_parts import LONG
@@ -244,7 +244,8 @@ def long_rows(dtype, param, width, parts, edges):
     the borders of accesses (not with channels).
     """
     _, _, T = codec(dtype)
-    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
+    fetch, take, size, kind = row_reader(dtype, width, 1, edges, True)
+    write, step = row_writer(dtype, width, edges), LONG * width
     read_param = parameter(param, width, parts.channels)
     read_between, room = shifted_reader(param, width), 2 * width
     total_of, root = group_sum(LONG, T), inverse_root(T)
@@ -254,43 +255,42 @@ def long_rows(dtype, param, width, parts, edges):
     def norm_long_rows(x, weight, bias, y, mean, rstd, columns, groups, share, run, eps):
         row = cuda.blockIdx.x
         start = row * columns
-        stop = start + columns
-        first = start + cuda.threadIdx.x * width
+        first = cuda.threadIdx.x * width
         if edges:
             first -= start % width
+        r = cuda.local.array(size, kind)
         v = cuda.local.array(width, T)
         w = cuda.local.array(room, T)
         b = cuda.local.array(room, T)
         middle = T(0)
         if center:
-            for i in range(first, stop, LONG * width):
-                if edges:
-                    for j in range(width):
-                        v[j] = T(0)
-                read(x, i, v, 0, start, stop)
+            for column in range(first, columns, step):
+                rest = remaining(columns, column)
+                fetch(x, start + column, rest, step, r, T(0))
+                take(r, column, rest, step, v, T(0))
                 for j in range(width):
                     middle += v[j]
             middle = total_of(middle) / T(columns)
         total = T(0)
-        for i in range(first, stop, LONG * width):
-            if edges:
-                for j in range(width):
-                    v[j] = middle
-            read(x, i, v, 0, start, stop)
+        for column in range(first, columns, step):
+            rest = remaining(columns, column)
+            fetch(x, start + column, rest, step, r, middle)
+            take(r, column, rest, step, v, middle)
             for j in range(width):
                 total += (v[j] - middle) * (v[j] - middle)
         scale = root(total_of(total) / T(columns) + eps)
-        for i in range(first, stop, LONG * width):
-            read(x, i, v, 0, start, stop)
-            column = i - start
+        for column in range(first, columns, step):
+            rest = remaining(columns, column)
+            fetch(x, start + column, rest, step, r, middle)
+            take(r, column, rest, step, v, middle)
             if weighted:
                 if edges:
-                    read_between(weight, column, w, columns)
+                    read_between(weight, column, rest, w)
                 else:
                     read_param(weight, row, column, w, groups, share, run)
             if biased:
                 if edges:
-                    read_between(bias, column, b, columns)
+                    read_between(bias, column, rest, b)
                 else:
                     read_param(bias, row, column, b, groups, share, run)
             for j in range(width):
@@ -299,7 +299,7 @@ def long_rows(dtype, param, width, parts, edges):
                     v[j] *= w[j]
                 if biased:
                     v[j] += b[j]
-            write(y, i, v, 0, start, stop)
+            write(y, start + column, v, 0, column, rest)
         if cuda.threadIdx.x == 0 and rstd.size:
             if center:
                 mean[row] = middle

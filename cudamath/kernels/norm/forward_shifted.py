@@ -17,22 +17,19 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ..compiler.decorators import bounded
 from ..compiler.lazy_numba import cuda, types
-from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_total, inverse_root
 from ..lib.codec import codec
-from ..lib.vector_io import ending_fetcher, fetcher, row_writer, shifted_reader
+from ..lib.vector_io import clearing, fetcher, row_reader, row_writer, shifted_reader
 from ..lib.widths import wide
 from .problem import Forward
-from .row_parts import clearing
 
 i32 = types.int32
 
 
 @functools.cache
 def rows(dtype, param, shape, parts):
-    """A row in the registers of a group of threads (see Rows); x: accesses (see rows.fetcher), and
-    x_end: the same memory, (rows * columns,), as y; block (threads, rows per block). (A residual is
-    added before.)
+    """A row in the registers of a group of threads (see Rows); x, y: (rows * columns,);
+    block (threads, rows per block). (A residual is added before.)
 
     16-bit numbers stay packed and are widened anew in each pass, so that two blocks of 512 threads
     are on a multiprocessor: one reads while the other writes. Groups for which no row is left do
@@ -41,35 +38,29 @@ def rows(dtype, param, shape, parts):
     """
     _, _, T = codec(dtype)
     threads, together, width, vectors = shape
-    _, widen, words, kind = fetcher(dtype, width)
-    fetch, clear, raw = ending_fetcher(dtype, width), clearing(width), numba_type(kind)
+    _, widen, words, _ = fetcher(dtype, width)
+    fetch, _, packed, raw = row_reader(dtype, width, vectors, True)
+    clear, room, step = clearing(width), 2 * width, threads * width
     read_param, write = shifted_reader(param, width), row_writer(dtype, width, True)
     total_of, root = group_total(threads, T), inverse_root(T)
-    packed, room = vectors * words, 2 * width
     center, weighted, biased, _, _ = parts
 
     @bounded((max(threads, 128), min(max(1024 // threads, 1), 8)))  # 64 registers
-    def norm_shifted_rows(x, x_end, weight, bias, y, mean, rstd, rows, columns, eps, part):
+    def norm_shifted_rows(x, weight, bias, y, mean, rstd, rows, columns, eps, part):
         tx = i32(cuda.threadIdx.x)
         row = min(cuda.blockIdx.x * together + cuda.threadIdx.y, rows - 1)
         start = row * columns
-        stop = start + columns
-        length = i32(columns)
-        before = i32(start % width)
-        first = start // width + tx
+        first = i32(i32(tx * width) - i32(start % width))
+        at, rest = start + first, i32(columns - first)
         r = cuda.local.array(packed, raw)
         v = cuda.local.array(width, T)
         w = cuda.local.array(room, T)
-        for e in range(packed):
-            r[e] = raw(0)
-        for k in range(vectors):
-            if i32((k * threads + tx) * width) - before < length:
-                fetch(x, x_end, first + k * threads, r, k * words)
+        fetch(x, at, rest, step, r, T(0))
         middle = T(0)
         if center:
             for k in range(vectors):
                 widen(r, k * words, v, 0)
-                clear(v, 0, i32(i32((k * threads + tx) * width) - before), length, T(0))
+                clear(v, 0, first + k * step, rest - k * step, T(0))
                 for j in range(width):
                     middle += v[j]
             middle = total_of(middle, 0) * part
@@ -78,7 +69,7 @@ def rows(dtype, param, shape, parts):
             widen(r, k * words, v, 0)
             for j in range(width):
                 v[j] -= middle
-            clear(v, 0, i32(i32((k * threads + tx) * width) - before), length, T(0))
+            clear(v, 0, first + k * step, rest - k * step, T(0))
             for j in range(width):
                 total += v[j] * v[j]
         scale = root(total_of(total, 1) * part + eps)
@@ -87,20 +78,19 @@ def rows(dtype, param, shape, parts):
                 mean[row] = middle
             rstd[row] = scale
         for k in range(vectors):
-            column = i32(i32((k * threads + tx) * width) - before)
-            if column < length:
+            if k * step < rest:
                 widen(r, k * words, v, 0)
                 for j in range(width):
                     v[j] = (v[j] - middle) * scale
                 if weighted:
-                    read_param(weight, column, w, length)
+                    read_param(weight, first + k * step, rest - k * step, w)
                     for j in range(width):
                         v[j] *= w[j]
                 if biased:
-                    read_param(bias, column, w, length)
+                    read_param(bias, first + k * step, rest - k * step, w)
                     for j in range(width):
                         v[j] += w[j]
-                write(y, start + column, v, 0, start, stop)
+                write(y, at + k * step, v, 0, first + k * step, rest - k * step)
 
     return norm_shifted_rows
 
@@ -111,9 +101,7 @@ def plan(p: Forward) -> Plan:
     x, shape = p.x, p.shifted
     assert shape
     _, w, b, _ = p.inputs
-    _, _, words, kind = fetcher(x.dtype, shape.width)
-    accesses = p.sum.view((max(x.size * words // shape.width, 1),), dtype=kind)
-    arrays = [accesses, p.sum.flat, w, b, Output(0).flat, *p.mean_rstd]
+    arrays = [p.sum.flat, w, b, Output(0).flat, *p.mean_rstd]
     numbers = [p.rows, p.columns, p.numbers[-1], wide(x.dtype).type(1 / p.columns)]
     kernel = rows(x.dtype, p.param, shape, p.parts._replace(residual=False))
     step = Launch(kernel, shape.grid(p.rows), shape.block, [*arrays, *numbers])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...core.layout import Layout
 from ...runtime.device import capability
-from ..compiler.decorators import device_function
 from ..lib.integers import blocks, power_of_two
 from ..lib.row_layout import Rows, fitting, spread
 from ..lib.widths import wide
@@ -47,21 +45,6 @@ class Channels(NamedTuple):
     groups: int
     share: int
     run: int
-
-
-@functools.cache
-def clearing(width: int) -> Any:
-    """Device function (v, e, column, columns, value): of v[e], ..., numbers of an access that
-    begins at `column`, those outside of the row become `value`."""
-
-    @device_function
-    def clear(v, e, column, columns, value):
-        if column < 0 or column + width > columns:
-            for j in range(width):
-                if column + j < 0 or column + j >= columns:
-                    v[e + j] = value
-
-    return clear
 
 
 def fitting_rows(

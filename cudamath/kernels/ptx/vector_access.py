@@ -57,6 +57,28 @@ if not SIMULATOR:
         return signature, generate
 
     @intrinsic
+    def load_words(typingctx, array, index, count):
+        """`count` (a literal) words of 32 bits, as a tuple: those of a 1-D contiguous array of
+        16-bit elements from element `index` on (aligned as in `load_vector`)."""
+        if not isinstance(count, types.IntegerLiteral):
+            return None
+        number = count.literal_value
+        signature = types.UniTuple(types.uint32.real, number)(array, types.int64.real, count)
+
+        def generate(context, builder, sig, values):
+            _, pointer, _ = _vector(context, builder, sig, values, number)
+            vector = ir.VectorType(ir.IntType(32), number)
+            loaded = builder.load(builder.bitcast(pointer, vector.as_pointer()))
+            loaded.align = 4 * number
+            items = [
+                builder.extract_element(loaded, ir.Constant(ir.IntType(32), k))
+                for k in range(number)
+            ]
+            return context.make_tuple(builder, sig.return_type, items)
+
+        return signature, generate
+
+    @intrinsic
     def store_vector(typingctx, array, index, values):
         """Store a tuple of elements to consecutive places of a 1-D contiguous array from `index` on
         (aligned as loads)."""

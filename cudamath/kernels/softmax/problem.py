@@ -11,7 +11,7 @@ from ...core.dispatch.arguments import ArrayArg, Input, Output
 from ...core.layout import Layout
 from ...runtime.device import capability, multiprocessors
 from ..lib.integers import blocks, power_of_two
-from ..lib.row_layout import Rows, access, fitting, spread
+from ..lib.row_layout import Rows, access, fitting, spread_between
 from ..lib.widths import vector_width, wide
 
 # elements of a line a thread holds: half of the 64 registers that a block of 1024 threads leaves it
@@ -77,8 +77,7 @@ class Problem:
         """How a line is spread over threads that hold it in registers; None if it is too long."""
         width, edges = self.access
         elements = fitting(HELD_GRAD if self.gradient else HELD, self.x.dtype)
-        columns = self.n + (width - 1 if edges else 0)
-        return spread(columns, width, elements, together=TOGETHER // width)
+        return spread_between(self.n, width, edges, elements, together=TOGETHER // width)
 
     @property
     def arrays(self) -> list[ArrayArg]:

@@ -13,7 +13,7 @@ from ..lib.codec import codec
 from ..lib.fast_math import exponential
 from ..lib.integers import blocks
 from ..lib.row_layout import fitting
-from ..lib.vector_io import RUN, row_reader, row_writer
+from ..lib.vector_io import RUN, remaining, row_reader, row_writer
 from .online import VECTORS, formula, online, rescale
 from .problem import Problem
 
@@ -56,9 +56,10 @@ def rows(dtype, threads, vectors, width, edges, log):
     """A line in the registers of `threads` threads; x, y: (lines * columns,); block (threads, lines
     per block)."""
     _, _, T = codec(dtype)
-    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
+    fetch, take, size, kind = row_reader(dtype, width, vectors, edges)
+    write = row_writer(dtype, width, edges)
     group_top, group_total = group_max(threads, T), group_sum(threads, T)
-    elements = vectors * width
+    elements, step = vectors * width, threads * width
     lowest, exp = T(-math.inf), exponential(dtype)
 
     @bounded(max(threads, 128))
@@ -68,13 +69,13 @@ def rows(dtype, threads, vectors, width, edges, log):
         before = (
             start % width if edges else 0
         )  # accesses lie on their borders, the first may begin before the line
+        first = cuda.threadIdx.x * width - before
+        at, rest = start + first, remaining(columns if line < lines else 0, first)
+        r = cuda.local.array(size, kind)
         v = cuda.local.array(elements, T)
-        for e in range(elements):
-            v[e] = lowest  # beyond the end: never the maximum, and exp(-inf) adds nothing
-        for k in range(vectors):
-            column = (k * threads + cuda.threadIdx.x) * width - before
-            if line < lines and column < columns:
-                read(x, start + column, v, k * width, start, start + columns)
+        # beyond the ends -inf: never the maximum, and exp(-inf) adds nothing
+        fetch(x, at, rest, step, r, lowest)
+        take(r, first, rest, step, v, lowest)
         top = lowest
         for e in range(elements):
             top = max(top, v[e])
@@ -89,9 +90,8 @@ def rows(dtype, threads, vectors, width, edges, log):
         for e in range(elements):
             v[e] = v[e] - shift if log else v[e] * scale
         for k in range(vectors):
-            column = (k * threads + cuda.threadIdx.x) * width - before
-            if line < lines and column < columns:
-                write(y, start + column, v, k * width, start, start + columns)
+            if k * step < rest:
+                write(y, at + k * step, v, k * width, first + k * step, rest - k * step)
 
     return softmax_rows
 
@@ -102,36 +102,40 @@ def long_rows(dtype, width, edges, log):
     grid: lines."""
     _, _, T = codec(dtype)
     threads = fitting(LONG, dtype)
-    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
-    take, rescaled = online(dtype), rescale(dtype)
+    several = VECTORS - (edges and width == 8)  # widened, these take eight registers each
+    fetch, take, size, kind = row_reader(dtype, width, several, edges)
+    fetch_one, take_one, _, _ = row_reader(dtype, width, 1, edges, True)
+    write = row_writer(dtype, width, edges)
+    add, rescaled = online(dtype), rescale(dtype)
     group_top, group_total = group_max(threads, T), group_sum(threads, T)
-    elements = VECTORS * width
+    elements = several * width
     stride = threads * width
     lowest, exp = T(-math.inf), exponential(dtype)
 
-    @bounded(threads)
+    @bounded((threads, 1) if edges else threads)  # the ends take registers
     def softmax_long_rows(x, y, columns):
         start = cuda.blockIdx.x * columns
         before = start % width if edges else 0
+        r = cuda.local.array(size, kind)
         v = cuda.local.array(elements, T)
         m = lowest
         s = T(0)
-        for first in range(cuda.threadIdx.x * width - before, columns, VECTORS * stride):
-            for e in range(elements):
-                v[e] = lowest
-            for k in range(VECTORS):
-                if first + k * stride < columns:
-                    read(x, start + first + k * stride, v, k * width, start, start + columns)
-            m, s = take(m, s, v, elements)
+        for first in range(cuda.threadIdx.x * width - before, columns, several * stride):
+            rest = remaining(columns, first)
+            fetch(x, start + first, rest, stride, r, lowest)
+            take(r, first, rest, stride, v, lowest)
+            m, s = add(m, s, v, elements)
         top = group_top(m)
         s = group_total(rescaled(m, s, top))
         shift = math.log(s)
         scale = T(1) / s
         for first in range(cuda.threadIdx.x * width - before, columns, stride):
-            read(x, start + first, v, 0, start, start + columns)
+            rest = remaining(columns, first)
+            fetch_one(x, start + first, rest, stride, r, lowest)
+            take_one(r, first, rest, stride, v, lowest)
             for e in range(width):
                 v[e] = v[e] - top - shift if log else exp(v[e] - top) * scale
-            write(y, start + first, v, 0, start, start + columns)
+            write(y, start + first, v, 0, first, rest)
 
     return softmax_long_rows
 
@@ -170,26 +174,27 @@ def rows_grad(dtype, threads, vectors, width, edges, log):
     """A line in the registers of `threads` threads; g, y, dx: (lines * columns,); block (threads,
     lines per block)."""
     _, _, T = codec(dtype)
-    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
+    fetch, take, size, kind = row_reader(dtype, width, vectors, edges)
+    write = row_writer(dtype, width, edges)
     group_total = group_sum(threads, T)
     term, slope = formula(dtype, log)
-    elements = vectors * width
+    elements, step = vectors * width, threads * width
 
     @bounded(max(threads, 128))
     def softmax_rows_grad(g, y, dx, lines, columns):
         line = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
         start = line * columns
         before = start % width if edges else 0
+        first = cuda.threadIdx.x * width - before
+        at, rest = start + first, remaining(columns if line < lines else 0, first)
+        from_g = cuda.local.array(size, kind)
+        from_y = cuda.local.array(size, kind)
         a = cuda.local.array(elements, T)
         b = cuda.local.array(elements, T)
-        for e in range(elements):
-            a[e] = T(0)
-            b[e] = T(0)
-        for k in range(vectors):
-            column = (k * threads + cuda.threadIdx.x) * width - before
-            if line < lines and column < columns:
-                read(g, start + column, a, k * width, start, start + columns)
-                read(y, start + column, b, k * width, start, start + columns)
+        fetch(g, at, rest, step, from_g, T(0))
+        fetch(y, at, rest, step, from_y, T(0))
+        take(from_g, first, rest, step, a, T(0))  # what lies beyond the line adds nothing
+        take(from_y, first, rest, step, b, T(0))
         total = T(0)
         for e in range(elements):
             total += term(a[e], b[e])
@@ -197,9 +202,8 @@ def rows_grad(dtype, threads, vectors, width, edges, log):
         for e in range(elements):
             a[e] = slope(a[e], b[e], total)
         for k in range(vectors):
-            column = (k * threads + cuda.threadIdx.x) * width - before
-            if line < lines and column < columns:
-                write(dx, start + column, a, k * width, start, start + columns)
+            if k * step < rest:
+                write(dx, at + k * step, a, k * width, first + k * step, rest - k * step)
 
     return softmax_rows_grad
 
@@ -210,32 +214,39 @@ def long_rows_grad(dtype, width, edges, log):
     columns,); grid: lines."""
     _, _, T = codec(dtype)
     threads = fitting(LONG, dtype)
-    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
+    fetch, take, size, kind = row_reader(dtype, width, 1, edges, True)
+    write = row_writer(dtype, width, edges)
     group_total = group_sum(threads, T)
     term, slope = formula(dtype, log)
+    stride = threads * width
 
     @bounded(threads)
     def softmax_long_rows_grad(g, y, dx, columns):
         start = cuda.blockIdx.x * columns
         before = start % width if edges else 0
+        from_g = cuda.local.array(size, kind)
+        from_y = cuda.local.array(size, kind)
         a = cuda.local.array(width, T)
         b = cuda.local.array(width, T)
         total = T(0)
-        for first in range(cuda.threadIdx.x * width - before, columns, threads * width):
-            for e in range(width):
-                a[e] = T(0)  # what lies beyond the line adds nothing
-                b[e] = T(0)
-            read(g, start + first, a, 0, start, start + columns)
-            read(y, start + first, b, 0, start, start + columns)
+        for first in range(cuda.threadIdx.x * width - before, columns, stride):
+            rest = remaining(columns, first)
+            fetch(g, start + first, rest, stride, from_g, T(0))
+            fetch(y, start + first, rest, stride, from_y, T(0))
+            take(from_g, first, rest, stride, a, T(0))  # what lies beyond the line adds nothing
+            take(from_y, first, rest, stride, b, T(0))
             for e in range(width):
                 total += term(a[e], b[e])
         total = group_total(total)
-        for first in range(cuda.threadIdx.x * width - before, columns, threads * width):
-            read(g, start + first, a, 0, start, start + columns)
-            read(y, start + first, b, 0, start, start + columns)
+        for first in range(cuda.threadIdx.x * width - before, columns, stride):
+            rest = remaining(columns, first)
+            fetch(g, start + first, rest, stride, from_g, T(0))
+            fetch(y, start + first, rest, stride, from_y, T(0))
+            take(from_g, first, rest, stride, a, T(0))
+            take(from_y, first, rest, stride, b, T(0))
             for e in range(width):
                 a[e] = slope(a[e], b[e], total)
-            write(dx, start + first, a, 0, start, start + columns)
+            write(dx, start + first, a, 0, first, rest)
 
     return softmax_long_rows_grad
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from gradient_checks import DTYPES, MACHINES, TOLERANCE, numbers, run_version, versions, wide
-from simulated_gpu import give_vectors_and_warps
+from simulated_gpu import give_row_accesses
 
 from cudamath.testing import assert_close
 from tests.ml.test_norm import batch_gradients, channels, others, row_gradients, row_reference
@@ -78,19 +78,9 @@ def test_row_versions(machine, version, dtype, param):
 
 def access_wide(monkeypatch, width):
     """In the simulator: accesses of so many numbers, to rows that begin between their borders."""
-    from cudamath.kernels.lib import vector_io
     from cudamath.kernels.norm import backward, backward_shifted, problem
-    from cudamath.kernels.ptx import vector_access
 
-    give_vectors_and_warps(monkeypatch)
-    for name in ("load_vector", "store_vector"):
-        monkeypatch.setattr(vector_io, name, getattr(vector_access, name), raising=False)
-
-    def bfloats(word):
-        halves = np.array([word << 16 & 0xFFFF0000, word & 0xFFFF0000], np.uint32)
-        return tuple(halves.view(np.float32))
-
-    monkeypatch.setattr(vector_io, "bfloats", bfloats, raising=False)
+    give_row_accesses(monkeypatch)
     for module in (backward, backward_shifted):
         monkeypatch.setattr(module, "multiprocessors", lambda _: 4)
     for kind in (problem.Forward, problem.Backward):

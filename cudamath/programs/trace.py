@@ -17,12 +17,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.array import ndarray
+from ..core.array import allocate, ndarray
 from ..core.autograd.constants import Lasting
 from ..core.devices import CPU
 from ..core.dispatch.call_record import CHOSE, LENT, MET, READ, SEEDED, CallRecord, Step
 from ..core.overlap import span
 from ..ops.random.module import default_generator
+from ..runtime.dry import Unallocated, launching
 from ..runtime.errors import line_of, user_line, user_place
 from .hidden_state import is_users
 from .program import ARGUMENT, CONSTANT, RESULT, Block, Draw, Node, Program, View
@@ -235,8 +236,10 @@ class _Memory:
             return self.add(x, block)
         if type(x._owner) is Lasting:
             return self.add(x, Block(CONSTANT, x._layout, 0, x))
-        if not x._layout.size:
-            return self.add(x, Block(CONSTANT, x._layout, 0, x))
+        if not x._layout.size:  # no address tells whose it is; what is dry is gone after the trace
+            with launching():
+                lasting = allocate(x._layout) if type(x._owner) is Unallocated else x
+            return self.add(x, Block(CONSTANT, x._layout, 0, lasting))
         for other in self.trace.before.values():
             if _inside(x, other):  # an alias, or a view that no step made
                 base = self.by_identity.get(id(other)) or self.constant(other)

@@ -15,7 +15,8 @@ from records import ROWS
 import cudamath as cm
 from benchmarks.programs import peers
 from cudamath.programs import kernel_loading
-from cudamath.runtime.dry import FIRST, DryStream
+from cudamath.runtime import rehearsal
+from cudamath.runtime.dry import FIRST, DryStream, Unallocated
 from cudamath.runtime.state import runtime
 from cudamath.runtime.stream import stream_of
 from tests.programs.test_every_function import depends_on_values
@@ -222,3 +223,18 @@ def test_a_plan_bound_dry_is_the_plan(gpu, monkeypatch) -> None:
     before = len(names)
     cm.cumsum(x, 0)
     assert len(names) == before
+
+
+def test_a_result_without_elements_outlives_the_trace() -> None:
+    """No address says whose it is, so the program keeps it: what cuDNN would reserve for a
+    gradient is such a result in a rehearsal."""
+    there = {"there": ("cublas", "cudnn"), "name": "assumed"}
+    with rehearsal.rehearsing((9, 0), lambda *_: b"\x7fELF", **there), cm.device("cuda:0"):
+        peer = peers.Jit(*peers.small()["lstm"], "cuda:0")
+        for _ in range(2):
+            peer.step()
+        (program,) = peer.run.programs()
+    assert "recurrent" in " ".join([node.name for node in program.nodes])
+    kept = [block.array for block in program.constants()]
+    assert 0 in [x.size for x in kept]
+    assert not any([type(x._owner) is Unallocated for x in kept])

@@ -346,12 +346,10 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         )
         space[f"T{i}"] = codec(values[i].dtype)[2]
     row_known: set[int] = set()  # one value per row, computed already
+    functions: list[str] = []  # each the values of one element
 
-    def name(i: int, k: str = "") -> str:
-        """An element value at place k of an access, or one a row."""
-        if values[i].kind == "constant":
-            return write.constant(i)
-        return f"v{i}" if values[i].row or values[i].kind in ALONG_ROWS else f"v{i}{k}"
+    def name(i: int) -> str:
+        return write.constant(i) if values[i].kind == "constant" else f"v{i}"
 
     def known(i: int) -> bool:
         return i in row_known or values[i].kind == "constant"
@@ -377,32 +375,43 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         targets: Sequence[int], at: str, use: Callable[[int], list[str]], hold: str | None
     ) -> list[str]:
         """Statements for one access of `width` elements at column `at`: reads, then per element the
-        values and `use`."""
+        values and `use`. The values are those of one device function, which the compiler types and
+        lowers once, not once for each element; the machine code is the same."""
         todo = write.needed(targets, known)
-        lines = [
-            f"read{i}(a{i}, at_a{i} + {at}, l{i}, 0)"
-            for i in todo
-            if values[i].kind == "load" and not values[i].row and i not in held
-        ]
+        elements = [i for i in todo if values[i].kind == "load" and not values[i].row]
+        lines = [f"read{i}(a{i}, at_a{i} + {at}, l{i}, 0)" for i in elements if i not in held]
+        by = sorted({d for i in todo if (d := divisor(program, i)) is not None})
+        made = [i for i in todo if values[i].kind != "load" and not values[i].row]
+        rows = sorted(
+            {j for i in [*made, *targets] for j in values[i].operands if values[j].row}
+            | {i for i in targets if values[i].row}
+        )
+        rows = [j for j in rows if values[j].kind != "constant"]
+        given = [f"v{i}" for i in (*elements, *rows)]
+        given += [f"{part}{i}" for i in by for part in ("y", "inverse", "power")]
+        inner = [element(i) for i in made]
+        results = [name(i) for i in targets]
+        function = f"element{len(functions)}"
+        functions.append(function)
+        source = f"def {function}({', '.join(given)}):\n" + "".join(
+            f"    {line}\n" for line in [*inner, f"return ({', '.join(results)},)"]
+        )
+        space[function] = device_function(compiled(source, function, space))
         for k in range(width):
-
-            def place(i: int, k: int = k) -> str:
-                if values[i].kind == "load" and not values[i].row:
-                    return f"h{i}[{hold} + {k}]" if i in held else f"l{i}[{k}]"
-                return name(i, f"_{k}")
-
-            for i in todo:
-                by = divisor(program, i)
-                if by is not None:
-                    lines.append(
-                        f"{place(i)} = divide({place(values[i].operands[0])}, y{by}, inverse{by}, "
-                        f"power{by})"
-                    )
-                elif values[i].kind != "load" and not values[i].row:
-                    lines.append(write.statement(i, place))
-            for i in targets:
-                lines += [line.format(value=place(i), k=k) for line in use(i)]
+            of = {f"v{i}": f"h{i}[{hold} + {k}]" if i in held else f"l{i}[{k}]" for i in elements}
+            arguments = ", ".join([of.get(one, one) for one in given])
+            named = [f"t{i}_{k}" for i in targets]
+            lines.append(f"{', '.join(named)}, = {function}({arguments})")
+            for i, one in zip(targets, named, strict=True):
+                lines += [line.format(value=one, k=k) for line in use(i)]
         return lines
+
+    def element(i: int) -> str:
+        """The statement of a value of an element."""
+        by = divisor(program, i)
+        if by is None:
+            return write.statement(i, name)
+        return f"{name(i)} = divide({name(values[i].operands[0])}, y{by}, inverse{by}, power{by})"
 
     body = [
         f"row = cuda.blockIdx.x * {shape.rows} + cuda.threadIdx.y",

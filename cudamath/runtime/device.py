@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from . import background_init, fork
 from .errors import DeviceError, check
-from .interrupts import uninterrupted
+from .interrupts import name_at_once, uninterrupted
 from .state import device_cache, runtime
 
 T = TypeVar("T", bound=type)
@@ -27,6 +27,7 @@ def driver() -> Any:
     if cu is None:
         from cuda.bindings import driver as bindings
 
+        name_at_once(bindings.CUresult)
         cu = runtime.driver = bindings
     return cu
 

@@ -45,6 +45,24 @@ def call_at_once(outcome: list, function: Callable, *args: Any) -> None:
     outcome.extend(map(function, *[(arg,) for arg in args]))
 
 
+@uninterrupted
+def _member(cls: Any, value: int) -> Any:
+    try:
+        return cls.__singletons__[value]
+    except KeyError:
+        raise ValueError(f"{value} is not a valid {cls.__name__}") from None
+
+
+def name_at_once(status: Any) -> None:
+    """Make `status(value)`, an enumeration of cuda.bindings, run no signal handlers.
+
+    The bindings call it at the end of each call of the driver. It is a Python function there, so
+    that a Ctrl-C during the driver's work was raised in it: the work was done, and nobody learned
+    of its result."""
+    if "__singletons__" in vars(status):
+        status.__new__ = _member
+
+
 class interrupts_first:
     """Context: an interrupt that came inside leaves it as itself, not as the error that cleaning up
     after it raised. (zipfile cannot close an archive in the midst of a member, and says so.)"""

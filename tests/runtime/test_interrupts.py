@@ -22,6 +22,7 @@ from thread_state import left_behind, outside
 import cudamath as cm
 from cudamath.core.autograd import mutation
 from cudamath.core.dispatch.arguments import Input, Output
+from cudamath.runtime import device
 from cudamath.runtime.interrupts import context_manager, uninterrupted
 from cudamath.runtime.state import runtime
 
@@ -243,3 +244,29 @@ def test_contexts_of_generators_are_left():
         return 4
 
     assert decorated() == 4 and left == [1, 2, 3]
+
+
+def test_the_driver_s_result_survives_an_interrupt(monkeypatch):
+    """An interrupt during the driver's work was raised where the bindings name its status, in
+    Python: memory was freed, and nobody knew."""
+    pytest.importorskip("cuda.bindings.driver")
+    monkeypatch.setattr(runtime, "driver", None)
+    status = device.driver().CUresult
+
+    def handler(_number, _frame):
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, handler)
+    outcome = []
+    try:
+        with pytest.raises(Interrupted):
+            # In C as the driver: it returns 0, and a signal has come meanwhile.
+            outcome.extend(map(status, map(ctypes.CDLL(None)["raise"], [signal.SIGALRM])))
+            for _ in range(10):
+                pass
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert outcome == [status.CUDA_SUCCESS]
+    assert status(700) is status.CUDA_ERROR_ILLEGAL_ADDRESS
+    with pytest.raises(ValueError, match="^-5 is not a valid CUresult"):
+        status(-5)

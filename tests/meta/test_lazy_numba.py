@@ -132,6 +132,8 @@ def test_numbers_are_scalars_names_and_types():
         if np.dtype(name).kind in "iu":
             assert T.signed == real.signed and T(3) == real(3) and type(T(3)) is type(real(3))
     assert lazy_numba.types.complex64.underlying_float is lazy_numba.types.float32
+    for name in ("boolean", "int64", "uint8", "float16", "float32", "float64"):
+        assert not hasattr(getattr(lazy_numba.types, name), "underlying_float"), name
     assert (
         lazy_numba.dtype_of(lazy_numba.types.boolean) == np.bool_
         and lazy_numba.types.boolean(3) is True

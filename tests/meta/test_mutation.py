@@ -146,7 +146,8 @@ def test_the_record(gate, tmp_path, monkeypatch):
     one, two, three, four = gate.mutants(path, (gate.ROOT / path).read_text("utf-8"))[:40:10]
     reasons = tmp_path / "equivalent.json"
     moved = str(two).replace(f":{two.line} ", ":1 ")
-    reasons.write_text(json.dumps({moved: "the same"}), encoding="utf-8")
+    elsewhere = {str(three): {"another line / and the next": "the same there"}}
+    reasons.write_text(json.dumps({moved: "the same"} | elsewhere), encoding="utf-8")
     monkeypatch.setattr(gate, "EQUIVALENT", reasons)
     score = gate.Score({"seed": 0})
     for bug, by in ((one, "tests/x.py::y"), (two, ""), (three, ""), (four, None)):
@@ -165,3 +166,20 @@ def test_the_record(gate, tmp_path, monkeypatch):
         again.add(bug, "tests/x.py::z")
     again.write(tmp_path / "record.json")
     assert (again.record["mutants"], again.record["score"]) == (3, 1.0)
+
+
+def test_reasons_are_of_one_bug_each(gate):
+    """Of a place that exists, and of nothing else in its function."""
+    score = gate.Score({})
+    for words, reason in score.reasons.items():
+        path = words.split(" in ", 1)[0]
+        source = (gate.ROOT / path).read_text(encoding="utf-8")
+        same = [bug for bug in gate.mutants(path, source) if gate.nameless(str(bug)) == words]
+        assert same, f"no such bug any more: {words}"
+        places = [score.place(bug) for bug in same]
+        if isinstance(reason, dict):
+            assert set(reason) <= set(places), (words, places)
+            assert all(len(text) > 20 for text in reason.values())
+        else:
+            assert len(set(places)) == 1, f"say which one of {places} is meant: {words}"
+            assert len(reason) > 20

@@ -801,6 +801,35 @@ def test_decoding_without_tma(monkeypatch, below):
 
 
 @pytest.mark.simulator
+@pytest.mark.parametrize("causal", [False, True])
+def test_tiles_in_shared_memory_simulated(causal):
+    """Version "simt", forwards and backwards: several tiles of queries and keys, heads that share
+    keys. The truth is the definition and its derivative in float64."""
+    from cudamath.kernels.attention import dispatch as kernels
+
+    q, k, v = operands((1, 2, 1, 70, 67, 5, 6))
+    how = {"causal": causal, "scale": 0.4, "dropping": False, "version": "simt"}
+    y, lse = simulate(kernels.attention(*map(layout_of, (q, k, v)), **how), q, k, v)
+    assert_close(y, reference(q, k, v, causal=causal, scale=0.4), rtol=1e-12, atol=1e-12)
+    g = numbers(y.shape, "float64", 6)
+    plan = kernels.attention_grad(*map(layout_of, (g, q, k, v, y, lse)), **how)
+    assert [step.kernel.__name__ for step in plan.steps][-1] == "attention_grad_keys"
+    dq, dk, dv = simulate(plan, g, q, k, v, y, lse)
+    scores = 0.4 * q @ k.mT
+    if causal:
+        late = np.arange(67) > np.arange(70)[:, None] + 67 - 70
+        scores = np.where(late, -np.inf, scores)
+    top = scores.max(-1, keepdims=True)
+    p = np.exp(scores - np.where(np.isinf(top), 0, top))
+    p /= np.where(np.isinf(top), 1, p.sum(-1, keepdims=True))  # a query may see no key
+    slope = g @ v.mT
+    slope = 0.4 * p * (slope - (p * slope).sum(-1, keepdims=True))
+    assert_close(dq, slope @ k, rtol=1e-11, atol=1e-12)
+    assert_close(dk, (slope.mT @ q).sum(1, keepdims=True), rtol=1e-11, atol=1e-12)
+    assert_close(dv, (p.mT @ g).sum(1, keepdims=True), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.simulator
 def test_merged_parts_simulated():
     """Parts of the keys, one of which a row does not see, and a row that sees none."""
     from cudamath.kernels.attention.merge import HIDDEN, attention_merge

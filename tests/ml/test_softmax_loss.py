@@ -19,7 +19,7 @@ from gradient_checks import (
     versions,
     wide,
 )
-from simulated_gpu import simulated_gpu
+from simulated_gpu import give_vectors_and_warps, simulated_gpu
 
 import cudamath as cm
 from cudamath.core.layout import Layout
@@ -284,6 +284,40 @@ def test_column_versions(machine, version, log, dtype):
 
 
 # -------------------- losses
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("smoothing", [0.0, 0.25])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cross_entropy_of_long_rows_simulated(dtype, smoothing, monkeypatch):
+    """Rows that begin between the borders of accesses; targets at their ends, inside of an access,
+    and none."""
+    from cudamath.kernels.loss import dispatch as kernels
+
+    give_vectors_and_warps(monkeypatch)
+    rows, classes = 5, 2061
+    x, targets = (
+        numbers((rows, classes, 1), dtype, scale=3),
+        np.array([[0], [2060], [1033], [7], [-1]]),
+    )
+    how = {"ignore_index": -1, "label_smoothing": smoothing, "version": "long_rows"}
+    with assume((9, 0)):
+        plan = kernels.cross_entropy(*map(layout_of, (x, targets)), reduction="none", **how)
+    losses, stats, divisor = simulate(plan, x, targets)
+    wide_x, there = wide(x)[..., 0], targets[:, 0] >= 0
+    logs = reference("log_softmax", wide_x, 1)
+    wanted = np.full((rows, classes), smoothing / classes)
+    wanted[np.arange(rows), targets[:, 0]] += 1 - smoothing
+    wanted *= there[:, None]
+    rounding = {"rtol": 4 * TOLERANCE[dtype], "atol": 8 * TOLERANCE[dtype]}
+    assert_close(losses[:, 0], -(wanted * logs).sum(1), **rounding)
+    g = numbers((rows, 1), dtype, seed=1)
+    with assume((9, 0)):
+        plan = kernels.cross_entropy_grad(*map(layout_of, (g, x, targets, stats, divisor)), **how)
+    assert [step.kernel.__name__ for step in plan.steps] == ["cross_entropy_long_rows_grad"]
+    dx = simulate(plan, g, x, targets, stats, divisor)
+    slopes = wide(g) * (np.exp(logs) * there[:, None] - wanted)
+    assert_close(dx[..., 0], slopes, **rounding)
 
 
 def loss_reference(x, targets, reduction="mean", ignore_index=-100, smoothing=0.0):

@@ -14,7 +14,9 @@ file suggest (covering.py). A bug is killed if a test fails that passes without 
 The bugs are those of planted.py, and a sample by rules.py: of each folder of the package as many as
 its share of the lines, at least AT_LEAST. The score by folder, and the survivors, are in
 record.json; `equivalent.json` says which of these change nothing that can be seen, and why: they do
-not count. A bug whose tests were cut off by the end of the time counts neither; it is named.
+not count. It has a bug's words without the line, which moves, and the reason; where a function has
+several bugs of the same words, for each the text of its place (`Score.place`) and the reason. A bug
+whose tests were cut off by the end of the time counts neither; it is named.
 """
 
 from __future__ import annotations
@@ -465,7 +467,8 @@ class Score:
 
     def __init__(self, record: dict):
         self.record = record
-        self.reasons = set(map(nameless, json.loads(EQUIVALENT.read_text(encoding="utf-8"))))
+        told = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
+        self.reasons = {nameless(words): reason for words, reason in told.items()}
         self.bugs: collections.Counter[str] = collections.Counter()
         self.survivors: list[str] = []
         self.reasoned: list[str] = []
@@ -479,6 +482,17 @@ class Score:
         self.bugs.subtract(folder_of(words.partition(":")[0]) for words in self.record["survivors"])
         self.killers = self.record["killed by"]
 
+    def reason(self, bug: Mutant) -> str | None:
+        """Why a bug changes nothing that can be seen, if it does not."""
+        reason = self.reasons.get(nameless(str(bug)))
+        return reason.get(self.place(bug)) if isinstance(reason, dict) else reason
+
+    def place(self, bug: Mutant) -> str:
+        """The line in which a bug is, with it, and the next one."""
+        source = (ROOT / bug.path).read_text(encoding="utf-8")
+        rest = bug.applied(source).splitlines()[bug.line - 1 :]
+        return " / ".join([line.strip() for line in rest if line.strip()][:2])
+
     def add(self, bug: Mutant, by: str | None) -> None:
         words = str(bug)
         said = {None: "CUT OFF ", "": "SURVIVED"}.get(by, "killed  ")
@@ -487,7 +501,7 @@ class Score:
             self.killers[words] = by
         if by is None:
             self.unfinished.append(words)
-        elif not by and nameless(words) in self.reasons:
+        elif not by and self.reason(bug):
             self.reasoned.append(words)
         else:
             self.bugs[folder_of(bug.path)] += 1
@@ -521,7 +535,8 @@ def nameless(words: str) -> str:
 def told_again(words: list[str]) -> tuple[list[Mutant], list[str]]:
     """The bugs that these words of a record name, and the words of those whose place has
     changed."""
-    found, gone = {}, []
+    found: dict[tuple[str, int, str], Mutant] = {}
+    gone = []
     for told in words:
         path = ROOT / told.partition(":")[0]
         source = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -532,8 +547,10 @@ def told_again(words: list[str]) -> tuple[list[Mutant], list[str]]:
         ]
         line = int(re.findall(r":(\d+) ", told)[0])
         if same:
-            nearest = min(same, key=lambda bug: abs(bug.line - line))
-            found[str(nearest)] = nearest
+            nearest = min(abs(bug.line - line) for bug in same)
+            for bug in same:  # of the same words in a line any may have been meant
+                if abs(bug.line - line) == nearest:
+                    found[bug.path, bug.start, bug.text] = bug
         else:
             gone.append(told)
     return list(found.values()), gone

@@ -243,7 +243,7 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
     mask, zero = K(DIGITS - 1), count(0)
     skipping = word.itemsize == LONG
 
-    @cuda.jit(launch_bounds=(THREADS, least_blocks))
+    @bounded((THREADS, least_blocks))
     def onesweep(
         given,
         even,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import types as python_types
 
 import numpy as np
 import pytest
@@ -100,6 +101,22 @@ def test_a_function_that_refers_to_itself():
     inner = outer(50)
     again = portable.loads(portable.dumps(inner))
     assert again(1) == inner(1) and again(1, scale=9) == inner(1, scale=9)
+
+
+class Theirs:
+    """What another process cannot import: it has no tests."""
+
+
+def test_what_is_the_users_has_no_bytes():
+    """Modules and classes that are neither this package's nor of what it uses: another process
+    would import something else by their names, or nothing."""
+    theirs = python_types.ModuleType("theirs")
+    for value, kind in ((Theirs, "class Theirs"), (theirs, "module theirs")):
+        for held in (value, [value], {"x": value}):
+            with pytest.raises(pickle.PicklingError, match=f"the {kind} is the user's"):
+                portable.dumps(held)
+    for value in (np, np.linalg, cm.core.layout, Layout, np.float32, int, type(cm.bfloat16)):
+        assert portable.loads(portable.dumps(value)) is value
 
 
 def test_numbas_names_are_those_of_the_other_process():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import operator
 import os
 import subprocess
 import sys
@@ -147,6 +149,57 @@ def test_variables_end_where_numba_ends_them(function, extend):
     variable_lifetimes.insert_ends(found, extend=extend)
     assert text_of(found.blocks) == text_of(expected.blocks)
     assert "del " in text_of(found.blocks)
+
+
+def test_signatures_are_remembered_by_context_operator_and_types():
+    """Of another context, operator or type is another signature; of the same, the one found."""
+    from numba.core import types
+
+    asked = []
+
+    class Function:
+        def __init__(self, key):
+            self.key = (key,)
+
+        def get_call_type(self, context, args, kws):
+            asked.append((context, self.key, args))
+            return context, self.key, args
+
+    shortcuts._remember_operators(Function)
+    add, subtract = Function(operator.add), Function(operator.sub)
+    calls = [
+        (function, context, args)
+        for function in (add, subtract)
+        for context in ("host", "device")
+        for args in itertools.product((types.int64, types.float32, types.boolean), repeat=2)
+    ]
+    for _ in range(2):
+        for function, context, args in calls:
+            expected = context, function.key, args
+            assert function.get_call_type(context, args, {}) == expected
+    assert len(asked) == len(calls)
+    other = Function("a name")  # no operator: asked for each time
+    assert [other.get_call_type("host", (types.int64,), {}) for _ in range(2)]
+    assert len(asked) == len(calls) + 2
+
+
+def test_sizes_are_remembered_by_type_and_layout_of_data():
+    asked = []
+
+    class Context:
+        def __init__(self, target_data):
+            self.target_data = target_data
+
+        def get_abi_sizeof(self, kind):
+            asked.append(kind)
+            return len(kind) + len(self.target_data)
+
+    shortcuts._remember_sizes(Context)
+    for _ in range(2):
+        for layout in ("e-i64", "e-p32-i64"):
+            for kind in ("i8", "double", "{i64, i32}", "%named"):
+                assert Context(layout).get_abi_sizeof(kind) == len(kind) + len(layout)
+    assert len(asked) == 2 * 3 + 4  # what a name means is the module's
 
 
 def test_positions_are_those_of_statements_and_not_of_equal_ones():

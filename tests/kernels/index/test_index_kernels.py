@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+from simulated_gpu import give_vectors_and_warps
 
 import cudamath as cm
 from cudamath.core.dispatch.arguments import Input, Output
@@ -14,7 +15,13 @@ from cudamath.core.layout import Layout
 from cudamath.kernels.copy.dispatch import copy_part
 from cudamath.kernels.copy.parts import whole
 from cudamath.kernels.index import dispatch as kernels
-from cudamath.kernels.index import gather, put_along_axis, scatter_add_sorted, where
+from cudamath.kernels.index import (
+    gather,
+    put_along_axis,
+    scatter_add_sorted,
+    stream_compaction,
+    where,
+)
 from cudamath.kernels.index import scatter as index_scatter
 from cudamath.kernels.sort import radix_sort
 
@@ -227,8 +234,16 @@ def test_scatter_by_bids_simulated(dtype, monkeypatch):
         assert named(plan) == ["fill_line", "bid", "award"]
         sim(plan, x, values, index)
         np.testing.assert_array_equal(x, expected)
-    with pytest.raises(IndexError):
-        sim(plan, x, values, np.full(index.size, 40))
+    for beyond in (
+        40,
+        -41,
+        (1 << 32) + 3,
+        3 - (1 << 32),
+        1 << 62,
+    ):  # also in the upper 32 bits alone
+        with pytest.raises(IndexError):
+            sim(plan, x, values, np.full(index.size, beyond))
+    np.testing.assert_array_equal(x, expected)
     for length, kind in ((61, "f4"), (60, "f8")):  # too many rows, too wide
         assert "bid" not in named(
             kernels.scatter(
@@ -309,6 +324,30 @@ def test_take_along_simulated():
     for b, j, a in np.ndindex(2, 2, 3):
         expected[b, index[b, j, a], a] += g[b, j, a]
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("counted", [False, True])
+def test_what_votes_choose_simulated(counted, monkeypatch):
+    """Stretches of one tile and of several: a mask of numbers, which lanes look at side by side."""
+    give_vectors_and_warps(monkeypatch)
+    if counted:
+        monkeypatch.setattr(stream_compaction, "STRETCHES", 2)
+    n = 3 * stream_compaction.TILE + 77
+    mask = (np.random.default_rng(0).random(n) < 0.4).astype("i4")
+    x = numbered((n,))
+    operands, held = [mask, x], int(mask.sum())
+    if counted:
+        counts = sim(stream_compaction.count_true(*layouts(mask), version="votes"), mask)
+        assert counts.sum() == held
+        operands.append(counts)
+    plan = stream_compaction.chosen(*layouts(*operands), capacity=held, version="votes")
+    assert named(plan) == ["write_chosen"]
+    found = sim(plan, *operands)
+    if not counted:
+        found, total = found
+        assert total == held
+    np.testing.assert_array_equal(found, x[mask != 0])
 
 
 @pytest.mark.simulator

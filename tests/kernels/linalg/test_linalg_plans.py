@@ -22,7 +22,7 @@ from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dispatch.steps import Call, Launch
 from cudamath.core.layout import Layout
 from cudamath.cpu import decompose as host
-from cudamath.kernels.linalg import dispatch, plan_builder
+from cudamath.kernels.linalg import dispatch, plan_builder, svd_products
 from cudamath.kernels.linalg import lapack_helpers as small
 from cudamath.kernels.linalg import lapack_plans as planners
 from cudamath.runtime import cusolver, kernel_errors, stream
@@ -516,6 +516,56 @@ def test_plans_compile_without_spills():
 
 def kernels(plan: Plan) -> list[str]:
     return [step.kernel.__name__ if isinstance(step, Launch) else "library" for step in plan.steps]
+
+
+@pytest.mark.parametrize("count", [1, 100_000])
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+@pytest.mark.parametrize("n", [33, 100])
+def test_every_failure_is_looked_for(n, dtype, count, monkeypatch):
+    """What a routine says of each matrix is read by `check_info` behind it, wherever an error is
+    promised; where none is, of singular matrices, nobody looks."""
+
+    def looks(plan: Plan) -> list[int]:
+        return [
+            step.args[0].index
+            for step in plan.steps
+            if isinstance(step, Launch) and step.kernel is small.check_info
+        ]
+
+    def told(plan: Plan) -> list[int]:
+        """Temporary arrays of as many int32 as there are matrices."""
+        return [i for i, t in enumerate(plan.temps) if (t.shape, t.dtype) == ((count,), "int32")]
+
+    a = Layout.new((count, n, n), np.dtype(dtype), 0)
+    wide = Layout.new((count, n, n + 1), np.dtype(dtype), 0)
+    checked = {
+        "solve": planners.solve(a, a),
+        "inv": planners.inv(a),
+        "cholesky": planners.cholesky(a, upper=False),
+        "eigh": dispatch.eigh(a, upper=False, version="cusolver"),
+        "eigvalsh": dispatch.eigvalsh(a, upper=True, version="cusolver"),
+        "svd": dispatch.svd(wide, full=False, version="gesvd"),
+        "svdvals": dispatch.svdvals(a, version="gesvd"),
+    }
+    if n > max(*planners.ON_HOST.values(), planners.VALUES_ON_HOST):
+        checked |= {"eig": planners.eig(a), "eigvals": planners.eigvals(a)}
+    for name, plan in checked.items():
+        assert looks(plan) and looks(plan) == told(plan), name
+    for plan in (planners.slogdet(a), planners.inv_and_sign(a)):
+        assert not looks(plan)
+    asked = []  # iterations; what says no more than that arguments fit lies by them
+    for module, name in ((svd_products, "symmetric"), (cusolver, "gesvdj")):
+        routine = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda *how, routine=routine: asked.append(how) or routine(*how)
+        )
+    for how in ({"full": True}, {"full": False}, None):
+        asked.clear()
+        if how is None:
+            plan = dispatch.svdvals(wide, version="products")
+        else:
+            plan = dispatch.svd(wide, version="products", **how)
+        assert len(looks(plan)) == len(asked) > 0 and {*looks(plan)} <= {*told(plan)}
 
 
 def test_nothing_is_moved_twice():

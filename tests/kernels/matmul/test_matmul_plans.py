@@ -4,6 +4,7 @@ and without cuBLAS."""
 import numpy as np
 import pytest
 
+import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.runtime import cublas
 from cudamath.runtime.device import assume
@@ -99,6 +100,23 @@ def test_without_cublas(monkeypatch):
         name((2048, 2048), np.int32, (9, 0)) == "matmul_block"
         and name((40, 40), np.float32, (9, 0)) == "matmul_tiled"
     )
+
+
+@pytest.mark.skipif(SIMULATED, reason="planned without the simulator")
+@pytest.mark.parametrize("dtype", [np.float16, cm.bfloat16, np.int8, np.float64])
+@pytest.mark.parametrize("shape", [(64, 64), (2048, 2048), (40, 128, 128)])
+def test_a_device_of_before_8_0_has_no_tensor_cores_of_ours(shape, dtype, monkeypatch):
+    """Its tensor cores have neither these instructions nor asynchronous copies: no plan takes them,
+    and by name they are refused."""
+    monkeypatch.setattr("cudamath.runtime.cublas.available", lambda: False)
+    x = np.zeros(shape, dtype)
+    for version in ("sm80", "sm90"):
+        with pytest.raises(ValueError, match=f"matmul: version '{version}' does not support"):
+            planned(x, x, version, (7, 5))
+    for step in planned(x, x, None, (7, 5)).steps:
+        name = step.kernel.__name__
+        assert not any(word in name for word in ("mma", "async")), name
+    assert "mma" in planned(x, x, "sm80", (8, 0)).steps[-1].kernel.__name__
 
 
 @pytest.mark.skipif(SIMULATED, reason="planned without the simulator")

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from simulated_gpu import Warps, give_vectors_and_warps
 
 import cudamath as cm
 from cudamath.core.dispatch.arguments import Input, Output
@@ -13,6 +14,7 @@ from cudamath.kernels.scan import dispatch as scan_dispatch
 from cudamath.kernels.scan import strided as scan_strided
 from cudamath.kernels.sort import binary_search, bitonic, onesweep, radix_keys, radix_select
 from cudamath.kernels.sort import dispatch as sort_dispatch
+from cudamath.kernels.sort.problem import SortProblem
 from cudamath.ops import sort as ordering
 from cudamath.runtime.device import assume, capability
 
@@ -65,6 +67,44 @@ def test_network_simulated(dtype, shape, axis, descending):
     how = {"axis": axis, "descending": descending, "version": "bitonic"}
     same_bits(sim(sort_dispatch.sort(*layouts(x), **how), x), np.take_along_axis(x, order, axis))
     np.testing.assert_array_equal(sim(sort_dispatch.argsort(*layouts(x), **how), x), order)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["f4", "i8"])
+@pytest.mark.parametrize("positions", [False, True])
+def test_network_in_registers_simulated(dtype, positions, monkeypatch):
+    """Rows whose partners are lanes of a warp at first, then threads of other warps."""
+    give_vectors_and_warps(monkeypatch)
+    x = numbers((3, 300), dtype)
+    order = order_of(x, 1)
+    with assume((9, 0)):
+        plan = bitonic.in_registers(SortProblem(*layouts(x), 1, False, positions))
+    assert named(plan) == ["sort_held"]
+    if positions:
+        np.testing.assert_array_equal(sim(plan, x), order)
+    else:
+        same_bits(sim(plan, x), np.take_along_axis(x, order, 1))
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["u1", "f2"])
+def test_onesweep_simulated(dtype, monkeypatch):
+    """Rows of several tiles: a block finds what the blocks before it have published."""
+    give_vectors_and_warps(monkeypatch)
+    warps = Warps()
+
+    def same_digit(digit):
+        told, _ = warps.tell(int(digit))
+        return np.uint32(sum(1 << i for i, other in enumerate(told) if other == int(digit)))
+
+    monkeypatch.setattr(onesweep, "same_digit", same_digit)
+    monkeypatch.setattr(onesweep, "load_relaxed", lambda array, i: array[i])
+    monkeypatch.setattr(onesweep, "store_relaxed", lambda array, i, v: array.__setitem__(i, v))
+    x = numbers((2, 9000), dtype)
+    with assume((9, 0)):
+        plan = onesweep.sort(SortProblem(*layouts(x), 1, False, True))
+    assert named(plan).count("onesweep") == x.itemsize
+    np.testing.assert_array_equal(sim(plan, x), order_of(x, 1))
 
 
 @pytest.mark.simulator

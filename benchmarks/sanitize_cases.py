@@ -842,6 +842,10 @@ def more() -> Calls:
             cm.fft.fft(x, axis=0),
             cm.fft.hfft(waves),
             cm.fft.irfft2(waves),
+            *[cm.fft.dct(x, kind) for kind in (1, 2, 3, 4)],
+            *[cm.fft.dst(x, kind, axis=0) for kind in (1, 2, 3, 4)],
+            cm.fft.dctn(x),
+            cm.fft.idstn(x),
         ),
         "weighted means": lambda: (
             cm.average(x, weights=x * x),

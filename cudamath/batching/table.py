@@ -58,7 +58,7 @@ _ALONG = """
 """
 rules.update(dict.fromkeys(_STACKED.split(), stacked))
 rules.update(dict.fromkeys(_ALONG.split(), along("axis")))
-rules.update(dict.fromkeys("fft_c2c fft_c2r fft_r2c".split(), along("axes")))
+rules.update(dict.fromkeys("fft_c2c fft_c2r fft_cosines fft_r2c".split(), along("axes")))
 rules.update(dict.fromkeys("where where_number".split(), broadcast))
 rules["pad"] = with_first(widths=(0, 0))
 rules["roll"] = with_first(shifts=0)

@@ -5,7 +5,8 @@ What their arguments mean: `input_of` to `lengths_and_axes`.
 
 Three cards: complex to complex (of real numbers too, without a gradient), real to complex, complex
 to real, each along any number of axes and times a number. Their gradients are one another: the
-adjoint of a transform is the transform with the other sign.
+adjoint of a transform is the transform with the other sign. A fourth one, `cosines`, has the cosine
+and sine transforms; its adjoint is itself, with types 2 and 3 exchanged.
 """
 
 from __future__ import annotations
@@ -69,6 +70,35 @@ c2c: Op = Op(
 )
 r2c: Op = Op("fft_r2c", cpu="fft.r2c", cuda="numeric.fft.r2c", vjp=_r2c_grad)
 c2r: Op = Op("fft_c2r", cpu="fft.c2r", cuda="numeric.fft.c2r", vjp=_c2r_grad)
+
+
+MOST_AT_ONCE = 3  # axes along which `cosines` goes, of types 2 and 3; otherwise one
+
+
+def _cosines_grad(
+    g: ndarray,
+    *_: Any,
+    kind: int,
+    sines: bool,
+    before: float,
+    after: float,
+    **same: Any,
+) -> tuple[ndarray]:
+    """Type 3 is the transpose of type 2 but for half of number 0, type 1 its own but for half of
+    both ends; types 4 and sines of type 1 are symmetric."""
+    ends = kind in (2, 3) or kind == 1 and not sines
+    first = after * 2 if ends and kind != 3 else after
+    last = before / 2 if ends and kind != 2 else before
+    other = {2: 3, 3: 2}.get(kind, kind)
+    return (cosines(g, kind=other, sines=sines, before=first, after=last, **same),)
+
+
+cosines: Op = Op(
+    "fft_cosines",
+    cpu="fft.cosines",
+    cuda="numeric.cosine_transforms.cosines",
+    vjp=_cosines_grad,
+)
 frequencies = Op("fft_frequencies", cpu="fft.frequencies", cuda="numeric.fft.frequencies")
 
 # -------------------- arguments

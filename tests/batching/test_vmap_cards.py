@@ -351,6 +351,11 @@ CASES: dict[str, tuple[Callable, tuple[np.ndarray, ...]]] = {
     "ifft of both axes": (lambda x: cm.fft.ifftn(x), (normal(6, 3),)),
     "rfft": (lambda x: cm.fft.rfft(x), (normal(3, 6),)),
     "irfft": (lambda x: cm.fft.irfft(x, 7, axis=0), (normal(4, 3),)),
+    "dct": (lambda x: cm.fft.dct(x, 1, axis=0), (normal(6, 3),)),
+    "dstn and its gradient": (
+        cm.grad(lambda x: (cm.fft.dstn(x) ** 3).sum()),
+        (normal(4, 3),),
+    ),
     "gradient of rfft": (
         cm.grad(lambda x: (abs(cm.fft.rfft(x)) ** 2 * cm.arange(4.0)).sum()),
         (normal(6),),

@@ -1,5 +1,6 @@
 """Cosine, sine and Hankel transforms, n-dimensional Hermitian transforms and next_fast_len beside
-SciPy's; the gradients of linear maps are their transposes."""
+SciPy's; the gradients of linear maps are their transposes; the card fft_cosines: the kernels of
+kernels/numeric/cosine_transforms.py around a stand-in for cuFFT, and how many steps plans have."""
 
 from __future__ import annotations
 
@@ -10,8 +11,13 @@ import warnings
 import numpy as np
 import pytest
 import scipy.fft
+from fake_cufft import installed
+from host_plans import host_run
 
 import cudamath as cm
+from cudamath.core.layout import Layout
+from cudamath.kernels.numeric import cosine_transforms as planners
+from cudamath.testing import compile_plan
 
 ONE = ["dct", "idct", "dst", "idst"]
 NORMS = [None, "backward", "ortho", "forward"]
@@ -52,9 +58,13 @@ def test_lengths_dtypes_and_complex_numbers(name, n, device):
 @pytest.mark.parametrize("name", ["dctn", "idctn", "dstn", "idstn"])
 def test_along_several_axes(name, type, device):
     x = np.random.default_rng(2).normal(size=(3, 4, 5))
+    theirs = getattr(scipy.fft, name)
     for options in ({}, {"axes": (0, 2)}, {"s": (6, 3)}, {"norm": "ortho"}, {"axes": -2}):
-        ours = getattr(cm.fft, name)(cm.asarray(x), type, **options)
-        close(ours, getattr(scipy.fft, name)(x, type, **options))
+        close(getattr(cm.fft, name)(cm.asarray(x), type, **options), theirs(x, type, **options))
+    twice = getattr(cm.fft, name)(cm.asarray(x), type, axes=(1, 1, 0))
+    close(twice, theirs(theirs(x, type, axes=(1,)), type, axes=(1, 0)))
+    more = x[:, :, None, :2, None] * np.ones((1, 1, 2, 1, 2))
+    close(getattr(cm.fft, name)(cm.asarray(more), type), theirs(more, type))
 
 
 @pytest.mark.parametrize("type", [1, 2, 3, 4])
@@ -71,6 +81,74 @@ def test_gradients(name, type, device):
     close(cm.grad(total)(x), matrix.T @ weights.to_numpy())
     curve = cm.grad(lambda x: (cm.grad(lambda x: total(x * x))(x)).sum())(x)
     close(curve, 2 * (matrix.T @ weights.to_numpy()))
+
+
+def scipys(x, kind, axes, sines, scale, before, after):
+    """The card's meaning by SciPy's transforms without factors."""
+    for axis in axes:
+        n = x.shape[axis]
+        ends = [] if kind == 4 or kind == 1 and sines else [0, n - 1] if kind == 1 else [0]
+        if sines and kind in (2, 3):
+            ends = [n - 1]
+        weights = np.ones((2, n))
+        weights[0, ends], weights[1, ends] = before, after
+        transform = scipy.fft.dst if sines else scipy.fft.dct
+        x = np.moveaxis(x, axis, -1) * weights[0]
+        x = np.moveaxis(transform(x, kind, norm="backward") * weights[1], -1, axis)
+    return scale * x
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("sines", [False, True])
+@pytest.mark.parametrize("kind", [1, 2, 3, 4])
+def test_plans_in_the_simulator(monkeypatch, fake, kind, sines):
+    installed(monkeypatch)
+    rng = np.random.default_rng(7)
+    cases = [((2, 8), (1,)), ((2, 7), (1,)), ((3, 6, 2), (1,)), ((5, 2), (0,)), ((2, 18, 2), (1,))]
+    if kind in (2, 3):
+        cases += [((3, 4, 6), (1, 2)), ((2, 5, 4), (2, 0)), ((4, 3, 5), (0, 1)), ((1, 1), (0, 1))]
+        cases += [((3, 4, 5), (0, 1, 2)), ((2, 3, 2, 4), (3, 0, 1)), ((2, 3, 2, 4), (0, 1, 3))]
+    for (shape, axes), dtype in itertools.product(cases, ("f4", "f8")):
+        x = rng.normal(size=shape).astype(dtype)
+        edges = {"before": 1.0 if kind == 2 else 1.25, "after": 1.0 if kind == 3 else 0.75}
+        if kind == 4 or kind == 1 and sines:
+            edges = {"before": 1.0, "after": 1.0}
+        options = {"kind": kind, "sines": sines, "scale": 0.5, **edges}
+        plan = planners.cosines(Layout.new(shape, x.dtype, 0), axes=axes, **options)
+        (y,) = host_run(plan, x)
+        expected = scipys(x.astype("f8"), axes=axes, **options)
+        size = np.abs(expected).max()
+        np.testing.assert_allclose(
+            y, expected, rtol=0, atol=size * (1e-6 if dtype == "f4" else 1e-14), err_msg=f"{shape}"
+        )
+    turned = rng.normal(size=(6, 4)).T
+    layout = Layout.of(turned.shape, turned.strides, turned.dtype, 0, True)
+    options = {"kind": kind, "sines": sines, "scale": 1.0, "before": 1.0, "after": 1.0}
+    (y,) = host_run(planners.cosines(layout, axes=(1,), **options), turned)
+    np.testing.assert_allclose(y, scipys(turned, axes=(1,), **options), rtol=0, atol=1e-13)
+
+
+def test_a_transform_is_three_steps():
+    """Also along the first axis, along several, and of an odd length."""
+    for kind, axes in itertools.product((1, 2, 3, 4), ((1,), (0,), (1, 0))):
+        if kind in (2, 3) or len(axes) == 1:
+            for shape in ((64, 48), (31, 17)):
+                layout = Layout.new(shape, np.dtype("f4"), 0)
+                plan = planners.cosines(
+                    layout, axes=axes, kind=kind, sines=False, scale=1.0, before=1.0, after=1.0
+                )
+                assert len(plan.steps) == 3
+                for used in compile_plan(plan, [layout], (9, 0)):
+                    assert not used.spills
+    assert not planners.cosines(
+        Layout.new((0, 4), np.dtype("f4"), 0),
+        axes=(1,),
+        kind=2,
+        sines=False,
+        scale=1.0,
+        before=1.0,
+        after=1.0,
+    ).steps
 
 
 @pytest.mark.parametrize("bias", [0.0, -0.4, 0.3])

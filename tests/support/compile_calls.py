@@ -490,6 +490,11 @@ def libraries(t: np.dtype) -> None:
             fft.fft2(x, norm="forward"),
             fft.fftfreq(9, dtype=t),
         )
+        for one in (fft.dct, fft.dst):
+            one(x, 1), one(x, 2), one(x, 3), one(x, 4)
+            one(x, 1, axis=0), one(x, 2, axis=0), one(x, 3, axis=0), one(x, 4, axis=0)
+        for several in (fft.dctn, fft.dstn, fft.idctn, fft.idstn):
+            several(x), several(made((3, 4, 5), t))
 
 
 def by_name() -> list[tuple[plans.Plan, list[Layout]]]:

@@ -254,4 +254,5 @@ COUNTS: dict[str, Callable[[Plan, Any, dict], Counted]] = {
     "fft_c2c": _transform,
     "fft_r2c": _transform,
     "fft_c2r": _transform,
+    "fft_cosines": _transform,
 }

@@ -287,7 +287,7 @@ def _last(layout: Layout, axes: tuple[int, ...]) -> Layout:
     )
 
 
-class _Steps:
+class Steps:
     """Steps and scratch of a plan under construction."""
 
     def __init__(self) -> None:
@@ -358,7 +358,7 @@ def c2c(x: Layout, *, axes: tuple[int, ...], inverse: bool, scale: float) -> Pla
     out = x.like(dtype=np.result_type(x.dtype, np.complex64))
     if not out.size:
         return Plan([out], [])
-    work, source, target = _Steps(), whole(Input(0), x), whole(Output(0), out)
+    work, source, target = Steps(), whole(Input(0), x), whole(Output(0), out)
     work.complex(
         source if x.dtype == out.dtype else work.copy(source, target), target, axes, inverse
     )
@@ -375,7 +375,7 @@ def r2c(x: Layout, *, axes: tuple[int, ...], scale: float, conjugate: bool = Fal
     )
     if not out.size:
         return Plan([out], [])
-    work, source, target = _Steps(), whole(Input(0), x), whole(Output(0), out)
+    work, source, target = Steps(), whole(Input(0), x), whole(Output(0), out)
     if last == max(axes) and len(axes) <= MOST_AXES:
         work.one(source, target, tuple(sorted(axes)))
     else:
@@ -391,7 +391,7 @@ def c2r(x: Layout, *, axes: tuple[int, ...], n: int, scale: float) -> Plan:
     out = x.like((*x.shape[:last], n, *x.shape[last + 1 :]), real_dtype(x.dtype))
     if not out.size:
         return Plan([out], [])
-    work, source = _Steps(), whole(Input(0), x)
+    work, source = Steps(), whole(Input(0), x)
     spectrum = work.temp(x)
     at_once = len(axes) <= MOST_AXES and last == max(axes)
     others = axes[:-1] if at_once else ()

@@ -654,6 +654,12 @@ def large() -> Calls:
             )
             for dtype in ("bfloat16", "float32")
         ],
+        "norms, shifted, long": lambda: [
+            cm.grad(lambda v: (cm.ml.layer_norm(v, 9001) * cm.ml.rms_norm(v, 9001)).sum())(
+                array(7, 9001, dtype=dtype)
+            )
+            for dtype in ("bfloat16", "float32")
+        ],
         "norms, ring": lambda: cm.grad(lambda v: cm.ml.layer_norm(v, 1024).sum())(
             array(300, 1024, dtype="bfloat16")
         ),

@@ -33,7 +33,9 @@ KEPT = 8  # weights that a thread keeps in registers
 TMA_DEVICES = ((9, 0), (10, 0))
 
 # A row in the shared memory of a cluster's blocks (backward_cluster.py):
-VECTORS = 4  # accesses of a row that a thread has: 32 columns of 16 bits, their sums 64 registers
+# accesses of a row that a thread has at most: 32 columns of 16 bits, their sums 64 registers
+VECTORS, STAGES = 4, 3  # .. rows in shared memory at a time, at work and loaded
+ROOM = 224 << 10  # bytes of shared memory for them and the weights
 RANKS = 2, 8  # blocks of a cluster: at least; at most, on any device
 
 
@@ -122,17 +124,26 @@ def fits_tma(shape: Rows | None, columns: int, x: Layout) -> bool:
     )
 
 
-def ranks_for(columns: int, width: int) -> int:
+def cluster_vectors(width: int, dtype: np.dtype, param: np.dtype) -> int:
+    """Accesses of a row that a thread has, as there is shared memory for them and as many
+    weights."""
+    each = THREADS * width * (STAGES * 2 * dtype.itemsize + param.itemsize)
+    return min(VECTORS, ROOM // each)
+
+
+def ranks_for(columns: int, width: int, vectors: int, edges: bool) -> int:
     """Blocks of a cluster that share a row."""
-    return max(power_of_two(blocks(columns, THREADS * VECTORS * width)), RANKS[0])
+    most = columns + (width - 1 if edges else 0)
+    return max(power_of_two(blocks(most, THREADS * vectors * width)), RANKS[0])
 
 
-def fits_cluster(columns: int, width: int, x: Layout) -> bool:
-    """Whether a cluster can hold rows of x: TMA copies multiples of 16 bytes."""
+def fits_cluster(columns: int, width: int, edges: bool, x: Layout, param: np.dtype) -> bool:
+    """Whether a cluster can hold rows of x: TMA copies multiples of 16 bytes. edges: rows begin
+    between the borders of accesses; then each block must have several."""
     return bool(
         width > 1
         and wide(x.dtype).itemsize == 4
-        and columns * x.itemsize % 16 == 0
-        and ranks_for(columns, width) <= RANKS[1]
+        and (columns >= THREADS if edges else columns * x.itemsize % 16 == 0)
+        and ranks_for(columns, width, cluster_vectors(width, x.dtype, param), edges) <= RANKS[1]
         and capability(x.device) in TMA_DEVICES
     )

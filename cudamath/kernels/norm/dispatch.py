@@ -108,11 +108,13 @@ def gradient_held_by_block(p: Backward) -> bool:
 
 
 def gradient_held_by_cluster(p: Backward) -> bool:
-    return has_rows(p) and backward_parts.fits_cluster(p.columns, p.width, p.x)
+    return has_rows(p) and backward_parts.fits_cluster(
+        p.columns, *p.long_access, p.x, p.param.dtype
+    )
 
 
 def prefers_gradient_cluster(p: Backward) -> bool:
-    return p.shape is None
+    return p.shape is None and p.shifted is None
 
 
 BACKWARD = (

@@ -38,7 +38,7 @@ Versions, from simple to fast (dispatch.py chooses):
 4. `tma`        (backward_tma.py) Gradients of rows of 16-bit numbers that take a warp or more. As
                 `rows`, but TMA loads the next rows into shared memory (SM 9.0 and 10.0).
 5. `cluster`    (backward_cluster.py) Gradients of rows too long for a block, in the shared memory
-                of a cluster of blocks (SM 9.0 and 10.0). Read once.
+                of a cluster of blocks (SM 9.0 and 10.0), wherever they begin. Read once.
 6. `shifted`    (forward_shifted.py, backward_shifted.py) As `rows`, where rows begin between the
                 borders of accesses: whole ones all the same, in which neighbours' numbers do not
                 count. Read once.

@@ -586,8 +586,11 @@ def test_which_gradient(capability):
         assert best(768, True) == best(4096, dtype=single) == "rows"
         assert best(256) == "rows"
         assert best(1004, weight=single) == best(1001) == "rows"
+        assert best(131_067) == best(16_385, dtype=np.float64) == "long_rows"
         assert best(1025) == best(8185, True) == best(4091, True, single) == "shifted"
         assert best(131_072) == best(65_536, True, weight=single) == long
+        assert best(14_511) == best(8193, True, weight=single) == best(4097, dtype=single) == long
+        assert best(8187) == long and best(131_065) == long
         assert best(65_536, dtype=single) == long
         assert best(131_080) == best(65_540, dtype=single) == "long_rows"
         assert best(65_540, weight=single) == best(65_537, dtype=single) == "long_rows"
@@ -665,6 +668,17 @@ def test_registers(capability):
                 8,
             )  # 14 clusters, of 132 multiprocessors
             check_resources(plan, long, capability)
+            for param in (np.float32, bfloat16):
+                n = 29_129 * 2 // dtype.itemsize
+                odd = [
+                    *[lay(300, n, dtype=dtype)] * 2,
+                    lay(n, dtype=np.dtype(param)),
+                    *[lay(300)] * 2,
+                ]
+                with assume(capability):
+                    plan = norm_dispatch.backward(*odd, None, n, True)
+                assert plan.steps[0].kernel.__name__ == "norm_cluster_grad"
+                check_resources(plan, odd, capability)
     if capability == (9, 0):
         inputs = [
             lay(300, 4096, dtype=bfloat16),

@@ -124,6 +124,18 @@ def copy_row(b, source, s0, step, line, l0, count):
 
 
 @emitted
+def fill_row(b, value, line, l0, count):
+    """line[l0 + u] = value for u < count; flat positions."""
+    do, word = Emit(b, line.dtype), ir.IntType(64)
+    l0, count = do.words(l0, count)
+    filler = do.splat(cast(b, value, line.dtype).value)
+    vectors = b.sdiv(b.add(count, word(do.lanes - 1)), word(do.lanes))
+    with counted(b, vectors) as vector:
+        at = b.mul(vector, word(do.lanes))
+        do.store_masked(filler, do.at(line, l0, at), do.first(b.sub(count, at)))
+
+
+@emitted
 def product_tile(
     b, grad, g0, row, source, shifts, j0, mask, vectors, images, grad_image, line_image, tile
 ):
@@ -166,6 +178,22 @@ def product_tile(
                 for x, y in zip(group[::2], group[1::2], strict=True)
             ]
         do.store(group[0], do.at(tile, k))
+
+
+@emitted
+def add_tile(b, tile, total, t0, row, rows, columns):
+    """total[t0 + i * row + j] += tile[i * GRADIENT_COLUMNS + j] for i < rows, j < columns, of the
+    tile's; flat positions. The tile may be read `lanes` further."""
+    do, word = Emit(b, tile.dtype), ir.IntType(64)
+    t0, row, rows, columns = do.words(t0, row, rows, columns)
+    for i in range(GRADIENT_ROWS):
+        with b.if_then(b.icmp_signed(">", rows, word(i))):
+            for j in range(0, GRADIENT_COLUMNS, do.lanes):
+                most = min(do.lanes, GRADIENT_COLUMNS - j)
+                mask = b.and_(do.first(columns, j), do.first(word(most)))
+                place = do.at(total, t0, b.mul(row, word(i)), j)
+                part = do.load(do.at(tile, i * GRADIENT_COLUMNS + j))
+                do.store_masked(b.fadd(do.load_masked(place, mask), part), place, mask)
 
 
 # -------------------- the two drivers
@@ -267,7 +295,7 @@ def _shifted_item(
                 y, u = y + 1, 0
 
 
-@parallel
+@parallel(as_written=True)
 def _shifted(
     source, weights, shifts, planes, step, halo, pitch, bias, out, place, shape, block, run
 ):
@@ -361,7 +389,7 @@ def _product_item(
         length, keep.dtype
     )  # 0 * inf is no 0: what is not an output position must not be read
     for y in range(rows):
-        mask[y * pitch : y * pitch + columns] = keep[0]
+        fill_row(keep[0], mask, y * pitch, columns)
     here = np.zeros((taps + GRADIENT_COLUMNS - 1) // GRADIENT_COLUMNS * GRADIENT_COLUMNS, np.int64)
     for j in range(taps):
         here[j] = (shifts[j, 0] * line_rows + shifts[j, 1]) * pitch + shifts[j, 2]
@@ -383,12 +411,10 @@ def _product_item(
                 image_size,
                 tile,
             )
-            for a in range(min(GRADIENT_ROWS, made - k)):
-                for b in range(min(GRADIENT_COLUMNS, taps - j)):
-                    total[k + a, j + b] += tile[a * GRADIENT_COLUMNS + b]
+            add_tile(tile, total, k * taps + j, taps, made - k, taps - j)
 
 
-@parallel
+@parallel(as_written=True)
 def _product(
     grad, source, shifts, planes, step, halo, pitch, keep, images, block, outputs, partial
 ):

@@ -48,7 +48,7 @@ def compiled(monkeypatch):
     """The modules of which LLVM made objects."""
     found, make = [], machine_code._object
     with monkeypatch.context() as patch:
-        patch.setattr(machine_code, "_object", lambda m, parts: found.append(m) or make(m, parts))
+        patch.setattr(machine_code, "_object", lambda m, *rest: found.append(m) or make(m, *rest))
         yield found
 
 

@@ -205,11 +205,17 @@ def _leave(b: ir.IRBuilder, thread: Any, status: Any) -> None:
     b.ret(b.bitcast(none, _POINTER))
 
 
-def _loaded(name: str, label: str, function: Any, write: Callable[[Compiler], None]) -> int:
-    """The address of a function's machine code. name: all that it depends on but the sources."""
+def _loaded(
+    name: str,
+    label: str,
+    function: Any,
+    write: Callable[[Compiler], None],
+    as_written: bool = False,
+) -> int:
+    """The address of a function's machine code (`machine_code.loaded`)."""
     _symbols()
     what = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
-    return machine_code.loaded(name, label, what, write)
+    return machine_code.loaded(name, label, what, write, as_written)
 
 
 # -------------------- loops
@@ -218,8 +224,15 @@ def _loaded(name: str, label: str, function: Any, write: Callable[[Compiler], No
 class Loop:
     """A compiled function that returns nothing."""
 
-    def __init__(self, function: Any, fastmath: tuple[str, ...] = (), parallel: bool = False):
+    def __init__(
+        self,
+        function: Any,
+        fastmath: tuple[str, ...] = (),
+        parallel: bool = False,
+        as_written: bool = False,
+    ):
         self.source, self._parallel = Source(function, fastmath), parallel
+        self._as_written = as_written
         self._natives: dict[Any, Callable[..., None]] = {}
         functools.update_wrapper(self, function)
 
@@ -255,9 +268,8 @@ class Loop:
             entry = _write_parallel_entry if self._parallel else _write_entry
             entry(compiler, label, self.source, kinds)
 
-        native = llvm_functions.new_function(
-            function.__name__, _loaded(name, label, function, write), llvm_functions.FASTCALL
-        )
+        address = _loaded(name, label, function, write, self._as_written)
+        native = llvm_functions.new_function(function.__name__, address, llvm_functions.FASTCALL)
         return self._natives.setdefault(kinds, native)
 
 
@@ -268,9 +280,12 @@ def loop(function: Any = None, *, fastmath: tuple[str, ...] = ()) -> Any:
     return Loop(function, fastmath)
 
 
-def parallel(function: Any) -> Any:
-    """Decorator: a compiled function whose `prange` runs on all cores."""
-    return Loop(function, parallel=True)
+def parallel(function: Any = None, *, as_written: bool = False) -> Any:
+    """Decorator: a compiled function whose `prange` runs on all cores. as_written: its loops are
+    neither unrolled nor made vectors, for the inner ones are `emitted`: it is compiled sooner."""
+    if function is None:
+        return functools.partial(parallel, as_written=as_written)
+    return Loop(function, parallel=True, as_written=as_written)
 
 
 # -------------------- ufuncs

@@ -77,7 +77,8 @@ class Emit:
 
     def masked(self, operation, result, *arguments):
         """LLVM's masked load or store on vectors of this kind."""
-        name = f"llvm.masked.{operation}.v{self.lanes}f{8 * self.itemsize}.p0"
+        kind = "f" if self.dtype.kind == "f" else "i"
+        name = f"llvm.masked.{operation}.v{self.lanes}{kind}{8 * self.itemsize}.p0"
         signature = ir.FunctionType(result, [a.type for a in arguments])
         module = self.builder.module
         function = module.globals.get(name) or ir.Function(module, signature, name)

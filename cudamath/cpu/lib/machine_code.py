@@ -26,15 +26,17 @@ _parsed: dict[str, llvm.ModuleRef] = {}  # small parts, by label
 _lock = fork.new_reentrant_lock()
 
 
-def loaded(name: str, label: str, what: str, write: Callable[[Compiler], None]) -> int:
+def loaded(
+    name: str, label: str, what: str, write: Callable[[Compiler], None], as_written: bool = False
+) -> int:
     """The address of a function's machine code: from the disk, or compiled. name: all that it
     depends on but the sources; label: what it is called in the module where it is written; what:
-    as the line on stderr calls it."""
+    as the line on stderr calls it; as_written: whether its loops stay what they are."""
 
     def compile() -> bytes:
         compiler = Compiler(ir.Module(label))
         write(compiler)
-        own = _object(_parsed_module(str(compiler.module)), compiler.parts)
+        own = _object(_parsed_module(str(compiler.module)), compiler.parts, as_written)
         return _together(_objects_of(compiler.parts) | {label: own})
 
     with _lock:
@@ -100,8 +102,9 @@ def _own_module(part: Part) -> llvm.ModuleRef:
     return parsed
 
 
-def _object(module: llvm.ModuleRef, parts: dict[str, Part]) -> bytes:
-    """The object file of a module, with copies of the small parts that it calls."""
+def _object(module: llvm.ModuleRef, parts: dict[str, Part], as_written: bool = False) -> bytes:
+    """The object file of a module, with copies of the small parts that it calls. as_written: LLVM
+    unrolls no loop and makes no vectors of numbers, which takes it a third of its time."""
     machine = llvm_functions.machine()
     small = {
         label: part
@@ -115,7 +118,8 @@ def _object(module: llvm.ModuleRef, parts: dict[str, Part]) -> bytes:
     for label in small:
         module.get_function(label).linkage = "internal"
     options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.loop_unrolling = options.slp_vectorization = True
+    options.loop_vectorization = options.slp_vectorization = not as_written
+    options.loop_unrolling = not as_written
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
     return bytes(machine.emit_object(module))

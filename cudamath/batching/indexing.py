@@ -15,7 +15,7 @@ from ..core.shapes import normalize_axis
 from ..ops.index import _gather, _gather_grad, _index_add, _scatter
 from ..ops.shape import broadcast_to, moveaxis
 from ..ops.where import where
-from .rules import iota, line
+from .rules import iota, line, refused
 
 
 def _indices(call: Call, first: int) -> list[ndarray]:
@@ -57,6 +57,9 @@ def gather_grad(call: Call) -> Any:
 
 rules["index"] = rules["take"] = gathered
 rules["index_grad"] = gather_grad
+rules["index_add (places)"] = rules["index_add (sums)"] = refused(
+    "a program makes it of sums that are batched already"
+)
 
 
 def scattered(call: Call) -> Any:

@@ -131,6 +131,20 @@ def gather_grad(g, *indices, shape, axis):
     return out
 
 
+def sorted_places(index, *, rows):
+    """Places of rows in ascending order, and the number that each had."""
+    if ((index < -rows) | (index >= rows)).any():
+        raise IndexError(f"index_add: an index is out of range of {rows} rows")
+    places = np.where(index < 0, index + rows, index)
+    order = np.argsort(places, kind="stable")
+    return places[order].astype(np.uint32 if rows < 2**32 else np.uint64), order
+
+
+def sums_of_sorted(g, keys, order, *, shape):
+    """Zeros of a shape with g[order[j]] added at keys[j]."""
+    return gather_grad(g[order], keys.astype(np.int64), shape=shape, axis=0)
+
+
 def index_add(x, index, values, *, axis):
     """x with values[..., j, ...] added at index[j] along an axis."""
     sums = np.full(

@@ -86,6 +86,17 @@ _gather_grad = Op(
         *(None for _ in indices),
     ),
 )
+#: Of several sums by one index (programs/shared_sorts.py).
+_sorted_places = Op(
+    "index_add (places)",
+    cpu="index.sorted_places",
+    cuda="index.scatter_add_sorted.sorted_places",
+)
+_sums_of_sorted = Op(
+    "index_add (sums)",
+    cpu="index.sums_of_sorted",
+    cuda="index.scatter_add_sorted.sums_of_sorted",
+)
 _index_add = Op(
     "index_add",
     cpu="index.index_add",

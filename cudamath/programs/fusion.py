@@ -31,6 +31,7 @@ from .optimizer_casts import without_casts
 from .program import ARGUMENT, Block, Node, Program, View
 from .regions import Region, regions
 from .residual_doors import BACKWARD, FORWARD, with_residuals
+from .shared_sorts import shared_sorts
 from .simplify import edited
 from .slices import joined, sliced
 
@@ -173,7 +174,7 @@ def rule(op: Any) -> tuple[str, str]:
 
 def fused(program: Program) -> Program:
     """The program with one node in place of each region that can be fused."""
-    program = through_doors(gathered_products(program))
+    program = shared_sorts(through_doors(gathered_products(program)))
     program = with_residuals(program, lambda node: not fusible(node))
     program = sliced(joined(without_casts(program)), elementwise)
     nodes: list[Node] = []

@@ -355,6 +355,13 @@ def gather_grad(
     return choose("gather_grad", GATHER_GRADIENT, p, version) if p.x.size else Plan([p.x], [])
 
 
+def sorts(name: str, values: Layout, index: Layout, *, shape: tuple[int, ...]) -> bool:
+    """Whether ``gather_grad`` or ``index_add``, the name, sorts an index of the first axis."""
+    base, versions = ("copy", INDEX_ADD) if name == "index_add" else ("zeros", GATHER_GRADIENT)
+    p = ScatterAddProblem(base, values.like(shape), values, (index,), 0)
+    return (choose(name, versions, p, None).why or "").endswith(SORTED)
+
+
 # -------------------- the gradient of take_along_axis
 
 FEW_STEPS = 64  # along an axis, that a thread may make one after another

@@ -56,16 +56,27 @@ def number_keys(positions, keys, rows):  # positions: (m,) int64, keys: (m,) uin
         keys[j] = positions[j] if positions[j] >= 0 else rows
 
 
+def sorted_layouts(m: int, rows: int, device: int) -> list[Layout]:
+    """Of sorted keys below ``rows``, and of the source number of each."""
+    word = coding(np.dtype(np.uint32 if rows < 2**32 else np.uint64)).word
+    return [Layout.new((m,), kind, device) for kind in (word, np.dtype(np.int64))]
+
+
 def sort_steps(
-    positions: Any, m: int, rows: int, device: int, temps: list[Layout]
+    positions: Any,
+    m: int,
+    rows: int,
+    device: int,
+    temps: list[Layout],
+    into: tuple[Any, Any] | None = None,
 ) -> tuple[list[Launch], Any, Any]:
     """Steps that sort ``m`` positions below ``rows``: (steps, sorted keys, source number of each).
-    Keys out of range come last, as ``rows``."""
+    Keys out of range come last, as ``rows``. into: the arguments of these; scratch by default."""
     code = coding(np.dtype(np.uint32 if rows < 2**32 else np.uint64))
-    here = len(temps)
-    keys = Layout.new((m,), code.word, device)
-    temps += [keys, keys, Layout.new((m,), np.dtype(np.int64), device)]
-    given, ordered, order = (Temp(here + i) for i in range(3))
+    here, (keys, numbers) = len(temps), sorted_layouts(m, rows, device)
+    temps += [keys] if into else [keys, keys, numbers]
+    given = Temp(here)
+    ordered, order = into or (Temp(here + 1), Temp(here + 2))
     steps = [
         Launch(number_keys, blocks(m, THREADS), THREADS, [positions, given, rows]),
         *key_steps(
@@ -176,8 +187,22 @@ def add_steps(
     """Steps for ``x[:, positions[j], :] += values[:, j, :]``; x: (before, rows, after) with its
     argument ``target``; ``source``: the argument of the values, contiguous (before, m, after);
     kind: see ``folding``."""
-    before, rows, after = x.shape
-    steps, keys, order = sort_steps(positions, m, rows, x.device, temps)
+    steps, keys, order = sort_steps(positions, m, x.shape[1], x.device, temps)
+    return [*steps, *sum_steps(target, x, source, keys, order, m, temps, kind)]
+
+
+def sum_steps(
+    target: Any,
+    x: Layout,
+    source: Any,
+    keys: Any,
+    order: Any,
+    m: int,
+    temps: list[Layout],
+    kind: str = "add",
+) -> list[Launch]:
+    """The same where the positions are sorted: see ``sort_steps``."""
+    before, _, after = x.shape
     columns = before * after
     chunks = blocks(m, CHUNK)
     temps.append(Layout.new((2, chunks, columns), compute_dtype(x.dtype), x.device))
@@ -185,7 +210,6 @@ def add_steps(
     grid = blocks(chunks * columns, THREADS)
     values = source.view((before, m, after))
     return [
-        *steps,
         Launch(sum_chunks(x.dtype, kind), grid, THREADS, [target, values, keys, order, aside]),
         Launch(join_chunks(x.dtype, kind), grid, THREADS, [target, keys, aside, after]),
     ]
@@ -226,3 +250,27 @@ def in_zeros(p: ScatterAddProblem) -> Plan:
         added = add_steps(Output(0).view(p.box.shape), p.box, source, positions, p.m, temps)
         steps += [*again, *merged, *added]
     return Plan([out], steps, temps)
+
+
+# -------------------- several sums by one index
+
+
+def sorted_places(index: Layout, *, rows: int) -> Plan:
+    """Planner: places (m,) of rows -> (these in ascending order, the number that each had)."""
+    temps: list[Layout] = []
+    outputs = sorted_layouts(index.size, rows, index.device)
+    merged, positions = flat_positions((index,), (rows,), 0, temps)
+    into = Output(0), Output(1)
+    steps, *_ = sort_steps(positions, index.size, rows, index.device, temps, into)
+    return Plan(outputs, [*merged, *steps], temps)
+
+
+def sums_of_sorted(g: Layout, keys: Layout, order: Layout, *, shape: tuple[int, ...]) -> Plan:
+    """Planner: zeros of ``shape`` with g[order[j]] added at keys[j]: ``gather_grad`` of what
+    ``sorted_places`` gave."""
+    out, temps = g.like(shape), []
+    box = out.like((1, shape[0], g.size // g.shape[0]))
+    again, source = dense(Input(0), g, g.shape, g.dtype, temps)
+    added = sum_steps(Output(0).view(box.shape), box, source, Input(1), Input(2), keys.size, temps)
+    zeros = fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None)
+    return Plan([out], [*zeros, *again, *added], temps)

@@ -1,0 +1,133 @@
+"""An index by which several sums are made is sorted once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from program_comparison import on
+
+import cudamath as cm
+from benchmarks.programs import peers
+from cudamath.kernels.index import dispatch, scatter_add_sorted
+from cudamath.programs.program import Program
+from cudamath.testing import simulate
+
+ROWS, COUNT = 6000, 9000  # more sums than other versions take; zeros that are no small constant
+
+
+def arrays() -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(2)
+    x, y = (rng.normal(size=(COUNT, 3)).astype(np.float32) for _ in range(2))
+    return x, y, rng.integers(-ROWS, ROWS, COUNT), rng.integers(0, ROWS, COUNT)
+
+
+def sums(x, y, one, other):
+    """Three by an index, of which two are equal, and one by another."""
+    zeros = cm.zeros((ROWS, 3), x.dtype)
+    a, b = cm.index_add(zeros, one, x), cm.index_add(zeros, one, x * y)
+    return a, b + cm.index_add(zeros, one, x), cm.index_add(zeros, other, y)
+
+
+def by_gradients(x, y, one, other):
+    """The gradient of a gather, and a sum."""
+    table = y[:ROWS]
+    slope = cm.grad(lambda t: (t[one] * x).sum())(table)
+    return slope, cm.index_add(cm.zeros_like(table), one, x)
+
+
+def beside_others(x, y, one, other):
+    """Added to what is not zero, along another axis, by an index that is written."""
+    places = one.copy()
+    a = cm.index_add(y[:ROWS], one, x)
+    b = cm.index_add(cm.zeros((3, ROWS), x.dtype), one, x.T, axis=1)
+    c = cm.index_add(cm.zeros((ROWS, 3), x.dtype), places, x)
+    places[:] = other
+    return a, b, c, cm.index_add(cm.zeros((ROWS, 3), x.dtype), places, x)
+
+
+def compared(function) -> Program:
+    """The program on an emulated GPU, whose values are NumPy's in float64, nearly."""
+    x, y, one, other = arrays()
+    with cm.device("cpu"):
+        given = [cm.asarray(a) for a in (x.astype(np.float64), y.astype(np.float64), one, other)]
+        wanted = [np.asarray(each) for each in function(*given)]
+    with on("emulated"):
+        jitted = cm.jit(function)
+        for _ in range(3):
+            found = jitted(*map(cm.asarray, (x, y, one, other)))
+            for a, b in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(a.to_numpy(), b, 2e-5, 2e-5)
+        (program,) = jitted.programs()
+    return program
+
+
+def names(program: Program) -> list[str]:
+    return [node.name for node in program.nodes]
+
+
+def test_an_index_is_sorted_once() -> None:
+    program = compared(sums)
+    assert names(program).count("index_add (places)") == 1
+    assert names(program).count("index_add (sums)") == 2 and names(program).count("index_add") == 1
+    assert "sorts: 2 sums by an index share its sort" in program.notes
+
+
+def test_gradients_of_gathers_share_it() -> None:
+    program = compared(by_gradients)
+    assert names(program).count("index_add (places)") == 1
+    assert names(program).count("index_add (sums)") == 2
+
+
+def test_other_sums_stay() -> None:
+    assert "index_add (places)" not in names(compared(beside_others))
+
+
+def test_few_sources_are_not_sorted() -> None:
+    """Other versions add them."""
+
+    def few(x, one):
+        zeros = cm.zeros((ROWS, 3), x.dtype)
+        return cm.index_add(zeros, one, x), cm.index_add(zeros, one, x * 2)
+
+    with on("emulated"):
+        jitted = cm.jit(few)
+        jitted(cm.ones((20, 3)), cm.asarray(np.arange(20)))
+        (program,) = jitted.programs()
+    assert "index_add (places)" not in names(program)
+
+
+def test_the_graph_network_sorts_two_indices(monkeypatch) -> None:
+    monkeypatch.setattr(dispatch, "sorts", lambda *_, **__: True)  # its small size has few edges
+    results = []
+    with on("emulated"):
+        for kind in (peers.Eager, peers.Jit):
+            peer = kind(*peers.small()["graph_network"], "cuda:0")
+            results.append([peer.numpy(peer.step()) for _ in range(4)])
+        (program,) = peer.run.programs()
+    np.testing.assert_allclose(*results, 2e-5)
+    assert names(program).count("index_add (places)") == 2 and "index_grad" not in names(program)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_kernels_in_the_simulator(dtype: str) -> None:
+    rng = np.random.default_rng(4)
+    g, places = rng.normal(size=(200, 5)).astype(dtype), rng.integers(-9, 9, 200)
+    layouts = [cm.asarray(a, device="cpu")._layout for a in (g, places)]
+    keys, order = simulate(scatter_add_sorted.sorted_places(layouts[1], rows=9), places)
+    wanted = np.argsort(places % 9, kind="stable")
+    np.testing.assert_array_equal(order, wanted)
+    np.testing.assert_array_equal(keys, (places % 9)[wanted])
+    more = [cm.asarray(a, device="cpu")._layout for a in (keys, order)]
+    plan = scatter_add_sorted.sums_of_sorted(layouts[0], *more, shape=(9, 5))
+    sums, exact = simulate(plan, g, keys, order), np.zeros((9, 5))
+    np.add.at(exact, places, g.astype(np.float64))
+    np.testing.assert_allclose(sums, exact, 1e-5 if dtype == "float32" else 1e-13, 1e-6)
+
+
+@pytest.mark.simulator
+def test_a_place_out_of_range_is_an_error() -> None:
+    places = np.array([0, 9, -9])
+    layout = cm.asarray(places, device="cpu")._layout
+    with pytest.raises(IndexError):
+        simulate(scatter_add_sorted.sorted_places(layout, rows=9), places)

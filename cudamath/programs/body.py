@@ -22,7 +22,7 @@ from ..core.dispatch.op import registry
 from ..core.dtypes import INEXACT
 from ..core.layout import Layout
 from ..core.scalar import inside
-from ..runtime.interrupts import uninterrupted
+from .draws import Rehearsal
 from .fusion import fused, joined_in_place, written_in_place
 from .program import ARGUMENT, RESULT, Block, Program, View
 from .run import lying, straight_line
@@ -40,30 +40,6 @@ class BodyTrace(Trace):
         body reads by reference."""
         if isinstance(outer, Trace):
             outer.host_arrays += self.host_arrays
-
-
-class Rehearsal:
-    """Context for a run whose random draws do not count: at its end each generator is put back."""
-
-    def __init__(self) -> None:
-        self.starts: dict[Any, int] = {}
-
-    def __enter__(self) -> Rehearsal:
-        self.before = recording.state.draws
-        recording.state.draws = self
-        return self
-
-    @uninterrupted
-    def __exit__(self, *exc: object) -> None:
-        recording.state.draws = self.before
-        for generator, start in self.starts.items():
-            generator.return_to(start)
-
-    def take(self, generator: Any, name: str, blocks: int, device: Any) -> tuple:
-        """The next part of the generator's sequence."""
-        place = generator.take_next(name, blocks, device)
-        self.starts.setdefault(generator, place[2])
-        return place
 
 
 class Body:

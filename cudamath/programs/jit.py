@@ -29,9 +29,9 @@ from ..cuda.graphs import Graphed
 from ..runtime.dry import DryStream, Gone
 from ..runtime.state import register_tables
 from ..runtime.stream import stream_of
-from .body import Rehearsal
 from .description import described
 from .donation import donated
+from .draws import Rehearsal
 from .fusion import fused, joined_in_place
 from .hidden_state import PLAIN, HiddenState, host_randoms
 from .kernel_loading import load_kernels

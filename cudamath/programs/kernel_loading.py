@@ -1,4 +1,5 @@
-"""The kernels of a program, compiled before its first run: all at once, where there are workers.
+"""The kernels of a program, and before of its constants, compiled before they first run: all at
+once, where there are workers.
 
 A plan by itself tells the workers of its own kernels only (`Plan.bind`), and waits for them before
 the next plan is made.
@@ -15,7 +16,7 @@ from ..runtime.device import capability
 from ..runtime.dry import DryStream, NeedsDevice
 from ..runtime.state import runtime
 from ..runtime.stream import stream_of
-from .body import Rehearsal
+from .draws import Rehearsal
 
 
 def load_kernels(run: Callable, arrays: Sequence[ndarray], device: int, name: str) -> None:

@@ -21,6 +21,7 @@ from ..core.array import ndarray
 from ..core.dispatch.fast_path import exact
 from ..core.dtypes import FLOATING, INTEGER, promote
 from ..runtime.dry import launching
+from .kernel_loading import load_kernels
 from .program import CONSTANT, Block, Node, Program, View
 
 SMALL = 1 << 16  # bytes of an array that is computed beforehand
@@ -96,39 +97,51 @@ class _Writes:
 
 def with_constants(program: Program) -> Program:
     """Compute beforehand what depends on nothing but constants of the function."""
+    fixed = _fixed(program)
+    with launching():
+        if program.device >= 0 and len(fixed) > 1:  # their kernels are compiled together
+            load_kernels(lambda: _values(fixed), (), program.device, "constants")
+        values = _values(fixed)
+    replaced = {
+        block: View(Block(CONSTANT, block.layout, 0, value), block.layout, 0)
+        for block, value in values.items()
+    }
+    left = {*map(id, fixed)}
+    return edited(program, [node for node in program.nodes if id(node) not in left], replaced)
+
+
+def _fixed(program: Program) -> list[Node]:
+    """The nodes that depend on nothing but each other, and whose results are small."""
     writes = _Writes(program)
     returned = {view.block for view in program.returned()}
-    replaced: dict[Block, View] = {}
-    values: dict[Block, ndarray] = {}
+    known: set[Block] = set()
     nodes = []
     for node in program.nodes:
-        fixed = (
-            not node.targets
-            and node.draw is None
-            and all([view.block in values for view in node.views])
-            and all(
-                [
-                    block not in returned
-                    and block not in writes.at
-                    and block.layout.nbytes <= SMALL
-                    for block in node.results
-                ]
-            )
-        )
-        if not fixed:
+        alone = not node.targets and node.draw is None
+        if (
+            alone
+            and known.issuperset([view.block for view in node.views])
+            and returned.isdisjoint(node.results)
+            and not any([block in writes.at for block in node.results])
+            and all([block.layout.nbytes <= SMALL for block in node.results])
+        ):
             nodes.append(node)
-            continue
+            known.update(node.results)
+    return nodes
+
+
+def _values(nodes: list[Node]) -> dict[Block, ndarray]:
+    """What these nodes give."""
+    values: dict[Block, ndarray] = {}
+    for node in nodes:
         operands = [
             values[x.block]._view(x.layout, x.offset) if isinstance(x, View) else x
             for x in node.operands
         ]
-        with launching():
-            out = node.run(*operands, *node.scalars)
+        out = node.run(*operands, *node.scalars)
         for block in node.results:
             values[block] = out[block.index] if node.several else out
-            constant = Block(CONSTANT, block.layout, 0, values[block])
-            replaced[block] = View(constant, block.layout, 0)
-    return edited(program, nodes, replaced)
+    return values
 
 
 def without_copies(program: Program) -> Program:

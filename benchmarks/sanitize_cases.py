@@ -841,6 +841,11 @@ def more() -> Calls:
             cm.full((7, 9), 1.0),
             cm.frexp(line),
             cm.fft.fftfreq(9),
+            cm.linalg.hadamard(64),
+            cm.linalg.helmert(50),
+            cm.linalg.dft(50),
+            cm.linalg.fiedler_companion(line),
+            cm.linalg.leslie(line, line[1:]),
         ),
         "transforms": lambda: (
             cm.fft.ifft(waves),

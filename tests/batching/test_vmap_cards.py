@@ -347,6 +347,11 @@ CASES: dict[str, tuple[Callable, tuple[np.ndarray, ...]]] = {
         cm.grad(lambda *a: sum([(y * y).sum() for y in in_one_op(*a)]), (0, 1, 2)),
         (normal(3, 2, 4), normal(12, 4), normal(12, 3)),
     ),
+    "leslie": (cm.linalg.leslie, (normal(4), normal(3))),
+    "gradient of fiedler_companion": (
+        cm.grad(lambda x: (cm.linalg.fiedler_companion(x) ** 3).sum()),
+        (normal(6),),
+    ),
     "fft": (lambda x: cm.fft.fft(x, axis=0), (normal(6, 3),)),
     "ifft of both axes": (lambda x: cm.fft.ifftn(x), (normal(6, 3),)),
     "rfft": (lambda x: cm.fft.rfft(x), (normal(3, 6),)),

@@ -8,9 +8,11 @@ import itertools
 import numpy as np
 import pytest
 import scipy.linalg
+from gradient_checks import MACHINES, run_version
 
 import cudamath as cm
-from cudamath.ops.linalg import special_matrices
+from cudamath.core.layout import Layout
+from cudamath.kernels.shape import matrix_rules as planners
 
 RNG = np.random.default_rng(0)
 C, R, P = RNG.normal(size=4), RNG.normal(size=3), RNG.normal(size=5)
@@ -173,21 +175,69 @@ def test_names_of_cupyx():
     assert len(names) == 20 and set(names) <= set(cm.linalg.__all__)
 
 
-def test_nothing_large_comes_from_the_host(monkeypatch):
-    """Matrices are made on their device: the host gives lines and lists of short rows."""
-    n, given = 512, []
-    upload = special_matrices.asarray
-
-    def noted(x, **options):
-        given.append(np.size(x))
-        return upload(x, **options)
-
-    monkeypatch.setattr(special_matrices, "asarray", noted)
+def test_constructors_are_one_launch(fake):
+    """hankel fills its line up first."""
+    n = 48
     line = np.random.default_rng(5).normal(size=n) + 3
-    for name in ("toeplitz", "hankel", "circulant", "companion", "fiedler", "fiedler_companion"):
-        getattr(cm.linalg, name)(cm.asarray(line))
-    cm.linalg.leslie(cm.asarray(line), cm.asarray(line[1:]))
-    cm.linalg.convolution_matrix(cm.asarray(line), n)
-    for name in ("hilbert", "hadamard", "helmert", "dft"):
-        getattr(cm.linalg, name)(n)
-    assert given and max(given) <= 8 * n
+    with cm.device("cuda"):
+        x, less = cm.asarray(line), cm.asarray(line[1:])
+        calls = {name: [x] for name in ("companion", "fiedler_companion", "hankel")}
+        calls["leslie"] = [x, less]
+        for name in ("hilbert", "helmert", "dft"):
+            calls[name] = [n]
+        calls["hadamard"] = [64]
+        for name, arguments in calls.items():
+            for _ in range(3):
+                fake.launches.clear()
+                getattr(cm.linalg, name)(*arguments)
+            assert len(fake.launches) == 1 + (name == "hankel"), name
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_kernels_of_rules(machine):
+    """The cards matrix_formula and matrix_placed."""
+    rng = np.random.default_rng(6)
+
+    def made(rule, rows, n, dtype, more=0):
+        layout = Layout.new((rows, n), np.dtype(dtype), 0)
+        return run_version(
+            machine,
+            lambda: planners.formula(layout=layout, device=0, rule=rule, n=n, more=more),
+        )
+
+    for n in (1, 2, 5, 130):
+        np.testing.assert_array_equal(made("hilbert", n, n, "f8"), scipy.linalg.hilbert(n))
+        theirs = scipy.linalg.helmert(n, full=True)
+        for first in (0, 1) if n > 1 else (0,):
+            close = {"rtol": 1e-15, "atol": 0}
+            ours = made("helmert", n - first, n, "f8", first)
+            np.testing.assert_allclose(ours, theirs[first:], **close)
+        ours = made("dft", n, n, "c16", 0.25)
+        np.testing.assert_allclose(ours, scipy.linalg.dft(n) / 4, rtol=0, atol=1e-13)
+    for dtype in ("i8", "f4", "u1", "c8"):
+        expected = scipy.linalg.hadamard(64, np.int64).astype(dtype)
+        np.testing.assert_array_equal(made("hadamard", 64, 64, dtype), expected)
+    for n, dtype in ((2, "f4"), (3, "c16"), (8, "f8"), (9, "c8"), (140, "f4")):
+        x = rng.normal(size=(2, n)) + 1j * rng.normal(size=(2, n))
+        x = (x if dtype[0] == "c" else x.real).astype(dtype)
+        for rule in ("companion", "fiedler_companion"):
+            ours = run_version(machine, lambda *a, rule=rule: planners.placed(*a, rule=rule), x)
+            theirs = [getattr(scipy.linalg, rule)(each) for each in x]
+            eps = 4 * np.finfo(dtype).eps
+            np.testing.assert_allclose(ours, theirs, rtol=eps, atol=0)
+        s = x[:, 1:].copy()
+        ours = run_version(machine, lambda *a: planners.placed(*a, rule="leslie"), x, s)
+        theirs = [scipy.linalg.leslie(*each) for each in zip(x, s, strict=True)]
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_companions_of_other_dtypes(device):
+    x = np.array([2, 3, 5, 7])
+    for name in ("companion", "fiedler_companion"):
+        theirs = getattr(scipy.linalg, name)(x)
+        for dtype in ("i4", "f4", "f8", "c8", "bfloat16"):
+            ours = getattr(cm.linalg, name)(cm.asarray(x, dtype=dtype))
+            assert ours.dtype == (cm.float64 if dtype == "i4" else cm.asarray(0, dtype=dtype).dtype)
+            np.testing.assert_array_equal(ours.astype("c16").to_numpy(), theirs)
+        turned = cm.asarray(np.stack([x, x + 1]).astype("f8")[:, ::-1])[:, ::-1]
+        np.testing.assert_allclose(getattr(cm.linalg, name)(turned)[0].to_numpy(), theirs)

@@ -91,14 +91,14 @@ def band_ones_wide(size: int, one: int) -> Any:
     return band_ones_wide
 
 
-def _stored(dtype: np.dtype) -> np.dtype:
+def stored_type(dtype: np.dtype) -> np.dtype:
     """The type in which a kernel sees elements that it only moves."""
     if dtype.kind in "iuc" or dtype in (np.float32, np.float64):
         return dtype
     return np.dtype(f"u{dtype.itemsize}")
 
 
-def _grid(rows: int, columns: int) -> tuple[int, int]:
+def grid_of_rows(rows: int, columns: int) -> tuple[int, int]:
     return blocks(columns, THREADS * ITEMS), min(rows, MOST_ROWS)
 
 
@@ -109,13 +109,13 @@ def band(x: Layout, *, low: int, high: int) -> Plan:
         return Plan([out], [])
     rows, columns = x.shape[-2:]
     lines = x.size // columns
-    kernel = band_rows(_stored(x.dtype))
+    kernel = band_rows(stored_type(x.dtype))
     return Plan(
         [out],
         [
             Launch(
                 kernel,
-                _grid(lines, columns),
+                grid_of_rows(lines, columns),
                 THREADS,
                 [
                     Input(0).view((lines, columns)),
@@ -133,7 +133,7 @@ def ones(*, layout: Layout, device: int, low: int, high: int) -> Plan:
     """A new matrix of ones on a band."""
     if not layout.size:
         return Plan([layout], [])
-    stored = _stored(layout.dtype)
+    stored = stored_type(layout.dtype)
     one = np.ones((), layout.dtype).reshape(1).view(stored)[0]
     rows, columns = layout.shape
     size = layout.itemsize
@@ -152,5 +152,9 @@ def ones(*, layout: Layout, device: int, low: int, high: int) -> Plan:
         )
     return Plan(
         [layout],
-        [Launch(band_ones(stored, one), _grid(*layout.shape), THREADS, [Output(0), low, high])],
+        [
+            Launch(
+                band_ones(stored, one), grid_of_rows(*layout.shape), THREADS, [Output(0), low, high]
+            )
+        ],
     )

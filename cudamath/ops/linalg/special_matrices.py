@@ -1,9 +1,9 @@
 """Matrices that few numbers determine, as `scipy.linalg` makes them: Toeplitz and Hankel matrices,
 companions of polynomials, blocks.
 
-Whatever has a number's size in its elements is made on the device: a matrix of constant diagonals
-shows windows of one line, a banded one is a list of short rows, read with a shift (`_sheared`).
-Their gradients are sums along the places where a number stands.
+A matrix of constant diagonals shows windows of one line. The others are one kernel each, whose
+element is a function of row and column: of numbers alone (`_formula`), or the place in a line
+(`_placed`). Gradients are sums along the places where a number stands.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ import numpy as np
 
 from ...core import dtypes
 from ...core.array import ndarray
-from ...core.asarray import asarray
+from ...core.devices import index_of
 from ...core.dispatch.checks import coerce, require
 from ...core.dispatch.fast_path import fast_path
-from ...core.dispatch.op import ANY
+from ...core.dispatch.op import ANY, Op
+from ...core.layout import Layout
 from ...core.shapes import as_integer
 from ...core.typing import ArrayLike, DeviceLike, DTypeLike
 from .. import reduce
-from ..creation import eye, zeros
+from ..creation import zeros
 from ..elementwise import abs, conj_or_same
-from ..index import take
-from ..integers import bitwise_count
 from ..join import concat
 from ..padding import pad
 from ..ranges import arange
-from ..shape import astype, broadcast_to, copy, expand_dims, flip, reshape, span
+from ..shape import astype, broadcast_to, copy, diagonal, expand_dims, flip, reshape, span
 from ..stride_tricks import sliding_window_view
 from ..where import where
 
@@ -63,12 +62,6 @@ def _vectors(name: str, what: str, x: Any, least: int = 1) -> ndarray:
     return x
 
 
-def _gathered(x: ndarray, places: np.ndarray) -> ndarray:
-    """Of few numbers at places that the host knows."""
-    flat = take(x, asarray(places.reshape(-1), device=x.device), axis=x.ndim - 1)
-    return reshape(flat, (*x.shape[:-1], *places.shape))
-
-
 def _shown(line: ndarray, rows: int) -> ndarray:
     """x[i, j] = line[i + j], of so many rows."""
     windows = sliding_window_view(line, line.shape[-1] - rows + 1, axis=line.ndim - 1)
@@ -81,21 +74,49 @@ def _of_diagonals(line: ndarray, rows: int) -> ndarray:
     return copy(flip(windows, axis=-2), order="C")
 
 
-def _sheared(bands: ndarray) -> ndarray:
-    """The square matrix whose row i has bands[i] around its diagonal.
-
-    Rows that are read as if one shorter: each begins one place further to the right.
-    """
-    *lead, n, count = bands.shape
-    length, half = max(n + 1, count), count // 2
-    sides = ((0, 0),) * len(lead) + ((0, 1), (0, length - count))
-    flat = reshape(pad(bands, sides), (*lead, (n + 1) * length))
-    flat = span(flat, len(lead), half, half + n * (length - 1))
-    return copy(_cut(reshape(flat, (*lead, n, length - 1)), 0, n), order="C")
-
-
 def _cut(x: ndarray, start: int, stop: int) -> ndarray:
     return span(x, x.ndim - 1, start, stop)
+
+
+def _by_formula(
+    rule: str, rows: int, n: int, dtype: np.dtype, device: DeviceLike | None, more: float = 0
+) -> ndarray:
+    """A matrix of n columns that a function of row and column makes."""
+    index = index_of(device)
+    layout = Layout.new((rows, n), dtype, index)
+    return _formula(layout=layout, device=index, rule=rule, n=n, more=more)
+
+
+def _of_polynomial(a: ndarray, rule: str) -> ndarray:
+    """A matrix with the numbers -a[1:] / a[0]."""
+    a = a if a.dtype in dtypes.FLOATING | dtypes.COMPLEX else astype(a, dtypes.default_float())
+    return _placed(_in_order(a), rule=rule)
+
+
+def _in_order(x: ndarray) -> ndarray:
+    return x if x._layout.contiguous else copy(x, order="C")
+
+
+def _placed_grad(g: ndarray, _y: Any, x: ndarray, *_s: ndarray, rule: str) -> tuple[ndarray, ...]:
+    """Each number of the line stands at one place."""
+    n = g.shape[-1]
+    if rule == "leslie":
+        return g[..., 0, :], diagonal(g, -1, g.ndim - 2, g.ndim - 1)
+    slope = g[..., 0, :]
+    if rule == "fiedler_companion":
+        above, below = (diagonal(g, k, g.ndim - 2, g.ndim - 1) for k in (1, -1))
+        even = arange(n - 1, device=g.device) % 2 == 0
+        slope = concat([_cut(slope, 0, 1), where(even, above, below)], axis=-1)
+    first, rest = conj_or_same(_cut(x, 0, 1)), conj_or_same(_cut(x, 1, n + 1))
+    slope = -slope / first
+    lead = -reduce.sum(slope * rest, axis=-1, keepdims=True) / first
+    return (concat([lead, slope], axis=-1),)
+
+
+_formula = Op("matrix_formula", cpu="triangles.formula", cuda="shape.matrix_rules.formula")
+_placed = Op(
+    "matrix_placed", cpu="triangles.placed", cuda="shape.matrix_rules.placed", vjp=_placed_grad
+)
 
 
 def _common(name: str, a: ndarray, b: ndarray) -> tuple[ndarray, ndarray]:
@@ -186,8 +207,10 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> ndarray:
     [[1, 2], [2, 3], [3, 4]]
     """
     c = _vectors("hankel", "c", c)
-    r = c * 0 if r is None else _vectors("hankel", "r", r)
-    c, r = _common("hankel", c, r)
+    if r is None:
+        n = c.shape[-1]
+        return _shown(pad(c, ((0, 0),) * (c.ndim - 1) + ((0, n - 1),)), n)
+    c, r = _common("hankel", c, _vectors("hankel", "r", r))
     n = r.shape[-1]
     return _shown(concat([c, _cut(r, 1, n)], axis=-1), c.shape[-1])
 
@@ -314,9 +337,7 @@ def companion(a: ArrayLike) -> ndarray:
     [[3.0, -2.0], [1.0, 0.0]]
     """
     a = _vectors("companion", "a", a, 2)
-    n = a.shape[-1] - 1
-    first = -_cut(a, 1, n + 1) / _cut(a, 0, 1)
-    return _below(first, eye(n - 1, n, dtype=first.dtype, device=first.device))
+    return _of_polynomial(a, "companion")
 
 
 @fast_path("f", "s")
@@ -357,8 +378,7 @@ def leslie(f: ArrayLike, s: ArrayLike) -> ndarray:
     if s.shape[-1] != n - 1:
         raise ValueError(f"leslie: s must have one number less than f, got {s.shape} and {f.shape}")
     f, s = _common("leslie", f, s)
-    there = eye(n - 1, n, dtype=np.bool_, device=s.device)
-    return _below(f, where(there, expand_dims(s, axis=-1), 0))
+    return _placed(_in_order(f), _in_order(s), rule="leslie")
 
 
 @fast_path("a")
@@ -429,18 +449,7 @@ def fiedler_companion(a: ArrayLike) -> ndarray:
     [[3.0, -2.0], [1.0, 0.0]]
     """
     a = _vectors("fiedler_companion", "a", a, 2)
-    n = a.shape[-1] - 1
-    row = np.arange(n)
-    places = np.full((n, 5), n + 1)  # of what stands at columns row - 2 to row + 2; n + 1: zero
-    places[3::2, 0] = places[: n - 2 : 2, 4] = 0  # ones
-    places[2::2, 1] = row[2::2] + 1
-    places[1:2, 1] = 0
-    places[: n - 1 : 2, 3] = row[: n - 1 : 2] + 2
-    places[0, 2] = 1
-    first = _cut(a, 0, 1)
-    numbers = -_cut(a, 1, n + 1) / first
-    one = _cut(numbers, 0, 1) * 0 + 1
-    return _sheared(_gathered(concat([one, numbers, one * 0], axis=-1), places))
+    return _of_polynomial(a, "fiedler_companion")
 
 
 @fast_path("a", "b")
@@ -575,10 +584,7 @@ def hilbert(
     [[1.0, 0.5], [0.5, 0.3333]]
     """
     n, dtype = as_integer("hilbert", "n", n, 0), _floating("hilbert", dtype)
-    if not n:
-        return zeros((0, 0), dtype=dtype, device=device)
-    line = 1 / (arange(2 * n - 1, dtype=np.float64, device=device) + 1)
-    return _shown(astype(line, dtype, copy=False), n)
+    return _by_formula("hilbert", n, n, dtype, device)
 
 
 @fast_path()
@@ -624,7 +630,7 @@ def hadamard(
     kind = np.dtype(np.int64) if dtype is None else dtypes.as_dtype(dtype, "hadamard")
     if kind not in dtypes.NUMERIC:
         raise TypeError(f"hadamard: wants a numeric dtype, got {kind}")
-    return _hadamard(n, kind, device)
+    return _by_formula("hadamard", n, n, kind, device)
 
 
 @fast_path()
@@ -669,18 +675,8 @@ def helmert(
     [[0.7071, -0.7071]]
     """
     n, dtype = as_integer("helmert", "n", n, 1), _floating("helmert", dtype)
-    rows = np.arange(0 if full else 1, n)
-    product = rows * (rows + 1.0)
-    product[rows == 0] = n
-    ends = np.where(rows == 0, n, rows)  # of the row's equal numbers
-    columns = [1 / np.sqrt(product), -rows / np.sqrt(product), ends]
-    kinds = (dtype, dtype, np.dtype(np.int64))
-    equal, last, end = (
-        astype(asarray(column[:, None], device=device), kind, copy=False)
-        for column, kind in zip(columns, kinds, strict=True)
-    )
-    j = arange(n, device=device)
-    return where(j < end, equal, where(j == end, last, 0))
+    first = 0 if full else 1
+    return _by_formula("helmert", n - first, n, dtype, device, first)
 
 
 @fast_path()
@@ -732,32 +728,8 @@ def dft(
     kind = np.dtype(np.complex128) if dtype is None else dtypes.as_dtype(dtype, "dft")
     if kind.kind != "c":
         raise TypeError(f"dft: wants a complex dtype, got {kind}")
-    roots = np.exp(-2j * np.pi / max(n, 1) * np.arange(n))
-    roots /= {None: 1, "sqrtn": math.sqrt(max(n, 1)), "n": max(n, 1)}[scale]
-    line = arange(n, dtype=np.int32 if n * n < 1 << 31 else np.int64, device=device)
-    places = expand_dims(line, axis=1) * line % max(n, 1)  # whole: no digit is lost
-    return take(asarray(roots.astype(kind), device=device), places, axis=0)
-
-
-def _below(first: ndarray, rest: ndarray) -> ndarray:
-    """Rows below a first one."""
-    rest = broadcast_to(rest, (*first.shape[:-1], *rest.shape[-2:]))
-    return concat([expand_dims(first, axis=-2), rest], axis=-2)
-
-
-def _hadamard(n: int, kind: np.dtype, device: DeviceLike | None) -> ndarray:
-    """-1 where the bits that two numbers share are odd in number. A large one is a product of
-    Kronecker, one pass: a small one is the corner of a larger one."""
-    small = min(n, 64)
-    i = arange(small, dtype=np.int32, device=device)
-    odd = bitwise_count(expand_dims(i, axis=1) & i) & 1
-    base = astype(1 - 2 * astype(odd, np.int8), kind, copy=False)
-    if n == small:
-        return base
-    rest = n // small
-    right = base[:rest, :rest] if rest <= small else _hadamard(rest, kind, device)
-    left = reshape(base, (small, 1, small, 1))
-    return reshape(left * reshape(right, (1, rest, 1, rest)), (n, n))
+    factor = {None: 1.0, "sqrtn": 1 / math.sqrt(max(n, 1)), "n": 1 / max(n, 1)}[scale]
+    return _by_formula("dft", n, n, kind, device, factor)
 
 
 def _floating(name: str, dtype: DTypeLike | None) -> np.dtype:

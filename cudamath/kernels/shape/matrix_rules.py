@@ -1,0 +1,202 @@
+"""Matrices whose elements are a function of row and column (hilbert, hadamard, helmert, dft), or
+the numbers of vectors at places that row and column name (companion, leslie, fiedler_companion).
+
+    formula     out[i, j] = f(i, j, n, more)
+    placed      out[..., i, j] = line[..., place(i, j)], or 1, or 0
+
+The function is plain Python, a device function of numbers. Formulas compute in float64 (hadamard in
+integers) and are rounded once. The line is what the vectors are, one after the other, or, of a
+polynomial's coefficients, -x[1:] / x[0]: divided where it stands, n times or 2 n.
+
+The floor is one write an element: a block owns ITEMS x THREADS neighbouring columns of a row, so no
+element's number is divided.
+"""
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.plan import Plan
+from ...core.dispatch.steps import Launch
+from ...core.layout import Layout
+from ..compiler.decorators import device_function
+from ..compiler.lazy_numba import cuda, types
+from ..compiler.storage_types import numba_type
+from ..copy.casts import converter
+from ..elementwise.scalar_functions import functions
+from ..lib.codec import codec
+from .triangles import ITEMS, THREADS, grid_of_rows, stored_type
+
+ONE, ZERO = -1, -2  # places of what is in no vector
+
+# -------------------- functions of row and column
+
+
+@device_function
+def hilbert(i, j, n, more):
+    return 1.0 / (i + j + 1)
+
+
+@device_function
+def hadamard(i, j, n, more):
+    """-1 where the bits that two numbers share are odd in number."""
+    shared = types.uint32(i & j)
+    for shift in (16, 8, 4, 2, 1):
+        shared ^= shared >> types.uint32(shift)
+    return 1 - 2 * types.int64(shared & types.uint32(1))
+
+
+@device_function
+def helmert(i, j, n, more):
+    """more: the number of the first row."""
+    row = i + more
+    size = math.sqrt(float(row) * (row + 1.0)) if row > 0 else math.sqrt(float(n))
+    if row == 0 or j < row:
+        return 1.0 / size
+    return -row / size if j == row else 0.0
+
+
+@device_function
+def dft(i, j, n, more):
+    """more: a factor."""
+    angle = -2 * math.pi / n * ((i * j) % n)
+    return math.cos(angle) * more, math.sin(angle) * more
+
+
+FORMULAS = {"hilbert": hilbert, "hadamard": hadamard, "helmert": helmert, "dft": dft}
+
+
+@device_function
+def companion(i, j, n):
+    if i == 0:
+        return j
+    return ONE if i == j + 1 else ZERO
+
+
+@device_function
+def leslie(i, j, n):
+    if i == 0:
+        return j
+    return n + j if i == j + 1 else ZERO
+
+
+@device_function
+def fiedler_companion(i, j, n):
+    """Even rows have the numbers, odd ones ones: five diagonals."""
+    if i & 1:
+        return ONE if j == i - 2 or i == 1 and j == 0 else ZERO
+    if j == i - 1 or i == 0 and j == 0:
+        return i
+    if j == i + 1:
+        return j
+    return ONE if j == i + 2 else ZERO
+
+
+#: Name -> (place, whether the line is that of a polynomial)
+PLACES = {
+    "companion": (companion, True),
+    "leslie": (leslie, False),
+    "fiedler_companion": (fiedler_companion, True),
+}
+
+# -------------------- kernels
+
+
+def quotient(x, y):
+    return x / y
+
+
+@functools.cache
+def formula_rows(rule: str, dtype: np.dtype) -> Any:
+    """out: (rows, columns); more: int64 or float64, as the rule takes it."""
+    element = FORMULAS[rule]
+    if rule == "dft":
+        C = numba_type(dtype)
+
+        @device_function
+        def rounded(v):
+            return C(complex(v[0], v[1]))
+    else:
+        kind = np.dtype(np.int64 if rule == "hadamard" else np.float64)
+        rounded = converter(kind, dtype)
+
+    @cuda.jit
+    def formula_rows(out, n, more):
+        first = cuda.blockIdx.x * (THREADS * ITEMS) + cuda.threadIdx.x
+        for row in range(cuda.blockIdx.y, out.shape[0], cuda.gridDim.y):
+            for i in range(ITEMS):
+                column = first + i * THREADS
+                if column < out.shape[1]:
+                    out[row, column] = rounded(element(row, column, n, more))
+
+    return formula_rows
+
+
+@functools.cache
+def placed_rows(rule: str, dtype: np.dtype) -> Any:
+    """x: (matrices, m), more: (matrices, k), out: (matrices * n, n), of what is stored."""
+    place, monic = PLACES[rule]
+    stored = stored_type(dtype)
+    zero, one = np.zeros((), stored)[()], np.ones((), dtype).reshape(1).view(stored)[0]
+    if monic:
+        load, store, T = codec(dtype)
+        divide = functions(T)["divide"] if dtype.kind == "c" else device_function(quotient)
+
+        @device_function
+        def number(x, more, matrix, k):
+            return store(-divide(T(load(x[matrix, k + 1])), T(load(x[matrix, 0]))))
+    else:
+
+        @device_function
+        def number(x, more, matrix, k):
+            return x[matrix, k] if k < x.shape[1] else more[matrix, k - x.shape[1]]
+
+    @cuda.jit
+    def placed_rows(x, more, out):
+        n = out.shape[1]
+        first = cuda.blockIdx.x * (THREADS * ITEMS) + cuda.threadIdx.x
+        for line in range(cuda.blockIdx.y, out.shape[0], cuda.gridDim.y):
+            matrix = line // n
+            row = line - matrix * n
+            for i in range(ITEMS):
+                column = first + i * THREADS
+                if column < n:
+                    k = place(row, column, n)
+                    v = one if k == ONE else zero
+                    if k >= 0:
+                        v = number(x, more, matrix, k)
+                    out[line, column] = v
+
+    return placed_rows
+
+
+# -------------------- planners
+
+
+def formula(*, layout: Layout, device: int, rule: str, n: int, more: float) -> Plan:
+    """A matrix of a function of row and column."""
+    if not layout.size:
+        return Plan([layout], [])
+    kernel, grid = formula_rows(rule, layout.dtype), grid_of_rows(*layout.shape)
+    last = np.float64(more) if isinstance(more, float) else more
+    return Plan([layout], [Launch(kernel, grid, THREADS, [Output(0), n, last])])
+
+
+def placed(x: Layout, *more: Layout, rule: str) -> Plan:
+    """Square matrices of vectors (..., m): contiguous."""
+    n = x.shape[-1] - PLACES[rule][1]
+    out = x.like((*x.shape[:-1], n, n))
+    if not out.size:
+        return Plan([out], [])
+    matrices = out.size // (n * n)
+    second = more[0] if more else x
+    arrays = [
+        Input(0).view((matrices, x.shape[-1])),
+        Input(len(more)).view((matrices, second.shape[-1])),
+        Output(0).view((matrices * n, n)),
+    ]
+    kernel = placed_rows(rule, x.dtype)
+    return Plan([out], [Launch(kernel, grid_of_rows(matrices * n, n), THREADS, arrays)])

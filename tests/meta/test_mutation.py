@@ -5,6 +5,7 @@ import json
 import pathlib
 import sys
 import textwrap
+import types
 
 import pytest
 
@@ -113,6 +114,49 @@ def test_tests_that_execute_a_place(gate, tmp_path, monkeypatch):
     assert [t.name for t in gate.chosen_tests(bug, places, far, "cpu")] == ["tests/c.py::far"]
     assert gate.chosen_tests(bug, places, far, "simulator") == []
     assert gate.spread([1, 2, 3, 4, 5]) == [1, 5, 3, 2, 4]
+
+
+def test_cases_on_a_gpu_that_are_to_the_point(gate, tmp_path):
+    """What names the function, the file, and the conditions around the bug comes first."""
+    import covering
+    import observer
+
+    path = "cudamath/kernels/attention/backward_sm90.py"
+    source = (gate.ROOT / path).read_text(encoding="utf-8")
+    (bug, *_) = [b for b in gate.mutants(path, source) if "settle" in b.function and b.text == "2"]
+    late = source[: source.index("late <= 8 * i + 1")].count("\n") + 1
+    words = covering.words_of(path, bug.function, (late, late), source)
+    assert words["backward_sm90"] == words["settle"] == 4 and words["causal"] == 2
+    assert "lengths" not in words
+
+    def case(name, **params):
+        return types.SimpleNamespace(
+            nodeid=f"tests/x.py::{name}{list(params.values())}",
+            callspec=types.SimpleNamespace(params=params),
+            function=case,
+            own_markers=[],
+            parent=None,
+            originalname=name,
+            name=name,
+        )
+
+    cases = [
+        case(name, version=version, causal=causal)
+        for name in ("test_other", "test_versions")
+        for version in ("simt", "backward_sm90")
+        for causal in (False, True)
+    ]
+    cases += [case("test_plain", causal=False)]
+    few = observer.FewCases(2, str(tmp_path / "begun"), words)
+    few.pytest_collection_modifyitems(cases)
+    assert [(c.originalname, *c.callspec.params.values()) for c in cases[:2]] == [
+        ("test_other", "backward_sm90", True),
+        ("test_versions", "backward_sm90", True),
+    ]
+    assert len(cases) == 5 and cases[-1].originalname == "test_plain"
+    first = gate.likely_first(["cudamath/kernels/sort/onesweep.py"])
+    assert "tests/kernels/sort/test_sort_kernels.py" in first[:2] and first[-1] == "tests"
+    assert covering.readers("dropped synchronisation", path) and not covering.readers("keys", path)
 
 
 def test_what_a_test_executes_is_seen(gate, tmp_path):

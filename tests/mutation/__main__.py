@@ -9,7 +9,8 @@ First the tests run without a bug, and it is noted which of them execute the pla
 be planted, and how long they take (observer.py). Then each bug meets the tests that execute its
 statement, or else its function or its file, the likeliest and shortest first, until they have taken
 SECONDS_OF_TESTS; after these, where there are GPUs (`--gpus`), those that the names of a kernel's
-file suggest (covering.py). A bug is killed if a test fails that passes without it.
+file, its functions and the conditions around the bug suggest (covering.py). A bug is killed if a
+test fails that passes without it.
 
 The bugs are those of planted.py, and a sample by rules.py: of each folder of the package as many as
 its share of the lines, at least AT_LEAST. The score by folder, and the survivors, are in
@@ -25,6 +26,7 @@ import argparse
 import collections
 import concurrent.futures
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -37,7 +39,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from numba.core import caching
@@ -46,7 +48,7 @@ HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 
-from covering import tests_of  # noqa: E402
+from covering import readers, tests_of, words_of  # noqa: E402
 from planted import PLANTED, Planted  # noqa: E402
 from rules import Mutant, mutants  # noqa: E402
 
@@ -239,11 +241,12 @@ class Copy:
         status = self.run(["-x", *files], kind, seconds, CHOSEN=str(chosen), BEGUN=str(begun))
         return status, begun.read_text(encoding="utf-8") or " ".join(files)
 
-    def spread(self, files: list[str], kind: str, seconds: float) -> tuple[int, str]:
-        """The same of some cases of each test of these files."""
+    def spread(self, files: list[str], kind: str, seconds: float, words: str) -> tuple[int, str]:
+        """The same of some cases of each test of these files, those first that the words tell."""
         begun = self.folder / "begun"
         begun.write_text("", encoding="utf-8")
-        status = self.run(["-x", *files], kind, seconds, CASES=str(FEW_CASES), BEGUN=str(begun))
+        how = {"CASES": str(FEW_CASES), "WORDS": words, "BEGUN": str(begun)}
+        status = self.run(["-x", *files], kind, seconds, **how)
         return status, begun.read_text(encoding="utf-8") or " ".join(files)
 
     def passes(self, test: str, kind: str) -> bool:
@@ -274,7 +277,10 @@ class Copy:
         """The same of one run of tests."""
         file = self.root / bug.path
         before = file.read_text(encoding="utf-8")
-        run = self.spread if kind == "gpu" else self.chosen
+        run = self.chosen
+        if kind == "gpu":
+            words = words_of(bug.path, bug.function, bug.lines, before)
+            run = functools.partial(self.spread, words=json.dumps(words))
         if end - time.monotonic() < 5:
             return None
         file.write_text(bug.applied(before), encoding="utf-8")
@@ -287,8 +293,9 @@ class Copy:
             return None
         how = "" if kind == "cpu" else f" ({kind})"
         if status == -1:
-            if kind == "gpu":
-                return ""  # they were chosen by name, and take as long as they take
+            if kind == "gpu":  # they were chosen by name, and take as long as they take
+                print(f"not to the end of {test}{how}: {bug}", flush=True)
+                return ""
             status, _ = run(tests, kind, min(PER_RUN, end - time.monotonic()))
             if time.monotonic() > end - 1:
                 return None
@@ -316,12 +323,12 @@ def observed(
     into the record: tests that were cut off kill nothing."""
     found = []
     record["observed"] = {}
-    tests = options.tests or ["tests"]
+    tests = options.tests or likely_first(places.files)
 
     def run(kind: str, jobs: int) -> None:
         path = copy.folder / f"places-{kind}.json"
         places.write(path)
-        spread = ["-n", str(jobs), "--dist", "worksteal"] if jobs > 1 else []
+        spread = ["-n", str(jobs), "--dist", "load"] if jobs > 1 else []  # in about that order
         quick = ["--quick", "-m", f"{MARKS['cpu']} and not slow"] if options.quick else []
         status = copy.run(
             [
@@ -351,8 +358,14 @@ def observed(
         run("cpu", jobs)
         return found
     with concurrent.futures.ThreadPoolExecutor(min(jobs, 2)) as both:
-        list(both.map(run, ("cpu", "simulator"), (jobs - jobs // 4, max(1, jobs // 4))))
+        list(both.map(run, ("cpu", "simulator"), (jobs - jobs // 3, max(1, jobs // 3))))
     return found
+
+
+def likely_first(paths: Iterable[str]) -> list[str]:
+    """All tests, those first that the names of these files suggest: the time may not suffice."""
+    by_turn = itertools.zip_longest(*map(tests_of, paths))
+    return [*dict.fromkeys(test for turn in by_turn for test in turn if test), "tests"]
 
 
 def chosen_tests(bug: Mutant, places: Places, tests: list[Test], kind: str) -> list[Test]:
@@ -406,7 +419,8 @@ def runs_of(
     bug: Mutant, places: Places, tests: list[Test], gpus: int
 ) -> list[tuple[list[str], str, float]]:
     """The runs of tests that meet a bug: tests or files, their kind, and how long they take."""
-    runs = []
+    read = readers(bug.rule, bug.path)
+    runs = [(read, "cpu", 0.0)] if read else []
     for kind in ("cpu", "simulator"):
         chosen = chosen_tests(bug, places, tests, kind)
         if chosen:

@@ -1,5 +1,6 @@
 """Which tests cover a file of the package: those of the folder that mirrors it, whose files name
-what the file defines."""
+what the file defines. And which tests of these concern a bug: those that name its function, its
+file, and the conditions under which it is met."""
 
 from __future__ import annotations
 
@@ -33,6 +34,32 @@ ALWAYS = {
     "cpu": ["tests/ops/test_values.py", "tests/autodiff/test_gradients.py"],
     "ml": ["tests/ops/test_values.py", "tests/autodiff/test_gradients.py"],
 }
+
+
+#: Tests that read sources, which execute no place: what a rule plants in a folder, they see.
+READERS = {
+    ("dropped synchronisation", "cudamath/kernels"): [
+        "tests/kernels/lib/test_barriers.py::"
+        "test_all_threads_meet_between_a_barriers_beginning_and_its_use"
+    ],
+}
+
+
+def readers(rule: str, path: str) -> list[str]:
+    """The tests that see a bug of this rule in a file by reading it."""
+    return [t for (of, at), found in READERS.items() if of == rule and at in path for t in found]
+
+
+def words_of(path: str, function: str, lines: tuple[int, int], source: str) -> dict[str, float]:
+    """Words by which a test tells that it concerns a place -> how much they say: names of its
+    functions, of its file (which is often a version's name), and of the conditions around it."""
+    stem = pathlib.Path(path).stem
+    words: dict[str, float] = {part: 1.0 for part in stem.split("_") if len(part) > 2}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.If) and node.lineno <= lines[0] <= node.end_lineno:
+            words |= {n.id: 2.0 for n in ast.walk(node.test) if isinstance(n, ast.Name)}
+    words |= {name.lstrip("_"): 4.0 for name in function.split(".")}
+    return {word: weight for word, weight in ({stem: 4.0} | words).items() if len(word) > 2}
 
 
 def _folder(path: str) -> str:

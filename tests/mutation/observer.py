@@ -3,11 +3,13 @@
 Where OBSERVE names a file, the run is without a bug: each test that passes is written down with its
 time and with what it executed of the places where bugs will be planted. Where CHOSEN names a file,
 only the tests that it lists run, in that order, and the last one that began is written to BEGUN: a
-process that dies or hangs names it so.
+process that dies or hangs names it so. Where CASES is a number, so many cases of each test run;
+WORDS, if given, says which words tell that a test, or one of its cases, is to the point.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import pathlib
@@ -104,10 +106,23 @@ class Chosen:
 
 
 class FewCases:
-    """Of each test at most so many cases, spread evenly, the tests in turns."""
+    """Of each test at most so many cases: those that the words tell, as many of each kind spread
+    evenly; the tests in turns, those first that the words tell."""
 
-    def __init__(self, most: int, begun: str):
-        self.most, self.begun = most, pathlib.Path(begun)
+    def __init__(self, most: int, begun: str, words: dict[str, float]):
+        self.most, self.begun, self.words = most, pathlib.Path(begun), words
+
+    def told(self, item: Any) -> float:
+        """How much of the words a case has: in its name, in what is switched on for it, and (half)
+        in the text of the test."""
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        switched = {name for name, value in parameters.items() if value is True}
+        name = item.nodeid.rpartition("::")[2].lower()
+        text = inspect.getsource(item.function) if hasattr(item, "function") else ""
+        return sum(
+            weight * (1.0 if word in name or word in switched else 0.5 if word in text else 0.0)
+            for word, weight in self.words.items()
+        )
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -118,9 +133,16 @@ class FewCases:
                 groups.setdefault((item.parent, name), []).append(item)
         spread = []
         for group in groups.values():
-            few = min(self.most, len(group))
-            spread += [(i, group[i * len(group) // few]) for i in range(few)]
-        items[:] = [item for _, item in sorted(spread, key=lambda pair: pair[0])]
+            by_score: dict[float, list[pytest.Item]] = {}
+            for item in group:
+                by_score.setdefault(self.told(item), []).append(item)
+            chosen: list[tuple[float, pytest.Item]] = []
+            for score in sorted(by_score, reverse=True):
+                same = by_score[score]
+                few = min(self.most - len(chosen), len(same))
+                chosen += [(score, same[i * len(same) // few]) for i in range(few)]
+            spread += [(-score, i, item) for i, (score, item) in enumerate(chosen)]
+        items[:] = [item for *_, item in sorted(spread, key=lambda each: each[:2])]
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.begun.write_text(nodeid, encoding="utf-8")
@@ -133,4 +155,6 @@ def pytest_configure(config: pytest.Config) -> None:
     elif "CHOSEN" in told:
         config.pluginmanager.register(Chosen(told["CHOSEN"], told["BEGUN"]))
     elif "CASES" in told:
-        config.pluginmanager.register(FewCases(int(told["CASES"]), told["BEGUN"]))
+        config.pluginmanager.register(
+            FewCases(int(told["CASES"]), told["BEGUN"], json.loads(told.get("WORDS", "{}")))
+        )

@@ -569,6 +569,18 @@ ROUNDED_ONCE = [
 
 
 @pytest.mark.simulator
+@pytest.mark.parametrize(("source", "target"), [("c8", "c16"), ("c16", "c8"), ("f4", "c8")])
+def test_complex_numbers_of_another_width(source, target, simulated):
+    """Both parts arrive; of a real number's the second is zero."""
+    x = np.array([1, -2, 3]).astype(source) * np.array(1 + 2j if source[0] == "c" else 1, source)
+    with cm.device("cpu"):
+        given = cm.asarray(x)
+        (found,) = card_of(lambda x: [(x * 2).astype(target) + 1], [given])(given)
+        assert simulated and found.dtype == target
+        np.testing.assert_array_equal(found.to_numpy(), (x * 2).astype(target) + 1)
+
+
+@pytest.mark.simulator
 def test_doubles_become_halves_at_once(simulated):
     with cm.device("cpu"):
         x = cm.asarray(np.array(ROUNDED_ONCE))

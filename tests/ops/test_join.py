@@ -252,3 +252,15 @@ def test_rolled(shape, shifts, dtype):
             np.testing.assert_array_equal(
                 slope.to_numpy(), np.roll(whole, [-s for s in shifts], range(x.ndim))
             )
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8", "c8"])
+def test_what_a_thread_pads_is_one_access(dtype):
+    """Its neighbours are stored at once: 16 bytes at most, and 8 elements."""
+    from cudamath.kernels.image import pad_axes
+    from cudamath.kernels.image.problem import Pad
+
+    x = Layout.new((40, 50), np.dtype(dtype), 0)
+    (step,) = pad_axes.plan(Pad(x, ((1, 2), (3, 4)))).steps
+    of_block = step.block[0] * min(8, 16 // x.itemsize)
+    assert step.grid[0] == -(-43 * 57 // of_block)

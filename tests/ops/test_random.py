@@ -727,6 +727,7 @@ PLANS = {
             (False, (LOW, 11, (1 << 32) % 11)),
             (False, (0, (1 << 31) + 1, (1 << 31) - 1)),
             (True, (LOW, 5 << 40, (8 << 40) - 1)),
+            (True, (LOW, 2, 3)),  # a quarter is drawn again, a third is the last number
         )
     ],
     "bernoulli": [({}, COUNTER + (1 << 31, 0, 0))],

@@ -12,7 +12,11 @@ from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import lazy_numba
 from cudamath.kernels.conv import cudnn as conv_cudnn
 from cudamath.kernels.conv import dispatch as conv_dispatch
+from cudamath.kernels.conv import work
+from cudamath.kernels.conv.geometry import Walk
+from cudamath.kernels.conv.implicit_gemm import Product
 from cudamath.kernels.conv.problem import ROLES, Problem
+from cudamath.kernels.conv.tiles_sm90 import possible
 from cudamath.kernels.copy import channels_last
 from cudamath.kernels.lib.versions import ordered
 from cudamath.runtime import cublas, cudnn
@@ -429,6 +433,70 @@ def test_cudnn_reads_a_bias_in_one_run(monkeypatch):
         (call,) = [step for step in plan.steps if isinstance(step, Call)]
         assert (call.args[3] == Input(2)) == (bias.strides == (8,))
         assert plan.layout(call.args[3], [x, w, layout_of(bias)]).strides == (8,)
+
+
+def test_a_bias_of_volumes_is_added_by_the_library_if_it_can(monkeypatch):
+    """One launch, where the library has a plan with a bias; else another one adds it."""
+    asked = []
+
+    def stand_in(problem, **_):
+        asked.append(problem.bias is not None)
+        return None if asked[-1] and refuses else object()
+
+    monkeypatch.setattr(conv_cudnn, "convolution", stand_in)
+    monkeypatch.setattr(conv_cudnn, "add_bias", lambda plan, problem: ("added", plan))
+    x, w, y = (layout_of(np.zeros((2, n, 3, 3, 3), "f4")) for n in (4, 6, 6))
+    problem = Problem("forward", x, w, y, layout_of(np.zeros(6, "f4")))
+    refuses = False
+    assert not isinstance(conv_cudnn.of_volumes(problem), tuple) and asked == [True]
+    refuses = True
+    assert conv_cudnn.of_volumes(problem)[0] == "added" and asked == [True, True, False]
+
+
+@pytest.mark.parametrize("kind", ["forward", "input"])
+@pytest.mark.parametrize("size", [(5,), (5, 7), (2, 5, 7)])
+def test_the_product_of_filters_of_one_tap_and_images(kind, size):
+    """All places of an image are columns: of images along any number of axes."""
+    x, y, w = (layout_of(np.zeros(s, "f4")) for s in ((3, 8, *size), (3, 6, *size), (6, 8, *size)))
+    w = w.like((6, 8, *[1] * len(size)))
+    product = work.image_product(Problem(kind, x, w, y))
+    m, k = (6, 8) if kind == "forward" else (8, 6)
+    assert product.a.shape == (m, k) and product.b.shape == (3, k, int(np.prod(size)))
+
+
+def test_what_tma_can_number():
+    """Offsets of taps have 8 bits, corners 8 with a sign, steps go up to 8."""
+
+    def product(taps=(3, 3), tap=1, start=0, step=1, of=9):
+        walk = Walk(start, step, tap)
+        return Product((2, of, of), walk, walk, taps, (0, 0, 0), 0, (0, 0, 0))
+
+    for n, tap, fits in ((3, 127, True), (3, 128, False), (256, 1, True), (257, 1, False)):
+        for taps in ((n, 1), (1, n)):
+            assert possible(product(taps, tap), (9, 9)) == fits
+    for start, fits in ((-128, True), (-129, False)):
+        assert possible(product(start=start, of=140), (20, 20)) == fits
+    assert possible(product(step=8), (65, 65)) and not possible(product(step=9), (73, 73))
+
+
+@pytest.mark.parametrize("image", [(1, 40_000), (40_000, 1)])
+def test_sizes_beyond_16_bits_reach_the_weight_gradient(image):
+    """Heights, widths and numbers of channels are whole numbers of 32 bits in the kernel."""
+    if lazy_numba.SIMULATOR:
+        pytest.skip("the simulator has no tensor cores")
+    from cudamath.kernels.conv import wgrad_sm80
+
+    for channels, size in ((8, image), (40_000, (2, 3))):
+        x, w, y = (
+            layout_of(np.broadcast_to(np.zeros((), BF16), shape)).like()
+            for shape in ((2, channels, *size), (8, channels, 1, 1), (2, 8, *size))
+        )
+        with assume((8, 0)):
+            plan = wgrad_sm80.weight_gradient(Problem("weight", x, w, y))
+        (step,) = [s for s in plan.steps if "weight_mma" in getattr(s.kernel, "__name__", "")]
+        numbers = [n for n in step.args if isinstance(n, np.integer)]
+        assert {channels, *size} <= {int(n) for n in numbers}
+        assert {n.dtype for n in numbers} == {np.dtype(np.int32)}
 
 
 def test_without_a_gpu_there_is_no_cudnn():

@@ -149,6 +149,23 @@ def test_add_rows_simulated(small, rows, m, columns, dtype, often):
 
 
 @pytest.mark.simulator
+def test_sources_beyond_16_bits_simulated(small):
+    """The last ones of 33,000, all in one row of its owner but for a few."""
+    rows, m = 4, 33_000
+    index = np.full(m, 1)
+    index[-70:] = np.arange(70) % rows
+    values = np.arange(m * 4, dtype="f4").reshape(m, 4) % 7
+    sums = np.zeros((rows, 4), "f4")
+    np.add.at(sums, index, values)
+    with assume((8, 0)):
+        plan = dispatch.gather_grad(
+            *layouts(values, index), shape=(rows, 4), axis=0, version="by_owner"
+        )
+    assert named(plan) == ["add_rows", "add_often"]
+    np.testing.assert_array_equal(cm.testing.simulate(plan, values, index), sums)
+
+
+@pytest.mark.simulator
 @pytest.mark.parametrize("kind, function", [("max", np.maximum), ("multiply", np.multiply)])
 def test_other_folds_simulated(small, kind, function):
     """Not only sums; and rows chosen along two axes."""

@@ -561,3 +561,19 @@ def test_the_version_fits_the_layouts():
             .kernel.__name__
             == name
         )
+
+
+def test_functions_of_float32_are_the_devices_of_float32():
+    """Those of float64 give the same numbers, rounded, and take sixty times as long on many
+    devices."""
+    from cudamath.kernels.compiler import lazy_numba
+    from cudamath.kernels.elementwise import scalar_functions
+
+    if lazy_numba.SIMULATOR:
+        pytest.skip("the simulator has NumPy's")
+    narrow, wide = map(
+        scalar_functions.functions, (lazy_numba.types.float32, lazy_numba.types.float64)
+    )
+    for name in ("cbrt", "exp2", "nextafter"):
+        assert wide[name] is getattr(lazy_numba.libdevice, name)
+        assert narrow[name] is getattr(lazy_numba.libdevice, f"{name}f")

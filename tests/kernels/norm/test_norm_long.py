@@ -2,11 +2,13 @@
 gradients by `ring`, `cluster`."""
 
 import math
+import types
 
 import numpy as np
 import pytest
 from gradient_checks import TOLERANCE, check_resources, numbers, run_version, wide
 
+from cudamath.core.dispatch.arguments import Output
 from cudamath.core.dtypes import bfloat16
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler.lazy_numba import SIMULATOR
@@ -335,6 +337,33 @@ def test_last_sums_of_few_groups(weighted, biased):
             for group in range(11):
                 total = total + sums[which, group]
             np.testing.assert_array_equal(found[which], total)
+
+
+def test_which_kernel_adds_the_last_sums():
+    """A thread a column, up to LAST groups of so many columns that they fill the device; else
+    several a column."""
+    from cudamath.kernels.norm import backward
+    from cudamath.kernels.norm.row_parts import Parts
+    from cudamath.runtime.device import multiprocessors
+
+    with assume((9, 0)):
+        enough = backward.LANES * backward.BUSY * multiprocessors(0)
+        for groups, columns, expected in (
+            (1, enough, "norm_finish_few"),
+            (backward.LAST, enough, "norm_finish_few"),
+            (backward.LAST, enough - 1, "norm_finish"),
+            (backward.LAST + 1, enough, "norm_finish"),
+        ):
+            problem = types.SimpleNamespace(
+                summed=True,
+                columns=columns,
+                param=Layout.new((columns,), np.dtype("f4"), 0),
+                parts=Parts(weight=True, bias=True),
+                sums=(Output(1).flat, Output(2).flat),
+                x=Layout.new((groups, columns), np.dtype("f4"), 0),
+            )
+            (step,) = backward.finish_sums(problem, groups)
+            assert step.kernel.__name__ == expected, (groups, columns)
 
 
 @gpu

@@ -288,6 +288,29 @@ def test_a_whole_number_of_the_source_becomes_a_float():
     same(function, np.arange(5.0), np.zeros(1))
 
 
+def test_names_of_one_value_and_of_several():
+    """The first need no memory; what a branch, a loop or an argument's change assigns does."""
+
+    def function(x, count, out):
+        first, (second, third) = x[0], (x[1], x[2])
+        kept = first
+        first += 1.0
+        if second > 0.0:
+            branch = second
+        else:
+            branch = -second
+        for i in range(count):
+            last = x[i] * kept
+            third += last
+        count = count + 1
+        second, swapped = branch, second
+        out[0], out[1], out[2], out[3] = first, kept, branch, third
+        out[4], out[5], out[6] = count, second, swapped
+
+    for sign in (1.0, -1.0):
+        same(function, sign * np.arange(1.0, 5.0), 4, np.zeros(7))
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -297,6 +320,7 @@ def test_a_whole_number_of_the_source_becomes_a_float():
         ("out[0] = x[0:2:2][0]", "a slice comes last"),
         ("with x: pass", "no With here"),
         ("out[0] = [1][0]", "no List here"),
+        ("out[0] = np; np = 1.0", "np is read before it is assigned"),
     ],
 )
 def test_errors_name_the_line(tmp_path, body, said):

@@ -134,14 +134,47 @@ def _definitions(node: Any) -> Iterator[ast.FunctionDef]:
 def _stores(node: ast.FunctionDef) -> dict[str, int]:
     """How often a function assigns to each name; more than once where a loop does."""
     found: dict[str, int] = {}
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
-            found[each.id] = found.get(each.id, 0) + 1
-        if isinstance(each, (ast.For, ast.While)):  # what a loop assigns has no one value
-            for inner in ast.walk(each):
-                if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-                    found[inner.id] = found.get(inner.id, 0) + 1
+
+    def assigned(target: ast.expr, times: int) -> None:
+        if isinstance(target, ast.Name):
+            found[target.id] = found.get(target.id, 0) + times
+        for each in target.elts if isinstance(target, ast.Tuple) else ():
+            assigned(each, times)
+
+    def count(lines: Sequence[ast.stmt], times: int) -> None:
+        for line in lines:
+            if isinstance(line, ast.Assign):
+                for target in line.targets:
+                    assigned(target, times)
+            elif isinstance(line, ast.AugAssign):
+                assigned(line.target, times)
+            elif isinstance(line, ast.If):
+                count(line.body, times)
+                count(line.orelse, times)
+            elif isinstance(line, ast.For):
+                assigned(line.target, 2)
+                count(line.body, 2)
+            elif isinstance(line, ast.While):  # what a loop assigns has no one value
+                count(line.body, 2)
+
+    count(node.body, 1)
     return found
+
+
+@functools.lru_cache(1024)
+def _fixed(node: ast.FunctionDef) -> frozenset[str]:
+    """The names that have one value from a statement of the function's body on, outside of loops
+    and branches: they need no memory. LLVM would find that out."""
+    stores = _stores(node)
+    arguments = {each.arg for each in node.args.args}
+    targets = [each for line in node.body if isinstance(line, ast.Assign) for each in line.targets]
+    names = {
+        each.id
+        for target in targets
+        for each in (target.elts if isinstance(target, ast.Tuple) else [target])
+        if isinstance(each, ast.Name) and stores[each.id] == 1
+    }
+    return frozenset((arguments - stores.keys()) | (names - arguments))
 
 
 def _syntax(function: types.FunctionType) -> ast.FunctionDef:
@@ -353,7 +386,8 @@ class _Body:
         self._loops: list[_Loop] = []
         self._scratch: list[Any] = []
         self._allocates = False
-        self._stores = _stores(self._node)
+        self._stores, self._fixed = _stores(self._node), _fixed(self._node)
+        self._values: dict[str, Value] = {}
         arguments = [each for kind in kinds for each in types_of(kind)] + [WORD, WORD] * parts
         self.function = compiler.new(self._node.name, ir.FunctionType(INT, arguments))
         if parts:  # the arrays of a parallel function share no memory
@@ -421,6 +455,9 @@ class _Body:
             self._constants[name] = value
             return
         value = _materialized(value)
+        if name in self._fixed:
+            self._values[name] = value_of(value.kind, iter(registers(value)))
+            return
         kind = self.known.get(name)
         if kind is None:
             kind = self.known[name] = value.kind
@@ -673,9 +710,11 @@ class _Body:
         name = node.id
         if name in self._constants:
             return self._constants[name]
+        if name in self._values:
+            return self._values[name]
         if name in self._variables:
             return self._variables[name].load(self.b)
-        if name in self.known:  # assigned farther down, in a loop
+        if name in self._stores:  # assigned farther down, in a loop
             raise self._error(node, f"{name} is read before it is assigned")
         try:
             found = self._names[name]

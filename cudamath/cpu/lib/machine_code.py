@@ -18,7 +18,7 @@ from ...runtime import fork
 from . import code_cache, llvm_functions
 from .llvm_compiler import Compiler, Part
 
-LARGE = 120  # instructions, before they are optimised: an object of its own takes LLVM 2 ms
+LARGE = 80  # instructions, before they are optimised: an object of its own takes LLVM 2 ms
 _engines: list[Any] = []  # they own the code
 _labels: set[str] = set()  # of the large parts that are loaded
 _objects: dict[str, bytes] = {}  # of large parts, by label

@@ -12,11 +12,13 @@ over. A version that fails is noted and left out; "apart" says how far results a
 last version, which is the plainest. ``--fit`` reads the records (by default those in
 benchmarks/results/*/planner*.json), fits the rates of each kind of version (planner_fit.py), and
 prints how far predictions are from what was measured, and the *regret*: the time of the version
-with the least prediction over that of the fastest one. With --write it replaces the rates that the
-package ships. ``--tiles`` does the same for the tiles of cuDNN's plans, which nobody documents: it
-takes those with which predictions are closest to the times. ``--judge`` prints the regret of what
-the package ships on records it was not fitted to, problem by problem where it is large. ``--ask``
-asks without a GPU which versions random problems get.
+with the least prediction over that of the fastest one, of these problems and by rates fitted to
+others. With --write it replaces the rates that the
+package ships. ``--tiles`` does the same for the tiles of cuDNN's plans (planner_tiles.py; minutes):
+it takes those with which predictions are closest to the times, of the kinds of problems in which
+they choose better than the library does on problems that were held out. ``--judge`` prints the
+regret of what the package ships on records it was not fitted to, problem by problem where it is
+large. ``--ask`` asks without a GPU which versions random problems get.
 """
 
 from __future__ import annotations
@@ -29,34 +31,34 @@ import functools
 import json
 import math
 import pathlib
+import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
-from unittest import mock
 
 import cudamath as cm
 from benchmarks.planner_cases import FAMILIES, Case, drawn
 from benchmarks.planner_fit import (
-    PRIOR,
-    bias,
-    fit,
+    fitted,
+    libraries,
     machine_of,
+    plan_that_runs,
     plans_that_run,
-    samples,
     seen,
     supporting,
-    tiles_of_plans,
+    using,
     work_of,
 )
+from benchmarks.planner_tiles import FOLDS, held_out, judgement, tiles_that_help
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dispatch.steps import Launch
 from cudamath.kernels.compiler import compile as compiler
-from cudamath.kernels.conv.work import FEW_FAMILIES, PlanTiles, tiles_of_cudnn
+from cudamath.kernels.conv import work as conv_work
+from cudamath.kernels.conv.work import PlanTiles, tiles_of_cudnn
 from cudamath.kernels.lib.prediction import Machine, Rates, microseconds
 from cudamath.kernels.lib.versions import Version, never
-from cudamath.runtime import cublas, cudnn
 from cudamath.runtime import device as devices
 from cudamath.runtime.device import assume
 from cudamath.runtime.stream import Event, synchronize
@@ -65,8 +67,6 @@ RESULTS = pathlib.Path(__file__).parent / "results"
 SHIPPED = pathlib.Path(cm.__file__).parent / "kernels" / "rates.json"
 SHIPPED_TILES = SHIPPED.parent / "conv" / "cudnn_plans.json"
 Record = dict[str, Any]
-FEW_PLANS = 3  # measurements below which no time of a library's plan is predicted
-OWN = 40  # measurements from which on a kind needs none of the kinds that its name begins
 BATCH = 16  # problems whose kernels are compiled together
 SLOW = 4.0  # times the fastest version's time: slower ones are timed once
 HOPELESS = 8.0  # times the least expected time: such versions are neither compiled nor timed
@@ -318,68 +318,25 @@ def read(files: Iterable[pathlib.Path]) -> list[Record]:
 # -------------------- fitting
 
 
-@contextlib.contextmanager
-def libraries(there: bool = True) -> Iterator[None]:
-    """As if cuBLAS and cuDNN were installed, or were not."""
-    with (
-        mock.patch.object(cublas, "available", lambda: there),
-        mock.patch.object(cudnn, "available", lambda: there),
-    ):
-        yield
-
-
-def fitted(records: Sequence[Record]) -> tuple[dict[str, Rates], dict[str, tuple[int, float]]]:
-    """The rates of each kind of version, and (measurements, bias of predictions). A kind of which
-    bounds alone are known has no rates of its own."""
-    rates, left = {}, {}
-    with libraries():
-        for name, several in sorted(samples(records).items()):
-            own = [sample for sample in several if sample.work.rates == name]
-            measured = own if len(own) >= OWN else several
-            exact = sum(not sample.least for sample in measured)
-            if exact >= (FEW_PLANS if "_plan " in name else 1):
-                rates[name] = fit(measured, prior_of(name, rates))
-                left[name] = (exact, bias(measured, rates[name]))
-    return rates, left
-
-
-def prior_of(name: str, rates: Mapping[str, Rates]) -> Rates:
-    """What is expected of a kind of version before its measurements: a call of a library takes what
-    its calls take, also where a plan was measured on large problems alone."""
-    library = rates.get(name.split("_plan")[0]) if "_plan" in name else None
-    return PRIOR._replace(launch=library.launch) if library else PRIOR
-
-
-def closest(rates: Mapping[str, Rates], name: str) -> Rates:
-    """As `prediction.rates_of`, of other rates."""
-    while name and name not in rates:
-        name = name.rpartition(" ")[0]
-    return rates.get(name, Rates())
-
-
 def chosen(
-    problem: Any,
-    able: Mapping[str, Version],
-    times: Mapping[str, float],
-    rates: Mapping[str, Rates],
-    machine: Machine,
+    problem: Any, able: Mapping[str, Version], times: Mapping[str, float], machine: Machine
 ) -> tuple[str, list[str]]:
-    """The fastest by prediction of what was measured of a problem, and all that could have been.
-    Of the plans of a library those are predicted whose tiles are known; if there are enough of
-    them, its own choice does not run."""
+    """The fastest by prediction of what was measured of a problem, and all that could have been. If
+    plans of a library were measured, its version is the one of them that runs."""
     known = [name for name in times if name.split()[0] in able]
-    run, works = plans_that_run(known), {n: work_of(n, problem, able) for n in known}
-    plans = [name for name in run if works[name] and works[name].rates in rates]
-    plans = plans if len(plans) >= FEW_FAMILIES else []
-    predicted = {}
-    for name in known:
-        version, does = able[name.split()[0]], works[name]
+    several, predicted = plans_that_run(known), {}
+    for name in {each.split()[0]: each for each in known}:
+        version, does = able[name], work_of(name, problem, able)
+        if several and name == "cudnn":
+            does = conv_work.cudnn(problem)
         if version.work is None or version.prefers is never:
             predicted[name] = version.order(problem)[1]
-        elif does and (name in plans if " " in name else not (name == "cudnn" and plans)):
-            took = microseconds(does, machine, closest(rates, does.rates))
-            predicted[name] = took / version.favour
-    return min(predicted, key=predicted.__getitem__, default=known[0]), known
+        elif does:
+            predicted[name] = microseconds(does, machine) / version.favour
+    choice = min(predicted, key=predicted.__getitem__, default=known[0])
+    if several and choice == "cudnn":
+        choice = plan_that_runs(problem, times)
+    return choice, known
 
 
 def regrets(records: Sequence[Record], rates: Mapping[str, Rates]) -> dict[str, list[float]]:
@@ -390,12 +347,23 @@ def regrets(records: Sequence[Record], rates: Mapping[str, Rates]) -> dict[str, 
     with libraries():
         for record in records:
             times = record["times"]
-            with machine_of(record["device"]):
+            with machine_of(record["device"]), using(rates):
                 problem, able = supporting(record["family"], record["case"])
-                choice, known = chosen(problem, able, times, rates, seen(record))
+                choice, known = chosen(problem, able, times, seen(record))
             if len(known) > 1:
                 least = min(times[name] for name in known)
                 found.setdefault(record["family"], []).append(times[choice] / least)
+    return found
+
+
+def unseen(records: Sequence[Record], folds: int = FOLDS) -> dict[str, list[float]]:
+    """The regrets of records by rates fitted to others: of each part to the other parts."""
+    shuffled = random.Random(1).sample(records, len(records))
+    found: dict[str, list[float]] = {}
+    for fold in range(folds):
+        rates, _ = fitted([r for i, r in enumerate(shuffled) if i % folds != fold])
+        for family, values in regrets(shuffled[fold::folds], rates).items():
+            found.setdefault(family, []).extend(values)
     return found
 
 
@@ -411,16 +379,16 @@ def judged(records: Sequence[Record], least: float = 1.15) -> str:
         values = regrets([record], shipped()).get(record["family"], [])
         if values and values[0] > least:
             lines.append(f"{values[0]:.2f} {record['case']} {line_of(record['times'])}")
-    return "\n".join([*lines, *regret_lines(records, shipped())])
+    return "\n".join([*lines, *regret_lines(regrets(records, shipped()))])
 
 
-def regret_lines(records: Sequence[Record], rates: Mapping[str, Rates]) -> list[str]:
+def regret_lines(found: Mapping[str, Sequence[float]]) -> list[str]:
     """A line for each family."""
     return [
         f"{family}: {len(values)} problems, regret mean {statistics.mean(values):.3f}, "
         f"median {quantile(values, 0.5):.3f}, 95 % {quantile(values, 0.95):.3f}, "
         f"worst {max(values):.2f}"
-        for family, values in regrets(records, rates).items()
+        for family, values in found.items()
     ]
 
 
@@ -438,7 +406,8 @@ def report(records: Sequence[Record], rates: Mapping[str, Rates], left: Mapping[
             f"{name:44s} {count:4d} {launch:7.2f} {cycle:7.2f} {byte:7.2f} {mean:+7.2f} "
             f"{spread:7.2f}"
         )
-    return "\n".join([*lines, *regret_lines(records, rates)])
+    held_back = ["of problems held out:", *regret_lines(unseen(records))]
+    return "\n".join([*lines, *regret_lines(regrets(records, rates)), *held_back])
 
 
 def tiles_text(tiles: Mapping[str, Mapping[str, PlanTiles]]) -> str:
@@ -527,8 +496,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         files = options.files or sorted(RESULTS.glob("*/planner*.json"))
         records = read(files)
     if options.tiles:
-        text = tiles_text(tiles_of_plans(records))
-        print(text)
+        judged_tiles = held_out(records)
+        text = tiles_text(tiles_that_help(records, judged_tiles))
+        print(text, judgement(judged_tiles), sep="\n")
         if options.write:
             SHIPPED_TILES.write_text(text)
             tiles_of_cudnn.cache_clear()

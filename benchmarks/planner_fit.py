@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 
 from benchmarks.planner_cases import FAMILIES, Case
 from cudamath.kernels.conv import work
-from cudamath.kernels.conv.problem import Problem
-from cudamath.kernels.conv.work import PlanTiles
+from cudamath.kernels.lib import prediction
 from cudamath.kernels.lib.prediction import (
     OVERLAP,
     Machine,
@@ -21,11 +22,13 @@ from cudamath.kernels.lib.prediction import (
     seconds,
 )
 from cudamath.kernels.lib.versions import Version
-from cudamath.runtime import cudnn
+from cudamath.runtime import cublas, cudnn
 from cudamath.runtime.device import assume
 
 PRIOR = Rates(3.0, 1.5, 1.3)
 TRUST = 0.1  # weight of the prior of each logarithm, of one measurement's
+RELATED = 1.0  # the same of a prior that is a fit to measurements of related versions
+DOUBT = 1.0  # spread of what a library does: nobody knows its kernels
 FAINT = 0.3  # weight of a time far from the fastest
 FAR = 0.7  # logarithm of a ratio beyond which a measurement counts no more than linearly
 LIMITS = ((0.5, 60.0), (0.9, 300.0), (0.6, 60.0))  # of the three rates
@@ -75,6 +78,15 @@ def plans_that_run(times: Iterable[str]) -> dict[str, str]:
     return {f"cudnn {name}": family for family, name in cudnn.first_of_families(plans).items()}
 
 
+def plan_that_runs(problem: Any, times: Mapping[str, float]) -> str:
+    """The name in a record of the one of a library's plans that runs by the rates in use, as
+    `cudnn.convolution` chooses it."""
+    names = {family: name for name, family in plans_that_run(times).items()}
+    best = next(iter(names))
+    better = cudnn.faster(best, names, work.times_of_cudnn(problem))
+    return names[better[0] if better else best]
+
+
 def part_of_library(problem: Any, name: str) -> Work | None:
     """What a plan of a library does, by the name that records have: "cudnn PLAN". None if nobody
     knows its tiles."""
@@ -109,11 +121,13 @@ def samples(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Sample]]:
         with machine_of(record["device"]):
             problem, able = supporting(record["family"], record["case"])
             best, machine = min(record["times"].values()), seen(record)
+            times, run = {**record["times"]}, plans_that_run(record["times"])
+            if run:  # what the library ranks first, whatever ran when this was measured
+                times["cudnn"] = times[next(iter(run))]
             several = [
-                *[(*each, False) for each in record["times"].items()],
+                *[(*each, False) for each in times.items()],
                 *[(*each, True) for each in record.get("beyond", {}).items()],
             ]
-            run = plans_that_run(record["times"])
             for name, time, least in several:
                 does = work_of(name, problem, able)
                 if does is None or name.startswith("cudnn ") and name not in run:
@@ -128,9 +142,9 @@ def samples(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Sample]]:
     return found
 
 
-def fit(measured: Sequence[Sample], prior: Rates = PRIOR) -> Rates:
+def fit(measured: Sequence[Sample], prior: Rates = PRIOR, trust: float = TRUST) -> Rates:
     """The rates with the least squares of the logarithms of predicted by measured time, of which
-    far ones count linearly, beside the prior's."""
+    far ones count linearly, beside the prior's, with this weight."""
     one = Rates(1.0, 1.0, 1.0)
     parts = np.array([seconds(s.work, s.machine, one) for s in measured]) * 1e6
     launches = np.array([s.work.launches for s in measured], float)
@@ -150,7 +164,7 @@ def fit(measured: Sequence[Sample], prior: Rates = PRIOR) -> Rates:
         apart = np.where(least, np.minimum(apart, 0), apart)
         size = np.abs(apart)
         bent = np.where(size < FAR, size, np.sqrt(np.maximum(FAR * (2 * size - FAR), 0)))
-        return np.concatenate([np.sqrt(weights) * bent * np.sign(apart), TRUST**0.5 * (at - start)])
+        return np.concatenate([np.sqrt(weights) * bent * np.sign(apart), trust**0.5 * (at - start)])
 
     at, damping = start.copy(), 1.0
     left = residuals(at)
@@ -183,73 +197,54 @@ def bias(measured: Sequence[Sample], rates: Rates) -> float:
     return float(np.mean(ratios)) if ratios else 0.0
 
 
-# -------------------- tiles of a library's plans
+# -------------------- all kinds
 
-SIDES = (16, 32, 64, 128, 256)
-LARGEST = 256 * 128  # numbers of a tile
-FEW = 6  # measurements below which nothing is said of a plan
-WILD = 0.4  # standard deviation of the logarithm beyond which a plan's times are not predicted
+FEW_PLANS = 3  # measurements below which no time of a library's plan is predicted
+OWN = 40  # measurements from which on a kind needs none of the kinds that its name begins
 
 
-#: Kinds of problems of which cuDNN's plans get tiles: those where, of problems that were held out,
-#: the plan chosen by them was faster than the library's first, or as fast. In parts of the time of
-#: the best plan, chosen and first: 32-bit forward 1.15 and 1.24 (in another division 1.17, 1.24),
-#: 16-bit weight gradients 1.31 and 1.43 (1.43, 1.43). Not so 16-bit input gradients (1.20, 1.07),
-#: 32-bit weight gradients (1.93, 1.07) and 32-bit input gradients (1.23, 1.22); 16-bit forward the
-#: two never differ.
-PREDICTABLE = ("cudnn_plan forward 32-bit", "cudnn_plan weight 16-bit")
+@contextlib.contextmanager
+def libraries(there: bool = True) -> Iterator[None]:
+    """As if cuBLAS and cuDNN were installed, or were not."""
+    with (
+        mock.patch.object(cublas, "available", lambda: there),
+        mock.patch.object(cudnn, "available", lambda: there),
+    ):
+        yield
 
 
-def tiles_of_plans(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, PlanTiles]]:
-    """The tiles of each family of cuDNN's plans with which predicted times are closest to those
-    measured: kind of problems (of PREDICTABLE) -> family -> tiles. Plans by a transform have none.
-    """
-    seen_of: dict[tuple[str, str], list[tuple[Mapping[str, Any], Problem, float]]] = {}
-    for record in records:
-        with machine_of(record["device"]):
-            if record["family"] != "conv":
-                continue
-            problem, _ = supporting("conv", record["case"])
-            for name, family in plans_that_run(record["times"]).items():
-                kind = work.plans_kind(problem), family
-                if kind[0] not in PREDICTABLE:
-                    continue
-                seen_of.setdefault(kind, []).append((record, problem, record["times"][name]))
-    found: dict[str, dict[str, PlanTiles]] = {}
-    for (kind, family), measured in sorted(seen_of.items()):
-        if len(measured) < FEW:
-            continue
-        spread, tiles = min(
-            (_spread(family, measured, tiles), tiles) for tiles in _possible_tiles(kind)
-        )
-        if spread < WILD:
-            found.setdefault(kind, {})[family] = tiles
-    return found
+def fitted(
+    records: Sequence[Mapping[str, Any]],
+) -> tuple[dict[str, Rates], dict[str, tuple[int, float]]]:
+    """The rates of each kind of version, and (measurements, bias of predictions). A kind of which
+    bounds alone are known has no rates of its own."""
+    rates, left = {}, {}
+    with libraries():
+        for name, several in sorted(samples(records).items()):
+            own = [sample for sample in several if sample.work.rates == name]
+            measured = own if len(own) >= OWN else several
+            exact = sum(not sample.least for sample in measured)
+            if exact >= (FEW_PLANS if "_plan " in name else 1):
+                rates[name] = fit(measured, *prior_of(name, rates))
+                left[name] = (exact, bias(measured, rates[name]))
+    return rates, left
 
 
-def _possible_tiles(kind: str) -> list[PlanTiles]:
-    """Tiles that plans of a kind may have."""
-    residents = (1, 2) if kind.endswith("16-bit") else (1, 2, 4)
-    return [
-        PlanTiles(rows, columns, resident, split)
-        for rows in SIDES
-        for columns in SIDES
-        for resident in residents
-        for split in (True, False)
-        if 512 < rows * columns <= LARGEST
-    ]
+def prior_of(name: str, rates: Mapping[str, Rates]) -> tuple[Rates, float]:
+    """What is expected of a kind of version before its measurements, and its weight. A library,
+    whose kernels nobody knows, does what it does for the kinds that the name begins with. A plan of
+    it is called as it is, also where the plan was measured on large problems alone."""
+    if "_plan" in name:
+        library = rates.get(name.split("_plan")[0])
+        return PRIOR._replace(launch=library.launch) if library else PRIOR, TRUST
+    above = name.rpartition(" ")[0]
+    while above and above not in rates:
+        above = above.rpartition(" ")[0]
+    if above.startswith("cudnn "):
+        return rates[above]._replace(spread=DOUBT), RELATED
+    return PRIOR, TRUST
 
 
-def _spread(
-    family: str,
-    measured: Sequence[tuple[Mapping[str, Any], Problem, float]],
-    tiles: PlanTiles,
-) -> float:
-    """How far times are from predictions by these tiles, after a fit of each kind of rates."""
-    kinds: dict[str, list[Sample]] = {}
-    for record, problem, time in measured:
-        with machine_of(record["device"]):
-            does = work.cudnn_plan(problem, family, tiles)
-            kinds.setdefault(does.rates, []).append(Sample(does, seen(record), time))
-    squares = sum(len(samples) * fit(samples).spread ** 2 for samples in kinds.values())
-    return math.sqrt(squares / len(measured))
+def using(rates: Mapping[str, Rates]) -> Any:
+    """The context in which predictions go by these rates."""
+    return mock.patch.object(prediction, "_fitted", lambda: rates)

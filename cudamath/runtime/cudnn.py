@@ -19,9 +19,10 @@ from __future__ import annotations
 import atexit
 import ctypes
 import functools
+import math
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -52,6 +53,7 @@ TRANSFORMS = ("FFT", "WINOGRAD", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINO
 FOURIER = {"forward": "eng3_", "input": "eng50", "weight": "eng18_"}
 TILE_SIZE = "k2="  # its knob in names of plans
 UNANNOUNCED = "eng17"  # weight gradients by Winograd's transform
+CLEARLY = 1.1  # ratio of predicted times from which on the library's rank does not count
 
 
 class Tensor(NamedTuple):
@@ -159,18 +161,17 @@ def convolution(
     device: int = 0,
     plan: str = "",
     fourier: bool = False,
-    prefer: tuple[str, ...] = (),
+    predicted: tuple[tuple[str, float], ...] = (),
 ) -> Convolution | None:
     """A plan for y = x * w ("forward"), or for the gradient of x ("input", in place of x) or of w
     ("weight"). None if cuDNN has none. The library takes milliseconds to make it, and some are
     asked for twice: whether there is one, and to run it. So they are cached.
 
     before, after: padding at the two ends of each spatial axis. The groups follow from the channels
-    of x and w. plan: the name of a plan, if this cuDNN has it; otherwise one of the first family
-    of `prefer` that it has, or the best-ranked one; neither of these is by a transform. fourier:
-    the best-ranked one by Fourier's transform.
+    of x and w. plan: the name of a plan, if this cuDNN has it; otherwise the best-ranked one, or
+    one that is clearly faster by the predicted times of families, microseconds; neither of these is
+    by a transform. fourier: the best-ranked one by Fourier's transform.
     """
-    cudnn = _bindings()
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, bias, tf32, device)
     hidden = hides_transforms(kind, dtype, x.shape, w.shape)
 
@@ -189,18 +190,19 @@ def convolution(
                 return None
         graph = build(TRANSFORMS)
         places = _places(graph, hidden)
+        best = next((name for name, i in places.items() if _builds(graph, i)), None)
+        if best is None:
+            return None
         first = first_of_families(places)
-        if any(_builds(graph, places[first[family]]) for family in prefer if family in first):
-            return graph
-        if hidden:
-            return graph if any(_builds(graph, i) for i in places.values()) else None
-        graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
+        others = faster(family_of(best), first, dict(predicted))
+        if others and not any(_builds(graph, places[first[family]]) for family in others):
+            graph.build_plan_at_index(places[best])
         return graph
 
     handle(streams.stream_of(device))
     try:
         graph = pool_of(device).beside_capture(chosen)
-    except cudnn.cudnnGraphNotSupportedError:
+    except _bindings().cudnnGraphNotSupportedError:
         return None
     return None if graph is None else Convolution(graph, _what(kind, dtype, x, w))
 
@@ -276,6 +278,13 @@ def first_of_families(names: Iterable[str]) -> dict[str, str]:
     for name in names:
         found.setdefault(family_of(name), name)
     return found
+
+
+def faster(best: str, families: Iterable[str], times: Mapping[str, float]) -> list[str]:
+    """The families with predicted times clearly below that of the best-ranked one, fastest first.
+    None if nobody knows that one's: the library has reasons that the others' times do not tell."""
+    limit = times.get(best, 0.0) / CLEARLY
+    return sorted((f for f in families if times.get(f, math.inf) < limit), key=times.__getitem__)
 
 
 def _builds(graph: Any, index: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import planner, planner_cases, planner_fit
+from benchmarks import planner, planner_cases, planner_fit, planner_tiles
 from benchmarks.planner_fit import Sample
 from cudamath.core.dispatch.arguments import ArrayArg
 from cudamath.core.dispatch.plan import Plan
@@ -36,15 +36,14 @@ H100 = {
 def synthetic(truth: dict[str, Rates], noise: float, count: int = 150) -> list[dict[str, Any]]:
     """Records of random convolutions, whose times follow these rates but for noise."""
     draw, records = random.Random(3), []
-    with assume((9, 0)), planner.libraries():
+    with assume((9, 0)), planner.libraries(), planner_fit.using(truth):
         for family, case in planner_cases.drawn(["conv"], count, 11):
             problem, able = planner_fit.supporting(family, case)
             times = {}
             for name in able:
                 does = planner_fit.work_of(name, problem, able)
                 assert does is not None
-                rates = planner.closest(truth, does.rates)
-                exact = median(does, Machine.of(0), rates)
+                exact = median(does, Machine.of(0), rates_of(does.rates))
                 times[name] = exact * 2.718281828 ** draw.gauss(0, noise)
             records.append({"device": H100, "family": family, "case": case, "times": times})
     return records
@@ -85,21 +84,22 @@ def test_a_wrong_version_is_not_chosen() -> None:
     assert statistics.mean(after) < 1.01 and planner.quantile(after, 0.95) < 1.06
 
 
-#: Of the committed records, as found: mean, and what 95 % do not exceed. Those of convolutions are
-#: the library's: what its first choice takes, a prediction misses by a third as often as not. (1.50
-#: with tiles of all kinds of plans, most of which chose worse than the library where held out.)
+#: Regret by rates that were fitted to other problems, as found: mean, and what 95 % do not exceed.
+#: That of convolutions is the library's: what its first choice takes, a prediction misses by a
+#: third as often as not.
 REGRET = {
-    "conv": (1.105, 1.51),
-    "matmul": (1.04, 1.2),
-    "attention": (1.03, 1.1),
-    "reduction": (1.03, 1.1),
-    "scan": (1.03, 1.1),
-    "softmax": (1.01, 1.05),
+    "conv": (1.15, 1.66),
+    "matmul": (1.045, 1.24),
+    "attention": (1.08, 1.74),
+    "reduction": (1.045, 1.29),
+    "scan": (1.02, 1.04),
+    "softmax": (1.015, 1.11),
 }
 
 
 def test_the_shipped_rates_are_those_of_the_committed_records() -> None:
-    """And their regret there is what was found when they were committed."""
+    """And the regret of problems that they were not fitted to is what was found when they were
+    committed; of those that they were fitted to it is less."""
     records = planner.read(sorted(planner.RESULTS.glob("*/planner*.json")))
     rates, left = planner.fitted(records)
     shipped = {
@@ -109,13 +109,14 @@ def test_the_shipped_rates_are_those_of_the_committed_records() -> None:
     for name, found in rates.items():
         assert found == pytest.approx(shipped[name], rel=0.02), name
     assert planner.rates_text(shipped) == planner.SHIPPED.read_text()
-    found = planner.regrets(records, shipped)
-    assert {*found} == {*planner_cases.FAMILIES}
+    found, known = planner.unseen(records), planner.regrets(records, shipped)
+    assert {*found} == {*known} == {*planner_cases.FAMILIES}
     for family, values in found.items():
         mean, nearly_all = REGRET[family]
         assert statistics.mean(values) <= mean and planner.quantile(values, 0.95) <= nearly_all
-    assert "conv: " in planner.report(records, rates, left)
+        assert statistics.mean(known[family]) < 1.01 * statistics.mean(values)
     few = [record for record in records if record["family"] == "conv"][:40]
+    assert planner.report(few, rates, left).count(" problems, regret mean") == 2
     assert planner.judged(few, 1.0).count("problems, regret mean") == 1
 
 
@@ -181,7 +182,7 @@ def test_the_tiles_of_a_plan_are_found_from_its_times() -> None:
     draw, records = random.Random(5), []
     with assume((9, 0)), planner.libraries():
         for family, case in planner_cases.drawn(["conv"], 500, 13):
-            case = {**case, "role": "forward", "dtype": "float32", "last": False, "tf32": False}
+            case = {**case, "role": "weight", "dtype": "float32", "last": False, "tf32": False}
             if case["groups"] > 1:
                 continue
             problem = planner_cases.conv_problem(case)
@@ -195,9 +196,9 @@ def test_the_tiles_of_a_plan_are_found_from_its_times() -> None:
             if len(records) < 5:
                 times["cudnn eng7"] = 50.0
             records.append({"device": H100, "family": family, "case": case, "times": times})
-    found = planner_fit.tiles_of_plans(records[:40])
-    assert {*found} == {"cudnn_plan forward 32-bit"}
-    plans = found["cudnn_plan forward 32-bit"]
+    found = planner_tiles.tiles_of_plans(records[:40])
+    assert {*found} == {"cudnn_plan weight 32-bit"}
+    plans = found["cudnn_plan weight 32-bit"]
     assert {*plans} == {*truth}
     for plan, tiles in truth.items():
         assert plans[plan].rows * plans[plan].columns == tiles.rows * tiles.columns, plan
@@ -206,12 +207,12 @@ def test_the_tiles_of_a_plan_are_found_from_its_times() -> None:
     }
 
 
-def test_the_plan_with_the_least_predicted_time_is_preferred(
+def test_the_library_is_told_the_predicted_times_of_its_plans(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where times of the library's plans are known; a plan that is not exact is none of them."""
+    """Where they are known; a plan that is not exact is none of them."""
     case = {
-        **{"role": "forward", "n": 16, "ci": 64, "size": [28, 28], "co": 64, "kernel": 3},
+        **{"role": "weight", "n": 16, "ci": 64, "size": [28, 28], "co": 64, "kernel": 3},
         **{"stride": 1, "dilation": 1, "padding": 1, "groups": 1, "dtype": "float32"},
         **{"last": False, "tf32": False},
     }
@@ -224,14 +225,62 @@ def test_the_plan_with_the_least_predicted_time_is_preferred(
         assert times == sorted(times) and len(times) > 2
         assert microseconds(work.cudnn(problem), Machine.of(0)) == times[0]
         planner_cases.conv_cudnn.convolution(problem)
-        assert asked.pop()["prefer"] == (*known,)
+        assert asked.pop()["predicted"] == (*zip(known, times, strict=True),)
         planner_cases.conv_cudnn.convolution(problem, channels_last=True)
-        assert asked.pop()["prefer"] == ()  # whose times are those in C order
-        other = planner_cases.conv_problem({**case, "role": "weight"})
-        assert not work.plans_of_cudnn(other)  # whose predicted choice was no better
+        assert asked.pop()["predicted"] == ()  # whose times are those in C order
+        assert any(name.startswith(cudnn.UNANNOUNCED) for name in known)
+        wide = planner_cases.conv_problem({**case, "kernel": 5, "padding": 2})
+        assert not any(n.startswith(cudnn.UNANNOUNCED) for n in work.plans_of_cudnn(wide))
         volumes = planner_cases.conv_problem({**case, "size": [9, 9, 9]})
         assert not work.plans_of_cudnn(volumes)  # none was measured
         assert work.cudnn(volumes).rates == work.cudnn_choice(volumes).rates
+
+
+def test_another_plan_than_the_librarys_first_is_clearly_faster() -> None:
+    times = {"a": 100.0, "b": 95.0, "c": 60.0, "d": 80.0}
+    assert cudnn.faster("a", "abcd", times) == ["c", "d"]  # fastest first; b is not clearly
+    assert cudnn.faster("a", "abd", times) == ["d"]  # c is not there
+    assert cudnn.faster("c", "abcd", times) == []
+    assert cudnn.faster("unknown", "abcd", times) == []
+
+
+def test_tiles_are_shipped_where_they_choose_better_on_problems_held_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of two kinds the times of one are those of its tiles, and the library's first plan is the
+    slower one of them as often as not; the other's have nothing to do with its tiles, and the
+    library ranks well."""
+    tiles = {"eng1": work.PlanTiles(128, 32, 1, False), "eng2": work.PlanTiles(32, 128, 1, False)}
+    tiles["eng3"] = work.PlanTiles(16, 64, 1, False)
+    kinds = {f"cudnn_plan {role} 32-bit": tiles for role in ("forward", "weight")}
+    monkeypatch.setattr(planner_tiles, "tiles_of_plans", lambda records: kinds)
+    draw, records = random.Random(5), []
+    with assume((9, 0)), planner.libraries():
+        for family, case in planner_cases.drawn(["conv"], 240, 13):
+            role = draw.choice(["forward", "weight"])
+            case = {**case, "role": role, "dtype": "float32", "last": False, "tf32": False}
+            if case["groups"] > 1 or case["role"] == "weight" and case["kernel"] != 3:
+                continue
+            problem = planner_cases.conv_problem(case)
+            exact = [
+                median(work.cudnn_plan(problem, plan, each), Machine.of(0), Rates(4, 1.5, 1.3))
+                for plan, each in tiles.items()
+            ]
+            if role == "weight":  # at random, the best first
+                exact = sorted(min(exact) * draw.uniform(1, 3) for _ in exact)
+            times = {f"cudnn {plan}": each for plan, each in zip(tiles, exact, strict=True)}
+            records.append({"device": H100, "family": family, "case": case, "times": times})
+    judged = planner_tiles.held_out(records, shuffles=1, folds=3)
+    assert sum(map(len, judged.values())) == len(records) > 60
+    of_tiles, at_random = judged["cudnn_plan forward 32-bit"], judged["cudnn_plan weight 32-bit"]
+    assert statistics.mean(c.own for c in of_tiles) > 1.05
+    assert max(c.predicted for c in of_tiles) < cudnn.CLEARLY * 1.02
+    assert all(c.own == 1 for c in at_random)
+    assert planner_tiles.gain(of_tiles) > 0 > planner_tiles.gain(at_random)
+    shipped = planner_tiles.tiles_that_help(records, judged)
+    assert shipped == {"cudnn_plan forward 32-bit": tiles}
+    lines = planner_tiles.judgement(judged).splitlines()
+    assert [line.endswith("the library's order stands") for line in lines] == [False, False, True]
 
 
 def test_all_plans_of_a_library_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

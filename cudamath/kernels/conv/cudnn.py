@@ -15,7 +15,7 @@ from ..copy.channels_last import ReorderedPlan, channels_last_strides
 from ..copy.dispatch import copy_part
 from ..copy.parts import whole
 from .problem import ROLES, Problem, add_bias
-from .work import plans_of_cudnn
+from .work import times_of_cudnn
 
 
 def _tensors(problem: Problem, channels_last: bool) -> tuple[Any, ...]:
@@ -59,17 +59,16 @@ def convolution(
     """The plan of one library call; None if the library has nothing for the problem.
 
     engine: the name of one of the library's execution plans; by default the one that was measured
-    to be the fastest, or the one with the least predicted time (work.py), or the library's own
-    choice. channels_last: how the library sees all arrays; by default as `Problem.library_last`
-    says. fourier: by Fourier's transform."""
+    to be the fastest, or one that is clearly faster by predicted times (work.py) than the library's
+    own choice, or this. channels_last: how the library sees all arrays; by default as
+    `Problem.library_last` says. fourier: by Fourier's transform."""
     if channels_last is None:
         channels_last = problem.library_last
     named = not engine and not fourier and not problem.tf32
     if named and channels_last == (problem.itemsize == 2):
         if problem.measured == "cudnn" and problem.measurement:
             engine = problem.measurement.choice.partition(" ")[2]
-    predicted = not fourier and channels_last == problem.library_last
-    prefer = tuple(plans_of_cudnn(problem)) if predicted else ()
+    known = not fourier and channels_last == problem.library_last
     reordered = ReorderedPlan(problem.out, *problem.operands, last=channels_last)
     bias = []
     if problem.bias is not None:  # read in one run
@@ -84,7 +83,7 @@ def convolution(
         bias=problem.bias is not None,
         plan=engine,
         fourier=fourier,
-        prefer=prefer,
+        predicted=tuple(times_of_cudnn(problem).items()) if known else (),
     )
     if call is None:
         return None

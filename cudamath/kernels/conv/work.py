@@ -14,6 +14,7 @@ import math
 from typing import NamedTuple
 
 from ...core.layout import is_channels_last
+from ...runtime import cudnn as library
 from ..lib.integers import blocks
 from ..lib.prediction import Machine, Tiles, Work, has_rates, microseconds, tiled
 from ..matmul.problem import Problem as MatmulProblem
@@ -368,15 +369,16 @@ def _kind_of_library(p: Problem) -> str:
     if p.groups > 1:
         return f" grouped{rare}"
     channels = p.x.shape[1], p.y.shape[1]
+    one_tap = "" if p.windows else " pointwise"
     if min(channels) < FEW:
-        return " few"
+        return f" few{one_tap}"
     if p.itemsize == 2 and any(c % FEW for c in channels):
-        return " odd"
-    return rare or " dense"
+        return f" odd{one_tap}"
+    return rare or f" dense{one_tap}"
 
 
 def cudnn(p: Problem) -> Work:
-    """cudnn.py: by the plan with the least predicted time, or else by the library's own choice."""
+    """cudnn.py: the least predicted time of its plans, or else that of the library's own choice."""
     return next(iter(plans_of_cudnn(p).values()), None) or cudnn_choice(p)
 
 
@@ -394,6 +396,8 @@ def cudnn_choice(p: Problem) -> Work:
     depth = 64 if tensor else 8
     splits = SPLITS if p.kind == "weight" or not tensor else (1,)
     feed = 24 if tensor and p.groups == 1 else 0
+    if p.kind == "weight" and max(p.stride) > 1:
+        name += " strided"
     tiles = Tiles(sizes, depth, 100, feed=feed, splits=splits)
     return _by_tiles(
         name, p, tiles, tensor, pad=8 if tensor and p.kind != "weight" else 1, last=last
@@ -459,14 +463,24 @@ def plans_of_cudnn(p: Problem) -> dict[str, Work]:
     """The families of the library's plans of which times are known for such problems: what they do,
     those with the least predicted times first. None if they are few: then the library may have
     better ones."""
-    machine, found = Machine.of(p.device), {}
+    machine, shapes = Machine.of(p.device), (p.x.shape, p.weight.shape)
+    hidden = library.hides_transforms(p.kind, p.dtype, *shapes)
+    found = {}
     for name, tiles in tiles_of_cudnn().get(plans_kind(p), {}).items():
+        if hidden and name.startswith(library.UNANNOUNCED):
+            continue
         work = cudnn_plan(p, name, tiles)
         if has_rates(work.rates):
             found[name] = work
     if len(found) < FEW_FAMILIES:
         return {}
     return dict(sorted(found.items(), key=lambda item: microseconds(item[1], machine)))
+
+
+def times_of_cudnn(p: Problem) -> dict[str, float]:
+    """The predicted times of these families, microseconds."""
+    machine = Machine.of(p.device)
+    return {name: microseconds(work, machine) for name, work in plans_of_cudnn(p).items()}
 
 
 def fourier(p: Problem) -> Work:

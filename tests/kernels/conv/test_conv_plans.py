@@ -2,6 +2,8 @@
 stand-ins for the library."""
 
 import re
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import ml_dtypes
 import numpy as np
@@ -321,29 +323,47 @@ def test_what_was_measured_of_one_tap_decides(monkeypatch, tmp_path):
         assert order("forward", y, x, w)[0] == "pointwise_cublas"
 
 
-@pytest.mark.parametrize("kind", ["forward", "input", "weight"])
-def test_a_plan_of_cudnns_is_taken_by_its_name(monkeypatch, kind):
-    """On a stand-in for its front end that offers three plans, of which one cannot be built."""
-    from types import SimpleNamespace
-    from unittest.mock import MagicMock
-
-    graph = MagicMock()
-    graph.get_execution_plan_count.return_value, graph.get_workspace_size.return_value = 3, 0
-    graph.get_plan_name_at_index.side_effect = ["a", "b", "c"].__getitem__
-
-    def build(index):
-        if index == 1:
-            raise RuntimeError("no kernel image")
-
-    graph.build_plan_at_index.side_effect = build
+@pytest.fixture
+def offers(monkeypatch):
+    """offers(*names): the graph of a stand-in for cuDNN's front end, with plans of these names. The
+    plans that were built: `built(graph)`."""
     module = MagicMock(cudnnGraphNotSupportedError=LookupError)
-    module.backend_graph.return_value = graph
     monkeypatch.setattr(cudnn, "_bindings", lambda: module)
     monkeypatch.setattr(cudnn, "handle", lambda stream: SimpleNamespace(raw=0))
     monkeypatch.setattr(cudnn, "streams", MagicMock())
     monkeypatch.setattr(
         cudnn, "pool_of", lambda device: SimpleNamespace(beside_capture=lambda work: work(None))
     )
+
+    def offer(*names):
+        cudnn.convolution.cache_clear()
+        graph = module.backend_graph.return_value = MagicMock()
+        graph.get_execution_plan_count.return_value = len(names)
+        graph.get_workspace_size.return_value = 0
+        graph.get_plan_name_at_index.side_effect = names.__getitem__
+        return graph
+
+    yield offer
+    cudnn.convolution.cache_clear()
+
+
+def built(graph):
+    """The plans that a graph was asked to build since it was asked for this, the last one runs."""
+    found = [call.args[0] for call in graph.build_plan_at_index.call_args_list]
+    graph.build_plan_at_index.reset_mock()
+    return found
+
+
+@pytest.mark.parametrize("kind", ["forward", "input", "weight"])
+def test_a_plan_of_cudnns_is_taken_by_its_name(offers, kind):
+    """Of three plans, of which one cannot be built."""
+    graph = offers("a", "b", "c")
+
+    def build(index):
+        if index == 1:
+            raise RuntimeError("no kernel image")
+
+    graph.build_plan_at_index.side_effect = build
     x, w, y = (
         cudnn.Tensor(shape, dnn_strides)
         for shape, dnn_strides in (
@@ -354,63 +374,64 @@ def test_a_plan_of_cudnns_is_taken_by_its_name(monkeypatch, kind):
     )
     where = dict(stride=(1, 1), before=(1, 1), after=(1, 1), dilation=(1, 1))
     assert cudnn.plans(kind, F32, x, w, y, **where) == ["a", "c"]
-    graph.build_plan_at_index.reset_mock()
-    cudnn.convolution.cache_clear()
-    for plan, asked in (("c", [2]), ("", []), ("gone", [])):
+    built(graph)
+    for plan, asked in (("c", [2]), ("", [0]), ("gone", [0])):
         for _ in range(2):  # it is made once
             assert cudnn.convolution(kind, F32, x, w, y, **where, plan=plan).graph is graph
-        assert [call.args[0] for call in graph.build_plan_at_index.call_args_list] == asked
-        assert graph.build_plans.call_count == (not asked)
-        graph.build_plan_at_index.reset_mock()
-        graph.build_plans.reset_mock()
-    graph.get_plan_name_at_index.side_effect = ["a_k13=1", "b", "c_k2=4_k13=0"].__getitem__
-    for prefer, asked in ((("c", "b", "c_k2=4", "a"), [1, 2]), (("a_k2=0", "b"), [1])):
-        cudnn.convolution(kind, F32, x, w, y, **where, prefer=prefer)
-        assert [call.args[0] for call in graph.build_plan_at_index.call_args_list] == asked
-        assert graph.build_plans.call_count == (asked == [1])  # else the library's own choice
-        graph.build_plan_at_index.reset_mock()
-        graph.build_plans.reset_mock()
+        assert built(graph) == asked
     graph.check_support.side_effect = LookupError
     cudnn.convolution.cache_clear()
     assert (
         cudnn.convolution(kind, F32, x, w, y, **where) is None
         and cudnn.plans(kind, F32, x, w, y, **where) == []
     )
+
+
+def test_a_plan_that_is_predicted_to_be_clearly_faster_is_taken(offers):
+    """Of those that can be built. Where nothing is known of the one that the library ranks first,
+    this one stands, whatever the others take."""
+    names = ("eng9", "eng1_k2=4_k13=1", "eng2_k13=1", "eng2_k13=0", "eng3")
+    x, w, y = (cudnn.Tensor(s, (1, 1, 1, 1)) for s in ((2, 4, 5, 5), (6, 4, 3, 3), (2, 6, 5, 5)))
+    where = dict(stride=(1, 1), before=(1, 1), after=(1, 1), dilation=(1, 1))
+    ranked = {"eng1_k2=4": 100.0, "eng2": 70.0, "eng3": 50.0, "eng4": 10.0}
+    for times, refused, asked in (
+        (ranked, {0}, [0, 1, 4]),  # eng9 is refused, eng4 is not there
+        (ranked, {0, 4}, [0, 1, 4, 2]),
+        (ranked, {0, 2, 4}, [0, 1, 4, 2, 1]),  # the first one again
+        ({**ranked, "eng2": 99.0, "eng3": 95.0}, {0}, [0, 1]),  # not clearly
+        (ranked, {}, [0]),  # nothing is known of eng9
+        ({**ranked, "eng9": 200.0}, {}, [0, 4]),
+    ):
+        graph = offers(*names)
+
+        def build(index, refused=refused):
+            if index in refused:
+                raise LookupError("excluded")
+
+        graph.build_plan_at_index.side_effect = build
+        predicted = (*times.items(),)
+        assert cudnn.convolution("forward", F32, x, w, y, **where, predicted=predicted)
+        assert built(graph) == asked
+    graph.build_plan_at_index.side_effect = LookupError
     cudnn.convolution.cache_clear()
+    assert cudnn.convolution("forward", F32, x, w, y, **where, predicted=predicted) is None
 
 
-def test_a_hidden_transform_of_cudnns_is_refused(monkeypatch):
+def test_a_hidden_transform_of_cudnns_is_refused(offers):
     """Weight gradients of 5 x 5 taps of float32, by the library's engine 17, err by 5e-3: neither a
-    rank nor a preference brings it, and it is not among the plans without transforms."""
-    from types import SimpleNamespace
-    from unittest.mock import MagicMock
-
-    names = ["eng17_k25=0", "eng1", "eng67_k2=12", "eng1"]
-    graph = MagicMock()
-    graph.get_execution_plan_count.return_value, graph.get_workspace_size.return_value = 4, 0
-    graph.get_plan_name_at_index.side_effect = names.__getitem__
-    module = MagicMock(cudnnGraphNotSupportedError=LookupError)
-    module.backend_graph.return_value = graph
-    monkeypatch.setattr(cudnn, "_bindings", lambda: module)
-    monkeypatch.setattr(cudnn, "handle", lambda stream: SimpleNamespace(raw=0))
-    monkeypatch.setattr(cudnn, "streams", MagicMock())
-    monkeypatch.setattr(
-        cudnn, "pool_of", lambda device: SimpleNamespace(beside_capture=lambda work: work(None))
-    )
+    rank nor a prediction brings it, and it is not among the plans without transforms."""
+    graph = offers("eng17_k25=0", "eng1", "eng67_k2=12", "eng1")
     x, y = (cudnn.Tensor((2, c, 9, 9), (81 * c, 81, 9, 1)) for c in (4, 6))
     where = dict(stride=(1, 1), before=(2, 2), after=(2, 2), dilation=(1, 1))
-    for taps, own in ((5, [1]), (3, [])):
+    times = (("eng17", 1.0), ("eng1", 2.0))
+    for taps, own in ((5, [1]), (3, [0])):
         w = cudnn.Tensor((6, 4, taps, taps), (4 * taps**2, taps**2, taps, 1))
         offered = cudnn.plans("weight", F32, x, w, y, **where, transforms=False)
         assert offered == [*(["eng17_k25=0"] * (taps == 3)), "eng1", "eng67_k2=12"]
         assert cudnn.plans("weight", F32, x, w, y, **where)[0] == "eng17_k25=0"  # with an error
-        graph.build_plan_at_index.reset_mock()
-        graph.build_plans.reset_mock()
-        cudnn.convolution.cache_clear()
-        cudnn.convolution("weight", F32, x, w, y, **where)
-        assert [call.args[0] for call in graph.build_plan_at_index.call_args_list] == own
-        assert graph.build_plans.call_count == (taps == 3)
-    cudnn.convolution.cache_clear()
+        built(graph)
+        cudnn.convolution("weight", F32, x, w, y, **where, predicted=times)
+        assert built(graph) == own
 
 
 def test_cudnn_reads_a_bias_in_one_run(monkeypatch):

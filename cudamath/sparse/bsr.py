@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.dispatch.checks import require
-from ..core.dtypes import default_float, result_type
+from ..core.dtypes import result_type
 from ..ops.creation import asarray, zeros
 from ..ops.elementwise import not_equal
 from ..ops.index import index_add
@@ -78,7 +78,7 @@ class bsr_array(sparray):
             sizes = sizes_of(name, arg1)
             height, width = _checked(name, sizes, blocksize or (1, 1))
             kind = index_dtype(*sizes)
-            values = zeros((0, height, width), dtype=default_float() if dtype is None else dtype)
+            values = zeros((0, height, width))
             made = self._of(
                 values, zeros(0, dtype=kind), zeros(sizes[0] // height + 1, dtype=kind), sizes
             )

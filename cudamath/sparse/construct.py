@@ -204,7 +204,6 @@ def _diags(
     )
     kind = default_float() if dtype is None and kind.kind in "biu" else kind
     width = max([min(m + k, n) for k in offsets], default=0)
-    width = max(width, 0)
     rows = []
     for line, k in zip(lines, offsets, strict=True):
         start, count = max(k, 0), min(m + k, n - k, m, n)

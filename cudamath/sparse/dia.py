@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.dtypes import default_float
 from ..ops.creation import asarray, zeros
 from ..ops.ranges import arange
 from ..ops.shape import broadcast_to
@@ -50,7 +49,7 @@ class dia_array(sparray):
         name = type(self).__name__
         if isinstance(arg1, tuple) and all(isinstance(n, (int, np.integer)) for n in arg1):
             sizes = sizes_of(name, arg1)
-            values = zeros((0, 0), dtype=default_float() if dtype is None else dtype)
+            values = zeros((0, 0))
             made = self._of(values, zeros(0, dtype=index_dtype(*sizes)), sizes)
         elif isinstance(arg1, tuple):
             made = self._of_parts(name, arg1, shape, copy)

@@ -79,8 +79,7 @@ class spmatrix(sparray):
         found = super().__getitem__(key)
         if getattr(found, "ndim", 2) != 1:
             return found
-        first = key[0] if isinstance(key, tuple) and key else key
-        tall = isinstance(first, slice) or first is Ellipsis
+        tall = isinstance(key, tuple) and isinstance(key[-1], (int, np.integer))  # of one column
         shape = (-1, 1) if tall else (1, -1)
         if isinstance(found, sparray):
             return self.kinds["coo"](found.reshape(*shape)).asformat(self.format)

@@ -275,6 +275,37 @@ def test_factors(order, dtype):
                 np.testing.assert_allclose(turned @ got, b, atol=error * 1e3)
 
 
+@pytest.mark.parametrize("trans", ["N", "T", "H"])
+def test_factors_solve_for_every_dtype(trans):
+    """One after the other, by the same factors: the solution for a wider right-hand side has its
+    dtype and digits, and that for a narrow one behind it is narrow again."""
+    a = matrix(12, np.float32, False)
+    turned = a.toarray().astype(np.complex128)
+    turned = {"N": turned, "T": turned.T, "H": turned.conj().T}[trans]
+    lu = L.splu(ours(a.tocsc()))
+    for dtype in (np.complex128, np.float32, np.float64, np.complex64, np.int64, np.float32):
+        b = right_side(12, np.float64 if dtype == np.int64 else dtype).astype(dtype)
+        got = lu.solve(b, trans)
+        assert got.dtype == np.result_type(np.float32, dtype)
+        np.testing.assert_allclose(dense(got), np.linalg.solve(turned, b), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.int16, np.uint8, np.int64])
+def test_eigenvalues_of_integers(dtype):
+    """In float32 at least, and in float64 where the integers need it."""
+    line = (np.arange(30) % 3 == 0).astype(np.float64)
+    x = (np.outer(line, line) + np.diag(np.arange(30) % 2)).astype(dtype)
+    kind = np.result_type(dtype, np.float32)
+    found = L.eigsh(cm.sparse.csr_array(x), k=2, return_eigenvectors=False)
+    assert found.dtype == kind
+    exact = np.linalg.eigvalsh(x.astype(np.float64))
+    exact = np.sort(exact[np.argsort(abs(exact))[-2:]])
+    np.testing.assert_allclose(np.sort(dense(found)), exact, rtol=1e-5)
+    sizes = L.svds(cm.sparse.csr_array(x[:, :20]), k=2, return_singular_vectors=False)
+    exact = np.linalg.svd(x[:, :20].astype(np.float64), compute_uv=False)[1::-1]
+    np.testing.assert_allclose(dense(sizes), exact, rtol=1e-4)
+
+
 def test_spsolve():
     a, b = poisson(15), right_side(225, np.float64)
     expected = theirs.spsolve(sp.csc_array(a), b)
@@ -374,6 +405,7 @@ def test_norms(x, ord):
             np.testing.assert_allclose(got, np.linalg.norm(x.toarray(), power, axis), rtol=1e-12)
 
 
+OF_2_BY_3 = L.aslinearoperator(np.ones((2, 3)))
 ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: L.cg(np.ones((2, 3)), np.ones(2)), ValueError, r"^cg: .*\(2, 3\)"),
     (lambda: L.cg(np.eye(2), np.ones(3)), ValueError, r"^cg: wants b \(2,\).*\(3,\)"),
@@ -390,7 +422,54 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: L.eigsh(np.eye(5), k=5), ValueError, "^eigsh: wants 0 < k < 5"),
     (lambda: L.eigsh(np.eye(5), k=2, which="XX"), ValueError, "^eigsh: wants which"),
     (lambda: L.eigsh(np.eye(5), k=2, M=np.eye(5)), NotImplementedError, "^eigsh: supports neither"),
+    (lambda: L.eigsh(np.ones((2, 3)), k=1), ValueError, r"^eigsh: wants a square A.*\(2, 3\)"),
+    (lambda: L.eigsh(np.eye(5), k=3, ncv=3), ValueError, "^eigsh: wants k < ncv <= 5.*ncv 3"),
+    (lambda: L.eigsh(np.eye(5), k=2, v0=np.ones(4)), ValueError, r"^eigsh: wants v0 \(5,\)"),
     (lambda: L.svds(np.eye(5), k=5), ValueError, "^svds: wants 0 < k < 5"),
+    (lambda: L.svds(np.eye(5), k=0), ValueError, "^svds: wants 0 < k < 5"),
+    (lambda: L.svds(np.eye(5), k=2, which="LA"), ValueError, "^svds: wants which"),
+    (
+        lambda: L.svds(np.eye(5), k=2, solver="propack"),
+        NotImplementedError,
+        "^svds: has the solver 'arpack' alone, got 'propack'",
+    ),
+    (
+        lambda: L.splu(cm.sparse.eye_array(2)).solve(np.ones(3)),
+        ValueError,
+        r"^solve: wants 2 rows for A \(2, 2\), got \(3,\)",
+    ),
+    (
+        lambda: L.splu(cm.sparse.eye_array(2)).solve(np.ones(2), "C"),
+        ValueError,
+        "^solve: wants trans 'N', 'T' or 'H', got 'C'",
+    ),
+    (
+        lambda: L.splu(cm.sparse.eye_array(2), options={"Equil": True}),
+        NotImplementedError,
+        "^splu: takes no options",
+    ),
+    (lambda: L.norm(cm.sparse.eye_array(2), -2, 0), ValueError, "^norm: wants ord None, 0, inf"),
+    (
+        lambda: L.minres(np.eye(2), np.ones(2), M=-np.eye(2)),
+        ValueError,
+        "^minres: wants a positive definite M",
+    ),
+    (
+        lambda: L.minres(np.eye(2), np.ones(2), M=np.diag([1.0, -0.5])),
+        ValueError,
+        "^minres: wants a symmetric A and a positive definite M",
+    ),
+    (
+        lambda: L.LinearOperator((2, 2), lambda x: np.ones(3)) @ np.ones(2),
+        ValueError,
+        r"^matvec: an operator of shape \(2, 2\) gave shape \(3,\)",
+    ),
+    (lambda: OF_2_BY_3 + L.aslinearoperator(np.eye(2)), ValueError, "^add: wants operators"),
+    (lambda: OF_2_BY_3 @ OF_2_BY_3, ValueError, "^matmul: operators of shapes"),
+    (lambda: OF_2_BY_3**2, ValueError, "^pow: wants a square operator"),
+    (lambda: L.aslinearoperator(np.eye(2)) ** -1, ValueError, "^pow: wants a square operator"),
+    (lambda: OF_2_BY_3.dot(np.ones((1, 2, 3))), ValueError, "^matmul: an operator of shape"),
+    (lambda: OF_2_BY_3.matmat(np.ones((2, 2))), ValueError, r"^matmat: .*takes \(3, k\)"),
     (lambda: L.splu(cm.sparse.csc_array((2, 3))), ValueError, r"^splu: .*\(2, 3\)"),
     (
         lambda: L.splu(cm.sparse.eye_array(2), permc_spec="COLAMD"),

@@ -14,6 +14,7 @@ from ..core.array import ndarray
 from ..core.batched import Call, rules
 from ..ops.join import concatenate
 from ..ops.shape import moveaxis
+from ..ops.where import where
 from .rules import iota, line, merged, parted
 
 
@@ -70,5 +71,14 @@ def sampled(call: Call) -> Any:
     return y.reshape(call.size, stored)
 
 
+def row_extremes(call: Call) -> Any:
+    """data and indptr: the rows of all calls, one below the other."""
+    stored = call.shape(0)[0]
+    places = call.run(merged(call.all(0)), _starts(call, 1, stored)).reshape(call.size, -1)
+    own = places - iota(call, 1, places.device) * stored
+    return where(places < 0, places, own)
+
+
+rules["row_extremes"] = row_extremes
 rules.update(dict.fromkeys("csr_product bsr_product spsolve_triangular".split(), matrix_product))
 rules["sampled_product"] = sampled

@@ -1,8 +1,10 @@
 """Reductions of sparse arrays: sums, extremes and their positions, of all elements or along an
 axis.
 
-Extremes sort: by value, then, keeping that order, by row; the last element of each row is its
-largest one. So a row may have any length, and gradients go through the choice.
+Extremes are places among the stored elements, found row by row (`row_extremes`), so that gradients
+go through the choice. For complex numbers, and in a single row, which may have any length, they are
+found by sorting: by value, then, keeping that order, by row; the last element of each row is its
+largest one.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dispatch.op import Op
 from ..core.shapes import normalize_axis
 from ..ops.creation import asarray, full, ones, zeros
 from ..ops.elementwise import maximum, minimum
@@ -20,9 +23,16 @@ from ..ops.index import index_add
 from ..ops.masks import flatnonzero
 from ..ops.ranges import arange
 from ..ops.search import searchsorted
+from ..ops.shape import in_order
 from ..ops.sort import argsort
 from ..ops.where import where
 from .structure import index_dtype
+
+_row_extremes = Op(
+    "row_extremes",
+    cpu="sparse.products.row_extremes",
+    cuda="sparse.row_extremes.row_extremes",
+)
 
 
 def one_axis(name: str, axis: Any, ndim: int) -> int | None:
@@ -108,6 +118,12 @@ def _chosen(rows: Any, largest: bool, skips: bool) -> tuple[ndarray, ndarray]:
     one
     or, if NaN is skipped, where there is nothing else."""
     data = rows.data
+    if data.dtype.kind != "c" and rows.shape[0] > 1:
+        place = _row_extremes(
+            in_order("max", data, "C"), rows._indptr, largest=largest, skips=skips
+        )
+        place = place[flatnonzero(rows._indptr[1:] > rows._indptr[:-1])]
+        return place, data[place]
     key = data.astype(np.uint8) if data.dtype.kind == "b" else data
     order = argsort(key, stable=True)
     owners = rows._majors()[order]

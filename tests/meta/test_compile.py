@@ -160,8 +160,9 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {
 #: compute in float64 whatever they are given, by their names or where they are defined.
 REDUCES_IN_FLOAT64 = re.compile(r"^(sin|cos|tan|special_\w+)$")
 SPECIAL = "/core/specs/special/"
-#: Probabilities become thresholds of 53 bits, added up as on the CPU.
-WANTS_FLOAT64 = {"thresholds_of"}
+#: Probabilities become thresholds of 53 bits, added up as on the CPU. Elements of helmert, dft and
+#: hilbert are rounded once.
+WANTS_FLOAT64 = {"thresholds_of", "formula_rows"}
 
 
 class Kernel(NamedTuple):

@@ -526,6 +526,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     from cudamath.kernels.softmax import dispatch as softmax_dispatch
     from cudamath.kernels.softmax import online
     from cudamath.kernels.sparse import dispatch as sparse_dispatch
+    from cudamath.kernels.sparse import row_extremes as sparse_extremes
     from cudamath.kernels.sparse import triangular as sparse_triangular
 
     found: list[tuple[plans.Plan, list[Layout]]] = []
@@ -567,6 +568,11 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         functools.partial(sparse_dispatch.sampled_product, version="plain"),
         *(stored, stored, starts, new(10, 3), new(20, 3)),
     )
+    for largest, skips in ((True, False), (False, True)):
+        plan(
+            functools.partial(sparse_extremes.row_extremes, largest=largest, skips=skips),
+            *(new(90), starts),
+        )
     for version in ("plain", "waiting"):
         plan(
             functools.partial(sparse_triangular.solve, lower=True, unit=False, version=version),

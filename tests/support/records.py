@@ -819,6 +819,7 @@ ELSEWHERE = {
     ],
     "ops/test_fft.py": ["fft.*", "fft_c2c", "fft_r2c", "fft_c2r", "fft_frequencies"],
     "ops/test_real_transforms.py": ["fft_cosines"],
+    "sparse/test_row_extremes.py": ["row_extremes"],
     "ops/test_vector_norm.py": ["power_norm"],
     "ops/test_lu.py": [
         "linalg.lu",

@@ -1,4 +1,5 @@
-"""Products with sparse matrices on the CPU: compiled loops over rows, on all cores.
+"""Products with sparse matrices, and extremes of their rows, on the CPU: compiled loops over rows,
+on all cores.
 
 Integers are computed in 64 bits and cut to their width at the end, which gives the same bits;
 16-bit floats in float32; complex numbers by their parts. So few loops are compiled.
@@ -136,3 +137,36 @@ def sampled_product(rows, columns, _indptr, a, b):
 def _lines(*arrays: np.ndarray) -> tuple[Any, ...]:
     """Without gaps."""
     return tuple([np.ascontiguousarray(x) for x in arrays])
+
+
+@parallel
+def _row_extremes(data, indptr, out, largest, skips):
+    """data (nnz,), indptr (rows + 1,), out (rows,); largest, skips: 0 or 1."""
+    for row in prange(out.shape[0]):
+        best, place = data.dtype.type(0), -1
+        for e in range(indptr[row], indptr[row + 1]):
+            value = data[e]
+            wins = 1 - largest
+            if place < 0 or (value != value and best != best):
+                wins = 1
+            elif value != value:
+                wins = 1 - skips
+            elif best != best:
+                wins = skips
+            elif value >= best:
+                wins = largest
+            if value == best and place >= 0:
+                wins = largest
+            if wins == 1:
+                best, place = value, e
+        out[row] = place
+
+
+def row_extremes(data: np.ndarray, indptr: np.ndarray, *, largest: bool, skips: bool) -> np.ndarray:
+    """The place of each row's extreme stored element, -1 where it has none; see
+    kernels/sparse/row_extremes.py."""
+    kind = data.dtype.kind
+    wide = np.uint64 if kind == "u" else np.int64 if kind in "bi" else compute_dtype(data.dtype)
+    out = np.empty(indptr.size - 1, np.int64)
+    _row_extremes(data.astype(wide, copy=False), indptr, out, int(largest), int(skips))
+    return out

@@ -255,7 +255,6 @@ def _array_ufunc(
         return function(*inputs)
     if function is None or kwargs.pop("order", "K") not in ("K", "C"):
         return NotImplemented
-    kwargs.pop("subok", None)
     if out is not None:
         for y in out:
             if isinstance(y, np.ndarray):

@@ -316,6 +316,10 @@ def test_names_of_one_value_and_of_several():
     [
         ("out[0] = x.size + np.uint64(x.size)", "int64 beside uint64"),
         ("out[0] = nowhere", "there is no nowhere"),
+        ("out[0] = x[0.5]", "a float is no index"),
+        ("out[x[0]] = 1.0", "a float is no index"),
+        ("out[0] = x[: x[0]][0]", "a float is no index"),
+        ("for i in range(x[0]): out[0] = i", "a float is no index"),
         ("out[0] = print(1)", "cannot be called here"),
         ("out[0] = x[0:2:2][0]", "a slice comes last"),
         ("with x: pass", "no With here"),

@@ -589,6 +589,30 @@ def test_a_second_process_compiles_nothing(tmp_path):
     assert said == [["1", "0", "True"], ["0", "1", "True"]]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, out: cm.exp(x, out=out),
+        lambda x, out: cm.add(x, x, out=out),
+        lambda x, out: cm.clip(x, 0.0, 1.0, out=out),
+        lambda x, out: cm.matmul(x, x, out=out),
+    ],
+    ids=["exp", "add", "clip", "matmul"],
+)
+def test_results_written_elsewhere_know_the_layout_of_operands(fake, call):
+    """x and its transpose lie at one address and have one shape; what writes into a target reads
+    them differently."""
+    fake.idle = True  # what is launched counts
+    x, out = gpu(np.ones((64, 64), np.float32)), gpu(np.zeros((64, 64), np.float32))
+    launched = []
+    for given in (x, x.T, x, x.T):
+        fake.launches.clear()
+        assert call(given, out) is out
+        launched.append([str(each) for each in fake.launches])
+    assert launched[0] and launched[0] != launched[1]
+    assert launched[2:] == launched[:2]
+
+
 # -------------------- users' kernels
 
 
@@ -634,6 +658,38 @@ def test_launch(users):
         scale, 2, 64, gpu(np.arange(9, dtype=np.float32)), 3, gpu(np.zeros(9, np.float32))
     )
     assert len(users.libraries) == 2  # sizes are not compiled in
+
+
+def test_launches_that_differ_in_one_argument(users):
+    """Each is launched as it was asked for, whatever was launched before."""
+    x, out = gpu(np.arange(1, 5, dtype=np.float32)), gpu(np.zeros(4, np.float32))
+    wide = gpu(np.arange(1, 5, dtype=np.float64)), gpu(np.zeros(4))
+    square = gpu(np.eye(2, dtype=np.float32)), gpu(np.zeros((2, 2), np.float32))
+
+    def double(x, factor, out):
+        out[...] = 2 * x * factor
+
+    calls = [
+        (scale, 1, 32, (x, 3, out), 0),
+        (scale, 1, 32, (x, 3.0, out), 0),
+        (scale, 1, 32, (x, np.float32(3), out), 0),
+        (scale, 1, 32, (x, np.int8(3), out), 0),
+        (scale, 1, 32, (x, True, out), 0),
+        (scale, 1, 32, (wide[0], 3, wide[1]), 0),
+        (scale, 1, 32, (square[0], 3, square[1]), 0),
+        (scale, 2, 32, (x, 3, out), 0),
+        (scale, 1, 64, (x, 3, out), 0),
+        (scale, 1, 32, (x, 3, out), 128),
+        (double, 1, 32, (x, 3, out), 0),
+    ]
+    for kernel, grid, block, arguments, shared in calls * 2:
+        x, factor, out = *arguments[:2], gpu(np.zeros_like(arguments[2].to_numpy()))
+        begun = len(users.launches)
+        cm.cuda.launch(kernel, grid, block, x, factor, out, shared=shared)
+        name, launched, threads, *_ = users.launches[begun]
+        assert (name, launched, threads) == (kernel.__name__, (grid, 1, 1), (block, 1, 1))
+        factor *= 2 if kernel is double else 1
+        np.testing.assert_array_equal(out.to_numpy(), factor * x.to_numpy())
 
 
 def test_launch_takes_page_locked_numpy_arrays(users):

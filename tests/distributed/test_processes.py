@@ -169,7 +169,18 @@ def test_who_does_not_come_is_named():
     assert time.monotonic() - begun < 5
 
 
-def test_strangers_are_sent_away():
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"word": rendezvous._WORD, "rank": 7, "size": 9},
+        {"word": "another program's", "rank": 1, "size": 2},
+        {"word": rendezvous._WORD, "rank": 1, "size": 3},
+        {"word": rendezvous._WORD, "rank": 0, "size": 2},
+        {"word": rendezvous._WORD, "rank": -1, "size": 2},
+        {"word": rendezvous._WORD, "rank": 2, "size": 2},
+    ],
+)
+def test_strangers_are_sent_away(said):
     """Whoever says something else, or nothing, neither joins nor keeps the members from meeting."""
     import threading
 
@@ -178,7 +189,7 @@ def test_strangers_are_sent_away():
     stranger = socket.create_connection(("127.0.0.1", port))
     stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
     other = socket.create_connection(("127.0.0.1", port))
-    rendezvous._say(other, {"word": "cudamath", "rank": 7, "size": 9, "host": "x", "port": 1})
+    rendezvous._say(other, {**said, "host": "x", "port": 1})
     found = {}
 
     def join(rank, meeting):
@@ -197,7 +208,8 @@ def test_strangers_are_sent_away():
         thread.start()
     for thread in threads:
         thread.join()
-    assert "rank 7 of 9 is not wanted among 2" in rendezvous._heard(other)["problem"]
+    refused = f"rank {said['rank']} of {said['size']} is not wanted among 2"
+    assert refused in rendezvous._heard(other)["problem"]
     assert [list(found[rank][0]) for rank in (0, 1)] == [[1], [0]]
     for connections, _ in found.values():
         for connection in connections.values():
@@ -228,6 +240,21 @@ def test_a_forked_process_says_nothing_to_the_others():
     assert other.receive(0, "three").size == 3
     assert other.mailbox.failure is None and not other.mailbox._departed
     one.close()
+    other.close()
+
+
+def test_a_world_says_goodbye_once(monkeypatch):
+    """Whoever closes it again, as the end of the process does, says nothing more."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ends = socket.create_connection(listener.getsockname()), listener.accept()[0]
+    one, other = (
+        TcpWorld(rank, 2, 0, {1 - rank: end}, timeout=10) for rank, end in enumerate(ends)
+    )
+    said, write = [], one._write
+    monkeypatch.setattr(one, "_write", lambda *words: (said.append(words), write(*words)))
+    one.close()
+    one.close()
+    assert len(said) == 1
     other.close()
 
 

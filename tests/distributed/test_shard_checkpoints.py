@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from processes import each
 
 import cudamath as cm
 from cudamath import distributed
+from cudamath.distributed import checkpoints
 
 pytest.importorskip("safetensors")
 pytestmark = pytest.mark.skipif(
@@ -41,6 +43,24 @@ def saved(path, count, device="cpu", scale=1):
         distributed.save_shards(path, shards, tree(device), whole={"step": scale})
 
     assert each(count, one) == [None] * count
+
+
+def test_all_wait_for_the_index(tmp_path, monkeypatch):
+    """Whoever returns may read the checkpoint at once, however late its index is written."""
+    whole_file = checkpoints.whole_file
+
+    def late(*args):
+        time.sleep(0.3)
+        return whole_file(*args)
+
+    monkeypatch.setattr(checkpoints, "whole_file", late)
+    path, x = tmp_path / "run", cm.arange(6.0)
+
+    def one(rank):
+        distributed.save_shards(path, distributed.to_shards(x), x)
+        return (path / checkpoints._INDEX).exists()
+
+    assert each(2, one) == [True, True]
 
 
 def check(path, count, device="cpu", scale=1):

@@ -193,6 +193,7 @@ def test_copies_between_devices(fake):
     target = upload(np.zeros(5), 0)
     assert cm.cuda.copy_peer(target, y) is target and target.tolist() == x.tolist()
     assert fake.peers == {(101, 100), (100, 101)} and cm.cuda.peer_access(0, 1)
+    assert fake.pool_access == {(0, 1), (1, 0)}  # of memory that streams allocate, too
     for bad, error, message in [
         ((x, np.zeros(5)), cm.cuda.DeviceError, "wants arrays on GPUs, got cpu"),
         (
@@ -510,6 +511,19 @@ def test_threads_on_a_gpu():
                 assert (a * 2 + n).to_numpy()[0, 0] == 2 * seed + n
 
     together(8, work)
+
+
+def test_warm_up_waits_for_the_function(fake):
+    """Its seconds are those until the device has done its work."""
+    pending = []
+
+    def work():
+        target, stream = upload(np.zeros(3), 0), cm.cuda.current_stream(0)
+        with fake.lock:
+            fake.enqueue(stream.handle, lambda: pending.append(target))
+
+    assert cm.cuda.warm_up(work, device="cuda:0") > 0
+    assert len(pending) == 1
 
 
 @pytest.mark.gpu

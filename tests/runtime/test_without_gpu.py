@@ -202,6 +202,9 @@ def test_events_are_timed_by_the_clock():
     cm.cuda.Stream().record(end)
     assert 20 <= start.elapsed(end) == cm.cuda.elapsed(start, end) < 20_000
     assert end.elapsed(start) == -start.elapsed(end)
+    captured = cm.cuda.graph(lambda x: x * start.elapsed(end))
+    with pytest.raises(RuntimeError, match="Event.synchronize: cannot be part of a CUDA graph"):
+        [captured(cm.ones(2)) for _ in range(3)]
     for other in (cm.cuda.Event(), cm.cuda.Event(timing=False).record(), cm.cuda.Stream().record()):
         with pytest.raises(cm.cuda.CudaError, match="^elapsed: wants two events .* timing=True"):
             start.elapsed(other)

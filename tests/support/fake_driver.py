@@ -134,6 +134,7 @@ class FakeDriver:
         self.demands = {}  # place in `libraries` -> what `alignments` says of that kernel
         self.launches = []
         self.peers = set()
+        self.pool_access: set[tuple[int, int]] = set()  # (pool's device, device that may access)
         self.handles = itertools.count(0x1000, 0x10)
         self.clock = 0.0
         self.threads = threading.local()
@@ -464,7 +465,8 @@ class FakeDriver:
         pass
 
     def cuMemPoolSetAccess(self, pool, access, count):
-        pass
+        assert len(access) == count
+        self.pool_access |= {(pool, each.location.id) for each in access}
 
     def cuMemHostAlloc(self, size, flags):
         assert not self.unsafe()

@@ -560,6 +560,8 @@ class _Calls:
             return False
         if not all([isinstance(values[n], _NUMBERS) for n in self.parameters.numbers]):
             return False
+        if any([x is None for n in self.parameters.sequences for x in values[n]]):
+            return False  # the function says so
         try:
             hash(tuple([exact(values[n]) for n in self.parameters.options]))
         except TypeError:  # a list, an array

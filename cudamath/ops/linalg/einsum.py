@@ -82,8 +82,6 @@ def _parsed(name: str, arguments: tuple) -> tuple[list[str], str, list[ndarray]]
     """Letters of the operands and of the result, and the operands as arrays of one device."""
     if not arguments:
         raise ValueError(f"{name}: wants subscripts and arrays")
-    if any([x is None for x in arguments]):
-        raise TypeError(f"{name}: wants subscripts and arrays, got None")
     named = isinstance(
         arguments[0], str
     )  # or else: array, letters as integers, array, ...; last the result's

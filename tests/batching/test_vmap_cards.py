@@ -27,6 +27,7 @@ from cudamath.core.dispatch import fast_path
 from cudamath.core.dispatch.lazy_import import lazy
 from cudamath.core.dispatch.op import Op, registry
 from cudamath.ml import recurrent
+from cudamath.sparse import reductions
 
 SIZE = 3  # calls in a batch
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -346,6 +347,12 @@ CASES: dict[str, tuple[Callable, tuple[np.ndarray, ...]]] = {
     "gradient of recurrent layers": (
         cm.grad(lambda *a: sum([(y * y).sum() for y in in_one_op(*a)]), (0, 1, 2)),
         (normal(3, 2, 4), normal(12, 4), normal(12, 3)),
+    ),
+    "places of extremes of rows": (
+        lambda x: reductions._row_extremes(
+            x, cm.asarray([0, 2, 2, 6], device=x.device), largest=True, skips=False
+        ),
+        (normal(6),),
     ),
     "leslie": (cm.linalg.leslie, (normal(4), normal(3))),
     "gradient of fiedler_companion": (

@@ -17,7 +17,8 @@ its share of the lines, at least AT_LEAST. The score by folder, and the survivor
 record.json; `equivalent.json` says which of these change nothing that can be seen, and why: they do
 not count. It has a bug's words without the line, which moves, and the reason; where a function has
 several bugs of the same words, for each the text of its place (`Score.place`) and the reason. A bug
-whose tests were cut off by the end of the time counts neither; it is named.
+whose tests were cut off by the end of the time counts neither, nor one that a record names and the
+sources have no more; both are named.
 """
 
 from __future__ import annotations
@@ -487,6 +488,7 @@ class Score:
         self.survivors: list[str] = []
         self.reasoned: list[str] = []
         self.unfinished: list[str] = []
+        self.gone: list[str] = []  # what a record names and the sources have no more
         self.killers: dict[str, str] = {}
 
     def again(self) -> None:
@@ -536,6 +538,7 @@ class Score:
             "survivors": sorted(self.survivors),
             "equivalent": sorted(self.reasoned),
             "unfinished": sorted(self.unfinished),
+            "gone": sorted(self.gone),
             "killed by": dict(sorted(self.killers.items())),
         }
         path.write_text(json.dumps(self.record, indent=1) + "\n", encoding="utf-8")
@@ -631,7 +634,7 @@ def main() -> int:
         if options.survivors:
             bugs, gone = told_again([*record["survivors"], *record.get("unfinished", ())])
             score.again()
-            score.survivors += gone
+            score.gone = gone
         else:
             bugs = sample(options.mutants, options.seed, options.folders)
         for bug, by in mutate(folder, bugs, options, end, score.record):

@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from simulated_gpu import give_vectors_and_warps
+from simulated_gpu import give_vectors_and_warps, simulated_gpu
 
 import cudamath as cm
 from cudamath.core.dispatch.arguments import Input, Output
@@ -16,6 +16,7 @@ from cudamath.kernels.copy.dispatch import copy_part
 from cudamath.kernels.copy.parts import whole
 from cudamath.kernels.index import dispatch as kernels
 from cudamath.kernels.index import (
+    embedding,
     gather,
     put_along_axis,
     scatter_add_sorted,
@@ -23,6 +24,7 @@ from cudamath.kernels.index import (
     where,
 )
 from cudamath.kernels.index import scatter as index_scatter
+from cudamath.kernels.ptx import vector_access
 from cudamath.kernels.sort import radix_sort
 
 
@@ -324,6 +326,46 @@ def test_take_along_simulated():
     for b, j, a in np.ndindex(2, 2, 3):
         expected[b, index[b, j, a], a] += g[b, j, a]
     np.testing.assert_array_equal(out, expected)
+
+
+#: name -> a call that looks up positions along the first axis of ten rows of three numbers.
+LOOKUPS = {
+    "rows": lambda x, i: x[i],
+    "elements": lambda x, i: x[i, i % 3],
+    "columns": lambda x, i: x.T[:, i],
+    "take": lambda x, i: cm.take(x, i, axis=0),
+    "take_along_axis": lambda x, i: cm.take_along_axis(x, i[:, None], axis=0),
+    "embedding": lambda x, i: cm.ml.embedding(i, x),
+    "set rows": lambda x, i: x.__setitem__(i, 1.0),
+    "set elements": lambda x, i: x.__setitem__((i, i % 3), 1.0),
+    "put_along_axis": lambda x, i: cm.put_along_axis(x, i[:, None], 1.0, axis=0),
+    "add.at": lambda x, i: cm.add.at(x, i, 1.0),
+    "maximum.at": lambda x, i: cm.maximum.at(x, i, 1.0),
+}
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_positions_that_only_their_upper_bits_tell(name, few, monkeypatch):
+    """Narrowed to 32 bits or fewer they would be row 3: an error, in every kernel that looks up,
+    and nothing is written. Row 3 itself is none."""
+    give_vectors_and_warps(monkeypatch)
+    for access in ("load_vector", "store_vector"):
+        for module in (embedding, gather):
+            monkeypatch.setattr(module, access, getattr(vector_access, access), raising=False)
+    with simulated_gpu(monkeypatch):
+        for beyond in (1 << 32, 1 << 16, -(1 << 32), 1 << 62, 0):
+            index = np.arange(2 if few else 70) % 10
+            index[1] = 3 + beyond
+            x = cm.asarray(numbered((10, 3), "f4"))
+            if not beyond:
+                LOOKUPS[name](x, cm.asarray(index))
+                cm.cuda.synchronize()
+                continue
+            with pytest.raises(IndexError):
+                LOOKUPS[name](x, cm.asarray(index))
+                cm.cuda.synchronize()
 
 
 @pytest.mark.simulator

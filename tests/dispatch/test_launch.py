@@ -592,25 +592,28 @@ def test_a_second_process_compiles_nothing(tmp_path):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x, out: cm.exp(x, out=out),
-        lambda x, out: cm.add(x, x, out=out),
-        lambda x, out: cm.clip(x, 0.0, 1.0, out=out),
-        lambda x, out: cm.matmul(x, x, out=out),
+        lambda a, out: cm.matmul(a.reshape(64, -1), a, out=out),
+        lambda a, out: cm.sum(a, axis=0, out=out[0]),
+        lambda a, out: cm.max(a, axis=0, out=out[0]),
+        lambda a, out: cm.add(out[1], a[0] if a.shape[0] == 8 else 1.0, out=out[0]),
     ],
-    ids=["exp", "add", "clip", "matmul"],
+    ids=["matmul", "sum", "max", "add"],
 )
-def test_results_written_elsewhere_know_the_layout_of_operands(fake, call):
-    """x and its transpose lie at one address and have one shape; what writes into a target reads
-    them differently."""
+def test_results_written_elsewhere_know_the_layouts_of_operands(fake, call):
+    """Sums of 8 and of 16 rows have targets of one layout, and are other launches."""
     fake.idle = True  # what is launched counts
-    x, out = gpu(np.ones((64, 64), np.float32)), gpu(np.zeros((64, 64), np.float32))
-    launched = []
-    for given in (x, x.T, x, x.T):
+    rows = [gpu(np.ones((n, 64), np.float32)) for n in (8, 16)]
+    out, launched = gpu(np.zeros((64, 64), np.float32)), []
+    for a in rows * 2:
         fake.launches.clear()
-        assert call(given, out) is out
-        launched.append([str(each) for each in fake.launches])
-    assert launched[0] and launched[0] != launched[1]
-    assert launched[2:] == launched[:2]
+        call(a, out)
+        launched.append([[str(part) for part in each] for each in fake.launches])
+    described = [
+        [(name, grid, re.sub(r"\d{9,}", "address", words)) for name, grid, *_, words in each]
+        for each in launched
+    ]
+    assert described[0] and described[0] != described[1]
+    assert described[2:] == described[:2]
 
 
 # -------------------- users' kernels

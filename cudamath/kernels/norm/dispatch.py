@@ -31,12 +31,12 @@ from .row_parts import LONG_GROUP, Channels
 # elements of an input, and of a channel, up to which one launch beats three (of 4,096 in a channel
 # three took 10 us, one 16)
 ONE_BLOCK, ONE_BLOCK_CHANNEL = 1 << 16, 1024
-# bytes of a row between borders from which on it is read by whole accesses: without a mean, with
-# one and in gradients of more than 16 bits, in gradients of 16 bits. An H100: rms of 385 16-bit
-# numbers 49 -> 39 us; layer of 769 113 -> 123, of 1,601 114 -> 132, of 5,001 78 -> 46, of 4,095
-# 32-bit numbers 132 -> 129; gradients of 385 16-bit numbers 88 -> 96, of 769 164 -> 161, of 1,601
-# 169 -> 141, of 769 32-bit numbers 94 -> 114 (of more not measured)
-SHIFTED, SHIFTED_LONG, SHIFTED_GRADIENT = 512, 8 << 10, 2 << 10
+# bytes of a row between borders from which on it is read by whole accesses: forward and in 16-bit
+# gradients, in gradients of more bits. An H100: rms of 385 16-bit numbers 49 -> 39 us; layer of 443
+# 210 -> 128, of 1,903 215 -> 106, of 4,095 127 -> 78, of 851 32-bit numbers 113 -> 102; gradients
+# of 443 16-bit numbers 281 -> 173, of 1,601 173 -> 117, of 4,095 173 -> 178, of 851 32-bit numbers
+# 187 -> 216 (of more not measured)
+SHIFTED, SHIFTED_GRADIENT = 512, 8 << 10
 KEPT = 2 << 10  # bytes of shared memory that blocks need besides what they hold
 
 
@@ -60,13 +60,13 @@ def begins_between_borders(p: Forward | Backward) -> bool:
 
 def prefers_shifted(p: Forward) -> bool:
     """Rows that are long enough for their ends, which are written one by one, not to matter."""
-    return p.columns * p.x.itemsize >= (SHIFTED_LONG if p.center else SHIFTED)
+    return p.columns * p.x.itemsize >= SHIFTED
 
 
 def prefers_shifted_gradient(p: Backward) -> bool:
     """The same."""
     narrow = p.x.itemsize == 2
-    return p.columns * p.x.itemsize >= (SHIFTED_GRADIENT if narrow else SHIFTED_LONG)
+    return p.columns * p.x.itemsize >= (SHIFTED if narrow else SHIFTED_GRADIENT)
 
 
 FORWARD = (
@@ -114,7 +114,10 @@ def gradient_held_by_cluster(p: Backward) -> bool:
 
 
 def prefers_gradient_cluster(p: Backward) -> bool:
-    return p.shape is None and p.shifted is None
+    """Rows that no block holds; but for 16-bit rows between borders, which long_rows reads twice
+    and yet is faster with (an H100: 16,384 rows of 14,511 1.6 ms, a cluster 2.7)."""
+    _, edges = p.long_access
+    return p.shape is None and p.shifted is None and not (edges and p.x.itemsize == 2)
 
 
 BACKWARD = (

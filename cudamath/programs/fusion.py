@@ -206,7 +206,7 @@ def _region(region: list[Node], after: list[Node], program: Program) -> list[Nod
     nothing can be fused."""
     if len(region) < 2:
         return region
-    needed = {view.block for node in after for view in node.views}
+    needed = {block for node in after for block in node.used}
     needed |= {view.block for view in program.returned()}
     outputs = [node.results[0] for node in region if node.results[0] in needed]
     inside_blocks = {node.results[0] for node in region}

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from ..core.array import ndarray
+from ..kernels.compiler.cache_key import unchanging
 from ..kernels.compiler.compile import compile_cubin, compile_together
 from ..runtime.device import capability
 from ..runtime.dry import DryStream, NeedsDevice
@@ -40,8 +41,9 @@ def load_kernels(run: Callable, arrays: Sequence[ndarray], device: int, name: st
     with dry, Rehearsal(), contextlib.suppress(NeedsDevice):
         run(*[x._alias() for x in arrays])
     waiting = list(dry.used)
-    if runtime.compiler is compile_cubin:
-        kernels = {key: each for plan in waiting for key, each in plan.kernels().items()}
-        compile_together(kernels.values(), capability(device), name)
-    for plan in waiting:
-        plan.load()
+    with unchanging():
+        if runtime.compiler is compile_cubin:
+            kernels = {key: each for plan in waiting for key, each in plan.kernels().items()}
+            compile_together(kernels.values(), capability(device), name)
+        for plan in waiting:
+            plan.load()

@@ -105,9 +105,18 @@ class Node:
         For a random draw.
     line : str
         The line of the user's function.
+    views : list of View
+        The operands that are arrays.
+    targets : list of View
+        Those that it writes into.
+    used : frozenset of Block
+        Where its operands lie.
     """
 
     __slots__ = (
+        "views",
+        "targets",
+        "used",
         "op",
         "operands",
         "scalars",
@@ -136,20 +145,13 @@ class Node:
         self.op, self.operands, self.scalars, self.params = op, operands, scalars, params
         self.run, self.results, self.several = run, results, several
         self.written, self.draw, self.line = written, draw, line
+        self.views = [x for x in operands if isinstance(x, View)]
+        self.targets = [operands[i] for i in written if isinstance(operands[i], View)]
+        self.used = frozenset([view.block for view in self.views])
 
     @property
     def name(self) -> str:
         return self.op.name
-
-    @property
-    def views(self) -> list[View]:
-        """The operands that are arrays."""
-        return [x for x in self.operands if isinstance(x, View)]
-
-    @property
-    def targets(self) -> list[View]:
-        """The operands that it writes into."""
-        return [self.operands[i] for i in self.written if isinstance(self.operands[i], View)]
 
     def with_operands(self, operands: tuple) -> Node:
         """The same op on other operands."""

@@ -18,24 +18,32 @@ FAR = 64  # how many items a region may pass
 
 
 class Region:
-    """Operations that may become kernels together, in order."""
+    """Operations that may become kernels together, in order.
+
+    Attributes
+    ----------
+    nodes : list of Node
+        The operations.
+    results, reads : set of Block
+        What they make, and what they use, their own results included.
+    """
 
     def __init__(self, nodes: list[Node]):
-        self.nodes = nodes
+        self.nodes: list[Node] = []
+        self.results: set[Block] = set()
+        self.reads: set[Block] = set()
+        for node in nodes:
+            self.add(node)
+
+    def add(self, node: Node) -> None:
+        """One more at the end."""
+        self.nodes.append(node)
+        self.results.update(node.results)
+        self.reads |= node.used
 
     def before(self, other: Region) -> Region:
         """The region of these and the other's, which come after them."""
         return Region([*self.nodes, *other.nodes])
-
-    @property
-    def results(self) -> set[Block]:
-        """What it makes."""
-        return {block for node in self.nodes for block in node.results}
-
-    @property
-    def reads(self) -> set[Block]:
-        """What it uses, its own results included."""
-        return {view.block for node in self.nodes for view in node.views}
 
 
 def regions(program: Program, joins: Callable[[Node], bool], most: int) -> list[Region | Node]:
@@ -73,14 +81,14 @@ def _moved_up(items: list[Region | Node], node: Node, k: int, users: Users, most
         for view in node.views
         if users.only(view.block) == k and view.block.layout.nbytes >= node.results[0].layout.nbytes
     }
-    reads = {view.block for view in node.views}
+    reads = node.used
     if not ends:
         return False
     for item in reversed(items[-FAR:]):
         if isinstance(item, Region) and not ends.isdisjoint(item.results):
             fits = len(item.nodes) < most
             if fits:
-                item.nodes.append(node)
+                item.add(node)
             return fits
         nodes = item.nodes if isinstance(item, Region) else [item]
         if any([not reads.isdisjoint(other.results) for other in nodes]):
@@ -111,6 +119,7 @@ def _moved_down(items: list[Region | Node], region: Region, most: int) -> Region
             del items[i]
             continue
         apart = True
-        used |= {view.block for node in nodes for view in node.views}
-        written |= {view.block.group for node in nodes for view in node.targets}
+        for node in nodes:
+            used |= node.used
+            written.update([view.block.group for view in node.targets])
     return region

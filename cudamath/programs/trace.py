@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import bisect
 import gc
+import itertools
 import linecache
 import re
 import sys
@@ -157,6 +158,8 @@ class _Memory:
         self.blocks: list[tuple[int, Block, int]] = []  # high, block, address of its first element
         self.constants: list[Block] = []  # that were there before
         self.shared: list[tuple[int, int, Block, int]] = []  # arguments: low, high, block, address
+        self.apart: list[tuple[int, int, Block, int]] | None = []  # these by address, if no two
+        self.starts: list[int] = []  # overlap; and where each of them begins
 
     def add(self, x: ndarray, block: Block) -> View:
         """Make a block known by the array that spans it."""
@@ -182,7 +185,18 @@ class _Memory:
             blocks.append(block)
             self.shared.append((low, high, block, x._address))
             self.by_identity.setdefault(id(x), View(block, x._layout, 0))
+        self.apart = sorted([one for one in self.shared if one[0] < one[1]], key=lambda one: one[0])
+        self.starts = [low for low, *_ in self.apart]
+        if any([low < high for (_, high, *_), (low, *_) in itertools.pairwise(self.apart)]):
+            self.apart = None
         return blocks
+
+    def near(self, low: int) -> list[tuple[int, int, Block, int]]:
+        """The arguments that may hold this address."""
+        if self.apart is None:
+            return self.shared
+        at = bisect.bisect_right(self.starts, low)
+        return self.apart[at - 1 : at] if at else []
 
     def find(self, x: ndarray) -> View | None:
         """The view that an array is, if its memory is known."""
@@ -193,7 +207,7 @@ class _Memory:
         if high == low:
             return None
         address = x._address
-        for first, last, block, begin in self.shared:
+        for first, last, block, begin in self.near(low):
             if first <= low and high <= last and block.layout.device == x._layout.device:
                 return View(block, x._layout, address - begin)
         at = bisect.bisect_right(self.lows, low) - 1

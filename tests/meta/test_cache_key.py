@@ -335,3 +335,27 @@ def test_a_function_that_has_run_has_the_same_key():
     assert cache_key._code.__wrapped__(function.__code__) == before
     changed = function.__code__.replace(co_consts=(None, 1))
     assert cache_key._code.__wrapped__(changed) != before
+
+
+STEP = 1
+
+
+def test_a_fingerprint_is_kept_only_where_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within `unchanging` it is computed once; after it, what has changed counts."""
+
+    @lazy_numba.cuda.jit
+    def kernel(x):  # type: ignore[no-untyped-def]
+        x[0] = x[0] + STEP
+
+    computed = []
+    compute = cache_key._fingerprint
+    monkeypatch.setattr(cache_key, "_fingerprint", lambda k: computed.append(k) or compute(k))
+    old = cache_key.fingerprint(kernel)
+    with cache_key.unchanging():
+        assert [cache_key.fingerprint(kernel) for _ in range(3)] == [old] * 3
+    assert len(computed) == 2
+    monkeypatch.setitem(kernel.py_func.__globals__, "STEP", 2)
+    new = cache_key.fingerprint(kernel)
+    assert new != old
+    with cache_key.unchanging():
+        assert cache_key.fingerprint(kernel) == new

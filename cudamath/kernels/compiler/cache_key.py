@@ -10,13 +10,15 @@ import os
 import pathlib
 import re
 import sys
+import threading
 import types as python_types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from ...runtime.interrupts import context_manager
 from .lazy_numba import Module
 
 _TOOLS = sys.stdlib_module_names | {"numba", "numba_cuda", "numpy", __package__.partition(".")[0]}
@@ -93,8 +95,37 @@ def source_key(key: str) -> str:
     return key.rpartition("|")[0]
 
 
+class _Kept(threading.local):
+    """The fingerprints that this thread has computed since `unchanging` began; None outside."""
+
+    found: dict[int, tuple[Any, str]] | None = None
+
+
+_kept = _Kept()
+
+
+@context_manager
+def unchanging() -> Iterator[None]:
+    """A context in which no kernel changes, nor what it refers to: each fingerprint is computed
+    once."""
+    before, _kept.found = _kept.found, {} if _kept.found is None else _kept.found
+    try:
+        yield
+    finally:
+        _kept.found = before
+
+
 def fingerprint(kernel: Any) -> str:
     """A digest of a kernel's code and of everything it refers to."""
+    if _kept.found is None:
+        return _fingerprint(kernel)
+    if id(kernel) not in _kept.found:  # which keeps it alive: its number stays its own
+        _kept.found[id(kernel)] = kernel, _fingerprint(kernel)
+    return _kept.found[id(kernel)][1]
+
+
+def _fingerprint(kernel: Any) -> str:
+    """The same, computed."""
     digest = hashlib.sha256()
     _digest(kernel, digest, set())
     options = getattr(kernel, "targetoptions", {})

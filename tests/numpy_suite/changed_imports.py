@@ -37,7 +37,7 @@ PUBLIC = """numpy numpy.exceptions numpy.fft numpy.lib numpy.lib.array_utils num
 numpy.lib.npyio numpy.lib.scimath numpy.lib.stride_tricks numpy.linalg numpy.polynomial numpy.polynomial.chebyshev
 numpy.polynomial.hermite numpy.polynomial.hermite_e numpy.polynomial.laguerre numpy.polynomial.legendre
 numpy.polynomial.polynomial numpy.polynomial.polyutils numpy.random scipy.fft scipy.linalg
-scipy.special""".split()  # noqa: E501
+scipy.special scipy.sparse scipy.sparse.linalg scipy.sparse.csgraph""".split()  # noqa: E501
 ROOTS = ("numpy", "scipy")
 #: Public modules that cudamath lacks. What tests import from them by name stays NumPy's.
 LACKING = "numpy.ma numpy.char numpy.strings numpy.rec numpy.dtypes numpy.ctypeslib".split()

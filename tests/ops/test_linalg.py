@@ -274,6 +274,9 @@ def test_expm(device, dtype):
         scipy.expm(a[0].astype(np.result_type(dtype, "f8"))).astype(dtype),
         scale=1 + scale,
     )
+    for number in (2, [2]):
+        number = np.array(number, dtype)
+        near(la.expm(cm.asarray(number)), scipy.expm(number).astype(dtype))
     odd = np.zeros((4, 2, 2), dtype)
     odd[0, 0, 1], odd[2, 1, 0] = np.nan, np.inf
     ours = la.expm(cm.asarray(odd)).to_numpy()

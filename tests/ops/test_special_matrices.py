@@ -167,6 +167,12 @@ def test_errors(call, message):
         cm.linalg.hilbert(2, dtype=int)
 
 
+@pytest.mark.parametrize("shape", [(0,), (1,), (3, 1)])
+def test_fiedlers_companion_of_a_constant_is_empty(shape):
+    made = cm.linalg.fiedler_companion(cm.ones(shape))
+    assert made.shape == (*shape[:-1], 0, 0) and scipy.linalg.fiedler_companion([1.0]).size == 0
+
+
 def test_names_of_cupyx():
     """What cupyx.scipy.linalg has (its __init__.py at 6b6d9563)."""
     names = """bandwidth block_diag circulant companion convolution_matrix dft expm fiedler

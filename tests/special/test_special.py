@@ -451,6 +451,38 @@ def test_dtypes(name, dtype):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("betaln", (1.0, 1.0)),
+        ("erfcinv", (1.0,)),
+        ("betainc", (1.0, 1.0, 0.3)),
+        ("betainc", (2.0, 1.0, 0.5)),
+        ("betainc", (2.0, 2.0, 0.5)),
+        ("betaincc", (1.0, 1e300, 0.3)),
+        ("betaincc", (1.0, 1e20, 1e-20)),
+        ("betaincinv", (1.0, 1.0, 0.3)),
+        ("betaincinv", (2.0, 2.0, 0.5)),
+        ("bdtrc", (1.0, 2.0, 0.5)),
+        ("bdtri", (1.0, 3.0, 0.5)),
+    ],
+)
+def test_exact_values_are_scipys(name, arguments):
+    """To the last bit, with the sign of 0."""
+    got = np.asarray(getattr(cm.special, name)(*arguments))
+    theirs = getattr(scipy_special, name)(*arguments)
+    assert got == theirs and np.signbit(got) == np.signbit(theirs)
+
+
+@pytest.mark.parametrize("a", [0.3, 3.0, 41.5])
+def test_betainc_with_a_shape_of_1_is_a_power(a):
+    """betainc(a, 1, x) = x^a, beside long doubles."""
+    x = np.random.default_rng(3).uniform(0.1, 1, 200)
+    exact = x.astype(np.longdouble) ** np.longdouble(a)
+    got = cm.special.betainc(a, 1.0, cm.asarray(x)).to_numpy()
+    assert (np.abs(got - exact) <= 2 * np.spacing(exact.astype(float))).all()
+
+
 def test_whole_numbers_and_numbers():
     assert cm.special.gamma(cm.asarray([1, 2, 5])).tolist() == [1, 1, 24]
     assert cm.special.gamma(cm.asarray([1, 2, 5])).dtype == cm.ones(1).dtype

@@ -535,7 +535,7 @@ def expm(a: ArrayLike, /) -> ndarray:
     Parameters
     ----------
     a : array_like of shape (..., n, n)
-        Square matrices.
+        Square matrices; one number is a matrix of shape (1, 1).
 
     Returns
     -------
@@ -568,6 +568,9 @@ def expm(a: ArrayLike, /) -> ndarray:
     >>> cm.linalg.expm([[0.0, 1.0], [0.0, 0.0]]).round(12).tolist()
     [[1.0, 1.0], [0.0, 1.0]]
     """
+    a = asarray(a, name="expm")
+    if a.ndim < 2 and a.size == 1:
+        a = reshape(a, (1, 1))
     a = matrices("expm", a, square=True)
     if not a.size:
         return a.copy()

@@ -90,6 +90,8 @@ def _by_formula(
 def _of_polynomial(a: ndarray, rule: str) -> ndarray:
     """A matrix with the numbers -a[1:] / a[0]."""
     a = a if a.dtype in dtypes.FLOATING | dtypes.COMPLEX else astype(a, dtypes.default_float())
+    if a.shape[-1] < 2:  # a constant
+        return zeros((*a.shape[:-1], 0, 0), dtype=a.dtype, device=a.device)
     return _placed(_in_order(a), rule=rule)
 
 
@@ -434,13 +436,12 @@ def fiedler_companion(a: ArrayLike) -> ndarray:
     ------
     TypeError
         An argument is no array of numbers.
-    ValueError
-        There are fewer than two coefficients.
 
     Notes
     -----
-    Whether the first coefficient is 0 is not looked at: the result then is not finite. The gradient
-    follows from those of the operations inside.
+    Whether the first coefficient is 0 is not looked at: the result then is not finite. A constant
+    has no roots: n is 0, also where no coefficient is given. The gradient follows from those of the
+    operations inside.
 
     Examples
     --------
@@ -448,7 +449,7 @@ def fiedler_companion(a: ArrayLike) -> ndarray:
     >>> cm.linalg.fiedler_companion([1.0, -3.0, 2.0]).tolist()
     [[3.0, -2.0], [1.0, 0.0]]
     """
-    a = _vectors("fiedler_companion", "a", a, 2)
+    a = _vectors("fiedler_companion", "a", a, 0)
     return _of_polynomial(a, "fiedler_companion")
 
 

@@ -208,7 +208,7 @@ def erfinv(y):
 
 def erfcinv(y):
     if y > 0.0 and y < 2.0:
-        return (1.0 - y) * inverse_by_log(-math.log(y * (2.0 - y)))
+        return -((y - 1.0) * inverse_by_log(-math.log(y * (2.0 - y))))  # -0 of 1, as SciPy's
     if y == 0.0:
         return math.inf
     return -math.inf if y == 2.0 else math.nan

@@ -652,7 +652,7 @@ def betaln(a, b):
         a = 1.0 - a - b
     if in_range(a, b):
         if a == 1.0 or b == 1.0:
-            return -math.log(a * b)
+            return 0.0 - math.log(a * b)  # 0 of ones, not -0
         factor, high, low = beta_parts(a, b, 1.0, 0.0, 1.0, 0.0)
         log, rest = log_ratio(factor, 0.0, 1.0, 0.0)
         high, low = plus(high, low, log, rest)

@@ -444,6 +444,11 @@ def betainc_of_sums(a, b, x, xl, y, yl):
         return 1.0
     if b == 0.0 or math.isinf(a):
         return 0.0
+    if b == 1.0:  # x^a
+        power = x**a
+        return power * math.exp(a * xl / x) if power > 0.0 else 0.0
+    if a == b and x == 0.5:
+        return 0.5
     return beta_part(a, b, x, xl, y, yl)
 
 
@@ -497,6 +502,8 @@ def beta_inverse(a, b, p):
     if math.isinf(a) or math.isinf(b):
         x = math.nan if a == b else (1.0 if math.isinf(a) else 0.0)
         return x, 1.0 - x
+    if a == b and (a == 1.0 or p == 0.5):
+        return p, 1.0 - p
     x = min(max(beta_guess(a, b, p), 0.0), 1.0)
     log_beta = betaln(a, b)
     if x < 1e-290:

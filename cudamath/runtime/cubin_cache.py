@@ -98,10 +98,13 @@ def cached_cubin(key: str, compile: Callable[[], bytes]) -> bytes:
 
 def link(ltoir: bytes, arch: str, registers: int | None = None) -> tuple[bytes, str]:
     """LTO-IR to machine code for one architecture ("sm_90a"): (cubin, the assembler's report).
-    Needs no GPU."""
+    Needs no GPU. nvJitLink keeps no cache of its own: for that it would initialise the driver, in
+    each process that links, which takes longer than most kernels."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
     limits = {"max_register_count": registers} if registers else {}
-    options = LinkerOptions(arch=arch, link_time_optimization=True, ptxas_options=["-v"], **limits)
+    options = LinkerOptions(
+        arch=arch, link_time_optimization=True, ptxas_options=["-v"], no_cache=True, **limits
+    )
     linker = Linker(ObjectCode.from_ltoir(ltoir), options=options)
     return bytes(linker.link("cubin").code), linker.get_info_log() or ""

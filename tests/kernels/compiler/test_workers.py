@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -616,3 +617,38 @@ def test_two_processes_that_compile_the_same_kernel(cache):
         assert each.done.wait(120) and each.error == ""
     assert cubin_cache.stored_cubin(key) in {each.code for each in jobs}
     assert [path.suffix for path in cache.iterdir()] == [".cubin"]
+
+
+#: A driver that notes in a file that somebody initialises it.
+DRIVER = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int cuInit(unsigned flags) { fclose(fopen(getenv("INITIALISED"), "w")); return 0; }
+static int refuse(void) { return 100; }
+int cuGetProcAddress_v2(const char *name, void **function, int version, long flags, int *found) {
+    *function = strcmp(name, "cuInit") ? (void *)refuse : (void *)cuInit;
+    if (found) *found = 0;
+    return 0;
+}
+int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+@pytest.mark.parametrize(
+    "does, initialises",
+    [
+        ("from cudamath.kernels.compiler import worker; worker.warm_up()", False),
+        ("import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)", True),
+    ],
+)
+def test_who_compiles_leaves_the_driver_alone(tmp_path, does, initialises):
+    """The origin would wait for it before it has a worker: longer than for most kernels."""
+    source, library = tmp_path / "driver.c", tmp_path / "libcuda.so.1"
+    source.write_text(DRIVER)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    noted = tmp_path / "initialised"
+    own = {"LD_LIBRARY_PATH": str(tmp_path), "INITIALISED": str(noted)}
+    subprocess.run([sys.executable, "-c", does], env={**os.environ, **own}, check=True)
+    assert noted.exists() == initialises

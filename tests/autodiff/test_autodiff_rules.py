@@ -769,3 +769,34 @@ def test_slope_of_fmod_is_whole(device, dtype):
     np.testing.assert_array_equal(
         np.asarray(slope).astype(np.float64), -np.array(exact, np.float64)
     )
+
+
+def test_rules_may_change_their_gradient_in_place(device):
+    """Others' gradients lay in the same memory: that of `w` came out three times too large, and so
+    did the caller's own array."""
+
+    @cm.custom_vjp
+    def doubled(x):
+        return 2 * x, 2 * x
+
+    def backward(_, g):
+        first, second = g
+        first *= 3
+        return (2 * first + 2 * second,)
+
+    doubled.defvjp(lambda x: (doubled(x), ()), backward)
+    a, w, b = (cm.asarray([1.0, 2.0]) for _ in range(3))
+
+    def loss(w, b):
+        m = a * w
+        first, second = doubled(b)
+        return ((m + first + second) ** 2).sum()
+
+    slope = 2 * (np.array([1.0, 4.0]) + 4 * np.array([1.0, 2.0]))
+    gw, gb = cm.grad(loss, (0, 1))(w, b)
+    assert gw.tolist() == (slope * [1, 2]).tolist()
+    assert gb.tolist() == (slope * 8).tolist()
+    seed = cm.asarray([1.0, 1.0])
+    _, pull = cm.vjp(doubled, b)
+    assert pull((seed, seed))[0].tolist() == [8, 8]
+    assert seed.tolist() == [1, 1]

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import shapes
 from ..array import ndarray
-from ..devices import TRACED
+from ..devices import CPU, TRACED
 from ..layout import Layout
 from ..recording import state
 from .mutation import _place, changes
@@ -218,6 +218,8 @@ def backward(
             if parent in own and into(_gradient_of(gradients, parent), g, **params):
                 continue
             own.add(parent)  # the rule returns a new array
+        if type(g) is list and getattr(op, "foreign", False):
+            g = _unshared(g, [c for _, c in roots], gradients, ready is not None)
         y, rules = _with_nodes(node) if recording else node.results, op.vjp
         if y is None and op.several:
             y = (None,) * len(node.outputs)
@@ -253,6 +255,35 @@ def backward(
         if awaited is not None:
             awaited.passed(node)
     return [_gradient_of(gradients, node) for node in leaves]
+
+
+def _unshared(
+    g: list[ndarray | None], cotangents: list, gradients: dict[Node, Any], collected: bool
+) -> list[ndarray | None]:
+    """The gradients at a function's results for a rule of the user's, which may change them in
+    place: copies where something else that is still needed lies in the same memory.
+
+    collected: a collector may have it.
+    """
+    taken = set()
+    for waiting in (cotangents, *gradients.values()):
+        for x in waiting if isinstance(waiting, list) else [waiting]:
+            taken.update([_memory(each) for each in terms(x) if each is not None])
+    found: list[ndarray | None] = []
+    for each in g:
+        if each is not None and each._layout.device != TRACED:
+            if collected or _memory(each) in taken:
+                each = each.copy()
+            taken.add(_memory(each))
+        found.append(each)
+    return found
+
+
+def _memory(x: ndarray) -> int:
+    """The id of the object that owns the memory of an array."""
+    if x._layout.device != CPU:
+        return id(x._owner)
+    return id(x._data if x._data.base is None else x._data.base)
 
 
 class _Awaited:

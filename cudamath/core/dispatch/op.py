@@ -113,7 +113,7 @@ background_init.items.extend(
         background_init.cublas,
         *[
             functools.partial(importlib.import_module, f"cudamath.kernels.{family}.dispatch")
-            for family in ("matmul", "reduce", "softmax", "conv")
+            for family in ("matmul", "reduce", "softmax", "conv", "norm", "optim")
         ],
         background_init.cudnn,
     ]

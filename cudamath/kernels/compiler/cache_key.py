@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.interrupts import context_manager
-from .lazy_numba import Module
+from .lazy_numba import Module, Number
 
 _TOOLS = sys.stdlib_module_names | {"numba", "numba_cuda", "numpy", __package__.partition(".")[0]}
 
@@ -140,9 +140,19 @@ def _fingerprint(kernel: Any) -> str:
     return digest.hexdigest()
 
 
+#: What most constants are: tables of names and numbers.
+_PLAIN = (str, int, bool, float, bytes, complex, type(None))
+
+
 def _digest(value: Any, digest: Any, seen: set[int]) -> None:
     """Feed a function, device function or constant into the digest, following names and
     closures."""
+    if type(value) in _PLAIN:
+        digest.update(repr(value).encode())
+        return
+    if type(value) is Number:
+        digest.update(f"{value.__module__}.{value.__name__}".encode())
+        return
     if isinstance(value, Module):
         digest.update(repr(value).encode())
         return

@@ -27,9 +27,12 @@ def array_words(layout: Layout) -> list[int]:
     return [0, 0, layout.size, layout.itemsize, 0, *shape, *strides]
 
 
-#: This number and the following ones stand in the source for numbers that depend on the sizes of
-#: the arrays. So plans of other sizes share the source, and the compiled code gets its own numbers.
+#: This number and the following ones stand in the source for numbers: sizes, places of arguments.
+#: So plans that differ in them share the source, and the compiled code gets its own numbers.
 _PLACE = 1 << 100
+
+#: A plan of more arrays has them in a tuple: to compile their names takes longer than all else.
+MOST_NAMED = 64
 
 _HIGH, _MASK = 1 << 63, (1 << 64) - 1
 
@@ -133,6 +136,7 @@ class _Writer:
             device,
         )
         self.deferred = deferred is not None
+        self.many = len(inputs) > MOST_NAMED
         self.constants: dict[str, Any] = {
             "ndarray": ndarray,
             "device": None if self.deferred else device,
@@ -142,12 +146,18 @@ class _Writer:
         self.sizes: list[int] = []
 
     def function(self) -> Callable:
+        scalars = [f"s{i}" for i in range(self.scalars)]
         arrays = [f"x{i}" for i in range(len(self.inputs))]
-        parameters = arrays + [f"s{i}" for i in range(self.scalars)]
+        parameters = ["*x"] if self.many else arrays + scalars
         self.emit("stream = local.stream")
         self.emit("if stream is None or stream.device != device:")
         self.emit(f"    return elsewhere({', '.join(['run', *parameters])})")
-        for x in arrays:
+        if self.many:
+            if scalars:
+                self.emit(f"*x, {', '.join(scalars)} = x")
+            self.emit("for each in x:")
+            self.emit("    if each._owner.stream is not stream: each._owner.used_on(stream)")
+        for x in () if self.many else arrays:
             self.emit(f"if {x}._owner.stream is not stream: {x}._owner.used_on(stream)")
         outputs = {f"y{i}": layout for i, layout in enumerate(self.plan.outputs)}
         owners = self.take_all(
@@ -205,7 +215,7 @@ class _Writer:
         return None if self.deferred else function(*args)
 
     def size(self, value: int) -> str:
-        """What stands in the source for a number that depends on the sizes of the arrays."""
+        """What stands in the source for a number."""
         self.sizes.append(value)
         return str(_PLACE + len(self.sizes) - 1)
 
@@ -239,7 +249,10 @@ class _Writer:
         self.lines += memory.buffer_code(target)
 
     def address(self, arg: ArrayArg) -> str:
-        at = f"x{arg.index}._data" if arg.kind == "x" else f"{arg.kind}{arg.index}_address"
+        if arg.kind != "x":
+            at = f"{arg.kind}{arg.index}_address"
+        else:
+            at = f"x[{self.size(arg.index)}]._data" if self.many else f"x{arg.index}._data"
         return f"{at} + {self.size(arg.offset)}" if arg.offset else at
 
     def launch(self, number: int, step: Launch, work: Work) -> None:
@@ -252,11 +265,14 @@ class _Writer:
             if isinstance(kind, Layout):
                 words += array_words(kind)
                 if isinstance(arg, ArrayArg):
-                    writes.append(f"q[{at + 4}] = {self.address(arg)}")
+                    writes.append(f"q[{self.size(at + 4)}] = {self.address(arg)}")
                 elif isinstance(arg, Addresses):
                     self.constants["address_table"] = memory.address_table
-                    values = ", ".join(f"x{i}._data" for i in arg)
-                    writes.append(f"q[{at + 4}] = address_table(({values},), stream)")
+                    values = f"({', '.join(f'x{i}._data' for i in arg)},)"
+                    if self.many:
+                        self.constants[f"order{number}_{at}"] = tuple(arg)
+                        values = f"tuple([x[i]._data for i in order{number}_{at}])"
+                    writes.append(f"q[{self.size(at + 4)}] = address_table({values}, stream)")
                 else:
                     words[at + 4] = self.loaded(_data, arg, self.device)
             elif isinstance(arg, Scalar):
@@ -294,9 +310,9 @@ class _Writer:
             self.emit("u = block.u")
         for line in writes:
             self.emit(line)
-        grid = ["1" if n == 1 else self.size(n) for n in step.grid]
+        extents = ["1" if n == 1 else self.size(n) for n in (*step.grid, *step.block)]
         shared = self.size(step.shared) if step.shared else "0"
-        numbers = ", ".join([*grid, *map(str, step.block), shared])
+        numbers = ", ".join([*extents, shared])
         launch = f"status, = launch(handle{number}, {numbers}, stream.handle, block.pointer, 0)"
         if attribute:
             indent = ""

@@ -30,7 +30,7 @@ from cudamath.core.dispatch.arguments import (
     Ticket,
 )
 from cudamath.core.dispatch.plan import Plan
-from cudamath.core.dispatch.plan_codegen import array_words
+from cudamath.core.dispatch.plan_codegen import MOST_NAMED, array_words
 from cudamath.core.dispatch.steps import Call, Launch, triple
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import lazy_numba
@@ -309,6 +309,26 @@ def test_fixed_scalars_constants_and_tables(fake):
     uploads = fake.calls["cuMemcpyHtoDAsync"]
     run(a, b)
     assert fake.calls["cuMemcpyHtoDAsync"] == uploads
+
+
+@pytest.mark.parametrize("count", [2, MOST_NAMED, MOST_NAMED + 1, 300])
+def test_plans_of_few_and_of_many_arrays(fake, count):
+    """The kernel gets each argument that the plan names, however many arrays there are."""
+    order = [count - 1, *range(0, count, 2), 1]
+
+    def kernel(out, last, first, addresses, whole, real):
+        out[...] = 100 * last + first + whole * real
+        assert addresses.tolist() == [arrays[i].ptr for i in order]
+
+    arrays = [gpu([float(i)]) for i in range(count)]
+    arguments = [Output(0), Input(count - 1), Input(0), Addresses(*order)]
+    numbers = [Scalar(0, np.int64), Scalar(1, np.float64)]
+    run = bind(kernel, arrays, [((1,), "f8")], arguments + numbers, scalars=2)
+    assert run(*arrays, 3, 0.5).tolist() == [100 * (count - 1) + 1.5]
+    side = cm.cuda.Stream()
+    with side:  # each array notes who uses it
+        run(*arrays, 3, 0.5)
+    assert all([x._owner.users == [side] for x in arrays])
 
 
 def test_an_index_error_names_the_line(fake):

@@ -106,16 +106,20 @@ def _prepare_compiler() -> None:
     importlib.import_module("cudamath.kernels.compiler.compile").prepare()
 
 
+def _planners(*families: str) -> list[Callable[[], Any]]:
+    """Functions that import the planners of families of kernels."""
+    names = [f"cudamath.kernels.{family}.dispatch" for family in families]
+    return [functools.partial(importlib.import_module, name) for name in names]
+
+
 # Loaded in the background while a program starts: what nearly every program on a GPU needs next.
 background_init.items.extend(
     [
         _prepare_compiler,
         background_init.cublas,
-        *[
-            functools.partial(importlib.import_module, f"cudamath.kernels.{family}.dispatch")
-            for family in ("matmul", "reduce", "softmax", "conv", "norm", "optim")
-        ],
+        *_planners("matmul", "reduce", "softmax", "conv"),
         background_init.cudnn,
+        *_planners("norm", "optim"),
     ]
 )
 

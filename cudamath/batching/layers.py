@@ -315,8 +315,8 @@ def _one_by_one(call: Call) -> Any:
 
     def inputs(k: int) -> list[Any]:
         found: list[Any] = []
-        for i, x in enumerate(call.arrays):
-            if x is None or not call.differs(i):
+        for i in range(len(call.arrays)):
+            if not call.differs(i):
                 found.append(call.one(i))
             elif call.size:
                 found.append(call.all(i)[k])

@@ -76,7 +76,7 @@ _rmsprop = Op(
 )
 _lion = Op("lion_update", cpu="optim.lion", cuda="optim.dispatch.lion", writes=_written(1))
 
-_sound: set[tuple] = set()  # (name, layouts) that have passed `_check`
+_sound: set[tuple] = set()  # (leaves of a tree, layouts) that have passed `_check`
 
 
 # -------------------- checks
@@ -119,7 +119,7 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
     for i in range(count, min(2 * count, len(arrays))):
         if not arrays[i]._layout.contiguous:
             arrays[i] = arrays[i].copy()
-    key = (name, copies is not None, *[x._layout for x in arrays])
+    key = (count, copies is not None, *[x._layout for x in arrays])
     if key not in _sound or len(set(map(id, leaves))) < count:
         _check(name, params, ["params", *others], arrays, count)
         if len(_sound) >= 4096:

@@ -29,10 +29,10 @@ def _package() -> Any:
 
 
 class _Namespace(types.SimpleNamespace):
-    """This package in the place of NumPy; what it lacks, as constants and warnings, is NumPy's."""
+    """This package in the place of NumPy."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_package(), name, None) or getattr(np, name)
+        return getattr(_package(), name)
 
 
 def _array(x: Any, dtype: Any = None, *, copy: Any = True, ndmin: int = 0) -> ndarray:
@@ -55,9 +55,20 @@ class _LinearAlgebra(types.SimpleNamespace):
         return getattr(_package().linalg, name)
 
 
+def _objects() -> Any:
+    """`np.dtypes.ObjectDType`, for which NumPy asks where arrays have no common type: they may be
+    of objects there."""
+    raise ValueError("Coefficient arrays have no common type")
+
+
 _linalg = _LinearAlgebra(eigvals=_eigvals)
 #: What stands for `np` in NumPy's functions.
-_np = _Namespace(array=_array, linalg=_linalg, lib=np.lib)
+_np = _Namespace(
+    array=_array,
+    linalg=_linalg,
+    lib=np.lib,
+    dtypes=types.SimpleNamespace(ObjectDType=_objects),
+)
 
 
 @functools.cache

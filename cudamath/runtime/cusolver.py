@@ -16,6 +16,7 @@ capture of a graph.
 from __future__ import annotations
 
 import collections
+import ctypes
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -539,10 +540,10 @@ def getrs_batched(dtype: np.dtype, n: int, k: int, transpose: int, count: int) -
     )
 
     def run(stream: Any, lu: int, pivots: int, b: int) -> None:
-        status = np.zeros(1, np.int32)  # on the host: bad arguments only
-        routine(stream, (transpose, n, k, lu, n, pivots, b, n, status.ctypes.data, count))
-        if status[0]:
-            raise CudaError(f"cublasGetrsBatched: argument {-status[0]} is wrong")
+        status = ctypes.c_int()  # on the host: bad arguments only
+        routine(stream, (transpose, n, k, lu, n, pivots, b, n, ctypes.addressof(status), count))
+        if status.value:
+            raise CudaError(f"cublasGetrsBatched: argument {-status.value} is wrong")
 
     return run
 
@@ -554,10 +555,10 @@ def geqrf_batched(dtype: np.dtype, m: int, n: int, count: int) -> Function:
     )
 
     def run(stream: Any, a: int, tau: int) -> None:
-        status = np.zeros(1, np.int32)  # on the host: bad arguments only
-        routine(stream, (m, n, a, m, tau, status.ctypes.data, count))
-        if status[0]:
-            raise CudaError(f"cublasGeqrfBatched: argument {-status[0]} is wrong")
+        status = ctypes.c_int()  # on the host: bad arguments only
+        routine(stream, (m, n, a, m, tau, ctypes.addressof(status), count))
+        if status.value:
+            raise CudaError(f"cublasGeqrfBatched: argument {-status.value} is wrong")
 
     return run
 

@@ -585,6 +585,16 @@ def test_draws_differ_from_call_to_call(name: str):
         np.testing.assert_array_equal(np.sort(y, axis=1), np.tile(np.arange(8), (SIZE, 1)))
 
 
+def test_random_orders_are_those_of_63_bit_keys():
+    """So that equal keys, which would keep their order, do not come."""
+    with cm.device("cpu"):
+        x = cm.ones((SIZE, 2))
+        orders = cm.vmap(lambda x: cm.random.default_rng(4).permutation(300))(x).to_numpy()
+        keys = cm.random.default_rng(4).integers(0, (1 << 63) - 1, (SIZE, 300)).to_numpy()
+    assert keys.max() > 1 << 62
+    np.testing.assert_array_equal(orders, np.argsort(keys, axis=1, kind="stable"))
+
+
 # -------------------- nothing is forgotten
 
 

@@ -41,6 +41,15 @@ def test_wrong_use():
         step(cm.ones(()), cm.ones(3))
 
 
+def test_a_tree_without_parameters():
+    """Has a value and no gradients, whole and in pieces."""
+    for size in (1, 2):
+        for options in ({}, {"sharded": True}, {"sharded": True, "like": {}}):
+            step = distributed.value_and_grad(lambda p, x: (x * x).sum(), **options)
+            for value, grads in each(size, lambda rank: step({}, cm.ones(3) + rank)):  # noqa: B023
+                assert value == (3 if size == 1 else 7.5) and grads == {}
+
+
 def loss(params, x, y, scale, training=True):
     """Cross entropy of a small network; aux: a running mean, a count, and words."""
     h = cm.tanh(x @ params["w"] + params["b"])

@@ -321,6 +321,13 @@ def test_connections_end_with_the_threads(library):
     assert [comm.destroyed for comm in library.made] == [True] * 4
 
 
+def test_connections_end_when_their_calls_have(library):
+    """Also those whose results nobody has read."""
+    found = each(2, lambda rank: distributed.all_reduce(on(rank, np.float32([rank, 2]))))
+    assert [comm.destroyed for comm in library.made] == [True] * 2
+    assert [y.to_numpy().tolist() for y in found] == [[1.0, 4.0]] * 2
+
+
 def test_an_error_of_nccls_connections_ends_the_world(library):
     def one(rank):
         distributed.all_reduce(on(rank, np.float32([1, 2]))).to_numpy()

@@ -33,6 +33,16 @@ def test_lengths_of_every_dtype_are_held_within_the_array(device, dtype, what):
         assert_close(y, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_16_bit_lengths_of_more_keys_than_they_can_tell():
+    """No limit is put on them that they cannot hold."""
+    n, length = 70_000, 60_000
+    q, k = cm.ones((1, 1, 1, 1), device="cpu"), cm.zeros((1, 1, n, 1), device="cpu")
+    v = cm.asarray(np.arange(n).reshape(1, 1, n, 1) / n, device="cpu")
+    lengths = cm.asarray(np.array([length], np.uint16), device="cpu")
+    y = cm.ml.scaled_dot_product_attention(q, k, v.astype(q.dtype), key_lengths=lengths)
+    assert_close(y, np.full((1, 1, 1, 1), (length - 1) / 2 / n), rtol=1e-5)
+
+
 def test_lengths_beyond_the_array_at_second_order(device):
     """As at first order: against differences of the gradient."""
     beyond = cm.asarray(np.array([9, 4], np.int32))

@@ -397,6 +397,21 @@ def test_nothing_leaks(fake, prefetch, how):
     assert (set(fake.streams), cm.cuda.memory_allocated(0)) == before
 
 
+@PREFETCH
+@pytest.mark.parametrize("how", ["read", "closed"])
+def test_buffers_live_until_they_are_copied(fake, prefetch, how):
+    """More batches than there are buffers, which nobody has read yet: a buffer is filled anew, and
+    given back, when its copy is made."""
+    x = np.random.default_rng(0).standard_normal((60, 7))
+    loader = data.batches(x, 4, device="cuda:0", prefetch=prefetch)
+    kept = list(loader.steps(15 if how == "read" else 1))
+    if how == "closed":
+        loader.close()
+        ended()
+    for i, batch in enumerate(kept):
+        np.testing.assert_array_equal(batch.to_numpy(), x[4 * i : 4 * i + 4])
+
+
 def test_running_out_of_memory_surfaces(fake):
     fake.limit = 1 << 20
     with data.batches(np.zeros((40, 1 << 18), np.float32), 4, device="cuda:0") as loader:

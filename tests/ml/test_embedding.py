@@ -11,6 +11,7 @@ from gradient_checks import (
     versions,
     wide,
 )
+from simulated_gpu import give_vectors_and_warps
 
 import cudamath as cm
 from cudamath.testing import assert_close
@@ -128,6 +129,26 @@ def test_versions(machine, version, dtype):
         )
         y = run_version(machine, lambda i, w: embedding(i, w, version=version), indices, weight)
         assert np.array_equal(y, weight[indices]), columns
+
+
+@pytest.mark.simulator
+def test_long_rows_out_of_range_by_their_upper_bits_simulated(monkeypatch):
+    from cudamath.kernels.index import dispatch, gather
+    from cudamath.kernels.ptx import vector_access
+
+    give_vectors_and_warps(monkeypatch)
+    monkeypatch.setattr(dispatch, "SIMULATOR", False)  # the version is one of the hardware's
+    for access in ("load_vector", "store_vector"):
+        monkeypatch.setattr(gather, access, getattr(vector_access, access), raising=False)
+    weight = numbers((9, 128), np.float32)
+    for wrong in (9, -1, (1 << 32) + 3):
+        indices = np.array([0, wrong, 8])
+        plan = dispatch.embedding(
+            *map(cm.testing.layout_of, (indices, weight)), version="long_rows"
+        )
+        assert [step.kernel.__name__ for step in plan.steps] == ["gather_long"]
+        with pytest.raises(IndexError):
+            cm.testing.simulate(plan, indices, weight)
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, "int64", "uint8", "bool"])

@@ -446,6 +446,20 @@ def test_errors_leave_everything_as_it_was(device, call, error, words):
     assert params["w"].tolist() == [1, 2, 3]
 
 
+def test_trees_of_the_same_arrays_in_other_parts_are_checked(device):
+    """Six arrays are parameters and gradients of three, or those and states of two; four are
+    those of two, or all of one parameter of adam: what is right for one is wrong for the other."""
+    p = [cm.ones(3, "float32") for _ in range(3)]
+    g = [cm.ones(3, "float16") for _ in range(3)]
+    cm.ml.sgd_update(p, g, lr=0.1)
+    with pytest.raises(TypeError, match="^sgd_update: wants state of float32 at .* got float16"):
+        cm.ml.sgd_update(p[:2], [p[2], g[0]], g[1:], lr=0.1, momentum=0.9)
+    cm.ml.sgd_update(p[:2], g[:2], lr=0.1)
+    state = {**cm.ml.adam_init(p[:1]), "m": g[:1], "v": g[1:2]}
+    with pytest.raises(TypeError, match="^adam_update: wants m of float32 at .* got float16"):
+        cm.ml.adam_update(p[:1], p[1:2], state, lr=0.1)
+
+
 def test_a_failed_adam_step_changes_no_state(device):
     params = params_of()
     state = cm.ml.adam_init(params)

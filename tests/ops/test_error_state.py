@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import cudamath as cm
+from cudamath.core.devices import device_of
+from cudamath.runtime import kernel_errors
 
 ONE, NIL, HUGE, NOTHING = np.ones(3), np.zeros(3), np.full(3, 1e300), np.full(3, np.nan)
 ENDLESS = np.full(3, np.inf)
@@ -214,6 +216,28 @@ def test_the_call_itself_raises(device, name):
         call(cm, cm.asarray)
     x = cm.array([1.0, 2.0])  # nothing is left for a later call
     assert (x + 1).tolist() == [2.0, 3.0]
+
+
+def test_the_call_waits_for_its_device(fake):
+    """What its kernels find while the call waits, it raises; a call without that does not wait."""
+    fake.idle = True  # launches do nothing
+    x = cm.asarray(ONE, device="cuda:0")
+
+    def find():
+        kernel_errors.view(0)[0] = kernel_errors.ticket("take")
+
+    def later():
+        with fake.lock, device_of(0):
+            fake.enqueue(cm.cuda.current_stream().handle, find)
+
+    later()
+    late = x.copy()
+    with pytest.raises(IndexError, match="^take: an index is out of range"):
+        late.tolist()
+    with cm.errstate(device="raise"):
+        later()
+        with pytest.raises(IndexError, match="^take: an index is out of range"):
+            x.copy()
 
 
 def test_the_next_wait_raises_without_it(device):

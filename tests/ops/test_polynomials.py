@@ -17,3 +17,13 @@ def test_sums_of_matrices_of_coefficients(device, name):
         )
     with pytest.raises(ValueError, match=rf"^{name}: .*\(3, 2\)"):
         getattr(cm, name)(cm.array(a), cm.array([1.0, 2.0]))
+
+
+def test_coefficients_without_a_common_type():
+    """As NumPy says: truth values are none."""
+    for module in ("polynomial", "chebyshev"):
+        for package in (cm, np):
+            series = getattr(package.polynomial, module)
+            add = getattr(series, {"polynomial": "polyadd", "chebyshev": "chebadd"}[module])
+            with pytest.raises(ValueError, match="^Coefficient arrays have no common type"):
+                add(package.asarray([True, False]), package.asarray([True]))

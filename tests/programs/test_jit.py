@@ -385,6 +385,23 @@ def every_card() -> dict:
     return dict(registry)
 
 
+@pytest.mark.parametrize(
+    "dtype, way, value",
+    [
+        ("int64", "float64", (1 << 53) + 1),
+        ("int32", "float32", (1 << 24) + 1),
+        ("float64", "int64", 1.5),
+        ("float64", "float32", 1 + 2.0**-40),
+        ("int64", "int32", (1 << 32) + 5),
+    ],
+)
+def test_casts_there_and_back_that_lose_digits_are_made(dtype, way, value):
+    x = np.array([value, 3], dtype)
+    back = cm.jit(lambda x: x.astype(way).astype(dtype) + 0)(cm.asarray(x))
+    np.testing.assert_array_equal(back.to_numpy(), x.astype(way).astype(dtype))
+    assert back.to_numpy()[0] != x[0]
+
+
 def test_every_card_has_a_rule():
     """What is fused needs no reason; what stands alone, or is refused, has one of its own or that
     of its family."""

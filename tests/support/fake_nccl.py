@@ -73,6 +73,10 @@ class FakeNccl:
 
     def comm_destroy(self, comm):
         assert not comm.aborted and not comm.destroyed
+        with self.driver.lock:
+            streams = [*self.driver.streams.values(), *self.driver.ending]
+            left = [getattr(work, "comm", None) for stream in streams for work in stream.queue]
+        assert comm not in left, "its calls have not ended"
         comm.destroyed = True
 
     def comm_get_async_error(self, comm):

@@ -380,7 +380,6 @@ class _Common(NamedTuple):
     array: type
     slots: dict[str, int]
     wrap: Any
-    scalars: list[type]
     open_records: list
     insiders: list
     holders: dict
@@ -500,9 +499,8 @@ def _write_operator(form: str, common: _Common, separate: int) -> Any:
         out = b.call(common.wrap, (w.object(None), result))
         w.release(result)
         b.ret(out)
-        b.position_at_end(element)  # a product of vectors
+        b.position_at_end(element)  # a product of vectors: one of NumPy's scalars
         inside = w.function.append_basic_block()
-        w.require(w.is_one_of(w.field(result, TYPE), common.scalars), inside)
         w.require(w.same(w.field(w.object(common.insiders), SIZE, WORD), WORD(0)), inside)
         b.ret(result)
         b.position_at_end(inside)
@@ -702,7 +700,6 @@ def methods(
         array,
         slots,
         inner,
-        scalars,
         open_records,
         insiders,
         holders,

@@ -12,6 +12,7 @@ from cudamath.core.dispatch.arguments import Input, Output
 from cudamath.core.dispatch.op import registry
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.layout import Layout
+from cudamath.kernels.compiler import simulator
 from cudamath.kernels.copy.dispatch import copy_part
 from cudamath.kernels.copy.parts import whole
 from cudamath.kernels.index import dispatch as kernels
@@ -40,6 +41,17 @@ def numbered(shape, dtype=np.float64):
 
 def sim(plan, *inputs, scalars=()):
     return cm.testing.simulate(plan, *inputs, scalars=scalars)
+
+
+#: Narrowed to 32 bits or fewer it would be 2, which all axes here have.
+BEYOND = (1 << 32) + 2
+
+
+def with_one_beyond(index, place=-1):
+    """These positions, of which one is out of range by its upper bits alone."""
+    index = index.astype(np.int64)
+    index.flat[place] = BEYOND
+    return index
 
 
 def layouts(*arrays):
@@ -130,7 +142,10 @@ def test_gather_by_two_arrays_simulated(version, kernels_of):
     plan = kernels.gather(*layouts(x, i, j), axis=1, version=version)
     np.testing.assert_array_equal(sim(plan, x, i, j), x[:, i, j])
     assert named(plan)[-len(kernels_of) :] == kernels_of
-    for wrong in ((i + 4, j), (i, j + 4), (i - 4, j), (i, j - 9)):
+    far = [(with_one_beyond(i), j), (i, with_one_beyond(j))]
+    for wrong in ((i + 4, j), (i, j + 4), (i - 4, j), (i, j - 9), *far):
+        wrong = [a.copy() for a in wrong]
+        plan = kernels.gather(*layouts(x, *wrong), axis=1, version=version)
         with pytest.raises(IndexError):
             sim(plan, x, *wrong)
 
@@ -145,6 +160,8 @@ def test_gather_by_three_arrays_simulated():
     for number in range(3):
         with pytest.raises(IndexError):
             sim(plan, x, *[a + 5 * (i == number) for i, a in enumerate(arrays)])
+        with pytest.raises(IndexError):
+            sim(plan, x, *[with_one_beyond(a) if i == number else a for i, a in enumerate(arrays)])
 
 
 @pytest.mark.simulator
@@ -166,6 +183,10 @@ def test_put_along_simulated(axis):
         np.testing.assert_array_equal(x, expected)
         with pytest.raises(IndexError):
             sim(plan, x, index + a.shape[axis], *given, scalars=scalars)
+        far = with_one_beyond(index)
+        plan = put_along_axis.put_along(*layouts(x, far, *given), axis=axis)
+        with pytest.raises(IndexError):
+            sim(plan, x, far, *given, scalars=scalars)
 
 
 @pytest.mark.simulator
@@ -182,6 +203,47 @@ def test_scatter_simulated():
         plan = kernels.scatter(*layouts(x, values, index), axis=0)
         assert "assign_few" in named(plan)
         sim(plan, x, values, index)
+        np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.simulator
+def test_scatter_drops_what_is_beyond_simulated(monkeypatch):
+    """A position that only its upper bits tell from row 2 neither takes that row from the others
+    nor is written there, whatever the memory of claims held before; the rest is assigned."""
+    plain = np.zeros
+    monkeypatch.setattr(simulator, "poison", lambda nbytes: plain(max(nbytes, 2), np.uint8))
+    for version, few, many in (("assign_few", 99, 99), ("place", 0, 99), ("once", 0, 1)):
+        for name, value in {"FEW": few, "MANY": many, "CACHE": 1}.items():
+            monkeypatch.setattr(kernels, name, value)
+        for shape, index in itertools.product(
+            [(10,)] if version == "once" else [(10,), (10, 3)],
+            ([2, 2, 7, 0, 2, BEYOND], [BEYOND, 7, 0, 7, 1, 3], [1, BEYOND, 2, 9, 2, 4]),
+        ):
+            x, index = np.zeros(shape, "f4"), np.array(index * 4)
+            values, there = numbered((index.size, *shape[1:]), "f4"), index != BEYOND
+            expected = x.copy()
+            expected[index[there]] = values[there]
+            plan = kernels.scatter(*layouts(x, values, index), axis=0)
+            assert version in named(plan)
+            with pytest.raises(IndexError):
+                sim(plan, x, values, index)
+            np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.simulator
+def test_one_number_is_not_put_beyond_simulated():
+    index, other = np.array([0, -1, 3]), np.array([4, -5, 0])
+    for arrays in (
+        (with_one_beyond(index),),
+        (with_one_beyond(index), other),
+        (index, with_one_beyond(other)),
+    ):
+        x, there = np.zeros((4, 5), "f4"), slice(0, 2)
+        expected = x.copy()
+        expected[tuple(a[there] for a in arrays)] = 7
+        plan = index_scatter.scatter_number(*layouts(x, *arrays), axis=0)
+        with pytest.raises(IndexError):
+            sim(plan, x, *arrays, scalars=(7.0,))
         np.testing.assert_array_equal(x, expected)
 
 
@@ -326,6 +388,9 @@ def test_take_along_simulated():
     for b, j, a in np.ndindex(2, 2, 3):
         expected[b, index[b, j, a], a] += g[b, j, a]
     np.testing.assert_array_equal(out, expected)
+    with pytest.raises(IndexError):
+        plan = kernels.take_along_grad(*layouts(g, index), size=5, axis=1)
+        sim(plan, g, with_one_beyond(index))
 
 
 #: name -> a call that looks up positions along the first axis of ten rows of three numbers.
@@ -336,6 +401,7 @@ LOOKUPS = {
     "take": lambda x, i: cm.take(x, i, axis=0),
     "take_along_axis": lambda x, i: cm.take_along_axis(x, i[:, None], axis=0),
     "embedding": lambda x, i: cm.ml.embedding(i, x),
+    "one_hot": lambda x, i: cm.ml.one_hot(i, len(x)),
     "set rows": lambda x, i: x.__setitem__(i, 1.0),
     "set elements": lambda x, i: x.__setitem__((i, i % 3), 1.0),
     "put_along_axis": lambda x, i: cm.put_along_axis(x, i[:, None], 1.0, axis=0),
@@ -464,6 +530,10 @@ def test_index_add_simulated(dtype, few, monkeypatch):
     if few:
         with pytest.raises(IndexError):
             sim(plan, x, index + 2, values)
+    far = with_one_beyond(index)
+    plan = kernels.index_add(*layouts(x, far, values), axis=1)
+    with pytest.raises(IndexError):
+        sim(plan, x, far, values)
 
 
 @pytest.mark.simulator
@@ -478,8 +548,9 @@ def test_long_lines_gradient_simulated():
     for b, j, a in np.ndindex(g.shape):
         expected[b, index[b, j, a], a] += g[b, j, a]
     np.testing.assert_array_equal(sim(plan, g, index), expected)
-    with pytest.raises(IndexError):
-        sim(plan, g, index + 5)
+    for wrong in (index + 5, with_one_beyond(index)):
+        with pytest.raises(IndexError):
+            sim(plan, g, wrong)
 
 
 @pytest.mark.simulator

@@ -724,6 +724,31 @@ def test_refusals_and_errors_of_the_library(fake_solver, monkeypatch):
         run(here, 0, 0, 0)
 
 
+def test_what_cublas_says_of_batched_arguments(monkeypatch):
+    """The number of a wrong one, which it writes as an int of C."""
+
+    def says(number):
+        def routine(*arguments):
+            address = arguments[-2]
+            assert ctypes.c_int.from_address(address).value == 0
+            ctypes.c_int.from_address(address).value = number
+
+        return lambda name, what: lambda stream, arguments: routine(*arguments)
+
+    for number in (0, -3):
+        monkeypatch.setattr(cusolver, "_cublas", says(number))
+        kind = np.dtype("f8")
+        for name, run, count in (
+            ("cublasGetrsBatched", cusolver.getrs_batched(kind, 4, 2, 0, 3), 3),
+            ("cublasGeqrfBatched", cusolver.geqrf_batched(kind, 5, 4, 3), 2),
+        ):
+            if number:
+                with pytest.raises(cm.cuda.CudaError, match=f"^{name}: argument 3 is wrong"):
+                    run(None, *[0] * count)
+            else:
+                run(None, *[0] * count)
+
+
 def test_library_calls_are_what_the_planners_say():
     """Which routine for which batch: one matrix or large ones one by one, small ones together."""
 

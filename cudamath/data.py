@@ -405,11 +405,9 @@ class _Maker:
             return made, self.stream.record()
 
     def release(self) -> None:
-        """Give the page-locked buffers back, once they have been copied."""
-        if self.stream is not None:
-            # the stream's own would raise here what the user's kernels have found
-            self.stream.record().synchronize()
-            self.slots = [None] * len(self.slots)
+        """Give the page-locked buffers back. Their memory is freed once it has been copied
+        (`release_host_memory`)."""
+        self.slots = [None] * len(self.slots)
 
 
 class _Stop:

@@ -77,6 +77,31 @@ def test_bugs_of_the_package_are_python(gate):
             compile(text, path, "exec")
 
 
+def test_likely_tests_are_of_the_folder_that_mirrors(gate):
+    """Each folder of the package whose name a folder of tests has: its files' likeliest tests
+    are there."""
+    for path, folder in {
+        "sparse/bsr.py": "sparse",
+        "distributed/parallel.py": "distributed",
+        "runtime/communication/nccl.py": "distributed",
+        "batching/sampling.py": "batching",
+        "programs/simplify.py": "programs",
+        "special/definition.py": "special",
+        "core/specs/special/integrals.py": "special",
+        "data.py": "ml/test_data.py",
+    }.items():
+        assert gate.tests_of(f"cudamath/{path}")[0].startswith(f"tests/{folder}"), path
+
+
+def test_time_for_tests_without_bugs(gate):
+    """What was asked for, or a part of the time that there is."""
+    assert gate.seconds_of_observation(gate.options_of(["--observe", "9"]), 500) == 9
+    options = gate.options_of(["--seconds", "600"])
+    few, many = (gate.seconds_of_observation(options, bugs) for bugs in (3, 500))
+    assert 100 < few < many < 400
+    assert gate.seconds_of_observation(gate.options_of([]), 500) == float("inf")
+
+
 @pytest.mark.slow
 def test_a_sample_tells_a_lot(gate):
     """Of every folder some, of a statement one, and the same for a seed."""

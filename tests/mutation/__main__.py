@@ -14,7 +14,8 @@ test fails that passes without it.
 
 The bugs are those of planted.py, and a sample by rules.py: of each folder of the package as many as
 its share of the lines, at least AT_LEAST. The score by folder, and the survivors, are in
-record.json; `equivalent.json` says which of these change nothing that can be seen, and why: they do
+record.json, with whether the time for tests without bugs was too short for all of them ("cut off");
+`equivalent.json` says which of these change nothing that can be seen, and why: they do
 not count. It has a bug's words without the line, which moves, and the reason; where a function has
 several bugs of the same words, for each the text of its place (`Score.place`) and the reason. A bug
 whose tests were cut off by the end of the time counts neither, nor one that a record names and the
@@ -73,6 +74,7 @@ SECONDS_OF_TESTS = 50  # of one kind, for a bug, by their times without it
 MOST_FILES = 25  # of tests, for a bug: reading them takes time
 MOST_TESTS = 600  # for a bug
 LONGEST = 30  # seconds of a test that takes part
+MANY_BUGS = 100  # whose places want more of the time for tests without bugs
 PER_RUN, ON_A_GPU = 150, 100  # seconds for a run of tests
 FEW_FILES, FEW_CASES = 4, 3  # of tests on a GPU, which nobody observed
 #: Bugs here may spoil caches for others, or make all entries strangers': they have their own.
@@ -345,8 +347,9 @@ def observed(
             max(0.0, end - time.monotonic()),
             OBSERVE=str(path),
         )
-        print(f"observed: {kind}, status {status}", flush=True)
-        record["observed"][kind] = {"status": status}
+        cut = status == -1
+        print(f"observed: {kind}, status {status}{', cut off' * cut}", flush=True)
+        record["observed"][kind] = {"status": status, "cut off": cut}
         for part in copy.folder.glob(f"{path.name}.*"):
             for line in part.read_text(encoding="utf-8").splitlines(keepends=True):
                 if line.endswith("\n"):
@@ -361,6 +364,14 @@ def observed(
     with concurrent.futures.ThreadPoolExecutor(min(jobs, 2)) as both:
         list(both.map(run, ("cpu", "simulator"), (jobs - jobs // 3, max(1, jobs // 3))))
     return found
+
+
+def seconds_of_observation(options: argparse.Namespace, bugs: int) -> float:
+    """For tests without bugs: what was asked for, or else a third of all seconds, half where the
+    bugs are many, whose places lie everywhere."""
+    if options.observe is not None:
+        return options.observe
+    return options.seconds / (2 if bugs > MANY_BUGS else 3)
 
 
 def likely_first(paths: Iterable[str]) -> list[str]:
@@ -451,7 +462,7 @@ def mutate(
         gpus = [i % options.gpus if options.gpus else None for i in range(jobs)]
         making = [pool.submit(Copy, folder / f"{i}", gpu) for i, gpu in enumerate(gpus)]
         first = making[0].result()
-        until = min(end, begun + options.observe)
+        until = min(end, begun + seconds_of_observation(options, len(bugs)))
         tests = observed(first, places, options, until, record)
         print(f"{len(tests)} tests in {time.monotonic() - begun:.0f} s", flush=True)
         if not tests:
@@ -609,7 +620,7 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--gpus", type=int, default=0, help="where bugs of kernels run, too")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="end after that")
     parser.add_argument(
-        "--observe", type=float, default=float("inf"), help="at most so many for tests without bugs"
+        "--observe", type=float, help="at most so many for tests without bugs; else a part of all"
     )
     parser.add_argument("--tests", nargs="+", help="files or folders of tests, instead of all")
     parser.add_argument("--quick", action="store_true", help="the quick tests alone: a first look")

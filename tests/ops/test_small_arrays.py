@@ -296,6 +296,16 @@ def test_methods_have_signatures(name, parameters):
     assert [*inspect.signature(getattr(cm.ndarray, name)).parameters][1:] == parameters
 
 
+def test_more_operands_than_a_ufunc_has_are_told():
+    """Also after calls that have made it quick."""
+    methods.compile_methods()
+    x = cm.arange(3.0, device="cpu")
+    for _ in range(4):
+        assert (np.float64(2) * x).tolist() == [0.0, 2.0, 4.0]
+    with pytest.raises(TypeError, match="^multiply: "):
+        x.__array_ufunc__(np.multiply, "__call__", np.float64(2), x, 3)
+
+
 def test_calls_with_too_few_or_many_arguments_are_told():
     methods.compile_methods()
     x = cm.arange(3.0, device="cpu")

@@ -34,6 +34,7 @@ class Function:
     handle: Any  # CUfunction, for launching
     kernel: Any  # CUkernel, for attributes
     device: int
+    arguments: tuple[int | None, ...] = ()  # dimensions of each array argument, None for a scalar
 
     def attribute(self, name: str) -> int:
         """A resource of the kernel: NUM_REGS, LOCAL_SIZE_BYTES, SHARED_SIZE_BYTES,
@@ -100,14 +101,16 @@ def load(
     cubin: bytes,
     index: int,
     shared: int = 0,
+    arguments: tuple[int | None, ...] = (),
     cluster: int = 1,
 ) -> Function:
-    """Load a compiled kernel on a device. shared, cluster: what its launches will need."""
+    """Load a compiled kernel on a device. `arguments`: see Function; shared, cluster: what its
+    launches will need."""
     cu = devices.driver()
 
     def loaded() -> Function:
         _, kernel = _library(cubin, cluster)
-        return Function(name, check(cu.cuKernelGetFunction(kernel)), kernel, index)
+        return Function(name, check(cu.cuKernelGetFunction(kernel)), kernel, index, arguments)
 
     with (
         devices.lock,

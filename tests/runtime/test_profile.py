@@ -124,6 +124,19 @@ def test_profiling_switched_on_and_off(fake):
     assert [row["count"] for row in cm.cuda.performance_stats()] == [1]
 
 
+def test_bytes_behind_an_array_without_dimensions(fake):
+    """A kernel gets it as an array of one element: the words of the next one lie behind that."""
+
+    def scaled(factor, x, y):
+        y[...] = factor * x
+
+    factor, x = gpu(np.array(2.0)), gpu(np.ones((4, 8)))
+    run = bind(scaled, [factor, x], [((4, 8), "f8")], [Input(0), Input(1), Output(0)])
+    with cm.cuda.profile() as p:
+        run(factor, x)
+    assert [row["nbytes"] for row in p.stats()] == [8 + 2 * 256]
+
+
 def test_profile_of_more_than_it_keeps_waiting(fake, monkeypatch):
     monkeypatch.setattr("cudamath.runtime.profiler.MOST_PENDING", 10)
     monkeypatch.setattr("cudamath.runtime.profiler.MOST_TRACED", 20)

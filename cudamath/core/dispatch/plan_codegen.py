@@ -417,7 +417,8 @@ def load(step: Launch, signature: list[Any], device: int) -> kernel_launch.Funct
     if function is None:
         name = getattr(step.kernel, "__name__", "kernel")
         cubin = runtime.compiler(step.kernel, signature, capability(device))
+        arguments = tuple([k.ndim or 1 if isinstance(k, Layout) else None for k in signature])
         function = runtime.kernel_functions[key] = kernel_launch.load(
-            name, cubin, device, step.shared, step.cluster
+            name, cubin, device, step.shared, arguments, step.cluster
         )
     return function

@@ -943,9 +943,8 @@ class _Writer:
             self.write_view(y, inputs[0], layout, offset, step.output._layout.device, base)
         else:
             self.write_run(k, step, used, inputs)
-        if self.recorded and any(
-            [isinstance(x, ndarray) and x._node is not None for x in step.inputs]
-        ):
+        # nodes begin at arguments: a call that is not recorded has none (see `origin`)
+        if any([isinstance(x, ndarray) and x._node is not None for x in step.inputs]):
             self.write_record(k, step, inputs)
 
     def write_run(self, k: int, step: Step, used: set[int], inputs: list[str]) -> None:

@@ -14,6 +14,7 @@ from strategies import BF16, FLOATS, of_kinds
 
 import cudamath as cm
 from cudamath.core.dispatch import plan as plans
+from cudamath.core.dispatch.op import registry
 from cudamath.core.layout import Layout
 from cudamath.core.specs.optimizer import Form
 from cudamath.ml import recurrent
@@ -292,6 +293,10 @@ def arrays(t: np.dtype) -> None:
                 cm.ml.embedding(many, table),
                 table[many],
             )
+            starts = cm.zeros(31, "int64")
+            registry["row_extremes"](made(90, t), starts, largest=True, skips=False)
+            places = registry["index_add (places)"](many, rows=3000)  # of programs alone
+            registry["index_add (sums)"](made((2000, 512), t), *places, shape=(3000, 512))
         if t.kind != "c":
             cm.arange(0, 10, dtype=t)
         if t in FLOATS:

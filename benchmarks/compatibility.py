@@ -275,7 +275,8 @@ def scipy_scores(suite: dict[str, Any]) -> list[str]:
         "",
         "## SciPy's own tests with the import changed",
         "",
-        "`scipy.fft`, `scipy.linalg` and `scipy.special` are `cm.fft`, `cm.linalg` and "
+        "`scipy.fft`, `scipy.linalg`, `scipy.sparse` and `scipy.special` are `cm.fft`, "
+        "`cm.linalg`, `cm.sparse` and "
         "`cm.special`, and all arrays are cudamath's. Counted are the tests of functions that "
         "cudamath has; where NumPy has a function of the same name, it is NumPy's "
         f"function. On the CPU, SciPy {suite['scipy']}: left out are {excluded}; failed are "

@@ -371,14 +371,15 @@ class sparray:
         casting : str, default "unsafe"
             What casts are allowed, as in NumPy.
         copy : bool, default True
-            Whether the values are copied where the dtype is the same.
+            Whether the values are copied where the dtype is the same; else the array is returned.
 
         Returns
         -------
         sparse array
             Of the same format.
         """
-        return self._with_data(self.data.astype(dtype, casting=casting, copy=copy))
+        data = self.data.astype(dtype, casting=casting, copy=copy)
+        return self if data is self.data else self._with_data(data)
 
     def to(self, device: Any) -> Self:
         """Return the array on a device.
@@ -461,9 +462,11 @@ class sparray:
         Returns
         -------
         coo_array
-            The same elements in coordinate format, as in SciPy.
+            The same elements in coordinate format; the array itself where the shape is its own, as
+            in SciPy.
         """
-        return self.tocoo().reshape(*shape, order=order, copy=copy)
+        made = self.tocoo().reshape(*shape, order=order, copy=copy)
+        return self if made.shape == self.shape and not copy else made
 
     def resize(self, *shape: Any) -> None:
         """Change the shape in place: elements outside of it are lost, and new ones are zeros.
@@ -685,7 +688,7 @@ class sparray:
                 f"power: the power 0 of an array of shape {self.shape} is dense; use "
                 "cm.ones(A.shape, dtype=A.dtype)"
             )
-        if n < 0:
+        if not np.iscomplexobj(n) and n < 0:
             raise ValueError(f"power: negative powers of zeros are infinite, got {n}")
         return self._unary(lambda x: (x if dtype is None else x.astype(dtype)) ** number(n))
 

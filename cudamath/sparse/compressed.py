@@ -42,8 +42,6 @@ class Findings:
     shares: `share_starts`; alike: `rows_alike`; multiplied: whether there was a product.
     """
 
-    __slots__ = ("transpose", "turned", "shares", "alike", "multiplied")
-
     def __init__(self) -> None:
         self.transpose: Structure | None = None
         self.turned: Findings | None = None
@@ -73,7 +71,11 @@ class compressed_array(sparray):
             made = self._of(*other_libraries.blocks(arg1, copy), tuple(arg1.shape))
         else:
             made = (
-                self.kinds["coo"](arg1, shape, copy=copy) if not isinstance(arg1, sparray) else arg1
+                arg1
+                if isinstance(arg1, sparray)
+                else self.kinds["coo"](
+                    arg1, shape, dtype if isinstance(arg1, tuple) else None, copy
+                )
             )
             if made.ndim != 2:
                 raise ValueError(f"{name}: wants two axes, got shape {made.shape}")

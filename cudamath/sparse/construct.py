@@ -209,6 +209,7 @@ def _diags(
         start, count = max(k, 0), min(m + k, n - k, m, n)
         if count < 0:
             raise ValueError(f"{name}: an array of shape {(m, n)} has no diagonal {k}")
+        line = line[:count] if line.size > count > 0 else line  # what is too long is cut
         if line.size not in (1, count):
             raise ValueError(
                 f"{name}: diagonal {k} of shape {(m, n)} has {count} elements, got {line.size}"
@@ -609,12 +610,12 @@ def _joined(name: str, blocks: Any, kinds: Kinds, format: Any, dtype: Any) -> An
                         f"with {sizes[at]} {'rows' if sizes is heights else 'columns'}"
                     )
                 sizes[at] = n
-    if None in heights or None in widths:
-        raise ValueError(f"{name}: wants a block in each row and column of blocks, got only None")
-    tops, lefts = (np.cumsum([0, *sizes]).tolist() for sizes in (heights, widths))
+    tops, lefts = (np.cumsum([0, *(n or 0 for n in sizes)]).tolist() for sizes in (heights, widths))
     shape = sizes_of(name, (tops[-1], lefts[-1]))
     kind = index_dtype(*shape)
     parts = [(i, j, x) for i, row in enumerate(made) for j, x in enumerate(row) if x is not None]
+    if not parts:
+        return kinds["coo"](shape, dtype=dtype).asformat(format)
     values = concatenate([x.data for *_, x in parts])
     rows = concatenate([(x.row + tops[i]).astype(kind) for i, _, x in parts])
     columns = concatenate([(x.col + lefts[j]).astype(kind) for _, j, x in parts])

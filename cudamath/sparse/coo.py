@@ -24,7 +24,7 @@ from ..ops.sort import argsort
 from ..ops.where import where
 from . import other_libraries
 from .base import sparray
-from .kinds import ARRAYS
+from .kinds import ARRAYS, MATRICES
 from .products import row_starts
 from .structure import (
     Shape,
@@ -82,7 +82,7 @@ class coo_array(sparray):
             sizes = sizes_of(name, arg1, (1, 2))
             made = self._empty(sizes, default_float() if dtype is None else dtype, None)
         elif isinstance(arg1, tuple):
-            made = self._of_coordinates(name, arg1, shape, copy)
+            made = self._of_coordinates(name, arg1, shape, copy, dtype)
         else:
             made = self._of_dense(name, arg1)
         self._take(made)
@@ -115,6 +115,8 @@ class coo_array(sparray):
     @classmethod
     def _of_dense(cls, name: str, arg1: Any) -> Any:
         dense = require(name, arg1)
+        if cls.kinds is MATRICES and dense.ndim < 2:  # a row
+            dense = dense.reshape(1, -1)
         dense = dense if dense.ndim else dense.reshape(1)
         shape = sizes_of(name, dense.shape, (1, 2))
         coords = nonzero(dense)
@@ -122,12 +124,16 @@ class coo_array(sparray):
         return cls._of(dense[coords], tuple([i.astype(kind) for i in coords]), shape, True)
 
     @classmethod
-    def _of_coordinates(cls, name: str, arg1: tuple, shape: Any, copy: bool) -> Any:
+    def _of_coordinates(
+        cls, name: str, arg1: tuple, shape: Any, copy: bool, dtype: Any = None
+    ) -> Any:
         try:
             values, coords = arg1
             coords = tuple(coords)
         except (TypeError, ValueError):
             raise TypeError(f"{name}: wants (data, (row, col)), got {arg1!r:.60}") from None
+        if dtype is not None and isinstance(values, (list, tuple)):
+            values = asarray(values, dtype=dtype)  # numbers that the dtype found by default rounds
         data = require(name, values)
         data = data.copy() if copy else data
         indices = [as_given(each) for each in coords]

@@ -225,8 +225,13 @@ def assigned(x: Any, key: Any, value: Any) -> Any:
         raise IndexError(
             f"setitem: index arrays of shapes {rows.shape} and {columns.shape} do not broadcast"
         ) from None
-    value = value.toarray() if hasattr(value, "toarray") else value
+    was_sparse = hasattr(value, "toarray")
+    value = value.toarray() if was_sparse else value
     values = asarray(value, device=x.device).astype(x.dtype)
+    while values.ndim > rows.ndim and values.shape[0] == 1:  # as NumPy's assignments
+        values = values[0]
+    if was_sparse and rows.ndim == 1 and values.ndim == 2 and values.shape[1] == 1:
+        values = values.reshape(-1)  # a column that was sparse
     try:
         values = broadcast_to(values, rows.shape).reshape(-1)
     except ValueError:

@@ -79,7 +79,8 @@ class spmatrix(sparray):
         found = super().__getitem__(key)
         if getattr(found, "ndim", 2) != 1:
             return found
-        tall = isinstance(key, tuple) and isinstance(key[-1], (int, np.integer))  # of one column
+        tall = isinstance(key, tuple) and np.ndim(key[-1]) == 0  # of one column
+        tall = tall and not isinstance(key[-1], slice) and key[-1] is not Ellipsis
         shape = (-1, 1) if tall else (1, -1)
         if isinstance(found, sparray):
             return self.kinds["coo"](found.reshape(*shape)).asformat(self.format)
@@ -175,7 +176,10 @@ class spmatrix(sparray):
         sparse matrix
             The matrix itself where they are.
         """
-        return self if self.dtype.kind in "fcV" else self.astype(np.float64)
+        if self.dtype.kind in "fcV":
+            return self
+        exact = self.dtype.itemsize < 4  # float32 holds integers of 16 bits
+        return self.astype(np.float32 if exact else np.float64)
 
 
 class coo_matrix(spmatrix, coo_array):

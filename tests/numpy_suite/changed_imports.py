@@ -1,5 +1,6 @@
 """Loads a test file of the installed NumPy or SciPy with its imports changed: what NumPy makes
-public comes from cudamath, and so does what `scipy.fft`, `scipy.linalg` and `scipy.special` do.
+public comes from cudamath, and so does what `scipy.fft`, `scipy.linalg`, `scipy.sparse` and
+`scipy.special` do.
 
 The rules, by which `import numpy as np` and `from numpy... import ...` are carried out instead:
 
@@ -29,6 +30,7 @@ from typing import Any
 
 import comparisons
 import numpy as np
+import scipy.sparse
 from _pytest.assertion.rewrite import rewrite_asserts
 
 import cudamath as cm
@@ -245,6 +247,8 @@ class Change:
     def _new(self, x: Any) -> Any:
         if isinstance(x, np.ndarray | np.generic):
             return self._array(x)
+        if scipy.sparse.issparse(x):
+            return self._sparse(x)
         if type(x) in (list, tuple, set, frozenset):
             return self._items(x)
         if type(x) is dict:
@@ -270,6 +274,18 @@ class Change:
             return x
         try:
             return cm.asarray(x.copy("K"))
+        except TypeError:  # long doubles
+            return x
+
+    @staticmethod
+    def _sparse(x: Any) -> Any:
+        """A sparse array of SciPy's as cudamath's class of the same name has it."""
+        name = type(x).__name__
+        ours = getattr(cm.sparse, name, None)
+        if ours is None:
+            return Absent(f"scipy.sparse.{name}")
+        try:
+            return ours(x)
         except TypeError:  # long doubles
             return x
 

@@ -2,8 +2,8 @@
 `python tests/scipy_suite/scipy_suite.py`.
 
 The machinery and the options are those of numpy_suite.py: arrays are cudamath's, and `scipy.fft`,
-`scipy.linalg` and `scipy.special` are `cm.fft`, `cm.linalg` and `cm.special`. A test of a function
-that cudamath does not have does not count.
+`scipy.linalg`, `scipy.sparse` and `scipy.special` are `cm.fft`, `cm.linalg`, `cm.sparse` and
+`cm.special`. A test of a function that cudamath does not have does not count.
 """
 
 from __future__ import annotations
@@ -26,6 +26,14 @@ FILES = tuple(
         "special": "basic bdtr boxcox digamma erfinv exponential_integrals gamma "
         "gammainc lambertw log1mexp loggamma logit logsumexp ndtr pdtr round sici "
         "spfun_stats sph_harm trig zeta",
+        "sparse": "arithmetic1d array_api base common1d construct coo csc csr dok extract "
+        "indexing1d matrix_io minmax1d",
+        "sparse/linalg": "expm_multiply interface matfuncs norm onenormest",
+        "sparse/linalg/_dsolve": "linsolve",
+        "sparse/linalg/_eigen": "svds",
+        "sparse/linalg/_isolve": "iterative lsmr lsqr minres",
+        "sparse/csgraph": "connected_components conversions flow graph_laplacian matching "
+        "reordering shortest_path spanning_tree traversal",
     }.items()
     for name in names.split()
 )

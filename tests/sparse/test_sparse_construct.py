@@ -38,10 +38,11 @@ def test_diagonals():
     )
     agree(S.diags(lines, [0, 1, -2]), sp.diags(lines, [0, 1, -2]))
     agree(S.diags([lines[0]], [1]), sp.diags([lines[0]], [1]))
+    agree(S.diags(lines[:1], [1], (3, 3)), sp.diags(lines[:1], [1], (3, 3)))  # one too many
     data = np.arange(1, 9).reshape(2, 4)
     agree(S.spdiags(data, [0, -1], 4, 4), sp.spdiags(data, [0, -1], 4, 4))
-    with pytest.raises(ValueError, match=r"^diags_array: diagonal 1 of shape \(3, 3\) has 2"):
-        S.diags_array([[1.0, 2, 3]], offsets=[1], shape=(3, 3))
+    with pytest.raises(ValueError, match=r"^diags_array: diagonal 1 of shape \(4, 4\) has 3"):
+        S.diags_array([[1.0, 2]], offsets=[1], shape=(4, 4))
     with pytest.raises(ValueError, match="^diags_array: wants each offset once"):
         S.diags_array([1.0, 2.0], offsets=[0, 0], shape=(3, 3))
 

@@ -67,7 +67,9 @@ def vectors(name: str, A: Any, b: Any, x0: Any, M: Any = None) -> tuple:
         )
     b = b.reshape(n).astype(dtype)
     x = zeros(n, dtype=dtype, device=b.device)
-    if x0 is not None:
+    if isinstance(x0, str) and x0 == "Mb":
+        x = preconditioner.matvec(b).astype(dtype, copy=True)
+    elif x0 is not None:
         x = asarray(x0, device=b.device)
         if x.shape not in ((n,), (n, 1)):
             raise ValueError(f"{name}: wants x0 ({n},), got shape {x.shape}")
@@ -168,7 +170,7 @@ def cg(
     b : array_like
         The right-hand side, of shape (n,) or (n, 1).
     x0 : array_like, optional
-        Where to begin; zeros by default.
+        Where to begin; zeros by default. "Mb" stands for ``M @ b``.
     rtol : float, default 1e-5
         The iteration ends where |b - A x| <= max(rtol |b|, atol).
     atol : float, default 0
@@ -241,7 +243,7 @@ def bicg(
     b : array_like
         The right-hand side, of shape (n,) or (n, 1).
     x0 : array_like, optional
-        Where to begin; zeros by default.
+        Where to begin; zeros by default. "Mb" stands for ``M @ b``.
     rtol : float, default 1e-5
         The iteration ends where |b - A x| <= max(rtol |b|, atol).
     atol : float, default 0
@@ -324,7 +326,7 @@ def bicgstab(
     b : array_like
         The right-hand side, of shape (n,) or (n, 1).
     x0 : array_like, optional
-        Where to begin; zeros by default.
+        Where to begin; zeros by default. "Mb" stands for ``M @ b``.
     rtol : float, default 1e-5
         The iteration ends where |b - A x| <= max(rtol |b|, atol).
     atol : float, default 0
@@ -417,7 +419,7 @@ def cgs(
     b : array_like
         The right-hand side, of shape (n,) or (n, 1).
     x0 : array_like, optional
-        Where to begin; zeros by default.
+        Where to begin; zeros by default. "Mb" stands for ``M @ b``.
     rtol : float, default 1e-5
         The iteration ends where |b - A x| <= max(rtol |b|, atol).
     atol : float, default 0
@@ -525,7 +527,7 @@ def gmres(
     b : array_like
         The right-hand side, of shape (n,) or (n, 1).
     x0 : array_like, optional
-        Where to begin; zeros by default.
+        Where to begin; zeros by default. "Mb" stands for ``M @ b``.
     rtol : float, default 1e-5
         The iteration ends where |b - A x| <= max(rtol |b|, atol).
     atol : float, default 0
@@ -663,7 +665,7 @@ def minres(
     b : array_like
         The right-hand side, of shape (n,) or (n, 1).
     x0 : array_like, optional
-        Where to begin; zeros by default.
+        Where to begin; zeros by default. "Mb" stands for ``M @ b``.
     rtol : float, default 1e-5
         The iteration ends where |r| <= rtol |A| |x|, by estimates of these norms, or where |A r| is
         that small beside |A| |r|.

@@ -38,7 +38,7 @@ def _problem(
     operator = aslinearoperator(A)
     m, n = operator.shape
     b = asarray(b, device=device_of(b, A, x0))
-    if b.shape not in ((m,), (m, 1)):
+    if b.shape not in ((m,), (m, 1)) and not (b.ndim == 0 and m == 1):
         raise ValueError(f"{name}: wants b ({m},) for A of shape {operator.shape}, got {b.shape}")
     dtype = result_type(operator.dtype, b.dtype)
     dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype

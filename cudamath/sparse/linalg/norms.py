@@ -23,7 +23,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
         Frobenius's by default; 1 and inf: sums of columns and rows. Of rows and columns also 2, 0
         and any positive number.
     axis : int or tuple of int, optional
-        Along which vectors lie; by default x is a matrix.
+        Along which vectors lie; by default x is a matrix. Of two axes, the first one is that of the
+        rows: (1, 0) stands for the norm of the transpose.
 
     Returns
     -------
@@ -49,7 +50,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
         if ord in (None, "fro", "f"):
             return sqrt((sizes.tocoo().data ** 2).sum())
         if ord in (1, -1, math.inf, -math.inf) and x.ndim == 2:
-            sums = sizes.sum(axis=0 if abs(ord) == 1 else 1)
+            rows_first = axis is None or axis[0] % 2 == 0
+            sums = sizes.sum(axis=0 if (abs(ord) == 1) == rows_first else 1)
             return sums.max() if ord > 0 else sums.min()
         raise NotImplementedError(
             f"norm: has ord None, 'fro', 1, -1, inf and -inf of matrices, got {ord!r:.40} for "

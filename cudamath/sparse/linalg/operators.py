@@ -20,6 +20,14 @@ from ..structure import sizes_of
 __all__ = ["LinearOperator", "aslinearoperator"]
 
 
+def _found(matvec: Callable[[Any], Any], n: int) -> np.dtype:
+    """The dtype of an operator: that of its value at zeros of the smallest integers."""
+    try:
+        return asarray(matvec(zeros(n, dtype=np.int8))).dtype
+    except OverflowError:  # of a Python integer that int8 does not hold
+        return np.dtype(np.int64)
+
+
 class LinearOperator:
     """A linear map of vectors, given by functions.
 
@@ -34,7 +42,7 @@ class LinearOperator:
     matmat : callable, optional
         Of several columns: (n, k) -> (m, k); column by column by default.
     dtype : dtype, optional
-        Of the results; found out by a call of `matvec` by default.
+        Of the results; found out by a call of `matvec` with zeros of int8 by default.
     rmatmat : callable, optional
         The adjoint's of several columns.
 
@@ -66,9 +74,7 @@ class LinearOperator:
                 raise TypeError(f"LinearOperator: wants a function {what}, got {function!r:.60}")
         self._matvec, self._rmatvec, self._matmat, self._rmatmat = matvec, rmatvec, matmat, rmatmat
         self.dtype = (
-            asarray(matvec(zeros(self.shape[1]))).dtype
-            if dtype is None
-            else as_dtype(dtype, "LinearOperator")
+            _found(matvec, n=self.shape[1]) if dtype is None else as_dtype(dtype, "LinearOperator")
         )
 
     def __repr__(self) -> str:

@@ -60,7 +60,7 @@ erfcinv = _define(
     ("-g * (exp(out * out) * HALF_SQRT_PI)",),
     "Compute the inverse of the complementary error function.",
     "cm.special.erfcinv(cm.array([1.0, 0.5])).round(6).tolist()",
-    "[0.0, 0.476936...]",
+    "[-0.0, 0.476936...]",
     formula="The x with erfc(x) = y.",
     domain="NaN outside of 0 to 2.",
 )

@@ -50,7 +50,7 @@ def compiled(monkeypatch, tmp_path):
     keys = []
 
     class Pool(worker_pool.Pool):
-        def submit(self, key, message):
+        def submit(self, key, message, needed):
             keys.append(key)
             job = worker_pool.Job(key, message)
             job.done.set()
@@ -108,7 +108,7 @@ def test_wrong_use(arguments, message, capsys):
 
 def test_what_went_wrong_is_told(program, monkeypatch, capsys):
     class Pool(worker_pool.Pool):
-        def submit(self, key, message):
+        def submit(self, key, message, needed):
             job = worker_pool.Job(key, message)
             job.fail("no")
             return job

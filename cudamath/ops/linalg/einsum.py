@@ -134,8 +134,15 @@ def _letters(
     if len(terms) != len(shapes):
         raise ValueError(f"{name}: {letters!r} has {len(terms)} terms for {len(shapes)} arrays")
     for term, shape in zip(terms, shapes, strict=True):
-        if len(term) != len(shape) or len({*zip(term, shape, strict=True)}) > len({*term}):
+        if len(term) != len(shape):
             raise ValueError(f"{name}: term {term!r} does not fit an array of shape {shape}")
+        sizes = dict(zip(term, shape, strict=True))
+        for letter, size in zip(term, shape, strict=True):
+            if size != sizes[letter]:
+                raise ValueError(
+                    f"{name}: {letter!r} of term {term!r} has sizes {size} and {sizes[letter]} in "
+                    f"an array of shape {shape}"
+                )
     if len(set(result)) < len(result) or not set(result) <= set(letters):
         raise ValueError(
             f"{name}: the result's letters {result!r} must be letters of {letters!r}, each once"

@@ -136,11 +136,11 @@ def _letters(
     for term, shape in zip(terms, shapes, strict=True):
         if len(term) != len(shape):
             raise ValueError(f"{name}: term {term!r} does not fit an array of shape {shape}")
-        sizes = dict(zip(term, shape, strict=True))
+        lengths = dict(zip(term, shape, strict=True))
         for letter, size in zip(term, shape, strict=True):
-            if size != sizes[letter]:
+            if size != lengths[letter]:
                 raise ValueError(
-                    f"{name}: {letter!r} of term {term!r} has sizes {size} and {sizes[letter]} in "
+                    f"{name}: {letter!r} of term {term!r} has sizes {size} and {lengths[letter]} in "
                     f"an array of shape {shape}"
                 )
     if len(set(result)) < len(result) or not set(result) <= set(letters):

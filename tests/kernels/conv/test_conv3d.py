@@ -46,9 +46,9 @@ class StandIn:
         device,
         plan,
         fourier,
-        prefer,
+        predicted,
     ):
-        assert not tf32 and not plan and not fourier and not prefer and device == 0
+        assert not tf32 and not plan and not fourier and not predicted and device == 0
         self.calls, self.kind, self.dtype, self.tensors, self.bias = (
             calls,
             kind,

@@ -7,6 +7,7 @@ their files need not import one another.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import types
@@ -80,6 +81,29 @@ def sum_dtype(dtype: np.dtype) -> np.dtype:
     if dtype.kind == "u":
         return np.dtype(np.uint64)
     return np.dtype(np.int64) if dtype.kind in "bi" else dtype
+
+
+class NotAnOperand(TypeError):
+    """What stands beside a sparse array is neither an array nor a number."""
+
+
+def left_to(reflected: str) -> Callable[[Callable], Callable]:
+    """Decorator of an operator: what is no operand may know what to do with a sparse array, if its
+    class has the reflected operator."""
+
+    def mark(operation: Callable) -> Callable:
+        @functools.wraps(operation)
+        def run(self: Any, other: Any) -> Any:
+            try:
+                return operation(self, other)
+            except NotAnOperand:
+                if hasattr(type(other), reflected):
+                    return NotImplemented
+                raise
+
+        return run
+
+    return mark
 
 
 class sparray:
@@ -603,12 +627,14 @@ class sparray:
             return combine.elementwise(self, other, function, format)
         return function(self.toarray(), broadcast_to(other, self.shape))
 
+    @left_to("__radd__")
     def __add__(self, other: Any) -> Any:
         return self._sum_with("add", other, operator.add)
 
     def __radd__(self, other: Any) -> Any:
         return self._sum_with("add", other, operator.add)
 
+    @left_to("__rsub__")
     def __sub__(self, other: Any) -> Any:
         return self._sum_with("subtract", other, operator.sub)
 
@@ -626,6 +652,7 @@ class sparray:
     def __round__(self, ndigits: int = 0) -> Self:
         return self._unary(lambda x: elementwise.round(x, ndigits))
 
+    @left_to("__rmul__")
     def __mul__(self, other: Any) -> Any:
         return self.multiply(other)
 
@@ -649,6 +676,7 @@ class sparray:
             return self._with_data(self.data * number(other))
         return combine.multiply(self, as_operand("multiply", other, self))
 
+    @left_to("__rtruediv__")
     def __truediv__(self, other: Any) -> Any:
         if is_number(other):
             return self._with_data(self.data / number(other))
@@ -795,7 +823,12 @@ class sparray:
             raise ValueError(
                 f"matmul: wants an array beside one of shape {self.shape}, got a number; use *"
             )
-        other = as_operand("matmul", other, self)
+        try:
+            other = as_operand("matmul", other, self)
+        except NotAnOperand:
+            if hasattr(type(other), "__rmatmul__"):
+                return NotImplemented
+            raise
         if other.ndim not in (1, 2) or other.shape[0] != self.shape[-1]:
             raise ValueError(
                 f"matmul: shapes {self.shape} and {other.shape} do not fit; wants (m, n) and (n,) "
@@ -1101,7 +1134,7 @@ def as_operand(name: str, other: Any, beside: sparray) -> Any:
     try:
         dense = asarray(other, device=beside.device)
     except (TypeError, ValueError) as error:
-        raise TypeError(
+        raise NotAnOperand(
             f"{name}: wants an array or a number beside a sparse array of shape {beside.shape}, "
             f"got "
             f"{type(other).__name__}"

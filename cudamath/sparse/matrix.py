@@ -12,7 +12,7 @@ import numpy as np
 from ..core.array import ndarray
 from ..core.shapes import normalize_axis
 from ..ops.histogram import bincount
-from .base import is_number, sparray
+from .base import is_number, left_to, sparray
 from .bsr import bsr_array
 from .construct import eye_of
 from .coo import coo_array
@@ -54,8 +54,9 @@ class spmatrix(sparray):
 
     kinds = MATRICES
 
+    @left_to("__rmul__")
     def __mul__(self, other: Any) -> Any:
-        return self.multiply(other) if is_number(other) else self @ other
+        return self.multiply(other) if is_number(other) else self.__matmul__(other)
 
     def __rmul__(self, other: Any) -> Any:
         return self.multiply(other) if is_number(other) else self.__rmatmul__(other)

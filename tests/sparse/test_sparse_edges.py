@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 
 import numpy as np
@@ -115,3 +116,37 @@ def test_operators_have_the_dtype_of_their_values(dtype):
     scale = np.array([2], dtype)
     assert S.linalg.LinearOperator((2, 2), lambda v: v * cm.asarray(scale)).dtype == dtype
     assert S.linalg.LinearOperator((2, 2), lambda v: 300 * v).dtype == np.int64
+
+
+class Other:
+    """An operand of the user's, which knows what to do with a sparse array."""
+
+    def __radd__(self, x):
+        return "radd", x.shape
+
+    def __rsub__(self, x):
+        return "rsub", x.shape
+
+    def __rmul__(self, x):
+        return "rmul", x.shape
+
+    def __rtruediv__(self, x):
+        return "rtruediv", x.shape
+
+    def __rmatmul__(self, x):
+        return "rmatmul", x.shape
+
+
+def test_operands_of_the_users():
+    """Python asks the other operand where its class has the reflected operator, as with NumPy's
+    and SciPy's arrays; for others it is an error that names the function."""
+    A, other = cm.sparse.csr_array(np.eye(3)), Other()
+    assert A + other == ("radd", (3, 3))
+    assert A - other == ("rsub", (3, 3))
+    assert A * other == ("rmul", (3, 3))
+    assert A / other == ("rtruediv", (3, 3))
+    assert A @ other == ("rmatmul", (3, 3))
+    assert cm.sparse.csr_matrix(np.eye(3)) * other == ("rmul", (3, 3))
+    for operation in (operator.add, operator.mul, operator.matmul, operator.truediv):
+        with pytest.raises(TypeError, match="^(add|multiply|matmul|divide): .*got object"):
+            operation(A, object())

@@ -11,6 +11,8 @@ from ..core import batched, recording, trees
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.autograd import constants, tape
+from ..core.autograd.backward import memory_owner
+from ..core.devices import TRACED
 from ..core.dispatch.checks import require_function
 from ..core.dtypes import INEXACT
 from ..core.levels import work
@@ -86,6 +88,7 @@ class _Custom:
                     f"{name}: the gradient of argument {number} has structure "
                     f"{form}, the argument {structure}"
                 ) from None
+        kept = {memory_owner(x) for x in call.arrays() if isinstance(x, ndarray)}
         gradients = []
         for place, layout in zip(call.places, call.layouts, strict=True):
             each = leaves[place]
@@ -96,6 +99,12 @@ class _Custom:
                     f"{name}: a gradient must be {layout.dtype} of shape "
                     f"{layout.shape} like its argument, got {each.dtype} of shape {each.shape}"
                 )
+            if (
+                isinstance(each, ndarray)
+                and each._layout.device != TRACED
+                and memory_owner(each) in kept
+            ):
+                each = each.copy()  # an argument, perhaps: who gets the gradient may change it
             gradients.append(each)
         return gradients
 

@@ -138,7 +138,7 @@ def _apart(gradients: list, inputs: Sequence[ndarray] = ()) -> list:
         return gradients
     owners: dict[int, list[ndarray]] = {}
     for x in inputs:
-        owners[_memory(x)] = [x]
+        owners.setdefault(_memory(x), []).append(x)
     for i, g in enumerate(gradients):
         if (
             g is None

@@ -800,3 +800,31 @@ def test_rules_may_change_their_gradient_in_place(device):
     _, pull = cm.vjp(doubled, b)
     assert pull((seed, seed))[0].tolist() == [8, 8]
     assert seed.tolist() == [1, 1]
+
+
+def test_rules_may_return_what_they_kept(device):
+    """The gradient was the argument itself, and a change of it in place one of the argument."""
+
+    @cm.custom_vjp
+    def f(x, y):
+        return (x * y).sum()
+
+    f.defvjp(lambda x, y: (f(x, y), (x, y)), lambda kept, g: kept)
+    whole = cm.asarray([1.0, 2.0, 3.0, 4.0])
+    for gradients in (
+        cm.grad(f, (0, 1))(whole[:2], whole[2:]),
+        cm.vjp(f, whole[:2], whole[2:])[1](cm.asarray(1.0)),
+    ):
+        for g in gradients:
+            g += 10
+    assert whole.tolist() == [1, 2, 3, 4]
+
+
+def test_gradients_are_apart_from_each_cotangent(device):
+    """Of cotangents that are views of one array the last alone was remembered."""
+    cotangents = cm.asarray([1.0, 2.0, 3.0, 4.0])
+    x, y = cm.asarray([1.0, 1.0]), cm.asarray([2.0, 2.0])
+    _, pull = cm.vjp(lambda x, y: (cm.reshape(x, (2,)), cm.reshape(y, (2,))), x, y)
+    for g in pull((cotangents[:2], cotangents[2:])):
+        g += 10
+    assert cotangents.tolist() == [1, 2, 3, 4]

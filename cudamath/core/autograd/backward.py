@@ -268,19 +268,19 @@ def _unshared(
     taken = set()
     for waiting in (cotangents, *gradients.values()):
         for x in waiting if isinstance(waiting, list) else [waiting]:
-            taken.update([_memory(each) for each in terms(x) if each is not None])
+            taken.update([memory_owner(each) for each in terms(x) if each is not None])
     found: list[ndarray | None] = []
     for each in g:
         if each is not None and each._layout.device != TRACED:
-            if collected or _memory(each) in taken:
+            if collected or memory_owner(each) in taken:
                 each = each.copy()
-            taken.add(_memory(each))
+            taken.add(memory_owner(each))
         found.append(each)
     return found
 
 
-def _memory(x: ndarray) -> int:
-    """The id of the object that owns the memory of an array."""
+def memory_owner(x: ndarray) -> int:
+    """The id of the object that owns the memory of an array, which its views share."""
     if x._layout.device != CPU:
         return id(x._owner)
     return id(x._data if x._data.base is None else x._data.base)

@@ -140,8 +140,8 @@ def _letters(
         for letter, size in zip(term, shape, strict=True):
             if size != lengths[letter]:
                 raise ValueError(
-                    f"{name}: term {term!r} does not fit: {letter!r} has sizes {size} and {lengths[letter]} "
-                    f"in an array of shape {shape}"
+                    f"{name}: term {term!r} does not fit: {letter!r} has sizes "
+                    f"{size} and {lengths[letter]} in an array of shape {shape}"
                 )
     if len(set(result)) < len(result) or not set(result) <= set(letters):
         raise ValueError(

@@ -1,8 +1,11 @@
 """Programs written the plain way, beside PyTorch: `python -m benchmarks.programs [names]`.
 
 Each program runs eagerly, by `cm.jit`, and in PyTorch eagerly and by both modes of `torch.compile`,
-each in a process of its own with an empty cache; `jit` and `compile` once more with the cache that
-they left. Results must agree. The record goes to benchmarks/results/<device>/programs.json.
+each in a process of its own. `jit` and `compile` begin with an empty cache, and run once more with
+the one that they left, which `eager` and `reduce-overhead` read as well. Where several run at a
+time, those on a GPU stand still while one is timed there (turns.py); that does not count among the
+seconds of their first calls, but they have fewer cores than alone. Results must agree. The record
+goes to benchmarks/results/<device>/programs.json.
 """
 
 from __future__ import annotations
@@ -14,9 +17,7 @@ import math
 import os
 import pathlib
 import shutil
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,21 +28,22 @@ import numpy as np
 
 from benchmarks.programs import peers
 from benchmarks.programs.page import speedup
+from benchmarks.programs.turns import Gpu, shares
 from benchmarks.run import RESULTS, environment, folder
 
-#: What runs one after the other: (peer, whether the cache is that of the one before).
+#: What runs one after the other: (peer, whether the cache is that of the one before). The longest
+#: chain begins first.
 CHAINS = {
+    "compile": (("compile", False), ("reduce-overhead", True), ("compile", True)),
     "ours": (("jit", False), ("jit", True), ("eager", True)),
     "torch": (("torch", False),),
-    "compile": (("compile", False), ("compile", True)),
-    "reduce-overhead": (("reduce-overhead", False),),
 }
 #: How far results may be from eager PyTorch's: relative to the largest, by dtype.
 NEAR = {"float32": 2e-3, "bfloat16": 5e-2}
 
 
 class Runs:
-    """The processes of all programs: a queue for each GPU, whose members share it.
+    """The processes of all programs: a queue for each GPU, which several share.
 
     Parameters
     ----------
@@ -57,6 +59,7 @@ class Runs:
         self.chosen, self.known, self.scratch = chosen, known, scratch
         self.until = time.monotonic() + chosen.limit if chosen.limit else math.inf
         self.records: dict[str, dict[str, Any]] = {name: {} for name in chosen.names}
+        self.gpus = [Gpu(cores) for cores in shares(chosen.gpus)]
 
     def chain(self, name: str, kind: str, gpu: int) -> None:
         """Run the peers of a chain."""
@@ -75,32 +78,27 @@ class Runs:
         out = self.scratch / f"{name}-{peer}.json"
         out.unlink(missing_ok=True)
         command = [sys.executable, "-m", "benchmarks.programs.peers", name, peer, "--out", str(out)]
-        command += ["--device", self.chosen.device, "--lock", str(self.scratch / f"gpu{gpu}")]
+        command += ["--device", self.chosen.device]
         command += ["--rounds", str(self.chosen.rounds)] if timing else []
         command += ["--small"] if self.chosen.small else []
         folders = ("CUDAMATH_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
         own = {variable: str(cache / variable.lower()) for variable in folders}
         if self.chosen.device != "cpu":
             own["CUDA_VISIBLE_DEVICES"] = str(gpu)
-        own["PROGRAM_STARTED"] = str(time.time())
-        child = subprocess.Popen(
-            command,
-            env={**os.environ, **own},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        left = None if self.until == math.inf else max(1.0, self.until - time.monotonic())
-        try:
-            said, _ = child.communicate(timeout=left)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.communicate()
+        log, place = out.with_suffix(".log"), self.gpus[gpu]
+        started = time.perf_counter()
+        status = place.run(command, {**os.environ, **own}, log, self.until)
+        if status is None:
             return {"failed": "cut off at the limit"}
-        if child.returncode or not out.exists():
-            return {"failed": "\n".join(said.strip().splitlines()[-12:])[-1500:]}
-        return json.loads(out.read_text())
+        if status or not out.exists():
+            said = log.read_text(errors="replace").strip().splitlines()
+            return {"failed": "\n".join(said[-12:])[-1500:] or f"exit status {status}"}
+        record = json.loads(out.read_text())
+        began = record.pop("began")
+        called = began + record["first_call"]
+        record["first_call"] -= place.paused(began, called)
+        record["ready"] = called - started - place.paused(started, called)
+        return record
 
     def keep(self, name: str, peer: str, record: dict[str, Any], second: bool) -> None:
         """Add a record, say it, and write all."""
@@ -181,7 +179,8 @@ def main(argv: Iterable[str] | None = None) -> int:
         for one in concurrent.futures.as_completed(waiting):
             one.result()
             runs.compare()
-            record = {"programs": runs.records, **environment(chosen.device)}
+            shared = {"gpus": chosen.gpus, "jobs": chosen.jobs, "cores": os.cpu_count()}
+            record = {"programs": runs.records, "shared": shared, **environment(chosen.device)}
             (out / "programs.json").write_text(json.dumps(record, indent=1) + "\n")
         for pool in pools:
             pool.shutdown()

@@ -7,21 +7,19 @@ results are kept for comparison, and times others.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import fcntl
 import importlib
 import json
 import math
-import os
 import pathlib
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from benchmarks.programs import values
+from benchmarks.programs.turns import alone
 
 STEPS = 4  # whose results are compared
 ROUND = 0.05  # seconds of a timed round, at least
@@ -194,17 +192,6 @@ def results(peer: Any) -> np.ndarray:
     )
 
 
-@contextlib.contextmanager
-def alone(lock: str | None) -> Iterator[None]:
-    """Nobody else times on this GPU meanwhile."""
-    if lock is None:
-        yield
-        return
-    with open(lock, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def timed(peer: Any, rounds: int) -> dict[str, float]:
     """Seconds of a step: the host's clock over rounds of many steps, from one wait to the next."""
 
@@ -230,7 +217,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--rounds", type=int, default=0, help="0: without timing")
-    parser.add_argument("--lock")
+    parser.add_argument("--turn", help="how to wait for others (turns.py)")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     chosen = parser.parse_args(argv)
     module, c = (small() if chosen.small else cases())[chosen.name]
@@ -238,11 +225,10 @@ def main(argv: list[str] | None = None) -> int:
     peer.wait()
     begun = time.perf_counter()
     first = peer.numpy(peer.step())
-    record: dict[str, Any] = {"first_call": time.perf_counter() - begun}
-    record["ready"] = time.time() - float(os.environ.get("PROGRAM_STARTED", time.time()))
+    record: dict[str, Any] = {"began": begun, "first_call": time.perf_counter() - begun}
     np.save(chosen.out.with_suffix(".npy"), np.concatenate([first.ravel()[:65536], results(peer)]))
     if chosen.rounds:
-        with alone(chosen.lock):
+        with alone(chosen.turn):
             record |= timed(peer, chosen.rounds)
     record |= peer.memory()
     chosen.out.write_text(json.dumps(record))

@@ -26,26 +26,16 @@ from ..core.array import ndarray
 from ..core.autograd import backward as autograd_backward
 from ..core.autograd import tape
 from ..core.dispatch.checks import require_function
-from ..runtime.interrupts import uninterrupted
 from .transforms import Level
 
 __all__ = ["checkpoint"]
 
 
-class _DrawRecorder:
+class _DrawRecorder(recording.Draws):
     """Context that passes random draws on and records them."""
 
     def __init__(self) -> None:
         self.draws: list[tuple[str, int, tuple]] = []
-
-    def __enter__(self) -> _DrawRecorder:
-        self.before = recording.state.draws
-        recording.state.draws = self
-        return self
-
-    @uninterrupted
-    def __exit__(self, *exc: object) -> None:
-        recording.state.draws = self.before
 
     def take(self, generator: Any, name: str, blocks: int, device: Any) -> tuple:
         """The next part of the generator's sequence, or of the draws that an outer context
@@ -59,22 +49,13 @@ class _DrawRecorder:
         return place
 
 
-class _DrawRepeater:
+class _DrawRepeater(recording.Draws):
     """Context that repeats recorded draws."""
 
     def __init__(self, draws: list[tuple[str, int, tuple]], function: str):
         self.draws, self.function, self.next = draws, function, 0
 
-    def __enter__(self) -> _DrawRepeater:
-        self.before = recording.state.draws
-        recording.state.draws = self
-        return self
-
-    @uninterrupted
-    def __exit__(self, *exc: object) -> None:
-        recording.state.draws = self.before
-
-    def take(self, _generator: Any, name: str, blocks: int, _device: Any) -> tuple:
+    def take(self, generator: Any, name: str, blocks: int, device: Any) -> tuple:
         """The position in the sequence that this draw had in the first run."""
         if self.next == len(self.draws) or self.draws[self.next][:2] != (name, blocks):
             raise RuntimeError(

@@ -287,7 +287,7 @@ class Inside:
         _local.frames, runtime.local.device_stack, state.draws, state.inside = self.before
 
 
-class _Draws:
+class _Draws(recording.Draws):
     """Takes random numbers for all calls of a frame."""
 
     def __init__(self, frame: Frame):

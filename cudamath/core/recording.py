@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, Self
 
 from ..runtime import fork
 from ..runtime.interrupts import uninterrupted
@@ -21,13 +21,31 @@ class paused:
         state.paused = self.before
 
 
+class Draws:
+    """Context that hands out the random numbers of a function which is run for another reason than
+    them: each draw inside is its `take`."""
+
+    def __enter__(self) -> Self:
+        self.before = state.draws
+        state.draws = self
+        return self
+
+    @uninterrupted
+    def __exit__(self, *exc: object) -> None:
+        state.draws = self.before
+
+    def take(self, generator: Any, name: str, blocks: int, device: Any) -> tuple:
+        """The place in the generator's sequence that a draw has."""
+        raise NotImplementedError
+
+
 class _State(threading.local):
     depth = 0  # gradients being taken, one within another
     paused = False
     inside = False  # whether this package calls its own functions: see scalar.py
     newest: tuple[Any, dict] = None, {}  # the op of the newest node, and its parameters
     # who hands out random numbers while a function is run whose draws must be repeated: see Draws
-    draws: Any = None
+    draws: Draws | None = None
 
 
 state = _State()

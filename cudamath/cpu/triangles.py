@@ -95,6 +95,8 @@ def placed(x: np.ndarray, *more: np.ndarray, rule: str) -> np.ndarray:
     if rule == "leslie":
         n, line = x.shape[-1], np.concatenate([x, *more], axis=-1)
     else:
+        if not np.all(x[..., 0]):
+            raise ValueError(f"{rule}: the leading coefficient is 0: {x.dtype} of shape {x.shape}")
         n, wide = x.shape[-1] - 1, widen(x)
         line = -(wide[..., 1:] / wide[..., :1])
     y = np.zeros((*x.shape[:-1], n * n), x.dtype)

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core import recording
+from ..core.recording import Draws
 from ..runtime.interrupts import uninterrupted
 
 
-class Rehearsal:
+class Rehearsal(Draws):
     """Context for a run whose random draws do not count: at its end each generator is put back."""
 
     def __init__(self) -> None:
         self.starts: dict[Any, int] = {}
 
-    def __enter__(self) -> Rehearsal:
-        self.before = recording.state.draws
-        recording.state.draws = self
-        return self
-
     @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        recording.state.draws = self.before
+        super().__exit__(*exc)
         for generator, start in self.starts.items():
             generator.return_to(start)
 

@@ -167,6 +167,34 @@ def test_errors(call, message):
         cm.linalg.hilbert(2, dtype=int)
 
 
+@pytest.mark.parametrize("name", ["companion", "fiedler_companion"])
+@pytest.mark.parametrize("dtype", ["int64", "float16", "float32", "complex128"])
+def test_a_leading_coefficient_of_0_is_refused(device, name, dtype):
+    """As SciPy does; on a GPU where the host waits."""
+    make = getattr(cm.linalg, name)
+    for a in ([0, 1, 2], [[1, 2, 3], [0, 2, 3]]):
+        with pytest.raises(ValueError):
+            getattr(scipy.linalg, name)(a)
+        with pytest.raises(ValueError, match=f"^{name}: the leading coefficient is 0"):
+            make(cm.array(a, dtype=dtype)).to_numpy()
+        with pytest.raises(ValueError, match=f"^{name}: the leading coefficient is 0"):
+            cm.jit(make)(cm.array(a, dtype=dtype)).to_numpy()
+    assert np.isnan(make(cm.array([np.nan, 0, 0])).to_numpy()[0]).all()
+
+
+@pytest.mark.simulator
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", ["companion", "fiedler_companion"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.complex64])
+def test_kernels_flag_a_leading_coefficient_of_0(name, dtype):
+    for lead, flagged in ((0, -7), (1, 0)):
+        line = np.array([[1, 2, 3, 4], [lead, 2, 3, 4]], dtype)
+        x = line.view(np.uint16) if dtype is np.float16 else line
+        out, flag = np.zeros((6, 3), x.dtype), np.zeros(1, np.int64)
+        planners.placed_rows(name, np.dtype(dtype))[(1, 6), 4](x, x, out, flag, 7)
+        assert flag[0] == flagged
+
+
 @pytest.mark.parametrize("shape", [(0,), (1,), (3, 1)])
 def test_fiedlers_companion_of_a_constant_is_empty(shape):
     made = cm.linalg.fiedler_companion(cm.ones(shape))

@@ -6,7 +6,8 @@ the numbers of vectors at places that row and column name (companion, leslie, fi
 
 The function is plain Python, a device function of numbers. Formulas compute in float64 (hadamard in
 integers) and are rounded once. The line is what the vectors are, one after the other, or, of a
-polynomial's coefficients, -x[1:] / x[0]: divided where it stands, n times or 2 n.
+polynomial's coefficients, -x[1:] / x[0]: divided where it stands, n times or 2 n. A leading
+coefficient of 0 raises the error flag.
 
 The floor is one write an element: a block owns ITEMS x THREADS neighbouring columns of a row, so no
 element's number is divided.
@@ -18,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.arguments import Input, Output
+from ...core.dispatch.arguments import Flag, Input, Output, Ticket
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
+from ...runtime import kernel_errors
 from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
@@ -31,6 +33,9 @@ from ..lib.codec import codec
 from .triangles import ITEMS, THREADS, grid_of_rows, stored_type
 
 ONE, ZERO = -1, -2  # places of what is in no vector
+
+kernel_errors.failures["matrix_placed"] = "the leading coefficient is 0"
+kernel_errors.exceptions["matrix_placed"] = ValueError
 
 # -------------------- functions of row and column
 
@@ -137,7 +142,8 @@ def formula_rows(rule: str, dtype: np.dtype) -> Any:
 
 @functools.cache
 def placed_rows(rule: str, dtype: np.dtype) -> Any:
-    """x: (matrices, m), more: (matrices, k), out: (matrices * n, n), of what is stored."""
+    """x: (matrices, m), more: (matrices, k), out: (matrices * n, n), of what is stored; flag: (1,)
+    int64."""
     place, monic = PLACES[rule]
     stored = stored_type(dtype)
     zero, one = np.zeros((), stored)[()], np.ones((), dtype).reshape(1).view(stored)[0]
@@ -148,19 +154,29 @@ def placed_rows(rule: str, dtype: np.dtype) -> Any:
         @device_function
         def number(x, more, matrix, k):
             return store(-divide(T(load(x[matrix, k + 1])), T(load(x[matrix, 0]))))
+
+        @device_function
+        def is_refused(x, matrix):
+            return T(load(x[matrix, 0])) == T(0)
     else:
 
         @device_function
         def number(x, more, matrix, k):
             return x[matrix, k] if k < x.shape[1] else more[matrix, k - x.shape[1]]
 
+        @device_function
+        def is_refused(x, matrix):
+            return False
+
     @cuda.jit
-    def placed_rows(x, more, out):
+    def placed_rows(x, more, out, flag, ticket):
         n = out.shape[1]
         first = cuda.blockIdx.x * (THREADS * ITEMS) + cuda.threadIdx.x
         for line in range(cuda.blockIdx.y, out.shape[0], cuda.gridDim.y):
             matrix = line // n
             row = line - matrix * n
+            if row == 0 and first == 0 and is_refused(x, matrix):
+                flag[0] = -ticket
             for i in range(ITEMS):
                 column = first + i * THREADS
                 if column < n:
@@ -193,10 +209,12 @@ def placed(x: Layout, *more: Layout, rule: str) -> Plan:
         return Plan([out], [])
     matrices = out.size // (n * n)
     second = more[0] if more else x
-    arrays = [
+    arguments = [
         Input(0).view((matrices, x.shape[-1])),
         Input(len(more)).view((matrices, second.shape[-1])),
         Output(0).view((matrices * n, n)),
+        Flag(),
+        Ticket(),
     ]
     kernel = placed_rows(rule, x.dtype)
-    return Plan([out], [Launch(kernel, grid_of_rows(matrices * n, n), THREADS, arrays)])
+    return Plan([out], [Launch(kernel, grid_of_rows(matrices * n, n), THREADS, arguments)])

@@ -325,12 +325,12 @@ def companion(a: ArrayLike) -> ndarray:
     TypeError
         An argument is no array of numbers.
     ValueError
-        There are fewer than two coefficients.
+        There are fewer than two coefficients, or the first one is 0; of that, on a GPU the next
+        synchronisation raises the error.
 
     Notes
     -----
-    Whether the first coefficient is 0 is not looked at: the result then is not finite. The gradient
-    follows from those of the operations inside.
+    The gradient follows from those of the operations inside.
 
     Examples
     --------
@@ -436,12 +436,13 @@ def fiedler_companion(a: ArrayLike) -> ndarray:
     ------
     TypeError
         An argument is no array of numbers.
+    ValueError
+        The first coefficient of several is 0. On a GPU the next synchronisation raises the error.
 
     Notes
     -----
-    Whether the first coefficient is 0 is not looked at: the result then is not finite. A constant
-    has no roots: n is 0, also where no coefficient is given. The gradient follows from those of the
-    operations inside.
+    A constant has no roots: n is 0, also where no coefficient is given. The gradient follows from
+    those of the operations inside.
 
     Examples
     --------

@@ -144,11 +144,20 @@ class Graphed:
     written : frozenset of int, optional
         Positions of the arrays that the function changes, for a function of arrays alone. By
         default the first replay tells.
+    most_copied : int, optional
+        Bytes of arguments that a replay may copy; where it would copy more, the function runs as it
+        is. By default there is no limit.
     """
 
-    def __init__(self, fn: Callable, written: frozenset[int] | None = None):
+    def __init__(
+        self,
+        fn: Callable,
+        written: frozenset[int] | None = None,
+        most_copied: int | None = None,
+    ):
         self._fn = fn
         self._written = written
+        self._most_copied = most_copied
         self._kinds: collections.OrderedDict[Any, _Kind] = collections.OrderedDict()
         self._lock = fork.new_reentrant_lock()  # replays share memory
         self._values: list[
@@ -257,6 +266,11 @@ class Graphed:
         if kind.replay is None or not changed <= kind.moving:
             kind.moving |= changed
             kind.replay = None  # its memory first
+            if self._most_copied is not None and self._most_copied < sum(
+                [leaves[i].nbytes for i in kind.moving]
+            ):
+                args, kwargs = structure.unflatten(leaves)
+                return self._fn(*args, **kwargs)
             kind.replay = self._capture(kind.moving, structure, leaves, device)
             return self._replay(kind.replay, leaves, first=True)
         return self._replay(kind.replay, leaves, first=False)

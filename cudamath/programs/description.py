@@ -8,6 +8,7 @@ from ..runtime.memory import human
 from .fusion import Fused, fusible, rule
 from .memory_plan import memory_plan
 from .program import Node, Program, View
+from .run import most_copied
 
 
 def described(name: str, program: Program) -> str:
@@ -19,6 +20,8 @@ def described(name: str, program: Program) -> str:
     lines += _body(program, "  ")
     if program.device >= 0 and program.reads:
         lines.append("  no CUDA graph: a loop reads its condition at each step; give it max_steps")
+    elif program.device >= 0 and most_copied(program) < 0:
+        lines.append("  no CUDA graph: copies of its results would take longer than launches")
     plan = memory_plan(program)
     inputs = {view.block for node in program.nodes for view in node.views if view.block.outside}
     floor = sum([block.layout.nbytes for block in inputs])

@@ -37,7 +37,7 @@ from .fusion import fused, joined_in_place
 from .hidden_state import PLAIN, HiddenState, host_randoms
 from .kernel_loading import load_kernels
 from .program import Program, View
-from .run import lying, on_one_device, straight_line
+from .run import lying, most_copied, on_one_device, straight_line
 from .simplify import simplify
 from .trace import Trace, TraceError, trace
 
@@ -62,7 +62,8 @@ def jit(
     The first call with arguments of given structure, shapes and dtypes runs the Python code of the
     function and records its operations, those of gradients and optimizer steps inside included.
     Later calls run the recorded program without that code: fewer operations, and one CUDA graph on
-    a GPU. So does the first call on a GPU: nothing runs there before the program is made.
+    a GPU (but for few operations of large results or arguments that move, which a graph would
+    copy). So does the first call on a GPU: nothing runs there before the program is made.
 
     Parameters
     ----------
@@ -167,7 +168,7 @@ class _Compiled:
         What runs.
     run : callable
         `run(*arrays)` -> the arrays that span the blocks that the program makes. On a GPU it
-        replays a CUDA graph.
+        replays a CUDA graph, unless copies into and out of that would take longer than it saves.
     plain : callable
         `run` without a graph.
     structure : PyTreeSpec
@@ -196,7 +197,9 @@ class _Compiled:
         ]
         self.plain = self.run = straight_line(program)
         if program.device >= 0 and on_one_device(program) and not program.reads:
-            self.run = Graphed(self.run, frozenset(self.written))
+            most = most_copied(program)
+            if most >= 0:
+                self.run = Graphed(self.run, frozenset(self.written), most)
         made = {block: i for i, block in enumerate(program.made())}
         for leaf, result in zip(leaves, program.results, strict=True):
             if isinstance(result, View):

@@ -122,6 +122,35 @@ def test_an_argument_that_moves_is_copied_in(gpu):
     assert launches(gpu, lambda: jitted(inputs[0], y)) == [] and jitted.traces == 1
 
 
+def test_large_results_of_few_operations_are_not_copied(gpu):
+    """A graph would copy them out, which takes longer than a launch, and keep memory of their
+    size."""
+    jitted, x = cm.jit(lambda x: cm.exp(x) + 1), cm.ones(1 << 22, dtype="float32")
+    for _ in range(3):
+        gpu.calls.clear()
+        assert len(launches(gpu, lambda: jitted(x))) == 1
+        assert not gpu.calls["cuGraphLaunch"] and not gpu.calls["cuMemcpyDtoDAsync"]
+    assert "no CUDA graph: copies of its results" in cm.explain(jitted)
+    held = cm.cuda.memory_allocated()
+    y = jitted(x)
+    assert cm.cuda.memory_allocated() == held + y.nbytes
+
+
+def test_large_arguments_that_move_are_not_copied(gpu):
+    """A graph for those that stay, none for those that move."""
+    jitted, y = cm.jit(lambda x, y: (x * y).sum()), cm.ones(1 << 22, dtype="float32")
+    inputs = [y + k for k in range(3)]
+    for x in inputs:
+        assert launches(gpu, lambda x=x: jitted(x, y))
+    moved = gpu.calls["cuGraphLaunch"]
+    still = cm.jit(lambda x, y: (x * y).sum())
+    for _ in range(3):
+        still(y, inputs[0])
+    assert gpu.calls["cuGraphLaunch"] == moved + 2 and not moved
+    assert launches(gpu, lambda: still(y, inputs[0])) == []
+    assert launches(gpu, lambda: still(y, inputs[1])) and launches(gpu, lambda: jitted(y, y))
+
+
 def test_a_scan_is_one_graph_and_its_steps_are_fused(gpu):
     def f(w, c, xs):
         def step(c, x):

@@ -16,13 +16,70 @@ import pathlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 
 _ROOT = f"{pathlib.Path(__file__).parents[2]}/"
+
+
+class Monitored:
+    """Tells each function that begins, and each line of those that are wanted, once a test: what
+    has been seen costs nothing from then on (sys.monitoring, of Python 3.12)."""
+
+    def __init__(
+        self, called: Callable[[CodeType], bool], stepped: Callable[[CodeType, int], None]
+    ):
+        self.called, self.stepped = called, stepped
+        monitoring = sys.monitoring
+        self.starts, self.lines = monitoring.events.PY_START, monitoring.events.LINE
+        self.tool = next(i for i in range(6) if monitoring.get_tool(i) is None)
+        monitoring.use_tool_id(self.tool, "mutation")
+        monitoring.register_callback(self.tool, self.starts, self._started)
+        monitoring.register_callback(self.tool, self.lines, self._stepped)
+
+    def _started(self, code: CodeType, offset: int) -> Any:
+        if self.called(code):
+            sys.monitoring.set_local_events(self.tool, code, self.lines)
+        return sys.monitoring.DISABLE
+
+    def _stepped(self, code: CodeType, line: int) -> Any:
+        self.stepped(code, line)
+        return sys.monitoring.DISABLE
+
+    def begin(self) -> None:
+        sys.monitoring.restart_events()
+        sys.monitoring.set_events(self.tool, self.starts)
+
+    def end(self) -> None:
+        sys.monitoring.set_events(self.tool, 0)
+
+
+class Traced:
+    """The same of every call and every line (sys.settrace, for Python 3.11)."""
+
+    def __init__(
+        self, called: Callable[[CodeType], bool], stepped: Callable[[CodeType, int], None]
+    ):
+        self.called, self.stepped = called, stepped
+
+    def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return self._line if self.called(frame.f_code) else None
+
+    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            self.stepped(frame.f_code, frame.f_lineno)
+        return self._line
+
+    def begin(self) -> None:
+        threading.settrace(self._call)
+        sys.settrace(self._call)
+
+    def end(self) -> None:
+        sys.settrace(None)
+        threading.settrace(None)  # type: ignore[arg-type]
 
 
 class Observed:
@@ -40,44 +97,38 @@ class Observed:
         self.functions: dict[tuple[str, int], int] = {
             (_ROOT + name, first): n for name, first, n in told["functions"]
         }
-        self.wanted: dict[CodeType, bool] = {}
+        self.watched: dict[CodeType, dict[int, list[int]] | None] = {}
         self.hit: set[int] = set()
         self.fine = True
         worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
         self.out = open(f"{places}.{worker}", "a", encoding="utf-8", buffering=1)  # noqa: SIM115
+        watch = Monitored if sys.version_info >= (3, 12) else Traced
+        self.watch = watch(self.called, self.stepped)
 
-    def called(self, frame: FrameType, event: str, argument: Any) -> Any:
-        code = frame.f_code
-        if (wanted := self.wanted.get(code)) is None:
-            wanted = self.wanted[code] = code.co_filename in self.files
-        if not wanted or code.co_name == "<module>":
-            return None
-        file = code.co_filename
-        self.hit.add(self.files[file])
-        number = self.functions.get((file, code.co_firstlineno))
-        if number is None and not code.co_name.startswith("<"):
-            return None
+    def called(self, code: CodeType) -> bool:
+        """A function begins: whether its lines are wanted, too."""
+        if code not in self.watched:
+            wanted = code.co_filename in self.files and code.co_name != "<module>"
+            self.watched[code] = self.lines[code.co_filename] if wanted else None
+        if self.watched[code] is None:
+            return False
+        self.hit.add(self.files[code.co_filename])
+        number = self.functions.get((code.co_filename, code.co_firstlineno))
         if number is not None:
             self.hit.add(number)
-        lines, hit = self.lines[file], self.hit
+        return number is not None or code.co_name.startswith("<")
 
-        def stepped(frame: FrameType, event: str, argument: Any) -> Any:
-            if event == "line" and frame.f_lineno in lines:
-                hit.update(lines[frame.f_lineno])
-            return stepped
-
-        return stepped
+    def stepped(self, code: CodeType, line: int) -> None:
+        self.hit.update((self.watched[code] or {}).get(line, ()))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.hit, self.fine, begun = set(), True, time.perf_counter()
-        threading.settrace(self.called)
-        sys.settrace(self.called)
+        self.watch.begin()
         try:
             return (yield)
         finally:
-            sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]
+            self.watch.end()
             if self.fine and self.hit:
                 seconds = round(time.perf_counter() - begun, 3)
                 self.out.write(json.dumps([item.nodeid, seconds, sorted(self.hit)]) + "\n")

@@ -18,7 +18,7 @@ from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...runtime.device import multiprocessors
-from ..compiler.decorators import bounded
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
 from ..lib.block_reduce import group_sum, group_sums
@@ -228,18 +228,46 @@ def rows(dtype, param, shape, parts):
 
 
 @functools.cache
+def long_reader(dtype, param, width, weighted, edges):
+    """Device function (g, x, weight, start, column, rest, middle, a, v): a = g times the weight,
+    and v = x, of the access at `column` of a row that begins at `start`, `rest` columns before its
+    end; what does not belong to the row is 0 and `middle`."""
+    T = codec(dtype)[2]
+    fetch, take, size, kind = row_reader(dtype, width, 1, edges, True)
+    read_param, room = reader(param, width), 2 * width
+    read_between = shifted_reader(param, width)
+
+    @device_function
+    def read(g, x, weight, start, column, rest, middle, a, v):
+        from_g = cuda.local.array(size, kind)
+        from_x = cuda.local.array(size, kind)
+        w = cuda.local.array(room, T)
+        fetch(g, start + column, rest, 0, from_g, T(0))
+        fetch(x, start + column, rest, 0, from_x, middle)
+        take(from_g, column, rest, 0, a, T(0))
+        take(from_x, column, rest, 0, v, middle)
+        if weighted:
+            if edges:
+                read_between(weight, column, rest, w)
+            else:
+                read_param(weight, column, w, 0)
+            for j in range(width):
+                a[j] *= w[j]
+
+    return read
+
+
+@functools.cache
 def long_rows(dtype, param, width, parts, edges):
     """One block of LONG threads per row of any length; g, x, dx: (rows * columns,); grid: rows.
 
     weight: (columns,); mean, rstd: (rows,). edges: rows begin between the borders of accesses.
     """
     _, _, T = codec(dtype)
-    fetch, take, size, kind = row_reader(dtype, width, 1, edges, True)
-    write, step = row_writer(dtype, width, edges), LONG * width
-    read_param, room = reader(param, width), 2 * width
-    read_between = shifted_reader(param, width)
-    total_of = group_sum(LONG, T)
     center, weighted, _, _, _ = parts
+    read = long_reader(dtype, param, width, weighted, edges)
+    write, step = row_writer(dtype, width, edges), LONG * width
+    total_of = group_sum(LONG, T)
 
     @bounded((LONG, 1) if edges else LONG)  # the ends take more than 32 registers
     def norm_long_rows_grad(g, x, weight, mean, rstd, dx, columns):
@@ -248,46 +276,25 @@ def long_rows(dtype, param, width, parts, edges):
         first = cuda.threadIdx.x * width
         if edges:
             first -= start % width
-        from_g = cuda.local.array(size, kind)
-        from_x = cuda.local.array(size, kind)
         a = cuda.local.array(width, T)
         v = cuda.local.array(width, T)
-        w = cuda.local.array(room, T)
         scale = rstd[row]
         middle = mean[row] if center else T(0)
         sum_g = T(0)
         sum_gx = T(0)
         for column in range(first, columns, step):
             rest = remaining(columns, column)
-            fetch(g, start + column, rest, step, from_g, T(0))
-            fetch(x, start + column, rest, step, from_x, middle)
-            take(from_g, column, rest, step, a, T(0))
-            take(from_x, column, rest, step, v, middle)
-            if weighted:
-                if edges:
-                    read_between(weight, column, rest, w)
-                else:
-                    read_param(weight, column, w, 0)
+            read(g, x, weight, start, column, rest, middle, a, v)
             for j in range(width):
-                gw = a[j] * w[j] if weighted else a[j]
-                sum_g += gw
-                sum_gx += gw * ((v[j] - middle) * scale)
+                sum_g += a[j]
+                sum_gx += a[j] * ((v[j] - middle) * scale)
         mean_g = total_of(sum_g) / T(columns) if center else T(0)
         mean_gx = total_of(sum_gx) / T(columns)
         for column in range(first, columns, step):
             rest = remaining(columns, column)
-            fetch(g, start + column, rest, step, from_g, T(0))
-            fetch(x, start + column, rest, step, from_x, middle)
-            take(from_g, column, rest, step, a, T(0))
-            take(from_x, column, rest, step, v, middle)
-            if weighted:
-                if edges:
-                    read_between(weight, column, rest, w)
-                else:
-                    read_param(weight, column, w, 0)
+            read(g, x, weight, start, column, rest, middle, a, v)
             for j in range(width):
-                gw = a[j] * w[j] if weighted else a[j]
-                a[j] = scale * (gw - mean_g - (v[j] - middle) * scale * mean_gx)
+                a[j] = scale * (a[j] - mean_g - (v[j] - middle) * scale * mean_gx)
             write(dx, start + column, a, 0, column, rest)
 
     return norm_long_rows_grad

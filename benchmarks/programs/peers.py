@@ -88,7 +88,7 @@ class Eager:
             return self.run(*self.arguments)
 
     def numpy(self, result: Any) -> np.ndarray:
-        return np.asarray(self.cm.asarray(result).astype("float32").to_numpy())
+        return np.asarray(self.cm.asarray(result).astype("float32", copy=False).to_numpy())
 
     def wait(self) -> None:
         if self.device != "cpu":

@@ -23,6 +23,21 @@ def map_leaves(name: str, function: Callable[[Any], Any], tree: Any) -> Any:
     return structure.unflatten([function(leaf) for leaf in leaves])
 
 
+def places(structure: Any, numbers: list[int]) -> list[Any]:
+    """Where the leaves of these numbers stand, for `put`."""
+    accessors = structure.accessors()
+    return [accessors[i] for i in numbers]
+
+
+def put(tree: Any, place: Any, leaf: Any) -> None:
+    """Put a leaf into the list, dict or object of a tree that holds this place."""
+    holder, entry = place[:-1](tree), place[-1].entry
+    if hasattr(holder, "__setitem__"):
+        holder[entry] = leaf
+    else:
+        setattr(holder, entry, leaf)
+
+
 def too_deep(name: str) -> ValueError:
     """The error for a tree that optree cannot take apart."""
     return ValueError(f"{name}: the tree is nested too deeply, or holds itself")

@@ -104,7 +104,8 @@ def jit(
     Gradient: take it inside the function. Where a gradient is being recorded outside, the function
     runs as it is.
 
-    Bits. On the CPU the program gives what the function gives, bit for bit. On a GPU fused
+    Bits. On the CPU the program gives what the function gives, bit for bit; but gradients through
+    the carry of `scan`, in which a program adds the same terms in another order. On a GPU fused
     operations round less often than the function's own. All calls give the same bits for the same
     arguments.
 
@@ -114,6 +115,9 @@ def jit(
     streams, a second GPU, arrays on the CPU that the function changes) is a reason to run the
     function as it is at the first call; `cm.explain` says so. On the CPU the first call is the
     function itself.
+
+    Arguments. What the function puts into lists and dicts among its arguments (`p[k] = p[k] - g`)
+    is put there at each call. It must not add or remove entries.
 
     Hidden state. Arrays that the function finds outside (globals, attributes, closures) are read
     and written by reference at each call. Other values that it finds there (numbers, lists, dicts,
@@ -172,7 +176,7 @@ class _Compiled:
     plain : callable
         `run` without a graph.
     structure : PyTreeSpec
-        Of what the function returns.
+        Of what the function returns, and what it puts into its arguments.
     leaves : list
         For each leaf of it: how it is made (`_Leaf`), or the constant itself.
     state : HiddenState or None
@@ -367,7 +371,7 @@ class Jitted:
             name, line = compiled.state.difference() or ("", "")
             return self._first(call, f"{name}, which it reads at {line}, changes")
         with device_of(call.device):
-            return compiled(call.arrays, call.passed)
+            return call.returned(compiled(call.arrays, call.passed))
 
     def _first(self, call: _Call, why: str = "") -> Any:
         """Run the function and make the program of later calls. why: it is traced anew."""
@@ -379,7 +383,7 @@ class Jitted:
                 compiled, reason = self._before_it_runs(call)
                 if compiled is not None:
                     self._count(call, why)
-                    return compiled(call.arrays, call.passed)
+                    return call.returned(compiled(call.arrays, call.passed))
             program, structure, leaves, state, results = self._traced(call, Trace(self._name))
             if call.device != CPU:
                 program.notes.append(f"the first call ran the function as it is: {reason}")
@@ -387,7 +391,9 @@ class Jitted:
                 store(self.plans, call.key, _Compiled(program, structure, leaves, state), MOST)
         self._count(call, why)
         arrays = {leaf.same: y for leaf, y in zip(leaves, results, strict=True) if _is_leaf(leaf)}
-        return assembled(structure, leaves, lambda leaf: arrays[leaf.same], call.passed)
+        return call.returned(
+            assembled(structure, leaves, lambda leaf: arrays[leaf.same], call.passed)
+        )
 
     def _before_it_runs(self, call: _Call) -> tuple[_Compiled | None, str]:
         """The program of a call on a GPU, made before anything runs there: the function is recorded
@@ -424,8 +430,8 @@ class Jitted:
         Returns
         -------
         tuple
-            (the program, the structure of what the function returned, how its leaves are made, what
-            the function found in Python, the leaves).
+            (the program, the structure of what the function returned and what it put into its
+            arguments, how its leaves are made, what the function found in Python, the leaves).
         """
         args, kwargs, twins = call.twins()
         state = HiddenState(self.fn, call.objects())
@@ -438,7 +444,7 @@ class Jitted:
         with record:
             result = self.fn(*args, **kwargs)
         self._check(record, state, drawn)
-        results, structure = trees.flatten("jit", result)
+        results, structure = trees.flatten("jit", (result, call.put(args, kwargs, twins)))
         for leaf in results:
             self._check_returned(leaf, call, state)
         program = trace(record, twins, results, call.device)
@@ -533,6 +539,7 @@ class _Call:
         self.args = [None if i in places else x for i, x in enumerate(args)]
         self.kwargs = {n: None if n in jitted.static_argnames else x for n, x in kwargs.items()}
         self.given, self.places, self.names = (args, kwargs), places, jitted.static_argnames
+        self.name = jitted._name
         self.leaves, self.structure = trees.flatten("jit", (self.args, self.kwargs))
         self.positions: list[int] = []
         self.arrays: list[ndarray] = []
@@ -576,6 +583,30 @@ class _Call:
         args = [given[i] if i in self.places else x for i, x in enumerate(args)]
         kwargs = {n: named[n] if n in self.names else x for n, x in kwargs.items()}
         return args, kwargs, twins
+
+    def put(self, args: list[Any], kwargs: dict[str, Any], twins: list[ndarray]) -> dict[int, Any]:
+        """Which leaves of the twins the function has put others in the place of, in lists and dicts
+        (`p[k] = p[k] - g`), and these. TraceError where it has added or removed some."""
+        dynamic = [None if i in self.places else x for i, x in enumerate(args)]
+        named = {n: None if n in self.names else x for n, x in kwargs.items()}
+        leaves, structure = trees.flatten("jit", (dynamic, named))
+        if structure != self.structure:
+            raise TraceError(
+                f"jit: {self.name} adds or removes entries of an argument: {self.structure} became "
+                f"{structure}. Return what is new, in a list or dict of its own"
+            )
+        before = list(self.leaves)
+        for i, twin in zip(self.positions, twins, strict=True):
+            before[i] = twin
+        return {i: x for i, (x, old) in enumerate(zip(leaves, before, strict=True)) if x is not old}
+
+    def returned(self, out: tuple[Any, dict[int, Any]]) -> Any:
+        """What a call returns; what it puts into its arguments is put there. out: both."""
+        result, put = out
+        if put:
+            for place, leaf in zip(trees.places(self.structure, [*put]), put.values(), strict=True):
+                trees.put((self.args, self.kwargs), place, leaf)
+        return result
 
     def objects(self) -> tuple:
         """The arguments that are objects of the user's, or functions."""

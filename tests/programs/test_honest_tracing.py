@@ -180,3 +180,43 @@ def test_generated_code_and_the_console() -> None:
             assert f(cm.ones(2)).tolist() == [value] * 2
         assert f.traces == 2
     assert "newcomers" in sys.modules
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulated"])
+def test_what_is_put_into_an_argument(device: str) -> None:
+    """A function that puts something into lists and dicts among its arguments does so at each call:
+    new arrays, arrays of another place, and numbers."""
+
+    def step(p: dict, g: Any, *, state: list) -> Any:
+        for k in p["w"]:
+            p["w"][k] = p["w"][k] - 0.5 * g
+        p["g"], p["count"] = g, p["count"] + 1
+        state[1], state[0] = state[0], state[1]
+        return p["w"]["a"].sum()
+
+    def calls(step: Callable) -> list:
+        p = {"w": {"a": cm.ones(3), "b": cm.zeros(3)}, "g": cm.zeros(3), "count": 0}
+        state, out = [cm.ones(2), cm.zeros(2)], []
+        for k in range(3):
+            g, weights, first = cm.ones(3) * k, p["w"], state[0]
+            out.append(shown(step(p, g, state=state)))
+            assert p["w"] is weights and p["g"] is g and state[1] is first
+            out.append([shown([*p["w"].values()]), p["count"], shown(state)])
+        return out
+
+    with comparison.on(device):
+        assert calls(cm.jit(step)) == calls(step)
+
+
+def test_entries_of_an_argument_stay() -> None:
+    """A program could not add or remove any: at the next call there would be others."""
+    for change in (
+        lambda p, x: p["losses"].append(x.sum()),
+        lambda p, x: p.pop("losses"),
+        lambda p, x: p.update(m=x),
+        lambda p, x: p.update(losses=None),
+    ):
+        with pytest.raises(cm.TraceError, match=r"jit: <lambda> adds or removes entries .*became"):
+            cm.jit(change)({"losses": [cm.ones(())]}, cm.ones(3))
+    static = cm.jit(lambda p, x: x * p.scale, static_argnums=0)
+    assert float(static(newcomers.Model(), cm.ones(()))) == 1.0

@@ -86,7 +86,19 @@ HINTS = {
     "the array and convert outside",
     r"\b(np|numpy)\.|to_numpy|tobytes": "NumPy's arrays hold values. Use the function of cudamath "
     "of the same name, or compute outside",
+    r"\b(bincount|one_hot)\(": "how many there are would depend on the largest element. Use "
+    "cm.index_add(cm.zeros(n), x, cm.ones(x.shape)), or ml.one_hot(x, n)",
+    r"\bhistogram": "the edges would depend on the smallest and largest elements. Pass "
+    "range=(low, high), or the edges as numbers",
+    r"\brepeat\(": "how often each element is repeated decides the shape. Repeat all as often, or "
+    "choose by an index that is made outside, x[index]",
+    r"\b(arange|linspace|zeros|ones|full|empty|eye|reshape|split|array_split|topk|roll|pad|tile)\(": (
+        "what decides a shape or a place cannot depend on values. Pass it as a static argument"
+    ),
     r"(?<!for )\b\S+ in\b": "membership needs values. Use (x == value).any()",
+    r"\bf[\"']": "there is no number to write into a text. Return it, and write the text outside",
+    r"\[[^\]]*:[^\]]*\]": "the bounds of a slice decide a shape. Choose by an index, "
+    "x[start + cm.arange(length)], or pass them as static arguments",
 }
 
 

@@ -220,3 +220,40 @@ def test_entries_of_an_argument_stay() -> None:
             cm.jit(change)({"losses": [cm.ones(())]}, cm.ones(3))
     static = cm.jit(lambda p, x: x * p.scale, static_argnums=0)
     assert float(static(newcomers.Model(), cm.ones(()))) == 1.0
+
+
+#: Functions in which a shape would depend on values, and what the error advises.
+SHAPES: list[tuple[str, Callable]] = [
+    ("index_add", lambda x, n: cm.bincount(n)),
+    ("one_hot(x, n)", lambda x, n: cm.ml.one_hot(n)),
+    ("range=(low, high)", lambda x, n: cm.histogram(x, 10)),
+    ("x[index]", lambda x, n: cm.repeat(x, n)),
+    ("static argument", lambda x, n: cm.arange(n[0])),
+    ("static argument", lambda x, n: x.reshape(n[0], 2)),
+    (
+        "cm.arange(length)",
+        lambda x, n: x[: n[0]],
+    ),
+    ("outside", lambda x, n: f"{x.sum()}"),
+]
+
+
+@pytest.mark.parametrize("advice, function", SHAPES)
+def test_shapes_and_texts_that_depend_on_values(advice: str, function: Callable) -> None:
+    x, n = cm.arange(6.0), cm.arange(6)
+    with pytest.raises(cm.TraceError, match=re.escape(advice)):
+        cm.jit(function)(x, n)
+
+
+def test_what_is_advised_works() -> None:
+    x, n = cm.array([0.5, 2.0, 2.5]), cm.array([1, 1, 0])
+    for plain, other in (
+        (lambda x, n: cm.bincount(n), lambda x, n: cm.index_add(cm.zeros(2), n, cm.ones(n.shape))),
+        (lambda x, n: cm.ml.one_hot(n), lambda x, n: cm.ml.one_hot(n, 2)),
+        (lambda x, n: x[n[2] : n[2] + 2], lambda x, n: x[n[2] + cm.arange(2)]),
+        (
+            lambda x, n: cm.histogram(x, 4)[0],
+            lambda x, n: cm.histogram(x, 4, range=(0.5, 2.5))[0],
+        ),
+    ):
+        assert cm.jit(other)(x, n).tolist() == plain(x, n).tolist()

@@ -114,13 +114,18 @@ def streams():
     other, step = cm.cuda.Stream(), []
 
     def cross():
+        here = cm.cuda.current_stream()
         y = x + 1
+        other.wait(here)  # streams are not ordered; memory wants no care
         with other:
             z = y * 2
+        here.wait(other)
         w = z - y
         del y
+        other.wait(here)
         with other:
             v = w + 1
+        here.wait(other)
         return v, w
 
     def captured():

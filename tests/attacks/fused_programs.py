@@ -31,7 +31,7 @@ BINARY = {
     "divide": lambda xp, x, y: x / (1 + y * y),
     "maximum": lambda xp, x, y: xp.maximum(x, y),
     "minimum": lambda xp, x, y: xp.minimum(x, y),
-    "where": lambda xp, x, y: xp.where(x > y, x, 0.5 * y),
+    "where": lambda xp, x, y: xp.where(x > y, x - y, 0.5 * (x - y)),  # continuous where x is y
 }
 ROWS = {
     "sum": lambda xp, x: xp.sum(x, axis=-1, keepdims=True) / 4,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import itertools
 import pathlib
 import sys
 from collections.abc import Callable, Iterator
@@ -338,6 +339,28 @@ def test_a_function_that_has_run_has_the_same_key():
 
 
 STEP = 1
+
+
+def test_every_order_of_helpers_is_another_kernel() -> None:
+    """Also of helpers that the kernel has called before: where `doubled` and `negated` were met, a
+    third call told nothing of which it was, and abs(exp(x)) ran the machine code of -exp(x)."""
+
+    def doubled(value):
+        return value + value
+
+    def negated(value):
+        return -value
+
+    def kernel_of(first, second, third, fourth):
+        def kernel(x):
+            x[0] = first(second(third(fourth(x[0]))))
+
+        return kernel
+
+    orders = list(itertools.product((doubled, negated), repeat=4))
+    assert len({cache_key.fingerprint(kernel_of(*order)) for order in orders}) == len(orders)
+    one = cache_key.fingerprint(kernel_of(*orders[5]))
+    assert one == cache_key.fingerprint(kernel_of(*orders[5]))
 
 
 def test_a_fingerprint_is_kept_only_where_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,7 @@ def fingerprint(kernel: Any) -> str:
 def _fingerprint(kernel: Any) -> str:
     """The same, computed."""
     digest = hashlib.sha256()
-    _digest(kernel, digest, set())
+    _digest(kernel, digest, {})
     options = getattr(kernel, "targetoptions", {})
     digest.update(
         repr(
@@ -144,9 +144,10 @@ def _fingerprint(kernel: Any) -> str:
 _PLAIN = (str, int, bool, float, bytes, complex, type(None))
 
 
-def _digest(value: Any, digest: Any, seen: set[int]) -> None:
+def _digest(value: Any, digest: Any, seen: dict[int, int]) -> None:
     """Feed a function, device function or constant into the digest, following names and
-    closures."""
+    closures. seen: the numbers of those that it has, by their ids: one that is met again is told by
+    its number, or else f(g(x)) and f(f(x)) would be the same behind g(f(x))."""
     if type(value) in _PLAIN:
         digest.update(repr(value).encode())
         return
@@ -158,9 +159,10 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
         return
     options, value = getattr(value, "targetoptions", None) or {}, getattr(value, "py_func", value)
     if isinstance(value, python_types.FunctionType):
-        if id(value) in seen:
+        if (number := seen.get(id(value))) is not None:
+            digest.update(f"#{number};".encode())
             return
-        seen.add(id(value))
+        seen[id(value)] = len(seen)
         digest.update(_code(value.__code__))
         for chosen in (value.__defaults__, value.__kwdefaults__, options.get("fastmath")):
             if chosen:
@@ -221,11 +223,11 @@ def _generated(generator: Callable) -> bytes:
     """A digest of what an intrinsic emits: the code that generates it and, in its closures, the
     assembly."""
     digest = hashlib.sha256()
-    _digest(generator, digest, set())
+    _digest(generator, digest, {})
     return digest.digest()
 
 
-def _members(module: Any, names: list[str], digest: Any, seen: set[int]) -> None:
+def _members(module: Any, names: list[str], digest: Any, seen: dict[int, int]) -> None:
     """What a function that uses these names may mean by module.member; of packages and of the
     user's modules module.module.member too."""
     kit = _is_kit(module)
@@ -239,7 +241,7 @@ def _members(module: Any, names: list[str], digest: Any, seen: set[int]) -> None
             digest.update(member.encode())
             _digest(meant, digest, seen)
             if not kit or hasattr(module, "__path__"):
-                _members(meant, names, digest, seen | {id(module)})
+                _members(meant, names, digest, seen | {id(module): len(seen)})
 
 
 def _is_kit(value: Any) -> bool:

@@ -2,7 +2,8 @@
 
     python -m benchmarks.scipy_libraries [FAMILY ...] [--seed 1] [--count 1] [--seconds 240]
                                          [--warm PROCESSES] [--most ELEMENTS]
-                                         [--skip NAME ...] [--record FILE] [--check] [--list]
+                                         [--turns SECONDS] [--skip NAME ...] [--record FILE]
+                                         [--check] [--list]
 
 The families are special functions, Fourier transforms, linear algebra and sparse arrays; a row is a
 function, a dtype and a random size, the same ones for a seed everywhere (scipy_rows.py). Printed
@@ -186,7 +187,9 @@ def truth(work: Work, dtype: str) -> Any:
         return [of_digits(each, dtype) if work.elementwise else each for each in flat(result)]
 
 
-def run(family: str, case: Case, torch: Any = None, device: str = "cuda") -> dict[str, Any]:
+def run(
+    family: str, case: Case, torch: Any = None, device: str = "cuda", seconds: float = SECONDS
+) -> dict[str, Any]:
     """A case: times where there is PyTorch to take them, errors, whether ours is wrong."""
     work = FAMILIES[family][1](case)
     row: dict[str, Any] = {"family": family, "case": case, "missing": {}, "errors": {}}
@@ -210,7 +213,7 @@ def run(family: str, case: Case, torch: Any = None, device: str = "cuda") -> dic
     row["wrong"] = not row["errors"]["ours"] <= 4 * max([resolution, *finite])
     if torch is not None:
         own = {"jax": jax_clock()} if "jax" in calls else {}
-        row["times"] = clocked(torch, calls, seconds=SECONDS, own=own)
+        row["times"] = clocked(torch, calls, seconds=seconds, own=own)
         mine = row["times"]["ours"]
         row["ratios"] = {n: time / mine for n, time in row["times"].items() if n != "ours"}
     return row
@@ -294,6 +297,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=1, help="passes over the functions")
     parser.add_argument("--most", type=int, default=LARGE, help="elements of a case")
     parser.add_argument("--seconds", type=float, default=240.0, help="of everything, --warm too")
+    parser.add_argument("--turns", type=float, default=SECONDS, help="seconds of a row's turns")
     parser.add_argument("--warm", type=int, default=0, help="processes that compile beforehand")
     parser.add_argument("--skip", nargs="*", default=[], help="functions that are left out")
     parser.add_argument("--record", type=pathlib.Path)
@@ -341,7 +345,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if on_gpu:
                 faulthandler.dump_traceback_later(LONGEST, exit=True)
             try:
-                row = run(family, case, torch, "cuda" if on_gpu else "cpu")
+                row = run(family, case, torch, "cuda" if on_gpu else "cpu", chosen.turns)
             except Exception as problem:
                 row["failed"] = f"{type(problem).__name__}: {problem}"[:300]
             faulthandler.cancel_dump_traceback_later()

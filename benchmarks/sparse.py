@@ -1,5 +1,5 @@
 """Products with sparse matrices beside PyTorch's and CuPy's (both cuSPARSE), on one GPU, in one
-process: `python -m benchmarks.sparse [PARTS OF NAMES] [--json FILE] [--check]`.
+process: `python -m benchmarks.sparse [PARTS OF NAMES] [--json FILE] [--check] [--workers 1]`.
 
 Matrices of many structures are generated: stencils, bands, blocks, uniform and power-law graphs,
 and odd ones (a row that holds everything, rows that hold nothing). Of each, a product with a vector
@@ -17,8 +17,10 @@ triangles; `--check` times nothing, and runs on the CPU, too.
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import json
 import math
+import multiprocessing
 import pathlib
 import time
 from collections.abc import Callable, Iterator
@@ -228,16 +230,29 @@ def times(calls: dict[str, Callable[[], Any]]) -> dict[str, dict[str, float]]:
     }
 
 
+def build(name: str) -> Matrix:
+    return MATRICES[name]()
+
+
+def built(names: list[str], workers: int) -> dict[str, Matrix]:
+    """The matrices of these names, by so many processes: all before anything is timed."""
+    spawn = multiprocessing.get_context("spawn")  # not fork: threads may run by now
+    with concurrent.futures.ProcessPoolExecutor(workers, spawn) as pool:
+        return dict(zip(names, pool.map(build, names), strict=True))
+
+
 def measured(chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """A record for each matrix and case."""
     began = time.perf_counter()
-    for name, made in MATRICES.items():
-        if chosen.parts and not any(part in name for part in chosen.parts):
-            continue
+    parts = chosen.parts or [""]
+    names = [name for name in MATRICES if any(part in name for part in parts)]
+    ready = built(names, chosen.workers) if chosen.workers > 1 else {}
+    for name in names:
         if time.perf_counter() - began > chosen.seconds:
             print(f"{name:22} left out: {chosen.seconds:g} seconds are over")
             continue
-        x = made()
+        x = ready.pop(name, None)
+        x = build(name) if x is None else x
         cases = [
             ("A x", products(x, 1, "float32", chosen.versions)),
             ("A x, float64", products(x, 1, "float64", chosen.versions)),
@@ -263,6 +278,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=pathlib.Path, help="where the figures are written")
     parser.add_argument(
         "--seconds", type=float, default=math.inf, help="after which no other matrix is begun"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, help="processes that make the matrices beforehand"
     )
     parser.add_argument("--versions", action="store_true", help="our versions by name as well")
     parser.add_argument("--triangular", action="store_true", help="triangular solutions as well")

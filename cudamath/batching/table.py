@@ -65,9 +65,11 @@ rules["pad"] = with_first(widths=(0, 0))
 rules["roll"] = with_first(shifts=0)
 
 _SHAPES = "the shape of its result depends on values, so the calls' results have no common shape"
-rules.update(
-    dict.fromkeys("nonzero chosen distinct distinct_runs count_new".split(), refused(_SHAPES))
+_CHOOSING = (
+    "nonzero chosen distinct distinct_runs count_new combined_rows product_counts product_lengths "
+    "product_rows"
 )
+rules.update(dict.fromkeys(_CHOOSING.split(), refused(_SHAPES)))
 
 
 def _crossed(call: Call) -> Any:

@@ -1,26 +1,80 @@
 """Two sparse arrays, or a sparse and a dense one: elementwise functions and products.
 
-Elements of canonical arrays have ascending keys, so what two arrays store at equal positions is
-found by a search of one's keys among the other's. All of it are functions of the values, which
-carry their gradients.
+Where no gradient is recorded, cards compute structure and values at once. Otherwise the structure
+is found first, and the values by functions that carry their gradients: elements of canonical arrays
+have ascending keys, so what two arrays store at equal positions is found by a search of one's keys
+among the other's.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.devices import CPU
+from ..core.dispatch.call_record import CHOSE, obstruct
+from ..core.dispatch.op import Op
+from ..core.dtypes import result_type
+from ..kernels.lib.integers import power_of_two
+from ..kernels.sparse.sparse_product import SOME, most_products
 from ..ops.creation import zeros
+from ..ops.elementwise import maximum, minimum
 from ..ops.join import concatenate
-from ..ops.masks import flatnonzero
+from ..ops.masks import beginning, flatnonzero
 from ..ops.ranges import arange
 from ..ops.sets import unique
 from ..ops.shape import broadcast_to
 from ..ops.where import where
 from .structure import expanded, found, index_dtype, keys_of, positions, sizes_of, summed
+
+_combined_rows = Op(
+    "combined_rows",
+    cpu="sparse.products.combined_rows",
+    cuda="sparse.combined_rows.combined_rows",
+)
+#: Functions of two numbers that this card has.
+_COMBINED: dict[Callable, str] = {
+    operator.add: "add",
+    operator.sub: "subtract",
+    operator.mul: "multiply",
+    operator.ne: "not_equal",
+    operator.lt: "less",
+    operator.le: "less_equal",
+    operator.gt: "greater",
+    operator.ge: "greater_equal",
+    maximum: "maximum",
+    minimum: "minimum",
+}
+_OF_COMPLEX = ("add", "subtract", "multiply", "not_equal")
+
+
+def recorded(*arrays: ndarray) -> bool:
+    """Whether a gradient is recorded of any of them, or they are no arrays of one device."""
+    return any([x._node is not None or x._layout.device < CPU for x in arrays])
+
+
+def _at_once(a: Any, b: Any, function: Callable, both: bool) -> Any:
+    """A function of two canonical arrays of one format, by one card; None where it has none. both:
+    of the elements that both store."""
+    name = _COMBINED.get(function)
+    dtype = result_type(a.data, b.data)
+    kinds = "iufc" if name in _OF_COMPLEX else "iuf"
+    if name is None or dtype.kind not in kinds or recorded(a.data, b.data):
+        return None
+    parts = [(x.data.astype(dtype, copy=False), x._indices, x._indptr) for x in (a, b)]
+    indices, data, indptr = _combined_rows(*parts[0], *parts[1], function=name, both=both)
+    if data._layout.device == CPU:
+        obstruct(CHOSE)
+    else:
+        stored = (int(indptr[-1]),)
+        indices, data = beginning(indices, stored), beginning(data, stored)
+    kind = index_dtype(*a.shape, data.size)
+    structure = indices.astype(kind, copy=False), indptr.astype(kind, copy=False)
+    return a._of(data, *structure, a.shape, True)
 
 
 def _as_pair(x: Any, y: Any) -> tuple[Any, Any]:
@@ -46,11 +100,13 @@ def elementwise(
         rows = elementwise(x.reshape(1, -1), y.reshape(1, -1), function)
         return rows.reshape(-1)
     a, b = _as_pair(x, y)
-    one, other = a._keys(), b._keys()
-    keys = unique(concatenate([one, other]))
-    values = function(_at(keys, one, a.data), _at(keys, other, b.data))
-    kept = flatnonzero(values != 0)
-    made = a._of_keys(keys[kept], values[kept])
+    made = _at_once(a, b, function, False)
+    if made is None:
+        one, other = a._keys(), b._keys()
+        keys = unique(concatenate([one, other]))
+        values = function(_at(keys, one, a.data), _at(keys, other, b.data))
+        kept = flatnonzero(values != 0)
+        made = a._of_keys(keys[kept], values[kept])
     return made if x.format in ("csr", "csc", "coo") else like(made, x, format)
 
 
@@ -63,6 +119,9 @@ def like(made: Any, x: Any, format: str) -> Any:
 def _both(x: Any, y: Any) -> Any:
     """The products of elements at the positions that both arrays store."""
     a, b = _as_pair(x, y)
+    made = _at_once(a, b, operator.mul, True)
+    if made is not None:
+        return made
     keys = a._keys()
     place, there = found(b._keys(), keys)
     kept = flatnonzero(there)
@@ -137,24 +196,19 @@ def _times_dense(x: Any, y: ndarray) -> Any:
 
 
 def sparse_product(x: Any, y: Any) -> Any:
-    """The product of two sparse arrays: each element of x times the row of y that it meets, then
-    the
-    sums of equal positions."""
+    """The product of two sparse arrays."""
     flat = y.ndim == 1
     a = _two_axes(x)
     b = y.reshape(-1, 1) if flat else y
+    if a.format == b.format == "csc":
+        return sparse_product(b.T, a.T).T
     format = a.format if a.format in ("csr", "csc", "bsr") else "csr"
     if a.format == b.format == "dia":
         format = "dia"
     rows, others = a.tocsr(), b.tocsr()
-    starts = others._indptr[:-1]
-    counts = others._indptr[1:] - starts
-    owner, place = expanded(starts[rows._indices], counts[rows._indices])
-    keys = keys_of(rows._majors()[owner], others._indices[place], b.shape[1])
-    keys, values = summed(keys, rows.data[owner] * others.data[place])
-    shape = (a.shape[0], b.shape[1])
-    kind = index_dtype(*shape)
-    made = a.kinds["coo"]._of(values, positions(keys, shape[1], kind), shape, True)
+    made = _by_rows(rows, others)
+    if made is None:
+        made = _by_sorting(rows, others)
     if x.ndim == 1 and flat:
         return made.sum()
     if x.ndim == 1 or flat:
@@ -162,3 +216,52 @@ def sparse_product(x: Any, y: Any) -> Any:
     if format == "bsr":
         return made.tobsr(blocksize=(a.blocksize[0], b.blocksize[1] if b.format == "bsr" else 1))
     return made.asformat(format)
+
+
+_product_counts, _product_lengths, _product_rows = (
+    Op(name, cpu=f"sparse.products.{name}", cuda=f"sparse.sparse_product.{name}")
+    for name in ("product_counts", "product_lengths", "product_rows")
+)
+
+
+def _by_rows(a: Any, b: Any) -> Any:
+    """The product of two arrays in CSR by the kernels for rows; None where these cannot compute it:
+    gradients are recorded, the numbers are booleans, or a row has too many products."""
+    dtype = result_type(a.data, b.data)
+    shape = rows, width = a.shape[0], b.shape[1]
+    if dtype.kind not in "iufc" or width > np.iinfo(np.int32).max or recorded(a.data, b.data):
+        return None
+    b = b._summed()
+    first, second = (a._indices, a._indptr), (b._indices, b._indptr)
+    how: dict[str, Any] = {"width": width, "most": 1}
+    chosen: tuple[ndarray, ...] = ()
+    if a.data._layout.device != CPU:
+        counts = _product_counts(*first, b._indptr)
+        products = int(counts.max()) if rows else 0
+        how["most"] = power_of_two(min(products, width))
+        if how["most"] > most_products(a.data._layout.device, dtype):
+            return None
+        if products > SOME:
+            chosen = flatnonzero(counts <= SOME), flatnonzero(counts > SOME)
+    starts = _product_lengths(*first, *second, *chosen, **how).cumsum()
+    stored = int(starts[-1])
+    data = [x.data.astype(dtype, copy=False) for x in (a, b)]
+    columns, values = _product_rows(
+        data[0], *first, data[1], *second, starts, *chosen, stored=stored, **how
+    )
+    kind = index_dtype(*shape, stored)
+    made = columns.astype(kind, copy=False), starts.astype(kind, copy=False)
+    return a._of(values, *made, shape, True)
+
+
+def _by_sorting(a: Any, b: Any) -> Any:
+    """The product of two arrays in CSR: each element of a times the row of b that it meets, then
+    the sums of equal positions."""
+    starts = b._indptr[:-1]
+    counts = b._indptr[1:] - starts
+    owner, place = expanded(starts[a._indices], counts[a._indices])
+    keys = keys_of(a._majors()[owner], b._indices[place], b.shape[1])
+    keys, values = summed(keys, a.data[owner] * b.data[place])
+    shape = (a.shape[0], b.shape[1])
+    kind = index_dtype(*shape)
+    return a.kinds["coo"]._of(values, positions(keys, shape[1], kind), shape, True)

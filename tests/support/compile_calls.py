@@ -295,6 +295,17 @@ def arrays(t: np.dtype) -> None:
             )
             starts = cm.zeros(31, "int64")
             registry["row_extremes"](made(90, t), starts, largest=True, skips=False)
+            places, values = cm.zeros(90, "int32"), made(90, t)
+            matrix = values, places, starts
+            for function in ("add", "less", "maximum"):
+                registry["combined_rows"](*matrix, *matrix, function=function, both=False)
+            registry["product_counts"](places, starts, starts)
+            short, long = cm.zeros(4, "int64"), cm.zeros(26, "int64")
+            for most in (9, 200, 512):
+                rows = (short, long) if most == 512 else ()
+                how = {"width": 600, "most": most}
+                registry["product_lengths"](places, starts, places, starts, *rows, **how)
+                registry["product_rows"](*matrix, *matrix, starts, *rows, stored=90, **how)
             places = registry["index_add (places)"](many, rows=3000)  # of programs alone
             registry["index_add (sums)"](made((2000, 512), t), *places, shape=(3000, 512))
         if t.kind != "c":

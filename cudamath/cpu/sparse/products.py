@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...core.dtypes import compute_dtype
-from ..lib.llvm_compiled import parallel
+from ..lib.llvm_compiled import loop, parallel
 from ..lib.llvm_compiler import prange
 
 
@@ -170,3 +170,141 @@ def row_extremes(data: np.ndarray, indptr: np.ndarray, *, largest: bool, skips: 
     out = np.empty(indptr.size - 1, np.int64)
     _row_extremes(data.astype(wide, copy=False), indptr, out, int(largest), int(skips))
     return out
+
+
+def combined_rows(
+    a: np.ndarray,
+    a_columns: np.ndarray,
+    a_starts: np.ndarray,
+    b: np.ndarray,
+    b_columns: np.ndarray,
+    b_starts: np.ndarray,
+    *,
+    function: str,
+    both: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Columns, values and starts of rows of a function of two matrices, without its zeros; see
+    kernels/sparse/combined_rows.py."""
+    rows = a_starts.size - 1
+    width = 1 + max([int(x.max()) for x in (a_columns, b_columns) if x.size], default=0)
+    keys = [
+        np.repeat(np.arange(rows), np.diff(starts)) * width + columns
+        for starts, columns in ((a_starts, a_columns), (b_starts, b_columns))
+    ]
+    together = np.concatenate(keys)
+    order = np.argsort(together, kind="stable")  # two ascending lists: merged in linear time
+    together = together[order]
+    new = np.ones(together.size, bool)
+    new[1:] = together[1:] != together[:-1]
+    places = np.empty(order.size, np.int64)
+    places[order] = np.cumsum(new) - 1
+    together = together[new]
+    numbers = []
+    there = np.zeros(together.size, np.int8)
+    for values, own in zip((a, b), np.split(places, [a.size]), strict=True):
+        whole = np.zeros(together.size, values.dtype)
+        whole[own] = values
+        there[own] += 1
+        numbers.append(whole)
+    with np.errstate(all="ignore"):
+        out = getattr(np, function)(*numbers)
+    kept = np.flatnonzero((out != 0) & (there == 2) if both else out != 0)
+    together, out = together[kept], out[kept]
+    least = np.int32 if a.size + b.size < 1 << 31 else np.int64
+    index = np.result_type(least, a_columns.dtype, b_columns.dtype)
+    ends = np.searchsorted(together, np.arange(rows + 1) * width)
+    return (together % width).astype(index), out, ends.astype(index)
+
+
+# -------------------- products of two sparse matrices
+
+
+def product_counts(indices: np.ndarray, starts: np.ndarray, b_starts: np.ndarray) -> np.ndarray:
+    """How many products each row has; see kernels/sparse/sparse_product.py."""
+    ends = np.cumsum(np.concatenate([[0], np.diff(b_starts)[indices]]))
+    return np.diff(ends[starts])
+
+
+@loop
+def _product_lengths(indices, starts, b_columns, b_starts, seen, out):
+    """seen: (columns,), -1; out: (rows + 1,), zeros."""
+    for row in range(out.shape[0] - 1):
+        count = 0
+        for e in range(starts[row], starts[row + 1]):
+            met = indices[e]
+            for k in range(b_starts[met], b_starts[met + 1]):
+                column = b_columns[k]
+                if seen[column] != row:
+                    seen[column] = row
+                    count += 1
+        out[row + 1] = count
+
+
+def product_lengths(
+    indices: np.ndarray,
+    starts: np.ndarray,
+    b_columns: np.ndarray,
+    b_starts: np.ndarray,
+    *_rows: Any,
+    width: int,
+    most: int,
+) -> np.ndarray:
+    """0, and how many columns each row of the product has."""
+    out = np.zeros(starts.size, np.int64)
+    seen = np.full(width, -1, np.int64)
+    _product_lengths(*_lines(indices, starts, b_columns, b_starts), seen, out)
+    return out
+
+
+@loop
+def _product_rows(a, indices, starts, b, b_columns, b_starts, seen, columns, out):
+    """seen: (columns,), -1: where a column's sum lies; columns, out: (stored,), zeros."""
+    first, count = 0, 0
+    for row in range(starts.shape[0] - 1):
+        first = count
+        for e in range(starts[row], starts[row + 1]):
+            met, factor = indices[e], a[e]
+            for k in range(b_starts[met], b_starts[met + 1]):
+                column = b_columns[k]
+                place = seen[column]
+                if place < first:
+                    place = count
+                    seen[column] = place
+                    columns[place] = column
+                    count += 1
+                out[place] += factor * b[k]
+
+
+def product_rows(
+    a: np.ndarray,
+    indices: np.ndarray,
+    starts: np.ndarray,
+    b: np.ndarray,
+    b_columns: np.ndarray,
+    b_starts: np.ndarray,
+    out_starts: np.ndarray,
+    *_rows: Any,
+    width: int,
+    stored: int,
+    most: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Columns and values of the product of two matrices of one dtype."""
+    structure = _lines(indices, starts), _lines(b_columns, b_starts)
+    columns = np.zeros(stored, np.int64)
+
+    def sums(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        x, y = _wide(x), _wide(y)
+        found = np.zeros(stored, x.dtype)
+        seen = np.full(width, -1, np.int64)
+        _product_rows(x, *structure[0], y, *structure[1], seen, columns, found)
+        return found
+
+    if a.dtype.kind == "c":
+        values = np.empty(stored, a.dtype)
+        values.real = sums(a.real, b.real) - sums(a.imag, b.imag)
+        values.imag = sums(a.real, b.imag) + sums(a.imag, b.real)
+    else:
+        values = sums(a, b).astype(a.dtype)
+    rows = np.repeat(np.arange(out_starts.size - 1), np.diff(out_starts))
+    order = np.argsort(rows * width + columns)
+    return columns[order].astype(np.int32), values[order]

@@ -197,12 +197,12 @@ def _diags(
     m, n = sizes_of(name, shape)
     kind = (
         as_dtype(dtype, name)
-        if dtype is not None
+        if dtype not in (None, ...)
         else result_type(*lines)
         if lines
         else default_float()
     )
-    kind = default_float() if dtype is None and kind.kind in "biu" else kind
+    kind = default_float() if dtype is ... and kind.kind in "biu" else kind
     width = max([min(m + k, n) for k in offsets], default=0)
     rows = []
     for line, k in zip(lines, offsets, strict=True):
@@ -235,7 +235,7 @@ def diags_array(
     offsets: Any = 0,
     shape: Any = None,
     format: str | None = None,
-    dtype: Any = None,
+    dtype: Any = ...,
 ) -> Any:
     """Return a sparse array of given diagonals.
 
@@ -250,7 +250,7 @@ def diags_array(
     format : str, optional
         Of the result; "dia" by default.
     dtype : dtype, optional
-        Of the values; integers become floating-point numbers by default.
+        Of the values; integers become floating-point numbers by default, and stay for None.
 
     Returns
     -------
@@ -271,7 +271,7 @@ def diags(
     offsets: Any = 0,
     shape: Any = None,
     format: str | None = None,
-    dtype: Any = None,
+    dtype: Any = ...,
 ) -> Any:
     """Return a sparse matrix of given diagonals; new programs take `diags_array`.
 
@@ -286,7 +286,7 @@ def diags(
     format : str, optional
         Of the result; "dia" by default.
     dtype : dtype, optional
-        Of the values; integers become floating-point numbers by default.
+        Of the values; integers become floating-point numbers by default, and stay for None.
 
     Returns
     -------

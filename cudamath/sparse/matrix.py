@@ -164,10 +164,10 @@ class spmatrix(sparray):
 
         Returns
         -------
-        csr_matrix
-            Of shape (m, 1).
+        sparse matrix
+            Of shape (m, 1), of the same format where that is CSR or CSC, else in CSR.
         """
-        return self.tocsr()[:, [j]]
+        return self._compressed()[:, [j]]
 
     def asfptype(self) -> Any:
         """Return the matrix with floating-point values.

@@ -40,6 +40,8 @@ def one_axis(name: str, axis: Any, ndim: int) -> int | None:
     if axis is None:
         return None
     axes = axis if isinstance(axis, tuple) else (axis,)
+    if not 0 < len(axes) <= ndim:
+        raise ValueError(f"{name}: wants one of {ndim} axes or all, got {axis}")
     wrapped = [normalize_axis(name, each, ndim) for each in axes]
     if len(set(wrapped)) != len(wrapped):
         raise ValueError(f"{name}: wants each axis once, got {axis}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,23 @@ def test_laplacians(x, normed, use_out_degree, symmetrized):
     np.testing.assert_allclose(dense(got), dense(lap), atol=1e-12)
     np.testing.assert_allclose(dense(diagonal), diag, atol=1e-12)
     np.testing.assert_allclose(dense(G.laplacian(x.toarray(), **options)), dense(lap), atol=1e-12)
+    v = np.arange(3.0 * x.shape[0]).reshape(-1, 3)
+    for form in ("function", "lo"):
+        applied, diagonal = G.laplacian(ours(x), return_diag=True, form=form, **options)
+        np.testing.assert_allclose(dense(diagonal), diag, atol=1e-12)
+        np.testing.assert_allclose(dense(applied(v)), lap @ v, atol=1e-10)
+        np.testing.assert_allclose(dense(applied(v[:, 1])), lap @ v[:, 1], atol=1e-10)
+
+
+def test_laplacian_dtypes():
+    """The dtype is the result's: integers are normed as floating-point numbers."""
+    x = np.array([[0, 1, 0], [4, 2, 0], [0, 0, 0]])
+    for dtype, normed in itertools.product((np.int32, np.float32, np.complex128), (False, True)):
+        lap, diagonal = G.laplacian(x, normed, True, dtype=dtype)
+        exact, diag = theirs.laplacian(x, normed, True, dtype=dtype)
+        assert lap.dtype == diagonal.dtype == dtype
+        np.testing.assert_allclose(lap.to_numpy(), exact)
+        np.testing.assert_allclose(diagonal.to_numpy(), diag)
 
 
 @quickly
@@ -121,6 +139,7 @@ def test_reverse_cuthill_mckee_gives_bands():
     ("call", "error", "message"),
     [
         (lambda: G.laplacian(np.ones((2, 3))), ValueError, r"^laplacian: .*\(2, 3\)"),
+        (lambda: G.laplacian(np.eye(2), form="x"), ValueError, "^laplacian: wants a form"),
         (lambda: G.connected_components(np.eye(2), connection="x"), ValueError, "^connected_comp"),
         (lambda: G.breadth_first_order(np.eye(2), 5), ValueError, "^breadth_first_order: node 5"),
         (

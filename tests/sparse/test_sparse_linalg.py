@@ -207,6 +207,24 @@ def test_svds(shape, which, dtype):
     assert L.svds(ours(a), k=3, which=which, return_singular_vectors="u")[2] is None
 
 
+@pytest.mark.parametrize("solver", ["arpack", "lobpcg", "propack"])
+@pytest.mark.parametrize("shape", [(9, 5), (5, 9)])
+def test_svds_solvers(solver, shape, device):
+    """SciPy's names; all values are there for "propack", whose v0 is a left vector."""
+    a = np.random.default_rng(1).normal(size=shape)
+    exact = np.linalg.svd(a, compute_uv=False)
+    for k in (2, 5) if solver == "propack" else (2,):
+        for rng in (None, 7, np.random.default_rng(7), cm.random.default_rng(7)):
+            u, s, vh = L.svds(cm.asarray(a), k=k, solver=solver, rng=rng)
+            np.testing.assert_allclose(s.to_numpy(), exact[:k][::-1], rtol=1e-12)
+            whole = ((u * s) @ vh).to_numpy()
+            best = np.linalg.norm(exact[k:])
+            np.testing.assert_allclose(np.linalg.norm(a - whole), best, rtol=1e-10, atol=1e-12)
+    left = np.ones(shape[0] if solver == "propack" else 5)
+    s = L.svds(cm.asarray(a), k=2, solver=solver, v0=left, return_singular_vectors=False)
+    np.testing.assert_allclose(s.to_numpy(), exact[:2][::-1], rtol=1e-12)
+
+
 def test_svds_of_low_rank():
     rng = np.random.default_rng(6)
     a = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30))
@@ -425,14 +443,15 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: L.eigsh(np.ones((2, 3)), k=1), ValueError, r"^eigsh: wants a square A.*\(2, 3\)"),
     (lambda: L.eigsh(np.eye(5), k=3, ncv=3), ValueError, "^eigsh: wants k < ncv <= 5.*ncv 3"),
     (lambda: L.eigsh(np.eye(5), k=2, v0=np.ones(4)), ValueError, r"^eigsh: wants v0 \(5,\)"),
-    (lambda: L.svds(np.eye(5), k=5), ValueError, "^svds: wants 0 < k < 5"),
-    (lambda: L.svds(np.eye(5), k=0), ValueError, "^svds: wants 0 < k < 5"),
+    (lambda: L.svds(np.eye(5), k=5), ValueError, "^svds: wants 0 < k <= 4"),
+    (lambda: L.svds(np.eye(5), k=0), ValueError, "^svds: wants 0 < k <= 4"),
+    (lambda: L.svds(np.eye(5), solver="eispack"), ValueError, "^svds: wants a solver"),
+    (lambda: L.svds(np.eye(5), k=2, tol=-1), ValueError, "^svds: wants a tol"),
+    (lambda: L.svds(np.eye(5), k=2, maxiter=0), ValueError, "^svds: wants a maxiter"),
+    (lambda: L.svds(np.eye(5), k=2, v0=np.ones(4)), ValueError, r"^svds: wants a v0 .*\(5,\)"),
+    (lambda: L.svds(np.ones((0, 5))), ValueError, "^svds: wants A with elements"),
+    (lambda: L.svds(np.eye(5), 2, return_singular_vectors="v"), ValueError, "^svds: wants return"),
     (lambda: L.svds(np.eye(5), k=2, which="LA"), ValueError, "^svds: wants which"),
-    (
-        lambda: L.svds(np.eye(5), k=2, solver="propack"),
-        NotImplementedError,
-        "^svds: has the solver 'arpack' alone, got 'propack'",
-    ),
     (
         lambda: L.splu(cm.sparse.eye_array(2)).solve(np.ones(3)),
         ValueError,
@@ -485,6 +504,8 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: L.norm(cm.sparse.eye_array(2), 2), NotImplementedError, "^norm: "),
     (lambda: L.inv(np.eye(2)), TypeError, "^inv: "),
     (lambda: L.aslinearoperator(np.ones(3)), ValueError, r"^aslinearoperator: .*\(3,\)"),
+    (lambda: L.LinearOperator((2, 2)), TypeError, "^LinearOperator: wants a function matvec"),
+    (lambda: 2 @ L.aslinearoperator(np.eye(2)), ValueError, "^matmul: .* got a number"),
     (lambda: L.LinearOperator((2, 2), 5), TypeError, "^LinearOperator: wants a function matvec"),
     (lambda: L.aslinearoperator(np.eye(2)) @ np.ones(3), ValueError, r"^matvec: .*\(3,\)"),
     (lambda: L.aslinearoperator(np.eye(2)) @ 3, ValueError, "^matmul: "),
@@ -495,3 +516,45 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+class _Columns(L.LinearOperator):
+    """By SciPy's protocol of subclasses: methods for columns alone."""
+
+    def __init__(self, a):
+        super().__init__(a.dtype, a.shape)
+        self.a = a
+
+    def _matmat(self, x):
+        return self.a @ x
+
+    def _rmatmat(self, x):
+        return self.a.conj().T @ x
+
+
+class _Vectors(L.LinearOperator):
+    """Without a call of the constructor, and with an adjoint of its own."""
+
+    def __init__(self, a):
+        self.a, self.shape, self.dtype = a, a.shape, a.dtype
+
+    def _matvec(self, x):
+        return self.a @ x
+
+    def _adjoint(self):
+        return _Vectors(self.a.conj().T)
+
+
+@pytest.mark.parametrize("kind", [_Columns, _Vectors, L.aslinearoperator])
+def test_operators_of_subclasses(kind):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(3, 4)) + 1j * rng.normal(size=(3, 4))
+    operator = kind(cm.asarray(x))
+    assert operator.shape == (3, 4) and operator.has_adjoint
+    for tried, exact in ((operator, x), (operator.T, x.T), (operator.H, x.conj().T)):
+        v, w = rng.normal(size=exact.shape[1]), rng.normal(size=(exact.shape[1], 2))
+        np.testing.assert_allclose((tried @ v).to_numpy(), exact @ v)
+        np.testing.assert_allclose((tried @ w).to_numpy(), exact @ w)
+        left, rows = rng.normal(size=len(exact)), rng.normal(size=(2, len(exact)))
+        np.testing.assert_allclose((cm.asarray(left) @ tried).to_numpy(), left @ exact)
+        np.testing.assert_allclose((rows @ tried).to_numpy(), rows @ exact)

@@ -303,7 +303,7 @@ def norm(
         raise ValueError(
             f"norm: wants one axis or two, got axes {axes} of an array of shape {x.shape}"
         )
-    order: float | str = "fro" if ord is None else ord
+    order: float | str = "fro" if ord is None or ord == "f" else ord
     matrices = moveaxis(x, axes, (-2, -1))
     try:
         moved = matrix_norm(matrices, keepdims=keepdims, ord=order)

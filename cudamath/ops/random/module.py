@@ -94,7 +94,7 @@ def default_rng(seed: Any = None) -> Generator:
 
     Parameters
     ----------
-    seed : int, sequence of ints, numpy.random.SeedSequence, Generator, optional
+    seed : int, sequence of ints, numpy.random.SeedSequence or Generator, Generator, optional
         0 <= seed < 2^128: its low and high 64 bits are the key and the stream, so that different
         seeds have nothing in common. Several: 128 bits that NumPy's SeedSequence mixes from them.
         None: from the operating system's entropy. A generator is returned as it is.
@@ -121,6 +121,8 @@ def default_rng(seed: Any = None) -> Generator:
     """
     if isinstance(seed, Generator):
         return seed
+    if isinstance(seed, np.random.Generator | np.random.RandomState):  # which draws the seed
+        return default_rng(int.from_bytes(seed.bytes(16)))
     if seed is None:
         refuse_capture(
             "random.default_rng",
@@ -160,7 +162,7 @@ class RandomState(Generator):
 
     Parameters
     ----------
-    seed : int, sequence of ints, numpy.random.SeedSequence, Generator, optional
+    seed : int, sequence of ints, numpy.random.SeedSequence or Generator, Generator, optional
         0 <= seed < 2^128: its low and high 64 bits are the key and the stream, so that different
         seeds have nothing in common. Several: 128 bits that NumPy's SeedSequence mixes from them.
         None: from the operating system's entropy. A generator is returned as it is.

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ...core.array import ndarray
+from ...core.dtypes import as_dtype
 from ...ops.creation import asarray
-from ...ops.elementwise import sqrt
+from ...ops.elementwise import conj_or_same, sqrt
 from ...ops.masks import flatnonzero
 from ...ops.where import where
 from ..base import issparse
 from ..construct import eye_of
+from ..linalg.operators import LinearOperator
 from .edges import graph
 
 __all__ = ["laplacian"]
+
+FORMS = ("array", "function", "lo")
 
 
 def laplacian(
@@ -23,6 +29,8 @@ def laplacian(
     return_diag: bool = False,
     use_out_degree: bool = False,
     *,
+    copy: bool = True,
+    form: str = "array",
     dtype: Any = None,
     symmetrized: bool = False,
 ) -> Any:
@@ -38,15 +46,21 @@ def laplacian(
         Whether to return the diagonal, too.
     use_out_degree : bool, default False
         Whether degrees are sums of rows instead of columns.
+    copy : bool, default True
+        False permits to overwrite `csgraph`, which is not done.
+    form : {"array", "function", "lo"}, default "array"
+        Whether to return a matrix, a function of columns (n,) or (n, k), or a `LinearOperator`; the
+        last two store no matrix but that of `csgraph`.
     dtype : dtype, optional
-        Of the result; integers become floating-point numbers by default where `normed`.
+        Of the matrix, the operator and the degrees; integers become floating-point numbers by
+        default where `normed`.
     symmetrized : bool, default False
         Whether A is A + A^H.
 
     Returns
     -------
-    lap : sparse array or ndarray
-        Dense if `csgraph` is; with gradients with respect to its values.
+    lap : sparse array, ndarray, callable or LinearOperator
+        A matrix is dense if `csgraph` is; with gradients with respect to its values.
     diag : ndarray
         The degrees, or, where `normed`, their square roots; 1 for nodes without edges.
 
@@ -57,24 +71,50 @@ def laplacian(
     >>> cm.sparse.csgraph.laplacian(path).toarray().tolist()
     [[1, -1, 0], [-1, 2, -1], [0, -1, 1]]
     """
+    if form not in FORMS:
+        raise ValueError(f"laplacian: wants a form of {', '.join(FORMS)}, got {form!r:.40}")
     x = graph("laplacian", csgraph)
-    if dtype is not None:
-        x = x.astype(dtype)
-    elif normed and x.dtype.kind in "biu":
+    if normed and x.dtype.kind in "biu":
         x = x.astype(np.float64)
-    if symmetrized:
-        x = x + x.T.conj()
+    kind = x.dtype if dtype is None else as_dtype(dtype, "laplacian")
     off = flatnonzero(x._majors() - x._indices)
     x = x._of_keys(x._keys()[off], x.data[off])
-    degrees = x.sum(axis=1 if use_out_degree else 0).reshape(-1).astype(x.dtype)
+    if symmetrized and form == "array":
+        x = x + x.T.conj()
+    axis = 1 if use_out_degree else 0
+    degrees = x.sum(axis=axis).reshape(-1).astype(x.dtype)
+    if symmetrized and form != "array":
+        degrees = degrees + conj_or_same(x.sum(axis=1 - axis).reshape(-1).astype(x.dtype))
+    zero = degrees == 0
+    one = asarray(1, dtype=x.dtype, device=x.device)
+    roots = where(zero, one, sqrt(degrees)) if normed else degrees
+    if form != "array":
+        found = _applied(x, degrees, 1 / roots if normed else None, symmetrized)
+        if form == "lo":
+            found = LinearOperator(x.shape, found, matmat=found, dtype=kind)
+        return (found, roots.astype(kind)) if return_diag else found
     if normed:
-        zero = degrees == 0
-        roots = where(zero, asarray(1, dtype=x.dtype, device=x.device), sqrt(degrees))
         rows, columns = x._coordinates()
         x = x._with_data(-x.data / (roots[rows] * roots[columns]))
-        main, diagonal = where(zero, 0 * degrees, 0 * degrees + 1), roots
+        main = where(zero, 0 * degrees, 0 * degrees + 1)
     else:
-        x, main, diagonal = -x, degrees, degrees
+        x, main = -x, degrees
     found = x + eye_of(x.shape[0], x.dtype, x.device, x.kinds)._with_data(main)
-    found = found if issparse(csgraph) else found.toarray()
-    return (found, diagonal) if return_diag else found
+    found = (found if issparse(csgraph) else found.toarray()).astype(kind, copy=False)
+    return (found, roots.astype(kind)) if return_diag else found
+
+
+def _applied(
+    x: Any, degrees: ndarray, scale: ndarray | None, symmetrized: bool
+) -> Callable[[Any], ndarray]:
+    """The Laplacian as a function: S (D - A) S for the matrix A, or A + A^H, without a diagonal."""
+
+    def applied(v: Any) -> ndarray:
+        v = asarray(v, device=x.device)
+        columns = (slice(None), *[None] * (v.ndim - 1))
+        v = v if scale is None else v * scale[columns]
+        out = v * degrees[columns] - x @ v
+        out = out - x.T.conj() @ v if symmetrized else out
+        return out if scale is None else out * scale[columns]
+
+    return applied

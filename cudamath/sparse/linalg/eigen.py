@@ -16,6 +16,7 @@ from ...core.dtypes import result_type
 from ...ops.creation import asarray, eye, zeros
 from ...ops.elementwise import conj_or_same
 from ...ops.linalg.spectral import svd
+from ...ops.random.module import default_rng
 from ..base import issparse
 from ..construct import eye_of
 from ..csr import csr_array
@@ -26,6 +27,7 @@ from .operators import LinearOperator, aslinearoperator, device_of
 
 __all__ = ["ArpackNoConvergence", "eigsh", "svds"]
 
+SOLVERS = ("arpack", "lobpcg", "propack")
 WHICH = ("LM", "SM", "LA", "SA", "BE")
 
 
@@ -256,6 +258,8 @@ def svds(
     maxiter: int | None = None,
     return_singular_vectors: bool | str = True,
     solver: str = "arpack",
+    rng: Any = None,
+    options: dict | None = None,
 ) -> Any:
     """Return k singular values and vectors, from eigenvalues of A^H A or A A^H.
 
@@ -272,13 +276,18 @@ def svds(
     which : {"LM", "SM"}, default "LM"
         The largest or the smallest.
     v0 : array_like, optional
-        Where to begin, of length min(m, n).
+        Where to begin, of length min(m, n); of length m with the solver "propack".
     maxiter : int, optional
         The most restarts; 10 min(m, n) by default.
     return_singular_vectors : bool or {"u", "vh"}, default True
         Which vectors are wanted; those that are not are None.
-    solver : {"arpack"}, default "arpack"
-        For SciPy's sake.
+    solver : {"arpack", "lobpcg", "propack"}, default "arpack"
+        SciPy's names. All of them are computed by Lanczos's method with restarts; with "propack" k
+        may be min(m, n).
+    rng : int or cm.random.Generator, optional
+        Of the vector to begin with, where there is no `v0`; the same one by default.
+    options : dict, optional
+        For SciPy's sake: of a solver.
 
     Returns
     -------
@@ -299,21 +308,36 @@ def svds(
     """
     operator = aslinearoperator(A)
     m, n = operator.shape
+    if not m * n:
+        raise ValueError(f"svds: wants A with elements, got shape {(m, n)}")
     if which not in ("LM", "SM"):
         raise ValueError(f"svds: wants which 'LM' or 'SM', got {which!r:.40}")
-    if solver != "arpack":
-        raise NotImplementedError(f"svds: has the solver 'arpack' alone, got {solver!r:.40}")
-    if not 0 < k < min(m, n):
-        raise ValueError(f"svds: wants 0 < k < {min(m, n)} for A of shape {(m, n)}, got {k}")
+    if solver not in SOLVERS:
+        raise ValueError(f"svds: wants a solver of {', '.join(SOLVERS)}, got {solver!r:.40}")
+    if return_singular_vectors not in (True, False, "u", "vh"):
+        raise ValueError(
+            f"svds: wants return_singular_vectors True, False, 'u' or 'vh', got "
+            f"{return_singular_vectors!r:.40}"
+        )
+    if maxiter is not None and (int(maxiter) != maxiter or maxiter < 1):
+        raise ValueError(f"svds: wants a maxiter of 1 or more, got {maxiter}")
+    if not 0 <= tol < np.inf:
+        raise ValueError(f"svds: wants a tol that is finite and not negative, got {tol}")
+    most = min(m, n) - (solver != "propack")
+    if int(k) != k or not 0 < k <= most:
+        raise ValueError(f"svds: wants 0 < k <= {most} for A of shape {(m, n)}, got {k}")
     tall = m >= n
     first, second = (operator, operator.H) if tall else (operator.H, operator)
     square = LinearOperator(
         (min(m, n),) * 2, lambda x: second.matvec(first.matvec(x)), dtype=operator.dtype
     )
     dtype = result_type(operator.dtype, np.float32)
-    start = _start("svds", min(m, n), dtype, v0, device_of(A, v0))
-    end = "LA" if which == "LM" else "SA"
-    _, vectors = eigsh(square, k, which=end, v0=start, ncv=ncv, tol=tol, maxiter=maxiter)
+    start = _start_of_svds(operator, dtype, v0, rng, solver == "propack", device_of(A, v0))
+    if k == min(m, n):
+        vectors = eye(k, dtype=dtype, device=start.device)
+    else:
+        end = "LA" if which == "LM" else "SA"
+        _, vectors = eigsh(square, k, which=end, v0=start, ncv=ncv, tol=tol, maxiter=maxiter)
     u, s, vh = svd(first.matmat(vectors), full_matrices=False)  # orthogonal where s is 0, too
     u, s = u[:, ::-1], s[::-1]
     if return_singular_vectors is False:
@@ -322,3 +346,23 @@ def svds(
     left, right = (u, v) if tall else (v, u)
     wants = return_singular_vectors
     return (None if wants == "vh" else left), s, (None if wants == "u" else conj_or_same(right.T))
+
+
+def _start_of_svds(
+    operator: LinearOperator, dtype: np.dtype, v0: Any, rng: Any, left: bool, device: Any
+) -> ndarray:
+    """Where to begin; left: v0 is a left vector, whatever the operator's shape."""
+    m, n = operator.shape
+    size = m if left else min(m, n)
+    if v0 is None:
+        if rng is not None:
+            v0 = default_rng(rng).standard_normal(min(m, n), device=device)
+        return _start("svds", min(m, n), dtype, v0, device)
+    v0 = asarray(v0, device=device)
+    if v0.dtype.kind not in "fc" or v0.shape != (size,):
+        raise ValueError(
+            f"svds: wants a v0 of floating-point numbers ({size},), got {v0.dtype} of shape "
+            f"{v0.shape}"
+        )
+    v0 = v0.astype(dtype)
+    return operator.rmatvec(v0) if left and m > n else v0

@@ -62,7 +62,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
         return sqrt((sizes * sizes).sum(axis=along))
     if ord in (math.inf, -math.inf):
         found = sizes.max(axis=along) if ord > 0 else sizes.min(axis=along)
-        return found.toarray()
+        return found.toarray().reshape(-1)  # matrices' extremes have two axes
     if ord == 0:
         return x.count_nonzero(axis=along)
     if isinstance(ord, (int, float)) and ord > 0:

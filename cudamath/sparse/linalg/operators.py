@@ -28,15 +28,24 @@ def _found(matvec: Callable[[Any], Any], n: int) -> np.dtype:
         return np.dtype(np.int64)
 
 
+def _of_column(many: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    """A function of vectors by one of several columns."""
+    return None if many is None else lambda x: asarray(many(x.reshape(-1, 1))).reshape(-1)
+
+
 class LinearOperator:
-    """A linear map of vectors, given by functions.
+    """A linear map of vectors, given by functions, or by the methods of a subclass.
+
+    A subclass defines ``_matvec`` or ``_matmat`` and, if it has an adjoint, ``_rmatvec``,
+    ``_rmatmat`` or ``_adjoint``. It calls ``super().__init__(dtype, shape)``, or sets `dtype` and
+    `shape`.
 
     Parameters
     ----------
     shape : tuple of int
         (m, n): from n to m numbers.
     matvec : callable
-        ``matvec(v)`` for v of shape (n,) -> (m,).
+        ``matvec(v)`` for v of shape (n,) -> (m,). A subclass gives none.
     rmatvec : callable, optional
         The adjoint's: (m,) -> (n,).
     matmat : callable, optional
@@ -58,23 +67,41 @@ class LinearOperator:
     __array_priority__ = 1001
     ndim = 2
     _checked = False  # whether the functions are this package's: they need no looking after
+    #: What the constructor or a subclass gives.
+    _matvec: Callable[[Any], Any] | None = None
+    _rmatvec: Callable[[Any], Any] | None = None
+    _matmat: Callable[[Any], Any] | None = None
+    _rmatmat: Callable[[Any], Any] | None = None
 
     def __init__(
         self,
         shape: Any,
-        matvec: Callable[[Any], Any],
+        matvec: Any = None,
         rmatvec: Callable[[Any], Any] | None = None,
         matmat: Callable[[Any], Any] | None = None,
         dtype: Any = None,
         rmatmat: Callable[[Any], Any] | None = None,
     ):
+        if type(self) is not LinearOperator and isinstance(matvec, tuple):
+            shape, dtype, matvec = matvec, shape, None
         self.shape = sizes_of("LinearOperator", shape)
-        for what, function in (("matvec", matvec), ("rmatvec", rmatvec), ("matmat", matmat)):
-            if function is not None and not callable(function):
-                raise TypeError(f"LinearOperator: wants a function {what}, got {function!r:.60}")
-        self._matvec, self._rmatvec, self._matmat, self._rmatmat = matvec, rmatvec, matmat, rmatmat
+        given = {"matvec": matvec, "rmatvec": rmatvec, "matmat": matmat, "rmatmat": rmatmat}
+        for what, function in given.items():
+            if function is not None:
+                if not callable(function):
+                    raise TypeError(
+                        f"LinearOperator: wants a function {what}, got {function!r:.60}"
+                    )
+                setattr(self, f"_{what}", function)
+        if self._matvec is None and self._matmat is None:
+            raise TypeError(
+                f"LinearOperator: wants a function matvec, or a subclass with _matvec or _matmat, "
+                f"got none for shape {self.shape}"
+            )
         self.dtype = (
-            _found(matvec, n=self.shape[1]) if dtype is None else as_dtype(dtype, "LinearOperator")
+            _found(self.matvec, n=self.shape[1])
+            if dtype is None
+            else as_dtype(dtype, "LinearOperator")
         )
 
     def __repr__(self) -> str:
@@ -100,7 +127,14 @@ class LinearOperator:
     @property
     def has_adjoint(self) -> bool:
         """Whether there is an `rmatvec`."""
-        return self._rmatvec is not None
+        return self._of_adjoint() is not None
+
+    def _of_adjoint(self) -> Callable[[Any], Any] | None:
+        """The adjoint's function of vectors."""
+        if self._rmatvec is not None or self._rmatmat is not None:
+            return self._rmatvec or _of_column(self._rmatmat)
+        own = type(self)._adjoint is LinearOperator._adjoint
+        return None if own else self._adjoint().matvec
 
     def matvec(self, x: Any) -> ndarray:
         """Return the operator's value at a vector.
@@ -115,7 +149,8 @@ class LinearOperator:
         ndarray
             Of shape (m,) or (m, 1).
         """
-        return self._applied("matvec", self._matvec, x, *self.shape)
+        function = self._matvec or _of_column(self._matmat)
+        return self._applied("matvec", function, x, *self.shape)
 
     def rmatvec(self, x: Any) -> ndarray:
         """Return the adjoint's value at a vector.
@@ -130,7 +165,7 @@ class LinearOperator:
         ndarray
             Of shape (n,) or (n, 1).
         """
-        return self._applied("rmatvec", self._rmatvec, x, *self.shape[::-1])
+        return self._applied("rmatvec", self._of_adjoint(), x, *self.shape[::-1])
 
     def matmat(self, X: Any) -> ndarray:
         """Return the operator's values at the columns of a matrix.
@@ -184,6 +219,9 @@ class LinearOperator:
         LinearOperator
             Of shape (n, m).
         """
+        return self._adjoint()
+
+    def _adjoint(self) -> LinearOperator:
         return LinearOperator(
             self.shape[::-1], self.rmatvec, self.matvec, self.rmatmat, self.dtype, self.matmat
         )
@@ -258,7 +296,19 @@ class LinearOperator:
         return self.dot(other)
 
     def __rmul__(self, other: Any) -> Any:
-        return self._scaled(other) if is_number(other) else NotImplemented
+        return self._scaled(other) if is_number(other) else self._from_left(other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        if is_number(other):
+            raise ValueError(
+                f"matmul: wants an array beside an operator {self.shape}, got a number; use *"
+            )
+        return self._from_left(other)
+
+    def _from_left(self, x: Any) -> ndarray:
+        """x times the operator, for a vector (m,) or rows (k, m)."""
+        x = asarray(x)
+        return self.T.dot(x.T).T
 
     def __matmul__(self, other: Any) -> Any:
         if is_number(other):

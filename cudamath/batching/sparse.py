@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.batched import Call, rules
+from ..ops.index import take_along_axis
 from ..ops.join import concatenate
 from ..ops.shape import moveaxis
 from ..ops.where import where
@@ -47,8 +48,11 @@ def matrix_product(call: Call) -> Any:
         return moveaxis(y.reshape(y.shape[0], call.size, b.shape[2]), 1, 0)
     width = call.shape(0)[2] if len(call.shape(0)) == 3 else 1
     stored = call.shape(1)[0]
+    values = call.all(0)
+    if len(call.arrays) > 8 and call.arrays[8] is not None:
+        values = take_along_axis(values, call.all(8), axis=1)
     y = call.run(
-        merged(call.all(0)),
+        merged(values),
         _shifted(call, 1, b.shape[1] // width),
         _starts(call, 2, stored),
         merged(b),

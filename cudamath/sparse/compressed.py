@@ -359,15 +359,15 @@ class compressed_array(sparray):
 
     # -------------------- products
 
-    def _find_shares(self) -> None:
-        """Keep what a GPU's products may know of the structure, from the second product on: the
-        first may be the only one. Whether rows are alike is waited for, once."""
-        found = self._found
-        if self._indptr._layout.device < 0:
+    def _find_shares(self, found: Findings, indptr: ndarray) -> None:
+        """Keep what a GPU's products may know of a structure, the array's or its transpose's, from
+        the second product on: the first may be the only one. Whether rows are alike is waited for,
+        once."""
+        if found.shares is not None or indptr._layout.device < 0:
             return
         if found.multiplied and self._may_keep():
-            found.shares = share_starts(self._indptr, self.nnz)
-            found.alike = rows_alike(self._indptr, self.nnz)
+            found.shares = share_starts(indptr, self.nnz)
+            found.alike = rows_alike(indptr, self.nnz)
         found.multiplied = True
 
 

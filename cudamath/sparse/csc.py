@@ -6,8 +6,9 @@ from typing import Any
 
 from ..core.array import ndarray
 from .base import sparray
-from .compressed import compressed_array
+from .compressed import Findings, compressed_array
 from .kinds import ARRAYS
+from .products import dense_product
 
 __all__ = ["csc_array"]
 
@@ -20,7 +21,7 @@ class csc_array(compressed_array):
     ``csc_array((data, indices, indptr))``: the elements of column j are
     ``data[indptr[j]:indptr[j + 1]]``, in the rows ``indices[indptr[j]:indptr[j + 1]]``.
 
-    A product with a dense array sorts the elements by rows, once. Arrays are shared, not copied,
+    A product with a dense array sorts the indices by rows, once. Arrays are shared, not copied,
     where their dtypes allow it: who writes into an array of indices afterwards makes this one
     invalid. Values carry gradients.
 
@@ -57,7 +58,15 @@ class csc_array(compressed_array):
     tocsr.__doc__ = sparray.tocsr.__doc__
 
     def _dense_product(self, other: ndarray) -> ndarray:
-        return self.tocsr()._dense_product(other)
+        order, indices, indptr = self._transposed()
+        if self.data._node is not None or other._node is not None:
+            return self.tocsr()._dense_product(other)
+        found = self._found.turned or Findings()
+        if self._found.transpose is not None:
+            self._found.turned = found
+        self._find_shares(found, indptr)
+        parts = self.data, indices, indptr, other, found.shares
+        return dense_product(*parts, places=order, alike=found.alike)
 
 
 ARRAYS["csc"] = csc_array

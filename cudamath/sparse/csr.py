@@ -63,8 +63,7 @@ class csr_array(compressed_array):
 
     def _dense_product(self, other: ndarray) -> ndarray:
         found = self._found
-        if found.shares is None:
-            self._find_shares()
+        self._find_shares(found, self._indptr)
         parts = self.data, self._indices, self._indptr, other, found.shares
         if other._node is None:
             return dense_product(*parts, alike=found.alike)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.devices import CPU
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import result_type
@@ -60,7 +61,7 @@ def transposed(indices: ndarray, indptr: ndarray, count: int) -> Structure:
     """The structure of the transpose of a matrix with `count` columns: for each of its stored
     elements the place it had before, its index and the starts of the rows. Elements of a row keep
     their order."""
-    order = argsort(indices, stable=True)
+    order = argsort(indices, stable=True).astype(indptr.dtype)
     rows = row_numbers(indptr, indices.size)
     return order, rows[order], row_starts(indices[order], count)
 
@@ -106,6 +107,7 @@ def _no_gradient(
     _f: Any,
     _h: Any,
     _i: Any,
+    _j: Any,
     **_: Any,
 ) -> None:
     """Of integers."""
@@ -122,6 +124,7 @@ def _values_gradient(
     _order: Any,
     _rows: Any,
     _starts: Any,
+    _places: Any,
     **_: Any,
 ) -> ndarray:
     return sampled_product(row_numbers(indptr, indices.size), indices, indptr, g, conj_or_same(b))
@@ -138,6 +141,7 @@ def _dense_gradient(
     order: ndarray | None,
     rows: ndarray | None,
     starts: ndarray | None,
+    _places: Any,
     **_: Any,
 ) -> ndarray:
     if order is None or rows is None or starts is None:
@@ -154,10 +158,7 @@ _csr_product = Op(
         _no_gradient,
         _no_gradient,
         _dense_gradient,
-        _no_gradient,
-        _no_gradient,
-        _no_gradient,
-        _no_gradient,
+        *[_no_gradient] * 5,
     ),
 )
 
@@ -170,6 +171,7 @@ def csr_product(
     shares: ndarray | None = None,
     transpose: Structure | None = None,
     alike: bool = False,
+    places: ndarray | None = None,
 ) -> ndarray:
     """The matrix times b (n, k) -> (rows, k).
 
@@ -177,13 +179,17 @@ def csr_product(
     transpose: the structure of the matrix's transpose, where it is known; the gradient with respect
     to b sorts for it otherwise.
     alike: `rows_alike`, where it is known.
+    places: where each value lies in `data`, if not in the order of the elements.
     """
     data, b = in_order("matmul", data, "C"), in_order("matmul", b, "C")
+    elsewhere = [x._node is not None or x._layout.device < CPU for x in (data, b)]
+    if places is not None and any(elsewhere):
+        data, places = data[places], None  # whose gradient is that of an index, and its batches
     turned = transpose or (None, None, None)
-    return _csr_product(data, indices, indptr, b, shares, *turned, alike=alike)
+    return _csr_product(data, indices, indptr, b, shares, *turned, places, alike=alike)
 
 
-@fast_path("data", "indices", "indptr", "b", "shares", "order", "rows", "starts")
+@fast_path("data", "indices", "indptr", "b", "shares", "order", "rows", "starts", "places")
 def dense_product(
     data: ndarray,
     indices: ndarray,
@@ -193,6 +199,7 @@ def dense_product(
     order: ndarray | None = None,
     rows: ndarray | None = None,
     starts: ndarray | None = None,
+    places: ndarray | None = None,
     *,
     alike: bool = False,
 ) -> ndarray:
@@ -204,7 +211,7 @@ def dense_product(
     columns = reshape(dense, (-1, 1)) if b.ndim == 1 else dense
     transpose = None if order is None or rows is None or starts is None else (order, rows, starts)
     values = data.astype(wide, copy=False)
-    out = csr_product(values, indices, indptr, columns, shares, transpose, alike)
+    out = csr_product(values, indices, indptr, columns, shares, transpose, alike, places)
     out = not_equal(out, 0) if dtype.kind == "b" else out
     return reshape(out, (indptr.size - 1,)) if b.ndim == 1 else out
 

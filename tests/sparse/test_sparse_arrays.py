@@ -508,3 +508,14 @@ def test_diagonals_of_canonical_arrays(kind):
         on = a.tocoo().row == a.tocoo().col
         expected = np.where(on.to_numpy(), weights[a.tocoo().row.to_numpy()], 0)
         np.testing.assert_array_equal(slope.to_numpy(), expected)
+
+
+def test_values_change_between_products(device):
+    """Of a transposed array: what is kept of its structure holds no values."""
+    x = sp.random_array((30, 20), density=0.2, rng=np.random.default_rng(1)).tocsr()
+    a, v, b = cm.sparse.csr_array(x), np.arange(30.0), np.ones((30, 3))
+    for factor in (1, 2, 3, 4):
+        a.data[...] = factor * x.data
+        np.testing.assert_allclose((a.T @ v).to_numpy(), factor * (x.T @ v))
+        np.testing.assert_allclose((a.T @ b).to_numpy(), factor * (x.T @ b))
+        np.testing.assert_allclose((cm.asarray(v) @ a).to_numpy(), factor * (v @ x))

@@ -580,6 +580,10 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             functools.partial(sparse_dispatch.csr_product, version=version),
             *(new(90), stored, starts, new(20, 1)),
         )
+        plan(
+            functools.partial(sparse_dispatch.csr_product, version=version),
+            *(new(90), stored, starts, new(20, 1), starts, stored, stored, starts, stored),
+        )
     plan(
         functools.partial(sparse_dispatch.sampled_product, version="plain"),
         *(stored, stored, starts, new(10, 3), new(20, 3)),

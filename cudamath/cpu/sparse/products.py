@@ -106,8 +106,22 @@ def _times(loops: Any, data: np.ndarray, structure: tuple, b: np.ndarray, rows: 
     return out.astype(b.dtype, copy=False)
 
 
-def csr_product(data, indices, indptr, b, *_transposed, alike=False):
-    """data, indices (nnz,), indptr (rows + 1,), b (n, k) -> (rows, k)."""
+def csr_product(
+    data,
+    indices,
+    indptr,
+    b,
+    _starts=None,
+    _order=None,
+    _rows=None,
+    _row_starts=None,
+    places=None,
+    *,
+    alike=False,
+):
+    """data, indices (nnz,), indptr (rows + 1,), b (n, k) -> (rows, k); places (nnz,): where the
+    values lie in `data`, if not in their order."""
+    data = data if places is None else data[places]
     return _times(_matrix_product, data, _lines(indices, indptr), b, len(indptr) - 1)
 
 

@@ -19,6 +19,9 @@ the order of the shares. No atomics on numbers: the same bits at every call, wha
     row_sums        Vectors. A group of threads takes a row, whatever its length.
     plain           One thread per element of the result.
 
+The values of a matrix that is stored by columns lie in another order than its rows': `places` says
+where each one lies, so that no call gathers them before.
+
 Floor: the matrix once (values and indices), the result once, and of b as many elements as there are
 stored ones, most of which lie in the L2 cache.
 """
@@ -63,20 +66,37 @@ def rows_before(indptr, item, low, high):
 
 
 @functools.cache
-def plain_product(dtype: np.dtype) -> Any:
+def _value(dtype: np.dtype, placed: bool) -> Any:
+    """A device function: the value of stored element e; placed: which lies at places[e]."""
+    load = codec(dtype)[0]
+
+    @device_function
+    def value_there(data, places, e):
+        return load(data[u64(places[e])])
+
+    @device_function
+    def value_here(data, places, e):
+        return load(data[e])
+
+    return value_there if placed else value_here
+
+
+@functools.cache
+def plain_product(dtype: np.dtype, placed: bool) -> Any:
     """One thread per element of the result."""
     load, store, T = codec(dtype)
+    value = _value(dtype, placed)
 
     @cuda.jit
-    def plain_product(data, indices, indptr, b, out):
-        """data, indices: (nnz,); indptr: (rows + 1,); b: (n, k); out: (rows, k)."""
+    def plain_product(data, places, indices, indptr, b, out):
+        """data, places, indices: (nnz,); indptr: (rows + 1,); b: (n, k); out: (rows, k)."""
         i = cuda.grid(1)
         if i < out.size:
             row = i // out.shape[1]
             column = i - row * out.shape[1]
             total = T(0)
             for e in range(indptr[row], indptr[row + 1]):
-                total = T(total + T(load(data[e]) * load(b[indices[e], column])))
+                total = T(total + T(value(data, places, e) * load(b[indices[e], column])))
             out[row, column] = store(total)
 
     return plain_product
@@ -133,10 +153,10 @@ def place(element):
 
 
 @functools.cache
-def vector_sums(dtype: np.dtype, items: int) -> Any:
+def vector_sums(dtype: np.dtype, items: int, placed: bool) -> Any:
     """A block sums the rows, and parts of rows, in its share."""
     load, store, T = codec(dtype)
-    group_sum = _group_sum(dtype)
+    group_sum, value = _group_sum(dtype), _value(dtype, placed)
     each, room, most_long = items // THREADS, items + items // 32, max(items // LONG, 1)
 
     @device_function
@@ -149,9 +169,9 @@ def vector_sums(dtype: np.dtype, items: int) -> Any:
             out[row] = store(total)
 
     @cuda.jit
-    def vector_sums(data, indices, indptr, starts, b, out, heads, tails):
-        """data, indices: (nnz,); indptr: (rows + 1,); starts: (shares + 1,); b, out: vectors;
-        heads, tails: (shares,)."""
+    def vector_sums(data, places, indices, indptr, starts, b, out, heads, tails):
+        """data, places, indices: (nnz,); indptr: (rows + 1,); starts: (shares + 1,); b, out:
+        vectors; heads, tails: (shares,)."""
         products = cuda.shared.array(room, T)
         parts = cuda.shared.array(THREADS, T)
         long_rows = cuda.shared.array(most_long, i32)
@@ -169,7 +189,7 @@ def vector_sums(dtype: np.dtype, items: int) -> Any:
         final = max(end - 1, i64(0))
         for k in range(each):
             e = min(start + t + k * THREADS, final)
-            values[k] = load(data[e])
+            values[k] = value(data, places, e)
             others[k] = u64(indices[e])
 
         count = i32(min(last + 1, rows) - first)  # rows that have a part here
@@ -244,21 +264,21 @@ def vector_sums(dtype: np.dtype, items: int) -> Any:
 
 
 @functools.cache
-def row_sums(dtype: np.dtype, lanes: int) -> Any:
+def row_sums(dtype: np.dtype, lanes: int, placed: bool) -> Any:
     """A group of `lanes` threads sums a row."""
     load, store, T = codec(dtype)
-    group_sum = _group_sum(dtype)
+    group_sum, value = _group_sum(dtype), _value(dtype, placed)
 
     @cuda.jit
-    def row_sums(data, indices, indptr, b, out):
-        """data, indices: (nnz,); indptr: (rows + 1,); b, out: vectors."""
+    def row_sums(data, places, indices, indptr, b, out):
+        """data, places, indices: (nnz,); indptr: (rows + 1,); b, out: vectors."""
         parts = cuda.shared.array(THREADS, T)
         t = cuda.threadIdx.x
         row = (cuda.blockIdx.x * i64(THREADS) + t) // lanes
         total = T(0)
         if row < out.size:
             for e in range(i64(indptr[row]) + t % lanes, i64(indptr[row + 1]), lanes):
-                total = T(total + T(load(data[e]) * load(b[u64(indices[e])])))
+                total = T(total + T(value(data, places, e) * load(b[u64(indices[e])])))
         total = group_sum(total, lanes, parts)
         if row < out.size and t % lanes == 0:
             out[row] = store(total)
@@ -303,18 +323,19 @@ def _row_access(dtype: np.dtype, width: int) -> Any:
 
 
 @functools.cache
-def column_sums(dtype: np.dtype, items: int, lanes: int, width: int) -> Any:
+def column_sums(dtype: np.dtype, items: int, lanes: int, width: int, placed: bool) -> Any:
     """A group of `lanes` threads sums the rows, and parts of rows, in a piece of the block's share;
     a thread has `width` columns."""
-    load, store, T = codec(dtype)
+    _, store, T = codec(dtype)
+    value = _value(dtype, placed)
     read, write = _row_access(dtype, width)
     groups, tile = THREADS // lanes, lanes * width
     piece, room, held = items // groups, groups * tile, AT_ONCE * width
 
     @cuda.jit
-    def column_sums(data, indices, indptr, starts, b, out, heads, tails, columns):
-        """data, indices: (nnz,); indptr: (rows + 1,); starts: (shares + 1,); b, out: flat matrices
-        of so many columns; heads, tails: (shares, columns)."""
+    def column_sums(data, places, indices, indptr, starts, b, out, heads, tails, columns):
+        """data, places, indices: (nnz,); indptr: (rows + 1,); starts: (shares + 1,); b, out: flat
+        matrices of so many columns; heads, tails: (shares, columns)."""
         group_heads = cuda.shared.array(room, T)
         group_tails = cuda.shared.array(room, T)
         group_rows = cuda.shared.array(groups, i64)
@@ -348,7 +369,7 @@ def column_sums(dtype: np.dtype, items: int, lanes: int, width: int) -> Any:
             if e < end:
                 for u in range(AT_ONCE):
                     each = min(e + u, end - 1)
-                    values[u] = load(data[each])
+                    values[u] = value(data, places, each)
                     others[u] = i64(indices[each])
                 for u in range(AT_ONCE):
                     read(b, others[u] * columns + at, taken, u * width)
@@ -456,13 +477,18 @@ def join_shares(dtype: np.dtype, items: int, lanes: int) -> Any:
 # -------------------- plans
 
 
+def _values(p: ProductProblem) -> list[Any]:
+    """The arguments for the values and their places; any integers where these are in order."""
+    return [Input(0), Input(1 if p.places is None else p.ahead)]
+
+
 def by_elements(p: ProductProblem) -> Plan:
     """Version "plain"."""
     launch = Launch(
-        plain_product(p.b.dtype),
+        plain_product(p.b.dtype, p.places is not None),
         blocks(p.out.size, THREADS),
         THREADS,
-        [Input(0), Input(1), Input(2), Input(3), Output(0)],
+        [*_values(p), Input(1), Input(2), Input(3), Output(0)],
     )
     return Plan([p.out], [launch])
 
@@ -483,7 +509,7 @@ def _plan(p: ProductProblem, kernel: Any, tile: int, flat: bool) -> Plan:
         steps.append(
             Launch(share_starts, blocks(shares + 1, THREADS), THREADS, [Input(2), starts, items])
         )
-    arguments: list[Any] = [Input(0), Input(1), Input(2), starts, Input(3).flat, Output(0).flat]
+    arguments = [*_values(p), Input(1), Input(2), starts, Input(3).flat, Output(0).flat]
     arguments += [heads, tails] if flat else [heads, tails, p.columns]
     grid = shares if flat else (shares, blocks(p.columns, tile))
     steps.append(Launch(kernel, grid, THREADS, arguments))
@@ -502,18 +528,19 @@ def _plan(p: ProductProblem, kernel: Any, tile: int, flat: bool) -> Plan:
 
 def by_rows(p: ProductProblem) -> Plan:
     """Version "rows": b is a vector."""
-    arguments = [Input(0), Input(1), Input(2), Input(3).flat, Output(0).flat]
-    grid = blocks(p.rows * p.lanes, THREADS)
-    return Plan([p.out], [Launch(row_sums(p.b.dtype, p.lanes), grid, THREADS, arguments)])
+    arguments = [*_values(p), Input(1), Input(2), Input(3).flat, Output(0).flat]
+    kernel = row_sums(p.b.dtype, p.lanes, p.places is not None)
+    return Plan([p.out], [Launch(kernel, blocks(p.rows * p.lanes, THREADS), THREADS, arguments)])
 
 
 def by_vector(p: ProductProblem) -> Plan:
     """Version "vector": b is one."""
-    return _plan(p, vector_sums(p.b.dtype, p.items), 1, True)
+    return _plan(p, vector_sums(p.b.dtype, p.items, p.places is not None), 1, True)
 
 
 def by_columns(p: ProductProblem) -> Plan:
     """Version "columns"."""
     width = p.width
     lanes = min(power_of_two(blocks(p.columns, width)), WARP)
-    return _plan(p, column_sums(p.b.dtype, p.items, lanes, width), lanes * width, False)
+    kernel = column_sums(p.b.dtype, p.items, lanes, width, p.places is not None)
+    return _plan(p, kernel, lanes * width, False)

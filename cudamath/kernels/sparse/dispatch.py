@@ -51,8 +51,8 @@ def has_shuffles(p: SampledProblem) -> bool:
 
 
 def has_cusparse(p: ProductProblem) -> bool:
-    """Whether cuSPARSE is there, and has these dtypes."""
-    return p.stored > 0 and _in_cusparse(p.indices, p.indptr, p.data, p.b)
+    """Whether cuSPARSE is there, and has these dtypes; its values are in order."""
+    return p.stored > 0 and p.places is None and _in_cusparse(p.indices, p.indptr, p.data, p.b)
 
 
 def cusparse_samples(p: SampledProblem) -> bool:
@@ -112,12 +112,18 @@ def csr_product(
     indptr: Layout,
     b: Layout,
     starts: Layout | None = None,
-    *_transposed: Layout | None,
+    _order: Layout | None = None,
+    _rows: Layout | None = None,
+    _row_starts: Layout | None = None,
+    places: Layout | None = None,
+    *,
     alike: bool = False,
     version: str | None = None,
 ) -> Plan:
-    """data, indices: (nnz,), indptr: (rows + 1,), b: (n, k), starts: (shares + 1,) -> (rows, k)."""
-    p = ProductProblem(data, indices, indptr, b, starts, alike)
+    """data, indices, places: (nnz,), indptr: (rows + 1,), b: (n, k), starts: (shares + 1,) ->
+    (rows, k)."""
+    ahead = 4 + sum([x is not None for x in (starts, _order, _rows, _row_starts)])
+    p = ProductProblem(data, indices, indptr, b, starts, alike, places, ahead)
     if not p.out.size:
         return Plan([p.out], [])
     return choose("csr_product", PRODUCT, p, version)

@@ -40,7 +40,8 @@ def are_alike(rows: int, stored: int, longest: int, turns: int) -> bool:
 @dataclass(frozen=True)
 class ProductProblem:
     """A compressed matrix times a dense one: data, indices (nnz,), indptr (rows + 1,), b (n, k),
-    all contiguous; starts (shares + 1,), where they are known, how many rows end before each share.
+    all contiguous; starts (shares + 1,), where they are known, how many rows end before each share;
+    places (nnz,), where the values lie in `data`, if not in their order.
 
     Parameters
     ----------
@@ -48,6 +49,9 @@ class ProductProblem:
     starts : Layout, optional
     alike : bool
         Whether the rows are known to be alike (`are_alike`).
+    places : Layout, optional
+    ahead : int
+        How many inputs of the plan are ahead of the places; those that are missing do not count.
     """
 
     data: Layout
@@ -56,6 +60,8 @@ class ProductProblem:
     b: Layout
     starts: Layout | None = None
     alike: bool = False
+    places: Layout | None = None
+    ahead: int = 0
 
     @property
     def rows(self) -> int:

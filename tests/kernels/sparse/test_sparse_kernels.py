@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from gradient_checks import MACHINES, run_version
 
 import cudamath as cm
 from cudamath.kernels.sparse import block_product, csr_product, dispatch, triangular
@@ -111,6 +112,28 @@ def test_plain_and_dtypes(dtype):
         plan = dispatch.csr_product(*layouts(data, x.indices, x.indptr, b), version=version)
         got = cm.testing.simulate(plan, data, x.indices, x.indptr, b)
         np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("version", ["vector", "rows", "columns", "plain"])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_values_in_another_order(machine, version):
+    """A matrix that is stored by columns, with where its values lie there."""
+    x = matrix(23, 80, [5, 64, 0, 7], "f4")
+    b = np.arange(240 if version in ("columns", "plain") else 80).reshape(80, -1).astype("f4") % 13
+    order = np.random.default_rng(1).permutation(x.nnz).astype(np.int32)
+    stored = np.empty_like(x.data)
+    stored[order] = x.data
+    for shares in (
+        [],
+        [products.share_starts(cm.asarray(x.indptr, device="cpu"), x.nnz).to_numpy()],
+    ):
+
+        def plan(*layouts):
+            more = *layouts[4:-1], *[None] * (9 - len(layouts))
+            return dispatch.csr_product(*layouts[:4], *more, layouts[-1], version=version)
+
+        arrays = stored, x.indices, x.indptr, b, *shares, order
+        np.testing.assert_array_equal(run_version(machine, plan, *arrays), x @ b)
 
 
 @pytest.mark.simulator

@@ -235,11 +235,9 @@ def _lengths(q: ndarray, what: str, lengths: Any, most: int) -> ndarray | None:
         raise ValueError(
             f"{NAME}: wants {what} of shape {q.shape[:1]} for q {q.shape}, got {lengths.shape}"
         )
-    if lengths.dtype == np.int32:
-        return lengths
     if not np.can_cast(lengths.dtype, np.int32):
         lengths = clip(lengths, 0, most)
-    return lengths.astype(np.int32)
+    return lengths.astype(np.int32, copy=False)
 
 
 def _dropping(q: ndarray, k: ndarray, dropout: float, rng: Generator) -> tuple[tuple, tuple]:

@@ -420,7 +420,7 @@ def _range(
 ) -> tuple[ndarray, ndarray | None]:
     """(scale, zero points) from the largest, or from the lowest and the highest number of each
     channel."""
-    channels = int(np.prod(shape, dtype=np.int64))
+    channels = math.prod(shape)
     parts = reshape(x, (-1, channels, inner))
     if symmetric:
         scale = abs(parts).max((0, 2)).astype("float32") / largest

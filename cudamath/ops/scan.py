@@ -106,7 +106,7 @@ def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: int) -> ndarray:
     shape[axis] = x.shape[axis]
     hit = equal(x, y) | (isnan(x) & isnan(y))
     places = where(hit, reshape(arange(x.shape[axis], device=x.device), tuple(shape)), 0)
-    last = _scan(places, kind="max", axis=axis, dtype=np.dtype(np.int64))
+    last = _scan(places, kind="max", axis=axis, dtype=places.dtype)
     return _along_grad(g, last, size=x.shape[axis], axis=axis)
 
 

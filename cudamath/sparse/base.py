@@ -600,7 +600,7 @@ class sparray:
         elements = self.tocoo()._summed()
         if axis is None:
             return int(count_nonzero(elements.data))
-        whole = elements._with_data((elements.data != 0).astype(np.int64))
+        whole = elements._with_data(elements.data != 0)
         return whole.sum(axis=axis)
 
     # -------------------- arithmetic

@@ -156,6 +156,36 @@ def test_clip_factor_raises_if_asked(device):
     assert float(factor) == 1
 
 
+def test_a_state_like_copies_that_were_taken_is_refused(device):
+    """The last array may be of 16 bits as a copy, not as a state."""
+    p, g, half = (
+        [cm.asarray(np.arange(3.0, dtype=np.float32)).astype(d)] for d in ("f4", "f4", "f2")
+    )
+    cm.ml.sgd_update(p, g, lr=0.1, copies=half)
+    before = bits((p, half))
+    with pytest.raises(
+        TypeError, match=r"^sgd_update: wants state.* of float32 at \[0\], got float16"
+    ):
+        cm.ml.sgd_update(p, g, half, lr=0.1, momentum=0.9)
+    assert bits((p, half)) == before
+
+
+@pytest.mark.parametrize("which", ["params", "state", "copies"])
+def test_what_is_read_only_is_not_updated(which):
+    trees = {"params": "f4", "state": "f4", "copies": "f2"}
+    for name, kind in trees.items():
+        host = np.arange(3.0).astype(kind)
+        host.flags.writeable = name != which
+        trees[name] = [cm.asarray(host, device="cpu", copy=False)]
+    params, before = trees.pop("params"), bits(trees)
+    grads = [cm.asarray(np.ones(3, np.float32), device="cpu")]
+    with pytest.raises(
+        ValueError, match=r"^sgd_update: updates in place, .* of \[0\] is read-only"
+    ):
+        cm.ml.sgd_update(params, grads, lr=0.1, momentum=0.9, **trees)
+    assert params[0].tolist() == [0, 1, 2] and bits(trees) == before
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [

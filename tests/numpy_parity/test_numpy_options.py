@@ -190,6 +190,9 @@ CALLS: dict[str, Callable] = {
             a(LONG), [20, 50], axis=1, method="inverted_cdf", weights=a(WEIGHTS), keepdims=True
         ),
         xp.quantile(a(LONG), 0.4, axis=0, method="inverted_cdf", weights=a([1, 2, 0])),
+        xp.quantile(  # sums beyond float32
+            a(VECTOR[:3]), 0.5, method="inverted_cdf", weights=a([2.0**25, 1, 2.0**25 + 1])
+        ),
         xp.quantile(a(LONG), PARTS, method="inverted_cdf", weights=a(WHOLE_WEIGHTS)),
         xp.nanquantile(a(GAPS), PARTS, axis=1, method="inverted_cdf", weights=a(WHOLE_WEIGHTS)),
         xp.nanpercentile(a(GAPS), 30, axis=1, method="inverted_cdf", weights=a(WHOLE_WEIGHTS)),

@@ -114,6 +114,17 @@ def test_functions(module, form):
     assert tested > 15
 
 
+@pytest.mark.parametrize("module", PREFIX)
+def test_real_roots_of_complex_coefficients(module):
+    """Complex numbers, as the coefficients are."""
+    c = np.array([0, 0, 1j])
+    theirs, ours = (
+        getattr(importlib.import_module(f"{package}.polynomial.{module}"), f"{PREFIX[module]}roots")
+        for package in ("numpy", "cudamath")
+    )
+    compare(ours(cm.asarray(c)), theirs(c))
+
+
 @pytest.mark.parametrize("module", [*PREFIX, "polyutils"])
 def test_names(module):
     theirs = importlib.import_module(f"numpy.polynomial.{module}")

@@ -210,6 +210,26 @@ def test_log_factorials():
     )
 
 
+#: What several draws are made of: each of these ends before the next begins.
+SEVERAL_DRAWS = "f noncentral_f noncentral_chisquare wald vonmises standard_t student_t".split()
+SEVERAL_DRAWS += ["negative_binomial", "logseries"]
+ONE_DRAW = [row for row in CONTINUOUS + COUNTS if row[0] not in SEVERAL_DRAWS]
+
+
+@pytest.mark.parametrize(("name", "args", "truth"), ONE_DRAW, ids=ids(ONE_DRAW))
+def test_a_draw_goes_on_where_the_last_ended(device, name, args, truth):
+    """A draw takes as much of the sequence as its numbers are made of, no more and no less."""
+    continuous = isinstance(truth.dist, stats.rv_continuous)
+    for options in ({}, {"dtype": "float32"}) if continuous else ({},):
+        rngs = cm.random.default_rng(3), cm.random.default_rng(3)
+        whole, *parts = (
+            numpy(getattr(rng, name)(*args, size=n, **options))
+            for rng, n in zip((rngs[0], rngs[1], rngs[1]), (24, 16, 8), strict=True)
+        )
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+        assert rngs[0].state == rngs[1].state
+
+
 def test_small_shapes(device):
     """Gamma numbers too small for a float: beta and Dirichlet numbers are right all the same."""
     x = numpy(cm.random.default_rng(25).beta(1e-3, 1e-3, 4000))

@@ -305,6 +305,15 @@ def test_a_draw_continues_where_the_last_ended(device):
     np.testing.assert_array_equal(numpy(rng.uniform(size=8, dtype="float32")), whole[8:16])
 
 
+def test_a_named_device_is_not_the_default_one(fake):
+    """Parameters that are numbers lie on none."""
+    expected = numpy(at().gamma(2.0, size=5, device="cpu"))
+    with cm.device("cuda:0"):
+        x = at().gamma(2.0, size=5, device="cpu")
+    assert x.device == "cpu"
+    np.testing.assert_array_equal(numpy(x), expected)
+
+
 def test_large_draws_do_not_depend_on_how_they_are_cut():
     n = (1 << 20) + 7  # several threads on the CPU
     for draw in (

@@ -99,5 +99,8 @@ def test_errors_stay():
             rng.normal(0.0, -1.0)
         with pytest.raises(TypeError, match="random.integers: "):
             rng.integers(5.5)
+        assert rng.integers(4) < 4  # is kept, but not for a float64 of that value
+        with pytest.raises(TypeError, match="random.integers: "):
+            rng.integers(4.0)
         with pytest.raises(ValueError, match="negative size"):
             rng.random(-1)

@@ -218,6 +218,16 @@ def test_float16_sums_are_kept_in_float32(device):
     assert float(cm.sum(cm.asarray(y))) == 1000
 
 
+def test_float16_counts_and_sums_beyond_its_range(device):
+    n = 70_000
+    x = cm.full(n, 2.0, dtype="float16")
+    (slope,) = cm.vjp(cm.mean, x)[1](cm.asarray(1.0, dtype="float16"))
+    assert slope.dtype == np.float16 and (slope.to_numpy() == np.float16(1 / n)).all()
+    mean, total = cm.average(x, weights=cm.ones_like(x), returned=True)
+    assert mean.dtype == total.dtype == np.float16
+    assert (float(mean), float(total)) == (2.0, math.inf)
+
+
 def test_float32_sum_is_pairwise(device):
     x = np.full(1 << 24, 0.1, np.float32)
     exact = x.astype(np.float64).sum()

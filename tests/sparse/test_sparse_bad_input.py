@@ -128,6 +128,8 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: A[S.csr_array((3, 3), dtype=bool)], IndexError, r"sparse mask of shape (2, 3)"),
     (lambda: A[np.zeros((1, 1, 1), int), np.zeros(1, int)], IndexError, "one or two axes"),
     (lambda: A[np.zeros((1, 1), int), :], IndexError, "more than two axes"),
+    (lambda: A[0, np.zeros((1, 1, 1), int)], IndexError, "more than two axes"),
+    (lambda: A[np.zeros((1, 1, 1), int), 0], IndexError, "more than two axes"),
     (lambda: A[None, :, :], IndexError, "more than two axes"),
     (lambda: A.copy().__setitem__(([0, 1], [0, 1, 2]), 1), IndexError, "setitem: index arrays"),
     (lambda: A.copy().__setitem__((0, [0, 1]), [1, 2, 3]), ValueError, "setitem: values of shape"),

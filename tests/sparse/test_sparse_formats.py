@@ -112,10 +112,13 @@ def test_blocks_stay_blocks():
 @pytest.mark.parametrize("format", FORMATS)
 def test_resize(format, shape):
     theirs, ours = pair(format, D)
+    whole = ours.copy()
     for resized in (theirs, ours):
         assert resized.resize(*shape) is None
-    assert ours.shape == shape
+    whole.resize(shape)
+    assert ours.shape == whole.shape == shape
     agree(ours, theirs)
+    agree(whole, theirs)
     line = cm.sparse.coo_array(D[0])
     line.resize(3)
     assert line.toarray().tolist() == [1.0, 0.0, 2.0]

@@ -288,14 +288,11 @@ def einsum(
     letter, casting = order_letter("einsum", order, "K"), casting_rule("einsum", casting)
     if letter == "A":
         letter = "F" if all([x.flags.fnc for x in arrays]) else "C"
-    if dtype is not None or len(arrays) > 1:
-        common = (
-            dtypes.as_dtype(dtype, "einsum") if dtype is not None else dtypes.result_type(*arrays)
-        )
-        for x in arrays:
-            if dtype is not None and not can_write(x.dtype, common, casting):
-                raise TypeError(f"einsum: {x.dtype} cannot become {common} by the rule {casting!r}")
-        arrays = [astype(x, common, copy=False) for x in arrays]
+    common = dtypes.as_dtype(dtype, "einsum") if dtype is not None else dtypes.result_type(*arrays)
+    for x in arrays:
+        if dtype is not None and not can_write(x.dtype, common, casting):
+            raise TypeError(f"einsum: {x.dtype} cannot become {common} by the rule {casting!r}")
+    arrays = [astype(x, common, copy=False) for x in arrays]
     for step in _order(
         "einsum", ",".join(terms) + "->" + result, tuple([x.shape for x in arrays]), optimize
     ):

@@ -92,9 +92,8 @@ HINTS = {
     "range=(low, high), or the edges as numbers",
     r"\brepeat\(": "how often each element is repeated decides the shape. Repeat all as often, or "
     "choose by an index that is made outside, x[index]",
-    r"\b(arange|linspace|zeros|ones|full|empty|eye|reshape|split|array_split|topk|roll|pad|tile)\(": (
-        "what decides a shape or a place cannot depend on values. Pass it as a static argument"
-    ),
+    r"\b(arange|linspace|zeros|ones|full|empty|eye|reshape|split|array_split|topk|roll|pad|tile)"
+    r"\(": "what decides a shape or a place cannot depend on values. Pass it as a static argument",
     r"(?<!for )\b\S+ in\b": "membership needs values. Use (x == value).any()",
     r"\bf[\"']": "there is no number to write into a text. Return it, and write the text outside",
     r"\[[^\]]*:[^\]]*\]": "the bounds of a slice decide a shape. Choose by an index, "

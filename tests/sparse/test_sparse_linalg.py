@@ -76,6 +76,31 @@ def test_solvers(name, dtype):
         np.testing.assert_allclose(again.to_numpy(), x.to_numpy(), atol=20 * rtol)
 
 
+@pytest.mark.parametrize("kind", ["legacy", "pr_norm", "x"])
+@pytest.mark.parametrize(("restart", "most"), [(3, 7), (3, 6), (5, 4), (3, 40)])
+def test_gmres_counts_steps_as_scipy_does(kind, restart, most):
+    """Of the kind "legacy" the limit counts steps, of the others what lies between restarts."""
+    a, b = poisson(6), right_side(36, np.float64)
+    told: dict[Any, list] = {L: [], theirs: []}
+    ends = [
+        package.gmres(
+            matrix,
+            b,
+            rtol=1e-9,
+            restart=restart,
+            maxiter=most,
+            callback_type=kind,
+            callback=lambda x, package=package: told[package].append(np.asarray(x).copy()),
+        )
+        for package, matrix in ((L, ours(a)), (theirs, a))
+    ]
+    assert len(told[L]) == len(told[theirs])
+    assert ends[0][1] == ends[1][1]
+    np.testing.assert_allclose(ends[0][0].to_numpy(), ends[1][0], rtol=1e-7)
+    for one, other in zip(told[L], told[theirs], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7)
+
+
 @pytest.mark.parametrize("name", ["cg", "bicg", "bicgstab", "cgs", "gmres", "minres"])
 def test_preconditioners_guesses_and_limits(name):
     a, b = poisson(9), right_side(81, np.float64)

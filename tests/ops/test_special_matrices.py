@@ -229,7 +229,7 @@ def test_constructors_are_one_launch(fake):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_kernels_of_rules(machine):
-    """The cards matrix_formula and matrix_placed."""
+    """The cards matrix_formula, companion, fiedler_companion and leslie."""
     rng = np.random.default_rng(6)
 
     def made(rule, rows, n, dtype, more=0):

@@ -879,6 +879,9 @@ ELSEWHERE = {
         "svdvals",
     ],
     "ops/test_special_matrices.py": [
+        "companion",
+        "fiedler_companion",
+        "leslie",
         "linalg.bandwidth",
         "linalg.block_diag",
         "linalg.cho_factor",
@@ -897,7 +900,6 @@ ELSEWHERE = {
         "linalg.leslie",
         "linalg.toeplitz",
         "matrix_formula",
-        "matrix_placed",
     ],
     "ops/test_schur.py": [
         "linalg.expm_frechet",

@@ -34,8 +34,9 @@ from .triangles import ITEMS, THREADS, grid_of_rows, stored_type
 
 ONE, ZERO = -1, -2  # places of what is in no vector
 
-kernel_errors.failures["matrix_placed"] = "the leading coefficient is 0"
-kernel_errors.exceptions["matrix_placed"] = ValueError
+for monic in ("companion", "fiedler_companion"):
+    kernel_errors.failures[monic] = "the leading coefficient is 0"
+    kernel_errors.exceptions[monic] = ValueError
 
 # -------------------- functions of row and column
 

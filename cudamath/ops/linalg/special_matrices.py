@@ -92,7 +92,7 @@ def _of_polynomial(a: ndarray, rule: str) -> ndarray:
     a = a if a.dtype in dtypes.FLOATING | dtypes.COMPLEX else astype(a, dtypes.default_float())
     if a.shape[-1] < 2:  # a constant
         return zeros((*a.shape[:-1], 0, 0), dtype=a.dtype, device=a.device)
-    return _placed(_in_order(a), rule=rule)
+    return _placed[rule](_in_order(a), rule=rule)
 
 
 def _in_order(x: ndarray) -> ndarray:
@@ -116,9 +116,11 @@ def _placed_grad(g: ndarray, _y: Any, x: ndarray, *_s: ndarray, rule: str) -> tu
 
 
 _formula = Op("matrix_formula", cpu="triangles.formula", cuda="shape.matrix_rules.formula")
-_placed = Op(
-    "matrix_placed", cpu="triangles.placed", cuda="shape.matrix_rules.placed", vjp=_placed_grad
-)
+#: By the names of the functions, which errors that a kernel finds begin with.
+_placed = {
+    rule: Op(rule, cpu="triangles.placed", cuda="shape.matrix_rules.placed", vjp=_placed_grad)
+    for rule in ("companion", "fiedler_companion", "leslie")
+}
 
 
 def _common(name: str, a: ndarray, b: ndarray) -> tuple[ndarray, ndarray]:
@@ -380,7 +382,7 @@ def leslie(f: ArrayLike, s: ArrayLike) -> ndarray:
     if s.shape[-1] != n - 1:
         raise ValueError(f"leslie: s must have one number less than f, got {s.shape} and {f.shape}")
     f, s = _common("leslie", f, s)
-    return _placed(_in_order(f), _in_order(s), rule="leslie")
+    return _placed["leslie"](_in_order(f), _in_order(s), rule="leslie")
 
 
 @fast_path("a")

@@ -5,13 +5,15 @@ each in a process of its own. `jit` and `compile` begin with an empty cache, and
 the one that they left, which `eager` and `reduce-overhead` read as well. Where several run at a
 time, those on a GPU stand still while one is timed there (turns.py); that does not count among the
 seconds of their first calls, but they have fewer cores than alone. Results must agree. The record
-goes to benchmarks/results/<device>/programs.json.
+goes to benchmarks/results/<device>/programs.json, after each process. What took longest in the
+record before begins first.
 """
 
 from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import math
 import os
@@ -20,8 +22,9 @@ import shutil
 import statistics
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -49,17 +52,38 @@ class Runs:
     ----------
     chosen : Namespace
         The command's options.
-    known : dict
-        Name -> (module, configuration).
     scratch : Path
         A folder for caches and results.
+    file : Path
+        The file of the record.
     """
 
-    def __init__(self, chosen: argparse.Namespace, known: dict[str, Any], scratch: pathlib.Path):
-        self.chosen, self.known, self.scratch = chosen, known, scratch
+    def __init__(self, chosen: argparse.Namespace, scratch: pathlib.Path, file: pathlib.Path):
+        self.chosen, self.scratch, self.file = chosen, scratch, file
         self.until = time.monotonic() + chosen.limit if chosen.limit else math.inf
         self.records: dict[str, dict[str, Any]] = {name: {} for name in chosen.names}
+        self.results: dict[str, dict[str, np.ndarray]] = {name: {} for name in chosen.names}
         self.gpus = [Gpu(cores) for cores in shares(chosen.gpus)]
+        self.environment = environment(chosen.device)
+        self._lock = threading.Lock()  # held while the record changes, or is written
+
+    @contextlib.contextmanager
+    def queues(self) -> Iterator[list[concurrent.futures.ThreadPoolExecutor]]:
+        """One for each GPU. When the body has failed, what runs is stopped and nothing more
+        begins: it would look for files that are gone."""
+        pools = [concurrent.futures.ThreadPoolExecutor(self.chosen.jobs) for _ in self.gpus]
+        try:
+            yield pools
+        except BaseException:
+            self.until = -math.inf
+            for pool in pools:
+                pool.shutdown(wait=False, cancel_futures=True)
+            for gpu in self.gpus:
+                gpu.stop()
+            raise
+        finally:
+            for pool in pools:
+                pool.shutdown()
 
     def chain(self, name: str, kind: str, gpu: int) -> None:
         """Run the peers of a chain."""
@@ -101,23 +125,50 @@ class Runs:
         return record
 
     def keep(self, name: str, peer: str, record: dict[str, Any], second: bool) -> None:
-        """Add a record, say it, and write all."""
-        if second:
-            self.records[name][peer]["second"] = record
-        else:
-            self.records[name][peer] = record
-        figures = {k: round(v, 6) if isinstance(v, float) else v for k, v in record.items()}
-        print(name, peer, "again" if second else "", json.dumps(figures), flush=True)
+        """Add a record, say it, compare its results, and write all."""
+        with self._lock:
+            if second:
+                self.records[name][peer]["second"] = record
+            else:
+                self.records[name][peer] = record
+                if "seconds" in record:
+                    self.results[name][peer] = np.load(self.scratch / f"{name}-{peer}.npy")
+                self.compare(name)
+            figures = {k: round(v, 6) if isinstance(v, float) else v for k, v in record.items()}
+            print(name, peer, "again" if second else "", json.dumps(figures), flush=True)
+            shared = {
+                "gpus": self.chosen.gpus,
+                "jobs": self.chosen.jobs,
+                "cores": os.cpu_count(),
+            }
+            whole = {"programs": self.records, "shared": shared, **self.environment}
+            new = self.file.with_suffix(".new")
+            new.write_text(json.dumps(whole, indent=1) + "\n")
+            new.replace(self.file)
 
-    def compare(self) -> None:
-        """Note how far results are from eager PyTorch's, or ours without it: the largest difference
-        over the largest number."""
-        for name, record in self.records.items():
-            kept = {p: self.scratch / f"{name}-{p}.npy" for p in record if "seconds" in record[p]}
-            base = next((p for p in ("torch", "eager", "jit") if p in kept), None)
-            for peer, file in kept.items():
-                a, b = np.load(file), np.load(kept[base])
-                record[peer]["differs"] = float(np.abs(a - b).max() / np.abs(b).max())
+    def compare(self, name: str) -> None:
+        """Note how far a program's results are from eager PyTorch's, or ours without it: the
+        largest difference over the largest number. Nothing where none of these has run."""
+        kept = self.results[name]
+        base = next((kept[peer] for peer in ("torch", "eager", "jit") if peer in kept), None)
+        for peer, found in kept.items():
+            if base is not None:
+                differs = float(np.abs(found - base).max() / np.abs(base).max())
+                self.records[name][peer]["differs"] = differs
+
+
+def longest_first(names: list[str], file: pathlib.Path) -> dict[str, list[str]]:
+    """For each chain the programs in the order in which they begin: those that took longest in the
+    record of a file; before them those that have no whole record there."""
+    known = json.loads(file.read_text())["programs"] if file.is_file() else {}
+
+    def spent(name: str, chain: Iterable[tuple[str, bool]]) -> float:
+        records = [known.get(name, {}).get(peer, {}) for peer, _ in chain]
+        return sum([record.get("ready", math.inf) for record in records])
+
+    return {
+        kind: sorted(names, key=lambda name: -spent(name, chain)) for kind, chain in CHAINS.items()
+    }
 
 
 def summary(records: dict[str, dict[str, Any]], known: dict[str, Any]) -> list[str]:
@@ -168,22 +219,18 @@ def main(argv: Iterable[str] | None = None) -> int:
         parser.error(f"unknown: {', '.join(unknown)}; programs: {', '.join(known)}")
     out = chosen.out or RESULTS / folder(chosen.device)
     out.mkdir(parents=True, exist_ok=True)
+    file = out / "programs.json"
+    order = longest_first(chosen.names, file if file.is_file() else RESULTS / out.name / file.name)
     with tempfile.TemporaryDirectory() as scratch:
-        runs = Runs(chosen, known, pathlib.Path(scratch))
-        pools = [concurrent.futures.ThreadPoolExecutor(chosen.jobs) for _ in range(chosen.gpus)]
-        waiting = [
-            pools[i % chosen.gpus].submit(runs.chain, name, kind, i % chosen.gpus)
-            for kind in CHAINS
-            for i, name in enumerate(chosen.names)
-        ]
-        for one in concurrent.futures.as_completed(waiting):
-            one.result()
-            runs.compare()
-            shared = {"gpus": chosen.gpus, "jobs": chosen.jobs, "cores": os.cpu_count()}
-            record = {"programs": runs.records, "shared": shared, **environment(chosen.device)}
-            (out / "programs.json").write_text(json.dumps(record, indent=1) + "\n")
-        for pool in pools:
-            pool.shutdown()
+        runs = Runs(chosen, pathlib.Path(scratch), file)
+        with runs.queues() as queues:
+            waiting = [
+                queues[i % chosen.gpus].submit(runs.chain, name, kind, i % chosen.gpus)
+                for kind, names in order.items()
+                for i, name in enumerate(names)
+            ]
+            for one in concurrent.futures.as_completed(waiting):
+                one.result()
     lines = summary(runs.records, known)
     print("\n".join(lines))
     return any([line.startswith("  ") for line in lines])

@@ -106,6 +106,10 @@ class Gpu:
             for descriptor in (hears, answers, heard, tells):
                 os.close(descriptor)
 
+    def stop(self) -> None:
+        """End the processes that use it."""
+        _signal(set(self._running), signal.SIGKILL)
+
     @contextlib.contextmanager
     def _alone(self, pid: int) -> Iterator[None]:
         """A process has the GPU, and its own cores, for itself."""

@@ -5,9 +5,15 @@ torch_values.json has what PyTorch 2.13 gave on a CPU; where PyTorch is installe
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import json
+import math
+import os
 import pathlib
+import signal
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -75,6 +81,60 @@ def test_command(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture) -> None:
     assert record["jit"]["second"]["first_call"] > 0 and record["eager"]["seconds"] > 0
     assert record["jit"]["differs"] == 0.0
     assert "kalman" in capsys.readouterr().out
+
+
+def runs(folder: pathlib.Path, *names: str) -> command.Runs:
+    options = argparse.Namespace(
+        names=[*names], peers=[*peers.PEERS], device="cpu", small=True, rounds=1, gpus=1, jobs=1
+    )
+    options.limit = None
+    return command.Runs(options, folder, folder / "programs.json")
+
+
+def test_a_base_that_failed(tmp_path: pathlib.Path) -> None:
+    """Results are compared with those of the first base that ran, and every record is written at
+    once, also where no base has run."""
+    kept, good = runs(tmp_path, "vae"), {"seconds": 1.0}
+
+    def keep(peer: str, record: dict, result: float = 0.0) -> dict:
+        np.save(tmp_path / f"vae-{peer}.npy", np.array([result, 4.0]))
+        kept.keep("vae", peer, dict(record), False)
+        return json.loads((tmp_path / "programs.json").read_text())["programs"]["vae"]
+
+    assert keep("torch", {"failed": "why"}) == {"torch": {"failed": "why"}}
+    assert "differs" not in keep("compile", good, 1.0)["compile"]
+    record = keep("jit", good, 2.0)
+    assert record["compile"]["differs"] == 0.25 and record["jit"]["differs"] == 0.0
+    assert keep("eager", good, 3.0)["jit"]["differs"] == 0.25
+
+
+def test_an_error_ends_what_runs(tmp_path: pathlib.Path) -> None:
+    """The scratch folder goes away only when nobody writes there any more."""
+    kept, long = runs(tmp_path), [sys.executable, "-c", "import time; time.sleep(60)"]
+    log, begun = tmp_path / "long.log", time.monotonic()
+    with pytest.raises(KeyError), kept.queues() as (queue,):
+        ended = queue.submit(kept.gpus[0].run, long, {**os.environ}, log, math.inf)
+        waiting = queue.submit(print)
+        while not log.exists():
+            time.sleep(0.01)
+        raise KeyError
+    assert ended.result() == -signal.SIGKILL and waiting.cancelled()
+    assert kept.until < 0 and time.monotonic() - begun < 50
+
+
+def test_the_longest_begin_first(tmp_path: pathlib.Path) -> None:
+    """By the record before; first of all those that are not in it, or were cut off."""
+    file, names = tmp_path / "programs.json", ["short", "long", "new", "cut"]
+    assert command.longest_first(names, file)["compile"] == names
+    ready = {
+        name: {peer: {"ready": seconds} for peer in peers.PEERS}
+        for name, seconds in (("short", 1.0), ("long", 2.0), ("cut", 0.1))
+    }
+    ready["cut"]["compile"] = {"failed": "cut off at the limit"}  # type: ignore[dict-item]
+    file.write_text(json.dumps({"programs": ready}))
+    order = command.longest_first(names, file)
+    assert order["compile"] == ["new", "cut", "long", "short"]
+    assert order["torch"] == ["new", "long", "short", "cut"]
 
 
 def test_what_went_wrong_is_said() -> None:

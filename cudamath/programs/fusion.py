@@ -28,6 +28,7 @@ from ..ops.ufunc import Elementwise
 from .doors import PRODUCTS, Users, through_doors
 from .gathered_products import gathered_products
 from .optimizer_casts import without_casts
+from .orders import LiesAcross, in_c_order
 from .program import ARGUMENT, Block, Node, Program, View
 from .regions import Region, regions
 from .residual_doors import BACKWARD, FORWARD, with_residuals
@@ -48,14 +49,21 @@ class Fused:
         What it computes.
     placed : tuple of Block, optional
         The results of these nodes that it writes into its last operands.
+    turned : dict, optional
+        Result that lies in another order -> result of these nodes, in C order (orders.py).
     """
 
     vjp = None
     several = True
 
-    def __init__(self, nodes: list[Node], placed: tuple[Block, ...] = ()):
+    def __init__(
+        self,
+        nodes: list[Node],
+        placed: tuple[Block, ...] = (),
+        turned: dict[Block, Block] | None = None,
+    ):
         self.name = f"fused({', '.join([node.name for node in nodes])})"
-        self.nodes, self.placed = nodes, placed
+        self.nodes, self.placed, self.turned = nodes, placed, turned or {}
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -209,20 +217,20 @@ def _region(region: list[Node], after: list[Node], program: Program) -> list[Nod
     needed = {block for node in after for block in node.used}
     needed |= {view.block for view in program.returned()}
     outputs = [node.results[0] for node in region if node.results[0] in needed]
-    inside_blocks = {node.results[0] for node in region}
-    inputs = list(
-        dict.fromkeys([v for node in region for v in node.views if v.block not in inside_blocks])
-    )
     try:
+        ordered, turned = in_c_order(region, elementwise)
+        inside_blocks = {node.results[0] for node in ordered}
+        views = [v for node in ordered for v in node.views if v.block not in inside_blocks]
+        inputs = list(dict.fromkeys(views))
         if not outputs or not inputs:
             raise TypeError("no arrays go in or come out")
-        run = _kernels(region, inputs, outputs)
+        run = _kernels(ordered, inputs, outputs, turned)
     except TypeError as error:
-        if len(region) > 2:  # halves may have what it takes
-            half = len(region) // 2
-            rest = region[half:]
+        if len(region) > 2:  # parts may have what it takes
+            cut = error.at if isinstance(error, LiesAcross) else 0
+            first, rest = region[: cut or len(region) // 2], region[cut or len(region) // 2 :]
             return [
-                *_region(region[:half], [*rest, *after], program),
+                *_region(first, [*rest, *after], program),
                 *_region(rest, after, program),
             ]
         names = ", ".join([node.name for node in region])
@@ -231,7 +239,8 @@ def _region(region: list[Node], after: list[Node], program: Program) -> list[Nod
     results = tuple(outputs)
     for k, block in enumerate(results):
         block.index = k
-    return [Node(Fused(region), tuple(inputs), (), {}, run, results, True, line=region[-1].line)]
+    op = Fused(ordered, (), turned)
+    return [Node(op, tuple(inputs), (), {}, run, results, True, line=region[-1].line)]
 
 
 def _in_layout(y: ndarray, layout: Layout) -> ndarray:
@@ -246,10 +255,11 @@ def _kernels(
     region: list[Node],
     inputs: list[View],
     outputs: list[Block],
+    turned: dict[Block, Block],
     places: Sequence[tuple[Block, View]] = (),
 ) -> Any:
     """`run(*inputs, *places)` -> the outputs, as arrays of the blocks' layouts. Further results are
-    written into the places."""
+    written into the places. turned: as in `Fused`."""
     values: dict[Block, ndarray] = {}
     arguments = {
         view: tracing.argument(view.layout.shape, view.layout.dtype, i)
@@ -271,22 +281,23 @@ def _kernels(
     with unrecorded(), recording.paused(), inside(), device_of(TRACED):
         for node in region:
             (block,) = node.results
-            if not block.layout.contiguous:
-                raise TypeError(f"{node.name} gives another order than C")
             extra = {"scalars": node.scalars} if node.scalars else {}
             values[block] = node.op(*map(operand, node.operands), **node.params, **extra)
             if values[block]._layout.dtype != block.layout.dtype:
                 raise TypeError(f"{node.name} has another dtype in a kernel")
     layouts = [view.layout for view in inputs]
-    wanted = [values[block] for block in (*outputs, *[block for block, _ in places])]
-    kernels = kernels_of(wanted, layouts, [view.layout for _, view in places])
-    targets = [block.layout for block in outputs]
+    made = [turned.get(block, block) for block in (*outputs, *[block for block, _ in places])]
+    kernels = kernels_of(
+        [values[block] for block in made], layouts, [view.layout for _, view in places]
+    )
+    targets = [(block.layout, result.layout) for block, result in zip(made, outputs, strict=False)]
 
     def run(*arrays: ndarray) -> list[ndarray]:
-        return [
-            y if y._layout is layout else _in_layout(y, layout)
-            for y, layout in zip(kernels(*arrays), targets, strict=True)
-        ]
+        out = []
+        for y, (layout, seen) in zip(kernels(*arrays), targets, strict=True):
+            y = y if y._layout is layout else _in_layout(y, layout)
+            out.append(y if seen is layout else y._view(seen))
+        return out
 
     return run
 
@@ -397,10 +408,10 @@ def _placed(
     used = {b for b in node.results if b is not found and {*users.of.get(b, ())} - gone}
     rest = tuple([b for b in node.results if b in used])
     inputs = [view for i, view in enumerate(node.operands) if i not in node.written]
-    run = _kernels(node.op.nodes, inputs, list(rest), places)
+    run = _kernels(node.op.nodes, inputs, list(rest), node.op.turned, places)
     for k, b in enumerate(rest):
         b.index = k
-    op = Fused(node.op.nodes, tuple([b for b, _ in places]))
+    op = Fused(node.op.nodes, tuple([b for b, _ in places]), node.op.turned)
     written = tuple(range(len(inputs), len(inputs) + len(places)))
     operands = (*inputs, *[view for _, view in places])
     return Node(op, operands, (), {}, run, rest, True, written, line=node.line)

@@ -18,6 +18,7 @@ from ..core.layout import Layout
 from ..core.scalar import inside
 from .doors import Users
 from .program import RESULT, Block, Node, Program, View
+from .simplify import edited
 
 
 def _rebuilt(program: Program, nodes: list[Node]) -> Program:
@@ -166,6 +167,7 @@ def joined(program: Program) -> Program:
     it, is a concatenation of these."""
     users = Users(program)
     nodes: list[Node | None] = list(program.nodes)
+    replaced: dict[Block, View] = {}
     count = 0
     for k, node in enumerate(program.nodes):
         found = _joined(program, users, k) if node.name == "unview" else None
@@ -174,30 +176,36 @@ def joined(program: Program) -> Program:
             for i in dropped:
                 nodes[i] = None
             nodes[last] = concat
+            (block,), (made,) = node.results, concat.results
+            if made is not block:
+                replaced[block] = View(made, made.layout, 0)
             count += 1
     if not count:
         return program
-    out = _rebuilt(program, [node for node in nodes if node is not None])
+    out = edited(program, [node for node in nodes if node is not None], replaced)
     out.notes.append(f"parts: {count} gradients of parts are joined at once")
     return out
 
 
 def _joined(program: Program, users: Users, k: int) -> tuple[int, Node, list[int]] | None:
     """The concatenation in place of node k, which puts a part among zeros, and of what adds the
-    other parts: the number of the last of these, the node, and the numbers of all."""
+    other parts: the number of the last of these, the node, and the numbers of all. Parts of every
+    second element, x[..., ::2], lie side by side in an array of pairs, which is the result then."""
     node = program.nodes[k]
     (block,), (first,) = node.results, node.views
     shape, strides, offset = node.params["view"]
     size = block.layout.itemsize
     if not block.layout.contiguous or first.layout.dtype != block.layout.dtype:
         return None
-    place = _along(block.layout, shape, tuple([s * size for s in strides]), offset * size)
+    steps = tuple([s * size for s in strides])
+    base = _of_pairs(block.layout, shape, steps)
+    place = _along(base, shape, steps, offset * size)
     found: list[tuple[Place | None, View, int]] = [(place, first, k)]
     dropped = [k]
     for i in sorted({user for user in users.of.get(block, ()) if user >= 0}):
         if i in dropped:
             continue
-        added = _added(program, users, block, i)
+        added = _added(program, users, block, base, i)
         if added is None:
             break
         found.append(added[:3])
@@ -213,20 +221,34 @@ def _joined(program: Program, users: Users, k: int) -> tuple[int, Node, list[int
         if not view.layout.contiguous:
             return None  # what is joined may lie in memory as its parts do
         end += part.length
-    if end != block.layout.shape[axis]:
+    if end != base.shape[axis]:
         return None
+    made = block if base is block.layout else Block(RESULT, base)
     operands = tuple([_with_axis(view, axis) if part.lacks else view for part, view, _ in parts])
     op: Any = registry["concat"]
     params = {"axis": axis, "sizes": tuple([part.length for part, _, _ in parts])}
     run = op.bound(tuple([view.layout for view in operands]), params, 0, program.device)
-    return last, Node(op, operands, (), params, run, (block,), False, line=node.line), dropped
+    return last, Node(op, operands, (), params, run, (made,), False, line=node.line), dropped
+
+
+def _of_pairs(base: Layout, shape: tuple, strides: tuple) -> Layout:
+    """An array in C order in which every k-th element along an axis, that is a view of this shape,
+    is a part along an axis of its own; the array as it is for other views."""
+    if len(shape) != base.ndim:
+        return base
+    for axis, (n, step) in enumerate(zip(base.shape, base.strides, strict=True)):
+        many = strides[axis] // step if shape[axis] > 1 and step else 1
+        if many > 1 and shape[axis] * many == n:
+            split = (*base.shape[:axis], shape[axis], many, *base.shape[axis + 1 :])
+            return Layout.new(split, base.dtype, base.device)
+    return base
 
 
 def _added(
-    program: Program, users: Users, block: Block, i: int
+    program: Program, users: Users, block: Block, layout: Layout, i: int
 ) -> tuple[Place | None, View, int, int] | None:
-    """What node i adds to a part of a block: where, the view that is added, i, and the number of
-    the node that writes the sum; None if it does something else."""
+    """What node i adds to a part of a block, seen in a layout: where, the view that is added, i,
+    and the number of the node that writes the sum; None if it does something else."""
     node = program.nodes[i]
     if node.name != "add" or len(node.views) != 2 or len(node.operands) != 2 or node.targets:
         return None
@@ -244,7 +266,7 @@ def _added(
         return None
     if more.layout.dtype != block.layout.dtype:
         return None
-    place = _along(block.layout, base.layout.shape, base.layout.strides, base.offset)
+    place = _along(layout, base.layout.shape, base.layout.strides, base.offset)
     return place, more, i, at
 
 

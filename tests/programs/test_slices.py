@@ -114,8 +114,43 @@ APART = {
     "a part is missing": lambda x: (x[:, :2] ** 2).sum() + (x[:, 4:] ** 3).sum(),
     "parts overlap": lambda x: (x[:, :5] ** 2).sum() + (x[:, 3:] ** 3).sum(),
     "one part twice": lambda x: (x[:, :4] ** 2).sum() + (x[:, 4:] ** 3).sum() + x[:, :4].prod(),
-    "every other column": lambda x: (x[:, ::2] ** 2).sum() + (x[:, 1::2] ** 3).sum(),
+    "every third column": lambda x: (x[:, ::3] ** 2).sum() + (x[:, 1::3] ** 3).sum(),
+    "other steps": lambda x: (x[:, ::2] ** 2).sum() + (x[:, 1::4] ** 3).sum() + x[:, 3::4].sum(),
 }
+
+
+def rotary(x):
+    a, b = x[:, ::2], x[:, 1::2]
+    return (cm.stack([a - 2 * b, a + 2 * b], axis=-1).reshape(x.shape) ** 3).sum()
+
+
+#: Gradients of parts that lie between one another.
+PAIRS = {
+    "every other column": lambda x: (x[:, ::2] ** 2).sum() + (x[:, 1::2] ** 3).sum(),
+    "three": lambda x: (x[:3, ::3] ** 2 * x[:3, 1::3]).sum() + (x[:3, 2::3] ** 3).sum(),
+    "rows": lambda x: (x[::2] ** 2 * x[1::2]).sum(),
+    "rotary": rotary,
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_gradients_of_pairs_are_joined(name: str) -> None:
+    """`x[..., ::2]` and `x[..., 1::2]`, as in rotary embeddings."""
+
+    def arrays(seed: int) -> list:
+        return [cm.array(np.random.default_rng(seed).normal(size=(6, 12)))]
+
+    def f(x):
+        g = cm.grad(PAIRS[name])(x[:3] if name == "three" else x)
+        return g, g.sum(0) + 1
+
+    program = traced(f, *arrays(0))
+    changed = joined(program)
+    names = [n.name for n in changed.nodes]
+    assert names.count("concat") == 1 + (name == "rotary")
+    assert not {"unview", "copy_into"} & {*names}
+    for a, b in zip(run(changed, arrays(1)), run(program, arrays(1)), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("name", APART)

@@ -163,7 +163,7 @@ def _made(
             )
         obj = obj.own_array()
     if order is None or order_letter(name, order, "K") == "K":
-        if type(obj) is np.ndarray and not obj.flags.c_contiguous and copy is not False:
+        if type(obj) is np.ndarray and not obj.flags.c_contiguous:
             axes = axes_in_copy(obj.shape, obj.strides)
             made = core_asarray.asarray(obj.transpose(axes), dtype, device, copy, name)
             return as_new(permute_dims(made, _inverse(axes)))

@@ -472,7 +472,8 @@ def _by_host(x: ndarray, bins: Any, range: Any, weights: ndarray | None) -> tupl
     meeting = dtypes.promote(x.dtype, edges.dtype)
     bounds = edges if edges.dtype == meeting else astype(edges, meeting)
     if edges.size < 2:
-        return zeros(0, np.int64, device=x.device), edges
+        kind = np.dtype(np.int64) if weights is None else weights.dtype
+        return zeros(0, kind, device=x.device), edges
     if weights is None:
         return _histogram(x, bounds, even=even), edges
     return _weighted([_bin(x, bounds)], (edges.size - 1,), weights), edges

@@ -460,9 +460,7 @@ def put_along_axis(x: ndarray, indices: ArrayLike, values: ArrayLike, axis: int 
             f"shape {x.shape}"
         )
     fits = all([n in (1, x.shape[i]) for i, n in enumerate(at.shape) if i != axis])
-    in_lines = (
-        x._layout.device >= 0 and x._layout.contiguous and x.size and at.shape[axis] <= _STEPS
-    )
+    in_lines = x._layout.contiguous and x.size and at.shape[axis] <= _STEPS
     _check_writable(name, x)
     if fits and (in_lines or x._layout.device == CPU):
         at = _broadcast_as(name, at, (*x.shape[:axis], at.shape[axis], *x.shape[axis + 1 :]))

@@ -73,7 +73,7 @@ def _call_with(
         result = self(*operands)
         if where is True:
             return result
-        base: Any = 0
+        base: Any = False  # a zero of any dtype
     else:
         target = base = target_of(self.name, out)
         if any([getattr(x, "_node", None) is not None for x in (*operands, target)]):

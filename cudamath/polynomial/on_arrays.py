@@ -62,7 +62,7 @@ def _objects() -> Any:
 
 
 _linalg = _LinearAlgebra(eigvals=_eigvals)
-#: What stands for `np` in NumPy's functions.
+#: What stands for `np` in NumPy's functions; `la` is what some versions call its `linalg`.
 _np = _Namespace(
     array=_array,
     linalg=_linalg,
@@ -76,9 +76,7 @@ def namespace_of(module: str) -> dict[str, Any]:
     """The globals of `numpy.polynomial.<module>` with its functions on arrays of this package."""
     theirs = importlib.import_module(f"numpy.polynomial.{module}")
     ours = dict(vars(theirs))
-    ours |= {"np": _np, "__name__": f"{__package__}.{module}"}
-    if "la" in ours:
-        ours["la"] = _linalg
+    ours |= {"np": _np, "la": _linalg, "__name__": f"{__package__}.{module}"}
     if "pu" in ours:
         ours["pu"] = types.SimpleNamespace(**namespace_of("polyutils"))
     for name, value in vars(theirs).items():

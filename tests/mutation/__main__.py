@@ -8,9 +8,10 @@ the place run. A bug that no test sees has survived.
 First the tests run without a bug, and it is noted which of them execute the places where bugs will
 be planted, and how long they take (observer.py). Then each bug meets the tests that execute its
 statement, or else its function or its file, the likeliest and shortest first, until they have taken
-SECONDS_OF_TESTS; after these, where there are GPUs (`--gpus`), those that the names of a kernel's
-file, its functions and the conditions around the bug suggest (covering.py). A bug is killed if a
-test fails that passes without it.
+SECONDS_OF_TESTS; after these those that the names of its file, its functions and the conditions
+around it suggest (covering.py): where no test was seen to execute its statement (the time for that
+is short, and compiled loops show none), and of a kernel's bug, where there are GPUs (`--gpus`). A
+bug is killed if a test fails that passes without it.
 
 The bugs are those of planted.py, and a sample by rules.py: of each folder of the package as many as
 its share of the lines, at least AT_LEAST. The score by folder, and the survivors, are in
@@ -75,8 +76,8 @@ MOST_FILES = 25  # of tests, for a bug: reading them takes time
 MOST_TESTS = 600  # for a bug
 LONGEST = 30  # seconds of a test that takes part
 MANY_BUGS = 100  # whose places want more of the time for tests without bugs
-PER_RUN, ON_A_GPU = 150, 100  # seconds for a run of tests
-FEW_FILES, FEW_CASES = 4, 3  # of tests on a GPU, which nobody observed
+PER_RUN, BY_NAME = 150, 100  # seconds for a run of tests
+FEW_FILES, FEW_CASES = 4, 3  # of tests that are chosen by name
 #: Bugs here may spoil caches for others, or make all entries strangers': they have their own.
 OWN_CACHE = "cudamath/runtime", "cudamath/kernels/compiler", "cudamath/cpu", "cudamath/core/specs"
 #: What makes kernels.
@@ -280,15 +281,15 @@ class Copy:
         """The same of one run of tests."""
         file = self.root / bug.path
         before = file.read_text(encoding="utf-8")
-        run = self.chosen
-        if kind == "gpu":
+        run, named = self.chosen, "::" not in tests[0]
+        if named:
             words = words_of(bug.path, bug.function, bug.lines, before)
             run = functools.partial(self.spread, words=json.dumps(words))
         if end - time.monotonic() < 5:
             return None
         file.write_text(bug.applied(before), encoding="utf-8")
         try:
-            most = ON_A_GPU if kind == "gpu" else PER_RUN
+            most = BY_NAME if named else PER_RUN
             status, test = run(tests, kind, min(most, end - time.monotonic()))
         finally:
             file.write_text(before, encoding="utf-8")
@@ -296,7 +297,7 @@ class Copy:
             return None
         how = "" if kind == "cpu" else f" ({kind})"
         if status == -1:
-            if kind == "gpu":  # they were chosen by name, and take as long as they take
+            if named:  # they take as long as they take
                 print(f"not to the end of {test}{how}: {bug}", flush=True)
                 return ""
             status, _ = run(tests, kind, min(PER_RUN, end - time.monotonic()))
@@ -438,10 +439,13 @@ def runs_of(
         if chosen:
             seconds = sum(test.seconds for test in chosen)
             runs.append(([test.name for test in chosen], kind, seconds))
+    by_name = tests_of(bug.path)[:FEW_FILES]
     if bug.path.startswith(KERNELS):
         runs.reverse()
         if gpus:
-            runs.append((tests_of(bug.path)[:FEW_FILES], "gpu", float(ON_A_GPU)))
+            runs.append((by_name, "gpu", float(BY_NAME)))
+    elif by_name and not any(places.of(bug)[0] in test.places for test in tests):
+        runs.append((by_name, "cpu", float(BY_NAME)))
     return runs
 
 

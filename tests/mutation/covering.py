@@ -17,6 +17,7 @@ MOST = 6  # test files for a file of the package
 MIRRORS = {
     "kernels": ("kernels", "ops", "ml"),
     "cpu": ("cpu", "ops", "ml"),
+    "cpu/sparse": ("sparse",),
     "core/dispatch": ("dispatch", "core", "runtime"),
     "core/autograd": ("autodiff", "core"),
     "core/specs": ("ops", "core", "numpy_parity"),
@@ -33,7 +34,7 @@ MIRRORS = {
     "programs": ("programs", "dispatch"),
     "sparse": ("sparse", "kernels/sparse"),
     "special": ("special", "ops"),
-    "polynomial": ("ops", "regressions"),
+    "polynomial": ("numpy_parity", "ops", "regressions"),
     "cuda": ("runtime", "dispatch"),
     "": ("ml", "ops", "core", "runtime"),
 }

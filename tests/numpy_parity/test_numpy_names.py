@@ -197,6 +197,15 @@ def test_divisors_and_multiples(device, data):
         agree(getattr(np, name)(cm.asarray(x), cm.asarray(y)), getattr(np, name)(x, y))
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_packed_bits_of_a_gpu_have_numpys_shape(fake, axis):
+    for n in (1, 7, 8, 9, 16, 20):
+        with cm.device("cuda:0"):
+            x = cm.packbits(cm.zeros((2, n), dtype="uint8"), axis)
+        expected = np.packbits(np.zeros((2, n), np.uint8), axis)
+        assert (x.shape, x.dtype) == (expected.shape, expected.dtype)
+
+
 def test_roots(device):
     for p in ([1.0, -6, 11, -6], [0, 0, 2.0, 0, 8, 0], [1.0, 2], [3.0], [0.0], [1, 0, 1j]):
         ours, theirs = cm.roots(cm.asarray(p)).to_numpy(), np.roots(p)

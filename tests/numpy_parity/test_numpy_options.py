@@ -191,7 +191,7 @@ CALLS: dict[str, Callable] = {
         ),
         xp.quantile(a(LONG), 0.4, axis=0, method="inverted_cdf", weights=a([1, 2, 0])),
         xp.quantile(  # sums beyond float32
-            a(VECTOR[:3]), 0.5, method="inverted_cdf", weights=a([2.0**25, 1, 2.0**25 + 1])
+            a([1.0, 2, 3]), [0.5], method="inverted_cdf", weights=a([2.0**25, 1, 2.0**25 + 1])
         ),
         xp.quantile(a(LONG), PARTS, method="inverted_cdf", weights=a(WHOLE_WEIGHTS)),
         xp.nanquantile(a(GAPS), PARTS, axis=1, method="inverted_cdf", weights=a(WHOLE_WEIGHTS)),
@@ -272,3 +272,33 @@ def test_out_of_a_transform_is_checked(device):
         cm.fft.fft(x, out=cm.zeros(3, "complex128"))
     with pytest.raises(TypeError, match="^rfft: a result of dtype complex128"):
         cm.fft.rfft(x, out=cm.zeros((4, 3)))
+
+
+CHOSEN = np.array([True, False, True])
+NARROW = np.array([0, 7, 255], np.uint8)
+
+
+@pytest.mark.parametrize("number", [0, 256, -1, 2.5, True])
+@pytest.mark.parametrize(
+    "options", [{"dtype": bool}, {"casting": "unsafe"}, {"signature": "??->?"}]
+)
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+def test_truth_of_numbers_that_the_dtype_does_not_hold(name, options, number, device):
+    agree(
+        getattr(cm, name)(cm.asarray(NARROW), number, **options),
+        getattr(np, name)(NARROW, number, **options),
+    )
+
+
+@pytest.mark.parametrize("kind", ["u1", "f4", "f8", "c8", "?"])
+@pytest.mark.parametrize(
+    "name", "add multiply equal greater logical_and logical_not isnan isfinite abs square".split()
+)
+def test_where_leaves_the_dtype(name, kind, device):
+    """What is not chosen is 0; without `out` NumPy says nothing about it."""
+    x, ufunc = NARROW.astype(kind), getattr(np, name)
+    for number in (1, True) if ufunc.nin == 2 else (None,):
+        more = () if number is None else (number,)
+        with np.errstate(all="ignore"):
+            expected = ufunc(x, *more, where=CHOSEN, out=np.zeros(3, ufunc(x, *more).dtype))
+        agree(getattr(cm, name)(cm.asarray(x), *more, where=cm.asarray(CHOSEN)), expected)

@@ -114,15 +114,15 @@ def test_functions(module, form):
     assert tested > 15
 
 
+@pytest.mark.parametrize("c", [np.array([0, 0, 1j]), np.array([0, 0, 1.0])], ids=["c16", "f8"])
 @pytest.mark.parametrize("module", PREFIX)
-def test_real_roots_of_complex_coefficients(module):
-    """Complex numbers, as the coefficients are."""
-    c = np.array([0, 0, 1j])
+def test_real_roots(module, c):
+    """They are of the coefficients' dtype."""
     theirs, ours = (
         getattr(importlib.import_module(f"{package}.polynomial.{module}"), f"{PREFIX[module]}roots")
         for package in ("numpy", "cudamath")
     )
-    compare(ours(cm.asarray(c)), theirs(c))
+    compare(ours(cm.asarray(c)), theirs(c).astype(c.dtype))
 
 
 @pytest.mark.parametrize("module", [*PREFIX, "polyutils"])

@@ -246,6 +246,17 @@ def test_uneven_edges_and_what_lies_outside(device):
     )
 
 
+def test_no_bins(device):
+    """One edge, or none: counts, or sums in the weights' dtype, of length zero."""
+    x = cm.asarray([1.0, 2.0])
+    for edges in ([1.0], []):
+        for weights in (None, np.ones(2, np.float32), np.ones(2), np.ones(2, np.int32)):
+            counts, ours = cm.histogram(x, edges, weights=weights)
+            expected, theirs = np.histogram([1.0, 2.0], edges, weights=weights)
+            same(counts, expected)
+            same(ours, theirs)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("bins", [4, (3, 5), [[0, 1, 2], [0.5, 1.0, 4.0]], [3, [0, 1.5]]], ids=str)
 def test_several_dimensions(device, bins, weighted):

@@ -4,6 +4,7 @@ import gc
 import inspect
 import itertools
 import operator
+import subprocess
 import sys
 import threading
 import weakref
@@ -67,6 +68,14 @@ def test_reads_as_numpy(dtype):
             assert outcome(operator.getitem, x, key) == outcome(subscript.getitem, x, key)
             continue
         assert outcome(operator.getitem, x, key) == outcome(operator.getitem, host, key), key
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
+def test_elements_for_which_numpy_has_no_class(dtype):
+    x = cm.asarray([[1.5, 2.0]], device="cpu").astype(dtype)
+    element, own = x[0, 1], subscript.getitem(x, (0, 1))
+    assert type(element) is type(own) and isinstance(element, ndarray)
+    assert element.dtype == dtype and float(element) == 2.0
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -256,6 +265,51 @@ def test_views_have_a_base():
     x = cm.zeros((3, 4), device="cpu")
     assert x[1].base is x and x[1:][0].base is x and x[1][2:].base is x
     assert x.base is None and (x + x).base is None and x[x > 0].base is None
+
+
+WITHOUT_MEMORY = """
+import _testcapi
+import numpy as np
+import cudamath as cm
+from cudamath.ops import methods
+
+with cm.device("cpu"):
+    methods.compile_methods()
+    x, places = cm.arange(12.0).reshape(3, 4), cm.asarray([0, 2])
+    y = x + 1
+    calls = [
+        lambda: x[1:],
+        lambda: x[0],
+        lambda: x[1, 2],
+        lambda: x[places],
+        lambda: x + y,
+        lambda: 2.0 * x,
+        lambda: -x,
+        lambda: x.__iadd__(0.0),
+    ]
+    missing = 0
+    for number, call in enumerate(calls):
+        expected = np.array(call())
+        for first in range(25):
+            for count in (1, 2, 4):
+                found = None
+                _testcapi.set_nomemory(first, first + count)
+                try:
+                    found = call()
+                except MemoryError:
+                    missing += 1
+                finally:
+                    _testcapi.remove_mem_hooks()
+                assert found is None or np.array_equal(found, expected), (number, first)
+assert missing
+"""
+
+
+def test_python_has_no_memory():
+    """The right answer or MemoryError, whichever allocations of objects fail."""
+    pytest.importorskip("_testcapi")
+    done = subprocess.run([sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_other_layouts_of_objects_are_refused(monkeypatch):

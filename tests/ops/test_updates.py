@@ -283,6 +283,13 @@ def test_zeros_among_the_factors(device, key):
         check("multiply", key, host, values)
 
 
+def test_infinite_factors(device):
+    """Behind a mask no position has another factor, by which one could be divided."""
+    x, mask = cm.asarray([2.0, 3.0, 5.0]), np.array([True, False, True])
+    slope = cm.grad(lambda v: x.at[mask].multiply(v).sum())(cm.asarray([np.inf, 7.0]))
+    assert slope.tolist() == [2.0, 5.0]
+
+
 @pytest.mark.parametrize("kind", ["set", "add", "multiply", "power", "divide", "max"])
 @pytest.mark.parametrize("key", [1, [0, 2, 0], np.array([True, False, True])], ids=str)
 def test_second_derivatives(device, kind, key):

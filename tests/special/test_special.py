@@ -578,6 +578,7 @@ def test_logsumexp_of_odd_complex_numbers():
         ([complex(inf, 0), 1j], [0.0, 1.0]),
         ([1000.0 + 1j, 1000.0 - 1j], None),
         ([1e-20 + 0j, -700.0 + 0j], None),
+        ([1 + 1j, 2.0], [0.0, 0.0]),
         ([], None),
     ):
         a = np.asarray(a, complex)
@@ -586,6 +587,8 @@ def test_logsumexp_of_odd_complex_numbers():
     assert cm.special.logsumexp(np.zeros((2, 0), complex), axis=1, return_sign=True)[
         1
     ].tolist() == [0, 0]
+    endless = cm.special.logsumexp([complex(inf, 0), 1j], b=[1.0, 1.0])
+    assert complex(endless).real == inf  # SciPy says NaN
 
 
 @pytest.mark.parametrize("axis", [None, 1])

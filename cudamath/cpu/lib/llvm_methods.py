@@ -124,7 +124,7 @@ def _write_wrap(module: ir.Module, array: type, slots: dict[str, int], wrap: Cal
     w.require(equal, miss)
     layout = w.field(entry, 8)
     out = w.call("PyType_GenericAlloc", w.object(array), WORD(0))
-    w.require(b.icmp_unsigned("!=", out, NULL))
+    w.require_result(w.same(out, NULL))
     none = w.object(None)
     fields = {"_layout": layout, "_data": data, "_owner": none, "_node": none, "_base": root}
     for name, value in fields.items():
@@ -457,7 +457,7 @@ def _write_operator(form: str, common: _Common, separate: int) -> Any:
         parts = [part, layout] if form.startswith("reflected") else [layout, part]
         parts += [w.object(True)] * inplace
         key = w.call("PyTuple_Pack", WORD(len(parts)), *parts)
-        w.require(b.icmp_unsigned("!=", key, NULL))
+        w.require_result(w.same(key, NULL))
         of_each = w.call("PyDict_GetItemWithError", direct, key)
         w.release(key)
         after_each = b.block

@@ -202,7 +202,7 @@ class Writer:
         self.call("Py_IncRef", thing, result=ir.VoidType())
 
     def require_result(self, failed: Any) -> None:
-        """Go on unless NumPy raised an error, which is forgotten: the slow way raises its own."""
+        """Go on unless a call raised an error, which is forgotten: the slow way raises its own."""
         wrong, further = self.function.append_basic_block(), self.function.append_basic_block()
         self.b.cbranch(failed, wrong, further)
         self.b.position_at_end(wrong)

@@ -27,7 +27,7 @@ MIRRORS = {
     "runtime/communication": ("distributed", "runtime"),
     "distributed": ("distributed", "autodiff"),
     "autodiff": ("autodiff", "regressions"),
-    "ops/linalg": ("ops", "regressions"),
+    "ops/linalg": ("ops", "regressions", "kernels/matmul"),
     "ops": ("ops", "numpy_parity", "regressions"),
     "ml": ("ml", "regressions"),
     "batching": ("batching", "autodiff"),

@@ -132,6 +132,40 @@ def test_names(module):
     assert set(theirs.__all__) - set(dir(ours)) <= {"ABCPolyBase"}
 
 
+SERIES = {
+    "polynomial": "Polynomial",
+    "chebyshev": "Chebyshev",
+    "legendre": "Legendre",
+    "laguerre": "Laguerre",
+    "hermite": "Hermite",
+    "hermite_e": "HermiteE",
+}
+
+
+@pytest.mark.parametrize("module", SERIES)
+def test_series_on_a_domain(module):
+    """Arrays are mapped to the window; a number gives a number, a list an array."""
+    theirs, ours = (
+        getattr(getattr(package.polynomial, module), SERIES[module]) for package in (np, cm)
+    )
+    for domain, window in (([0, 3], [-1, 1]), ([-2, 5], [0, 4]), (None, None)):
+        expected, found = (kind(C, domain, window) for kind in (theirs, ours))
+        compare(found(cm.asarray(X)), expected(X))
+        compare(found(X.tolist()), expected(X))
+        assert float(found(0.3)) == pytest.approx(expected(0.3), rel=1e-12)
+        slope = cm.grad(lambda x, found=found: found(x).sum())(cm.asarray(X))
+        compare(slope, expected.deriv()(X))
+        fitted = [
+            kind.fit(x, y, 2, domain, window=window or [-1, 1])
+            for kind, x, y in (
+                (theirs, X, Y),
+                (ours, cm.asarray(X), cm.asarray(Y)),
+            )
+        ]
+        np.testing.assert_allclose(np.asarray(fitted[1].coef), fitted[0].coef, rtol=1e-8)
+        np.testing.assert_allclose(fitted[1].domain, fitted[0].domain)
+
+
 def test_utilities():
     theirs, ours = np.polynomial.polyutils, cm.polynomial.polyutils
     for name, arguments in {

@@ -52,6 +52,24 @@ def test_components_of_a_long_path():
     assert G.connected_components(x, connection="strong")[0] == n
 
 
+def test_more_nodes_than_16_bits_number():
+    """A star, whose last node has one more behind it."""
+    n = 70_000
+    edges = np.r_[np.zeros(n - 2, int), n - 2], np.r_[1 : n - 1, n - 1]
+    x = sp.csr_array((np.ones(n - 1), edges), shape=(n, n))
+    for got, expected in zip(
+        G.breadth_first_order(ours(x), 0), theirs.breadth_first_order(x, 0), strict=True
+    ):
+        np.testing.assert_array_equal(dense(got), expected)
+    for connection in ("weak", "strong"):
+        count, labels = G.connected_components(ours(x), connection=connection)
+        expected, names = theirs.connected_components(x, connection=connection)
+        assert count == expected == dense(labels).max() + 1
+        assert connection == "strong" or (dense(labels) == names).all()
+    order = dense(G.reverse_cuthill_mckee(ours(x)))
+    np.testing.assert_array_equal(np.sort(order), np.arange(n))
+
+
 @quickly
 @given(graphs(), st.booleans(), st.booleans(), st.booleans())
 def test_laplacians(x, normed, use_out_degree, symmetrized):

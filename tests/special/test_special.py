@@ -579,6 +579,7 @@ def test_logsumexp_of_odd_complex_numbers():
         ([1000.0 + 1j, 1000.0 - 1j], None),
         ([1e-20 + 0j, -700.0 + 0j], None),
         ([1 + 1j, 2.0], [0.0, 0.0]),
+        ([2000.0, 1000 + 1j], [0.0, 1.0]),
         ([], None),
     ):
         a = np.asarray(a, complex)

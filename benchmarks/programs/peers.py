@@ -73,10 +73,10 @@ class Eager:
 
         self.cm, self.device, program = cm, device, ours(module)
         weights, inputs = data(module, c)
-        params = {name: cm.asarray(w, device=device) for name, w in weights.items()}
+        dtype = "float32" if program.TRAINS else c.dtype
+        # each is cast before the next is there, as in PyTorch's `model.to`
+        params = {n: cm.asarray(w, device=device).astype(dtype) for n, w in weights.items()}
         state = cm.ml.adam_init(params) if program.TRAINS else None
-        if not program.TRAINS:
-            params = cm.ml.amp.cast(params, c.dtype)
         self.arguments = c, params, state, *[cm.asarray(x, device=device) for x in inputs]
         self.run = self.function(program.step)
 

@@ -398,6 +398,7 @@ _cross_entropy_grad = Op(
     cpu="loss.cross_entropy_grad",
     cuda="loss.dispatch.cross_entropy_grad",
     vjp=_cross_entropy_grad_rule,
+    over=1,
 )
 
 

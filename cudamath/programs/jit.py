@@ -35,6 +35,7 @@ from .donation import donated
 from .draws import Rehearsal
 from .fusion import fused, joined_in_place
 from .hidden_state import PLAIN, HiddenState, host_randoms
+from .in_place import in_place
 from .kernel_loading import load_kernels
 from .program import Program, View
 from .run import lying, most_copied, on_one_device, straight_line
@@ -452,7 +453,7 @@ class Jitted:
         if not program.ambiguous:
             program = donated(simplify(program), call.donated(self.donate_argnums), leaves)
             if program.device >= 0:
-                program = joined_in_place(fused(program))
+                program = in_place(joined_in_place(fused(program)))
         return program, structure, leaves, state, results
 
     def _check(self, record: Trace, state: HiddenState, drawn: tuple) -> None:

@@ -154,6 +154,9 @@ class Op:
     writes : bool or callable
         The op writes into its first input. Or `writes(count, params)` -> the numbers of the inputs,
         of so many, that it writes into.
+    over : int, optional
+        The number of an input in whose memory the result may lie: each of its elements is read by
+        the thread that then writes the result's, and by no other.
 
     Attributes
     ----------
@@ -176,9 +179,10 @@ class Op:
         broadcasts: bool = False,
         adds: bool = False,
         writes: bool | Callable[[int, dict], Iterable[int]] = False,
+        over: int | None = None,
     ):
         self.name, self.cpu, self.cuda, self.vjp, self.adds = name, cpu, cuda, vjp, adds
-        self.writes, self.keeps = writes, keeps
+        self.writes, self.keeps, self.over = writes, keeps, over
         self.several = outputs > 1
         self.broadcasts = broadcasts
         self._saves_output, self._saves_inputs = tape.uses(vjp)
@@ -325,7 +329,7 @@ class Op:
         try:
             run = self.plans[key]
         except KeyError:
-            run = store(self.plans, key, self._bound_into(target._layout, layouts, params))
+            run = store(self.plans, key, self.bound_into(target._layout, layouts, params))
         if (
             run is None
             or any([x._node is not None or not apart(target, x) for x in arrays])
@@ -341,7 +345,7 @@ class Op:
         run(*arrays, target)
         return True
 
-    def _bound_into(self, target: Layout, layouts: list[Layout], params: dict) -> Callable | None:
+    def bound_into(self, target: Layout, layouts: list[Layout], params: dict) -> Callable | None:
         """`run(*inputs, target)` for a GPU; None if the result has another layout than the
         target."""
         if target.device < 0 or any([x.device != target.device for x in layouts]):

@@ -172,6 +172,12 @@ def rows_grad(dtype, reduced, width, smooth, threads, several):
             for k in range(several):
                 fetch(x, first + i + k * threads, r, k * words)
         target = targets[row]
+        # The target's element is read before any is written, since dx may be x, and written again
+        # by the thread that writes it with the others.
+        home = (target - head) // width - begin if target >= head else i64(-1)
+        mine = home % threads == t if home >= 0 and begin + home < end else lone == target
+        mine = mine and target >= 0 and target < classes
+        chosen = load(x1[start + target]) if mine else zero
         if target == ignore:
             for e in range(width):
                 v[e] = zero
@@ -203,14 +209,9 @@ def rows_grad(dtype, reduced, width, smooth, threads, several):
             dx[start + lone] = store(
                 slope(load(x1[start + lone]), top, log_sum, spread_out, factor)
             )
-        # The target's element once more, by the thread that has written it.
-        home = (target - head) // width - begin if target >= head else i64(-1)
-        mine = home % threads == t if home >= 0 and begin + home < end else lone == target
-        if mine and target >= 0 and target < classes:
+        if mine:
             wanted = spread_out + (T(1) - smoothing)
-            dx[start + target] = store(
-                slope(load(x1[start + target]), top, log_sum, wanted, factor)
-            )
+            dx[start + target] = store(slope(chosen, top, log_sum, wanted, factor))
 
     return cross_entropy_long_rows_grad
 

@@ -77,7 +77,8 @@ MOST_TESTS = 600  # for a bug
 LONGEST = 30  # seconds of a test that takes part
 MANY_BUGS = 100  # whose places want more of the time for tests without bugs
 PER_RUN, BY_NAME = 150, 100  # seconds for a run of tests
-FEW_FILES, FEW_CASES = 4, 3  # of tests that are chosen by name
+FEW_FILES = 4  # of tests that are chosen by name
+FEW_CASES = {"cpu": 12, "gpu": 3}  # of each of these tests
 #: Bugs here may spoil caches for others, or make all entries strangers': they have their own.
 OWN_CACHE = "cudamath/runtime", "cudamath/kernels/compiler", "cudamath/cpu", "cudamath/core/specs"
 #: What makes kernels.
@@ -249,7 +250,7 @@ class Copy:
         """The same of some cases of each test of these files, those first that the words tell."""
         begun = self.folder / "begun"
         begun.write_text("", encoding="utf-8")
-        how = {"CASES": str(FEW_CASES), "WORDS": words, "BEGUN": str(begun)}
+        how = {"CASES": str(FEW_CASES[kind]), "WORDS": words, "BEGUN": str(begun)}
         status = self.run(["-x", *files], kind, seconds, **how)
         return status, begun.read_text(encoding="utf-8") or " ".join(files)
 

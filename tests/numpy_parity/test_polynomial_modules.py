@@ -148,7 +148,13 @@ def test_series_on_a_domain(module):
     theirs, ours = (
         getattr(getattr(package.polynomial, module), SERIES[module]) for package in (np, cm)
     )
-    for domain, window in (([0, 3], [-1, 1]), ([-2, 5], [0, 4]), (None, None)):
+    for domain, window in (
+        ([0, 3], [-1, 1]),
+        ([-2, 5], [0, 4]),
+        ([-1, 1], [-2, 2]),
+        ([0, 1], [1, 2]),
+        (None, None),
+    ):
         expected, found = (kind(C, domain, window) for kind in (theirs, ours))
         compare(found(cm.asarray(X)), expected(X))
         compare(found(X.tolist()), expected(X))

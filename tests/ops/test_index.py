@@ -670,6 +670,26 @@ def test_one_index_array(device):
     )
 
 
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        lambda x, i: cm.take_along_axis(x, i[None], 1),
+        lambda x, i: cm.take(x, i, axis=1),
+        lambda x, i: x[0, i],
+        lambda x, i: cm.index_add(cm.zeros(3, device="cpu"), i, x[0, :2]),
+        lambda x, i: x.at[0, i].multiply(5.0),
+    ],
+)
+def test_an_index_that_the_host_changes_before_the_gradient(chosen):
+    """A gradient writes at no place that the forward pass would have refused."""
+    host = np.array([0, 1])
+    index, x = cm.asarray(host, device="cpu", copy=False), cm.ones((4, 3), device="cpu")
+    y, pull = cm.vjp(lambda x: chosen(x, index), x)
+    host[...] = 7
+    with pytest.raises(IndexError, match="^[a-z_]+: index 7 is out of bounds for axis . "):
+        pull(cm.ones_like(y))
+
+
 def test_put_is_checked_at_the_call(fake, monkeypatch):
     """On a GPU: places of the host before anything runs; for those of the device the call waits,
     and what the kernel has found is raised."""

@@ -23,18 +23,20 @@ import math
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import ml_dtypes
 import numpy as np
 
 from . import device as devices
-from . import library_paths
+from . import fork, library_paths
 from . import stream as streams
 from .errors import CudaError, named
 from .library_handles import Handles
 from .memory import pool_of, relaxed
 from .state import bounded_device_cache, device_cache
+
+T = TypeVar("T")
 
 MOST_WORKSPACE = 1 << 30
 
@@ -92,12 +94,13 @@ def _bindings() -> Any:
 
 
 class _Handle:
-    """cuDNN's handle of one stream."""
+    """cuDNN's handle of one stream. Threads share streams, and the library forbids that two of them
+    use a handle at the same time: whoever calls it with `raw` holds `lock`."""
 
-    __slots__ = ("raw", "device", "__weakref__")
+    __slots__ = ("raw", "device", "lock", "__weakref__")
 
     def __init__(self, stream: streams.Stream):
-        self.device = stream.device
+        self.device, self.lock = stream.device, fork.new_lock()
         self.raw = pool_of(stream.device).beside_capture(lambda _side: _bindings().create_handle())
         _bindings()._raw_set_stream(self.raw, stream.ptr)
 
@@ -109,6 +112,18 @@ class _Handle:
 
 _handles = Handles(_Handle)
 handle = _handles.of
+
+
+def beside_capture(device: int, work: Callable[[int, Any], T]) -> T:
+    """Run work(handle, stream) outside any capture under way, with the handle of the current stream
+    for nobody else."""
+    one = handle(streams.stream_of(device))
+
+    def alone(side: Any) -> T:
+        with one.lock:
+            return work(one.raw, side)
+
+    return pool_of(device).beside_capture(alone)
 
 
 # -------------------- convolutions
@@ -139,7 +154,8 @@ class Convolution:
     def __call__(self, stream: Any, *addresses: int) -> None:
         one = _handles.get(id(stream)) or handle(stream)
         try:
-            self.graph._execute(dict(enumerate(addresses[:-1], 1)), addresses[-1], one.raw)
+            with one.lock:
+                self.graph._execute(dict(enumerate(addresses[:-1], 1)), addresses[-1], one.raw)
         except RuntimeError as problem:
             raise CudaError(named(f"{self.what}: {problem}"), None) from None
 
@@ -175,7 +191,7 @@ def convolution(
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, bias, tf32, device)
     hidden = hides_transforms(kind, dtype, x.shape, w.shape)
 
-    def chosen(_side: Any) -> Any:
+    def chosen(_handle: int, _side: Any) -> Any:
         if plan or fourier:
             graph = build(())
             for i, name in enumerate(_names(graph)):
@@ -199,9 +215,8 @@ def convolution(
             graph.build_plan_at_index(places[best])
         return graph
 
-    handle(streams.stream_of(device))
     try:
-        graph = pool_of(device).beside_capture(chosen)
+        graph = beside_capture(device, chosen)
     except _bindings().cudnnGraphNotSupportedError:
         return None
     return None if graph is None else Convolution(graph, _what(kind, dtype, x, w))
@@ -238,14 +253,13 @@ def plans(
     by Fourier's and Winograd's, too."""
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, False, tf32, device)
 
-    def able(_side: Any) -> list[str]:
+    def able(_handle: int, _side: Any) -> list[str]:
         graph = build(() if transforms else TRANSFORMS)
         hidden = not transforms and hides_transforms(kind, dtype, x.shape, w.shape)
         return [name for name, i in _places(graph, hidden).items() if _builds(graph, i)]
 
-    handle(streams.stream_of(device))
     try:
-        return pool_of(device).beside_capture(able)
+        return beside_capture(device, able)
     except _bindings().cudnnGraphNotSupportedError:
         return []
 

@@ -22,7 +22,7 @@ from . import cudnn, library_paths
 from . import device as devices
 from . import stream as streams
 from .errors import CudaError, check, named
-from .memory import copy, pool_of
+from .memory import copy
 from .state import bounded_device_cache, device_cache
 
 _P, _I, _N = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
@@ -282,11 +282,13 @@ class Recurrent:
     def forward(self, stream: streams.Stream, *addresses: int) -> None:
         """x, weights, hx, cx, y, reserve, hy, cy, workspace; 0 for what is missing."""
         x, weights, hx, cx, y, reserve, hy, cy, workspace = [a or None for a in addresses]
-        _call(
-            "cudnnRNNForward",
-            *(cudnn.handle(stream).raw, self.layers, self.mode, None, self.x, x, self.y, y),
-            *(self.h, hx, hy, self.c, cx, cy, *self._spaces(weights, workspace, reserve)),
-        )
+        handle = cudnn.handle(stream)
+        with handle.lock:
+            _call(
+                "cudnnRNNForward",
+                *(handle.raw, self.layers, self.mode, None, self.x, x, self.y, y),
+                *(self.h, hx, hy, self.c, cx, cy, *self._spaces(weights, workspace, reserve)),
+            )
 
     def backward(self, stream: streams.Stream, *addresses: int) -> None:
         """x, weights, y, reserve, dy, hx, cx, dhy, dcy, dx, dweights, dhx, dcx, workspace, a place
@@ -294,27 +296,29 @@ class Recurrent:
         x, weights, y, reserve, dy, hx, cx, dhy, dcy, dx, dw, dhx, dcx, workspace, own = [
             a or None for a in addresses
         ]
-        handle = cudnn.handle(stream).raw
+        handle = cudnn.handle(stream)
         copy(own, reserve, self.reserve, stream)  # type: ignore[arg-type]
         check(devices.driver().cuMemsetD8Async(dw, 0, self.weights, stream.handle))  # added to
-        _call(
-            "cudnnRNNBackwardData_v8",
-            *(handle, self.layers, None, self.y, y, dy, self.x, dx, self.h, hx, dhy, dhx),
-            *(self.c, cx, dcy, dcx, *self._spaces(weights, workspace, own)),
-        )
-        _call(
-            "cudnnRNNBackwardWeights_v8",
-            *(handle, self.layers, _ADD, None, self.x, x, self.h, hx, self.y, y),
-            *self._spaces(dw, workspace, own),
-        )
+        with handle.lock:
+            _call(
+                "cudnnRNNBackwardData_v8",
+                *(handle.raw, self.layers, None, self.y, y, dy, self.x, dx, self.h, hx, dhy, dhx),
+                *(self.c, cx, dcy, dcx, *self._spaces(weights, workspace, own)),
+            )
+            _call(
+                "cudnnRNNBackwardWeights_v8",
+                *(handle.raw, self.layers, _ADD, None, self.x, x, self.h, hx, self.y, y),
+                *self._spaces(dw, workspace, own),
+            )
 
 
 @bounded_device_cache(256)
 def recurrent(p: Problem, starts: Starts) -> Recurrent | None:
     """The layers of a problem; None if cuDNN does not support them, or has its weights elsewhere
     than at `starts`."""
-    handle = cudnn.handle(streams.stream_of(p.device)).raw
     try:
-        return pool_of(p.device).beside_capture(lambda side: Recurrent(p, starts, handle, side))
+        return cudnn.beside_capture(
+            p.device, lambda handle, side: Recurrent(p, starts, handle, side)
+        )
     except NotSupportedError:
         return None

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -272,6 +274,23 @@ def test_descriptors_are_destroyed_with_what_uses_them(gpu):
         table.clear()
     gc.collect()
     assert gpu.live == {}
+
+
+def test_threads_use_a_handle_one_after_another(gpu):
+    """Threads share a stream, and so its handle, which the library forbids to two of them at the
+    same time. Calls of it hold no lock of Python's."""
+    kind, _, x, w, h, c = problem("lstm")
+    given = cm.array(x), ours(w), cm.array(h), cm.array(c)
+    slope = lambda: cm.grad(lambda x: called(kind, x, *given[1:])[0].sum())(given[0])  # noqa: E731
+    expected = numbers(slope())
+
+    def work(_):
+        with cm.device("cuda"):
+            return [numbers(slope()) for _ in range(5)]
+
+    with ThreadPoolExecutor(4) as pool:
+        for found in itertools.chain(*pool.map(work, range(4))):
+            np.testing.assert_array_equal(found, expected)
 
 
 # -------------------- on a GPU

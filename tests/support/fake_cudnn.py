@@ -1,5 +1,6 @@
 """A small fake of cuDNN's recurrent layers, behind the types of the C interface: arguments arrive
-converted as the library's would, and what does not fit one another is an AssertionError.
+converted as the library's would, and what does not fit one another, or two threads in one handle,
+is an AssertionError, which the context raises at its end.
 
 Its weights lie as NVIDIA's documentation has them: of each layer and direction the matrices, gate
 by gate, inputs first, then the projection; behind all matrices the biases in the same order. It
@@ -14,6 +15,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import threading
+import time
 from typing import Any
 
 import ml_dtypes
@@ -31,7 +34,8 @@ GATES = {"relu": 1, "tanh": 1, "lstm": 4, "gru": 3}
 
 class Handle:
     def __init__(self, stream: Any):
-        self.raw, self.stream = id(stream) & 0xFFFFFFFF, stream
+        self.raw, self.stream, self.lock = id(stream) & 0xFFFFFFFF, stream, threading.Lock()
+        self.used = threading.Lock()  # by a function of the library
 
 
 class FakeCudnn:
@@ -52,14 +56,37 @@ class FakeCudnn:
         self.live: dict[int, dict] = {}
         self.handles: dict[int, Handle] = {}
         self.calls: list[str] = []
+        self.errors: list[Exception] = []  # of functions, which C has no use for
         self.numbers = itertools.count(1 << 32)
         self.pending: dict[int, tuple] = {}  # of the gradient of weights, by reserve
         for name, types in cudnn_recurrent._FUNCTIONS.items():
             kind = ctypes.CFUNCTYPE(ctypes.c_int, *types)
-            setattr(self, name, kind(self._function(name)))
+            setattr(self, name, kind(self._checked(self._function(name))))
 
     def cudnnGetErrorString(self, status: int) -> bytes:
         return b"CUDNN_STATUS_BAD_PARAM"
+
+    def _checked(self, function: Any) -> Any:
+        """A function that notes its errors, and that a handle is used by one thread at a time."""
+
+        def checked(*arguments: Any) -> int:
+            used = [self.handles[a].used for a in arguments if a in self.handles]
+            try:
+                assert all([one.acquire(blocking=False) for one in used]), "two threads in a handle"
+            except AssertionError as error:
+                self.errors.append(error)
+                return BAD_PARAM
+            try:
+                time.sleep(0)  # others may come: the library's functions hold no lock of Python's
+                return function(*arguments)
+            except Exception as error:
+                self.errors.append(error)
+                return BAD_PARAM
+            finally:
+                for one in used:
+                    one.release()
+
+        return checked
 
     def _function(self, name: str) -> Any:
         for start in ("Create", "Destroy"):
@@ -318,3 +345,5 @@ def fake_cudnn(monkeypatch: Any, driver: Any, **options: Any) -> Any:
         patch.setattr(cudnn, "handle", fake.handle)
         patch.setattr(cudnn_recurrent, "_library", lambda: fake)
         yield fake
+    for error in fake.errors:
+        raise error

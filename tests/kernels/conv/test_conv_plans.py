@@ -2,6 +2,7 @@
 stand-ins for the library."""
 
 import re
+from contextlib import nullcontext
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -329,7 +330,7 @@ def offers(monkeypatch):
     plans that were built: `built(graph)`."""
     module = MagicMock(cudnnGraphNotSupportedError=LookupError)
     monkeypatch.setattr(cudnn, "_bindings", lambda: module)
-    monkeypatch.setattr(cudnn, "handle", lambda stream: SimpleNamespace(raw=0))
+    monkeypatch.setattr(cudnn, "handle", lambda stream: SimpleNamespace(raw=0, lock=nullcontext()))
     monkeypatch.setattr(cudnn, "streams", MagicMock())
     monkeypatch.setattr(
         cudnn, "pool_of", lambda device: SimpleNamespace(beside_capture=lambda work: work(None))

@@ -154,23 +154,23 @@ def fit(measured: Sequence[Sample], prior: Rates = PRIOR, trust: float = TRUST) 
     )
     start, low, high = np.log(np.array(prior[:3])), *np.log(np.array(LIMITS)).T
 
-    def logarithms(at: np.ndarray) -> np.ndarray:
-        launch, cycle, byte = np.exp(at)
-        together = (parts * [cycle, byte]) ** OVERLAP
-        return np.log(launch * launches + together.sum(1) ** (1 / OVERLAP))
+    powers, roots = parts**OVERLAP, np.sqrt(weights)
 
     def residuals(at: np.ndarray) -> np.ndarray:
-        apart = logarithms(at) - times
+        """Of logarithms of rates (..., 3)."""
+        together = np.exp(OVERLAP * at[..., 1:]) @ powers.T
+        predicted = np.exp(at[..., :1]) * launches + together ** (1 / OVERLAP)
+        apart = np.log(predicted) - times
         apart = np.where(least, np.minimum(apart, 0), apart)
         size = np.abs(apart)
         bent = np.where(size < FAR, size, np.sqrt(np.maximum(FAR * (2 * size - FAR), 0)))
-        return np.concatenate([np.sqrt(weights) * bent * np.sign(apart), trust**0.5 * (at - start)])
+        beside = trust**0.5 * (at - start)
+        return np.concatenate([roots * np.copysign(bent, apart), beside], axis=-1)
 
-    at, damping = start.copy(), 1.0
+    at, damping, step = start.copy(), 1.0, 1e-5
     left = residuals(at)
     for _ in range(200):
-        step = 1e-5
-        slopes = np.stack([(residuals(at + step * e) - left) / step for e in np.eye(3)], 1)
+        slopes = (residuals(at + step * np.eye(3)) - left).T / step
         normal = slopes.T @ slopes
         move = np.linalg.solve(normal + damping * np.eye(3), -slopes.T @ left)
         after = np.clip(at + move, low, high)

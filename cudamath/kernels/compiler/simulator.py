@@ -77,12 +77,13 @@ def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> An
 def poison(nbytes: int) -> np.ndarray:
     """Memory in which nothing has been written: NaN or a huge number in each floating-point dtype,
     so that it shows in whatever is computed from it."""
-    return np.resize(np.array([0xA5, 0xFF], np.uint8), max(nbytes, 2))
+    return np.full(nbytes // 2 + 1, 0xFFA5, "<u2").view(np.uint8)[: max(nbytes, 2)]
 
 
 def poison_block(address: int, nbytes: int) -> None:
     """Write `poison` into memory of the host."""
-    ctypes.memmove(address, poison(nbytes).tobytes(), nbytes)
+    source = poison(nbytes)
+    ctypes.memmove(address, source.ctypes.data, nbytes)
 
 
 #: The order in which the threads that have met go on. A missing barrier shows whichever side is

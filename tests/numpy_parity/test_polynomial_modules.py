@@ -172,6 +172,45 @@ def test_series_on_a_domain(module):
         np.testing.assert_allclose(fitted[1].domain, fitted[0].domain)
 
 
+@pytest.mark.parametrize("module", SERIES)
+def test_series_of_arrays_and_numbers(module):
+    """What stands for points, weights, roots, intervals and coefficients may be arrays of ours."""
+    theirs, ours = (
+        getattr(getattr(package.polynomial, module), SERIES[module]) for package in (np, cm)
+    )
+    interval, weights = np.array([-0.5, 1.5]), np.array([1.0, 2, 0.5, 3, 1])
+    expected, found = theirs(C, interval, interval, "t"), ours(*map(cm.asarray, (C, interval)))
+    assert str(ours(C, interval, interval, symbol="t")) == str(expected)
+    assert str(found) == str(theirs(C, interval))
+    found = ours(*each(cm.asarray, (C, interval, interval)))
+    compare(found.roots(), expected.roots())
+    for options in ((), (7,), (5, np.array([0.25, 0.75]))):
+        compare(found.linspace(*each(cm.asarray, options)), expected.linspace(*options))
+    compare(found.linspace(domain=[0, 2]), expected.linspace(domain=[0, 2]))
+    for number in (2, 0.5, 1j, np.float32(0.5), np.int64(2)):
+        assert complex(found(number)) == pytest.approx(complex(expected(number)), rel=1e-12)
+        assert not isinstance(found(number), cm.ndarray)
+    assert isinstance(found(found), ours)
+    np.testing.assert_allclose(found(found).coef, expected(expected).coef, rtol=1e-9)
+    roots = ours.fromroots(cm.asarray(X), domain=[0, 1])
+    np.testing.assert_allclose(roots.coef, theirs.fromroots(X, domain=[0, 1]).coef, rtol=1e-9)
+    for options in (
+        {"deg": 2, "domain": interval, "window": interval, "w": weights, "symbol": "s"},
+        {"deg": [0, 2], "rcond": 0.3, "w": weights},
+        {"deg": 3, "full": True},
+    ):
+        given = dict(zip(options, each(cm.asarray, tuple(options.values())), strict=True))
+        fits = ours.fit(cm.asarray(X), cm.asarray(Y), **given), theirs.fit(X, Y, **options)
+        if "full" in options:
+            for one, other in zip(fits[0][1], fits[1][1], strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
+            fits = fits[0][0], fits[1][0]
+        np.testing.assert_allclose(fits[0].coef, fits[1].coef, rtol=1e-7)
+        for part in ("domain", "window"):
+            np.testing.assert_array_equal(getattr(fits[0], part), getattr(fits[1], part))
+        assert fits[0].symbol == fits[1].symbol
+
+
 def test_utilities():
     theirs, ours = np.polynomial.polyutils, cm.polynomial.polyutils
     for name, arguments in {

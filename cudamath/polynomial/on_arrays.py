@@ -37,7 +37,7 @@ class _Namespace(types.SimpleNamespace):
 
 def _array(x: Any, dtype: Any = None, *, copy: Any = True, ndmin: int = 0) -> ndarray:
     """`np.array`, of a sequence of arrays too; `copy=None` as there: where needed."""
-    x = asarray(x, dtype, copy=copy or None, name="array")
+    x = asarray(x, dtype, copy=copy, name="array")
     return x.reshape((1,) * (ndmin - x.ndim) + x.shape) if x.ndim < ndmin else x
 
 

@@ -91,6 +91,31 @@ def test_gradients(device, kind):
     check_second_order(lambda a: cm.ml.activation(a, kind), x)
 
 
+#: Where a function has two slopes, PyTorch takes that of the side named here (its derivatives.yaml
+#: and Activation.cpp): -1 from below, 1 from above.
+KINKS = {
+    "relu": {0: -1},
+    "leaky_relu": {0: -1},
+    "elu": {0: -1},
+    "celu": {0: -1},
+    "selu": {0: -1},
+    "relu6": {0: -1, 6: 1},
+    "hardtanh": {-1: -1, 1: 1},
+    "hardsigmoid": {-3: -1, 3: 1},
+    "hardswish": {-3: -1, 3: 1},
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", KINKS)
+def test_slopes_at_kinks(device, kind, dtype):
+    x, sides = np.array([*KINKS[kind]], float), np.array([*KINKS[kind].values()])
+    step = 1e-6 * sides
+    one_sided = (REFERENCES[kind](x + step) - REFERENCES[kind](x)) / step
+    got = cm.grad(lambda a: cm.ml.activation(a, kind).sum())(cm.asarray(x.astype(dtype)))
+    assert_close(got, one_sided, rtol=2e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", REFERENCES)
 def test_strided(device, kind):
     x = numbers((6, 4))

@@ -84,6 +84,10 @@ class bsr_array(sparray):
             )
         elif isinstance(arg1, tuple) and len(arg1) == 3:
             made = self._of_parts(name, *arg1, shape, copy)
+            if blocksize is not None and tuple(blocksize) != made.blocksize:
+                raise ValueError(
+                    f"{name}: wants blocks of size {blocksize}, got data of shape {made.data.shape}"
+                )
         elif isinstance(arg1, bsr_array) and blocksize in (None, arg1.blocksize):
             made = arg1.copy() if copy else arg1
         elif (

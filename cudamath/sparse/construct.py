@@ -78,6 +78,8 @@ def _eye(name: str, kinds: Kinds, m: Any, n: Any, k: int, dtype: Any, format: st
     m = as_integer(name, "m", m, 0)
     n = m if n is None else as_integer(name, "n", n, 0)
     k = as_integer(name, "k", k)
+    if not -m <= k <= n:
+        raise ValueError(f"{name}: an array of shape {(m, n)} has no diagonal {k}")
     if m == n and k == 0 and format in ("csr", "csc", "coo"):
         return eye_of(m, dtype, None, kinds).asformat(format)
     values = ones((1, max(0, min(m + k, n))), dtype=dtype)
@@ -180,8 +182,12 @@ def _diags(
 ) -> Any:
     if isinstance(offsets, (int, np.integer)):
         offsets = [offsets]
-        if not len(diagonals) or np.ndim(diagonals[0]) == 0:
-            diagonals = [diagonals]
+        if len(diagonals) and np.ndim(diagonals[0]):
+            raise ValueError(
+                f"{name}: wants one diagonal for the offset {offsets[0]}, got several; write "
+                f"offsets=[{offsets[0]}]"
+            )
+        diagonals = [diagonals]
     offsets = [as_integer(name, "offsets", k) for k in np.atleast_1d(np.asarray(offsets))]
     lines = [asarray(line) for line in diagonals]
     lines = [line.reshape(-1) for line in lines]

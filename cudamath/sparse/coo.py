@@ -117,7 +117,8 @@ class coo_array(sparray):
         dense = require(name, arg1)
         if cls.kinds is MATRICES and dense.ndim < 2:  # a row
             dense = dense.reshape(1, -1)
-        dense = dense if dense.ndim else dense.reshape(1)
+        if not dense.ndim:
+            raise ValueError(f"{name}: wants an array with axes, got one number")
         shape = sizes_of(name, dense.shape, (1, 2))
         coords = nonzero(dense)
         kind = index_dtype(*shape)
@@ -308,7 +309,7 @@ class coo_array(sparray):
 
     def transpose(self, axes: tuple[int, ...] | None = None, copy: bool = False) -> Any:
         turned = self.copy() if copy else self
-        if self.ndim == 1 or not self._turns(axes):
+        if not self._turns(axes):
             return turned
         return self._of(turned.data, turned._coords[::-1], self.shape[::-1])
 

@@ -227,11 +227,15 @@ def assigned(x: Any, key: Any, value: Any) -> Any:
         ) from None
     was_sparse = hasattr(value, "toarray")
     value = value.toarray() if was_sparse else value
-    values = asarray(value, device=x.device).astype(x.dtype)
+    values = asarray(value, device=x.device)
+    if values.dtype.kind == "c" and x.dtype.kind != "c":
+        raise TypeError(f"setitem: {values.dtype} does not fit into an array of {x.dtype}")
+    values = values.astype(x.dtype)
     while values.ndim > rows.ndim and values.shape[0] == 1:  # as NumPy's assignments
         values = values[0]
-    if was_sparse and rows.ndim == 1 and values.ndim == 2 and values.shape[1] == 1:
-        values = values.reshape(-1)  # a column that was sparse
+    column_wise = was_sparse or isinstance(column, int)
+    if column_wise and rows.ndim == 1 and values.ndim == 2 and values.shape[1] == 1:
+        values = values.reshape(-1)  # a column
     try:
         values = broadcast_to(values, rows.shape).reshape(-1)
     except ValueError:

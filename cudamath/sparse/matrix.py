@@ -62,10 +62,10 @@ class spmatrix(sparray):
         return self.multiply(other) if is_number(other) else self.__rmatmul__(other)
 
     def __pow__(self, n: Any) -> Any:
-        if not isinstance(n, (int, np.integer)) or n < 0 or self.shape[0] != self.shape[1]:
-            raise ValueError(
-                f"pow: wants a square matrix and n >= 0, got shape {self.shape} and {n!r:.40}"
-            )
+        if self.shape[0] != self.shape[1]:
+            raise TypeError(f"pow: wants a square matrix, got shape {self.shape}")
+        if not isinstance(n, (int, np.integer)) or n < 0:
+            raise ValueError(f"pow: wants an integer n >= 0, got {n!r:.40}")
         power, square, count = (
             eye_of(self.shape[0], self.dtype, self.device, self.kinds),
             self,

@@ -513,7 +513,7 @@ def test_diagonals_of_canonical_arrays(kind):
 def test_values_change_between_products(device):
     """Of a transposed array: what is kept of its structure holds no values."""
     x = sp.random_array((30, 20), density=0.2, rng=np.random.default_rng(1)).tocsr()
-    a, v, b = cm.sparse.csr_array(x), np.arange(30.0), np.ones((30, 3))
+    a, v, b = cm.sparse.csr_array(x, copy=True), np.arange(30.0), np.ones((30, 3))
     for factor in (1, 2, 3, 4):
         a.data[...] = factor * x.data
         np.testing.assert_allclose((a.T @ v).to_numpy(), factor * (x.T @ v))

@@ -583,3 +583,14 @@ def test_operators_of_subclasses(kind):
         left, rows = rng.normal(size=len(exact)), rng.normal(size=(2, len(exact)))
         np.testing.assert_allclose((cm.asarray(left) @ tried).to_numpy(), left @ exact)
         np.testing.assert_allclose((rows @ tried).to_numpy(), rows @ exact)
+
+
+def test_norms_of_rows_of_matrices():
+    x = np.arange(12.0).reshape(3, 4) - 5
+    for made in (cm.sparse.csr_matrix, cm.sparse.coo_matrix, cm.sparse.csr_array):
+        for ord in (1, 2, np.inf, -np.inf, None):
+            for axis in (0, 1):
+                got = L.norm(made(x), ord, axis)
+                np.testing.assert_allclose(got.to_numpy(), np.linalg.norm(x, ord, axis))
+    with pytest.raises(ValueError, match="^norm: wants one of 2 axes"):
+        L.norm(cm.sparse.csr_array(x), None, (0, 1, 1))

@@ -58,13 +58,17 @@ def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
             f"shape "
             f"{x.shape}"
         )
+    return _of_lines(x, sizes, ord, along).reshape(-1)  # matrices' sums have two axes
+
+
+def _of_lines(x: Any, sizes: Any, ord: Any, axis: int) -> Any:
+    """Norms of vectors along an axis; sizes: the magnitudes of x."""
     if ord in (None, 2):
-        return sqrt((sizes * sizes).sum(axis=along))
+        return sqrt((sizes.power(2)).sum(axis=axis))
     if ord in (math.inf, -math.inf):
-        found = sizes.max(axis=along) if ord > 0 else sizes.min(axis=along)
-        return found.toarray().reshape(-1)  # matrices' extremes have two axes
+        return (sizes.max(axis=axis) if ord > 0 else sizes.min(axis=axis)).toarray()
     if ord == 0:
-        return x.count_nonzero(axis=along)
+        return x.count_nonzero(axis=axis)
     if isinstance(ord, (int, float)) and ord > 0:
-        return (sizes**ord).sum(axis=along) ** (1 / ord) if ord != 1 else sizes.sum(axis=along)
+        return sizes.sum(axis=axis) if ord == 1 else sizes.power(ord).sum(axis=axis) ** (1 / ord)
     raise ValueError(f"norm: wants ord None, 0, inf, -inf or a positive number, got {ord!r:.40}")

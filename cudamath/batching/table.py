@@ -49,7 +49,7 @@ rules["*"] = by_kind
 
 _STACKED = """
     cholesky eig eigh eigvals eigvalsh exchanged_rows frexp inv inv_and_sign inverse_values lu
-    companion fiedler_companion leslie
+    companion fiedler_companion leslie toeplitz circulant hankel hankel_of_column
     lu_factor lu_solve median_lines nan_quantile order_statistics qr qr_r slogdet
     solve solve_triangular svd svdvals tril trunc_normal average
 """

@@ -1,6 +1,8 @@
 """Matrices with a band of diagonals, and such as functions of row and column make: see
 kernels/shape/triangles.py and matrix_rules.py."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..core.layout import Layout
@@ -89,9 +91,31 @@ _PLACING = {
 }
 
 
+def _windows(line: np.ndarray, columns: int) -> np.ndarray:
+    """y[..., i, j] = line[..., i + j]"""
+    return np.lib.stride_tricks.sliding_window_view(line, columns, axis=-1)
+
+
+#: Matrices whose rows are windows of a line.
+_WINDOWS: dict[str, Callable[..., np.ndarray]] = {
+    "toeplitz": lambda c, r: _windows(
+        np.concatenate([c[..., ::-1], r[..., 1:]], axis=-1), r.shape[-1]
+    )[..., ::-1, :],
+    "circulant": lambda c: _windows(
+        np.concatenate([c[..., ::-1], c[..., :0:-1]], axis=-1), c.shape[-1]
+    )[..., ::-1, :],
+    "hankel": lambda c, r: _windows(np.concatenate([c, r[..., 1:]], axis=-1), r.shape[-1]),
+    "hankel_of_column": lambda c: _windows(
+        np.concatenate([c, np.zeros_like(c[..., 1:])], axis=-1), c.shape[-1]
+    ),
+}
+
+
 def placed(x: np.ndarray, *more: np.ndarray, rule: str) -> np.ndarray:
-    """Square matrices of vectors (..., m): their numbers, one after the other, or of a polynomial's
+    """Matrices of vectors (..., m): their numbers, one after the other, or of a polynomial's
     coefficients -x[1:] / x[0], at places of the rule."""
+    if rule in _WINDOWS:
+        return np.ascontiguousarray(_WINDOWS[rule](x, *more))
     if rule == "leslie":
         n, line = x.shape[-1], np.concatenate([x, *more], axis=-1)
     else:

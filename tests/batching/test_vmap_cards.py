@@ -355,6 +355,10 @@ CASES: dict[str, tuple[Callable, tuple[np.ndarray, ...]]] = {
         (normal(6),),
     ),
     "companion": (cm.linalg.companion, (normal(4),)),
+    "toeplitz": (cm.linalg.toeplitz, (normal(4), normal(3))),
+    "circulant": (cm.linalg.circulant, (normal(4),)),
+    "hankel": (cm.linalg.hankel, (normal(4), normal(3))),
+    "hankel_of_column": (cm.linalg.hankel, (normal(4),)),
     "leslie": (cm.linalg.leslie, (normal(4), normal(3))),
     "gradient of fiedler_companion": (
         cm.grad(lambda x: (cm.linalg.fiedler_companion(x) ** 3).sum()),

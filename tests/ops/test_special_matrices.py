@@ -191,7 +191,7 @@ def test_kernels_flag_a_leading_coefficient_of_0(name, dtype):
         line = np.array([[1, 2, 3, 4], [lead, 2, 3, 4]], dtype)
         x = line.view(np.uint16) if dtype is np.float16 else line
         out, flag = np.zeros((6, 3), x.dtype), np.zeros(1, np.int64)
-        planners.placed_rows(name, np.dtype(dtype))[(1, 6), 4](x, x, out, flag, 7)
+        planners.placed_rows(name, np.dtype(dtype))[(1, 6), 4](x, x, out, 3, flag, 7)
         assert flag[0] == flagged
 
 
@@ -210,12 +210,12 @@ def test_names_of_cupyx():
 
 
 def test_constructors_are_one_launch(fake):
-    """hankel fills its line up first."""
     n = 48
     line = np.random.default_rng(5).normal(size=n) + 3
     with cm.device("cuda"):
         x, less = cm.asarray(line), cm.asarray(line[1:])
-        calls = {name: [x] for name in ("companion", "fiedler_companion", "hankel")}
+        own = "companion", "fiedler_companion", "hankel", "toeplitz", "circulant"
+        calls = {name: [x] for name in own}
         calls["leslie"] = [x, less]
         for name in ("hilbert", "helmert", "dft"):
             calls[name] = [n]
@@ -224,12 +224,12 @@ def test_constructors_are_one_launch(fake):
             for _ in range(3):
                 fake.launches.clear()
                 getattr(cm.linalg, name)(*arguments)
-            assert len(fake.launches) == 1 + (name == "hankel"), name
+            assert len(fake.launches) == 1, name
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_kernels_of_rules(machine):
-    """The cards matrix_formula, companion, fiedler_companion and leslie."""
+    """The cards matrix_formula, companion, fiedler_companion, leslie and those of diagonals."""
     rng = np.random.default_rng(6)
 
     def made(rule, rows, n, dtype, more=0):
@@ -263,6 +263,17 @@ def test_kernels_of_rules(machine):
         ours = run_version(machine, lambda *a: planners.placed(*a, rule="leslie"), x, s)
         theirs = [scipy.linalg.leslie(*each) for each in zip(x, s, strict=True)]
         np.testing.assert_array_equal(ours, theirs)
+        for rule in ("toeplitz", "hankel"):
+            for c, r in ((x, s), (s, x)):
+                ours = run_version(
+                    machine, lambda *a, rule=rule: planners.placed(*a, rule=rule), c, r
+                )
+                theirs = [getattr(scipy.linalg, rule)(*each) for each in zip(c, r, strict=True)]
+                np.testing.assert_array_equal(ours, theirs)
+        for rule in ("circulant", "hankel_of_column"):
+            ours = run_version(machine, lambda *a, rule=rule: planners.placed(*a, rule=rule), x)
+            theirs = [getattr(scipy.linalg, rule.partition("_")[0])(each) for each in x]
+            np.testing.assert_array_equal(ours, theirs)
 
 
 def test_companions_of_other_dtypes(device):

@@ -439,7 +439,8 @@ def libraries(t: np.dtype) -> None:
     else:
         la.hilbert(9, dtype=t), la.helmert(9, dtype=t)
     la.hadamard(8, dtype=t), la.companion(made((9,), t)), la.fiedler_companion(made((9,), t))
-    la.leslie(made((9,), t), made((8,), t))
+    la.leslie(made((9,), t), made((8,), t)), la.toeplitz(made((9,), t), made((8,), t))
+    la.circulant(made((9,), t)), la.hankel(made((9,), t)), la.hankel(made((9,), t), made((8,), t))
     for shape in ((5, 5), (20, 5, 5), (7, 4), (20, 7, 4)):
         for a in (made(shape, t), made((*shape[:-2], shape[-1], shape[-2]), t).mT):
             if shape[-1] == shape[-2]:

@@ -1,5 +1,6 @@
 """Matrices whose elements are a function of row and column (hilbert, hadamard, helmert, dft), or
-the numbers of vectors at places that row and column name (companion, leslie, fiedler_companion).
+the numbers of vectors at places that row and column name (companion, leslie, fiedler_companion,
+toeplitz, circulant, hankel).
 
     formula     out[i, j] = f(i, j, n, more)
     placed      out[..., i, j] = line[..., place(i, j)], or 1, or 0
@@ -101,11 +102,38 @@ def fiedler_companion(i, j, n):
     return ONE if j == i + 2 else ZERO
 
 
-#: Name -> (place, whether the line is that of a polynomial)
+@device_function
+def toeplitz(i, j, n):
+    """A first column, and a first row whose first number is not read."""
+    return i - j if i >= j else n + j - i
+
+
+@device_function
+def circulant(i, j, n):
+    return i - j if i >= j else n + i - j
+
+
+@device_function
+def hankel(i, j, n):
+    """A first column, and a last row whose first number is not read."""
+    return i + j if i + j < n else i + j + 1
+
+
+@device_function
+def hankel_of_column(i, j, n):
+    return i + j if i + j < n else ZERO
+
+
+#: Name -> (place by row, column and the length of the first vector, whether the line is that of a
+#: polynomial, whether the second vector has the length of a row)
 PLACES = {
-    "companion": (companion, True),
-    "leslie": (leslie, False),
-    "fiedler_companion": (fiedler_companion, True),
+    "companion": (companion, True, False),
+    "leslie": (leslie, False, False),
+    "fiedler_companion": (fiedler_companion, True, False),
+    "toeplitz": (toeplitz, False, True),
+    "circulant": (circulant, False, False),
+    "hankel": (hankel, False, True),
+    "hankel_of_column": (hankel_of_column, False, False),
 }
 
 # -------------------- kernels
@@ -143,9 +171,9 @@ def formula_rows(rule: str, dtype: np.dtype) -> Any:
 
 @functools.cache
 def placed_rows(rule: str, dtype: np.dtype) -> Any:
-    """x: (matrices, m), more: (matrices, k), out: (matrices * n, n), of what is stored; flag: (1,)
-    int64."""
-    place, monic = PLACES[rule]
+    """x: (matrices, m), more: (matrices, k), out: (matrices * rows, n), of what is stored; flag:
+    (1,) int64."""
+    place, monic, _ = PLACES[rule]
     stored = stored_type(dtype)
     zero, one = np.zeros((), stored)[()], np.ones((), dtype).reshape(1).view(stored)[0]
     if monic:
@@ -170,18 +198,18 @@ def placed_rows(rule: str, dtype: np.dtype) -> Any:
             return False
 
     @cuda.jit
-    def placed_rows(x, more, out, flag, ticket):
+    def placed_rows(x, more, out, rows, flag, ticket):
         n = out.shape[1]
         first = cuda.blockIdx.x * (THREADS * ITEMS) + cuda.threadIdx.x
         for line in range(cuda.blockIdx.y, out.shape[0], cuda.gridDim.y):
-            matrix = line // n
-            row = line - matrix * n
+            matrix = line // rows
+            row = line - matrix * rows
             if row == 0 and first == 0 and is_refused(x, matrix):
                 flag[0] = -ticket
             for i in range(ITEMS):
                 column = first + i * THREADS
                 if column < n:
-                    k = place(row, column, n)
+                    k = place(row, column, x.shape[1])
                     v = one if k == ONE else zero
                     if k >= 0:
                         v = number(x, more, matrix, k)
@@ -203,19 +231,22 @@ def formula(*, layout: Layout, device: int, rule: str, n: int, more: float) -> P
 
 
 def placed(x: Layout, *more: Layout, rule: str) -> Plan:
-    """Square matrices of vectors (..., m): contiguous."""
-    n = x.shape[-1] - PLACES[rule][1]
-    out = x.like((*x.shape[:-1], n, n))
+    """Matrices of vectors (..., m): contiguous."""
+    _, monic, oblong = PLACES[rule]
+    second = more[0] if more else x
+    rows = x.shape[-1] - monic
+    n = second.shape[-1] if oblong else rows
+    out = x.like((*x.shape[:-1], rows, n))
     if not out.size:
         return Plan([out], [])
-    matrices = out.size // (n * n)
-    second = more[0] if more else x
+    matrices = out.size // (rows * n)
     arguments = [
         Input(0).view((matrices, x.shape[-1])),
         Input(len(more)).view((matrices, second.shape[-1])),
-        Output(0).view((matrices * n, n)),
+        Output(0).view((matrices * rows, n)),
+        rows,
         Flag(),
         Ticket(),
     ]
     kernel = placed_rows(rule, x.dtype)
-    return Plan([out], [Launch(kernel, grid_of_rows(matrices * n, n), THREADS, arguments)])
+    return Plan([out], [Launch(kernel, grid_of_rows(matrices * rows, n), THREADS, arguments)])

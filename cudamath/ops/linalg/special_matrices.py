@@ -1,9 +1,8 @@
 """Matrices that few numbers determine, as `scipy.linalg` makes them: Toeplitz and Hankel matrices,
 companions of polynomials, blocks.
 
-A matrix of constant diagonals shows windows of one line. The others are one kernel each, whose
-element is a function of row and column: of numbers alone (`_formula`), or the place in a line
-(`_placed`). Gradients are sums along the places where a number stands.
+Each is one kernel, whose element is a function of row and column: of numbers alone (`_formula`), or
+the place in a line (`_placed`). Gradients are sums along the places where a number stands.
 """
 
 from __future__ import annotations
@@ -62,12 +61,6 @@ def _vectors(name: str, what: str, x: Any, least: int = 1) -> ndarray:
     return x
 
 
-def _shown(line: ndarray, rows: int) -> ndarray:
-    """x[i, j] = line[i + j], of so many rows."""
-    windows = sliding_window_view(line, line.shape[-1] - rows + 1, axis=line.ndim - 1)
-    return copy(windows, order="C")
-
-
 def _of_diagonals(line: ndarray, rows: int) -> ndarray:
     """x[i, j] = line[rows - 1 - i + j]: the diagonals, from the lowest one on."""
     windows = sliding_window_view(line, line.shape[-1] - rows + 1, axis=line.ndim - 1)
@@ -99,9 +92,14 @@ def _in_order(x: ndarray) -> ndarray:
     return x if x._layout.contiguous else copy(x, order="C")
 
 
+_OF_DIAGONALS = "toeplitz", "circulant", "hankel", "hankel_of_column"
+
+
 def _placed_grad(g: ndarray, _y: Any, x: ndarray, *_s: ndarray, rule: str) -> tuple[ndarray, ...]:
     """Each number of the line stands at one place."""
     n = g.shape[-1]
+    if rule in _OF_DIAGONALS:
+        return _line_gradient(g, rule)
     if rule == "leslie":
         return g[..., 0, :], diagonal(g, -1, g.ndim - 2, g.ndim - 1)
     slope = g[..., 0, :]
@@ -115,11 +113,28 @@ def _placed_grad(g: ndarray, _y: Any, x: ndarray, *_s: ndarray, rule: str) -> tu
     return (concat([lead, slope], axis=-1),)
 
 
+def _line_gradient(g: ndarray, rule: str) -> tuple[ndarray, ...]:
+    """Sums along diagonals: row i of the matrix, moved by i, is a row of one that is wider."""
+    m, n = g.shape[-2:]
+    g = g if rule.startswith("hankel") else flip(g, axis=-2)
+    wide = pad(g, ((0, 0),) * (g.ndim - 1) + ((0, m),))
+    flat = _cut(reshape(wide, (*g.shape[:-2], m * (n + m))), 0, m * (n + m - 1))
+    sums = reduce.sum(reshape(flat, (*g.shape[:-2], m, n + m - 1)), axis=-2)
+    column, rest = _cut(sums, 0, m), _cut(sums, m, m + n - 1)
+    if rule == "hankel_of_column":
+        return (column,)
+    column = column if rule == "hankel" else flip(column, axis=-1)
+    unread = zeros((*sums.shape[:-1], 1), dtype=sums.dtype, device=sums.device)
+    if rule == "circulant":
+        return (column + concat([unread, flip(rest, axis=-1)], axis=-1),)
+    return column, concat([unread, rest], axis=-1)
+
+
 _formula = Op("matrix_formula", cpu="triangles.formula", cuda="shape.matrix_rules.formula")
 #: By the names of the functions, which errors that a kernel finds begin with.
 _placed = {
     rule: Op(rule, cpu="triangles.placed", cuda="shape.matrix_rules.placed", vjp=_placed_grad)
-    for rule in ("companion", "fiedler_companion", "leslie")
+    for rule in ("companion", "fiedler_companion", "leslie", *_OF_DIAGONALS)
 }
 
 
@@ -171,8 +186,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> ndarray:
     c = _vectors("toeplitz", "c", c)
     r = conj_or_same(c) if r is None else _vectors("toeplitz", "r", r)
     c, r = _common("toeplitz", c, r)
-    m, n = c.shape[-1], r.shape[-1]
-    return _of_diagonals(concat([flip(c, axis=-1), _cut(r, 1, n)], axis=-1), m)
+    return _placed["toeplitz"](_in_order(c), _in_order(r), rule="toeplitz")
 
 
 @fast_path("c", "r")
@@ -212,11 +226,9 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> ndarray:
     """
     c = _vectors("hankel", "c", c)
     if r is None:
-        n = c.shape[-1]
-        return _shown(pad(c, ((0, 0),) * (c.ndim - 1) + ((0, n - 1),)), n)
+        return _placed["hankel_of_column"](_in_order(c), rule="hankel_of_column")
     c, r = _common("hankel", c, _vectors("hankel", "r", r))
-    n = r.shape[-1]
-    return _shown(concat([c, _cut(r, 1, n)], axis=-1), c.shape[-1])
+    return _placed["hankel"](_in_order(c), _in_order(r), rule="hankel")
 
 
 @fast_path("c")
@@ -252,10 +264,8 @@ def circulant(c: ArrayLike) -> ndarray:
     >>> cm.linalg.circulant([1, 2, 3]).tolist()
     [[1, 3, 2], [2, 1, 3], [3, 2, 1]]
     """
-    c = _vectors("circulant", "c", c)
-    n = c.shape[-1]
-    line = flip(c, axis=-1)
-    return _of_diagonals(concat([line, _cut(line, 0, n - 1)], axis=-1), n)
+    c = _in_order(_vectors("circulant", "c", c))
+    return _placed["circulant"](c, rule="circulant")
 
 
 @fast_path("a")

@@ -88,33 +88,34 @@ def laplacian(
     zero = degrees == 0
     one = asarray(1, dtype=x.dtype, device=x.device)
     roots = where(zero, one, sqrt(degrees)) if normed else degrees
+    main = where(zero, 0 * degrees, 0 * degrees + 1) if normed else degrees
     if form != "array":
-        found = _applied(x, degrees, 1 / roots if normed else None, symmetrized)
+        found = _applied(x, main, roots if normed else None, symmetrized)
         if form == "lo":
             found = LinearOperator(x.shape, found, matmat=found, dtype=kind)
         return (found, roots.astype(kind)) if return_diag else found
     if normed:
         rows, columns = x._coordinates()
-        x = x._with_data(-x.data / (roots[rows] * roots[columns]))
-        main = where(zero, 0 * degrees, 0 * degrees + 1)
+        x = x._with_data(-x.data / roots[rows] / roots[columns])
     else:
-        x, main = -x, degrees
+        x = -x
     found = x + eye_of(x.shape[0], x.dtype, x.device, x.kinds)._with_data(main)
     found = (found if issparse(csgraph) else found.toarray()).astype(kind, copy=False)
     return (found, roots.astype(kind)) if return_diag else found
 
 
 def _applied(
-    x: Any, degrees: ndarray, scale: ndarray | None, symmetrized: bool
+    x: Any, main: ndarray, roots: ndarray | None, symmetrized: bool
 ) -> Callable[[Any], ndarray]:
-    """The Laplacian as a function: S (D - A) S for the matrix A, or A + A^H, without a diagonal."""
+    """The Laplacian as a function: M - R^-1 A R^-1 for the diagonals M and R and the matrix A, or
+    A + A^H, without a diagonal."""
 
     def applied(v: Any) -> ndarray:
         v = asarray(v, device=x.device)
         columns = (slice(None), *[None] * (v.ndim - 1))
-        v = v if scale is None else v * scale[columns]
-        out = v * degrees[columns] - x @ v
-        out = out - x.T.conj() @ v if symmetrized else out
-        return out if scale is None else out * scale[columns]
+        scaled = v if roots is None else v / roots[columns]
+        out = x @ scaled
+        out = out + x.T.conj() @ scaled if symmetrized else out
+        return v * main[columns] - (out if roots is None else out / roots[columns])
 
     return applied

@@ -30,6 +30,7 @@ from .gathered_products import gathered_products
 from .optimizer_casts import without_casts
 from .orders import LiesAcross, in_c_order
 from .program import ARGUMENT, Block, Node, Program, View
+from .recomputed import recomputed
 from .regions import Region, regions
 from .residual_doors import BACKWARD, FORWARD, with_residuals
 from .shared_sorts import shared_sorts
@@ -185,6 +186,7 @@ def fused(program: Program) -> Program:
     program = shared_sorts(through_doors(gathered_products(program)))
     program = with_residuals(program, lambda node: not fusible(node))
     program = sliced(joined(without_casts(program)), elementwise)
+    program = recomputed(program, elementwise)
     nodes: list[Node] = []
     items = regions(program, lambda node: not fusible(node), MOST)
     made = 0

@@ -625,6 +625,17 @@ def test_folding_into_positions(device, name, dtype):
         np.testing.assert_array_equal(np.asarray(ours), x)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i4", "u8"])
+def test_extremes_with_numbers_that_the_dtype_does_not_hold(device, dtype):
+    """The nearest that it holds stands for them: -1 is no maximum of uint8."""
+    limits, values = np.iinfo(dtype), np.array([-(2**40), -1, 7, 300, 2**40])
+    for name, choose in (("maximum_at", max), ("minimum_at", min)):
+        x = cm.full(5, 5, dtype=dtype)
+        getattr(cm, name)(x, cm.arange(5), cm.asarray(values))
+        expected = [min(max(choose(5, int(v)), limits.min), limits.max) for v in values]
+        assert x.tolist() == expected, name
+
+
 def test_nan_wins_a_maximum(device):
     x = cm.asarray([0.0, 0.0])
     cm.maximum_at(x, [0, 0, 1], cm.asarray([1.0, np.nan, 2.0]))

@@ -74,6 +74,14 @@ def test_other_draws_between():
     assert a.state == b.state
 
 
+def test_distributions_of_the_same_parameters():
+    a, b = cm.random.default_rng(7), cm.random.default_rng(7)
+    for _ in range(20):
+        for name in ("normal", "uniform", "lognormal"):
+            assert getattr(a, name)(0.5, 1.5) == getattr(b, name)(0.5, 1.5, size=())
+    assert a.state == b.state
+
+
 def test_a_result_is_an_array_of_its_own():
     rng, again = cm.random.default_rng(1), cm.random.default_rng(1)
     for _ in range(20):

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.batched import Call, rules
+from ..ops.creation import zeros
 from ..ops.index import take_along_axis
 from ..ops.join import concatenate
 from ..ops.shape import moveaxis
@@ -83,6 +84,21 @@ def row_extremes(call: Call) -> Any:
     return where(places < 0, places, own)
 
 
+def row_diagonal(call: Call) -> Any:
+    """data, indices and indptr: the rows of all calls, one below the other, and the columns as much
+    further, so that the calls' diagonals lie on one."""
+    count, rows = call.params["count"], call.shape(2)[0] - 1
+    whole = call.run(
+        merged(call.all(0)),
+        _shifted(call, 1, rows),
+        _starts(call, 2, call.shape(0)[0]),
+        count=(call.size - 1) * rows + count,
+    )
+    rest = zeros(rows - count, dtype=whole.dtype, device=whole.device)
+    return concatenate([whole, rest]).reshape(call.size, rows)[:, :count]
+
+
 rules["row_extremes"] = row_extremes
+rules["row_diagonal"] = row_diagonal
 rules.update(dict.fromkeys("csr_product bsr_product spsolve_triangular".split(), matrix_product))
 rules["sampled_product"] = sampled

@@ -259,7 +259,7 @@ def _by_sorting(a: Any, b: Any) -> Any:
     the sums of equal positions."""
     starts = b._indptr[:-1]
     counts = b._indptr[1:] - starts
-    owner, place = expanded(starts[a._indices], counts[a._indices])
+    owner, place, _ = expanded(starts[a._indices], counts[a._indices])
     keys = keys_of(a._majors()[owner], b._indices[place], b.shape[1])
     keys, values = summed(keys, a.data[owner] * b.data[place])
     shape = (a.shape[0], b.shape[1])

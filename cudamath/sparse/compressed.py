@@ -20,7 +20,7 @@ from ..ops.sort import argsort
 from ..runtime.stream import current_stream
 from . import indexing, other_libraries
 from .base import sparray
-from .products import Structure, row_numbers, rows_alike, share_starts, transposed
+from .products import Structure, diagonal_of_rows, row_numbers, rows_alike, share_starts, transposed
 from .structure import (
     Shape,
     as_given,
@@ -303,12 +303,10 @@ class compressed_array(sparray):
     tocoo.__doc__ = sparray.tocoo.__doc__
 
     def diagonal(self, k: int = 0) -> ndarray:
-        """By rows as they are stored; whether they ascend is found once."""
-        by_rows = self.major == 0
-        coords = self._coordinates()[:: 1 if by_rows else -1]
-        shape = self.shape[:: 1 if by_rows else -1]
-        elements = self.kinds["coo"]._of(self.data, coords, shape, self.has_canonical_format)
-        return elements.diagonal(k if by_rows else -k)
+        k = k if self.major == 0 else -k
+        rows, columns = self.shape[:: 1 if self.major == 0 else -1]
+        count = max(min(rows + min(k, 0), columns - max(k, 0)), 0)
+        return diagonal_of_rows(self.data, self._indices, self._indptr, k, count)
 
     diagonal.__doc__ = sparray.diagonal.__doc__
 

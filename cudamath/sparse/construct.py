@@ -602,6 +602,8 @@ def _joined(name: str, blocks: Any, kinds: Kinds, format: Any, dtype: Any) -> An
         raise ValueError(
             f"{name}: wants rows of equally many blocks, got {[len(r) for r in table]}"
         )
+    if (whole := _behind_one_another(table, kinds, format, dtype)) is not None:
+        return whole
     made = [[None if x is None else _coo(name, x, kinds) for x in row] for row in table]
     heights: list[int | None] = [None] * len(made)
     widths: list[int | None] = [None] * len(made[0])
@@ -629,6 +631,36 @@ def _joined(name: str, blocks: Any, kinds: Kinds, format: Any, dtype: Any) -> An
         values if dtype is None else values.astype(dtype), (rows, columns), shape
     )
     return whole.asformat(_common_format(table) if format is None else format)
+
+
+def _behind_one_another(table: list[list[Any]], kinds: Kinds, format: Any, dtype: Any) -> Any:
+    """Blocks in CSR that lie below each other, or in CSC beside each other: their elements stay in
+    the order in which they are. None for others."""
+    common = _common_format(table)
+    if (
+        common is None
+        or format not in (None, common)
+        or len(table[0] if common == "csr" else table) > 1
+    ):
+        return None
+    blocks = _flat(table)
+    major = blocks[0].major
+    if len({x.shape[1 - major] for x in blocks}) > 1:
+        return None
+    count, shape = sum(x.nnz for x in blocks), list(blocks[0].shape)
+    shape[major] = sum(x.shape[major] for x in blocks)
+    kind = index_dtype(*shape, count)
+    before = np.cumsum([0, *(x.nnz for x in blocks)]).tolist()
+    starts = [x._indptr[:-1].astype(kind) + n for x, n in zip(blocks, before, strict=False)]
+    end = asarray([count], dtype=kind, device=blocks[0].device)
+    values = concatenate([x.data for x in blocks])
+    return kinds[common]._of(
+        values if dtype is None else values.astype(dtype),
+        concatenate([x._indices.astype(kind) for x in blocks]),
+        concatenate([*starts, end]),
+        sizes_of("vstack", shape),
+        all(x._canonical for x in blocks) or None,
+    )
 
 
 def _common_format(table: list[list[Any]]) -> str | None:

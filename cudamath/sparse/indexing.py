@@ -19,7 +19,7 @@ from ..ops.masks import flatnonzero, nonzero
 from ..ops.ranges import arange
 from ..ops.shape import broadcast_to
 from ..ops.where import where
-from .structure import expanded, found, index_dtype, keys_of, row_starts, summed
+from .structure import expanded, found, index_dtype, keys_of, summed
 
 Index = int | slice | ndarray
 
@@ -177,29 +177,45 @@ def _at_positions(x: Any, row: Any, column: Any) -> Any:
 def _along(x: Any, part: Index, axis: int) -> Any:
     """The array with a choice of indices along an axis."""
     if isinstance(part, slice):
-        start, stop, step = part.indices(x.shape[axis])
-        chosen = range(start, stop, step)
+        chosen = range(*part.indices(x.shape[axis]))
         if chosen == range(x.shape[axis]):
             return x
-        index = arange(start, stop, step, dtype=np.int64, device=x.device)
+        if chosen and chosen.step == 1 and x.major == axis:
+            return _neighbours(x, chosen.start, chosen.stop)
+        index = arange(chosen.start, chosen.stop, chosen.step, dtype=np.int64, device=x.device)
     elif isinstance(part, int):
+        if x.major == axis:
+            return _neighbours(x, part, part + 1)
         index = asarray([part], device=x.device)
     else:
         index = part.reshape(-1)
     ours = x if x.major == axis else x._other()
     starts = ours._indptr[index]
-    counts = ours._indptr[index + 1] - starts
-    owner, place = expanded(starts, counts)
+    _, place, begins = expanded(starts, ours._indptr[index + 1] - starts)
     shape = tuple([index.size if i == axis else n for i, n in enumerate(x.shape)])
     kind = index_dtype(*shape, place.size)
     made = type(ours)._of(
         ours.data[place],
         ours._indices[place].astype(kind),
-        row_starts(owner, index.size).astype(kind),
+        begins.astype(kind),
         shape,
         ours._canonical or None,
     )
     return made if made.format == x.format else made._other()
+
+
+def _neighbours(x: Any, first: int, end: int) -> Any:
+    """Neighbouring rows of an array in CSR, columns in CSC: their elements lie in one piece (waits
+    for the device, for where it begins and ends)."""
+    low, high = x._indptr[first : end + 1 : end - first].tolist()
+    shape = tuple([end - first if i == x.major else n for i, n in enumerate(x.shape)])
+    return type(x)._of(
+        x.data[low:high].copy(),
+        x._indices[low:high].copy(),
+        x._indptr[first : end + 1] - low,
+        shape,
+        x._canonical or None,
+    )
 
 
 # -------------------- writing

@@ -27,6 +27,7 @@ from ..kernels.sparse.problem import are_alike, items_of_shares, lanes_of_rows
 from ..ops.creation import zeros
 from ..ops.elementwise import (
     conj_or_same,
+    equal,
     greater,
     greater_equal,
     less,
@@ -64,6 +65,38 @@ def transposed(indices: ndarray, indptr: ndarray, count: int) -> Structure:
     order = argsort(indices, stable=True).astype(indptr.dtype)
     rows = row_numbers(indptr, indices.size)
     return order, rows[order], row_starts(indices[order], count)
+
+
+def diagonal_of_rows(
+    data: ndarray, indices: ndarray, indptr: ndarray, k: int, count: int
+) -> ndarray:
+    """The `count` elements (i, i + k) of a matrix in CSR; elements of one position are added."""
+    if not (count and data.size):
+        return zeros(count, dtype=data.dtype, device=data.device)
+    if data.dtype.kind == "b":
+        return not_equal(diagonal_of_rows(data.astype(np.int32), indices, indptr, k, count), 0)
+    parts = [in_order("diagonal", x, "C") for x in (data, indices, indptr)]
+    return _row_diagonal(*parts, k=k, count=count)
+
+
+def _diagonal_grad(
+    g: ndarray, _y: Any, _data: Any, indices: ndarray, indptr: ndarray, *, k: int, count: int
+) -> tuple:
+    rows = row_numbers(indptr, indices.size)
+    place = (rows - max(-k, 0)).clip(0, count - 1)
+    return (
+        where(equal(indices - rows, k), g[place], zeros((), dtype=g.dtype, device=g.device)),
+        None,
+        None,
+    )
+
+
+_row_diagonal = Op(
+    "row_diagonal",
+    cpu="sparse.products.row_diagonal",
+    cuda="sparse.row_diagonal.row_diagonal",
+    vjp=_diagonal_grad,
+)
 
 
 def share_starts(indptr: ndarray, stored: int) -> ndarray:

@@ -19,6 +19,7 @@ from ..ops.index import take
 from ..ops.join import concatenate, stack
 from ..ops.masks import flatnonzero
 from ..ops.ranges import arange
+from ..ops.scan import cumulative_sum
 from ..ops.search import searchsorted
 from ..ops.sort import argsort
 from .products import csr_product, row_starts
@@ -138,15 +139,15 @@ def found(keys: ndarray, wanted: ndarray) -> tuple[ndarray, ndarray]:
     return at, equal(take(keys, at), wanted)
 
 
-def expanded(starts: ndarray, counts: ndarray) -> tuple[ndarray, ndarray]:
+def expanded(starts: ndarray, counts: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     """(owner, place) for every element of the runs starts[i] .. starts[i] + counts[i] - 1, run
-    after
-    run (waits for the device, for their number)."""
-    ends = counts.astype(np.int64).cumsum()
-    total = int(ends[-1]) if ends.size else 0
+    after run, and where each run begins among them, with their number at the end (waits for the
+    device, for that number)."""
+    begins = cumulative_sum(counts, dtype=np.int64, include_initial=True)
+    total = int(begins[-1])
     each = arange(total, dtype=np.int64, device=starts.device)
-    owner = searchsorted(ends, each, side="right")
-    return owner, each - (ends - counts)[owner] + starts[owner]
+    owner = searchsorted(begins[1:], each, side="right")
+    return owner, each + (starts - begins[:-1])[owner], begins
 
 
 def compressed(keys: ndarray, shape: Shape, dtype: np.dtype) -> tuple[ndarray, ndarray]:

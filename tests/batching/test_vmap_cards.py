@@ -27,6 +27,7 @@ from cudamath.core.dispatch import fast_path
 from cudamath.core.dispatch.lazy_import import lazy
 from cudamath.core.dispatch.op import Op, registry
 from cudamath.ml import recurrent
+from cudamath.sparse import products as sparse_products
 from cudamath.sparse import reductions
 
 SIZE = 3  # calls in a batch
@@ -347,6 +348,12 @@ CASES: dict[str, tuple[Callable, tuple[np.ndarray, ...]]] = {
     "gradient of recurrent layers": (
         cm.grad(lambda *a: sum([(y * y).sum() for y in in_one_op(*a)]), (0, 1, 2)),
         (normal(3, 2, 4), normal(12, 4), normal(12, 3)),
+    ),
+    "row_diagonal": (
+        lambda x: sparse_products.diagonal_of_rows(
+            x, cm.asarray([0, 2, 1, 2, 3, 3], device=x.device), cm.asarray([0, 2, 4, 6]), 1, 3
+        ),
+        (normal(6),),
     ),
     "places of extremes of rows": (
         lambda x: reductions._row_extremes(

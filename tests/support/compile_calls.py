@@ -296,6 +296,7 @@ def arrays(t: np.dtype) -> None:
             starts = cm.zeros(31, "int64")
             registry["row_extremes"](made(90, t), starts, largest=True, skips=False)
             places, values = cm.zeros(90, "int32"), made(90, t)
+            registry["row_diagonal"](values, places, starts, k=0, count=30)
             matrix = values, places, starts
             for function in ("add", "less", "maximum"):
                 registry["combined_rows"](*matrix, *matrix, function=function, both=False)
@@ -543,6 +544,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     from cudamath.kernels.softmax import dispatch as softmax_dispatch
     from cudamath.kernels.softmax import online
     from cudamath.kernels.sparse import dispatch as sparse_dispatch
+    from cudamath.kernels.sparse import row_diagonal as sparse_diagonal
     from cudamath.kernels.sparse import row_extremes as sparse_extremes
     from cudamath.kernels.sparse import triangular as sparse_triangular
 
@@ -594,6 +596,10 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             functools.partial(sparse_extremes.row_extremes, largest=largest, skips=skips),
             *(new(90), starts),
         )
+    plan(
+        functools.partial(sparse_diagonal.row_diagonal, k=1, count=29),
+        *(new(90), stored, starts),
+    )
     for version in ("plain", "waiting"):
         plan(
             functools.partial(sparse_triangular.solve, lower=True, unit=False, version=version),

@@ -819,6 +819,7 @@ ELSEWHERE = {
     ],
     "ops/test_fft.py": ["fft.*", "fft_c2c", "fft_r2c", "fft_c2r", "fft_frequencies"],
     "ops/test_real_transforms.py": ["fft_cosines"],
+    "sparse/test_row_diagonal.py": ["row_diagonal"],
     "sparse/test_row_extremes.py": ["row_extremes"],
     "kernels/sparse/test_combined_rows.py": ["combined_rows"],
     "kernels/sparse/test_sparse_product.py": [

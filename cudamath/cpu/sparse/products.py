@@ -186,6 +186,32 @@ def row_extremes(data: np.ndarray, indptr: np.ndarray, *, largest: bool, skips: 
     return out
 
 
+@parallel
+def _row_diagonal(data, indices, indptr, out, first, k):
+    """data, indices (nnz,), indptr (rows + 1,), out (count,)."""
+    for i in prange(out.shape[0]):
+        total = data.dtype.type(0)
+        for e in range(indptr[first + i], indptr[first + i + 1]):
+            if indices[e] == first + i + k:
+                total += data[e]
+        out[i] = total
+
+
+def row_diagonal(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, *, k: int, count: int
+) -> np.ndarray:
+    """The elements (i, i + k) of a matrix in CSR; see kernels/sparse/row_diagonal.py."""
+    if data.dtype.kind == "c":
+        out = np.empty(count, data.dtype)
+        out.real = row_diagonal(data.real, indices, indptr, k=k, count=count)
+        out.imag = row_diagonal(data.imag, indices, indptr, k=k, count=count)
+        return out
+    wide = _wide(data)
+    out = np.empty(count, wide.dtype)
+    _row_diagonal(*_lines(wide, indices, indptr), out, max(-k, 0), k)
+    return out.astype(data.dtype, copy=False)
+
+
 def combined_rows(
     a: np.ndarray,
     a_columns: np.ndarray,

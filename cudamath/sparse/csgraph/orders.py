@@ -67,7 +67,7 @@ def breadth_first_order(
     walk = [front]
     starts = x._indptr
     while front.size:
-        owner, place = expanded(starts[front], starts[front + 1] - starts[front])
+        owner, place, _ = expanded(starts[front], starts[front + 1] - starts[front])
         reached = x._indices[place].astype(np.int64)
         new = flatnonzero(fresh[reached])
         reached, parents = reached[new], front[owner[new]]

@@ -79,6 +79,17 @@ def test_has_aux(device):
     assert cm.grad(lambda x: (x.sum(), None), has_aux=True)(arr(1.0))[1] is None
 
 
+def test_what_is_returned_aside_is_part_of_an_outer_gradient(device):
+    """Of x^3 aside of x^2: the outer one is that of 2 x + x^3."""
+
+    def outer(x):
+        slope, aside = cm.grad(lambda x: ((x**2).sum(), x**3), has_aux=True)(x)
+        return (slope + aside).sum()
+
+    x = np.array([0.5, -2.0])
+    np.testing.assert_allclose(cm.grad(outer)(cm.asarray(x)).to_numpy(), 2 + 3 * x**2)
+
+
 @pytest.mark.parametrize(
     "result, told",
     [

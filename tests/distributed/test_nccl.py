@@ -309,6 +309,21 @@ def test_a_late_member_is_named(library):
     assert each(2, one, timeout=1) == [1, None]
 
 
+def test_a_communicator_that_has_ended_takes_no_call(library):
+    """NCCL has freed what the call would name."""
+
+    def one(rank):
+        x = on(rank, np.float32([1, 2]))
+        distributed.all_reduce(x).to_numpy()
+        (comm,) = world().connections
+        comm.close()
+        distributed.all_reduce(x)
+
+    for problem in each(2, one):
+        assert isinstance(problem, CommunicationError), problem
+        assert "all_reduce" in str(problem) and "aborted" in str(problem)
+
+
 def test_connections_end_with_the_threads(library):
     def one(rank):
         rows, columns = distributed.mesh(1, 2)

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import warnings
 
@@ -169,6 +170,27 @@ def test_who_does_not_come_is_named():
     assert time.monotonic() - begun < 5
 
 
+def test_who_comes_to_the_first_but_not_to_the_others_is_named():
+    """Rank 2 says hello to rank 0, and then is silent: rank 1 waits for it in vain."""
+    listener = rendezvous.listening("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    silent = socket.create_connection(("127.0.0.1", port))
+    rendezvous._say(
+        silent,
+        {"word": rendezvous._WORD, "rank": 2, "size": 3, "host": rendezvous.host(), "port": 1},
+    )
+    first = threading.Thread(
+        target=rendezvous.connected,
+        args=(0, 3, rendezvous.Meeting("127.0.0.1", port, None, listener), 20),
+    )
+    first.start()
+    with pytest.raises(rendezvous.Absent, match="^rank 2 did not come within 1 s") as problem:
+        rendezvous.connected(1, 3, rendezvous.Meeting("127.0.0.1", port), 1)
+    first.join()
+    silent.close()
+    assert problem.value.rank == 2
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -182,8 +204,6 @@ def test_who_does_not_come_is_named():
 )
 def test_strangers_are_sent_away(said):
     """Whoever says something else, or nothing, neither joins nor keeps the members from meeting."""
-    import threading
-
     listener = rendezvous.listening("127.0.0.1", 0)
     port = listener.getsockname()[1]
     stranger = socket.create_connection(("127.0.0.1", port))
@@ -243,19 +263,47 @@ def test_a_forked_process_says_nothing_to_the_others():
     other.close()
 
 
-def test_a_world_says_goodbye_once(monkeypatch):
-    """Whoever closes it again, as the end of the process does, says nothing more."""
+def worlds_of_two() -> list[TcpWorld]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ends = socket.create_connection(listener.getsockname()), listener.accept()[0]
-    one, other = (
-        TcpWorld(rank, 2, 0, {1 - rank: end}, timeout=10) for rank, end in enumerate(ends)
-    )
+    return [TcpWorld(rank, 2, 0, {1 - rank: end}, timeout=10) for rank, end in enumerate(ends)]
+
+
+def test_a_world_says_goodbye_once(monkeypatch):
+    """Whoever closes it again, as the end of the process does, says nothing more."""
+    one, other = worlds_of_two()
     said, write = [], one._write
     monkeypatch.setattr(one, "_write", lambda *words: (said.append(words), write(*words)))
     one.close()
     one.close()
     assert len(said) == 1
     other.close()
+
+
+def test_no_connection_between_gpus_ends_while_another_member_waits_for_its_own():
+    """What is under way there may write into this member's memory."""
+    order = []
+
+    class Connection:
+        def __init__(self, rank):
+            self.rank = rank
+
+        def wait(self):
+            time.sleep(0.3 * self.rank)
+            order.append("waited")
+
+        def close(self):
+            order.append("closed")
+
+    worlds = worlds_of_two()
+    for rank, world in enumerate(worlds):
+        world.connections.append(Connection(rank))
+    ends = [threading.Thread(target=world.close) for world in worlds]
+    for end in ends:
+        end.start()
+    for end in ends:
+        end.join()
+    assert order == ["waited"] * 2 + ["closed"] * 2
 
 
 # -------------------- failures

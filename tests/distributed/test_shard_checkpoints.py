@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 
 import numpy as np
@@ -61,6 +62,33 @@ def test_all_wait_for_the_index(tmp_path, monkeypatch):
         return (path / checkpoints._INDEX).exists()
 
     assert each(2, one) == [True, True]
+
+
+def test_the_index_waits_for_all_pieces(tmp_path, monkeypatch):
+    """It names pieces that are there; until then the previous checkpoint is whole."""
+    written, whole_file = checkpoints.save, checkpoints.whole_file
+    begun, there = threading.Event(), []
+
+    def late(path, what):
+        if "-1.safetensors" in str(path):
+            begun.wait(1)  # in vain
+        written(path, what)
+
+    def seen(*args):
+        there.extend(path.name for path in tmp_path.iterdir())
+        begun.set()
+        return whole_file(*args)
+
+    saved(tmp_path / "first", 2)  # what is compiled and imported
+    monkeypatch.setattr(checkpoints, "save", late)
+    monkeypatch.setattr(checkpoints, "whole_file", seen)
+    x = cm.arange(6.0)
+
+    def one(rank):
+        distributed.save_shards(tmp_path, distributed.to_shards(x), x)
+
+    assert each(2, one) == [None, None]
+    assert len([name for name in there if name.endswith("-1.safetensors")]) == 1
 
 
 def check(path, count, device="cpu", scale=1):

@@ -290,6 +290,8 @@ def test_pieces_and_wholes(device):
 def test_wrong_use():
     like = distributed.outline({"a": cm.ones((2, 3))})
     assert like["a"].shape == (2, 3) and like["a"].strides == (0, 0)
+    number = distributed.outline({"rate": 0.1})["rate"]
+    assert (number.shape, number.dtype) == ((), np.asarray(0.1).dtype)
     with pytest.raises(ValueError, match=r"from_shards: wants trees of one structure"):
         distributed.from_shards([cm.ones(6)], like)
     with pytest.raises(ValueError, match=r"of shape \(2, 3\) has pieces of shape \(6,\) in 1 proc"):

@@ -11,6 +11,7 @@ import sys
 import textwrap
 import threading
 
+import numba
 import numpy as np
 import pytest
 from fake_status import OK
@@ -40,6 +41,31 @@ def python(source: str, **environment: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def test_what_python_asks_of_any_object_imports_nothing():
+    """`inspect`, `copy` and doctest look for names with two underscores; no stand-in has them by
+    importing what it stands for."""
+    said = python(
+        """
+        import copy, inspect, sys
+        from cudamath.kernels.compiler.lazy_numba import cuda, types, libdevice
+        for module in (cuda, types, libdevice):
+            assert not hasattr(module, "__wrapped__") and inspect.unwrap(module) is module
+            assert not hasattr(module, "__array_interface__")
+        print([m for m in ("numba", "llvmlite") if m in sys.modules])
+        """
+    )
+    assert said == "[]"
+
+
+def test_types_of_numbers_have_the_parts_of_numbas():
+    for name in ("complex64", "complex128", "float32", "float64", "int64", "uint8"):
+        ours, numbas = getattr(lazy_numba.types, name), getattr(numba.types, name)
+        part = getattr(numbas, "underlying_float", None)
+        assert getattr(ours, "underlying_float", None) is (
+            part if part is None else getattr(lazy_numba.types, part.name)
+        )
 
 
 def heavy() -> str:

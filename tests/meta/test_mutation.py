@@ -89,6 +89,8 @@ def test_likely_tests_are_of_the_folder_that_mirrors(gate):
         "special/definition.py": "special",
         "core/specs/special/integrals.py": "special",
         "data.py": "ml/test_data.py",
+        "core/tracing.py": "programs",
+        "programs/slices.py": "programs/test_slices.py",
     }.items():
         assert gate.tests_of(f"cudamath/{path}")[0].startswith(f"tests/{folder}"), path
 
@@ -139,6 +141,30 @@ def test_tests_that_execute_a_place(gate, tmp_path, monkeypatch):
     assert [t.name for t in gate.chosen_tests(bug, places, far, "cpu")] == ["tests/c.py::far"]
     assert gate.chosen_tests(bug, places, far, "simulator") == []
     assert gate.spread([1, 2, 3, 4, 5]) == [1, 5, 3, 2, 4]
+
+
+@pytest.mark.parametrize(
+    "path, unseen, kinds",
+    [
+        ("ops/sort.py", [], []),
+        ("ops/sort.py", ["cpu", "simulator", "gpu"], ["cpu"]),
+        ("kernels/sort/bitonic.py", ["simulator", "gpu"], ["simulator", "gpu"]),
+    ],
+)
+def test_tests_that_nobody_observed_are_chosen_by_name(gate, path, unseen, kinds):
+    """Files of them, after those that were observed; in the simulator and on GPUs of kernels. And
+    where no test was seen to execute the statement."""
+    path = f"cudamath/{path}"
+    bug = gate.mutants(path, (FOLDER.parents[1] / path).read_text())[0]
+    places = gate.Places([bug])
+    seen = gate.Test("tests/a.py::one", 0.1, frozenset(places.of(bug)), "cpu")
+    first, *later = gate.runs_of(bug, places, [seen], unseen)
+    assert first[:2] == ([seen.name], "cpu") and [kind for _, kind, _ in later] == kinds
+    files = gate.tests_of(path)[: gate.FEW_FILES]
+    assert all(tests == files and not any("::" in test for test in tests) for tests, *_ in later)
+    farther = seen._replace(places=frozenset(places.of(bug)[1:]))
+    of_the_function = gate.runs_of(bug, places, [farther], [])[1:]
+    assert [kind for _, kind, _ in of_the_function] == ["cpu"] * ("kernels" not in path)
 
 
 def test_cases_on_a_gpu_that_are_to_the_point(gate, tmp_path):

@@ -103,6 +103,20 @@ def test_trees_come_back_as_they_were(device, path):
     assert cm.load(path)["z"][0].tolist() == [1, 1]
 
 
+def test_complex_numbers_of_either_width_into_a_tree(path):
+    """The format has one of the two alone: the other lies there as pairs."""
+    rng = np.random.default_rng(1)
+    tree = {
+        f"{dtype}, {kind.__name__}": kind((rng.normal(size=6) + 1j).astype(dtype).reshape(2, 3))
+        for dtype in ("complex64", "complex128")
+        for kind in (np.asarray, cm.asarray)
+    }
+    cm.save(path, tree)
+    back = cm.load(path, like=tree)
+    for name, x in tree.items():
+        assert type(back[name]) is type(x) and same(back[name], x)
+
+
 def test_lone_arrays_and_scalars(path):
     cm.save(path, cm.arange(3))
     assert cm.load(path).tolist() == [0, 1, 2] and cm.load(path, like=cm.arange(3)).tolist() == [

@@ -20,11 +20,27 @@ from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 from cudamath.core.layout import Layout
+from cudamath.core.specs import resample
 from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.testing import assert_close
 
 upsample = cm.ml.upsample
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("old, new", [(9, 31), (40_000, 70_000), (70_000, 40_000)])
+def test_who_needs_an_old_element(old, new, mode):
+    """Also of lines beyond 16 bits: of h those new elements that lie at it or one beside it."""
+    taps = resample.taps(old, new, mode, old / new)
+    start, end, order = (table.astype(np.int64) for table in taps.users(old))
+    needs = np.zeros((2, old), int)
+    for i, places in enumerate((taps.first, taps.second)[: 1 + (mode == "linear")]):
+        np.add.at(needs[i], places[(places != taps.first) | (i == 0)], 1)
+    np.testing.assert_array_equal(end - start, needs.sum(0))
+    for h in {0, 1, old // 2, old - 2, old - 1}:
+        near = np.flatnonzero((taps.first == h) | (taps.second == h))
+        np.testing.assert_array_equal(np.sort(order[start[h] : end[h]]), near)
 
 
 def matrix(old, new, mode, corners=False, factor=None):

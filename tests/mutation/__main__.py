@@ -9,9 +9,9 @@ First the tests run without a bug, and it is noted which of them execute the pla
 be planted, and how long they take (observer.py). Then each bug meets the tests that execute its
 statement, or else its function or its file, the likeliest and shortest first, until they have taken
 SECONDS_OF_TESTS; after these those that the names of its file, its functions and the conditions
-around it suggest (covering.py): where no test was seen to execute its statement (the time for that
-is short, and compiled loops show none), and of a kernel's bug, where there are GPUs (`--gpus`). A
-bug is killed if a test fails that passes without it.
+around it suggest (covering.py): where no test was seen to execute its statement (compiled loops
+show none), or the time for that was too short for all tests; and of a kernel's bug, where there are
+GPUs (`--gpus`). A bug is killed if a test fails that passes without it.
 
 The bugs are those of planted.py, and a sample by rules.py: of each folder of the package as many as
 its share of the lines, at least AT_LEAST. The score by folder, and the survivors, are in
@@ -77,8 +77,8 @@ MOST_TESTS = 600  # for a bug
 LONGEST = 30  # seconds of a test that takes part
 MANY_BUGS = 100  # whose places want more of the time for tests without bugs
 PER_RUN, BY_NAME = 150, 100  # seconds for a run of tests
-FEW_FILES = 4  # of tests that are chosen by name
-FEW_CASES = {"cpu": 12, "gpu": 3}  # of each of these tests
+FEW_FILES = 8  # of tests that are chosen by name, of which those run first that words tell
+FEW_CASES = {"cpu": 12, "simulator": 3, "gpu": 3}  # of each of these tests
 #: Bugs here may spoil caches for others, or make all entries strangers': they have their own.
 OWN_CACHE = "cudamath/runtime", "cudamath/kernels/compiler", "cudamath/cpu", "cudamath/core/specs"
 #: What makes kernels.
@@ -254,12 +254,12 @@ class Copy:
         status = self.run(["-x", *files], kind, seconds, **how)
         return status, begun.read_text(encoding="utf-8") or " ".join(files)
 
-    def passes(self, test: str, kind: str) -> bool:
-        """Whether a test (or files of tests) that failed with a bug passes without."""
+    def passes(self, test: str, kind: str, seconds: float = PER_RUN) -> bool:
+        """Whether a test (or files of tests) that failed with a bug passes without, in time."""
         key = f"{kind} {test}"
         if key not in self.fine:
             if "::" in test:
-                status, _ = self.chosen([test], kind, PER_RUN)
+                status, _ = self.chosen([test], kind, seconds)
             else:
                 status = self.run(["--co", *test.split()], kind, PER_RUN)
             self.fine[key] = status == 0
@@ -289,22 +289,28 @@ class Copy:
         if end - time.monotonic() < 5:
             return None
         file.write_text(bug.applied(before), encoding="utf-8")
+        again = False  # the one that had begun when the time was up
         try:
             most = BY_NAME if named else PER_RUN
             status, test = run(tests, kind, min(most, end - time.monotonic()))
+            if status == -1 and named and "::" in test and end - time.monotonic() > most:
+                again, (status, _) = True, self.chosen([test], kind, most)
         finally:
             file.write_text(before, encoding="utf-8")
         if time.monotonic() > end - 1:
             return None
         how = "" if kind == "cpu" else f" ({kind})"
-        if status == -1:
-            if named:  # they take as long as they take
-                print(f"not to the end of {test}{how}: {bug}", flush=True)
-                return ""
+        if status == -1 and not named:
             status, _ = run(tests, kind, min(PER_RUN, end - time.monotonic()))
             if time.monotonic() > end - 1:
                 return None
             return f"{test}{how} hangs" if status == 0 else ""
+        if status == -1 and again and self.passes(test, kind, BY_NAME / 2):
+            return f"{test}{how} hangs"
+        if again or status == -1:  # they take as long as they take
+            print(f"not to the end of {test}{how}: {bug}", flush=True)
+        if status == -1:
+            return ""
         return f"{test}{how}" if status not in (0, 5) and self.passes(test, kind) else ""
 
 
@@ -430,9 +436,10 @@ def spread(cases: list[Test]) -> list[Test]:
 
 
 def runs_of(
-    bug: Mutant, places: Places, tests: list[Test], gpus: int
+    bug: Mutant, places: Places, tests: list[Test], unseen: list[str]
 ) -> list[tuple[list[str], str, float]]:
-    """The runs of tests that meet a bug: tests or files, their kind, and how long they take."""
+    """The runs of tests that meet a bug: tests or files, their kind, and how long they take.
+    unseen: the kinds of tests that nobody observed, or not all of them."""
     read = readers(bug.rule, bug.path)
     runs = [(read, "cpu", 0.0)] if read else []
     for kind in ("cpu", "simulator"):
@@ -440,14 +447,20 @@ def runs_of(
         if chosen:
             seconds = sum(test.seconds for test in chosen)
             runs.append(([test.name for test in chosen], kind, seconds))
-    by_name = tests_of(bug.path)[:FEW_FILES]
-    if bug.path.startswith(KERNELS):
+    by_name, kernel = tests_of(bug.path)[:FEW_FILES], bug.path.startswith(KERNELS)
+    if kernel:
         runs.reverse()
-        if gpus:
-            runs.append((by_name, "gpu", float(BY_NAME)))
-    elif by_name and not any(places.of(bug)[0] in test.places for test in tests):
-        runs.append((by_name, "cpu", float(BY_NAME)))
+    elif not any(places.of(bug)[0] in test.places for test in tests):
+        unseen = ["cpu"]
+    for kind in unseen if by_name else []:
+        if kernel or kind == "cpu":
+            runs.append((by_name, kind, float(BY_NAME)))
     return runs
+
+
+def cut_off(record: dict, kind: str) -> bool:
+    """Whether the time was too short for all tests of a kind without bugs."""
+    return record["observed"].get(kind, {}).get("cut off", False)
 
 
 def mutate(
@@ -474,7 +487,9 @@ def mutate(
             raise SystemExit((first.folder / "log").read_text(encoding="utf-8")[-2000:])
         copies = [future.result() for future in making]
         share_compiled(copies)
-        waiting = [(bug, runs_of(bug, places, tests, options.gpus)) for bug in bugs]
+        unseen = [kind for kind in ("cpu", "simulator") if cut_off(record, kind)]
+        unseen += ["gpu"] if options.gpus else []
+        waiting = [(bug, runs_of(bug, places, tests, unseen)) for bug in bugs]
         alone = [str(bug) for bug, runs in waiting if not runs]
         print("".join(f"NO TEST  {words}\n" for words in alone), end="", flush=True)
         waiting.sort(key=lambda item: -sum(seconds for *_, seconds in item[1]))

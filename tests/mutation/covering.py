@@ -11,16 +11,17 @@ import re
 
 ROOT = pathlib.Path(__file__).parents[2]
 TESTS = ROOT / "tests"
-MOST = 6  # test files for a file of the package
+MOST = 8  # test files for a file of the package
 
-#: Folder of the package -> folders of tests that mirror it, the nearest first.
+#: Folder (or file) of the package -> folders of tests that mirror it, the nearest first.
 MIRRORS = {
     "kernels": ("kernels", "ops", "ml"),
     "cpu": ("cpu", "ops", "ml"),
     "cpu/sparse": ("sparse",),
     "core/dispatch": ("dispatch", "core", "runtime"),
     "core/autograd": ("autodiff", "core"),
-    "core/specs": ("ops", "core", "numpy_parity"),
+    "core/tracing": ("programs", "dispatch", "core"),
+    "core/specs": ("ops", "core", "numpy_parity", "ml"),
     "core/specs/special": ("special", "ops"),
     "core": ("core", "dispatch", "numpy_parity"),
     "runtime": ("runtime", "dispatch"),
@@ -31,6 +32,7 @@ MIRRORS = {
     "ops": ("ops", "numpy_parity", "regressions"),
     "ml": ("ml", "regressions"),
     "batching": ("batching", "autodiff"),
+    "batching/sparse": ("batching", "sparse"),
     "programs": ("programs", "dispatch"),
     "sparse": ("sparse", "kernels/sparse"),
     "special": ("special", "ops"),
@@ -49,8 +51,8 @@ ALWAYS = {
 #: Tests that read sources, which execute no place: what a rule plants in a folder, they see.
 READERS = {
     ("dropped synchronisation", "cudamath/kernels"): [
-        "tests/kernels/lib/test_barriers.py::"
-        "test_all_threads_meet_between_a_barriers_beginning_and_its_use"
+        f"tests/kernels/lib/test_barriers.py::test_all_threads_meet_between_{what}"
+        for what in ("a_barriers_beginning_and_its_use", "what_one_writes_and_they_read")
     ],
 }
 
@@ -73,9 +75,9 @@ def words_of(path: str, function: str, lines: tuple[int, int], source: str) -> d
 
 
 def _folder(path: str) -> str:
-    """The longest folder in MIRRORS that a file of the package lies in."""
-    inside = path.removeprefix("cudamath/")
-    return max((f for f in MIRRORS if inside.startswith(f"{f}/") or not f), key=len)
+    """The longest folder (or file) in MIRRORS that a file of the package lies in."""
+    inside = path.removeprefix("cudamath/").removesuffix(".py")
+    return max((f for f in MIRRORS if f"{inside}/".startswith(f"{f}/") or not f), key=len)
 
 
 @functools.cache
@@ -120,14 +122,17 @@ def tests_of(path: str) -> list[str]:
     """The test files that cover a file of the package, the likeliest first."""
     folder = _folder(path)
     names, rarity = defined(path), _rarity()
+    parts = pathlib.Path(path).stem.split("_")
+    own = {"_".join(parts[:end]) for end in range(1, len(parts) + 1)}
+    if path.count("/") > 2:  # the family that is its folder
+        own.add(pathlib.Path(path).parent.name)
     scores = {}
     for place, mirror in enumerate(MIRRORS[folder]):
         for test in sorted((TESTS / mirror).rglob("test_*.py")):
             words = _words(test)
             score = sum(min(words[n], 5) / rarity[n] for n in names if n in words)
             score /= place + 1
-            # of a kernel's file, the family that is its folder
-            if {pathlib.Path(path).stem, pathlib.Path(path).parent.name} & stems(test):
+            if own & stems(test):
                 score += 5
             if score:
                 scores[str(test.relative_to(ROOT))] = score

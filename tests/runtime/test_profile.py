@@ -124,6 +124,21 @@ def test_profiling_switched_on_and_off(fake):
     assert [row["count"] for row in cm.cuda.performance_stats()] == [1]
 
 
+def test_a_profile_ends_once(fake):
+    """What measures now is another one, or nobody: ending it again would stop that."""
+    first = profiler.Profile()
+    first.start()
+    first.stop()
+    with pytest.raises(RuntimeError, match="^profile: this profile is not being taken"):
+        first.stop()
+    with cm.cuda.profile() as second:
+        with pytest.raises(RuntimeError, match="^profile: this profile is not being taken"):
+            first.stop()
+        run = bind(lambda x: None, [gpu([1.0])], [], [Input(0)])
+        run(gpu([1.0]))
+    assert str(second) != second.nothing
+
+
 def test_bytes_behind_an_array_without_dimensions(fake):
     """A kernel gets it as an array of one element: the words of the next one lie behind that."""
 

@@ -501,6 +501,32 @@ def test_what_tma_can_number():
     assert possible(product(step=8), (65, 65)) and not possible(product(step=9), (73, 73))
 
 
+@pytest.mark.parametrize("taps, there", [(2, False), (3, True), (16, True), (17, False)])
+def test_fourier_transforms_are_of_3_to_16_taps(monkeypatch, taps, there):
+    monkeypatch.setattr(cudnn, "available", lambda: True)
+    shapes = (2, 16, 64, 64), (2, 16, 64, 64), (16, 16, taps, taps)
+    with assume((9, 0)):
+        methods = order("forward", *(Layout.new(shape, F32, 0) for shape in shapes), (1, 1), 1)
+    assert ("cudnn_fourier" in methods) == there
+
+
+def test_distances_beyond_32_bits_reach_the_kernel():
+    """Images of 2^33 bytes each: their distance is a number of 64 bits."""
+    if lazy_numba.SIMULATOR:
+        pytest.skip("the simulator has no tensor cores")
+    from cudamath.kernels.conv import fprop_dgrad_sm80
+
+    size = 4096, 4096
+    x, w, y = (
+        channels_last.as_channels_last(Layout.new(shape, BF16, 0))
+        for shape in ((2, 8, *size), (256, 8, 1, 1), (2, 256, *size))
+    )
+    with assume((8, 0)):
+        plan = fprop_dgrad_sm80.forward(Problem("forward", x, w, y))
+    (step,) = [s for s in plan.steps if "conv2d_mma" in getattr(s.kernel, "__name__", "")]
+    assert 2 * 256 * 4096**2 in [int(n) for n in step.args if isinstance(n, np.int64)]
+
+
 @pytest.mark.parametrize("image", [(1, 40_000), (40_000, 1)])
 def test_sizes_beyond_16_bits_reach_the_weight_gradient(image):
     """Heights, widths and numbers of channels are whole numbers of 32 bits in the kernel."""

@@ -192,6 +192,19 @@ def test_claims_along_two_axes_simulated(small):
     np.testing.assert_array_equal(cm.testing.simulate(plan, g, i, j), sums)
 
 
+@pytest.mark.simulator
+@pytest.mark.parametrize("count", [1, 40, kernels.LIST, kernels.LIST + 1])
+@pytest.mark.parametrize("vectors", [1, 33, 40_000, 3_000_000])
+def test_tasks_cover_a_row_of_any_length(count, vectors):
+    """Their slices, each of as many accesses as a group has lanes, are all of the row, and no task
+    is empty; rows may be longer than 16 bits count."""
+    narrower = kernels.NARROWER
+    bits, several, tasks = map(int, kernels.tasks_of(narrower)(np.int32(count), np.int32(vectors)))
+    assert bits == 5 - sum(count >= n for n in narrower) and several >= 1
+    slices = -(-vectors // (1 << bits))
+    assert several * (tasks - 1) < slices <= several * tasks
+
+
 @pytest.mark.skipif(owners.SIMULATOR, reason="the simulator has no wide loads")
 def test_what_claims_slots():
     """Gradients of large tables of long rows that not too many sources go to; else what there was

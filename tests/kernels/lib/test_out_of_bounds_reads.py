@@ -24,11 +24,12 @@ class Line:
 
 
 def _row_reader(dtype, width, vectors, edges, tested=False):
-    """Whole accesses, up to the array's end."""
+    """Whole accesses; between borders (edges) up to the array's end."""
 
     def fetch(a, at, rest, step, r, outside):
         for k in range(vectors):
-            for i in range(at + k * step, min(at + k * step + width, a.size)):
+            begin, end = at + k * step, at + k * step + width
+            for i in range(begin, min(end, a.size) if edges else end):
                 if tested or k * step < rest:
                     r[k * width] = a[i]
 
@@ -38,12 +39,12 @@ def _row_reader(dtype, width, vectors, edges, tested=False):
     return fetch, take, vectors * width, None
 
 
-def accesses_to(row):
+def accesses_to(row, classes=CLASSES):
     """What a row's accesses read: no row beyond the last has any."""
     if row >= ROWS:
         return set()
-    begin, end = row * CLASSES // WIDTH * WIDTH, -(-(row + 1) * CLASSES // WIDTH) * WIDTH
-    return set(range(begin, min(end, ROWS * CLASSES)))
+    begin, end = row * classes // WIDTH * WIDTH, -(-(row + 1) * classes // WIDTH) * WIDTH
+    return set(range(begin, min(end, ROWS * classes)))
 
 
 @pytest.fixture
@@ -93,15 +94,16 @@ def test_cross_entropy(as_python, smooth):
         assert x.read == accesses_to(row)
 
 
-def test_soft_labels(as_python):
+@pytest.mark.parametrize("edges, classes", [(True, CLASSES), (False, CLASSES - 1)])
+def test_soft_labels(as_python, edges, classes):
     thread = as_python(cross_entropy_soft_targets)
     kernel = cross_entropy_soft_targets.soft_rows.__wrapped__(
-        np.dtype(np.float32), THREADS, WIDTH, True
+        np.dtype(np.float32), THREADS, WIDTH, edges
     )
     for row in range(ROWS + 5):
-        x, q = Line(ROWS * CLASSES), Line(ROWS * CLASSES)
+        x, q = Line(ROWS * classes), Line(ROWS * classes)
         thread.threadIdx.y = row
         for lane in range(THREADS):
             thread.threadIdx.x = lane
-            kernel(x, q, np.zeros((2, ROWS)), np.zeros((3, ROWS)), CLASSES, ROWS, 1.0, 0.0)
-        assert x.read == q.read == accesses_to(row)
+            kernel(x, q, np.zeros((2, ROWS)), np.zeros((3, ROWS)), classes, ROWS, 1.0, 0.0)
+        assert x.read == q.read == accesses_to(row, classes)

@@ -560,6 +560,18 @@ def test_parts_of_k_fill_the_last_turn_on_the_gpu(m, k, n):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("m, n", [(40_000, 40), (40, 40_000)])
+@pytest.mark.parametrize(
+    "version", ["simt", "simt_small", "simt_async_copy", "simt_async_copy_small"]
+)
+def test_rows_and_columns_beyond_16_bits_on_the_gpu(version, m, n):
+    rng = np.random.default_rng(9)
+    with cm.device("cuda:0"):
+        a, b = numbers(rng, (m, 8), np.dtype("f4")), numbers(rng, (8, n), np.dtype("f4"))
+        check(run_version(a, b, version), a, b)
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize(
     "version",
     [

@@ -211,4 +211,5 @@ def test_little_products_are_not_worth_a_call_of_cublas(monkeypatch):
             chosen(128, 16, 100),
         } == {"tiled"}
         assert {chosen(2000, 2000, 2000, dtype) for dtype in ("f8", "c8")} == {"cublas"}
+        assert chosen(1000, 64, 1000) == "cublas"  # few terms of many sums
         assert {chosen(16, 16, 16, batch=batch) for batch in ((4,), (2, 66))} == {"tiled"}

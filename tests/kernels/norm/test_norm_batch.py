@@ -7,6 +7,8 @@ from gradient_checks import MACHINES, TOLERANCE, numbers, run_version, wide
 
 from cudamath.core.dtypes import bfloat16
 from cudamath.core.layout import Layout
+from cudamath.kernels.compiler.lazy_numba import SIMULATOR
+from cudamath.runtime.device import assume
 from cudamath.testing import assert_close
 from tests.ml.test_norm import batch_gradients, batch_reference, others
 
@@ -222,3 +224,17 @@ def test_chunks_along_the_first_dimension_of_a_grid(machine, few_threads, monkey
         rstd,
     )
     assert_close(dx, batch_gradients(g, x, w)[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(SIMULATOR, reason="the simulator holds no channels")
+def test_channels_that_lie_side_by_side_are_not_held():
+    """A block holds a channel's runs of whole accesses; of images channels last there are none."""
+    from cudamath.kernels.copy.channels_last import as_channels_last
+    from cudamath.kernels.norm import dispatch as norm_dispatch
+    from cudamath.kernels.norm.problem import BatchForward
+
+    with assume((9, 0)):
+        x, w = (Layout.new(shape, np.dtype("f4"), 0) for shape in ((16, 32, 8, 8), (32,)))
+        for layout, held in ((x, True), (as_channels_last(x), False)):
+            problem = BatchForward(layout, w, None, 0.1, 1e-5, False)
+            assert norm_dispatch.is_held(problem) == held

@@ -9,7 +9,7 @@ import pytest
 from simulated_gpu import Warps, give_vectors_and_warps
 
 import cudamath as cm
-from cudamath.core.dispatch.arguments import Input, Output
+from cudamath.core.dispatch.arguments import ArrayArg, Input, Output
 from cudamath.core.layout import Layout
 from cudamath.kernels.scan import dispatch as scan_dispatch
 from cudamath.kernels.scan import strided as scan_strided
@@ -249,6 +249,26 @@ def test_long_rows_go_through_the_ring(dtype, target, shape, name):
             if expected == "scan_ring"
             else named(plan)[-1] == expected
         )
+
+
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_ENABLE_CUDASIM") == "1",
+    reason="the simulator knows `lines` alone by itself",
+)
+@pytest.mark.parametrize("shape, dtype", [((1 << 26,), "i8"), ((3, 1 << 20), "f4"), ((9, 7), "f8")])
+@pytest.mark.parametrize("version", [(9, 0), (8, 0)])
+def test_what_scans_publish_has_room(shape, dtype, version):
+    """Each view of results and scratch lies within them."""
+    x = Layout.new(shape, np.dtype(dtype), 0)
+    with assume(version):
+        plan = scan_dispatch.scan(x, kind="sum", axis=len(shape) - 1, dtype=x.dtype)
+    arrays = {"x": [x], "y": plan.outputs, "t": plan.temps}
+    for arg in (a for step in plan.steps for a in step.args if isinstance(a, ArrayArg)):
+        whole = arrays[arg.kind][arg.index]
+        seen = arg.resolve(whole)
+        steps = zip(seen.shape, seen.strides, strict=True)
+        end = arg.offset + seen.itemsize + sum((n - 1) * step for n, step in steps)
+        assert end <= whole.nbytes, f"{arg} of {whole}"
 
 
 @pytest.mark.skipif(

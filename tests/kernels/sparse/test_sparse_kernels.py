@@ -214,6 +214,22 @@ def test_versions_by_problem():
     assert plan(1 << 20, 1 << 18, 2, alike=True) == COLUMNS
 
 
+@pytest.mark.parametrize("largest", [True, False])
+def test_places_of_extremes_have_one_dtype_on_all_devices(largest: bool) -> None:
+    """Stored elements may be more than 32 bits count."""
+    from cudamath.core.layout import Layout
+    from cudamath.cpu.sparse import products as cpu
+    from cudamath.kernels.sparse.row_extremes import row_extremes
+    from cudamath.runtime.device import assume
+
+    data, starts = np.array([3.0, -1, 2]), np.array([0, 2, 2, 3])
+    expected = cpu.row_extremes(data, starts, largest=largest, skips=False)
+    with assume((9, 0)):
+        layouts = (Layout.new(x.shape, x.dtype, 0) for x in (data, starts))
+        (out,) = row_extremes(*layouts, largest=largest, skips=False).outputs
+    assert (out.dtype, out.shape) == (expected.dtype, expected.shape)
+
+
 @pytest.mark.parametrize(
     "lengths, alike",
     [

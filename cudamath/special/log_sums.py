@@ -98,7 +98,7 @@ def logsumexp(
         return _complex(arrays, axes, keepdims, return_sign)
     if 0 in [shape[i] for i in axes]:
         sums = reduce.sum(arrays[0], axis=axes, keepdims=True) - math.inf
-        signs = sums * 0.0 if b is not None else full_like(sums, 1)
+        signs = full_like(sums, 0)
     else:
         sums = _logsumexp(*arrays, axes=axes)
         signs = full_like(sums, 1) if b is None else _sign(arrays[0], arrays[1], axes)

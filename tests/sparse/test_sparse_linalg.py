@@ -3,6 +3,7 @@ norms."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -130,6 +131,11 @@ def test_minres(shift):
     expected, _ = theirs.minres(a, b, rtol=1e-10, shift=shift, maxiter=400)
     assert info == 0
     np.testing.assert_allclose(x.to_numpy(), expected, rtol=1e-6, atol=1e-8)
+    for rtol, n in itertools.product((0.5, 0.2, 0.1, 0.05, 0.02, 0.01), (50, 12)):
+        steps: dict[Any, list] = {L: [], theirs: []}  # few, in which nothing is rounded away
+        for package, part in ((L, ours(a[:n, :n])), (theirs, a[:n, :n])):
+            package.minres(part, b[:n], rtol=rtol, shift=shift, callback=steps[package].append)
+        assert len(steps[L]) == len(steps[theirs]), (rtol, n)
     with pytest.raises(ValueError, match=r"^minres: A of shape \(50, 50\) is not symmetric"):
         L.minres(ours(sp.csr_array(np.triu(np.ones((50, 50))))), b, check=True)
 

@@ -527,7 +527,7 @@ def test_polygamma_of_arrays_of_orders():
 def test_logsumexp(axis, keepdims, device):
     rng = np.random.default_rng(0)
     a, b = rng.normal(0, 300, (3, 4, 5)), rng.normal(size=(4, 5))
-    for options in ({}, {"b": b, "return_sign": True}):
+    for options in ({}, {"return_sign": True}, {"b": b, "return_sign": True}):
         ours = cm.special.logsumexp(cm.asarray(a), axis=axis, keepdims=keepdims, **options)
         theirs = scipy_special.logsumexp(a, axis=axis, keepdims=keepdims, **options)
         for x, y in zip(ours if options else [ours], theirs if options else [theirs], strict=True):
@@ -542,10 +542,28 @@ def test_logsumexp_of_odd_numbers():
         ([np.nan, 1], None),
         ([1.0, 2], [1.0, -3]),
         ([1.0, np.inf], [1.0, 0]),
+        ([1.0, 1.0], [1.0, -1.0]),
+        ([1, 2, 5], None),
+        ([True, False], [1, 2]),
     ):
         ours, theirs = cm.special.logsumexp(a, b=b), scipy_special.logsumexp(a, b=b)
         np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-6, atol=0)
-    assert cm.special.logsumexp(cm.zeros((2, 0)), axis=1).tolist() == [-np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+def test_logsumexp_of_nothing(dtype, keepdims):
+    """The sum is 0, and so is its sign (where SciPy has that of the logarithm)."""
+    a = cm.zeros((2, 0, 3), dtype)
+    for b in (None, cm.ones((2, 0, 3), dtype)):
+        for axis, shape in ((1, (2, 3)), ((0, 1), (3,))):
+            if keepdims:
+                shape = (2, 1, 3) if axis == 1 else (1, 1, 3)
+            options = {"axis": axis, "b": b, "keepdims": keepdims}
+            logarithm, sign = cm.special.logsumexp(a, return_sign=True, **options)
+            assert logarithm.shape == sign.shape == shape and sign.dtype == dtype
+            assert (logarithm.to_numpy() == -np.inf).all() and (sign.to_numpy() == 0).all()
+            assert (cm.special.logsumexp(a, **options).real.to_numpy() == -np.inf).all()
 
 
 @pytest.mark.parametrize("axis", [None, 1, (0, 2), ()])

@@ -256,6 +256,20 @@ def test_svds_solvers(solver, shape, device):
     np.testing.assert_allclose(s.to_numpy(), exact[:2][::-1], rtol=1e-12)
 
 
+@pytest.mark.parametrize("n", [3, 4, 30])
+def test_operators_with_one_eigenvalue(n, device):
+    """Each step of the iteration ends in an invariant subspace."""
+    for factor in (0, 2.5):
+        x = cm.sparse.csr_array(factor * np.eye(n))
+        w, v = L.eigsh(x, k=2)
+        np.testing.assert_allclose(w.to_numpy(), [factor] * 2, atol=1e-14)
+        np.testing.assert_allclose((v.T @ v).to_numpy(), np.eye(2), atol=1e-14)
+        u, s, vh = L.svds(x, k=2)
+        np.testing.assert_allclose(s.to_numpy(), [factor] * 2, atol=1e-14)
+        np.testing.assert_allclose((vh @ vh.T).to_numpy(), np.eye(2), atol=1e-14)
+        np.testing.assert_allclose((u.T @ u).to_numpy(), np.eye(2), atol=1e-14)
+
+
 def test_svds_of_low_rank():
     rng = np.random.default_rng(6)
     a = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30))
@@ -532,7 +546,8 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "^spsolve: wants b with 2 rows",
     ),
     (lambda: L.norm(np.eye(2)), TypeError, "^norm: wants a sparse array, got ndarray"),
-    (lambda: L.norm(cm.sparse.eye_array(2), 2), NotImplementedError, "^norm: "),
+    (lambda: L.norm(cm.sparse.eye_array(2), -2), NotImplementedError, "^norm: has ord None"),
+    (lambda: L.svds(np.eye(5), k=2, ncv=2), ValueError, "^svds: wants k < ncv < 5"),
     (lambda: L.inv(np.eye(2)), TypeError, "^inv: "),
     (lambda: L.aslinearoperator(np.ones(3)), ValueError, r"^aslinearoperator: .*\(3,\)"),
     (lambda: L.LinearOperator((2, 2)), TypeError, "^LinearOperator: wants a function matvec"),
@@ -598,5 +613,10 @@ def test_norms_of_rows_of_matrices():
             for axis in (0, 1):
                 got = L.norm(made(x), ord, axis)
                 np.testing.assert_allclose(got.to_numpy(), np.linalg.norm(x, ord, axis))
+    for shape in ((30, 20), (20, 30), (5, 5), (1, 4)):
+        y = np.random.default_rng(1).normal(size=shape)
+        exact = np.linalg.norm(y, 2)
+        assert float(L.norm(cm.sparse.csr_array(y), 2)) == pytest.approx(exact, rel=1e-12)
+    assert float(L.norm(cm.sparse.csr_array(np.zeros((3, 3))), 2)) == 0
     with pytest.raises(ValueError, match="^norm: wants one of 2 axes"):
         L.norm(cm.sparse.csr_array(x), None, (0, 1, 1))

@@ -75,7 +75,7 @@ def _lanczos(
     basis[0] = start / norm(start)
     T = np.zeros((size, size), small)
     have = 0
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)  # not _start's: the draws are to lie outside of the basis
     for restart in range(most):
         for j in range(have, size):
             w = A.matvec(basis[j])
@@ -323,6 +323,8 @@ def svds(
         raise ValueError(f"svds: wants a maxiter of 1 or more, got {maxiter}")
     if not 0 <= tol < np.inf:
         raise ValueError(f"svds: wants a tol that is finite and not negative, got {tol}")
+    if ncv is not None and not k < ncv < min(m, n):
+        raise ValueError(f"svds: wants k < ncv < {min(m, n)}, got k {k} and ncv {ncv}")
     most = min(m, n) - (solver != "propack")
     if int(k) != k or not 0 < k <= most:
         raise ValueError(f"svds: wants 0 < k <= {most} for A of shape {(m, n)}, got {k}")

@@ -8,6 +8,7 @@ from typing import Any
 from ...ops.elementwise import sqrt
 from ..base import issparse
 from ..reductions import one_axis
+from .eigen import svds
 
 __all__ = ["norm"]
 
@@ -20,8 +21,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
     x : sparse array
         Of shape (m, n).
     ord : {None, "fro", 1, -1, inf, -inf, 0, 2}, optional
-        Frobenius's by default; 1 and inf: sums of columns and rows. Of rows and columns also 2, 0
-        and any positive number.
+        Frobenius's by default; 1 and inf: sums of columns and rows; 2: the largest singular value.
+        Of rows and columns also 0 and any positive number.
     axis : int or tuple of int, optional
         Along which vectors lie; by default x is a matrix. Of two axes, the first one is that of the
         rows: (1, 0) stands for the norm of the transpose.
@@ -53,8 +54,10 @@ def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
             rows_first = axis is None or axis[0] % 2 == 0
             sums = sizes.sum(axis=0 if (abs(ord) == 1) == rows_first else 1)
             return sums.max() if ord > 0 else sums.min()
+        if ord == 2 and x.ndim == 2 and x.shape[0] and x.shape[1]:
+            return svds(x, 1, return_singular_vectors=False, solver="propack")[0]
         raise NotImplementedError(
-            f"norm: has ord None, 'fro', 1, -1, inf and -inf of matrices, got {ord!r:.40} for "
+            f"norm: has ord None, 'fro', 1, -1, 2, inf and -inf of matrices, got {ord!r:.40} for "
             f"shape "
             f"{x.shape}"
         )

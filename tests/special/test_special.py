@@ -752,3 +752,13 @@ def test_every_gradient_has_a_row_of_second_order(monkeypatch):
     wanted = {(card, i) for card, i in wanted if "_by_" not in card}
     wanted -= {("exp_moment", 0), ("sph_harm_radius", 2)}  # exprel's third order; a test of its own
     assert wanted - reached == set()
+
+
+@pytest.mark.parametrize("name", ["digamma", "zeta", "zetac", "j1", "gamma", "expi", "k0", "y0"])
+def test_subnormal_numbers_and_zeros_with_signs(name, device):
+    """What may be infinite in between, and which zero is the result."""
+    x = np.array([5e-324, -5e-324, 1e-310, -1e-310, 2e-308, -2e-308, 0.0, -0.0])
+    results, theirs = ours(name, [x], device), scipys(name, [x])
+    np.testing.assert_allclose(results, theirs, rtol=1e-13, atol=1e-320)  # SciPy rounds twice
+    zero = theirs == 0
+    np.testing.assert_array_equal(np.signbit(results[zero]), np.signbit(theirs[zero]))

@@ -400,7 +400,7 @@ def y0(x):
 
 
 def j1(x):
-    s = -1.0 if x < 0.0 else 1.0
+    s = math.copysign(1.0, x)
     x = abs(x)
     if x < 1.490116119384765625e-8:
         return s * (0.5 * x)

@@ -148,6 +148,8 @@ def riemann_zeta(x):
         return zeta(x, 1.0)
     if x >= 0.0:
         return zeta_times_distance(x - 1.0) / (x - 1.0)
+    if x > -1e-20:  # half of x may be zero, and its reciprocal infinite
+        return -0.5
     if x == -math.inf:
         return math.nan
     if is_even(x):

@@ -377,6 +377,8 @@ def digamma(x):
         return x if x > 0.0 else math.nan
     if x == 0.0:
         return math.copysign(math.inf, -x)
+    if abs(x) < 1e-20:  # the reciprocal may be infinite
+        return -1.0 / x - EULER
     if abs(x + 0.504083008264455409) < 0.3:
         return digamma_beside_root(x)
     y = 0.0
@@ -385,8 +387,6 @@ def digamma(x):
         r = -modulo(-x, 1.0)
         if r == 0.0:
             return math.nan
-        if x > -1e-20:
-            return -1.0 / x - EULER
         if x > -32.0:  # by recurrence, whose terms cancel less than the reflection's
             while x < 1.0:
                 t = -1.0 / x

@@ -20,6 +20,7 @@ import numpy as np
 from ..core.array import ndarray
 from ..core.dispatch.fast_path import exact
 from ..core.dtypes import FLOATING, INTEGER, promote
+from ..core.layout import Layout
 from ..runtime.dry import launching
 from .kernel_loading import load_kernels
 from .program import CONSTANT, Block, Node, Program, View
@@ -145,7 +146,8 @@ def _values(nodes: list[Node]) -> dict[Block, ndarray]:
 
 
 def without_copies(program: Program) -> Program:
-    """Replace copies, and pairs of casts that cancel, by views of their source."""
+    """Replace copies, gradients of views of all of an array, and pairs of casts that cancel, by
+    views of their source."""
     writes = _Writes(program)
     returned = {view.block for view in program.returned()}
     source: dict[
@@ -179,6 +181,9 @@ def _copied(node: Node, casts: dict[Block, tuple[View, int]]) -> tuple[View, int
     if len(node.results) != 1 or len(node.operands) != 1 or node.draw is not None:
         return None
     (operand,) = node.operands
+    if isinstance(operand, View) and node.op.name == "unview":
+        seen = _seen_whole(node, operand)
+        return None if seen is None else (seen, 0)
     if not isinstance(operand, View) or node.op.name not in (*COPIES, *CASTS):
         return None
     dtype = node.results[0].layout.dtype
@@ -187,6 +192,25 @@ def _copied(node: Node, casts: dict[Block, tuple[View, int]]) -> tuple[View, int
     if operand.whole and operand.block in casts and casts[operand.block][0].layout.dtype == dtype:
         return casts[operand.block]
     return None
+
+
+def _seen_whole(node: Node, g: View) -> View | None:
+    """The gradient of x[:, None] and the like: g in the shape of x, whose elements lie alike; None
+    where the view was another one, and the rest of the gradient is zero."""
+    layout = node.results[0].layout
+    shape, strides, offset = node.params["view"]
+    steps = tuple([s * layout.itemsize for s in strides])
+    seen = Layout.of(shape, steps, layout.dtype, layout.device)
+    if offset or not (seen.contiguous and g.layout.contiguous and layout.contiguous):
+        return None
+    if seen.size != layout.size or g.layout.size != layout.size or g.layout.dtype != layout.dtype:
+        return None
+    aligned = g.layout.aligned
+    return View(
+        g.block,
+        Layout.of(layout.shape, layout.strides, layout.dtype, layout.device, aligned),
+        g.offset,
+    )
 
 
 def holds(wide: np.dtype, narrow: np.dtype) -> bool:

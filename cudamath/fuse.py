@@ -66,12 +66,14 @@ class _Unfusible(Exception):
 
 class _Stage(NamedTuple):
     """One plan: `run(*arrays so far)` appends its results to them. writes: whether `run` takes
-    `into=`, arrays into which it writes."""
+    `into=`, arrays into which it writes. once: inputs of which each element is read by the thread
+    that writes the results' element there, and before that."""
 
     inputs: tuple[int, ...]
     run: Callable[..., list[ndarray]]
     results: int
     writes: bool = False
+    once: frozenset[int] = frozenset()
 
 
 class _Rows:
@@ -215,6 +217,26 @@ class _Rows:
             operands[0]
             if symbol.operands[0][1].dtype == dtype
             else self.value("cast", dtype, operands)
+        )
+
+    def once(self) -> frozenset[int]:
+        """Arrays of which each element is read for the element there of the domain alone."""
+        from .kernels.generated.fusion import ALONG_ROWS
+
+        if any([value.kind in ALONG_ROWS for value in self.values]):
+            return frozenset()  # a row is read again
+        places = tuple([i if n > 1 else None for i, n in enumerate(self.shape)])
+        apart = {
+            value.detail[0]
+            for value in self.values
+            if value.kind == "load" and value.detail[1] != places
+        }
+        return frozenset(
+            [
+                array
+                for k, array in enumerate(self.inputs)
+                if k not in apart and self.stages.arrays[array].shape == self.shape
+            ]
         )
 
     def neighbours(self) -> bool:
@@ -583,7 +605,7 @@ class _Stages:
             results = run(*arrays, into=into)
             return [end(y) for end, y in zip(finish, results, strict=True)]
 
-        self.list.append(_Stage(tuple(rows.inputs), finished, len(symbols), True))
+        self.list.append(_Stage(tuple(rows.inputs), finished, len(symbols), True, rows.once()))
         for symbol in symbols:
             self.indices[symbol] = len(self.arrays)
             self.arrays.append(symbol.layout)
@@ -761,7 +783,9 @@ def kernels_of(
     where there is no such kernel.
 
     targets: layouts of arrays into which the last results are written; these arrays are the last
-    arguments of `run`, which returns the others. TypeError where no kernel writes such a result."""
+    arguments of `run`, which returns the others. TypeError where no kernel writes such a result.
+
+    `run.over(k, i)` tells whether result k may be written over array i."""
     apart: frozenset[Symbol] = frozenset()
     # A reduction that one kernel refuses gets a stage of its own for all: computed by a stage here
     # and inside a kernel there, the two could differ in the last bit, and the gradient of a maximum
@@ -799,7 +823,28 @@ def kernels_of(
             out.append(copy(y) if index < len(layouts) else y)
         return out
 
+    run.over = functools.partial(_over, steps, values, len(layouts))  # type: ignore[attr-defined]
     return run
+
+
+def _over(steps: list[_Stage], values: list[tuple], arguments: int, k: int, i: int) -> bool:
+    """Whether result k may be written over array i: no stage after its own reads that, or a view of
+    it, and its own only where it writes."""
+    index = values[k][0]
+    if index is None or index < arguments:
+        return False
+    made = arguments
+    for number, stage in enumerate(steps):
+        made += stage.results
+        if index < made:
+            reads = [n for n, other in enumerate(steps) if i in other.inputs]
+            kernels = all([steps[n].writes for n in reads])
+            return (
+                kernels
+                and max(reads, default=0) <= number
+                and (number not in reads or i in stage.once)
+            )
+    return False
 
 
 def _placed(

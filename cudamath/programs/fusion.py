@@ -245,6 +245,13 @@ def _region(region: list[Node], after: list[Node], program: Program) -> list[Nod
     return [Node(op, tuple(inputs), (), {}, run, results, True, line=region[-1].line)]
 
 
+def alone(node: Node) -> Node:
+    """An elementwise node as a region of itself. TypeError where no kernel does it."""
+    inputs, results = list(dict.fromkeys(node.views)), list(node.results)
+    run = _kernels([node], inputs, results, {})
+    return Node(Fused([node]), tuple(inputs), (), {}, run, node.results, True, line=node.line)
+
+
 def _in_layout(y: ndarray, layout: Layout) -> ndarray:
     """The same elements in C order, where a kernel chose the order of its operands."""
     out = allocate(layout)
@@ -301,6 +308,7 @@ def _kernels(
             out.append(y if seen is layout else y._view(seen))
         return out
 
+    run.over = kernels.over  # type: ignore[attr-defined]
     return run
 
 
@@ -324,7 +332,7 @@ def joined_in_place(program: Program) -> Program:
         if not places or short or not alone or not isinstance(nodes[made].op, Fused):
             continue
         try:
-            nodes[made] = _placed(nodes[made], places, users, {k})
+            nodes[made] = placed(nodes[made], places, users, {k})
         except TypeError as error:
             program.notes.append(f"not in place: {error}")
             continue
@@ -381,7 +389,7 @@ def _one_in_place(program: Program, into: Block) -> Program | None:
     if not isinstance(nodes[made].op, Fused):
         return None
     try:
-        nodes[made] = _placed(nodes[made], places, users, gone, block)
+        nodes[made] = placed(nodes[made], places, users, gone, frozenset([block]))
     except TypeError as error:
         program.notes.append(f"not in place: {error}")
         return None
@@ -395,19 +403,19 @@ def _run(layout: Layout, axis: int) -> float:
     return math.prod(layout.shape[axis:]) * layout.itemsize if several else math.inf
 
 
-def _placed(
+def placed(
     node: Node,
     places: list[tuple[Block, View]],
     users: Users,
     gone: set[int],
-    found: Block | None = None,
+    found: frozenset[Block] = frozenset(),
 ) -> Node:
     """A fused node that writes these results into places. TypeError where no kernel does.
 
-    gone: nodes that need no results any more; found: the result that others find in the place."""
+    gone: nodes that need no results any more; found: the results that others find in the places."""
     places = [*zip(node.op.placed, node.targets, strict=True), *places]
     # what others use is a result still, but for what they find in the target
-    used = {b for b in node.results if b is not found and {*users.of.get(b, ())} - gone}
+    used = {b for b in node.results if b not in found and {*users.of.get(b, ())} - gone}
     rest = tuple([b for b in node.results if b in used])
     inputs = [view for i, view in enumerate(node.operands) if i not in node.written]
     run = _kernels(node.op.nodes, inputs, list(rest), node.op.turned, places)

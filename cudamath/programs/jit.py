@@ -39,6 +39,7 @@ from .in_place import in_place
 from .kernel_loading import load_kernels
 from .program import Program, View
 from .run import lying, most_copied, on_one_device, straight_line
+from .schedule import less_at_a_time
 from .simplify import simplify
 from .trace import Trace, TraceError, trace
 
@@ -453,7 +454,7 @@ class Jitted:
         if not program.ambiguous:
             program = donated(simplify(program), call.donated(self.donate_argnums), leaves)
             if program.device >= 0:
-                program = in_place(joined_in_place(fused(program)))
+                program = in_place(less_at_a_time(joined_in_place(fused(program))))
         return program, structure, leaves, state, results
 
     def _check(self, record: Trace, state: HiddenState, drawn: tuple) -> None:

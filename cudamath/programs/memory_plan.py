@@ -7,6 +7,7 @@ pool will do is known beforehand: this file does it on paper.
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 from ..runtime.memory import rounded
@@ -55,6 +56,17 @@ def lifetimes(program: Program) -> dict[Block, Lifetime]:
         if view.block in out:
             out[view.block] = Lifetime(out[view.block].first, len(program.nodes))
     return out
+
+
+def in_use(program: Program, lives: dict[Block, Lifetime]) -> list[int]:
+    """The bytes of blocks that live while each node runs."""
+    count = len(program.nodes)
+    change = [0] * (count + 1)
+    for block, life in lives.items():
+        size = rounded(block.layout.nbytes)
+        change[life.first] += size
+        change[min(life.last + 1, count)] -= size
+    return list(itertools.accumulate(change[:count]))
 
 
 def scratch(node: Node) -> int:

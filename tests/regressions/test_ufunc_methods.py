@@ -330,3 +330,20 @@ def test_numpys_ufuncs_pass_their_options_on(device):
     assert [each.tolist() for each in pair] == [each.tolist() for each in np.divmod(EIGHTHS, 2)]
     np.float_power.at(y, [0, 0], 2)
     assert y.tolist() == [1.875**4, 0, 2.875]
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["new first", "out first"])
+@pytest.mark.parametrize("name", "add multiply fmax arctan2 logaddexp copysign".split())
+def test_plans_for_a_new_array_and_for_the_first_operand(name, first, device):
+    """In turns, and for layouts that no call has met: each has its own plan."""
+    for n in (211, 212) if first else (213, 214):
+        host = np.random.default_rng(n).normal(size=n)
+        other, function = cm.full(n, 0.5, dtype="float64"), getattr(cm, name)
+        for turn in range(4):
+            x = cm.asarray(host.copy())
+            into = turn % 2 != first
+            found = function(x, other, out=x) if into else function(x, other)
+            expected = getattr(np, name)(host, 0.5)
+            np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-14)
+            assert (found is x) == into
+            np.testing.assert_allclose(x.to_numpy(), expected if into else host, rtol=1e-14)

@@ -121,6 +121,45 @@ def test_a_value_decides_or_the_next():
     same(function, np.array([0, 3, 0, -2]), np.zeros(4, I8))
 
 
+def lost(a, b):
+    """0 for a small b, as floats add; b where sums may be regrouped."""
+    return (a + b) - a
+
+
+kept = loop(lost, fastmath=("reassoc", "nsz"))
+
+
+def total(a, b):
+    return a + b
+
+
+def test_functions_that_take_the_same_and_one_that_takes_several():
+    def function(x, n, out):
+        out[0] = lost(x[0], x[1]) + 10 * total(x[0], x[1])
+        out[1] = total(n[0], n[1]) // 2 + 10 * total(x[0], x[1])
+
+    same(function, np.array([0.5, 2.0]), np.array([2, 3]), np.zeros(2))
+
+
+def test_a_called_function_has_its_own_flags():
+    """And is another one for each type."""
+
+    def exact(x, out):
+        out[0] = lost(x[0], x[1])
+
+    def regrouped(x, out):
+        out[0] = kept(x[0], x[1])
+
+    def both(x, out):
+        out[0] = lost(x[0], x[1]) + 10 * kept(x[0], x[1])
+
+    for dtype, large in ((np.float64, 2.0**53), (np.float32, 2.0**24)):
+        x, out = np.array([large, 1.0], dtype), np.zeros(1, dtype)
+        for function, expected in ((exact, 0.0), (regrouped, 1.0), (both, 10.0)):
+            loop(function)(x, out)
+            assert out[0] == expected, (function, dtype)
+
+
 def test_functions_tables_and_tuples():
     def horner(x, coefficients):
         y = 0.0

@@ -321,7 +321,7 @@ class Compiler:
     def made(self, source: Source, kinds: Sequence[Any], *, parts: bool = False) -> Made:
         """A function for arguments of these kinds. parts: two more arguments say which part of its
         `prange` it runs over, of how many."""
-        key = (source.function, tuple(kinds), parts)
+        key = (source.function, source.fastmath, tuple(kinds), parts)
         if key not in self._made:
             if not parts and _is_part(source, kinds):
                 self._made[key] = self._declared(_part(source, kinds))

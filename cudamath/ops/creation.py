@@ -78,6 +78,7 @@ _band: Op = Op(
         _band(g if g._layout.contiguous else _copy(g), low=low, high=high),
     ),
 )
+_LARGEST = (1 << 63) - 1  # integer of int64
 _FAR = 1 << 40  # further than any diagonal
 
 # -------------------- from objects
@@ -587,7 +588,8 @@ def full(
     device = _beside("full", like, device)
     if type(fill_value) in (bool, int, float, complex):
         if dtype is None:
-            dtype = dtypes.scalar_dtype(type(fill_value))
+            beyond = type(fill_value) is int and fill_value > _LARGEST
+            dtype = np.dtype(np.uint64) if beyond else dtypes.scalar_dtype(type(fill_value))
         return _new(
             "full", shape, dtype, order, device, lambda layout: _filled("full", layout, fill_value)
         )

@@ -57,6 +57,10 @@ def test_full_like_passes_a_gradient_on(device, order):
 def test_full_takes_the_dtype_of_its_value(device):
     for value in (True, 3, 2.5, 1j, np.float32(2), np.int8(1)):
         same(cm.full(2, value), np.full(2, value))
+    for value in (2**63 - 1, 2**63, 2**64 - 1, -(2**63)):
+        same(cm.full(2, value), np.full(2, value))
+    with pytest.raises(OverflowError, match=f"^full: {2**64} as uint64"):
+        cm.full(2, 2**64)
     same(cm.full((2, 3), [1, 2, 3]), np.full((2, 3), [1, 2, 3]))
     same(cm.full((2, 3), np.float16([1, 2, 3]), "f8"), np.full((2, 3), [1.0, 2.0, 3.0]))
     for value in (np.nan, np.inf, -0.0):

@@ -163,6 +163,8 @@ def test_errors(call, message):
         call(cm.linalg)
     with pytest.raises(TypeError, match="^cho_solve: wants the pair"):
         cm.linalg.cho_solve(cm.ones((2, 2)), cm.ones(2))
+    with pytest.raises(TypeError, match="^fiedler: wants numeric a, got bool"):
+        cm.linalg.fiedler([True, False])
     with pytest.raises(TypeError, match="^hilbert: wants a floating-point dtype"):
         cm.linalg.hilbert(2, dtype=int)
 

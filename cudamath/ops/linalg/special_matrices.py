@@ -51,9 +51,11 @@ __all__ = [
 ]
 
 
-def _vectors(name: str, what: str, x: Any, least: int = 1) -> ndarray:
+def _vectors(
+    name: str, what: str, x: Any, least: int = 1, allowed: dtypes.Category = ANY
+) -> ndarray:
     """An array of at least one dimension; the last one has at least so many numbers."""
-    x = require(name, x, ANY, what)
+    x = require(name, x, allowed, what)
     if not x.ndim:
         x = reshape(x, (1,))
     if x.shape[-1] < least:
@@ -424,7 +426,7 @@ def fiedler(a: ArrayLike) -> ndarray:
     >>> cm.linalg.fiedler([1, 4, 6]).tolist()
     [[0, 3, 5], [3, 0, 2], [5, 2, 0]]
     """
-    a = _vectors("fiedler", "a", a, 0)
+    a = _vectors("fiedler", "a", a, 0, dtypes.NUMERIC)
     return abs(expand_dims(a, axis=-1) - expand_dims(a, axis=-2))
 
 

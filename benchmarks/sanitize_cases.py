@@ -966,6 +966,29 @@ def functions() -> Calls:
     return calls
 
 
+def sparse_pairs() -> Calls:
+    """Two sparse arrays, with rows that meet few, some and many elements."""
+    rng = np.random.default_rng(0)
+    lengths = np.resize([1, 0, 5, 40, 90, 2], 100)
+    columns = [np.sort(rng.choice(100, n, replace=False)) for n in lengths]
+    indices = np.concatenate(columns).astype(np.int32)
+    indptr = np.cumsum([0, *lengths]).astype(np.int32)
+
+    def matrix(rows: int) -> Any:
+        parts = array(int(indptr[rows])), indices[: indptr[rows]], indptr[: rows + 1]
+        return cm.sparse.csr_array(parts, shape=(rows, 100))
+
+    return {
+        "sums of sparse arrays": lambda: (matrix(100) + matrix(100).T, matrix(9) < matrix(9)),
+        "products of sparse arrays": lambda: (
+            matrix(100) * matrix(100),
+            matrix(100) @ matrix(100),
+            matrix(3) @ matrix(100),
+            matrix(2) @ cm.sparse.eye_array(100, format="csr"),
+        ),
+    }
+
+
 def cases() -> Calls:
     """Everything that is checked."""
     return {
@@ -979,5 +1002,6 @@ def cases() -> Calls:
         **large(),
         **more(),
         **left_to_others(),
+        **sparse_pairs(),
         **functions(),
     }

@@ -302,3 +302,13 @@ def test_where_leaves_the_dtype(name, kind, device):
         with np.errstate(all="ignore"):
             expected = ufunc(x, *more, where=CHOSEN, out=np.zeros(3, ufunc(x, *more).dtype))
         agree(getattr(cm, name)(cm.asarray(x), *more, where=cm.asarray(CHOSEN)), expected)
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8", "c16"])
+@pytest.mark.parametrize(("rtol", "atol"), [(0, 0.5), (0.25, 0.25), (0.5, 0), (0, 0)])
+def test_what_is_exactly_as_far_as_allowed_is_close(kind, rtol, atol, device):
+    x = np.array([1.5, 1.5, 0, -2, 1.25, 3, np.inf, np.inf, np.nan]).astype(kind)
+    y = np.array([1, 1.25, -0.5, -1.5, 1, 2, np.inf, -np.inf, np.nan]).astype(kind)
+    with np.errstate(invalid="ignore"):
+        expected = np.isclose(x, y, rtol, atol)
+    agree(cm.isclose(cm.asarray(x), cm.asarray(y), rtol, atol), expected)

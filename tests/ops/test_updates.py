@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fake_driver import gpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_keys import SHAPE_AND_KEY
@@ -447,3 +448,42 @@ def test_checkpoints_and_jvp(device):
     np.testing.assert_allclose(np.asarray(cm.grad(cm.checkpoint(f))(x)), np.asarray(plain))
     _, slope = cm.jvp(f, (x,), (t,))
     np.testing.assert_allclose(float(slope), float((plain * t).sum()))
+
+
+@pytest.mark.simulator
+def test_results_are_written_into_arrays_of_any_layout(monkeypatch):
+    """In C order, in the other one, with gaps, by turns: each has a plan of its own. Of a shape
+    that a longer row could hold."""
+    x = np.random.default_rng(4).standard_normal((3, 4, 5))
+    calls = {
+        "sum": (lambda out: cm.sum(ours, 0, out=out), x.sum(0)),
+        "clip": (lambda out: cm.clip(ours[1], -0.5, 0.5, out=out), x[1].clip(-0.5, 0.5)),
+        "negative": (lambda out: cm.negative(ours[2], out=out), -x[2]),
+        "add": (lambda out: cm.add(ours[0], ours[1], out=out), x[0] + x[1]),
+    }
+    with simulated_gpu(monkeypatch):
+        ours = cm.asarray(x)
+        made = (
+            lambda: cm.zeros((4, 5)),
+            lambda: cm.zeros((5, 4)).T,
+            lambda: cm.zeros((8, 10))[::2, 1::2],
+            lambda: cm.zeros((4, 9))[:, 2:7],
+        )
+        for name, (call, expected) in calls.items():
+            for make in (*made, *reversed(made)):
+                out = make()
+                call(out)
+                np.testing.assert_allclose(out.to_numpy(), expected, 1e-12, 1e-12, err_msg=name)
+
+
+def test_lists_with_arrays_of_a_gpu_come_to_the_host(fake):
+    """Beside numbers, nested, in a dtype that is asked for."""
+    row, one = gpu([1.0, 2.0]), gpu(np.asarray(7.0))
+    for there, dtype, expected in (
+        ([row, [3.0, 4.0]], None, [[1.0, 2.0], [3.0, 4.0]]),
+        ((one, 2.0), None, [7.0, 2.0]),
+        ([[one, one], row], "float32", [[7.0, 7.0], [1.0, 2.0]]),
+    ):
+        y = cm.asarray(there, dtype=dtype, device="cpu")
+        np.testing.assert_array_equal(y.to_numpy(), expected)
+        assert y.dtype == (dtype or "float64")

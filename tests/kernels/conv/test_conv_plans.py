@@ -355,6 +355,19 @@ def built(graph):
     return found
 
 
+@pytest.mark.parametrize("dtype, wide", [("f8", "DOUBLE"), ("f4", "FLOAT"), ("f2", "FLOAT")])
+def test_cudnn_adds_up_in_no_less_than_the_dtype(offers, dtype, wide):
+    """float64 in float64, the others in float32."""
+    offers("a")
+    where = dict(stride=(1, 1), before=(0, 0), after=(0, 0), dilation=(1, 1))
+    x, w, y = (cudnn.Tensor((2, 2, 1, 1), (2, 1, 1, 1)) for _ in range(3))
+    assert cudnn.convolution("forward", np.dtype(dtype), x, w, y, **where) is not None
+    module = cudnn._bindings()
+    told = module.backend_graph.call_args.kwargs
+    for what in ("compute_data_type", "intermediate_data_type"):
+        assert told[what] is getattr(module.data_type, wide)
+
+
 @pytest.mark.parametrize("kind", ["forward", "input", "weight"])
 def test_a_plan_of_cudnns_is_taken_by_its_name(offers, kind):
     """Of three plans, of which one cannot be built."""

@@ -207,6 +207,21 @@ def test_rows_with_every_significand_of_the_largest_number(form, dtype, bits):
             np.testing.assert_array_equal(stored.astype(F32), expected)
 
 
+@pytest.mark.simulator
+@pytest.mark.parametrize("form", ["int8", "int4"])
+def test_rows_of_no_version_in_the_simulator(form):
+    from cudamath.kernels.quantize import dispatch as quantize_dispatch
+
+    x = np.random.default_rng(12).standard_normal((3, 104)).astype(F32)
+    plan = quantize_dispatch.quantize_row(cm.testing.layout_of(x), form=FORMS[form])
+    stored, by = cm.testing.simulate(plan, x)
+    expected, scale, _, _ = defined(x, form, axis=0)
+    np.testing.assert_array_equal(by, scale)
+    if form == "int4":
+        stored = np.stack([stored & 15, stored >> 4], -1).reshape(x.shape)
+    np.testing.assert_array_equal(stored.astype(F32), expected)
+
+
 @pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("form", ["int8", "int4"])
 def test_rows_compile_where_no_pairs_are_compared(form):

@@ -581,6 +581,21 @@ def test_network_of_two_turns_simulated(dtype, monkeypatch):
     bitonic.sort_rows.cache_clear()
 
 
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["f4", "i8"])
+@pytest.mark.parametrize("n", [13, 100])
+def test_network_by_warps_simulated(dtype, n, monkeypatch):
+    """As on a GPU: among few neighbours warps go on by themselves, and all threads meet before the
+    rows go out."""
+    give_vectors_and_warps(monkeypatch)
+    monkeypatch.setattr(bitonic, "SIMULATOR", False)
+    bitonic.sort_rows.cache_clear()
+    x = numbers((23, n), dtype)
+    plan = sort_dispatch.sort(*layouts(x), axis=1, descending=False, version="bitonic")
+    same_bits(sim(plan, x), np.take_along_axis(x, order_of(x, 1), 1))
+    bitonic.sort_rows.cache_clear()
+
+
 def table_of(dtype):
     """Numbers in and around a table whose places repeat, and its values."""
     x = np.array([-9, -2, -1.5, -1, 0, 0.25, 1, 2.75, 3, 4, 99, np.nan, np.inf, -np.inf]).astype(

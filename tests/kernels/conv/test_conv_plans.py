@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import cudamath as cm
+from cudamath.core.dispatch.arguments import Input, Output
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import lazy_numba
 from cudamath.kernels.conv import cudnn as conv_cudnn
@@ -558,6 +561,20 @@ def test_sizes_beyond_16_bits_reach_the_weight_gradient(image):
         numbers = [n for n in step.args if isinstance(n, np.integer)]
         assert {channels, *size} <= {int(n) for n in numbers}
         assert {n.dtype for n in numbers} == {np.dtype(np.int32)}
+
+
+@pytest.mark.simulator
+def test_filters_are_packed_with_zeros_around():
+    """Taps and outputs of a group are rounded up; strides are any."""
+    from cudamath.kernels.conv import fprop_simt
+
+    w = np.random.default_rng(2).standard_normal((2, 5, 3, 3, 2)).astype(F32)[:, :, ::-1]
+    groups, outputs, taps = 2, 5, w[0, 0].size
+    packed = np.zeros((groups, 24, 8), F32)
+    packed[:, :taps, :outputs] = w.reshape(groups, outputs, taps).transpose(0, 2, 1)
+    launch = Launch(fprop_simt.pack_weights(F32), packed.size // 32, 32, [Input(0), Output(0)])
+    plan = Plan([Layout.new(packed.shape, F32, 0)], [launch])
+    np.testing.assert_array_equal(cm.testing.simulate(plan, w), packed)
 
 
 def test_without_a_gpu_there_is_no_cudnn():

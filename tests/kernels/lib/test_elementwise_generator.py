@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import scipy.special
 from records import ELEMENTWISE, Elementwise
 from strategies import BF16, awkward, kind, numbers, of_kinds
 
@@ -24,6 +25,7 @@ from cudamath.core.dispatch.arguments import Output
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.layout import Layout
 from cudamath.core.shapes import broadcast_shapes
+from cudamath.kernels.elementwise.dispatch import elementwise
 from cudamath.ops.ufunc import resolve
 from cudamath.testing import layout_of, simulate
 from tests.ops.test_values import SPECIAL, check, check_special, result_dtype
@@ -68,7 +70,6 @@ def c_math():
 
 def plan(row: Elementwise, *operands: Layout | np.dtype, version: str | None) -> Plan:
     """The plan a call of `row` with these operands makes, in one version."""
-    from cudamath.kernels.elementwise.dispatch import elementwise
 
     card = cm.core.dispatch.op.registry[row.name]
     common = functools.reduce(
@@ -424,7 +425,6 @@ def of_one_dtype(dtype: np.dtype, execute: Callable[..., np.ndarray], count: int
         check(row, cm.asarray(out, device="cpu"), arrays)
     if kind(dtype) in "biu":
         return
-    from cudamath.kernels.elementwise.dispatch import elementwise
 
     a, number = numbers(rng, count, dtype), 2.5 + 1j if kind(dtype) == "c" else 2.5
     by_value = cm.core.dtypes.compute_dtype(dtype)
@@ -577,3 +577,20 @@ def test_functions_of_float32_are_the_devices_of_float32():
     for name in ("cbrt", "exp2", "nextafter"):
         assert wide[name] is getattr(lazy_numba.libdevice, name)
         assert narrow[name] is getattr(lazy_numba.libdevice, f"{name}f")
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc", "gammaincinv"])
+@pytest.mark.parametrize("dtype, bound", [(np.float64, 2e-13), (np.float32, 1e-6)])
+def test_sums_of_special_functions_end_by_the_dtype(name, dtype, bound):
+    """Those of float64 go on until their digits are there."""
+    a, x = np.array([0.5, 3, 20, 80, 2.25]), np.array([0.2, 0.7, 0.35, 0.9, 0.05])
+    if name != "gammaincinv":
+        x *= 2 * a
+    a, x = a.astype(dtype), x.astype(dtype)
+    kind = np.dtype(dtype)
+    expression = f"special_{name}(x, y)"
+    layouts = [layout_of(v) for v in (a, x)]
+    made = elementwise(*layouts, expression=expression, compute=kind, output=kind, version="plain")
+    expected = getattr(scipy.special, name)(a.astype(np.float64), x.astype(np.float64))
+    np.testing.assert_allclose(simulate(made, a, x), expected, bound)

@@ -312,3 +312,18 @@ def test_what_is_exactly_as_far_as_allowed_is_close(kind, rtol, atol, device):
     with np.errstate(invalid="ignore"):
         expected = np.isclose(x, y, rtol, atol)
     agree(cm.isclose(cm.asarray(x), cm.asarray(y), rtol, atol), expected)
+
+
+@pytest.mark.parametrize("to", ["i1", "i8", "u4", "f2", "f4", "c8", "?"])
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_casts_of_what_does_not_fit_are_silent(kind, to, device):
+    """As on a GPU, which says nothing; numbers that fit are NumPy's."""
+    x = np.array([np.nan, np.inf, -1e38, 3.0, 0.5]).astype(kind)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = x.astype(to)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = cm.asarray(x).astype(to).to_numpy()
+    assert got.dtype == to
+    np.testing.assert_array_equal(got[3:], expected[3:])

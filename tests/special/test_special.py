@@ -598,6 +598,7 @@ def test_logsumexp_of_odd_complex_numbers():
         ([1e-20 + 0j, -700.0 + 0j], None),
         ([1 + 1j, 2.0], [0.0, 0.0]),
         ([2000.0, 1000 + 1j], [0.0, 1.0]),
+        ([complex(0, -np.pi)], None),
         ([], None),
     ):
         a = np.asarray(a, complex)

@@ -283,8 +283,6 @@ def _kernels(
         base = values[x.block]
         if x.whole:
             return base
-        if x.offset or x.layout.dtype != x.block.layout.dtype:
-            raise TypeError("a part, or the bits, of an array between")
         return base._view(Layout.of(x.layout.shape, x.layout.strides, x.layout.dtype, TRACED))
 
     with unrecorded(), recording.paused(), inside(), device_of(TRACED):

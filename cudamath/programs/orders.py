@@ -43,13 +43,16 @@ def in_c_order(
     Raises
     ------
     LiesAcross
-        A node reads what another one made, and both lie in different orders.
+        A node reads what another one made, and both lie in different orders; or a part of it.
     """
     turned: dict[Block, Block] = {}
     made: set[Block] = set()
     out = []
     for k, node in enumerate(nodes):
         (block,) = node.results
+        for x in node.views:
+            if x.block in made and (x.offset or x.layout.dtype != x.block.layout.dtype):
+                raise LiesAcross(k, "a part, or the bits, of an array between")
         order = None if block.layout.contiguous else _order(block.layout)
         if order is None and not block.layout.contiguous or order and not elementwise(node):
             raise LiesAcross(k, f"{node.name} gives another order than C")

@@ -93,3 +93,20 @@ def test_gradients() -> None:
             for a, b in zip(f(*given), jitted(*given), strict=True):
                 assert a.strides == b.strides
                 np.testing.assert_allclose(a.to_numpy(), b.to_numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_steps_that_read_parts_are_a_kernel_each() -> None:
+    """A lattice: what reads a part of a result begins the next kernel."""
+
+    def f(v):
+        for _ in range(4):
+            v = cm.maximum(0.5 * (v[:, 1:] + v[:, :-1]) * 0.9 + 0.1, 0.2)
+        return v * 2
+
+    with comparison.on("emulated"):
+        v = cm.array(np.random.default_rng(0).normal(size=(3, 9)))
+        jitted = cm.jit(f)
+        for _ in range(2):
+            np.testing.assert_allclose(jitted(v).to_numpy(), f(v).to_numpy(), rtol=1e-12)
+        (program,) = jitted.programs()
+        assert [node.name.count("maximum") for node in program.nodes] == [1, 1, 1, 1]

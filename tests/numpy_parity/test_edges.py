@@ -244,7 +244,7 @@ def test_zeros_that_nobody_may_write_to(device):
     [
         (lambda x: x.__setitem__(0, 1j), TypeError, "^setitem: 1j as float64"),
         (lambda x: x.fill("a"), TypeError, "^setitem: "),
-        (lambda x: cm.full(2, 2**64), OverflowError, "^full: .* as int64"),
+        (lambda x: cm.full(2, 2**64), OverflowError, "^full: .* as uint64"),
         (lambda x: x.astype(int).fill(float("nan")), ValueError, "nan"),
         (lambda x: cm.add(x, 1, out=cm.zeros((2, 5))), ValueError, r"^add: .*\(5, 5\).*\(2, 5\)"),
         (lambda x: cm.exp(x, out=cm.zeros(5)), ValueError, r"^exp: .*\(5, 5\).*\(5,\)"),

@@ -25,7 +25,7 @@ WINDOWS = [
     ((3, 3), (2, 2), (1, 1), (1, 16)),
     ((2, 4), (3, 2), (1, 1), (7, 16)),
     ((3, 3), (2, 1), (1, 1), (6, 16)),
-    ((1, 9), (1, 1), (0, 0), (2, 24)),  # a thread's columns have windows of all the one before it
+    ((1, 9), (1, 1), (0, 4), (2, 20)),  # a thread's columns have windows of all the one before it
 ]
 
 

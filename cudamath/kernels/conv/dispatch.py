@@ -93,6 +93,21 @@ def is_depthwise(p: Problem) -> bool:
     )
 
 
+def is_depthwise_last(p: Problem) -> bool:
+    """One filter per channel, of up to 7 x 7 taps, whose strips of four results meet no more pixels
+    of a row than a word has bits; the steps of a gradient of images begin with each strip."""
+    apart = [a * (n - 1) for a, n in zip(p.dilation, p.taps, strict=True)]
+    steps = (1, 1) if p.kind == "input" else p.stride
+    return (
+        not p.empty
+        and p.group_channels == 1
+        and p.x.shape[1] == p.y.shape[1]
+        and max(p.taps) <= 7
+        and all(3 * n + reach < 32 for n, reach in zip(steps, apart, strict=True))
+        and (p.kind != "input" or all(4 % n == 0 for n in p.stride))
+    )
+
+
 def wgrad_has_few_channels(p: Problem) -> bool:
     """Groups of up to 8 channels and outputs and 3 x 3 taps; or one group of up to 4 channels, 7 x
     7 taps and an even number of outputs."""
@@ -395,7 +410,7 @@ FORWARD = (
     Version(
         "fprop_depthwise_nhwc",
         "conv.depthwise_nhwc.forward",
-        is_depthwise,
+        is_depthwise_last,
         reason=BY_STRIPS,
         work=work.depthwise_nhwc,
     ),
@@ -445,7 +460,7 @@ INPUT_GRADIENT = (
     Version(
         "dgrad_depthwise_nhwc",
         "conv.depthwise_nhwc.input_gradient",
-        is_depthwise,
+        is_depthwise_last,
         reason=BY_STRIPS,
         work=work.depthwise_nhwc,
     ),
@@ -507,6 +522,13 @@ INPUT_GRADIENT = (
 )
 
 WEIGHT_GRADIENT = (
+    Version(
+        "wgrad_depthwise_nhwc",
+        "conv.depthwise_nhwc.weight_gradient",
+        is_depthwise_last,
+        reason=BY_STRIPS,
+        work=work.depthwise_nhwc,
+    ),
     Version(
         "wgrad_depthwise_nchw",
         "conv.depthwise_nchw.weight_gradient",

@@ -376,7 +376,7 @@ def work_of_images(p: Problem) -> Work:
     return inside._replace(moved=inside.moved + moved - once, launches=inside.launches + more)
 
 
-PIECE = 4  # channels that a copy of windows moves at once
+PIECE = 8  # channels that a copy of windows moves at once
 
 
 def work_of_windows(p: Problem) -> Work:

@@ -208,16 +208,24 @@ def test_many_operations_leave_nothing():
             cm.exp(x), cm.sin(two), cm.maximum(x, 0.0), cm.sqrt(two)
 
     things = [x, m, row, whole, two, x._data, x._layout, x.dtype, whole.dtype, np.add, float, None]
+
+    def changes(times):
+        """Of references to each of the things, of objects, and of blocks of memory."""
+        gc.collect()
+        before = [sys.getrefcount(each) for each in things]
+        objects, blocks = len(gc.get_objects()), sys.getallocatedblocks()
+        work(times)
+        gc.collect()
+        after = [sys.getrefcount(each) for each in things]
+        moved = [abs(b - a) for a, b in zip(before, after, strict=True)]
+        return max(moved), len(gc.get_objects()) - objects, sys.getallocatedblocks() - blocks
+
     work(300)
-    gc.collect()
-    before = [sys.getrefcount(each) for each in things]
-    objects, blocks = len(gc.get_objects()), sys.getallocatedblocks()
-    work(5000)
-    gc.collect()
-    after = [sys.getrefcount(each) for each in things]
-    assert all(abs(b - a) < 100 for a, b in zip(before, after, strict=True)), (before, after)
-    assert len(gc.get_objects()) - objects < 200
-    assert sys.getallocatedblocks() - blocks < 500
+    # What other tests have left (threads, caches) may change None's once; a leak is there always.
+    seen = [changes(5000) for _ in range(2)]
+    assert min(references for references, _, _ in seen) < 100, seen
+    assert min(objects for _, objects, _ in seen) < 200, seen
+    assert min(blocks for _, _, blocks in seen) < 500, seen
 
 
 def test_a_change_of_settings_forgets_the_loops():

@@ -35,10 +35,6 @@ from .triangles import ITEMS, THREADS, grid_of_rows, stored_type
 
 ONE, ZERO = -1, -2  # places of what is in no vector
 
-for monic in ("companion", "fiedler_companion"):
-    kernel_errors.failures[monic] = "the leading coefficient is 0"
-    kernel_errors.exceptions[monic] = ValueError
-
 # -------------------- functions of row and column
 
 
@@ -135,6 +131,10 @@ PLACES = {
     "hankel": (hankel, False, True),
     "hankel_of_column": (hankel_of_column, False, False),
 }
+for _rule, (_, _monic, _) in PLACES.items():
+    if _monic:
+        kernel_errors.failures[_rule] = "the leading coefficient is 0"
+        kernel_errors.exceptions[_rule] = ValueError
 
 # -------------------- kernels
 

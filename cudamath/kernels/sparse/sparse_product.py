@@ -181,6 +181,22 @@ def _owner(lanes: int) -> Any:
     return owner
 
 
+@functools.cache
+def _row_of(chosen: bool) -> Any:
+    """Device function (rows, number, count) -> the row of a group: the one that is listed at its
+    number, or else, of `count` rows, its number; -1 where there is none."""
+
+    @device_function
+    def listed(rows, number, count):
+        return i64(rows[number]) if number < rows.size else i64(-1)
+
+    @device_function
+    def own(rows, number, count):
+        return number if number < count else i64(-1)
+
+    return listed if chosen else own
+
+
 # -------------------- kernels
 
 
@@ -214,6 +230,7 @@ def row_lengths(group: Group, chosen: bool) -> Any:
     lanes, size, threads = group
     groups = group.groups
     meet, find, gather, owner = _meet(group), _find(size), _gather(group), _owner(lanes)
+    row_of = _row_of(chosen)
 
     @cuda.jit
     def row_lengths(indices, starts, b_columns, b_starts, rows, out):
@@ -227,12 +244,7 @@ def row_lengths(group: Group, chosen: bool) -> Any:
         mine, lane = t // i32(lanes), t % i32(lanes)
         base, front = i32(mine * size), i32(mine * lanes)
         number = cuda.blockIdx.x * i64(groups) + mine
-        low, high, row = i64(0), i64(0), i64(-1)
-        if chosen:
-            if number < rows.size:
-                row = i64(rows[number])
-        elif number < out.size - 1:
-            row = number
+        low, high, row = i64(0), i64(0), row_of(rows, number, out.size - 1)
         if row >= 0:
             low, high = i64(starts[row]), i64(starts[row + 1])
         for k in range(lane, size, lanes):
@@ -269,6 +281,7 @@ def row_sums(group: Group, dtype: np.dtype, chosen: bool) -> Any:
     groups = group.groups
     load, store, T = codec(dtype)
     meet, find, gather, owner = _meet(group), _find(size), _gather(group), _owner(lanes)
+    row_of = _row_of(chosen)
     half = size // 2
     sums_at = groups * size * 6 // compute_dtype(dtype).itemsize  # behind the columns
 
@@ -287,12 +300,7 @@ def row_sums(group: Group, dtype: np.dtype, chosen: bool) -> Any:
         base, front = i32(mine * size), i32(mine * lanes)
         taken = i32(groups * size + mine * half)
         number = cuda.blockIdx.x * i64(groups) + mine
-        low, high, row = i64(0), i64(0), i64(-1)
-        if chosen:
-            if number < rows.size:
-                row = i64(rows[number])
-        elif number < out_starts.size - 1:
-            row = number
+        low, high, row = i64(0), i64(0), row_of(rows, number, out_starts.size - 1)
         if row >= 0:
             low, high = i64(starts[row]), i64(starts[row + 1])
         for k in range(lane, size, lanes):

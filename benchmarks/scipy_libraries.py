@@ -2,8 +2,8 @@
 
     python -m benchmarks.scipy_libraries [FAMILY ...] [--seed 1] [--count 1] [--seconds 240]
                                          [--warm PROCESSES] [--most ELEMENTS]
-                                         [--turns SECONDS] [--skip NAME ...] [--record FILE]
-                                         [--check] [--list]
+                                         [--turns SECONDS] [--only NAME ...] [--skip NAME ...]
+                                         [--record FILE] [--check] [--list]
 
 The families are special functions, Fourier transforms, linear algebra and sparse arrays; a row is a
 function, a dtype and a random size, the same ones for a seed everywhere (scipy_rows.py). Printed
@@ -47,7 +47,7 @@ from benchmarks.random_cases import TOLERANCE, behind, clocked, summary
 from benchmarks.scipy_rows import FAMILIES, LARGE, Work, host, of_digits, wide
 
 Call = Callable[[], Any]
-ENDLESS = ("exp1", "expn")  # of JAX 0.10, for some numbers of float32
+ENDLESS = ("exp1", "expi", "expn")  # of JAX 0.10, for some numbers
 SECONDS = 0.4  # of turns, for a row
 LONGEST = 60  # seconds, after which a case ends the process: loops of JAX's may be endless
 LEAST = 3  # rows that are printed again at the end
@@ -299,6 +299,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=240.0, help="of everything, --warm too")
     parser.add_argument("--turns", type=float, default=SECONDS, help="seconds of a row's turns")
     parser.add_argument("--warm", type=int, default=0, help="processes that compile beforehand")
+    parser.add_argument("--only", nargs="*", default=[], help="functions, and no others")
     parser.add_argument("--skip", nargs="*", default=[], help="functions that are left out")
     parser.add_argument("--record", type=pathlib.Path)
     parser.add_argument("--check", action="store_true", help="compare results alone")
@@ -311,9 +312,14 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return chosen
 
 
+def wanted(name: str, chosen: argparse.Namespace) -> bool:
+    return name not in chosen.skip and (not chosen.only or name in chosen.only)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     chosen = options(arguments)
     cases = drawn(chosen.families or [*FAMILIES], chosen.count, chosen.seed, chosen.most)
+    cases = [each for each in cases if wanted(each[1]["name"], chosen)]
     if chosen.list:
         for family, case in cases:
             print(family, json.dumps(case))
@@ -328,6 +334,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         again = [*chosen.families, "--check", "--seed", str(chosen.seed)]
         again += ["--count", str(chosen.count), "--most", str(chosen.most)]
         again += ["--seconds", str(chosen.seconds / 2)]
+        again += ["--only", *chosen.only, "--skip", *chosen.skip]
         warm(again, chosen.warm)
     if chosen.share:
         place, processes = chosen.share
@@ -338,8 +345,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if time.monotonic() > end:
                 print(f"stopped after {len(found)} of {len(cases)} cases: no time is left")
                 break
-            if case["name"] in chosen.skip:
-                continue
             row = {"family": family, "case": case, "failed": f"not done in {LONGEST} s"}
             keep([*found, row], chosen.record)
             if on_gpu:

@@ -114,6 +114,9 @@ def test_the_summary_names_the_least() -> None:
 def test_the_command_lists_and_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     assert scipy_libraries.main(["fft", "--list"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 50
+    chosen = ["--only", "vstack", "tocsc", "--skip", "tocsc"]
+    assert scipy_libraries.main(["sparse", "--list", *chosen]) == 0
+    assert ['"vstack"' in each for each in capsys.readouterr().out.splitlines()] == [True] * 2
     with pytest.raises(SystemExit):
         scipy_libraries.main(["nothing"])
     assert "no family nothing; there are special" in capsys.readouterr().err

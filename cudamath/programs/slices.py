@@ -218,17 +218,64 @@ def _joined(program: Program, users: Users, k: int) -> tuple[int, Node, list[int
     for part, view, at in parts:
         if part.axis != axis or part.start != end or users.changes(view, at, last):
             return None
-        if not view.layout.contiguous:
-            return None  # what is joined may lie in memory as its parts do
         end += part.length
     if end != base.shape[axis]:
         return None
     made = block if base is block.layout else Block(RESULT, base)
-    operands = tuple([_with_axis(view, axis) if part.lacks else view for part, view, _ in parts])
+    operands = [_with_axis(view, axis) if part.lacks else view for part, view, _ in parts]
+    copied = _copied(program, users, block, dropped)
+    if copied is not None and not all([view.layout.contiguous for view in operands]):
+        order, copy = copied
+        turned = [_permuted(view, order) for view in operands]
+        if all([view.layout.contiguous for view in turned]):
+            axis, operands, (made,) = order.index(axis), turned, program.nodes[copy].results
+            dropped.append(copy)
     op: Any = registry["concat"]
     params = {"axis": axis, "sizes": tuple([part.length for part, _, _ in parts])}
-    run = op.bound(tuple([view.layout for view in operands]), params, 0, program.device)
-    return last, Node(op, operands, (), params, run, (made,), False, line=node.line), dropped
+    bound = op.bound(tuple([view.layout for view in operands]), params, 0, program.device)
+
+    def run(*given: Any) -> ndarray:
+        y = bound(*given)
+        return y if y._layout is made.layout else y.copy()  # a CPU's lies as its parts do
+
+    return last, Node(op, tuple(operands), (), params, run, (made,), False, line=node.line), dropped
+
+
+def _copied(
+    program: Program, users: Users, block: Block, dropped: list[int]
+) -> tuple[tuple[int, ...], int] | None:
+    """The order of axes in which a block is copied, as a whole, by the node that alone reads it
+    besides those that are dropped, and the number of that node; None if there is none. So the
+    gradients of queries, keys and values are put together as the product before them reads them."""
+    rest = [i for i in users.of.get(block, ()) if i not in dropped]
+    if len(rest) != 1 or rest[0] < dropped[-1] or program.nodes[rest[0]].name != "copy":
+        return None
+    (view,), (made,) = program.nodes[rest[0]].views, program.nodes[rest[0]].results
+    own, base = view.layout, block.layout
+    order: list[int] = []
+    for n, step in zip(own.shape, own.strides, strict=True):
+        same = [
+            i
+            for i, m in enumerate(base.shape)
+            if i not in order and m == n and (n == 1 or base.strides[i] == step)
+        ]
+        if not same:
+            return None
+        order.append(same[0])
+    whole = len(order) == base.ndim and not view.offset and own.dtype == base.dtype
+    return (tuple(order), rest[0]) if whole and made.layout.contiguous else None
+
+
+def _permuted(view: View, order: tuple[int, ...]) -> View:
+    """A view with its axes in this order."""
+    own = view.layout
+    shape, strides = (tuple([of[i] for i in order]) for of in (own.shape, own.strides))
+    layout = Layout.of(shape, strides, own.dtype, own.device, own.aligned)
+    return View(
+        view.block,
+        Layout.new(shape, own.dtype, own.device) if layout.contiguous else layout,
+        view.offset,
+    )
 
 
 def _of_pairs(base: Layout, shape: tuple, strides: tuple) -> Layout:

@@ -4,6 +4,8 @@ The truth is the definition written out in float64, one batch element and head a
 PyTorch where it is installed.
 """
 
+import math
+
 import numpy as np
 import pytest
 from gradient_checks import (
@@ -827,6 +829,87 @@ def test_tiles_in_shared_memory_simulated(causal):
     assert_close(dq, slope @ k, rtol=1e-11, atol=1e-12)
     assert_close(dk, (slope.mT @ q).sum(1, keepdims=True), rtol=1e-11, atol=1e-12)
     assert_close(dv, (p.mT @ g).sum(1, keepdims=True), rtol=1e-11, atol=1e-12)
+
+
+def side_by_side(*arrays):
+    """The arrays (B, H, S, D) in memory of (B, S, H, D), as products leave them."""
+    order = (0, 2, 1, 3)
+    return tuple(np.ascontiguousarray(x.transpose(order)).transpose(order) for x in arrays)
+
+
+@pytest.mark.simulator
+def test_results_lie_as_the_operands_simulated():
+    """Heads that lie side by side do so in the results, and their numbers are the same."""
+    from cudamath.kernels.attention import dispatch as kernels
+
+    plain = operands((2, 4, 2, 5, 6, 3, 4))
+    how = {"causal": True, "scale": 0.4, "dropping": False, "version": "simt"}
+    g = numbers((2, 4, 5, 4), "float64", 6)
+    found = []
+    for q, k, v, h in ((*plain, g), side_by_side(*plain, g)):
+        y, lse = simulate(kernels.attention(*map(layout_of, (q, k, v)), **how), q, k, v)
+        plan = kernels.attention_grad(*map(layout_of, (h, q, k, v, y, lse)), **how)
+        found.append((y, lse, *simulate(plan, h, q, k, v, y, lse)))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+    y, lse, *gradients = found[1]
+    assert lse.flags.c_contiguous
+    for x in (y, *gradients):
+        assert x.transpose(0, 2, 1, 3).flags.c_contiguous and not x.flags.c_contiguous
+
+
+RESULTS = {
+    "C order": ((2, 3, 5, 8), (0, 1, 2, 3), True),
+    "heads side by side": ((2, 3, 5, 8), (0, 2, 1, 3), False),
+    "batches inside": ((2, 3, 5, 8), (2, 0, 1, 3), False),
+    "one head": ((2, 1, 5, 8), (0, 2, 1, 3), True),
+    "one query": ((2, 3, 1, 8), (0, 2, 1, 3), True),
+    "rows that are columns": ((2, 3, 5, 8), (0, 1, 3, 2), True),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_layout_of_results(name):
+    from cudamath.kernels.attention.problem import result_like
+
+    shape, order, plain = RESULTS[name]
+    back = np.argsort(order)
+    x = np.zeros([shape[i] for i in order], np.float32).transpose(back)
+    out = result_like(layout_of(x), 4)
+    assert out.shape == (*shape[:3], 4) and out.nbytes == 4 * math.prod(out.shape)
+    assert out.contiguous is plain
+    if not plain:
+        assert out.strides == np.zeros([out.shape[i] for i in order], "f4").transpose(back).strides
+    # parts of one array, and what is repeated
+    packed = np.zeros((2, 5, 3, 4, 8), np.float32)[:, :, 1].transpose(0, 2, 1, 3)
+    assert result_like(layout_of(packed)).strides == (640, 32, 128, 4)
+    repeated = np.broadcast_to(np.zeros((2, 1, 5, 8), np.float32), (2, 4, 5, 8))
+    assert result_like(layout_of(repeated)).contiguous
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "shape",
+    [(2, 12, 12, 128, 128, 64, 64), (2, 8, 2, 200, 333, 96, 96), (1, 4, 4, 65, 65, 256, 256)],
+)
+def test_results_lie_as_the_operands(shape, dtype):
+    """The same bits as of operands in C order, in the order of axes that these have."""
+    plain = operands(shape, dtype)
+    g = numbers((*plain[0].shape[:3], shape[-1]), dtype, 6)
+    found = []
+    for across in (False, True):
+        q, k, v, h = [cm.asarray(x, device="cuda") for x in (*plain, g)]
+        if across:
+            moved = [x.transpose((0, 2, 1, 3)).copy() for x in (q, k, v, h)]
+            q, k, v, h = [x.transpose((0, 2, 1, 3)) for x in moved]
+        y, pull = cm.vjp(lambda *a: attend(*a, causal=True), q, k, v)
+        found.append((y, *pull(h)))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(wide(a.to_numpy()), wide(b.to_numpy()))
+    y, dq, *_ = found[1]
+    assert y.transpose((0, 2, 1, 3))._layout.contiguous
+    assert dq.transpose((0, 2, 1, 3))._layout.contiguous
 
 
 @pytest.mark.simulator

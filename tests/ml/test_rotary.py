@@ -157,6 +157,25 @@ def test_errors(device):
             call()
 
 
+@pytest.mark.simulator
+def test_result_lies_as_the_operand_simulated():
+    from cudamath.kernels.attention import rotary as kernels
+
+    x, angle = numbers((2, 5, 3, 8), "float64").transpose(0, 2, 1, 3), numbers((5, 4), "float64", 1)
+    y, plain = (
+        run_version(
+            "simulator",
+            lambda *a: kernels.plan(*a, interleaved=False, inverse=False),
+            each,
+            np.cos(angle),
+            np.sin(angle),
+        )
+        for each in (x, np.ascontiguousarray(x))
+    )
+    np.testing.assert_array_equal(y, plain)
+    assert y.transpose(0, 2, 1, 3).flags.c_contiguous and plain.flags.c_contiguous
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("inverse", [False, True])
 @pytest.mark.parametrize("machine, version", versions("plain"))

@@ -80,7 +80,7 @@ from ..ptx.sm80 import (
 )
 from .forward_sm90 import HIDDEN, bounds, clear_rows, keep_rows, store_rows, uniform
 from .merge import sum_launches
-from .problem import Operands, Problem
+from .problem import Operands, Problem, result_like
 from .tiles_sm90 import head_splits, heads_together, outputs_of, terms_of
 
 i32, i64, f32 = types.int32, types.int64, types.float32
@@ -944,11 +944,12 @@ def _planned(p: Problem, splits: int) -> Plan:
         [sums, *lengths, Output(0), *map(np.int32, numbers), p.factors[1]],
     )
     prepare = prepare_launch(p, maps[0].array, padded, lse2, mean, turns)
-    added = []
+    added, outputs = [], [result_like(x) for x in (q, p.k, p.v)]
     if split:
         added = sum_launches(p, results, splits)
+        outputs[1:] = p.k.like(), p.v.like()  # added up in C order
     return Plan(
-        [q.like(), p.k.like(), p.v.like()],
+        outputs,
         [*operands.steps, prepare, main, finish, *added],
         [*operands.temps, *(q.like((size,), dtype) for size, dtype in sizes)],
     )

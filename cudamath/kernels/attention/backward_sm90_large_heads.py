@@ -15,7 +15,7 @@ from ..lib.integers import blocks
 from .backward_sm90 import PAD, prepare_launch
 from .backward_sm90_large_heads_dkv import OWNED, ROWS, THREADS, Tile, attention_grad_wide_keys
 from .backward_sm90_large_heads_dq import attention_grad_wide_queries
-from .problem import Operands, Problem
+from .problem import Operands, Problem, result_like
 
 
 def plan(p: Problem) -> Plan:
@@ -72,7 +72,7 @@ def plan(p: Problem) -> Plan:
     )
     prepare = prepare_launch(p, maps[0].array, padded, lse2, mean, turns)
     return Plan(
-        [q.like(), p.k.like(), p.v.like()],
+        [result_like(x) for x in (q, p.k, p.v)],
         [*operands.steps, prepare, dkv, dq],
         [*operands.temps, *(q.like((size,), dtype) for size, dtype in sizes)],
     )

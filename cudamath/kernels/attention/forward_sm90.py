@@ -89,7 +89,7 @@ from ..ptx.sm80 import (
     unpack_f16,
 )
 from .merge import LN2, merge_launch
-from .problem import HIDDEN, Operands, Problem
+from .problem import HIDDEN, Operands, Problem, result_like
 from .tiles_sm90 import STAGES, Tile, cycles_of, splits_of, tiles_of
 
 i32, i64, f32 = types.int32, types.int64, types.float32
@@ -805,5 +805,5 @@ def _planned(p: Problem, tile: Tile, splits: int) -> Plan:
     ]
     if tile.split:
         steps.append(merge_launch(p, results, splits))
-    lse = q.like(q.shape[:3], single)
-    return Plan([q.like(), lse], [*operands.steps, *steps], operands.temps)
+    y, lse = q.like() if tile.split else result_like(q), q.like(q.shape[:3], single)
+    return Plan([y, lse], [*operands.steps, *steps], operands.temps)

@@ -196,6 +196,21 @@ def box_strides(x: Layout) -> tuple[int, ...] | None:
     return strides if aligned and strides[3] == x.itemsize else None
 
 
+def result_like(x: Layout, columns: int | None = None) -> Layout:
+    """The layout of a new array (B, H, S, columns) whose rows follow one another in memory in the
+    order of those of x (B, H, S, D). Where x came out of a product, the heads of a position lie
+    side by side, and the product that reads the result wants them so."""
+    shape = (*x.shape[:3], x.shape[3] if columns is None else columns)
+    wide = [i for i in range(3) if x.shape[i] > 1]
+    order = sorted(wide, key=lambda i: -x.strides[i])
+    overlap = any([x.strides[i] < x.shape[3] * x.itemsize for i in wide])
+    if order == wide or overlap or x.strides[3] != x.itemsize:
+        return x.like(shape)
+    order = [*[i for i in range(3) if i not in wide], *order, 3]
+    dense = shapes.contiguous_strides(tuple([shape[i] for i in order]), x.itemsize)
+    return x.like(shape).view(shape, tuple([dense[order.index(i)] for i in range(4)]))
+
+
 class Operands:
     """Operands that kernels read by 16 bytes or by TMA. Those whose rows do not begin at multiples
     of 16 bytes are copied to scratch memory first."""

@@ -24,6 +24,7 @@ from ...core.layout import Layout
 from ..compiler.lazy_numba import cuda
 from ..lib.codec import codec
 from ..lib.integers import blocks
+from .problem import result_like
 
 THREADS = 256
 
@@ -62,8 +63,9 @@ def rotary(dtype: np.dtype, interleaved: bool, inverse: bool):
 
 
 def plan(x: Layout, cos: Layout, sin: Layout, *, interleaved: bool, inverse: bool) -> Plan:
-    """Planner: x (A, B, S, D); cos, sin broadcast to (A, B, S, R / 2) -> y like x."""
-    y = x.like()
+    """Planner: x (A, B, S, D); cos, sin broadcast to (A, B, S, R / 2) -> y like x,
+    whose rows follow one another as those of x do."""
+    y = result_like(x)
     half = cos.shape[-1]
     shape = (*x.shape[:3], half)
     tables = [

@@ -50,7 +50,7 @@ from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.philox import beginning, philox
-from .problem import Problem
+from .problem import Problem, result_like
 
 SIDE = 4 if SIMULATOR else 16  # threads along each side of a tile
 THREADS = SIDE * SIDE
@@ -633,7 +633,7 @@ def kind_of(p: Problem) -> Kind:
 def outputs(p: Problem) -> list[Layout]:
     """y and lse."""
     q = p.q
-    return [q.like((*q.shape[:3], p.v.shape[3])), q.like(q.shape[:3], compute_dtype(q.dtype))]
+    return [result_like(q, p.v.shape[3]), q.like(q.shape[:3], compute_dtype(q.dtype))]
 
 
 def scale_and_dropout(p: Problem) -> list[Any]:
@@ -681,4 +681,4 @@ def backward(p: Problem) -> Plan:
             [*before, Output(1), Output(2), *after],
         ),
     ]
-    return Plan([p.q.like(), p.k.like(), p.v.like()], steps, [p.lse.like()])
+    return Plan([result_like(x) for x in (p.q, p.k, p.v)], steps, [p.lse.like()])

@@ -56,7 +56,7 @@ from ..ptx.sm80 import (
     shuffle_xor_float,
     store_global,
 )
-from .problem import Operands, Problem
+from .problem import Operands, Problem, result_like
 from .simt import Kind, kind_of, mean_launch, outputs, scale_and_dropout, steps
 
 i32, i64, f32 = types.int32, types.int64, types.float32
@@ -692,7 +692,7 @@ def backward(p: Problem) -> Plan:
             )
         )
     return Plan(
-        [p.q.like(), p.k.like(), p.v.like()],
+        [result_like(x) for x in (p.q, p.k, p.v)],
         [*operands.steps, *launches],
         [*operands.temps, p.lse.like()],
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -109,6 +110,21 @@ def _train_resnet() -> None:
     resnet.classify(half, stats, images, config)
 
 
+#: Columns of a head in published models: GPT-2, BERT, ViT-B; Llama; Phi-2; Phi-3; Stable Diffusion,
+#: which has 40, 80 and 160; small transformers.
+HEADS = (64, 128, 80, 96, 40, 160, 32)
+
+
+def attention_of_models() -> None:
+    """Attention as models train it and predict by it: causal or not, keys that fill their tiles or
+    do not."""
+    for columns, causal, keys in itertools.product(HEADS, (False, True), (1024, 1000)):
+        q = cm.ones((8, 8, keys, columns), dtype="bfloat16")
+        gradient = cm.vjp(functools.partial(ml.scaled_dot_product_attention, causal=causal), q, q, q)
+        gradient[1](q)
+        ml.scaled_dot_product_attention(q, q, q, causal=causal)
+
+
 def sampled_functions() -> None:
     """Every function, in several dtypes and ranks: the calls of the compile checks."""
     sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -168,6 +184,8 @@ def random_cases(seed: int) -> None:
 SEEDS = 60
 #: What a user runs first, and what stands for many programs, by their names below.
 FIRST = {"first calls", "demo"}
+#: What many users run, by shapes of their own.
+TYPICAL = {"attention of models"}
 SAMPLES = ("sampled functions", "random cases")
 
 
@@ -179,6 +197,7 @@ def programs() -> Iterator[tuple[str, Callable[[], None]]]:
         if path.stem not in OF_VALUES:
             yield path.stem, functools.partial(notebook, path)
     yield "models", models
+    yield "attention of models", attention_of_models
     yield "sampled functions", sampled_functions
     for seed in range(SEEDS):
         yield f"random cases {seed}", functools.partial(random_cases, seed)

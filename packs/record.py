@@ -3,7 +3,8 @@
 Every program of `packs/programs.py`, and those named here, is rehearsed for each architecture,
 without a device. A call of a planner is written down if it launches a kernel that no call before it
 does. The list is `cudamath/kernels/compiler/kernel_list.jsonl`; those calls in it whose kernels
-a first session or several programs need are in `common_calls.jsonl` beside it.
+a first session or several programs need, or that are typical, are in `common_calls.jsonl` beside
+it.
 
 --add keeps the list and adds what it lacks: minutes where --only names a few programs.
 """
@@ -125,12 +126,15 @@ class Counter:
 
     def common(self) -> list[str]:
         """Calls whose kernels a first session needs, in its order; then those whose kernels several
-        programs need, the most common first."""
+        programs need, the most common first; then what is typical."""
 
         def rank(key: str) -> int:
             return -len(self.programs[key]) if not programs.FIRST & self.programs[key] else -1000
 
-        ranked = sorted((key for key in self.programs if rank(key) < -1), key=rank)
+        def is_common(key: str) -> bool:
+            return rank(key) < -1 or bool(programs.TYPICAL & self.programs[key])
+
+        ranked = sorted(filter(is_common, self.programs), key=rank)
         return list(dict.fromkeys(self.lines[key] for key in ranked))
 
 

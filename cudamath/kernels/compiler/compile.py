@@ -252,7 +252,7 @@ def _compile_common_ahead(pool: worker_pool.Pool, capability: tuple[int, int]) -
 
 
 #: Common kernels that are compiled ahead, for each worker: some ten seconds of its time.
-PER_WORKER = 12
+PER_WORKER = 14
 _common_submitted: set[tuple[int, int]] = set()
 
 

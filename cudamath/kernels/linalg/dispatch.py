@@ -23,8 +23,9 @@ from ...core.dispatch.plan import Plan
 from ...core.dtypes import real_dtype
 from ...core.layout import Layout
 from ...runtime import kernel_errors
+from ..lib.integers import blocks
 from ..lib.versions import Version, choose, never
-from .plan_builder import LARGEST, batch, cube
+from .plan_builder import LARGEST, MOST_ROWS, SOLVED_COLUMNS, batch, cube
 from .problem import (
     FactoredProblem,
     HermitianProblem,
@@ -47,26 +48,27 @@ kernel_errors.failures.update(
 
 # -------------------- systems of equations
 
-FEW = 8  # systems; of more than these a library's batched routine
+
+MOST = 256  # blocks that an H100 runs at a time: of more systems or columns a library's products
 
 
-def fits_shared_memory(p: TriangularProblem | FactoredProblem) -> bool:
+def fits_panels(p: TriangularProblem | FactoredProblem) -> bool:
     """Small systems that lie one after the other."""
     regular = None not in (cube(Input(0), p.a), cube(Input(1), p.b))
-    return regular and p.a.shape[-1] <= LARGEST[p.a.itemsize]
+    return regular and p.a.shape[-1] <= MOST_ROWS[p.a.itemsize]
 
 
-def has_few_systems(p: TriangularProblem | FactoredProblem) -> bool:
-    return p.systems <= FEW
+def runs_at_once(p: TriangularProblem | FactoredProblem) -> bool:
+    return blocks(p.b.shape[-1], SOLVED_COLUMNS) * p.systems <= MOST
 
 
-SMALL_SYSTEMS = "few small systems: one launch"
+SMALL_SYSTEMS = "small systems, few blocks: one launch"
 SOLVE_TRIANGULAR = (
     Version(
         "shared_memory",
         "linalg.triangular_solve.solve_triangular",
-        fits_shared_memory,
-        has_few_systems,
+        fits_panels,
+        runs_at_once,
         SMALL_SYSTEMS,
     ),
     Version("cublas", "linalg.lapack_plans.solve_triangular", reason="large systems, or many"),
@@ -75,8 +77,8 @@ LU_SOLVE = (
     Version(
         "shared_memory",
         "linalg.triangular_solve.lu_solve",
-        fits_shared_memory,
-        has_few_systems,
+        fits_panels,
+        runs_at_once,
         SMALL_SYSTEMS,
     ),
     Version("cusolver", "linalg.lapack_plans.lu_solve", reason="large systems, or many"),

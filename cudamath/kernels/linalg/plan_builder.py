@@ -20,6 +20,9 @@ from .lapack_helpers import THREADS, addresses, check_info
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 # Rows and columns of matrices that lie in a block's shared memory, by an element's bytes.
 LARGEST = {8: 64, 4: 64, 16: 32}
+# Rows of a triangular system whose panels of 32 columns do so; columns of it that a block solves.
+MOST_ROWS = {8: 128, 4: 128, 16: 64}
+SOLVED_COLUMNS = 16
 
 
 # -------------------- layouts

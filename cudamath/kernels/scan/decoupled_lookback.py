@@ -13,6 +13,7 @@ from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
 from ..compiler.storage_types import numba_type
 from ..lib.accumulators import accumulator_type
 from ..lib.codec import codec
+from ..lib.lanes import lane_shuffle
 from ..lib.vector_io import writer
 
 if not SIMULATOR:
@@ -136,28 +137,6 @@ def total_exchange(A: Any) -> tuple[Any, Any, Any, Any, int]:
         return number(w) if floating else A(w)
 
     return shift, last, publish, await_, 2
-
-
-def lane_shuffle(A: Any, shuffle: Any) -> Any:
-    """Device function (a, i): a of another lane, by one of Numba's shuffles; i is the shuffle's
-    other argument."""
-    if dtype_of(A).kind == "c":
-        part, F = lane_shuffle(A.underlying_float, shuffle), A.underlying_float
-
-        @device_function
-        def move(a, i):
-            return A(complex(part(F(a.real), i), part(F(a.imag), i)))
-
-        return move
-    S = (
-        A if dtype_of(A).kind == "f" else types.int64 if A.bitwidth == 64 else types.int32
-    )  # what shuffles move
-
-    @device_function
-    def move(a, i):
-        return A(shuffle(FULL, S(a), i))
-
-    return move
 
 
 def lane_scan(A: Any, combine: Any, lanes: int) -> Any:

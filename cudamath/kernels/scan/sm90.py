@@ -60,6 +60,7 @@ from ..copy.axis_last import neighbours
 from ..copy.fill import fill_part
 from ..copy.parts import whole
 from ..lib.integers import blocks
+from ..lib.lanes import lane_shuffle
 from ..lib.vector_io import writer
 from ..ptx import sm90 as ptx
 from ..ptx.lookback import load_relaxed, number
@@ -70,7 +71,6 @@ from .decoupled_lookback import (
     THREADS,
     WARPS,
     lane_scan,
-    lane_shuffle,
     scan_functions,
     total_exchange,
 )

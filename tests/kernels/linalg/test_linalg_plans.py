@@ -15,6 +15,7 @@ from fake_driver import gpu
 from gradient_checks import MACHINES, run_version
 from host_plans import host_run
 from matrices import near, rand
+from simulated_gpu import give_vectors_and_warps
 
 import cudamath as cm
 from cudamath.core.dispatch.arguments import Flag, Input, Output, Ticket
@@ -262,10 +263,12 @@ def test_triangular_plans_in_the_simulator(fake, monkeypatch, lower, count, n, l
     np.testing.assert_array_equal(a, before)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")  # of lanes whose result is not taken
 @pytest.mark.simulator
 @pytest.mark.parametrize("dtype", ["f4", "c16"])
-@pytest.mark.parametrize(("n", "k"), [(1, 1), (5, 3), (18, 17)])
-def test_small_triangular_systems_in_the_simulator(dtype, n, k):
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (3, 17), (33, 1)])
+def test_small_triangular_systems_in_the_simulator(monkeypatch, dtype, n, k):
+    give_vectors_and_warps(monkeypatch)
     rng = np.random.default_rng(0)
     a, b = (
         rand(rng, (2, n, n), dtype) + np.asarray(3 * n, dtype) * np.eye(n, dtype=dtype),
@@ -297,12 +300,14 @@ def test_small_triangular_systems_in_the_simulator(dtype, n, k):
         )
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")  # of lanes whose result is not taken
 @pytest.mark.simulator
 @pytest.mark.parametrize("dtype", ["f4", "c16"])
-@pytest.mark.parametrize(("n", "k"), [(1, 1), (5, 3), (18, 17)])
-def test_small_systems_of_factors_in_the_simulator(dtype, n, k):
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (3, 17), (33, 1)])
+def test_small_systems_of_factors_in_the_simulator(monkeypatch, dtype, n, k):
     """Exchanges in any order, also in vain; a zero on the diagonal and what is no row are
     flagged."""
+    give_vectors_and_warps(monkeypatch)
     rng = np.random.default_rng(0)
     a, b = (
         rand(rng, (2, n, n), dtype) / np.asarray(n, dtype) + 3 * np.eye(n, dtype=dtype),
@@ -587,8 +592,8 @@ def test_nothing_is_moved_twice():
     assert (
         kernels(
             dispatch.solve_triangular(
-                Layout.new((65, 65), np.dtype("f8"), 0),
-                Layout.new((65, 1), np.dtype("f8"), 0),
+                Layout.new((129, 129), np.dtype("f8"), 0),
+                Layout.new((129, 1), np.dtype("f8"), 0),
                 lower=True,
                 unit=True,
             )

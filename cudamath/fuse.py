@@ -50,7 +50,6 @@ Fixed = tuple[tuple[int, int], ...]
 
 FEW_TERMS = 4  # of a sum that is written out
 FEW_COLUMNS = 64  # of a domain that is turned for a reduction
-SMALL = 16  # an array of fewer elements than a domain has, so many times, is copied for nothing
 MOST_INPUTS = 12  # arrays that a kernel reads with such a sum; 16 are possible
 # What a large domain repeats so many times is computed once, where it takes so many operations and
 # reads: a launch takes as long as some millions of elements compute.
@@ -240,14 +239,16 @@ class _Rows:
         )
 
     def neighbours(self) -> bool:
-        """Whether along the columns the elements of each array are neighbours, of all but small
-        ones, which are copied."""
+        """Whether along the columns the elements of each array are neighbours, of all but little
+        ones, which are read as they lie."""
+        from .kernels.generated.fusion import LITTLE
+
         size = math.prod(self.shape)
         for value in self.values:
             if value.kind == "load" and not value.row:
                 argument, alignment = value.detail
                 layout = self.stages.arrays[self.inputs[argument]]
-                if layout.strides[alignment[-1]] != layout.itemsize and layout.size * SMALL > size:
+                if layout.strides[alignment[-1]] != layout.itemsize and layout.size * LITTLE > size:
                     return False
         return True
 

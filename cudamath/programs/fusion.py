@@ -36,6 +36,7 @@ from .residual_doors import BACKWARD, FORWARD, with_residuals
 from .shared_sorts import shared_sorts
 from .simplify import edited
 from .slices import joined, sliced
+from .small_products import SmallProduct, written_out
 
 MOST = 128  # nodes of a region
 RUN = 256  # bytes: the shortest runs of memory that a kernel writes into a joined array
@@ -79,7 +80,7 @@ def fusible(node: Node) -> str:
     layout = node.results[0].layout
     if layout.device < 0 or not layout.size:
         return "it has no elements on a GPU"
-    if isinstance(node.op, Elementwise) or node.name in tracing.FUSIBLE:
+    if isinstance(node.op, (Elementwise, SmallProduct)) or node.name in tracing.FUSIBLE:
         return ""
     params = node.params
     if "kind" in params and "keepdims" in params and params["kind"] in REDUCTIONS:
@@ -98,7 +99,7 @@ def elementwise(node: Node) -> bool:
 #: Why products stand alone, whose kernels have doors (doors.py).
 EPILOGUE = (
     "its epilogue takes a bias, an activation and a residual, of 16-bit numbers, where nobody else "
-    "uses what lies between"
+    "uses what lies between; one of few terms an element, of wider numbers, is written out"
 )
 
 #: Why norms over rows stand alone, which add in their pass (residual_doors.py).
@@ -186,7 +187,7 @@ def fused(program: Program) -> Program:
     program = shared_sorts(through_doors(gathered_products(program)))
     program = with_residuals(program, lambda node: not fusible(node))
     program = sliced(joined(without_casts(program)), elementwise)
-    program = recomputed(program, elementwise)
+    program = written_out(recomputed(program, elementwise))
     nodes: list[Node] = []
     items = regions(program, lambda node: not fusible(node), MOST)
     made = 0

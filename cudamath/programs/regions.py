@@ -5,11 +5,16 @@ others in between: a region moves down, past what neither uses its results nor w
 `silu(x @ a) * (x @ b)` is two products and then one kernel, not a kernel on both sides of the
 second product. And an operation moves up to the region whose result it alone uses, if that result
 need not be stored then, and what else it reads is there.
+
+Neighbours that have neither operands nor shapes in common would be kernels of their own in a region
+as well, and stay apart. So the sum of two gradients of a weight can move down to the next term, and
+one kernel adds all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from .doors import Users
 from .program import Block, Node, Program
@@ -26,12 +31,15 @@ class Region:
         The operations.
     results, reads : set of Block
         What they make, and what they use, their own results included.
+    domains : set of tuple of int
+        The shapes of what they compute element by element, or reduce.
     """
 
     def __init__(self, nodes: list[Node]):
         self.nodes: list[Node] = []
         self.results: set[Block] = set()
         self.reads: set[Block] = set()
+        self.domains: set[tuple[int, ...]] = set()
         for node in nodes:
             self.add(node)
 
@@ -40,6 +48,8 @@ class Region:
         self.nodes.append(node)
         self.results.update(node.results)
         self.reads |= node.used
+        layouts = [view.layout for view in node.views] + [block.layout for block in node.results]
+        self.domains.add(max([layout.shape for layout in layouts], key=prod))
 
     def before(self, other: Region) -> Region:
         """The region of these and the other's, which come after them."""
@@ -111,14 +121,20 @@ def _moved_down(items: list[Region | Node], region: Region, most: int) -> Region
         if (
             isinstance(item, Region)
             and len(nodes) + len(region.nodes) <= most
-            and (not apart or not item.results.isdisjoint(region.reads))
+            and (
+                not item.results.isdisjoint(region.reads)
+                or not apart
+                and not (
+                    item.reads.isdisjoint(region.reads) and item.domains.isdisjoint(region.domains)
+                )
+            )
             and item.results.isdisjoint(used)
             and written.isdisjoint([block.group for block in item.reads])
         ):
             region = item.before(region)
             del items[i]
             continue
-        apart = True
+        apart = apart or not isinstance(item, Region)
         for node in nodes:
             used |= node.used
             written.update([view.block.group for view in node.targets])

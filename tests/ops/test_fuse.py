@@ -119,6 +119,16 @@ FUNCTIONS = {
         [(5, 4), (4, 5)],
         1,
     ),
+    "a little array across": (
+        lambda x, w: (x * w.T, cm.tanh(x + w.T)),
+        [(32, 3, 8), (8, 3)],
+        1,
+    ),
+    "rows and a little array across": (
+        lambda x, w: (softmax(x * w.T), (x + w.T).mean(-1)),
+        [(32, 3, 8), (8, 3)],
+        1,
+    ),
     "both ways": (
         lambda x: x.sum(-1, keepdims=True) * x + x.T.max(-1, keepdims=True) * x.T,
         [(5, 5)],

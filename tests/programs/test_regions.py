@@ -41,6 +41,36 @@ def test_a_region_moves_down_to_what_uses_it() -> None:
     assert [len(item.nodes) for item in items if isinstance(item, Region)] == [2]
 
 
+def test_terms_of_a_sum_are_added_at_once() -> None:
+    """What stands beside a sum, of another shape, does not hold it back."""
+
+    def f(x, w):
+        total, y = w * 0.5, x
+        for _ in range(3):
+            total, y = total + y.T @ x, cm.tanh(y @ w) * 2
+        return total, y
+
+    program = traced(f, cm.ones((5, 3)), cm.full((3, 3), 0.5))
+    items = [item for item in regions(program, elementwise, 32) if isinstance(item, Region)]
+    sums = [item for item in items if "add" in [node.name for node in item.nodes]]
+    assert [len(item.nodes) for item in sums] == [4]
+    arrays = cm.ones((5, 3)), cm.full((3, 3), 0.5)
+    nodes = in_order(program)
+    for a, b in zip(run(with_nodes(program, nodes), arrays), run(program, arrays), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_alike_neighbours_are_one_region() -> None:
+    """Others between them, of other shapes, are one as well."""
+
+    def f(*arrays):
+        return [cm.exp(x) for x in arrays]
+
+    program = traced(f, *[cm.ones(n) for n in (3, 4, 3, 4, 3)])
+    items = regions(program, elementwise, 32)
+    assert sorted(len(item.nodes) for item in items) == [2, 3]
+
+
 STAYS = {
     "it is used in between": lambda x, w: (y := cm.tanh(x @ w), y * ((y @ w) + 1))[1],
     "what it reads is written in between": lambda x, w: (

@@ -61,6 +61,7 @@ HELD_WIDE = 16
 WIDE = 2048
 MOST_THREADS = 512  # a row that is not held
 UNROLL = 4  # accesses a thread has in flight where nothing is held
+LITTLE = 16  # an array of so many times fewer elements than a domain is read as it lies
 SEGMENT = 1 << 14  # elements of a row that one group of threads reduces, where there are few rows
 FEW = 1 << 10  # rows that fill the device
 # Rows of more columns than LONG should take a block longer than two more launches do, where they
@@ -290,6 +291,7 @@ class Shape(NamedTuple):
     vectors: int  # accesses a thread holds; 0: nothing is held
     outer: int  # dimensions in front of the columns
     segmented: bool
+    across: tuple[int, ...] = ()  # loads whose columns are no neighbours
 
 
 def levels(program: Program) -> list[list[int]]:
@@ -307,8 +309,9 @@ def levels(program: Program) -> list[list[int]]:
     return found
 
 
-def held_loads(program: Program) -> list[int]:
-    """Loads along rows that more than one pass uses."""
+def held_loads(program: Program, across: Sequence[int] = ()) -> list[int]:
+    """Loads along rows that more than one pass uses, but for those whose columns are no
+    neighbours."""
     write, uses = _Writer(program), {}
     passes = [[program.values[i].operands[0] for i in level] for level in levels(program)]
     elements = [i for i in program.outputs if not program.values[i].row]
@@ -316,17 +319,17 @@ def held_loads(program: Program) -> list[int]:
         for i in write.needed(targets, lambda _: False):
             if program.values[i].kind == "load" and not program.values[i].row:
                 uses[i] = uses.get(i, 0) + 1
-    return [i for i, n in uses.items() if n > 1]
+    return [i for i, n in uses.items() if n > 1 and i not in across]
 
 
 @functools.cache
 def fused_rows(program: Program, shape: Shape) -> Any:
     """Arguments: the loads' arrays and the results as one-dimensional memory; their element strides
     along the outer dimensions; the sizes of these; rows, columns, columns of a segment, segments of
-    a row."""
+    a row; and for loads whose columns are no neighbours how many elements lie between these."""
     values, write = program.values, _Writer(program)
-    threads, _, width, vectors, outer, segmented = shape
-    space, held = write.namespace, held_loads(program) if vectors else []
+    threads, _, width, vectors, outer, segmented, across = shape
+    space, held = write.namespace, held_loads(program, across) if vectors else []
     loads = [i for i, v in enumerate(values) if v.kind == "load"]
     arrays = [*(f"a{i}" for i in loads), *(f"o{k}" for k in range(len(program.outputs)))]
     parameters = [
@@ -337,6 +340,7 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         "columns",
         "segment",
         "segments",
+        *(f"step{i}" for i in across),
     ]
     space["prepare"], space["divide"] = row_division()
     for i in loads:
@@ -371,6 +375,13 @@ def fused_rows(program: Program, shape: Shape) -> Any:
                 row_known.add(i)
         return lines
 
+    def read(i: int, at: str) -> str:
+        """The statement that reads `width` elements of a load at column `at`."""
+        if i not in across:
+            return f"read{i}(a{i}, at_a{i} + {at}, l{i}, 0)"
+        places = [f"load{i}(a{i}[at_a{i} + ({at} + {k}) * step{i}])" for k in range(width)]
+        return "; ".join([f"l{i}[{k}] = {place}" for k, place in enumerate(places)])
+
     def access(
         targets: Sequence[int], at: str, use: Callable[[int], list[str]], hold: str | None
     ) -> list[str]:
@@ -379,7 +390,7 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         lowers once, not once for each element; the machine code is the same."""
         todo = write.needed(targets, known)
         elements = [i for i in todo if values[i].kind == "load" and not values[i].row]
-        lines = [f"read{i}(a{i}, at_a{i} + {at}, l{i}, 0)" for i in elements if i not in held]
+        lines = [read(i, at) for i in elements if i not in held]
         by = sorted({d for i in todo if (d := divisor(program, i)) is not None})
         made = [i for i in todo if values[i].kind != "load" and not values[i].row]
         rows = sorted(
@@ -568,13 +579,18 @@ def fused(
     loads = [i for i, v in enumerate(values) if v.kind == "load"]
     strides, arguments = [], []
     arrays: list[Layout] = []  # the loads' and the results'
+    across: dict[int, int] = {}  # loads whose columns are no neighbours: the step between these
     for i in loads:
         argument, alignment = values[i].detail
         x = layouts[argument]
         along = alignment[-1]
         # columns must be neighbours, and an index below 0 would count from the end of the memory
         scattered = along is not None and x.strides[along] != x.itemsize
-        if scattered or any([s < 0 for s in x.strides]):
+        backwards = any([s < 0 for s in x.strides])
+        if scattered and not backwards and x.size * LITTLE <= prod(shape):  # it stays in the cache
+            across[i] = x.strides[along] // x.itemsize
+            scattered = False
+        if scattered or backwards:
             if (argument, along) not in seen:
                 temps.append(_innermost(x, x.ndim - 1 if along is None else along))
                 steps += copy_part(
@@ -588,7 +604,8 @@ def fused(
         arguments.append(reference.view((_elements(x),)))
         arrays.append(x)
     makers = [*loads, *program.outputs]
-    at = [k for k, i in enumerate(makers) if not values[i].row]  # those with a value per element
+    # those whose elements along the columns are neighbours
+    at = [k for k, i in enumerate(makers) if not values[i].row and i not in across]
     outputs: list[Layout] = []
     segment = reduced_segment(program, prod(shape[:-1]), shape[-1])
     segments = segments_of(program, shape)
@@ -604,7 +621,7 @@ def fused(
         arrays.append(out)
         strides.append((*out.strides[:-1], 0) if values[i].row else out.strides)
         arguments.append(reference.view((_elements(out),)))
-    outer, columns, steps_of = _walk(program, shape, strides, arrays, at)
+    outer, columns, steps_of = _walk(program, shape, strides, arrays, at, bool(across))
     rows = prod(outer)
     width = vector_width(columns, *[arrays[k] for k in at]) if at else 1
     if any(s % min(16, width * arrays[k].itemsize) for k in at for s in steps_of[k]):
@@ -612,7 +629,7 @@ def fused(
     if is_elementwise(program):
         segment = elementwise_segment(rows, columns, width)
         segments = max(blocks(columns, segment), 1)
-    held = held_loads(program)
+    held = held_loads(program, tuple(across))
     budget = (
         HELD
         * 4
@@ -626,10 +643,16 @@ def fused(
             or spread_over
         )
     if SIMULATOR:
-        made = Shape(1, 1, 1, 0, len(outer), segments > 1)
+        made = Shape(1, 1, 1, 0, len(outer), segments > 1, tuple(across))
     elif spread_over:
         made = Shape(
-            spread_over.threads, spread_over.rows, width, spread_over.vectors, len(outer), False
+            spread_over.threads,
+            spread_over.rows,
+            width,
+            spread_over.vectors,
+            len(outer),
+            False,
+            tuple(across),
         )
     else:
         threads = (
@@ -644,6 +667,7 @@ def fused(
             0,
             len(outer),
             segments > 1,
+            tuple(across),
         )
     itemsizes = [values[i].dtype.itemsize for i in loads] + [
         x.itemsize for x in arrays[len(loads) :]
@@ -659,7 +683,16 @@ def fused(
             fused_rows(program, made),
             blocks(total, made.rows),
             (made.threads, made.rows),
-            [*arguments, *element_strides, *outer, total, columns, segment, segments],
+            [
+                *arguments,
+                *element_strides,
+                *outer,
+                total,
+                columns,
+                segment,
+                segments,
+                *across.values(),
+            ],
         )
     )
     return Plan(outputs, steps, temps)
@@ -671,13 +704,15 @@ def _walk(
     strides: Sequence[tuple[int, ...]],
     arrays: Sequence[Layout],
     elements: Sequence[int],
+    across: bool,
 ) -> tuple[tuple[int, ...], int, list[tuple[int, ...]]]:
     """The sizes of the dimensions in front of the columns, how many columns there are, and the
-    strides of each array in the former. elements: arrays with a value per element.
+    strides of each array in the former. elements: arrays with a value per element, which are
+    neighbours along the columns; across: whether those of others are not.
 
     Where nothing is reduced, a row may go on in the next one: the columns are as many as lie one
     behind the other in all arrays."""
-    if is_elementwise(program):
+    if is_elementwise(program) and not across:
         merged, *whole_strides = shapes.collapse(shape, *strides)
         unit = [x.itemsize if k in elements else 0 for k, x in enumerate(arrays)]
         if (

@@ -408,7 +408,7 @@ def gemm_biased(
     dtype: np.dtype, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix
 ) -> Callable[..., None]:
     """A function (stream, address of A, of B, of C, of bias) for C = A B + bias by cuBLASLt, of
-    16-bit floats. Row-major: A (m, k), B (k, n), C (m, n), bias (n,)."""
+    16-bit floats or float32. Row-major: A (m, k), B (k, n), C (m, n), bias (n,)."""
     data = DTYPES[dtype].data
     fixed: dict[str, Any] = {
         "EPILOGUE": ctypes.c_uint32(_EPILOGUE_BIAS),

@@ -12,6 +12,7 @@ from cudamath.core.dispatch.steps import Launch
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import lazy_numba
 from cudamath.runtime.device import assume
+from cudamath.runtime.rehearsal import libraries
 
 erfc = np.vectorize(math.erfc, otypes=[float])
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -142,12 +143,27 @@ def test_one_kernel_on_hopper():
         assert len(plan.steps) > 1
 
 
+def test_cublaslt_adds_the_bias_of_float32():
+    """Not where an activation or a residual follows, nor of float64."""
+    if lazy_numba.SIMULATOR:
+        pytest.skip("planned without the simulator")
+    x, w, b, r = operands(np.random.default_rng(0), (4096,), 512, 2048, np.dtype("f4"))
+    with libraries("cublas"):
+        assert "cuBLASLt" in plan_of(x, w, b, None, None, None)[0].why
+        for options in ((r, None), (None, "relu")):
+            assert "cuBLASLt" not in plan_of(x, w, b, *options, None)[0].why
+        wide = [a.astype("f8") for a in (x, w, b)]
+        assert "cuBLASLt" not in plan_of(*wide, None, None, None)[0].why
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "version", ["sm90 128x256", "sm90 128x128 pingpong", "sm90 64x128", "cublas", "unfused"]
 )
-@pytest.mark.parametrize("dtype", [BF16, np.dtype("f2")], ids=str)
+@pytest.mark.parametrize("dtype", [BF16, np.dtype("f2"), np.dtype("f4")], ids=str)
 def test_versions_on_the_gpu(version, dtype):
+    if version.startswith("sm90") and dtype.itemsize > 2:
+        pytest.skip("16-bit numbers")
     rng = np.random.default_rng(3)
     with cm.device("cuda:0"):
         if version.startswith("sm90") and cm.cuda.devices()[0].capability != (9, 0):

@@ -153,10 +153,10 @@ def has_epilogue(x: Layout, weight: Layout, operands: Sequence[Layout]) -> bool:
 
 
 def adds_bias_by_cublas(p: Problem) -> bool:
-    """A bias alone, one product of 16-bit matrices that cuBLAS reads as they lie."""
+    """A bias alone, one product that cuBLAS reads as it lies, of 16-bit numbers or float32."""
     if p.bias is None or p.residual is not None or p.activation or not p.product.cublas:
         return False
-    if p.x.itemsize != 2 or not p.x.size or not p.weight.size:
+    if p.x.itemsize not in (2, 4) or p.tf32 or not p.x.size or not p.weight.size:
         return False
     product = p.product.product
     return (

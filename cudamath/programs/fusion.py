@@ -25,6 +25,7 @@ from ..core.specs.reductions import REDUCTIONS
 from ..fuse import kernels_of
 from ..ops.shape import reshape
 from ..ops.ufunc import Elementwise
+from .biases import biases_apart
 from .doors import PRODUCTS, Users, through_doors
 from .gathered_products import gathered_products
 from .optimizer_casts import without_casts
@@ -186,6 +187,7 @@ def fused(program: Program) -> Program:
     """The program with one node in place of each region that can be fused."""
     program = shared_sorts(through_doors(gathered_products(program)))
     program = with_residuals(program, lambda node: not fusible(node))
+    program = biases_apart(program, lambda node: not fusible(node))
     program = sliced(joined(without_casts(program)), elementwise)
     program = written_out(recomputed(program, elementwise))
     nodes: list[Node] = []

@@ -684,7 +684,7 @@ def as_in_kernels(function, short=False):
     """A scalar function as kernels have it, run by Python."""
     others = functools.partial(as_in_kernels, short=short)
     constants = SHORT if short else {}
-    written = special_functions.straight(function)
+    written = special_functions.straight(function, short)
     return copied(written, others, special_functions._Math(), constants)
 
 
@@ -711,10 +711,10 @@ def test_forms_for_float32(name):
 
 @pytest.mark.parametrize("name", ["i1e", "k0", "ndtri", "gammaln", "expi", "j0"])
 def test_series_are_written_out(name):
-    """Kernels compute the same numbers."""
+    """Kernels compute the same numbers; of power series in the place of Chebyshev's, nearly."""
     plain, written = scalar(name), as_in_kernels(scalar(name))
     for x in (0.1, 0.3, 0.75, 0.999, 0.01 if name == "ndtri" else 9.5):
-        assert written(x) == plain(x)
+        np.testing.assert_allclose(written(x), plain(x), rtol=1e-15)
 
 
 def test_every_gradient_has_a_row_of_second_order(monkeypatch):

@@ -2,8 +2,8 @@
 
 In an expression they have the prefix `special_`. They compute in float64, also for float32 and
 16-bit numbers: in float32 their recurrences and differences would lose what SciPy's results have.
-Some have a shorter form for these (core/specs/special/narrow.py), and all their sums end earlier
-(library.SHORT).
+Some have a shorter form for these (core/specs/special/narrow.py), which the functions that call
+them have too; powers are exponentials of logarithms, and all sums end earlier (library.SHORT).
 
 A loop over a tuple of coefficients would choose each by a switch of as many branches (the Chebyshev
 series of i1e took three times CuPy's time). So series of constants are written out (`straight`).
@@ -13,18 +13,22 @@ What a product loses when it is rounded takes one instruction here (`_OWN`).
 from __future__ import annotations
 
 import ast
+import dis
 import functools
 import inspect
 import math
 import re
 import textwrap
 from collections.abc import Callable
+from fractions import Fraction
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from ...core.specs.special.error_functions import square_rest
-from ...core.specs.special.library import SHORT, copied, narrow, scalar
+from ...core.specs.special.library import SHORT, copied, narrow, scalar, short_form
+from ...core.specs.special.narrow import short_power
 from ...core.specs.special.pairs import two_product
 from ...core.specs.special.powers import exp10
 from ..compiler.decorators import device_function
@@ -57,11 +61,18 @@ def _horner(coefficients: tuple[float, ...]) -> list[str]:
 
 
 def _chebyshev(coefficients: tuple[float, ...]) -> list[str]:
-    """Clenshaw's recurrence; y1 is y of the step before, y2 of the one before that."""
-    first, second, *rest = coefficients
-    lines = [f"    y2, y1, y = 0.0, {first!r}, x * {first!r} + {second!r}"]
-    lines += [f"    y2, y1, y = y1, y, x * y - y1 + {c!r}" for c in rest]
-    return [*lines, "    return 0.5 * (y - y2)"]
+    """As a power series: a multiplication and addition for each term, where Clenshaw's recurrence
+    takes two. Its errors are no larger: these series fall off so fast that the first powers have
+    all the digits. Its coefficients are exact before they are rounded."""
+    half = Fraction(1, 2)
+    before, now = [Fraction(1)], [Fraction(0), half]  # T_k(x / 2) by powers of x
+    first, *others = reversed(coefficients)
+    powers = [half * Fraction(first), *[Fraction(0)] * len(others)]
+    for c in others:
+        powers = [p + Fraction(c) * t for p, t in zip_longest(powers, now, fillvalue=Fraction(0))]
+        following = zip_longest([Fraction(0), *now], before, fillvalue=Fraction(0))
+        before, now = now, [up - down for up, down in following]
+    return _horner(tuple(map(float, reversed(powers))))
 
 
 _SERIES: dict[str, Callable[[tuple[float, ...]], list[str]]] = {
@@ -71,10 +82,19 @@ _SERIES: dict[str, Callable[[tuple[float, ...]], list[str]]] = {
 
 
 class _Straight(ast.NodeTransformer):
-    """Calls `horner(x, TABLE)` become calls of functions that have the table's numbers in them."""
+    """Calls `horner(x, TABLE)` become calls of functions that have the table's numbers in them;
+    short: powers become calls of `short_power`."""
 
-    def __init__(self, names: dict[str, Any]):
+    def __init__(self, names: dict[str, Any], short: bool):
         self.names = names
+        self.short = short
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if not (self.short and isinstance(node.op, ast.Pow)):
+            return node
+        self.names["short_power"] = short_power
+        return ast.Call(ast.Name("short_power", ast.Load()), [node.left, node.right], [])
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
@@ -88,13 +108,22 @@ class _Straight(ast.NodeTransformer):
         return ast.Call(ast.Name(name, ast.Load()), [x], [])
 
 
-def straight(function: Any) -> Any:
-    """The function, series of constants written out."""
-    if not set(_SERIES) & set(function.__code__.co_names):
+def straight(function: Any, short: bool = False) -> Any:
+    """The function, series of constants written out; short: in the form for results in float32,
+    with its powers."""
+    function = short_form(function) if short else function
+    has_powers = short and function is not short_power and _raises(function)
+    if not (has_powers or set(_SERIES) & set(function.__code__.co_names)):
         return function
     names = dict(function.__globals__)
-    tree = _Straight(names).visit(ast.parse(textwrap.dedent(inspect.getsource(function))))
+    tree = _Straight(names, has_powers)
+    tree = tree.visit(ast.parse(textwrap.dedent(inspect.getsource(function))))
     return compiled(ast.unparse(tree), function.__name__, names)
+
+
+def _raises(function: Any) -> bool:
+    """Whether there are powers in its code."""
+    return any(i.argrepr == "**" for i in dis.get_instructions(function))
 
 
 @device_function
@@ -133,7 +162,7 @@ def _device(function: Callable, short: bool = False) -> Any:
     # which others call several times, would take the compiler a minute
     return cuda.jit(device=True)(
         copied(
-            straight(function),
+            straight(function, short),
             functools.partial(_device, short=short),
             _Math() if SIMULATOR else None,
             SHORT if short else {},

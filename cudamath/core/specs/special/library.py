@@ -47,11 +47,22 @@ def scalar(name: str) -> Callable[..., float]:
 @functools.cache
 def narrow(name: str) -> Callable[..., float]:
     """The scalar function for results in float32."""
+    return _narrow().get(name) or scalar(name)
+
+
+def short_form(function: Callable) -> Callable:
+    """The function for results in float32 in the place of one that others call."""
+    return _narrow().get(function.__name__, function)
+
+
+@functools.cache
+def _narrow() -> dict[str, Callable[..., Any]]:
     module = importlib.import_module(f"{__package__}.narrow")
-    found = vars(module).get(name)
-    if isinstance(found, types.FunctionType) and found.__module__ == module.__name__:
-        return found
-    return scalar(name)
+    return {
+        name: found
+        for name, found in vars(module).items()
+        if isinstance(found, types.FunctionType) and found.__module__ == module.__name__
+    }
 
 
 def is_scalar(function: Any) -> bool:

@@ -1,7 +1,8 @@
 """Functions for results in float32, by their names: in float64, without what the last digits of
 float64 take. Errors are far below half a unit of float32.
 
-Kernels take them where they are (library.narrow). What is not here has one form for all dtypes.
+Kernels take them where they are (library.narrow), also in what other functions call. What is not
+here has one form for all dtypes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from .bessel_functions import (
     j1,
 )
 from .error_functions import INV_SQRT_PI, SQRT_HALF
+from .pairs import two_product
 from .polynomials import horner
 from .rounding import floor, is_even
 
@@ -132,3 +134,60 @@ def log_ndtr(x):
         return math.log(0.5 * INV_SQRT_PI / -t * (1.0 - u * (1.0 - 3.0 * u))) - t * t
     tail = 0.5 * math.erfc(abs(t))
     return math.log(tail) if t < 0.0 else math.log1p(-tail)
+
+
+# -------------------- pairs.py: what sums of two numbers lose when they are not made one again
+# does not count. What stays is that the logarithm of a ratio near 1 has all digits
+
+
+def plus(a, al, b, bl):
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t) + (al + bl)
+
+
+def times(a, al, b, bl):
+    p, e = two_product(a, b)
+    return p, e + (a * bl + al * b)
+
+
+def quotient(a, al, b, bl):
+    return a / b, 0.0
+
+
+def log_ratio(p, pl, q, ql):
+    less = p < q
+    d = (p - q) + (pl - ql)
+    # of 1 + u with positive u a logarithm loses nothing
+    log = math.log1p(-d / p if less else d / q)
+    return -log if less else log, 0.0
+
+
+def exp_sum(high, low):
+    return math.exp(high + low)
+
+
+def raised(a, al):
+    if a >= 10.0:
+        return a, al, 0.0, 1.0
+    n = 10.0 - floor(a)
+    h = a + n
+    step = 1.0 / h
+    product = a * step
+    i = 1.0
+    while i < n:
+        product *= (a + i) * step
+        i += 1.0
+    return h, al + (a - (h - n)), n, product
+
+
+def inverse_power(a, x):
+    y = math.exp(-x * math.log(abs(a)))
+    return -y if a < 0.0 and not is_even(x) else y
+
+
+def short_power(a, b):
+    """a^b: in float32's range the rounded product of logarithm and exponent costs nothing."""
+    if a > 0.0 and a < math.inf and abs(b) < math.inf:
+        return math.exp(b * math.log(a))
+    return a**b

@@ -741,6 +741,75 @@ def test_the_version_fits_the_layouts():
     )
 
 
+@pytest.mark.skipif(SIMULATOR, reason="the simulator knows one element an access alone")
+@pytest.mark.parametrize("kernel", [(2, 2), (3, 3)])
+@pytest.mark.parametrize("kind", [np.uint8, np.int32])
+def test_positions_at_an_odd_address_are_not_read_by_wide_accesses(kernel, kind):
+    """A view of positions may begin anywhere; NumPy's strides say where."""
+    from cudamath.kernels.pool import dispatch as pool_dispatch
+
+    pad = kernel[0] // 3
+    where = {"kernel": kernel, "stride": (2, 2), "padding": (pad, pad), "dilation": (1, 1)}
+    grad = Layout.new((2, 8, 16, 16), F16, 0)
+
+    def chosen(begin):
+        memory = np.zeros(begin + grad.size, kind)
+        index = layout_of(memory)
+        index = index.view(grad.shape, Layout.new(grad.shape, index.dtype, 0).strides, begin * 3)
+        with assume((9, 0)):
+            plan = pool_dispatch.max_pool2d_grad(grad, index, size=(32, 32), **where)
+        return plan.steps[0].kernel.__name__
+
+    assert chosen(0) != "max_pool2d_grad" and chosen(1) == "max_pool2d_grad"
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("kind", ["max", "mean"])
+@pytest.mark.parametrize(
+    "kernel, stride, shape",
+    [
+        ((2, 2), (2, 2), (8, 16)),
+        ((2, 2), (2, 3), (8, 23)),  # gaps between the windows of a row
+        ((2, 1), (2, 2), (6, 16)),
+        ((3, 2), (2, 2), (9, 16)),  # rows overlap
+        ((2, 2), (3, 2), (8, 16)),
+    ],
+)
+def test_neighbouring_windows_of_a_thread_in_the_simulator(
+    kind, kernel, stride, shape, monkeypatch
+):
+    """Where windows tile the image, one thread owns several; where they do not, it must not take
+    them for neighbours."""
+    from simulated_gpu import give_row_accesses
+
+    from cudamath.kernels.lib import vector_io
+    from cudamath.kernels.lib import windows as kit
+    from cudamath.kernels.pool import constant_windows
+    from cudamath.kernels.pool import dispatch as pool_dispatch
+
+    give_row_accesses(monkeypatch)
+    monkeypatch.setattr(kit, "SIMULATOR", False)
+    made = constant_windows.pool_windows, vector_io.reader, vector_io.reading, vector_io.writer
+    for factory in made:
+        factory.cache_clear()
+    x = numbers((2, 3, *shape), F32)
+    reference = max_reference if kind == "max" else mean_reference
+    expected, _ = reference(x, kernel, stride)
+    where = {"kernel": kernel, "stride": stride, "padding": (0, 0), "version": "constant_windows"}
+    where["size"] = expected.shape[2:]
+    with assume((9, 0)):
+        if kind == "max":
+            plan = pool_dispatch.max_pool2d_values(layout_of(x), dilation=(1, 1), **where)
+        else:
+            plan = pool_dispatch.avg_pool2d(layout_of(x), count_include_pad=True, **where)
+    assert [step.kernel.__name__ for step in plan.steps] == ["pool_windows"]
+    try:
+        assert_close(simulate(plan, x), expected, rtol=1e-6, atol=1e-6)
+    finally:
+        for factory in made:
+            factory.cache_clear()
+
+
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("form", ["fast", "channels last"])
 def test_fast_kernels_compile_without_spills(form):

@@ -239,6 +239,19 @@ def test_what_claims_slots():
         assert not any("claim" in name for name in steps(shape, m, dtype, axis))
 
 
+@pytest.mark.skipif(owners.SIMULATOR, reason="the simulator has no wide loads")
+def test_rows_of_more_accesses_than_16_bits_count():
+    """2^18 numbers of 4 bytes are 2^16 accesses of 16 bytes."""
+    with assume((9, 0)):
+        g, index = (
+            Layout.new((64, 1 << 18), np.dtype("f4"), 0),
+            Layout.new((64,), np.dtype("i8"), 0),
+        )
+        plan = dispatch.gather_grad(g, index, shape=(64, 1 << 18), axis=0)
+    assert named(plan) == [f"{name}_early" for name in NAMES]
+    assert 1 << 16 in [int(a) for a in plan.steps[2].args if isinstance(a, np.integer)]
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["f4", "f2", cm.bfloat16, "f8", "i4", "u2"])
 @pytest.mark.parametrize(

@@ -264,6 +264,18 @@ def test_gemm_and_gemv(device):
         cm.gemv(p, cm.asarray(x), 2, cm.asarray(y), 3).to_numpy(), 2 * (a @ x) + 3 * y, rtol=1e-12
     )
     assert cm.gemm(p.astype("float32"), q.astype("float32"), 2.0).dtype == np.float32
+    for kind_of in (lambda v: v, lambda v: v.tolist()):  # NumPy's arrays and lists
+        np.testing.assert_allclose(
+            cm.gemm(p, q, 2.5, kind_of(c), -0.5).to_numpy(),
+            2.5 * (a @ b) - 0.5 * c,
+            rtol=1e-12,
+            atol=1e-12,
+        )
+        np.testing.assert_allclose(
+            cm.gemv(kind_of(a), kind_of(x), 2, kind_of(y), 3).to_numpy(),
+            2 * (a @ x) + 3 * y,
+            rtol=1e-12,
+        )
 
 
 # -------------------- gradients

@@ -193,6 +193,25 @@ def test_what_is_planned_for_tensor_cores():
     assert any(c.share > 1 for c in contenders(64, 4096, 4096, 1, 132))
 
 
+@pytest.mark.skipif(SIMULATED, reason="planned without the simulator")
+@pytest.mark.parametrize("version", ["sm80", "sm90"])
+@pytest.mark.parametrize("dtype", [np.float16, cm.bfloat16, np.float64], ids=str)
+def test_tf32_says_nothing_of_other_dtypes(dtype, version):
+    """Only float32 is rounded for tensor cores."""
+    from cudamath.kernels.matmul import dispatch
+
+    if (dtype, version) == (np.float64, "sm90"):
+        pytest.skip("wgmma has no float64")
+    x = Layout.new((256, 256), np.dtype(dtype), 0)
+
+    def steps(tf32):
+        with assume((9, 0)):
+            plan = dispatch.matmul(x, x, tf32=tf32, version=version)
+        return [(step.kernel.__name__, step.grid, step.shared) for step in plan.steps]
+
+    assert steps(True) == steps(False)
+
+
 def test_little_products_are_not_worth_a_call_of_cublas(monkeypatch):
     from cudamath import runtime
     from cudamath.kernels.matmul import dispatch

@@ -24,6 +24,7 @@ from ..core.typing import ArrayLike
 from .creation import zeros
 from .elementwise import isnan
 from .index import _along_grad, take_along_axis
+from .reduce import argmax
 from .reduction_op import of_a_vector
 from .shape import astype, ravel
 from .transfer import imag, real
@@ -41,11 +42,13 @@ _argsort = Op("argsort", cpu="sort.argsort", cuda="sort.dispatch.argsort")
 _partition = Op("partition", cpu="sort.partition", cuda="sort.dispatch.partition")
 _argpartition = Op("argpartition", cpu="sort.argpartition", cuda="sort.dispatch.argpartition")
 _leading = Op("leading", cpu="sort.leading", cuda="sort.radix_select.leading")
-_topk = Op("topk", cpu="sort.topk", cuda="sort.rank_sort.topk", outputs=2)
+_topk = Op("topk", cpu="sort.topk", cuda="sort.dispatch.topk", outputs=2)
 _SHORT, _FEW = (
     4096,
     8192,
-)  # lines up to that, and elements of all of them, of which topk is one launch
+)  # lines up to that, and elements of all of them, of which topk is one launch for any k
+# otherwise it selects up to that many elements, at most half of each line, of lines not shorter
+_SELECTED, _SELECTED_FROM = 256, 32
 # On a GPU topk of so long lines (with counts of 31 bits), so few of them, so many elements, and of
 # at most so much of each, selects and then sorts what it found; otherwise it sorts everything.
 _LONG, _LONGEST, _MOST_LINES, _MANY, _PART = 1 << 16, 1 << 31, 1 << 10, 1 << 20, 8
@@ -495,8 +498,22 @@ def topk(
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"topk: k = {k} is out of bounds for axis {axis} of shape {x.shape}")
     n = x.shape[axis]
-    if n <= _SHORT and x.size <= _FEW and x.dtype not in COMPLEX and x._node is None:
-        return _topk(x, axis=axis, count=k, descending=bool(largest))
+    ranked = n <= _SHORT and x.size <= _FEW
+    selected = 0 < k <= min(_SELECTED, n // 2) and n >= _SELECTED_FROM
+    if k == 1 and largest and x.size > _FEW and x.dtype not in COMPLEX:
+        order = argmax(x, axis, keepdims=True)
+    elif (ranked or selected) and x.dtype not in COMPLEX:
+        values, order = _topk(x, axis=axis, count=k, descending=bool(largest))
+        if x._node is None:
+            return values, order
+    else:
+        order = _order_of_many(x, axis, k, bool(largest))
+    return take_along_axis(x, order, axis), order
+
+
+def _order_of_many(x: ndarray, axis: int, k: int, largest: bool) -> ndarray:
+    """The positions of the first k elements that a sort would give."""
+    n = x.shape[axis]
     if (
         x._layout.device >= 0
         and x.dtype not in COMPLEX
@@ -505,9 +522,7 @@ def topk(
         and x.size // n <= _MOST_LINES
         and x.size >= _MANY
     ):
-        order = _leading(x, axis=axis, count=k, descending=bool(largest))
+        order = _leading(x, axis=axis, count=k, descending=largest)
         found = take_along_axis(x, order, axis)
-        order = take_along_axis(order, _argsort(found, axis=axis, descending=bool(largest)), axis)
-    else:
-        order = argsort(x, axis, descending=largest)[(*[slice(None)] * axis, slice(k))].copy()
-    return take_along_axis(x, order, axis), order
+        return take_along_axis(order, _argsort(found, axis=axis, descending=largest), axis)
+    return argsort(x, axis, descending=largest)[(*[slice(None)] * axis, slice(k))].copy()

@@ -15,8 +15,9 @@ Versions of a sort, from simple to fast:
     onesweep            the same with one launch and one read per digit: onesweep.py
 
 A partition finds the element at the rank digit by digit and divides the line there
-(radix_select.py), or sorts the line. `topk` and medians of short lines: rank_sort.py. Order
-statistics: radix_select.py. Searches in sorted arrays: binary_search.py.
+(radix_select.py), or sorts the line. `topk` of a few elements selects them (select_few.py), of
+most elements of short lines it ranks all (rank_sort.py, which has the medians of short lines too).
+Order statistics: radix_select.py. Searches in sorted arrays: binary_search.py.
 
 Floor: one read and one write of the elements for the networks; radix sorts: see onesweep.py.
 
@@ -46,7 +47,7 @@ from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ..compiler.lazy_numba import SIMULATOR
 from ..lib.versions import Version, choose
-from .problem import NETWORK, PAIRS, PartitionProblem, SortProblem
+from .problem import MOST_LEADING, NETWORK, PAIRS, LeadingProblem, PartitionProblem, SortProblem
 
 # Rows of more than 2 PAIRS elements that a network sorts: as many as run at once. It takes less
 # time than the seven launches of a radix sort.
@@ -149,7 +150,43 @@ PARTITION = (
 )
 
 
+def finds_few(p: LeadingProblem) -> bool:
+    """Lines of which few elements are wanted, and not most of them."""
+    return p.count <= MOST_LEADING and p.count <= max(p.n // 2, 1)
+
+
+def prefers_few(p: LeadingProblem) -> bool:
+    return p.n > RANKED or p.x.size > MOST_RANKED_TOGETHER
+
+
+TOPK = (
+    Version(
+        "select_few",
+        "sort.select_few.topk",
+        finds_few,
+        prefers_few,
+        "few elements of a line: found digit by digit, and ranked among themselves",
+    ),
+    Version(
+        "rank_sort",
+        "sort.rank_sort.topk",
+        reason="short lines: each key is compared with all of its line",
+    ),
+)
+
+
 # -------------------- planners
+
+
+def topk(
+    x: Layout, *, axis: int, count: int, descending: bool, version: str | None = None
+) -> Plan:
+    """The first ``count`` elements along ``axis`` that a sort would give, in order, and their
+    positions (int64). version: a name in TOPK; by default the preferred one."""
+    problem = LeadingProblem(x, axis, count, descending)
+    if not x.size or not count:
+        return Plan(problem.outputs, [])
+    return choose("topk", TOPK, problem, version)
 
 
 def sort(x: Layout, *, axis: int, descending: bool, version: str | None = None) -> Plan:

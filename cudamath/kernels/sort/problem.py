@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..copy.axis_last import neighbours
+from ..copy.axis_last import neighbours, rows_as_they_lie, with_axis_last
+from ..copy.dispatch import copy_part
+from ..copy.parts import whole
 from .radix_keys import Coding, coding, flipped
 
 # Comparisons of a round that a block of the bitonic network makes at once: it sorts rows of twice
@@ -22,6 +25,11 @@ PAIRS = 1024
 # The longest row of the bitonic network, and the most elements of a block: with positions 48 KB of
 # shared memory.
 NETWORK = 4096
+
+MOST_LEADING = 256  # elements of a line that `topk` selects; more are sorted
+# Bytes of lines whose elements are read where they lie apart: they stay in the L2 cache, and a copy
+# takes as long as a launch.
+MOST_APART = 1 << 20
 
 RowSteps = Callable[[Any, Any, list[Layout]], list[Launch]]  # (source, target, temps) -> steps
 
@@ -95,6 +103,67 @@ class PartitionProblem:
     @property
     def lines(self) -> int:
         return self.x.size // self.n
+
+
+@dataclass(frozen=True)
+class LeadingProblem:
+    """Find the first elements along an axis that a sort would give, in order, and their positions.
+
+    Parameters
+    ----------
+    x : Layout
+        Not empty.
+    axis : int
+    count : int
+        From 1 to the elements of a line.
+    descending : bool
+    """
+
+    x: Layout
+    axis: int
+    count: int
+    descending: bool
+
+    @property
+    def n(self) -> int:
+        """The elements of a line."""
+        return self.x.shape[self.axis]
+
+    @property
+    def rows(self) -> int:
+        return self.x.size // self.n
+
+    @functools.cached_property
+    def coding(self) -> Coding:
+        return coding(self.x.dtype)
+
+    @property
+    def outputs(self) -> list[Layout]:
+        """The elements, and their positions."""
+        shape = (*self.x.shape[: self.axis], self.count, *self.x.shape[self.axis + 1 :])
+        return [self.x.like(shape), self.x.like(shape, np.dtype(np.int64))]
+
+
+def leading_rows(p: LeadingProblem, steps: Callable[..., list[Launch]]) -> Plan:
+    """The plan whose `steps` (p, source, values, places, temps) find the first elements of the
+    rows of an argument. Rows are taken where they lie if they have one stride, and their elements
+    are neighbours or few; otherwise they are copied."""
+    temps: list[Layout] = []
+    first: list[Launch] = []
+    source = rows_as_they_lie(Input(0), p.x, p.axis)
+    apart = abs(p.x.strides[p.axis]) > p.x.itemsize
+    if source is None or apart and p.x.nbytes > MOST_APART:
+        first, source, _, _ = neighbours(p.x, p.x.like(), p.axis, temps)
+    last: list[Launch] = []
+    targets: list[Any] = []
+    for i, out in enumerate(p.outputs):  # where there is no such stride, side by side, then copied
+        targets.append(rows_as_they_lie(Output(i), out, p.axis))
+        if targets[i] is None:
+            made = with_axis_last(whole(Output(i), out), p.axis)
+            temps.append(out.like(made.layout.shape))
+            targets[i] = Temp(len(temps) - 1)
+            last += copy_part(whole(targets[i], temps[-1]), made)
+    return Plan(p.outputs, [*first, *steps(p, source, *targets, temps), *last], temps)
 
 
 def sorted_rows(p: SortProblem, steps: RowSteps) -> Plan:

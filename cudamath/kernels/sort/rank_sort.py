@@ -29,19 +29,16 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.arguments import Input, Output, Temp
+from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.decorators import FULL, WARP, bounded
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..copy.axis_last import neighbours, rows_as_they_lie, with_axis_last
 from ..copy.contiguous import dense
-from ..copy.dispatch import copy_part
-from ..copy.parts import whole
 from ..lib.codec import codec
 from ..lib.integers import blocks, power_of_two
-from .problem import SortProblem, sorted_rows
+from .problem import LeadingProblem, SortProblem, leading_rows, sorted_rows
 from .radix_keys import Coding, coding, flipped
 
 if not SIMULATOR:
@@ -220,34 +217,13 @@ def medians(x: Layout, *, skip: bool) -> Plan:
     return Plan([out], [*steps, launch], temps)
 
 
-def topk(x: Layout, *, axis: int, count: int, descending: bool) -> Plan:
-    """The first ``count`` elements along ``axis`` that a sort would give, and their positions
-    (int64)."""
-    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    outputs = [x.like(shape), x.like(shape, np.dtype(np.int64))]
-    if not outputs[0].size:
-        return Plan(outputs, [])
-    temps: list[Layout] = []
-    steps: list[Launch] = []
-    source = rows_as_they_lie(Input(0), x, axis)
-    if source is None:
-        steps, source, _, _ = neighbours(x, x.like(), axis, temps)
-    last = []
-    targets: list[Any] = []
-    for i, out in enumerate(
-        outputs
-    ):  # results whose rows lie anywhere are made side by side and then copied
-        targets.append(rows_as_they_lie(Output(i), out, axis))
-        if targets[i] is None:
-            made = with_axis_last(whole(Output(i), out), axis)
-            temps.append(out.like(made.layout.shape))
-            targets[i] = Temp(len(temps) - 1)
-            last += copy_part(whole(targets[i], temps[-1]), made)
-    return Plan(
-        outputs,
-        [*steps, *rank_steps(source, *targets, x, x.shape[axis], count, descending), *last],
-        temps,
-    )
+def topk(p: LeadingProblem) -> Plan:
+    """Version "rank_sort" of topk: the first ranks."""
+
+    def steps(p: LeadingProblem, source: Any, values: Any, places: Any, _temps: Any) -> list:
+        return rank_steps(source, values, places, p.x, p.n, p.count, p.descending)
+
+    return leading_rows(p, steps)
 
 
 def rank_steps(

@@ -10,7 +10,6 @@ from strategies import BF16
 import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels.sort import dispatch as sort_dispatch
-from cudamath.kernels.sort import rank_sort
 from cudamath.testing import layout_of, simulate
 
 
@@ -51,7 +50,10 @@ def check(run, x: np.ndarray, axis: int, count: int) -> None:
         assert ours.tobytes() == np.take_along_axis(x, order, axis).tobytes()
         first = np.take(order, range(count), axis)
         values, places = run(
-            rank_sort.topk(layout(x), axis=axis, count=count, descending=descending), x
+            sort_dispatch.topk(
+                layout(x), axis=axis, count=count, descending=descending, version="rank_sort"
+            ),
+            x,
         )
         np.testing.assert_array_equal(places, first)
         assert values.tobytes() == np.take_along_axis(x, first, axis).tobytes()
@@ -79,7 +81,9 @@ def lines_of(x, xp=np):
 
 def check_lines(run, x, views):
     for i, (seen, axis, steps) in enumerate(views):
-        planned = rank_sort.topk(layout_of(seen), axis=axis, count=2, descending=i % 2 == 0)
+        planned = sort_dispatch.topk(
+            layout_of(seen), axis=axis, count=2, descending=i % 2 == 0, version="rank_sort"
+        )
         assert len(planned.steps) == steps
         values, places = run(planned, seen)
         first = np.take(host(seen, axis, i % 2 == 0), range(2), axis)

@@ -90,12 +90,17 @@ _METHODS = (*_CONTINUOUS, *_STEPS, "lower", "higher", "midpoint", "nearest")
 
 
 def _lines(
-    name: str, x: Any, axis: Axis, method: str = "", category: Category = REAL_OR_BOOL
+    name: str,
+    x: Any,
+    axis: Axis,
+    method: str = "",
+    category: Category = REAL_OR_BOOL,
+    as_they_are: bool = False,
 ) -> tuple[ndarray, tuple[int, ...], tuple[int, ...]]:
     """The array with the axes as one, the last; the axes; the shape. Integers become floats, except
-    where the results of a method are elements."""
+    where the results of a method are elements, or `as_they_are`."""
     x = require(name, x, category)
-    if x.dtype not in INEXACT and method not in _ELEMENTS:
+    if x.dtype not in INEXACT and method not in _ELEMENTS and not as_they_are:
         x = astype(x, dtypes.default_float())
     axes = tuple(range(x.ndim)) if axis is None else normalize_axes(name, axis, x.ndim)
     kept = tuple([i for i in range(x.ndim) if i not in axes])
@@ -526,16 +531,24 @@ def median(
     >>> cm.median([[4, 1, 3], [2, 9, 7]], axis=1).tolist()
     [3.0, 7.0]
     """
-    lines, axes, shape = _lines("median", x, axis, category=ANY)
+    lines, axes, shape = _lines("median", x, axis, category=ANY, as_they_are=True)
     n = lines.shape[-1]
+    whole = lines.dtype not in INEXACT
+    if whole and n <= _SHORT:
+        lines = astype(lines, dtypes.default_float())
     if 0 < n <= _SHORT and lines._node is None and lines.dtype not in COMPLEX:
         y = _medians(lines, skip=False)
     elif not n:
         y = reduce.mean(lines, axis=-1)
     else:
         low, high = (n - 1) // 2, n // 2
-        at = _in_order(lines, [*range(low, high + 1), n - 1])
-        y = _unless_nan(reduce.mean(at(low, high - low + 1), axis=-1), at(n - 1, 1)[..., 0])
+        middle = range(low, high + 1)
+        at = _in_order(lines, [*middle] if whole else [*middle, n - 1])
+        found = at(low, len(middle))
+        if whole:  # integers have fewer digits than the floats that their mean is
+            y = reduce.mean(astype(found, dtypes.default_float()), axis=-1)
+        else:
+            y = _unless_nan(reduce.mean(found, axis=-1), at(n - 1, 1)[..., 0])
     y = _restored(y, axes, shape, keepdims, 0)
     return y if out is None else deliver("median", y, out, "unsafe")
 

@@ -61,7 +61,8 @@ EACH = VALUES // THREADS  # values of a digit that a thread of `narrow` adds
 ITEMS = 8  # elements that a thread has in flight
 MOST_BLOCKS = 1056  # of all lines together, about: eight a multiprocessor
 MOST = 5  # ranks: 40 KB of counters in shared memory
-# of the first digit's counters, by turns: half of all normal numbers begin with one of 20 digits
+# of counters, by turns: half of all normal numbers begin with one of 20 digits; of each rank's
+# tables as many as fit beside each other
 COPIES = 4
 WARPS = THREADS // WARP
 LOOK = 8  # times 32 tiles that a warp looks back at in one go
@@ -77,7 +78,7 @@ def count_candidates(coding: Coding, ranks: int, first: bool) -> Any:
     _, key_of, K, _ = coding
     plain = K(0)
     tables = 1 if first else ranks
-    copies = COPIES if first else 1
+    copies = max(1, COPIES // tables)
     size = tables * VALUES
     apart = size + 8  # from one copy to the next, so that the same digit of each is in another bank
     all_seen = copies * apart
@@ -103,12 +104,23 @@ def count_candidates(coding: Coding, ranks: int, first: bool) -> Any:
         for start in range(types.int64(cuda.blockIdx.x) * (THREADS * ITEMS), n, stride):
             for k in range(ITEMS):
                 held[k] = key_of(x[line, min(start + k * THREADS + t, n - 1)], flip)
-            for k in range(ITEMS):
-                if start + k * THREADS + t < n:
+            for r in range(tables):
+                if r > 0 and begin[r] == begin[r - 1]:
+                    continue  # `narrow` reads the table before
+                # a run of equal digits is one addition: of equal elements, and of small integers,
+                # which begin alike, all would wait for each other
+                digit, run = types.int64(0), types.int32(0)
+                for k in range(ITEMS):
                     rest = K(held[k] >> K(shift))
-                    for r in range(tables):
-                        if first or K(rest >> K(width)) == begin[r]:
-                            cuda.atomic.add(seen, own + r * VALUES + types.int64(rest & mask), 1)
+                    if start + k * THREADS + t < n and (first or K(rest >> K(width)) == begin[r]):
+                        another = types.int64(rest & mask)
+                        if run > 0 and another != digit:
+                            cuda.atomic.add(seen, own + r * VALUES + digit, run)
+                            run = types.int32(0)
+                        digit = another
+                        run += types.int32(1)
+                if run > 0:
+                    cuda.atomic.add(seen, own + r * VALUES + digit, run)
         cuda.syncthreads()
         for i in range(t, size, THREADS):
             total = seen[i]
@@ -149,29 +161,41 @@ def narrow(kind: str, bits: int, ranks: int, first: bool) -> Any:
         # counts: (lines, ranks, VALUES) int32, wanted: (ranks,) int64, begins: (lines, ranks)
         # uint64, left: the same, int64; out: (lines, ranks) words, written at the last digit
         sums = cuda.shared.array(THREADS, types.int64)
+        held = cuda.local.array(EACH, types.int32)
+        tables = cuda.local.array(ranks, types.int32)
         t = cuda.threadIdx.x
         line = cuda.blockIdx.x
+        for r in range(ranks):  # of ranks whose keys begin alike the first one's is filled
+            tables[r] = r
+            if r > 0 and (first or begins[line, r] == begins[line, r - 1]):
+                tables[r] = tables[r - 1]
+        cuda.syncthreads()
+        own = types.int64(0)
         for r in range(ranks):
-            table = 0 if first else r
             rank = wanted[r] if first else left[line, r]
-            own = types.int64(0)
-            for i in range(EACH):
-                own += counts[line, table, t * EACH + i]
-            sums[t] = own
-            cuda.syncthreads()
-            step = 1
-            while step < THREADS:  # Hillis and Steele
-                before = sums[t - step] if t >= step else types.int64(0)
+            if tables[r] == r:
+                own = types.int64(0)
+                for i in range(EACH):
+                    held[i] = counts[line, r, t * EACH + i]
+                for i in range(EACH):
+                    own += held[i]
+                sums[t] = own
                 cuda.syncthreads()
-                sums[t] += before
-                cuda.syncthreads()
-                step *= 2
+                step = 1
+                while step < THREADS:  # Hillis and Steele
+                    before = sums[t - step] if t >= step else types.int64(0)
+                    cuda.syncthreads()
+                    sums[t] += before
+                    cuda.syncthreads()
+                    step *= 2
+            cuda.syncthreads()  # all know the rank, which one of them makes another
             before = sums[t] - own
             if before <= rank < sums[t]:
                 digit = t * EACH
-                while rank - before >= counts[line, table, digit]:
-                    before += counts[line, table, digit]
-                    digit += 1
+                for i in range(EACH - 1):
+                    if digit == t * EACH + i and rank - before >= held[i]:
+                        before += held[i]
+                        digit += 1
                 begin = types.uint64(digit)
                 if not first:
                     begin |= begins[line, r] << types.uint64(width)

@@ -7,10 +7,12 @@ everybody and come from the caches; the later ones are one 32-byte sector each. 
 by their keys (radix_keys.py), so NaN is the largest of all.
 
 ``find`` runs anywhere; the keys of a short array it keeps in shared memory, of a longer one those
-that the first ten steps compare, and a thread searches for several numbers at the same time. The
-floor is a read of the numbers and a write of 8
-bytes each; searches in arrays larger than the caches are bound by their last steps, about one
-sector from DRAM a number and doubling of the array beyond the cache.
+that the first ten steps compare, or more if numbers are many, and then a thread searches for
+several of them at the same time. The floor is a read of the numbers and a write of 8 bytes each.
+Of few numbers the time is a chain of latencies: a number and the kept keys, which are loaded
+together, ten steps in shared memory, the others in the L2 cache. Of many it is the sectors that
+come from the L2 cache, one a number for each step but the last three, which share one; in arrays
+larger than the caches about one from DRAM for each doubling beyond them.
 
 Complex numbers have no keys: ``find_complex`` compares them by their parts.
 
@@ -31,7 +33,7 @@ searchsorted(a, v), 2^20 and 2^24; NVIDIA H200, commit 74447bcdd4c1, 2026-11-23
 """
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,7 +45,7 @@ from ...core.layout import Layout
 from ...core.specs.complex_order import complex_order
 from ...runtime import kernel_errors
 from ...runtime.device import multiprocessors
-from ..compiler.decorators import device_function
+from ..compiler.decorators import bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import dense
 from ..lib.codec import codec
@@ -55,9 +57,13 @@ FEW = 256  # elements that every number is compared with, without a sort
 ITEMS = 8
 HELD = 1024  # sorted elements whose keys a block keeps
 # numbers a thread searches for in a short array, half as many in a long one: more would drive each
-# other's lines from the caches
+# other's lines from the caches; one, as long as threads are left
 SOUGHT = 4
 ROUNDS = 8  # blocks of a multiprocessor, at most
+# For so many numbers blocks of so many threads keep more keys: each doubling saves a sector from the
+# L2 cache for every number, and costs a sector for every key of every block.
+MANY, MANY_THREADS, MANY_BYTES = 1 << 20, 1024, 32 << 10
+FAR = 1 << 30  # elements from which on places are computed in 64 bits
 
 kernel_errors.failures["digitize"], kernel_errors.exceptions["digitize"] = (
     "bins must ascend or descend",
@@ -65,27 +71,65 @@ kernel_errors.failures["digitize"], kernel_errors.exceptions["digitize"] = (
 )
 
 
+class Search(NamedTuple):
+    """How blocks of ``find`` search.
+
+    Attributes
+    ----------
+    threads : int
+        Of a block.
+    sought : int
+        Numbers that a thread searches for at the same time.
+    kept : int
+        Keys in shared memory, at most.
+    whole : bool
+        Whether these are all.
+    far : bool
+        Whether places need more than 32 bits.
+    """
+
+    threads: int
+    sought: int
+    kept: int
+    whole: bool
+    far: bool
+
+
+def search_of(n: int, numbers: int, word: int, device: int) -> Search:
+    """The search for so many numbers among n elements of so many bytes."""
+    held = HELD
+    at_once = 1 if SIMULATOR else THREADS * ROUNDS * multiprocessors(device)
+    if not SIMULATOR and numbers >= MANY and n > HELD:
+        held = MANY_BYTES // max(word, 4)
+    threads = THREADS if held == HELD else MANY_THREADS
+    sought = SOUGHT if n <= held else SOUGHT // 2
+    if numbers <= at_once:
+        sought = 1
+    return Search(threads, sought, held, n <= held, n >= FAR)
+
+
 @functools.cache
-def find(coding: Coding, right: bool, either: bool, held: bool, most: int) -> Any:
+def find(coding: Coding, right: bool, either: bool, search: Search) -> Any:
     """places[i] = how many elements of the sorted array are less than (right: not greater than)
     numbers[i].
 
     either: the array may also descend, and it is digitize's bins that are meant: ascending, `right`
     is about the bins' edges, which is the other way round; descending order is ascending order of
-    keys with all bits flipped. A block keeps `most` keys or fewer in shared memory: those of every
-    `spacing`-th element, a power of two, which the first steps compare. held: all keys are there.
+    keys with all bits flipped. A block keeps some keys in shared memory: those of every
+    `spacing`-th element, a power of two, which the first steps compare.
     """
-    _, key_of, K, bits = coding
+    word, key_of, K, bits = coding
     plain, every = K(0), K((1 << bits) - 1)
-    sought = SOUGHT if held else SOUGHT // 2
-    keys = most
+    threads, sought, kept, whole, far = search
+    each, kind = blocks(kept, threads), getattr(types, word.name)
+    I, U = (types.int64, types.uint64) if far else (types.int32, types.uint32)
 
-    @cuda.jit
+    @bounded(threads)
     def find(ordered, numbers, places, top, spacing, bits_of_spacing, flag, ticket):
         # ordered: (n,) words, numbers: (m,) words, places: (m,) int64; top: the largest power of
         # two up to n, or 0
-        n = ordered.size
-        t = cuda.threadIdx.x
+        n = I(ordered.size)
+        t = I(cuda.threadIdx.x)
         flip = plain
         inclusive = right
         if either and n > 0:
@@ -93,49 +137,66 @@ def find(coding: Coding, right: bool, either: bool, held: bool, most: int) -> An
             flip = every if falling else plain
             inclusive = falling == right
             for k in range(
-                types.int64(cuda.blockIdx.x) * THREADS + t,
+                types.int64(cuda.blockIdx.x) * threads + t,
                 n - 1,
-                types.int64(cuda.gridDim.x) * THREADS,
+                types.int64(cuda.gridDim.x) * threads,
             ):
                 if key_of(ordered[k], flip) > key_of(ordered[k + 1], flip):
                     flag[0] = -ticket
-        table = cuda.shared.array(keys, K)
-        for k in range(t, n >> bits_of_spacing, THREADS):
-            table[k] = key_of(ordered[((k + 1) << bits_of_spacing) - 1], flip)
-        cuda.syncthreads()
+        table = cuda.shared.array(kept, K)
+        words = cuda.local.array(each, kind)
+        ahead = cuda.local.array(sought, kind)
         wanted = cuda.local.array(sought, K)
-        below = cuda.local.array(sought, types.int64)
-        for begin in range(
-            types.int64(cuda.blockIdx.x) * (THREADS * sought),
-            places.size,
-            types.int64(cuda.gridDim.x) * (THREADS * sought),
-        ):
-            first = begin + t
+        below = cuda.local.array(sought, I)
+        keys = cuda.local.array(sought, K)
+        last = types.int64(places.size - 1)
+        first = types.int64(cuda.blockIdx.x) * (threads * sought) + t
+        stride = types.int64(cuda.gridDim.x) * (threads * sought)
+        # all of a thread's loads are on their way before the first is looked at
+        for k in range(sought):
+            ahead[k] = numbers[types.uint64(min(first + k * threads, last))]
+        many = I(n >> I(bits_of_spacing))
+        if n > 0:
+            for i in range(each):
+                k = I(min(I(t + I(i * threads)), I(many - 1)))
+                words[i] = ordered[U(I((k + I(1)) << I(bits_of_spacing)) - I(1))]
+            for i in range(each):
+                if t + I(i * threads) < many:
+                    table[t + I(i * threads)] = key_of(words[i], flip)
+        cuda.syncthreads()
+        while first <= last:
             for k in range(sought):
-                wanted[k] = key_of(numbers[min(first + k * THREADS, places.size - 1)], flip)
-                below[k] = 0
-            step = top
-            while step >= spacing and step > 0:
+                wanted[k] = key_of(ahead[k], flip)
+                below[k] = I(0)
+            following = types.int64(first + stride)
+            if following <= last:
+                for k in range(sought):
+                    ahead[k] = numbers[types.uint64(min(following + k * threads, last))]
+            step = I(top)
+            while step >= I(spacing) and step > I(0):
                 # so many more are tried, for all of the thread's numbers at the same time
                 for k in range(sought):
-                    after = below[k] + step
-                    if after <= n:
-                        key = table[(after >> bits_of_spacing) - 1]
-                        if key < wanted[k] or (inclusive and key == wanted[k]):
-                            below[k] = after
-                step >>= 1
-            if not held:
-                while step > 0:
+                    keys[k] = table[U(I(min(I(below[k] + step), n) >> I(bits_of_spacing)) - I(1))]
+                for k in range(sought):
+                    after = I(below[k] + step)
+                    less = keys[k] < wanted[k] or (inclusive and keys[k] == wanted[k])
+                    if after <= n and less:
+                        below[k] = after
+                step >>= I(1)
+            if not whole:
+                while step > I(0):
                     for k in range(sought):
-                        after = below[k] + step
-                        if after <= n:
-                            key = key_of(ordered[after - 1], flip)
-                            if key < wanted[k] or (inclusive and key == wanted[k]):
-                                below[k] = after
-                    step >>= 1
+                        keys[k] = key_of(ordered[U(I(min(I(below[k] + step), n) - I(1)))], flip)
+                    for k in range(sought):
+                        after = I(below[k] + step)
+                        less = keys[k] < wanted[k] or (inclusive and keys[k] == wanted[k])
+                        if after <= n and less:
+                            below[k] = after
+                    step >>= I(1)
             for k in range(sought):
-                if first + k * THREADS < places.size:
-                    places[first + k * THREADS] = below[k]
+                if first + k * threads <= last:
+                    places[types.uint64(first + k * threads)] = below[k]
+            first = following
 
     return find
 
@@ -367,20 +428,21 @@ def _places(ordered: Layout, numbers: Layout, right: bool, either: bool) -> Plan
     code = coding(ordered.dtype)
     seen = [a.view((x.size,), dtype=code.word) for a, x in ((table, ordered), (given, numbers))]
     n = ordered.size
-    held = n <= HELD
-    spacing = power_of_two(blocks(n + 1, HELD + 1))  # n // spacing keys
-    grid = blocks(out.size, THREADS * (SOUGHT if held else SOUGHT // 2))
+    search = search_of(n, out.size, code.word.itemsize, out.device)
+    spacing = power_of_two(blocks(n + 1, search.kept + 1))  # n // spacing keys
+    grid = blocks(out.size, search.threads * search.sought)
     if not SIMULATOR:  # blocks that stay read the keys once
-        grid = min(grid, ROUNDS * multiprocessors(out.device))
+        rounds = ROUNDS * THREADS // search.threads
+        grid = min(grid, rounds * multiprocessors(out.device))
     return Plan(
         [out],
         [
             *first,
             *second,
             Launch(
-                find(code, right, either, held, HELD),
+                find(code, right, either, search),
                 grid,
-                THREADS,
+                search.threads,
                 [
                     *seen,
                     Output(0).flat,

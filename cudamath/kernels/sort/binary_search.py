@@ -60,8 +60,8 @@ HELD = 1024  # sorted elements whose keys a block keeps
 # other's lines from the caches; one, as long as threads are left
 SOUGHT = 4
 ROUNDS = 8  # blocks of a multiprocessor, at most
-# For so many numbers blocks of so many threads keep more keys: each doubling saves a sector from the
-# L2 cache for every number, and costs a sector for every key of every block.
+# For so many numbers blocks of so many threads keep more keys: each doubling saves every number a
+# sector from the L2 cache, and costs a sector for every key of every block.
 MANY, MANY_THREADS, MANY_BYTES = 1 << 20, 1024, 32 << 10
 FAR = 1 << 30  # elements from which on places are computed in 64 bits
 
@@ -122,14 +122,14 @@ def find(coding: Coding, right: bool, either: bool, search: Search) -> Any:
     plain, every = K(0), K((1 << bits) - 1)
     threads, sought, kept, whole, far = search
     each, kind = blocks(kept, threads), getattr(types, word.name)
-    I, U = (types.int64, types.uint64) if far else (types.int32, types.uint32)
+    P, U = (types.int64, types.uint64) if far else (types.int32, types.uint32)
 
     @bounded(threads)
     def find(ordered, numbers, places, top, spacing, bits_of_spacing, flag, ticket):
         # ordered: (n,) words, numbers: (m,) words, places: (m,) int64; top: the largest power of
         # two up to n, or 0
-        n = I(ordered.size)
-        t = I(cuda.threadIdx.x)
+        n = P(ordered.size)
+        t = P(cuda.threadIdx.x)
         flip = plain
         inclusive = right
         if either and n > 0:
@@ -147,7 +147,7 @@ def find(coding: Coding, right: bool, either: bool, search: Search) -> Any:
         words = cuda.local.array(each, kind)
         ahead = cuda.local.array(sought, kind)
         wanted = cuda.local.array(sought, K)
-        below = cuda.local.array(sought, I)
+        below = cuda.local.array(sought, P)
         keys = cuda.local.array(sought, K)
         last = types.int64(places.size - 1)
         first = types.int64(cuda.blockIdx.x) * (threads * sought) + t
@@ -155,44 +155,44 @@ def find(coding: Coding, right: bool, either: bool, search: Search) -> Any:
         # all of a thread's loads are on their way before the first is looked at
         for k in range(sought):
             ahead[k] = numbers[types.uint64(min(first + k * threads, last))]
-        many = I(n >> I(bits_of_spacing))
+        many = P(n >> P(bits_of_spacing))
         if n > 0:
             for i in range(each):
-                k = I(min(I(t + I(i * threads)), I(many - 1)))
-                words[i] = ordered[U(I((k + I(1)) << I(bits_of_spacing)) - I(1))]
+                k = P(min(P(t + P(i * threads)), P(many - 1)))
+                words[i] = ordered[U(P((k + P(1)) << P(bits_of_spacing)) - P(1))]
             for i in range(each):
-                if t + I(i * threads) < many:
-                    table[t + I(i * threads)] = key_of(words[i], flip)
+                if t + P(i * threads) < many:
+                    table[t + P(i * threads)] = key_of(words[i], flip)
         cuda.syncthreads()
         while first <= last:
             for k in range(sought):
                 wanted[k] = key_of(ahead[k], flip)
-                below[k] = I(0)
+                below[k] = P(0)
             following = types.int64(first + stride)
             if following <= last:
                 for k in range(sought):
                     ahead[k] = numbers[types.uint64(min(following + k * threads, last))]
-            step = I(top)
-            while step >= I(spacing) and step > I(0):
+            step = P(top)
+            while step >= P(spacing) and step > P(0):
                 # so many more are tried, for all of the thread's numbers at the same time
                 for k in range(sought):
-                    keys[k] = table[U(I(min(I(below[k] + step), n) >> I(bits_of_spacing)) - I(1))]
+                    keys[k] = table[U(P(min(P(below[k] + step), n) >> P(bits_of_spacing)) - P(1))]
                 for k in range(sought):
-                    after = I(below[k] + step)
+                    after = P(below[k] + step)
                     less = keys[k] < wanted[k] or (inclusive and keys[k] == wanted[k])
                     if after <= n and less:
                         below[k] = after
-                step >>= I(1)
+                step >>= P(1)
             if not whole:
-                while step > I(0):
+                while step > P(0):
                     for k in range(sought):
-                        keys[k] = key_of(ordered[U(I(min(I(below[k] + step), n) - I(1)))], flip)
+                        keys[k] = key_of(ordered[U(P(min(P(below[k] + step), n) - P(1)))], flip)
                     for k in range(sought):
-                        after = I(below[k] + step)
+                        after = P(below[k] + step)
                         less = keys[k] < wanted[k] or (inclusive and keys[k] == wanted[k])
                         if after <= n and less:
                             below[k] = after
-                    step >>= I(1)
+                    step >>= P(1)
             for k in range(sought):
                 if first + k * threads <= last:
                     places[types.uint64(first + k * threads)] = below[k]

@@ -178,9 +178,7 @@ TOPK = (
 # -------------------- planners
 
 
-def topk(
-    x: Layout, *, axis: int, count: int, descending: bool, version: str | None = None
-) -> Plan:
+def topk(x: Layout, *, axis: int, count: int, descending: bool, version: str | None = None) -> Plan:
     """The first ``count`` elements along ``axis`` that a sort would give, in order, and their
     positions (int64). version: a name in TOPK; by default the preferred one."""
     problem = LeadingProblem(x, axis, count, descending)

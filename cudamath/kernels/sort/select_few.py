@@ -39,7 +39,8 @@ from .radix_keys import Coding, flipped
 PART = 8192  # elements that a block holds
 MOST_THREADS, LEAST_THREADS = 1024, 64
 EACH = 4  # elements that a thread holds as long as there are enough threads
-ROOMS = (128, 5 * MOST_LEADING // 4)  # elements that are ranked at most: the first that leaves a fifth free
+# elements that are ranked at most: the first of these of which the wanted ones leave a fifth free
+ROOMS = (128, 5 * MOST_LEADING // 4)
 PIECES = 8  # threads that compare one element with a part of the others
 DIGITS = 256
 OWN = DIGITS // WARP  # digits that a thread adds

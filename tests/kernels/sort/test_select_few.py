@@ -117,5 +117,7 @@ def test_topk(device, shape, axis):
             np.testing.assert_array_equal(places.to_numpy(), order)
             assert values.to_numpy().tobytes() == np.take_along_axis(x, order, axis).tobytes()
             y = cm.asarray(np.nan_to_num(x), device=device)
-            found = cm.grad(lambda y, k=k, largest=largest: cm.topk(y, k, axis, largest=largest)[0].sum())(y)
+            found = cm.grad(
+                lambda y, k=k, largest=largest: cm.topk(y, k, axis, largest=largest)[0].sum()
+            )(y)
             assert float(found.sum()) == k * x.size // x.shape[axis]

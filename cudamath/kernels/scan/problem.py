@@ -23,7 +23,9 @@ from .decoupled_lookback import THREADS, scan_functions
 Kinds = tuple[str, np.dtype, np.dtype]  # the scan's name, dtypes of elements and results
 
 MANY_LINES = 1 << 14  # so many threads are enough for ``scan_lines`` with a few segments each
-TILE_BYTES = 64  # of its input that a thread of ``scan_tiles`` holds
+TILE_BYTES = 64  # of totals that a thread of ``scan_tiles`` holds, where tiles wait for others
+# .. and where one block has a row by itself: longer, but one launch less, and nothing to wait for
+ALONE_BYTES, FEW_ROWS = 256, 64
 
 # ``scan_lines``: loads of a thread in flight, and segments of a line: a thread combines the totals
 # of all before its own, so of a long line there are about as many as half of them have elements
@@ -40,7 +42,7 @@ LONGEST = 1 << 16  # numbers of a row: it adds step after step, and as many roun
 COLUMN_BYTES = 64
 SPILLS = (10, 0)  # .. and where the compiler would need more registers than there are: from here on
 
-LONG_ROW = 1 << 14  # elements of a row whose last ones may have a launch of their own
+LONG_ROW = 1 << 11  # elements of a row of which one thread may scan the last ones by itself
 
 # ``scan_ring``: bytes of totals that a thread holds, where a block has the multiprocessor to itself
 RING_BYTES = 192
@@ -100,6 +102,17 @@ def column_shape(kinds: Kinds, layout: Layout) -> tuple[int, int]:
     )
     fewer = wide or layout.itemsize == 1 or pairs and capability(layout.device) >= SPILLS
     return 2 if pairs else 1, COLUMN_BYTES // 2 if fewer else COLUMN_BYTES
+
+
+def tile_shape(p: Problem) -> tuple[int, int]:
+    """(elements of an access, accesses of a thread) of ``scan_tiles``."""
+    most = TILE_BYTES // p.size_of_total
+    width = min(vector_width(p.n, p.x), 8, most)
+    wanted = blocks(p.n, THREADS * width)
+    alone = ALONE_BYTES // (p.size_of_total * width)
+    if p.lines <= FEW_ROWS and width > 1 and wanted <= alone:
+        return width, max(1, wanted)
+    return width, max(1, min(wanted, most // width))
 
 
 def lines_shape(p: Problem) -> tuple[int, int]:

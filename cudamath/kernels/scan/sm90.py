@@ -75,7 +75,7 @@ from .decoupled_lookback import (
     total_exchange,
 )
 from .problem import Problem, RingShape, ring_widths
-from .tail import tail_steps
+from .tail import tail_scan
 
 i32, i64, u32, u64 = types.int32, types.int64, types.uint32, types.uint64
 ALIGNMENT = 128  # bytes to whose multiple the ring begins
@@ -159,6 +159,7 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
     )  # results that are written to shared memory at once
     write, read_out = writer(target, per), ptx.bulk_wait(0, read=True)
     crosswise = held // per % 2 == 0
+    scan_tail = tail_scan(kind, source, target)
 
     @device_function
     def fetch(x, tile, n, per_row, warp, to, barrier):
@@ -172,7 +173,8 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
 
     @bounded((THREADS, shape.blocks))
     def scan_ring(x, y, totals, tickets, n, per_row, tiles):
-        # x, y: (rows * n,); totals: (tiles * parts,), published words; tickets: (1,); both 0 at
+        # x, y: (rows * n,), or one row and what follows its n elements; totals: (tiles * parts,),
+        # published words; tickets: (1,); both 0 at
         # first n: elements per row, per_row: tiles per row
         room = cuda.shared.array(0, raw)
         barriers = cuda.shared.array(places, types.uint64)
@@ -340,6 +342,8 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
                 before = combine(combine(base, last(earlier)), ahead_of[0])
                 for j in range(held):
                     v[j] = combine(before, v[j])
+                if first < n <= first + held and n < y.size and tiles == per_row:
+                    scan_tail(x, y, n, v[held - 1])  # one row, and more
 
                 # 4. Results go out as one piece a warp. Its last one has been read by now.
                 if lane == 0:
@@ -407,8 +411,8 @@ def plan(problem: Problem) -> Plan:
         min(tiles, shape.blocks * multiprocessors(x.device)),
         THREADS,
         [
-            source.view((x.size,), dtype=x.dtype),
-            target.view((x.size,), dtype=kinds[2]),
+            source.view((problem.x.size,), dtype=x.dtype),
+            target.view((problem.x.size,), dtype=kinds[2]),
             state.view((words,)),
             state.view((1,), offset=8 * words, dtype=np.dtype(np.uint32)),
             n,
@@ -418,4 +422,4 @@ def plan(problem: Problem) -> Plan:
         shared=ALIGNMENT + access * (shape.stages * x.dtype.itemsize + kinds[2].itemsize),
         early=True,
     )
-    return Plan([problem.out], [*before, *reset, launch, *after, *tail_steps(problem)], temps)
+    return Plan([problem.out], [*before, *reset, launch, *after], temps)

@@ -1,5 +1,5 @@
 """The last elements of one long row, which do not fill an access: `tiles` and `ring` scan those
-before them by whole accesses (Problem.body), and one thread goes on from there."""
+before them by whole accesses (Problem.body), and the thread with the last of these goes on."""
 
 from __future__ import annotations
 
@@ -8,33 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.arguments import Input, Output
-from ...core.dispatch.steps import Launch
-from ..compiler.lazy_numba import cuda
+from ..compiler.decorators import device_function
 from ..lib.codec import codec
 from .decoupled_lookback import scan_functions
-from .problem import Problem
 
 
 @functools.cache
-def scan_tail(kind: str, source: np.dtype, target: np.dtype) -> Any:
-    """y[j] = y[j - 1] combine x[j] from element `first` on; one thread."""
-    lift, combine, _, A = scan_functions(kind, source, target)
-    load, store, _ = codec(target)
+def tail_scan(kind: str, source: np.dtype, target: np.dtype) -> Any:
+    """Device function: y[j] = total combine x[first] ... combine x[j] for the elements from `first`
+    on, up to the end."""
+    lift, combine, _, _ = scan_functions(kind, source, target)
+    store = codec(target)[1]
 
-    @cuda.jit
-    def scan_tail(x, y, first):  # x, y: (n,); first > 0
-        total = A(load(y[first - 1]))
-        for j in range(first, y.size):
+    @device_function
+    def scan_tail(x, y, first, total):
+        for j in range(first, x.size):
             total = combine(total, lift(x[j]))
             y[j] = store(total)
 
     return scan_tail
-
-
-def tail_steps(p: Problem) -> list[Launch]:
-    """What follows the scan of a problem's body."""
-    if p.body is p:
-        return []
-    x, y = Input(0).view((p.n,)), Output(0).view((p.n,))
-    return [Launch(scan_tail(*p.kinds), 1, 1, [x, y, p.body.n])]

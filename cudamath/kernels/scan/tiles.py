@@ -16,10 +16,9 @@ from ..copy.fill import fill_part
 from ..copy.parts import whole
 from ..lib.integers import blocks
 from ..lib.vector_io import reading
-from ..lib.widths import vector_width
 from .decoupled_lookback import THREADS, WARPS, row_scan, row_writer, scan_functions, total_exchange
-from .problem import TILE_BYTES, Problem
-from .tail import tail_steps
+from .problem import TILE_BYTES, Problem, tile_shape
+from .tail import tail_scan
 
 GROUP = THREADS  # tiles whose totals a block reads at once
 BLOCKS = 3  # on a multiprocessor: while one waits for the tiles before it, others read and write
@@ -37,6 +36,8 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
     warp_size = stride * vectors
     tile_size = warp_size * WARPS
     put = row_writer(A, target, width)
+    scan_tail = tail_scan(kind, source, target)
+    alone = held * dtype_of(A).itemsize > TILE_BYTES  # the only tile of its row
 
     @device_function
     def warp_scan(a, lane):
@@ -46,10 +47,11 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
                 a = combine(lower, a)
         return a
 
-    @bounded((THREADS, BLOCKS if A.bitwidth <= 64 else 2))
+    @bounded((THREADS, 1 if alone else BLOCKS if A.bitwidth <= 64 else 2))
     def scan_tiles(x, y, totals, sums, n, per_row, groups):
-        # x, y: (rows * n,); totals: (tiles * parts,), sums: (rows * groups * parts,): published
-        # words, 0 at first; n: elements per row, per_row: tiles per row, groups: groups per row
+        # x, y: (rows * n,), or one row and what follows its n elements; totals: (tiles * parts,),
+        # sums: (rows * groups * parts,): published words, 0 at first; n: elements per row, per_row:
+        # tiles per row, groups: groups per row
         shared = cuda.shared.array(WARP, A)
         v = cuda.local.array(held, A)
         t = cuda.threadIdx.x
@@ -109,8 +111,13 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
             before = combine(shared[WARPS], before)
         for i in range(held):
             v[i] = combine(before, v[i])
+        total, ends = identity, False
         for r in range(vectors):
             put(y, base, first + r * stride, n, lane, v, r * width)
+            if first + r * stride + width == n:
+                total, ends = v[r * width + width - 1], True
+        if ends and base + n < y.size and per_row == cuda.gridDim.x:  # one row, and more
+            scan_tail(x, y, n, total)
 
     return scan_tiles
 
@@ -121,13 +128,10 @@ def plan(problem: Problem) -> Plan:
     body = problem.body
     x, kinds, rows, n = body.x, body.kinds, body.lines, body.n
     before, source, after, target = neighbours(x, body.out, body.axis, temps)
-    A = scan_functions(*kinds).A
-    held = TILE_BYTES // dtype_of(A).itemsize
-    width = min(vector_width(n, x), 8, held)  # of a wider result a thread writes several vectors
-    vectors = max(1, min(blocks(n, THREADS * width), held // width))
+    width, vectors = tile_shape(body)
     per_row = blocks(n, THREADS * width * vectors)
     groups = blocks(per_row, GROUP)
-    parts = total_exchange(A)[4]
+    parts = total_exchange(scan_functions(*kinds).A)[4]
     words = (
         (rows * per_row * parts, rows * groups * parts) if per_row > 1 else (1, 1)
     )  # of one tile nothing is published
@@ -141,8 +145,8 @@ def plan(problem: Problem) -> Plan:
         rows * per_row,
         THREADS,
         [
-            source.view((x.size,), dtype=x.dtype),
-            target.view((x.size,), dtype=problem.dtype),
+            source.view((problem.x.size,), dtype=x.dtype),
+            target.view((problem.x.size,), dtype=problem.dtype),
             totals,
             sums,
             n,
@@ -150,4 +154,4 @@ def plan(problem: Problem) -> Plan:
             groups,
         ],
     )
-    return Plan([problem.out], [*before, *reset, launch, *after, *tail_steps(problem)], temps)
+    return Plan([problem.out], [*before, *reset, launch, *after], temps)

@@ -7,9 +7,16 @@ from ..compiler.decorators import WARP
 from ..lib.integers import blocks
 from ..lib.prediction import Machine, Work
 from ..lib.streams import SECTOR, sectors_of, sized, streamed
-from ..lib.widths import vector_width
 from .decoupled_lookback import THREADS, WARPS
-from .problem import TILE_BYTES, Problem, column_shape, lines_shape, ring_widths, row_shape
+from .problem import (
+    TILE_BYTES,
+    Problem,
+    column_shape,
+    lines_shape,
+    ring_widths,
+    row_shape,
+    tile_shape,
+)
 
 TILE = 2500  # cycles in which a tile is loaded, scanned and stored
 
@@ -77,16 +84,15 @@ def rows(p: Problem) -> Work:
 def tiles(p: Problem) -> Work:
     """tiles.py."""
     body, machine = p.body, Machine.of(p.device)
-    held = TILE_BYTES // p.size_of_total
-    width = min(vector_width(body.n, body.x), 8, held)
-    vectors = max(1, min(blocks(body.n, THREADS * width), held // width))
+    width, vectors = tile_shape(body)
     per_row = blocks(body.n, THREADS * width * vectors)
     waves = blocks(p.lines * per_row, 3 * machine.multiprocessors)
+    tile = max(1.5, vectors * width * p.size_of_total / TILE_BYTES) * TILE
     moved, launches = _turned(p)
-    more = (per_row > 1) + (body is not p)
+    more = per_row > 1
     kind = f"scan_tiles {_lying(launches)} {'single' if width == 1 else 'wide'}"
     return sized(
-        Work(kind, waves * 1.5 * TILE, _bytes(p) + moved, 1 + more + launches), Machine.of(p.device)
+        Work(kind, waves * tile, _bytes(p) + moved, 1 + more + launches), Machine.of(p.device)
     )
 
 
@@ -99,6 +105,6 @@ def ring(p: Problem) -> Work:
     cycles = (each + shape.stages) * TILE * shape.blocks / 2 * shape.vectors / 3
     moved, launches = _turned(p)
     return sized(
-        Work("scan_ring", cycles, _bytes(p) + moved, 2 + (body is not p) + launches),
+        Work("scan_ring", cycles, _bytes(p) + moved, 2 + launches),
         Machine.of(p.device),
     )

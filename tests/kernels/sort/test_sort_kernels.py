@@ -278,14 +278,17 @@ def test_what_scans_publish_has_room(shape, dtype, version):
 @pytest.mark.parametrize(
     "dtype, target, count, names",
     [
-        ("f4", "f4", (1 << 26) + 3, ["fill_line", "scan_ring", "scan_tail"]),
-        ("f4", "f4", 200_001, ["fill_line", "scan_tiles", "scan_tail"]),
-        ("i4", "i8", 200_001, ["fill_line", "scan_tiles", "scan_tail"]),
+        ("f4", "f4", (1 << 26) + 3, ["fill_line", "scan_ring"]),
+        ("f4", "f4", 200_001, ["fill_line", "scan_tiles"]),
+        ("i4", "i8", 200_001, ["fill_line", "scan_tiles"]),
+        ("f4", "f4", 20_001, ["scan_tiles"]),
+        ("f8", "f8", 5_001, ["scan_tiles"]),
         ("f2", "f2", 200_001, ["fill_line", "scan_tiles"]),
     ],
 )
 def test_one_row_has_whole_accesses_but_for_its_end(dtype, target, count, names):
-    """The last elements follow; but not of 16-bit results, from which no total goes on."""
+    """The last elements follow in the same launch; but not of 16-bit results, from which no total
+    goes on. One block takes a row by itself as long as it can hold it."""
     x = Layout.new((count,), np.dtype(dtype), 0)
     with assume((9, 0)):
         plan = scan_dispatch.scan(x, kind="sum", axis=0, dtype=np.dtype(target))
@@ -295,14 +298,21 @@ def test_one_row_has_whole_accesses_but_for_its_end(dtype, target, count, names)
 @pytest.mark.simulator
 @pytest.mark.parametrize("dtype, target", [("f4", "f4"), ("i4", "i8"), ("?", "i8"), ("c8", "c8")])
 def test_scan_tail_simulated(dtype, target):
-    from cudamath.kernels.scan.tail import scan_tail
+    from cudamath.kernels.compiler.lazy_numba import cuda
+    from cudamath.kernels.scan.tail import tail_scan
+
+    scan_tail = tail_scan("sum", np.dtype(dtype), np.dtype(target))
+
+    @cuda.jit
+    def run(x, y, first):
+        scan_tail(x, y, first, y[first - 1])
 
     x = (np.arange(11) % 3).astype(dtype)
     y = np.cumsum(x, dtype=target)
     expected = y.copy()
     y[8:] = 0
     held = x.view("u1") if dtype == "?" else x
-    scan_tail("sum", np.dtype(dtype), np.dtype(target))[1, 1](held, y, 8)
+    run[1, 1](held, y, 8)
     np.testing.assert_array_equal(y, expected)
 
 

@@ -15,6 +15,8 @@ os.environ["CUDAMATH_COMPILE_NOTICE"] = "0"
 # the processes of the tests share the cores already
 os.environ.setdefault("CUDAMATH_COMPILE_WORKERS", "0")
 ABSENT = "no GPU", "fewer than two GPUs"
+#: Tests that were deselected here and need a GPU.
+not_for_the_cpu = 0
 
 
 def pytest_addoption(parser):
@@ -46,13 +48,6 @@ def pytest_configure(config):
     settings.load_profile("cudamath")
 
 
-def pytest_sessionfinish(session):
-    if session.config.option.record_torch:
-        import torch_comparison
-
-        torch_comparison.write()
-
-
 def may_have_simulated_tests(path):
     """Whether a file has a word by which tests for the simulator are marked: by name, or by
     parameters of gradient_checks.py."""
@@ -74,6 +69,9 @@ def pytest_collection_modifyitems(config, items):
             raise pytest.UsageError(
                 f"{file.name} has tests for the simulator and no word that says so: see conftest.py"
             )
+    if hasattr(config, "workerinput"):  # a long test at the end would leave the others idle
+        long = {item.path for item in items if "slow" in item.keywords}
+        items.sort(key=lambda item: item.path not in long)
     gpus = cm.cuda.device_count()
     # where cycles hold no memory of a device: compilers and tapes make many objects and few cycles
     if not gpus:
@@ -85,6 +83,38 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason=ABSENT[1]))
         if "simulator" in item.keywords and not SIMULATED:
             item.add_marker(pytest.mark.skip(reason="runs in the simulator's own process"))
+
+
+def pytest_deselected(items):
+    """Each process of pytest-xdist deselects the same."""
+    global not_for_the_cpu
+    not_for_the_cpu += sum("gpu" in item.keywords or "multigpu" in item.keywords for item in items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    if session.config.option.record_torch:
+        import torch_comparison
+
+        torch_comparison.write()
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["not_for_the_cpu"] = not_for_the_cpu
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    global not_for_the_cpu
+    not_for_the_cpu = getattr(node, "workeroutput", {}).get("not_for_the_cpu", not_for_the_cpu)
+
+
+def pytest_terminal_summary(terminalreporter):
+    from cudamath.runtime import device
+
+    if not_for_the_cpu and not cm.cuda.device_count():
+        terminalreporter.write_line(
+            f"{not_for_the_cpu} GPU tests were skipped for want of a GPU; not found: "
+            f"{device.missing()}"
+        )
 
 
 def pytest_runtest_protocol(item, nextitem):

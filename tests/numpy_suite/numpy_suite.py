@@ -158,7 +158,7 @@ def outcomes(
     with tempfile.TemporaryDirectory() as folder:
         record = pathlib.Path(folder) / "outcomes.json"
         options = ["--noconftest", "-c", os.devnull, "--rootdir", suite.library, "-m", "not slow"]
-        plain = ["-q", "--tb=no", "--no-header", "--disable-warnings", "--timeout", "60"]
+        plain = ["-q", "--tb=no", "--no-header", "--disable-warnings", "--timeout", "300"]
         dose = ["--cases", str(cases)] if cases else []
         run = subprocess.run(
             [

@@ -50,7 +50,11 @@ Fixed = tuple[tuple[int, int], ...]
 
 FEW_TERMS = 4  # of a sum that is written out
 FEW_COLUMNS = 64  # of a domain that is turned for a reduction
-MOST_INPUTS = 12  # arrays that a kernel reads with such a sum; 16 are possible
+MOST_INPUTS = 12  # arrays, and parts of them, that a kernel reads with such a sum
+MOST_OF_ONE = 28  # the same for a kernel of one result
+MOST_ARRAYS = 16  # that a kernel reads
+MOST_READS = 32  # the same, parts of them and ways to see them counted each
+MOST_VALUES = 512  # of a kernel with such a sum: chains of products of small matrices
 # What a large domain repeats so many times is computed once, where it takes so many operations and
 # reads: a launch takes as long as some millions of elements compute.
 REPEATED, LARGE, WORK = 64, 1 << 22, 4
@@ -76,13 +80,14 @@ class _Stage(NamedTuple):
 
 
 class _Rows:
-    """The values of one kernel on a domain of this shape."""
+    """The values of one kernel on a domain of this shape. most: how many arrays and parts of arrays
+    it reads for sums that are written out."""
 
-    def __init__(self, stages: _Stages, shape: tuple[int, ...]):
+    def __init__(self, stages: _Stages, shape: tuple[int, ...], most: int = MOST_INPUTS):
         from .kernels.generated.fusion import Value
 
         self.make = Value
-        self.stages, self.shape = stages, shape
+        self.stages, self.shape, self.most = stages, shape, most
         self.values: list[Any] = []
         self.numbers: dict[Any, int] = {}
         self.built: dict[tuple, int] = {}  # what `build` gave
@@ -164,15 +169,20 @@ class _Rows:
             for at in [*places, *[at for at, _ in held]]
             if at is not None
         }
-        if symbol.kind != "constant" and sorted(map(str, dims.values())) != sorted(
-            str(j) for j, n in enumerate(own.shape) if n > 1
-        ):  # a reshape, a diagonal: the view of a finished array
-            return self.load(self.stages.whole(symbol, layout), tuple(places), tuple(held))
-        return self.build(
-            symbol,
-            tuple([None if at is None else dims[at] for at in places]),
-            tuple([(d, k) for at, k in held if (d := dims[at]) is not None]),
-        )
+        seen = [j for j in dims.values() if j is not None]
+        rest = [j for j, n in enumerate(own.shape) if n > 1 and j not in seen]
+        kept = tuple([None if at is None else dims[at] for at in places])
+        at_index = [(d, k) for at, k in held if (d := dims[at]) is not None]
+        if symbol.kind == "constant" or len({*seen}) == len(dims) and not rest:
+            return self.build(symbol, kept, tuple(at_index))
+        if len({*seen}) == len(dims):  # a view adds no offset: the first along the other axes
+            before = self.state()
+            first = self.build(symbol, kept, (*at_index, *[(j, 0) for j in rest]))
+            if self.reads <= self.most:
+                return first
+            self.restore(before)
+        # a reshape, a diagonal: the view of a finished array
+        return self.load(self.stages.whole(symbol, layout), tuple(places), tuple(held))
 
     def build(self, symbol: Symbol, alignment: Alignment, fixed: Fixed = ()) -> int:
         """The number of a symbol's value. alignment: for each dimension of the domain the symbol's,
@@ -183,7 +193,10 @@ class _Rows:
         if symbol.kind == "argument" or symbol in stages.indices or symbol in stages.once:
             return self.load(self.stages.array_of(symbol), alignment, fixed)
         if symbol.kind == "reduce":
-            if not fixed and (terms := self.terms(symbol, alignment)) is not None:
+            if (symbol, alignment, fixed) in self.built:
+                return self.built[symbol, alignment, fixed]
+            if (terms := self.terms(symbol, alignment, fixed)) is not None:
+                self.built[symbol, alignment, fixed] = terms
                 return terms
             try:
                 if symbol not in self.stages.apart and not fixed:
@@ -252,7 +265,21 @@ class _Rows:
                     return False
         return True
 
-    def terms(self, symbol: Symbol, alignment: Alignment) -> int | None:
+    @property
+    def reads(self) -> int:
+        """How many arrays, parts of them, and ways to see them the kernel reads."""
+        return sum([value.kind == "load" for value in self.values])
+
+    def state(self) -> tuple:
+        """What `restore` takes to forget the values that come after."""
+        return len(self.values), len(self.inputs), dict(self.numbers), dict(self.built)
+
+    def restore(self, state: tuple) -> None:
+        """Forget the values since `state`."""
+        del self.values[state[0] :], self.inputs[state[1] :]
+        self.numbers, self.built = state[2:]
+
+    def terms(self, symbol: Symbol, alignment: Alignment, fixed: Fixed = ()) -> int | None:
         """A sum or mean of few elements that are computed for it, written out: the coordinates of
         a point, the channels of a pixel. None where it is none, or reads too many arrays so."""
         if not _of_few(symbol):
@@ -261,16 +288,16 @@ class _Rows:
         (axis,) = params["axis"]
         kept = [i for i in range(layout.ndim) if params["keepdims"] or i != axis]
         inner = tuple([None if d is None else kept[d] for d in alignment])
-        before = len(self.values), len(self.inputs), dict(self.numbers), dict(self.built)
+        others = [(kept[d], k) for d, k in fixed]
+        before = self.state()
         wide = compute_dtype(symbol.layout.dtype)
         total = 0
         for k in range(layout.shape[axis]):
-            x = self.broadcast_value(operand, layout, layout.shape, inner, ((axis, k),))
+            x = self.broadcast_value(operand, layout, layout.shape, inner, (*others, (axis, k)))
             x = x if self.values[x].dtype == wide else self.value("cast", wide, (x,))
             total = self.apply("x + y", wide, total, x) if k else x
-        if len(self.inputs) > MOST_INPUTS:
-            del self.values[before[0] :], self.inputs[before[1] :]
-            self.numbers, self.built = before[2:]
+        if self.reads > self.most or len(self.values) > MOST_VALUES:
+            self.restore(before)
             return None
         if REDUCTIONS[params["kind"]].divides:
             count = self.constant(float(layout.shape[axis]), wide)
@@ -353,7 +380,7 @@ class _Stages:
         """One stage that computes symbols of this shape element by element, and reductions of such
         along the last axis."""
         domain = shape or (1,)
-        rows = _Rows(self, domain)
+        rows = _Rows(self, domain, MOST_OF_ONE if len(symbols) == 1 else MOST_INPUTS)
         identity: Alignment = tuple([i if n > 1 else None for i, n in enumerate(shape)]) or (None,)
         outputs = []
         for symbol in symbols:
@@ -425,7 +452,7 @@ class _Stages:
     def written_out(self, symbol: Symbol) -> bool:
         """Whether a sum of few terms is computed element by element; then its stage is there."""
         before, shape = self.state(), symbol.layout.shape
-        rows = _Rows(self, shape or (1,))
+        rows = _Rows(self, shape or (1,), MOST_OF_ONE)
         x = rows.terms(
             symbol, tuple([i if n > 1 else None for i, n in enumerate(shape)]) or (None,)
         )
@@ -616,10 +643,12 @@ class _Stages:
         from .kernels.generated.fusion import Program
 
         program = Program(tuple(rows.values), outputs)
-        if len(rows.inputs) > 16:
+        whole = {part: array for (array, _), part in self.parts.items()}
+        arrays = {whole.get(i, i) for i in rows.inputs}
+        if len(arrays) > MOST_ARRAYS or rows.reads > MOST_READS:
             raise TypeError(
-                f"fuse: a kernel reads at most 16 arrays, the function has {len(rows.inputs)} "
-                "side by side"
+                f"fuse: a kernel reads at most {MOST_ARRAYS} arrays, and {MOST_READS} parts of "
+                f"them; the function has {len(arrays)} side by side, and {rows.reads} parts"
             )
         if not rows.inputs:
             raise TypeError(

@@ -200,7 +200,7 @@ FUNCTIONS = {
     "coordinates of coordinates": (
         lambda x: ((x[:, None] * x[None]).sum(-1) * 2).sum(0) + (x - 1).sum(1).sum(),
         [(3, 2)],
-        2,
+        1,
     ),
     "many coordinates": (
         lambda a, b, c, d: (a * b * c * d + a).sum(-1),

@@ -88,6 +88,24 @@ def test_products_simulated(name, monkeypatch) -> None:
         compared(name, "float64")
 
 
+def powers(x, m):
+    """A long chain: kernels of a few of its products each."""
+    for _ in range(20):
+        x = cm.tanh(m @ x @ m.T)
+    return x
+
+
+def test_a_chain_of_products_is_cut(monkeypatch) -> None:
+    with emulated_gpu(monkeypatch):
+        jitted = cm.jit(powers)
+        rng = np.random.default_rng(0)
+        x, m = rng.normal(size=(6, 3, 3)), rng.normal(size=(3, 3))
+        found = jitted(cm.array(x), cm.array(m)).to_numpy()
+        for _ in range(20):
+            x = np.tanh(m @ x @ m.T)
+        np.testing.assert_allclose(found, x, 1e-9, 1e-9)
+
+
 APART = {
     "more terms": lambda x, y: cm.tanh(x @ y),
     "16-bit numbers": lambda x, y: cm.tanh(x[:, :2].astype("float16") @ y[:2].astype("float16")),

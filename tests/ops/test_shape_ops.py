@@ -565,6 +565,33 @@ def test_rows_simulated(shape, target, monkeypatch):
 
 
 @pytest.mark.simulator
+@pytest.mark.parametrize("target", ["i4", "f8"])
+@pytest.mark.parametrize(
+    "shape, axis", [((1100,), 0), ((3, 40), 1), ((2, 3, 70), 2), ((2, 3, 70), 0)]
+)
+def test_repeated_simulated(shape, axis, target, monkeypatch):
+    """Places before and between the other axes; several pieces of a row; rows of a block."""
+    for module in (copy_dispatch, copy_strided):
+        monkeypatch.setattr(module, "MANY", 2)
+    x = np.expand_dims(np.arange(2 * np.prod(shape), dtype=np.int32)[::2].reshape(shape), axis)
+    x = np.broadcast_to(x, (*x.shape[:axis], 3, *x.shape[axis + 1 :]))
+    plan = copy_planners.copy(*layouts(x), dtype=np.dtype(target))
+    assert named(plan) == ["repeated_rows"]
+    np.testing.assert_array_equal(sim(plan, x), x)
+
+
+def test_planner_repeats():
+    """Few places of many elements in rows."""
+    assert named(copy_planners.copy(on_gpu((7, 2, 99_999), "i8", (799_992, 0, 8)))) == [
+        "repeated_rows"
+    ]
+    assert named(copy_planners.copy(on_gpu((5, 99_999), "f4", (0, 4)))) == ["repeated_rows"]
+    assert named(copy_planners.copy(on_gpu((99_999, 5), "f4", (4, 0)))) == ["strided"]
+    assert named(copy_planners.copy(on_gpu((99, 99_999), "f4", (0, 4)))) == ["strided_rows"]
+    assert named(copy_planners.copy(on_gpu((5, 999), "f4", (0, 4)))) == ["strided"]
+
+
+@pytest.mark.simulator
 @pytest.mark.parametrize("shape", [(16, 33), (33, 16), (1, 40, 20), (2, 17, 31)])
 def test_tiled_simulated(shape):
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape).swapaxes(-1, -2)

@@ -23,6 +23,8 @@ What ``copy_part`` does with a pair of layouts:
                      along its own rows (lib/transpose_tiles.py)
        rows          the last axis of what is left has as many elements as a line of threads: a
                      thread finds its row once, for all its elements (strided.py)
+       repeated      the same of a source whose elements go to several places (repeat, tile, a
+                     broadcast): each is read once (strided.py)
        strided       anything else of up to 4 dimensions: the element's number is taken apart by
                      division (strided.py)
        elementwise   more dimensions (windows of images, say): the kernel of elementwise operations
@@ -56,6 +58,7 @@ from .problem import CopyProblem
 
 MOST_DIMS = 4  # of the strided kernels
 LONG_ROW = 8 * IN_FLIGHT  # elements
+MOST_PLACES = 64  # of an element that a thread writes
 
 
 def is_line(p: CopyProblem) -> bool:
@@ -85,11 +88,24 @@ def has_long_rows(p: CopyProblem) -> bool:
     return rows and p.size >= MANY
 
 
+def repeats(p: CopyProblem) -> bool:
+    """Many elements, each of which goes to a few places, in rows as long: read once for all of
+    them, not again from the L2 cache or, where the places are far apart, from memory. Neighbours
+    that are equal are written side by side instead, by "strided"."""
+    if len(p.shape) > MOST_DIMS or 0 not in p.strides[0][:-1]:
+        return False
+    axis = p.strides[0].index(0)
+    places = p.shape[axis]
+    rest = [n for i, n in enumerate(p.shape) if i != axis]
+    return places <= MOST_PLACES and rest[-1] >= LONG_ROW and p.size >= places * MANY
+
+
 COPY = (
     Version("line_vector", "copy.lines.by_vectors", has_vectors),
     Version("line_cast", "copy.lines.by_casts", has_cast_vectors),
     Version("line", "copy.lines.by_words", is_line),
     Version("tiled", "copy.strided.by_tiles"),
+    Version("repeated", "copy.strided.by_repeats", repeats),
     Version("rows", "copy.strided.by_rows", has_long_rows),
     Version("strided", "copy.strided.by_strides", has_few_axes),
     Version("elementwise", "copy.strided.by_elements"),

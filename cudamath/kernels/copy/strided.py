@@ -1,6 +1,7 @@
 """Copies between layouts of which not both are contiguous. The choice: dispatch.py."""
 
 import functools
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -72,20 +73,79 @@ def rows(rank: int, source: np.dtype, target: np.dtype, narrow: bool, each: int)
     return strided_rows
 
 
+@functools.cache
+def repeated(rank: int, source: np.dtype, target: np.dtype, narrow: bool, each: int) -> Any:
+    """As ``rows``, for a source of which every element goes to several places: it is read once."""
+    convert, place = converter(source, target), index_walker(0, rank - 1, narrow)
+    kind = numba_type(source)
+
+    @cuda.jit
+    def repeated_rows(x, y, count, pieces):
+        # x: `rank` dimensions; y: the same behind the one of an element's places; count: rows;
+        # pieces: of a row
+        held = cuda.local.array(each, kind)
+        across, n = cuda.blockDim.x, x.shape[rank - 1]
+        group = types.uint32(cuda.blockIdx.x) // types.uint32(pieces)
+        piece = types.uint32(cuda.blockIdx.x) - group * types.uint32(pieces)
+        row = types.int64(group) * cuda.blockDim.y + cuda.threadIdx.y
+        first = types.int64(piece) * (across * each) + cuda.threadIdx.x
+        if row < count:
+            at = place(x, row)
+            for k in range(each):
+                i = first + k * across
+                if i < n:
+                    held[k] = x[at + (i,)]
+            for c in range(y.shape[0]):
+                for k in range(each):
+                    i = first + k * across
+                    if i < n:
+                        y[(c,) + at + (i,)] = convert(held[k])
+
+    return repeated_rows
+
+
 # -------------------- launches
 
 
 def by_rows(p: CopyProblem) -> Launch:
     """Version "rows". As few lines of threads as are full: a row's elements are shared out among
     threads by eights."""
-    n, count = p.shape[-1], p.size // p.shape[-1]
+    return _in_rows(rows, p, p.shape, p.views)
+
+
+def by_repeats(p: CopyProblem) -> Launch:
+    """Version "repeated". The places of an element become the target's first axis."""
+    axis = p.strides[0].index(0)
+    shape, source, target = (
+        tuple([n for i, n in enumerate(t) if i != axis]) for t in (p.shape, *p.strides)
+    )
+    if len(shape) == 1:
+        shape, source, target = (1, *shape), (0, *source), (0, *target)
+    views = [
+        part_view(p.source, shape, source, p.words[0], p.offsets[0]),
+        part_view(
+            p.target,
+            (p.shape[axis], *shape),
+            (p.strides[1][axis], *target),
+            p.words[1],
+            p.offsets[1],
+        ),
+    ]
+    return _in_rows(repeated, p, shape, views)
+
+
+def _in_rows(kernel: Any, p: CopyProblem, shape: tuple[int, ...], views: list[Any]) -> Launch:
+    """The launch of ``rows`` or ``repeated`` for sources of that shape."""
+    n, count = shape[-1], prod(shape[:-1])
     each = in_flight(p)
     pieces = blocks(n, THREADS * each)
     across = blocks(blocks(n, pieces * each), 8) * 8
     together = max(THREADS // across, 1)
-    kernel = rows(len(p.shape), *p.words, count < 1 << 31, each)
     return Launch(
-        kernel, pieces * blocks(count, together), (across, together), [*p.views, count, pieces]
+        kernel(len(shape), *p.words, count < 1 << 31, each),
+        pieces * blocks(count, together),
+        (across, together),
+        [*views, count, pieces],
     )
 
 

@@ -14,11 +14,11 @@ from .rounding import floor
 
 EULER = 0.5772156649015329
 EPSILON = 1.1102230246251565e-16
-SMALL_TERM = 1e-17
 ENOUGH = 1e-8  # a relative step of Halley's method, after which the error is about its cube
 SHARE = 1.0  # of the terms of a fraction
 ROOT = 0.3725074107813666  # of expi
 ROOT_LOW = 1.3140183414386028e-17
+LOG_ROOT = -0.9874983466453419
 
 ELLIPTIC_P = (
     0.00013798286460627325,
@@ -230,6 +230,82 @@ EI_FROM_40 = (
 )
 
 
+#: 1 - x exp(x) E1(x) from 1 on, as a quotient: what interpolates it at 23 points, by mpmath.
+E1_P = (
+    1.0,
+    47.775039444698876,
+    892.7243886268861,
+    8453.874974729011,
+    44051.605224157065,
+    128835.82086512604,
+    207901.2021957937,
+    176027.16767434595,
+    71159.5814234759,
+    11508.272794197608,
+    495.62830141488496,
+)
+E1_Q = (
+    1.0,
+    49.77503944469887,
+    986.2744675162976,
+    10151.773673086727,
+    59512.10671331862,
+    205366.9745769325,
+    417650.18359135545,
+    488774.18776905537,
+    312690.97853568225,
+    99715.23184782635,
+    13343.996738238386,
+    503.73166103234223,
+)
+#: The integral of (1 - exp(-t)) / t up to x, divided by x: DLMF 6.6.4.
+EIN = (
+    4.326650129802279e-19,
+    -8.677337204770125e-18,
+    1.6537983849091297e-16,
+    -2.9871733327421158e-15,
+    5.0981091545465446e-14,
+    -8.193389712664089e-13,
+    1.2353110643708935e-11,
+    -1.7397297489890083e-10,
+    2.27746439867652e-09,
+    -2.755731922398589e-08,
+    3.0619243582206544e-07,
+    -3.1001984126984127e-06,
+    2.834467120181406e-05,
+    -0.0002314814814814815,
+    0.0016666666666666668,
+    -0.010416666666666666,
+    0.05555555555555555,
+    -0.25,
+    1.0,
+)
+#: (Ei(x) - log(x / r)) / (x - r) up to 6, where r is the root: by mpmath, at Chebyshev's points.
+EI_REST = (
+    1.6101956526277473e-20,
+    -6.119829061634625e-19,
+    1.4025334322604794e-17,
+    -1.7903835242158624e-16,
+    2.0057927375484807e-15,
+    -1.0284422703737582e-14,
+    1.260035959461169e-13,
+    5.210925556815547e-13,
+    1.373421777224031e-11,
+    1.7587055268599587e-10,
+    2.349853385138184e-09,
+    2.8421140321237333e-08,
+    3.1679450794766005e-07,
+    3.2181917676115877e-06,
+    2.954348269536048e-05,
+    0.00024248664156307486,
+    0.001756994740061535,
+    0.011071160227415668,
+    0.05967964478631847,
+    0.272231109955694,
+    1.1014081059037335,
+)
+
+
 def exp1(x):
     """The integral of exp(-t) / t from x on."""
     if x != x or x < 0.0:
@@ -237,22 +313,17 @@ def exp1(x):
     if x == 0.0:
         return math.inf
     if x <= 1.0:
-        y = 1.0
-        r = 1.0
-        k = 1.0
-        while k < 26.0 and abs(r) > SMALL_TERM * abs(y):
-            r *= -k * x / ((k + 1.0) * (k + 1.0))
-            y += r
-            k += 1.0
-        return -EULER - math.log(x) + x * y
-    if x > 745.0:
-        return 0.0
-    k = floor(SHARE * (20.0 + 80.0 / x))
-    t = 0.0
-    while k > 0.0:
-        t = k / (1.0 + k / (x + t))
-        k -= 1.0
-    return math.exp(-x) / (x + t)
+        return x * exp1_series(x) - EULER - math.log(x)
+    return math.exp(-x) * exp1_quotient(x) if x <= 745.0 else 0.0
+
+
+def exp1_series(x):
+    return horner(x, EIN)
+
+
+def exp1_quotient(x):
+    """exp(x) E1(x) from 1 on."""
+    return (1.0 - horner(x, E1_P) / horner(x, E1_Q)) / x
 
 
 def expi(x):
@@ -263,17 +334,10 @@ def expi(x):
         return -math.inf
     if x < 0.0:
         return -exp1(-x)
-    if x > 0.2 and x < 0.6:
-        return expi_beside_root(x)
-    if x <= 6.0:
-        y = 1.0
-        r = 1.0
-        k = 1.0
-        while k <= 200.0 and r > SMALL_TERM * y:
-            r *= k * x / ((k + 1.0) * (k + 1.0))
-            y += r
-            k += 1.0
-        return EULER + math.log(x) + x * y
+    if x <= 6.0:  # the root r is two numbers
+        d = (x - ROOT) - ROOT_LOW
+        log = math.log1p(d / ROOT) if x > 0.2 and x < 0.6 else math.log(x) - LOG_ROOT
+        return log + d * expi_rest(x)
     if math.isinf(x):
         return x
     if x <= 12.0:
@@ -287,21 +351,9 @@ def expi(x):
     return math.exp(x) / x * y
 
 
-def expi_beside_root(x):
-    """From the root r, which is two numbers, on: log(x / r) and the sum of (x^k - r^k) / (k k!)."""
-    d = (x - ROOT) - ROOT_LOW
-    quotient = 1.0  # (x^k - r^k) / (x - r)
-    power = ROOT
-    y = 1.0
-    factor = 1.0
-    k = 1.0
-    while k < 20.0:
-        k += 1.0
-        quotient = x * quotient + power
-        power *= ROOT
-        factor /= k
-        y += quotient * factor / k
-    return math.log1p(d / ROOT) + d * y
+def expi_rest(x):
+    """(Ei(x) - log(x / r)) / (x - r) up to 6."""
+    return horner(x, EI_REST)
 
 
 def expn_of_large_order(n, x):
@@ -350,7 +402,7 @@ def expn(n, x):
         k = floor(SHARE * (20.0 + 100.0 / x))
         t = 0.0
         while k > 0.0:
-            t = (n + k - 1.0) / (1.0 + k / (x + t))
+            t = (n + k - 1.0) * (x + t) / (x + t + k)
             k -= 1.0
         return math.exp(-x) / (x + t)
     psi = -EULER - math.log(x)

@@ -19,6 +19,7 @@ SQRT_2PI = 2.5066282746310007
 TWO_PI = 6.283185307179586
 LARGEST = 171.624376956302725  # gamma of more is infinite
 EPSILON = 2.220446049250313e-16
+TERMS = 9.0  # of zeta's sum, and from where on Euler and Maclaurin's formula goes on
 
 GAMMA_P = (
     0.00016011952247675185,
@@ -228,6 +229,7 @@ def gamma(x):
             return s * math.inf
         return s * (math.pi / (z * stirling(q)))
     z = 1.0
+    d = 1.0  # a product, by which is divided once
     while x >= 3.0:
         x -= 1.0
         z *= x
@@ -235,13 +237,13 @@ def gamma(x):
         if abs(x) < 1e-9:
             if x == 0.0:
                 return math.nan
-            return z / ((1.0 + EULER * x) * x)
-        z /= x
+            return z / (d * (1.0 + EULER * x) * x)
+        d *= x
         x += 1.0
     if x == 2.0:
-        return z
+        return z / d
     x -= 2.0
-    return z * horner(x, GAMMA_P) / horner(x, GAMMA_Q)
+    return z * horner(x, GAMMA_P) / (d * horner(x, GAMMA_Q))
 
 
 def gammaln(x):
@@ -267,6 +269,7 @@ def gammaln(x):
         x = q
     if x < 13.0:
         z = 1.0
+        d = 1.0
         p = 0.0
         u = x
         while u >= 3.0:
@@ -276,10 +279,10 @@ def gammaln(x):
         while u < 2.0:
             if u == 0.0:
                 return math.inf
-            z /= u
+            d *= u
             p += 1.0
             u = x + p
-        z = abs(z)
+        z = abs(z / d)
         if u == 2.0:
             return math.log(z)
         p -= 2.0
@@ -355,18 +358,19 @@ def rgamma(x):
     if abs(x) > 4.0:
         return 1.0 / gamma(x)
     z = 1.0
+    d = 1.0
     w = x
     while w > 1.0:
         w -= 1.0
-        z *= w
+        d *= w
     while w < 0.0:
-        z /= w
+        z *= w
         w += 1.0
     if w == 0.0:
         return 0.0
     if w == 1.0:
-        return 1.0 / z
-    return w * (1.0 + chebyshev(4.0 * w - 2.0, RECIPROCAL)) / z
+        return z / d
+    return z * w * (1.0 + chebyshev(4.0 * w - 2.0, RECIPROCAL)) / d
 
 
 def digamma(x):
@@ -397,18 +401,25 @@ def digamma(x):
             y = -math.pi / math.tan(math.pi * r)
             x = 1.0 - x
     if rest == 0.0 and x <= 10.0 and x == floor(x):
+        n = 0.0
+        d = 1.0
         i = 1.0
         while i < x:
-            y += 1.0 / i
+            n = n * i + d
+            d *= i
             i += 1.0
-        return y - EULER
+        return y + n / d - EULER
     if x < 1.0:
         y -= 1.0 / x
         x += 1.0
     elif x < 10.0:
+        n = 0.0
+        d = 1.0  # n / d is the sum of 1 / x
         while x > 2.0:
             x -= 1.0
-            y += 1.0 / x
+            n = n * x + d
+            d *= x
+        y += n / d
     if x <= 2.0:  # times the distance from the root, which is three numbers added up
         g = x - 1.4616321446374059
         g -= 3.309564688275257e-10
@@ -456,7 +467,7 @@ def zeta(x, q):
     a = q
     i = 0
     b = 0.0
-    while i < 9 or a <= 9.0:
+    while i < TERMS or a <= TERMS:
         i += 1
         a += 1.0
         b = inverse_power(a, x)

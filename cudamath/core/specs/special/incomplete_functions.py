@@ -53,12 +53,17 @@ def gamma_series(a, x):
     r = a
     c = 1.0
     y = 1.0
-    for _ in range(2000):
-        r += 1.0
-        c *= x / r
-        y += c
-        if c <= EPSILON * y:
+    for _ in range(500):  # four terms, over one denominator
+        s = r + 2.0
+        t = r + 3.0
+        u = r + 4.0
+        c *= x / ((r + 1.0) * s * (t * u))
+        part = c * (((s + x) * t + x * x) * u + x * x * x)
+        y += part
+        if part <= EPSILON * y:
             break
+        c *= x * x * x
+        r = u
     return y / a
 
 
@@ -66,11 +71,13 @@ def gamma_fraction(a, x):
     """The upper function, by gamma_power. Of moderate numbers the continued fraction is computed
     from its end, which costs no digits."""
     if a < 30.0:
-        k = floor(SHARE * (40.0 + 250.0 / x))
+        k = 2.0 * floor(SHARE * (20.0 + 125.0 / x))
         t = 0.0
-        while k > 0.0:
-            t = k * (k - a) / (x + 2.0 * k + 1.0 - a - t)
-            k -= 1.0
+        while k > 0.0:  # two terms, by one division
+            j = k - 1.0
+            u = x + 2.0 * k + 1.0 - a - t
+            t = j * (j - a) * u / ((x + 2.0 * j + 1.0 - a) * u - k * (k - a))
+            k -= 2.0
         return 1.0 / (x + 1.0 - a - t)
     y = 1.0 - a
     z = x + y + 1.0
@@ -86,10 +93,11 @@ def gamma_fraction(a, x):
         z += 2.0
         p = p1 * z - p2 * y * c
         q = q1 * z - q2 * y * c
-        change = 1.0
+        change = math.inf
         if q != 0.0:
-            change = abs((r - p / q) * q / p)
+            change = r
             r = p / q
+            change = abs(r - change)
         p2 = p1
         p1 = p
         q2 = q1
@@ -99,7 +107,7 @@ def gamma_fraction(a, x):
             p1 *= DOWN
             q2 *= DOWN
             q1 *= DOWN
-        if change <= EPSILON:
+        if change <= EPSILON * abs(r):
             break
     return r
 
@@ -336,6 +344,7 @@ def beta_fraction(a, b, x, xl, y, yl):
     m, f = beta_depth(a, b, x, middle)
     if not FROM_END:
         return 1.0 / f
+    m = floor(1.1 * m + 4.0)  # what it found may have ended where a rounding was in its favour
     f = 0.0
     while m > 0.0:
         num, den = beta_term(m, a, b, x, middle)
@@ -347,14 +356,19 @@ def beta_fraction(a, b, x, xl, y, yl):
 def beta_depth(a, b, x, middle):
     """How many terms the fraction needs, and its reciprocal."""
     tiny = 1e-300
-    c = a * middle / (a + 1.0)
+    s = 1.0 / (a + 1.0)
+    c = a * middle * s
     c = tiny if c == 0.0 else c
     f = c
     d = 0.0
     m = 0.0
     while m < 20000.0:
         m += 1.0
-        num, den = beta_term(m, a, b, x, middle)
+        r = s
+        s = 1.0 / (a + 2.0 * m + 1.0)
+        # beta_term with reciprocals, of which one serves two terms: a few digits of f less
+        num = (a + m - 1.0) * r * ((a + b + m - 1.0) * r) * m * (b - m) * x * x
+        den = m + m * (b - m) * x * r + (a + m) * (middle + m * (2.0 - x)) * s
         d = den + num * d
         d = 1.0 / (tiny if d == 0.0 else d)
         c = den + num / c

@@ -72,12 +72,14 @@ def is_scalar(function: Any) -> bool:
 
 #: Constants of these files by which sums and iterations end, as results in float32 need them: 1e-10
 #: is a thousandth of a unit in the last place. ENOUGH is of steps whose errors are squared,
-#: SHARE of the terms of continued fractions, whose number's root is what digits grow with.
+#: SHARE of the terms of continued fractions, whose number's root is what digits grow with, TERMS of
+#: sums before a formula goes on.
 SHORT = {
     "EPSILON": 1e-10,
     "SMALL_TERM": 1e-10,
     "ENOUGH": 1e-6,
     "SHARE": 0.4,
+    "TERMS": 5.0,
     "FROM_END": False,
 }
 

@@ -31,6 +31,7 @@ from ...core.specs.special.library import SHORT, copied, narrow, scalar, short_f
 from ...core.specs.special.narrow import short_power
 from ...core.specs.special.pairs import two_product
 from ...core.specs.special.powers import exp10
+from ...core.specs.special.waves import cos_and_sin
 from ..compiler.decorators import device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, libdevice, types
@@ -145,11 +146,19 @@ def _short_exp10(x):
     return libdevice.exp10(x)
 
 
+@device_function
+def _together(x):
+    """waves.cos_and_sin."""
+    sin, cos = libdevice.sincos(x)
+    return cos, sin
+
+
 #: Device functions in the place of scalar ones, where a GPU has better than Python.
 _OWN = {
     two_product: _fused_two_product,
     square_rest: _fused_square_rest,
     exp10: _short_exp10,
+    cos_and_sin: _together,
 }
 
 

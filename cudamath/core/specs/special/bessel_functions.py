@@ -13,6 +13,7 @@ from .factorials import poch
 from .gamma_functions import rgamma
 from .polynomials import chebyshev, horner
 from .rounding import floor, is_even
+from .waves import cos_and_sin
 
 #: From here on 1 / gamma is 0: SciPy's limit of wright_bessel's parameters.
 LARGEST_WRIGHT = 178.47241115886637
@@ -377,11 +378,10 @@ def j0(x):
 
 def wave_at_quarter(x, p, q, of_cos, of_sin):
     """p cos(x - pi / 4) - q sin(x - pi / 4) by sqrt(2 / (pi x)); of large x by the other two."""
-    if x < 10.0:
-        turned = x - 0.7853981633974483
-        y = p * math.cos(turned) - q * math.sin(turned)
-        return y * SQRT_TWO_OVER_PI / math.sqrt(x)
-    return (of_cos * math.cos(x) + of_sin * math.sin(x)) * SQRT_INV_PI / math.sqrt(x)
+    far = x >= 10.0
+    c, s = cos_and_sin(x if far else x - 0.7853981633974483)
+    y = of_cos * c + of_sin * s if far else p * c - q * s
+    return y * (SQRT_INV_PI if far else SQRT_TWO_OVER_PI) / math.sqrt(x)
 
 
 def y0(x):
@@ -412,13 +412,10 @@ def j1(x):
     z = w * w
     p = horner(z, J1_PP) / horner(z, J1_PQ)
     q = w * (horner(z, J1_QP) / horner(z, J1_QQ))
-    if x < 10.0:
-        turned = x - 2.356194490192345
-        y = p * math.cos(turned) - q * math.sin(turned)
-        return s * (y * SQRT_TWO_OVER_PI / math.sqrt(x))
-    a = SQRT_HALF * (q - p)
-    b = SQRT_HALF * (p + q)
-    return s * ((a * math.cos(x) + b * math.sin(x)) * SQRT_TWO_OVER_PI / math.sqrt(x))
+    far = x >= 10.0
+    cos, sin = cos_and_sin(x if far else x - 2.356194490192345)
+    y = (SQRT_HALF * (q - p)) * cos + (SQRT_HALF * (p + q)) * sin if far else p * cos - q * sin
+    return s * (y * SQRT_TWO_OVER_PI / math.sqrt(x))
 
 
 def y1(x):
@@ -434,11 +431,10 @@ def y1(x):
     z = w * w
     p = horner(z, J1_PP) / horner(z, J1_PQ)
     q = w * (horner(z, J1_QP) / horner(z, J1_QQ))
-    if x < 10.0:
-        turned = x - 2.356194490192345
-        y = p * math.sin(turned) + q * math.cos(turned)
-        return y * SQRT_TWO_OVER_PI / math.sqrt(x)
-    return ((q - p) * math.sin(x) - (p + q) * math.cos(x)) * SQRT_INV_PI / math.sqrt(x)
+    far = x >= 10.0
+    cos, sin = cos_and_sin(x if far else x - 2.356194490192345)
+    y = (q - p) * sin - (p + q) * cos if far else p * sin + q * cos
+    return y * (SQRT_INV_PI if far else SQRT_TWO_OVER_PI) / math.sqrt(x)
 
 
 def yn(n, x):

@@ -28,9 +28,11 @@ from .bessel_functions import (
     j1,
 )
 from .error_functions import INV_SQRT_PI, SQRT_HALF
+from .gamma_functions import PSI, PSI_P, PSI_Q
 from .pairs import two_product
 from .polynomials import horner
-from .rounding import floor, is_even
+from .rounding import floor, is_even, modulo
+from .waves import cos_and_sin
 
 #: (log(1 + u) - u) / u^2 for |u| < 0.1, the highest power first.
 LOG1P_REST = (
@@ -142,8 +144,9 @@ def y0_and_y1(x):
     p1 = horner(z, J1_PP) / horner(z, J1_PQ)
     q1 = w * (horner(z, J1_QP) / horner(z, J1_QQ))
     size = SQRT_INV_PI * math.sqrt(0.2 * w)
-    c = size * math.cos(x)
-    s = size * math.sin(x)
+    c, s = cos_and_sin(x)
+    c *= size
+    s *= size
     return (q - p) * c + (p + q) * s, (q1 - p1) * s - (p1 + q1) * c
 
 
@@ -187,6 +190,37 @@ def exp1_quotient(x):
 
 def expi_rest(x):
     return horner(x, EI_SHORT)
+
+
+def digamma(x):
+    if x != x:
+        return x
+    if math.isinf(x):
+        return x if x > 0.0 else math.nan
+    if x == 0.0:
+        return math.copysign(math.inf, -x)
+    y = 0.0
+    if x < 0.0:
+        r = modulo(-x, 1.0)
+        if r == 0.0:
+            return math.nan
+        y = math.pi / math.tan(math.pi * r)
+        x = 1.0 - x
+    if x < 1.0:
+        y -= 1.0 / x
+        x += 1.0
+    if x <= 2.0:  # times the distance from the root, which is two numbers
+        g = (x - 1.4616321446374059) - 3.309564688275257e-10
+        return y + g * (0.99558162689208984 + horner(x - 1.0, PSI_P) / horner(x - 1.0, PSI_Q))
+    n = 0.0
+    d = 1.0  # n / d is the sum of 1 / x
+    while x < 6.0:
+        n = n * x + d
+        d *= x
+        x += 1.0
+    z = 1.0 / x
+    y -= n / d
+    return y - z * (z * horner(z * z, PSI)) + (math.log(x) - 0.5 * z)
 
 
 def log_ndtr(x):

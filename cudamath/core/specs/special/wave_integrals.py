@@ -9,6 +9,7 @@ import math
 
 from .integrals import EULER, ellipe, ellipk, exp1, expi
 from .rounding import floor
+from .waves import cos_and_sin
 
 PI_MIDDLE = 1.2246467991473532e-16  # with math.pi and this one pi has 159 bits
 PI_LOW = -2.9947698097183397e-33
@@ -168,8 +169,7 @@ def tail_of_wave(x, imaginary):
     size = 1.0 / (a * a + b * b)
     re = size * a
     im = -size * b
-    c = math.cos(x)
-    s = math.sin(x)
+    c, s = cos_and_sin(x)
     return im * c - re * s if imaginary else re * c + im * s
 
 

@@ -301,16 +301,27 @@ def compile_now(kernel: Any, arguments: Any, cc: tuple) -> tuple[bytes, str]:
 def compile_each(kernel: Any, arguments: Any, targets: Sequence[tuple]) -> list[tuple[bytes, str]]:
     """The same for several targets. From Python to LLVM IR, the longer half of the way, is gone
     only once, for the first."""
+    library = to_llvm(kernel, arguments, min(targets))  # what intrinsics emit then holds for all
+    return [from_llvm(kernel, library, cc) for cc in targets]
+
+
+def to_llvm(kernel: Any, arguments: Any, cc: tuple) -> Any:
+    """Numba's library of a kernel: its LLVM IR (`get_llvm_str()`), which `from_llvm` takes on."""
     from numba.cuda.compiler import _compile_pyfunc_with_fixup
 
     options = kernel.targetoptions
     keep = {k: options[k] for k in ("fastmath", "launch_bounds", "lineinfo") if options.get(k)}
-    with _lock, _compiling_for(min(targets)):  # what intrinsics emit then holds for all
-        code, _ = _compile_pyfunc_with_fixup(
-            kernel.py_func, arguments, cc=min(targets), device=False, abi="numba", lto=True, **keep
+    with _lock, _compiling_for(cc):
+        library, _ = _compile_pyfunc_with_fixup(
+            kernel.py_func, arguments, cc=cc, device=False, abi="numba", lto=True, **keep
         )
-        linked = [(code.get_ltoir(cc=cc), architecture(cc)) for cc in targets]
-    return [cubin_cache.link(ltoir, arch, options.get("max_registers")) for ltoir, arch in linked]
+    return library
+
+
+def from_llvm(kernel: Any, library: Any, cc: tuple) -> tuple[bytes, str]:
+    """(cubin, the assembler's report) of what `to_llvm` made, for that target or a newer one."""
+    registers = kernel.targetoptions.get("max_registers")
+    return cubin_cache.link(library.get_ltoir(cc=cc), architecture(cc), registers)
 
 
 def ptx_of(kernel: Any, signature: list[Any], capability: tuple[int, int]) -> str:

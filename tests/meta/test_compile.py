@@ -443,9 +443,10 @@ def words(ir: str) -> set[str]:
 
 
 def may_lack_registers(kernel: Kernel, log: str) -> bool:
-    """Whether a kernel may spill on another device than that of this report: it has half of what it
-    may have (of 170 kernels none has more than 1.6 times as many registers on one device as on
-    9.0), or arrays in memory, which is where spills go; and all products of the tensor cores."""
+    """Whether a kernel may spill on another device than that of this report: it has about half of
+    what it may have (of 98 kernels compiled for all, the one that differs most has 28 registers on
+    9.0 and 52 on 7.5), or arrays in memory, which is where spills go; and all products of the
+    tensor cores."""
     if "mma" in kernel.function.py_func.__name__ or not re.search(r"\b0 bytes stack frame", log):
         return True
     options = kernel.function.targetoptions
@@ -453,7 +454,7 @@ def may_lack_registers(kernel: Kernel, log: str) -> bool:
     if bounds := options.get("launch_bounds"):
         threads, blocks, *_ = (*bounds, 1) if isinstance(bounds, tuple) else (bounds, 1)
     most = min(255, 65_536 // (max(threads, 32) * blocks), options.get("max_registers") or 255)
-    return 2 * registers_in(log) > most
+    return 2 * registers_in(log) + 16 > most
 
 
 def registers_in(log: str) -> int:
@@ -712,13 +713,13 @@ def test_what_may_differ_is_seen():
 @pytest.mark.parametrize(
     ("threads", "options", "stack", "registers", "may"),
     [
-        (256, {}, 0, 127, False),
-        (256, {}, 0, 128, True),
+        (256, {}, 0, 119, False),
+        (256, {}, 0, 120, True),
         (256, {}, 8, 20, True),
-        (1024, {}, 0, 33, True),
-        (128, {"launch_bounds": (128, 4)}, 0, 65, True),
+        (1024, {}, 0, 25, True),
+        (128, {"launch_bounds": (128, 4)}, 0, 57, True),
         (128, {"launch_bounds": 128}, 0, 65, False),
-        (128, {"max_registers": 64}, 0, 33, True),
+        (128, {"max_registers": 64}, 0, 25, True),
     ],
 )
 def test_registers_that_may_be_lacking_elsewhere(threads, options, stack, registers, may):

@@ -21,7 +21,8 @@ greatest number that at most r keys are less than, and is found bit by bit from 
 warp has its row in registers and counts by votes. 32 numbers of a row cost 32 comparisons, a vote
 and a count each: the floor is one read of the row for rows of 64. 16,384 rows of 64 float32 on an
 H200: 16 us (PyTorch 36), 4,096 rows of 1,000: 46 (168). Where NaN do not count, they are counted by
-votes first, and the row ends before them: 46 (236).
+votes first, and the row ends before them: 46 (236). A longer row, which no warp can hold, is one
+block's (``median_lines``): it counts the digits of its keys, a byte at a time (block_digits.py).
 """
 
 import functools
@@ -33,16 +34,22 @@ from ...core.dispatch.arguments import Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.decorators import FULL, WARP, bounded
+from ..compiler.decorators import FULL, WARP, bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import dense
 from ..lib.codec import codec
 from ..lib.integers import blocks, power_of_two
+from .block_digits import COUNTERS, DIGITS, clear_digits, count_digit, pick_digit
 from .problem import LeadingProblem, SortProblem, leading_rows, sorted_rows
 from .radix_keys import Coding, coding, flipped
 
 if not SIMULATOR:
     from ..ptx.lookback import number
+else:
+
+    def number(word):
+        return word.view(f"f{word.itemsize}")
+
 
 WARPS = 16
 THREADS = WARPS * WARP
@@ -51,6 +58,9 @@ CHUNK = THREADS * EACH  # keys in shared memory at a time
 STEP = 4  # of them that are in flight to a thread at once
 QUADS = CHUNK // STEP
 MEDIAN_WARPS = 4  # rows of a block
+MOST_OF_WARP = 1024  # elements of a row whose median a warp finds
+# elements of a row whose median a block finds, in its registers; its threads, and what each has
+MOST_OF_BLOCK, MOST_THREADS, LEAST_EACH = 1 << 14, 1024, 8
 
 
 @functools.cache
@@ -127,20 +137,31 @@ def rank_rows(coding: Coding, values: bool, positions: bool) -> Any:
 
 
 @functools.cache
+def decoder(coding: Coding, dtype: np.dtype) -> Any:
+    """Device function: the floating-point number whose key this is."""
+    _, _, K, bits = coding
+    load, _, T = codec(dtype)
+    sign, every = K(1 << (bits - 1)), K((1 << bits) - 1)
+    narrow = bits < 32
+
+    @device_function
+    def decoded(key):
+        word = K(key ^ sign if key & sign else key ^ every)
+        return T(load(types.uint16(word))) if narrow else T(number(word))
+
+    return decoded
+
+
+@functools.cache
 def median_rows(coding: Coding, dtype: np.dtype, held: int, skip: bool) -> Any:
     """y[row] = the middle element of a row in order, or the mean of the two in the middle; NaN if
     there is one. skip: of the elements that are not NaN; NaN if there are none. A warp a row, of
     which each lane has `held` elements."""
     _, key_of, K, bits = coding
-    load, store, T = codec(dtype)
-    sign, every, top = K(1 << (bits - 1)), K((1 << bits) - 1), K(1 << (bits - 1))
-    narrow, moved = bits < 32, types.int32 if bits <= 32 else types.int64
-
-    @cuda.jit(device=True, forceinline=True)
-    def decoded(key):
-        """The number whose key this is."""
-        word = K(key ^ sign if key & sign else key ^ every)
-        return T(load(types.uint16(word))) if narrow else T(number(word))
+    _, store, T = codec(dtype)
+    every, top = K((1 << bits) - 1), K(1 << (bits - 1))
+    moved = types.int32 if bits <= 32 else types.int64
+    decoded = decoder(coding, dtype)
 
     @bounded(MEDIAN_WARPS * WARP)
     def median_rows(
@@ -197,9 +218,88 @@ def median_rows(coding: Coding, dtype: np.dtype, held: int, skip: bool) -> Any:
     return median_rows
 
 
+@functools.cache
+def median_lines(coding: Coding, dtype: np.dtype, threads: int, items: int, skip: bool) -> Any:
+    """The same; a block a row, which counts the digits of its keys."""
+    word, key_of, K, bits = coding
+    kind = getattr(types, word.name)
+    _, store, T = codec(dtype)
+    every, decoded, i32 = K((1 << bits) - 1), decoder(coding, dtype), types.int32
+
+    @bounded(threads)
+    def median_lines(
+        x, y, plain
+    ):  # x: (rows, n) words, y: (rows,), plain: the flip of ascending order
+        counts = cuda.shared.array(COUNTERS, types.int32)
+        sums = cuda.shared.array(WARP, types.int32)
+        found = cuda.shared.array(3, types.int32)
+        missing = cuda.shared.array(1, types.int32)  # NaN of the row
+        above = cuda.shared.array(1, K)  # the key that follows the middle one
+        words = cuda.local.array(items, kind)
+        keys = cuda.local.array(items, K)
+        t = i32(cuda.threadIdx.x)
+        row = types.int64(cuda.blockIdx.x)
+        n = i32(x.shape[1])
+        if t == 0:
+            missing[0] = 0
+            above[0] = every
+        for i in range(items):  # all are on their way before the first is looked at
+            words[i] = x[row, min(i32(t + i32(i * threads)), i32(n - i32(1)))]
+        for i in range(items):  # beyond the end: less than nothing
+            keys[i] = key_of(words[i], plain) if t + i32(i * threads) < n else every
+        cuda.syncthreads()
+        own = i32(0)
+        for i in range(items):
+            if t + i32(i * threads) < n and keys[i] == every:
+                own += i32(1)
+        if own > i32(0):
+            cuda.atomic.add(missing, 0, own)
+        cuda.syncthreads()
+        length = n
+        if skip:  # they come last, so the row ends before them
+            length = i32(n - missing[0])
+        low = i32(max(length - i32(1), i32(0)) // i32(2))
+        middle, left = K(0), low
+        for p in range(bits // 8):
+            shift = K(bits - 8 - 8 * p)
+            clear_digits(counts, t, i32(threads))
+            last, run = i32(0), i32(0)
+            for i in range(items):
+                rest = K(keys[i] >> shift)
+                if t + i32(i * threads) < n and K(rest >> K(8)) == middle:
+                    digit = i32(rest & K(DIGITS - 1))
+                    if run > i32(0) and digit != last:
+                        count_digit(counts, last, run)
+                        run = i32(0)
+                    last = digit
+                    run += i32(1)
+            if run > i32(0):
+                count_digit(counts, last, run)
+            pick_digit(counts, sums, found, t, left)
+            middle, left = K(K(middle << K(8)) | K(found[0])), found[1]
+        two = length % i32(2) == i32(0) and left + i32(1) == found[2]
+        if two:  # the other one in the middle is the next key
+            following = every
+            for i in range(items):
+                if middle < keys[i] < following:
+                    following = keys[i]
+            if following < every:
+                cuda.atomic.min(above, 0, following)
+        cuda.syncthreads()
+        if t == 0:
+            value = decoded(middle)
+            if length % i32(2) == i32(0):
+                value = T(T(value + (decoded(above[0]) if two else value)) / T(2))
+            if length == i32(0) if skip else missing[0] > i32(0):
+                value = T(np.nan)
+            y[row] = store(value)
+
+    return median_lines
+
+
 def medians(x: Layout, *, skip: bool) -> Plan:
-    """The medians of lines along the last axis, of floating-point numbers; skip: of those that are
-    not NaN."""
+    """The medians of lines along the last axis, of up to MOST_OF_BLOCK floating-point numbers;
+    skip: of those that are not NaN."""
     n = x.shape[-1]
     out = x.like(x.shape[:-1])
     if not out.size:
@@ -207,11 +307,17 @@ def medians(x: Layout, *, skip: bool) -> Plan:
     temps: list[Layout] = []
     steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
     code, rows = coding(x.dtype), x.size // n
-    held = power_of_two(max(2, blocks(n, WARP)))
+    if n <= MOST_OF_WARP and not SIMULATOR:
+        held = power_of_two(max(2, blocks(n, WARP)))
+        kernel, grid = median_rows(code, x.dtype, held, skip), blocks(rows, MEDIAN_WARPS)
+        threads = MEDIAN_WARPS * WARP
+    else:
+        threads = min(MOST_THREADS, max(WARP, power_of_two(blocks(n, LEAST_EACH))))
+        kernel, grid = median_lines(code, x.dtype, threads, blocks(n, threads), skip), rows
     launch = Launch(
-        median_rows(code, x.dtype, held, skip),
-        blocks(rows, MEDIAN_WARPS),
-        MEDIAN_WARPS * WARP,
+        kernel,
+        grid,
+        threads,
         [given.view((rows, n), dtype=code.word), Output(0).view((rows,)), code.no_flip],
     )
     return Plan([out], [*steps, launch], temps)

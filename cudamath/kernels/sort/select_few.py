@@ -33,6 +33,7 @@ from ...core.layout import Layout
 from ..compiler.decorators import WARP, bounded
 from ..compiler.lazy_numba import cuda, types
 from ..lib.integers import blocks, power_of_two
+from .block_digits import COUNTERS, DIGITS, clear_digits, count_digit, pick_digit
 from .problem import MOST_LEADING, LeadingProblem, leading_rows
 from .radix_keys import Coding, flipped
 
@@ -42,10 +43,6 @@ EACH = 4  # elements that a thread holds as long as there are enough threads
 # elements that are ranked at most: the first of these of which the wanted ones leave a fifth free
 ROOMS = (128, 5 * MOST_LEADING // 4)
 PIECES = 8  # threads that compare one element with a part of the others
-DIGITS = 256
-OWN = DIGITS // WARP  # digits that a thread adds
-# A thread's digits begin where no other's do: OWN + 1 counters from one thread to the next.
-COUNTERS = WARP * (OWN + 1)
 
 
 @functools.cache
@@ -90,9 +87,8 @@ def select_few(coding: Coding, room: int, threads: int, items: int, later: bool)
                 shift -= i32(8)
             else:
                 at_shift -= i32(8)
-            for d in range(t, COUNTERS, threads):
-                counts[d] = 0
-            cuda.syncthreads()
+            clear_digits(counts, t, i32(threads))
+            last, run = i32(0), i32(0)
             for i in range(items):
                 at = i32(t + i32(i * threads))
                 if at < length:
@@ -104,28 +100,14 @@ def select_few(coding: Coding, room: int, threads: int, items: int, later: bool)
                         begins_so = rest == border and at >> at_shift >> i32(8) == at_border
                         digit = i32((at >> at_shift) & i32(DIGITS - 1))
                     if begins_so:
-                        cuda.atomic.add(counts, digit + digit // i32(OWN), 1)
-            cuda.syncthreads()
-            own = i32(0)
-            if t < WARP:
-                for j in range(OWN):
-                    own += counts[t * i32(OWN + 1) + i32(j)]
-                sums[t] = own
-            cuda.syncthreads()
-            if t < WARP:
-                before = i32(0)
-                for j in range(WARP):
-                    if j < t:
-                        before += sums[j]
-                if before <= left < before + own:
-                    digit = t * i32(OWN)
-                    while left - before >= counts[digit + digit // i32(OWN)]:
-                        before += counts[digit + digit // i32(OWN)]
-                        digit += i32(1)
-                    found[0] = digit
-                    found[1] = left - before
-                    found[2] = counts[digit + digit // i32(OWN)]
-            cuda.syncthreads()
+                        if run > i32(0) and digit != last:
+                            count_digit(counts, last, run)
+                            run = i32(0)
+                        last = digit
+                        run += i32(1)
+            if run > i32(0):
+                count_digit(counts, last, run)
+            pick_digit(counts, sums, found, t, left)
             if of_key:
                 border = K(K(border << K(8)) | K(found[0]))
             else:

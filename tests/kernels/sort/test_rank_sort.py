@@ -3,6 +3,8 @@ median_lines)."""
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from strategies import BF16
@@ -10,6 +12,7 @@ from strategies import BF16
 import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels.sort import dispatch as sort_dispatch
+from cudamath.kernels.sort import rank_sort
 from cudamath.testing import layout_of, simulate
 
 
@@ -137,7 +140,7 @@ def test_ranks_on_gpu(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["f2", BF16, "f4", "f8"], ids=str)
-@pytest.mark.parametrize("n", [1, 2, 5, 64, 65, 512, 1000, 1024])
+@pytest.mark.parametrize("n", [1, 2, 5, 64, 65, 512, 1000, 1024, 1025, 9000, 16_384])
 def test_medians(device, dtype, n):
     rng = np.random.default_rng(n)
     x = (rng.standard_normal((9, n)) * 3).round(1).astype(dtype)
@@ -155,9 +158,24 @@ def test_medians(device, dtype, n):
     assert again.shape == (9, 1) and cm.median(ours, axis=1, keepdims=True).shape == (9, 1)
 
 
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("n", [1, 2, 99, 100])
+def test_medians_of_lines_simulated(dtype, n):
+    """Numbers that repeat; with NaN, and of what is not NaN; of NaN alone."""
+    x = np.random.default_rng(n).integers(-9, 9, (4, n)).astype(dtype)
+    x[1, 0], x[2, ::2], x[3] = np.nan, np.nan, np.nan
+    for skip in (False, True):
+        found = simulate(rank_sort.medians(layout(x), skip=skip), x)
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = (np.nanmedian if skip else np.median)(x.astype("f8"), axis=1).astype(dtype)
+        np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.filterwarnings("ignore:All-NaN")
 @pytest.mark.parametrize("dtype", ["f2", BF16, "f4", "f8"], ids=str)
-@pytest.mark.parametrize("n", [1, 2, 5, 64, 65, 512, 1000, 1024, 1025])
+@pytest.mark.parametrize("n", [1, 2, 5, 64, 65, 512, 1000, 1024, 1025, 9000, 16_385])
 def test_medians_of_what_is_not_nan(device, dtype, n):
     """Rows with no NaN, with some, of one number, of none; of equal numbers, of infinities, of NaN
     of both signs."""

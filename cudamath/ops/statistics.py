@@ -206,7 +206,7 @@ _average = Op(
 _medians = Op("median_lines", cpu="sort.medians", cuda="sort.rank_sort.medians")
 _SHORT = 1 << 14  # elements of lines whose median is found in the registers of a warp or a block
 _MOST_RANKS = 5  # that are selected; for more a sort
-_LONG, _FEW_LINES = 1 << 16, 16  # on a GPU short lines, or many, are sorted sooner
+_LONG, _FEW_LINES = 1 << 14, 1 << 10  # on a GPU short lines, or many, are sorted sooner
 _LONGEST = 1 << 31  # there numbers of elements are counted in 32 bits
 
 

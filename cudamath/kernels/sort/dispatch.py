@@ -9,7 +9,7 @@ Versions of a sort, from simple to fast:
 
     bitonic             rows of up to 4,096 elements, in shared memory: bitonic.py
     bitonic_registers   the same, in registers: rows of more than 64 elements
-    rank_sort           few rows of 512 to 4,096 elements: every key is compared with all others of
+    rank_sort           few rows of 512 to 8,192 elements: every key is compared with all others of
                         its row: rank_sort.py
     radix               rows of any length, on any GPU and the simulator: radix_sort.py
     onesweep            the same with one launch and one read per digit: onesweep.py
@@ -53,8 +53,10 @@ from .problem import MOST_LEADING, NETWORK, PAIRS, LeadingProblem, PartitionProb
 # time than the seven launches of a radix sort.
 FEW_ROWS = 256
 REGISTERS = 64  # elements of a row, beyond which the network in registers is faster
-RANKED, MOST_RANKED = 512, 4096  # rank_sort: rows of more elements than the first,
-MOST_RANKED_TOGETHER = 2 * MOST_RANKED  # if all of them have no more than this
+RANKED, MOST_RANKED = 512, 8192  # rank_sort: rows of more elements than the first, up to the second
+# .. beside a network, if all rows have no more elements than this; longer rows, which take as many
+# launches as their keys have digits, up to so many comparisons in all
+MOST_RANKED_TOGETHER, MOST_COMPARISONS = 2 * NETWORK, 1 << 26
 # partitions: lines of more elements, up to what one block holds, are divided rather than sorted
 SHORT, BLOCK_LINE = 1024, 8192
 LONG, LONGEST = 1 << 16, 1 << 31  # as are lines of this length; counts have 31 bits
@@ -79,9 +81,13 @@ def on_gpu(_problem: SortProblem) -> bool:
 
 
 def prefers_ranks(p: SortProblem) -> bool:
-    """Rows so short, and so few, that n^2 independent comparisons take less time than a network."""
-    few = p.rows * p.n <= MOST_RANKED_TOGETHER
-    return RANKED < p.n <= MOST_RANKED and few and not SIMULATOR
+    """Rows so short, and so few, that n^2 independent comparisons take less time than a network or
+    a launch for each digit."""
+    if not RANKED < p.n <= MOST_RANKED or SIMULATOR:
+        return False
+    if fits_network(p):
+        return p.rows * p.n <= MOST_RANKED_TOGETHER
+    return p.rows * p.n * p.n <= MOST_COMPARISONS
 
 
 def prefers_network(p: SortProblem) -> bool:
@@ -97,7 +103,7 @@ SORT = (
         "rank_sort",
         "sort.rank_sort.sort",
         prefers=prefers_ranks,
-        reason="few rows of up to 4,096 elements: each key is compared with all of its row",
+        reason="few rows of up to 8,192 elements: each key is compared with all of its row",
     ),
     Version(
         "bitonic_registers",

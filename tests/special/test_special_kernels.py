@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler.compile import ptx_of
+from cudamath.core.specs.special.library import scalar
+from cudamath.kernels.compiler import portable
+from cudamath.kernels.compiler.compile import cache_key, ptx_of
+from cudamath.kernels.compiler.target import target
 from cudamath.kernels.elementwise.dispatch import elementwise
+from cudamath.kernels.elementwise.special_functions import _several
 from cudamath.runtime.device import assume
 
 pytestmark = pytest.mark.skipif(
@@ -29,3 +33,19 @@ def test_results_are_rounded_once(expression: str, dtype: str, narrower: str) ->
         (step,) = plan.steps
         code = ptx_of(step.kernel, plan.signature(step, layouts), (9, 0))
     assert "st.global" in code and narrower not in code
+
+
+def test_long_functions_are_in_a_kernel_once() -> None:
+    """Where a kernel is very long; in others all that is called is inlined."""
+    assert {"gamma", "log_ratio"} <= {f.__name__ for f in _several(scalar("betaincinv"), False)}
+    assert not _several(scalar("gamma"), False) and not _several(scalar("j0"), True)
+    kind = np.dtype("f8")
+    layouts = [Layout.new((400, 600), kind, 0)] * 2
+    with assume((9, 0)):
+        plan = elementwise(*layouts, expression="special_poch(x, y)", compute=kind, output=kind)
+        (step,) = plan.steps
+        key, signature = target((9, 0)), plan.signature(step, layouts)
+        kernel = portable.loads(portable.dumps(step.kernel))
+        assert cache_key(kernel, signature, key) == cache_key(step.kernel, signature, key)
+        code = ptx_of(kernel, signature, (9, 0))
+    assert ".func" in code

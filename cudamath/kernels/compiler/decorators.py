@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lazy_numba import SIMULATOR, cuda
+from .lazy_numba import SIMULATOR, cuda, intrinsic, types
 
 #: Decorates a device function. LLVM inlines it; Numba's own inline="always" gives the same code 3
 #: to 5 times as slowly.
@@ -15,3 +15,17 @@ def bounded(threads: int | tuple[int, int]):
     """Decorates kernels launched with at most `threads` threads per block, among which the compiler
     shares registers; a pair: (threads, blocks that a multiprocessor must hold)."""
     return cuda.jit if SIMULATOR else cuda.jit(launch_bounds=threads)
+
+
+if not SIMULATOR:
+
+    @intrinsic
+    def not_inlined(typingctx):
+        """The device function that calls this one is called where others call it: long code that
+        is used in several places is compiled, and lies in the caches of instructions, once."""
+
+        def generate(context, builder, sig, values):
+            builder.function.attributes.add("noinline")
+            return context.get_dummy_value()
+
+        return types.void(), generate

@@ -7,6 +7,7 @@ them have too; powers are exponentials of logarithms, and all sums end earlier (
 
 A loop over a tuple of coefficients would choose each by a switch of as many branches (the Chebyshev
 series of i1e took three times CuPy's time). So series of constants are written out (`straight`).
+Long functions that would be in a kernel several times are not inlined (`_several`).
 What a product loses when it is rounded takes one instruction here (`_OWN`).
 """
 
@@ -22,6 +23,7 @@ import textwrap
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import zip_longest
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,9 @@ from ...core.specs.special.waves import cos_and_sin
 from ..compiler.decorators import device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, libdevice, types
+
+if not SIMULATOR:
+    from ..compiler.decorators import not_inlined
 
 
 class _Math:
@@ -109,6 +114,7 @@ class _Straight(ast.NodeTransformer):
         return ast.Call(ast.Name(name, ast.Load()), [x], [])
 
 
+@functools.cache
 def straight(function: Any, short: bool = False) -> Any:
     """The function, series of constants written out; short: in the form for results in float32,
     with its powers."""
@@ -162,21 +168,77 @@ _OWN = {
 }
 
 
+#: Instructions of Python's from which on a function is long, and a kernel takes long to compile.
+LONG, VERY_LONG = 150, 5000
+
+
+def _callees(function: Callable, short: bool) -> list[Callable]:
+    """The scalar functions that it calls, each as often as it stands there."""
+    if function in _OWN:
+        return []
+    written = straight(function, short)
+    names = written.__globals__
+    loads = (i.argval for i in dis.get_instructions(written) if i.opname == "LOAD_GLOBAL")
+    return [names[n] for n in loads if isinstance(names.get(n), FunctionType)]
+
+
 @functools.cache
-def _device(function: Callable, short: bool = False) -> Any:
-    """short: for results in float32, sums end earlier."""
+def _length(function: Callable, short: bool) -> int:
+    """Python's instructions of a function and of all that it calls."""
+    own = 0 if function in _OWN else len(straight(function, short).__code__.co_code) // 2
+    return own + sum(_length(each, short) for each in _callees(function, short))
+
+
+@functools.cache
+def _several(root: Callable, short: bool) -> frozenset[Callable]:
+    """The long functions that would be in a very long kernel more than once, if all were
+    inlined."""
+    if _length(root, short) < VERY_LONG:
+        return frozenset()
+    order: list[Callable] = []  # a function after all that it calls
+
+    def visit(function: Callable) -> None:
+        if function not in order:
+            for each in _callees(function, short):
+                visit(each)
+            order.append(function)
+
+    visit(root)
+    copies, apart = dict.fromkeys(order, 0), set()
+    copies[root] = 1
+    for function in reversed(order):
+        if copies[function] > 1 and _length(function, short) >= LONG:
+            apart.add(function)
+            copies[function] = 1
+        for each in _callees(function, short):
+            copies[each] += copies[function]
+    return frozenset(apart)
+
+
+@functools.cache
+def _device(
+    function: Callable, short: bool = False, apart: frozenset[Callable] = frozenset()
+) -> Any:
+    """short: for results in float32, sums end earlier. apart: functions that are not inlined."""
     if function in _OWN and not SIMULATOR:
         return _OWN[function]
     # not forced to be inlined, as other device functions are: so many copies of the gamma function,
     # which others call several times, would take the compiler a minute
-    return cuda.jit(device=True)(
+    made = cuda.jit(device=True)(
         copied(
             straight(function, short),
-            functools.partial(_device, short=short),
+            functools.partial(_device, short=short, apart=apart),
             _Math() if SIMULATOR else None,
             SHORT if short else {},
         )
     )
+    if function not in apart or SIMULATOR:
+        return made
+    names = ", ".join(f"x{i}" for i in range(function.__code__.co_argcount))
+    name = function.__name__
+    source = f"def {name}({names}):\n    not_inlined()\n    return made({names})\n"
+    namespace = {"not_inlined": not_inlined, "made": made, "__name__": function.__module__}
+    return cuda.jit(device=True)(compiled(source, name, namespace))
 
 
 @functools.cache
@@ -192,6 +254,7 @@ def special_functions(expression: str, T: Any) -> dict[str, Any]:
         names = [f"x{i}" for i in range(function.__code__.co_argcount)]
         wide = ", ".join(f"types.float64({n})" for n in names)
         source = f"def special_{name}({', '.join(names)}):\n    return T(function({wide}))\n"
-        namespace = {"T": T, "types": types, "function": _device(function, short)}
+        made = _device(function, short, _several(function, short))
+        namespace = {"T": T, "types": types, "function": made}
         found[f"special_{name}"] = device_function(compiled(source, f"special_{name}", namespace))
     return found

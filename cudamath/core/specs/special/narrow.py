@@ -284,6 +284,9 @@ def inverse_power(a, x):
 
 def short_power(a, b):
     """a^b: in float32's range the rounded product of logarithm and exponent costs nothing."""
-    if a > 0.0 and a < math.inf and abs(b) < math.inf:
-        return math.exp(b * math.log(a))
-    return a**b
+    if b == 0.0 or a == 1.0:
+        return 1.0
+    y = math.exp(b * math.log(abs(a)))
+    if a < 0.0:
+        y = math.nan if b != floor(b) else y if is_even(b) else -y
+    return y

@@ -74,10 +74,10 @@ def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
         # segment
         i = cuda.grid(1)
         lines = x.shape[0] * x.shape[2]
-        s = i // lines
+        s = i // lines if segments > 1 or i >= lines else 0
         if s < segments:
             line = i - s * lines
-            b = line // x.shape[2]
+            b = line // x.shape[2] if x.shape[0] > 1 else 0
             a = line - b * x.shape[2]
             n = x.shape[1]
             total = identity
@@ -98,10 +98,13 @@ def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
                 if (j - begin) % LINE_RUN == 0:
                     total = combine(total, part)
                     part = identity
-            while j < stop:
-                part = combine(part, lift(x[b, j, a]))
-                y[b, j, a] = store(combine(total, part))
-                j += 1
+            for k in range(LINE_STEP):  # of the last ones, too
+                if j + k < stop:
+                    ahead[k] = lift(x[b, j + k, a])
+            for k in range(LINE_STEP):
+                if j + k < stop:
+                    part = combine(part, ahead[k])
+                    y[b, j + k, a] = store(combine(total, part))
 
     return scan_lines
 

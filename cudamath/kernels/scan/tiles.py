@@ -9,8 +9,9 @@ from ...core.dispatch.arguments import Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
+from ...runtime.device import capability
 from ..compiler.decorators import WARP, bounded, device_function
-from ..compiler.lazy_numba import cuda, dtype_of, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
 from ..copy.axis_last import neighbours
 from ..copy.fill import fill_part
 from ..copy.parts import whole
@@ -20,13 +21,19 @@ from .decoupled_lookback import THREADS, WARPS, row_scan, row_writer, scan_funct
 from .problem import TILE_BYTES, Problem, tile_shape
 from .tail import tail_scan
 
+if not SIMULATOR:
+    from ..ptx.sm90 import wait_for_previous
+
 GROUP = THREADS  # tiles whose totals a block reads at once
 BLOCKS = 3  # on a multiprocessor: while one waits for the tiles before it, others read and write
 
 
 @functools.cache
-def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vectors: int) -> Any:
-    """Rows of neighbours in tiles of 512 threads x ``vectors`` accesses of ``width`` elements."""
+def scan_tiles(
+    kind: str, source: np.dtype, target: np.dtype, width: int, vectors: int, early: bool = False
+) -> Any:
+    """Rows of neighbours in tiles of 512 threads x ``vectors`` accesses of ``width`` elements.
+    early: it may begin before the launch ahead has ended, which resets the words."""
     lift, combine, identity, A = scan_functions(kind, source, target)
     shift, _, publish, await_, parts = total_exchange(A)
     read = reading(lift, width)
@@ -57,6 +64,8 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
         t = cuda.threadIdx.x
         lane = t % WARP
         warp = t // WARP
+        if early:
+            wait_for_previous()
         tile = types.int64(cuda.blockIdx.x)  # blocks start in this order: those before run already
         row = tile // per_row
         k = tile - row * per_row
@@ -140,8 +149,9 @@ def plan(problem: Problem) -> Plan:
     totals, sums = state.view((words[0],)), state.view((words[1],), offset=8 * words[0])
     zero = np.uint64(0)
     reset = fill_part(whole(state, temps[-1]), zero, zero, None) if per_row > 1 else []
+    early = bool(reset) and capability(x.device) >= (9, 0)
     launch = Launch(
-        scan_tiles(*kinds, width, vectors),
+        scan_tiles(*kinds, width, vectors, early),
         rows * per_row,
         THREADS,
         [
@@ -153,5 +163,6 @@ def plan(problem: Problem) -> Plan:
             per_row,
             groups,
         ],
+        early=early,
     )
     return Plan([problem.out], [*before, *reset, launch, *after], temps)

@@ -101,6 +101,8 @@ def logsumexp(
         signs = full_like(sums, 0)
     else:
         sums = _logsumexp(*arrays, axes=axes)
+        if b is None and not return_sign:
+            return sums if keepdims else squeeze(sums, axis=axes)
         signs = full_like(sums, 1) if b is None else _sign(arrays[0], arrays[1], axes)
     if b is not None and not return_sign:
         sums = where(signs < 0, math.nan, sums)

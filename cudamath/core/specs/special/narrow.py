@@ -223,6 +223,10 @@ def digamma(x):
     return y - z * (z * horner(z * z, PSI)) + (math.log(x) - 0.5 * z)
 
 
+def upper_tail(x):
+    return 0.5 * math.erfc(x * SQRT_HALF)
+
+
 def log_ndtr(x):
     t = x * SQRT_HALF
     if t < -25.0:

@@ -1,6 +1,6 @@
 """Incomplete elliptic integrals, and the integrals of sines and cosines, circular and hyperbolic.
 
-Formulas: DLMF 19.25, 19.36 (B. C. Carlson's symmetric integrals, by duplication), 6.6 and 6.9.
+Formulas: DLMF 19.25, 19.36 (B. C. Carlson's symmetric integrals, by duplication), 6.6 and 6.2.
 """
 
 from __future__ import annotations
@@ -8,13 +8,116 @@ from __future__ import annotations
 import math
 
 from .integrals import EULER, ellipe, ellipk, exp1, expi
+from .polynomials import horner
 from .rounding import floor
 from .waves import cos_and_sin
 
 PI_MIDDLE = 1.2246467991473532e-16  # with math.pi and this one pi has 159 bits
 PI_LOW = -2.9947698097183397e-33
 SMALL_TERM = 1e-17
-SHARE = 1.0  # of the terms of a fraction
+#: x f(x) and x^2 g(x) from 2 to 5, and from there on: what interpolates them, by mpmath.
+WAVE_F_NEAR_P = (
+    206703.10018364695,
+    5072754.37101974,
+    17254562.46785086,
+    18590568.0401441,
+    8226280.661279868,
+    1672094.9338652042,
+    162699.33828451944,
+    7484.475128561466,
+    149.74527949292266,
+    0.9999990677211926,
+)
+WAVE_F_NEAR_Q = (
+    1225042.0520709401,
+    12533049.857949195,
+    29939848.149251193,
+    26346689.376698617,
+    10240453.848038623,
+    1908930.5194335552,
+    175285.56144036184,
+    7764.066960864257,
+    151.74486899221517,
+    1.0,
+)
+WAVE_G_NEAR_P = (
+    739008.6668927936,
+    43445262.68802193,
+    202377455.35271177,
+    283972420.86014956,
+    163599425.3943084,
+    44171931.603542134,
+    5930586.731828538,
+    401561.03650213557,
+    13330.783327060934,
+    197.71879068012538,
+    0.9999969108565772,
+)
+WAVE_G_NEAR_Q = (
+    36305300.06211743,
+    318403735.76826316,
+    745301330.6838397,
+    692621184.1751088,
+    301306474.7487041,
+    66481819.69595736,
+    7701804.861055966,
+    468634.1244296727,
+    14433.591419162998,
+    203.7171367651422,
+    1.0,
+)
+WAVE_F_FAR_P = (
+    674741367999582.0,
+    2441542720496229.5,
+    1273987089436138.8,
+    217990041268118.62,
+    15987618674083.646,
+    569261068979.4458,
+    10451358906.329681,
+    100815212.22016314,
+    500141.5081693647,
+    1172.384030566824,
+    1.0,
+)
+WAVE_F_FAR_Q = (
+    1938010928573281.2,
+    3662068539199876.5,
+    1556948447824428.5,
+    242706667468002.88,
+    16965830983639.004,
+    588423478635.8727,
+    10643690311.316782,
+    101792679.5558902,
+    502466.2762304984,
+    1174.384030566824,
+    1.0,
+)
+WAVE_G_FAR_P = (
+    1019044075354980.2,
+    5146432328833277.0,
+    2617661976451374.0,
+    415982887462931.9,
+    27887999728886.402,
+    902500868594.1063,
+    15042284092.806965,
+    131892441.58439691,
+    596278.8396381787,
+    1277.8676997436075,
+    1.0,
+)
+WAVE_G_FAR_Q = (
+    9494722647604668.0,
+    1.2451413208960838e16,
+    4166241453737626.5,
+    540236390049557.7,
+    32403182688812.734,
+    983603137225.7458,
+    15788127998.9724,
+    135366589.7354424,
+    603862.0458366405,
+    1283.8676997436075,
+    1.0,
+)
 
 
 def carlson_rf(x, y, z):
@@ -153,24 +256,19 @@ def odd_series(square):
 
 
 def tail_of_wave(x, imaginary):
-    """A part of E1(i x), x > 2: the continued fraction DLMF 6.9.1, from its end."""
-    k = floor(SHARE * (24.0 + 240.0 / x))
-    re = 0.0
-    im = 0.0
-    while k > 0.0:
-        a = 2.0 * k + 1.0 - re
-        b = x - im
-        size = k * k / (a * a + b * b)
-        re = size * a
-        im = -size * b
-        k -= 1.0
-    a = 1.0 - re
-    b = x - im
-    size = 1.0 / (a * a + b * b)
-    re = size * a
-    im = -size * b
+    """A part of E1(i x), x > 2, by the auxiliary functions of DLMF 6.2: x f and x^2 g are quotients
+    in 1 / x^2."""
+    u = 1.0 / (x * x)
+    if x < 5.0:
+        f = horner(u, WAVE_F_NEAR_P) / horner(u, WAVE_F_NEAR_Q)
+        g = horner(u, WAVE_G_NEAR_P) / horner(u, WAVE_G_NEAR_Q)
+    else:
+        f = horner(u, WAVE_F_FAR_P) / horner(u, WAVE_F_FAR_Q)
+        g = horner(u, WAVE_G_FAR_P) / horner(u, WAVE_G_FAR_Q)
+    f /= x
+    g *= u
     c, s = cos_and_sin(x)
-    return im * c - re * s if imaginary else re * c + im * s
+    return -(f * c + g * s) if imaginary else g * c - f * s
 
 
 def sine_integral(x):

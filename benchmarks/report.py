@@ -303,6 +303,7 @@ def summary(folder: pathlib.Path) -> list[str]:
         + beside_cupy.section(folder)
         + random_cases.section(folder)
         + models.section(folder)
+        + programs.section(folder)
     )
     lines += beside_numpy.section(rows)
     return (

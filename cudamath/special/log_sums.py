@@ -9,10 +9,12 @@ from typing import Any
 
 from ..core import dtypes, shapes
 from ..core.array import ndarray
+from ..core.devices import CPU
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.op import ANY, REAL, Composed
 from ..core.scalar import scalar_results
 from ..core.typing import ArrayLike
+from ..fuse import fuse
 from ..ml.softmax import log_softmax as _log_softmax_along
 from ..ml.softmax import softmax as _softmax_along
 from ..ops import reduce
@@ -215,9 +217,19 @@ def _share(a: ndarray, y: ndarray) -> ndarray:
     return exp(a - where(isfinite(y), y, math.inf))
 
 
+#: On a GPU one kernel, that reads each row once, where the operations read it six times.
+_fused_logsumexp = fuse(_logsumexp_value)
+
+
+def _logsumexp_anywhere(a: ndarray, b: ndarray | None = None, *, axes: tuple[int, ...]) -> ndarray:
+    if b is None and axes and a.size and a._layout.device != CPU:
+        return _fused_logsumexp(a, axes=axes)
+    return _logsumexp_value(a, b, axes=axes)
+
+
 _logsumexp = Composed(
     "logsumexp",
-    _logsumexp_value,
+    _logsumexp_anywhere,
     lambda g, y, a, b=None, *, axes: (
         (g * _share(a, y),)
         if b is None

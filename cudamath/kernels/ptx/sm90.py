@@ -128,6 +128,14 @@ load_cluster_float_4 = instruction(
     "Four float32 at this shared address in the block of that rank of the cluster.",
     pure=False,
 )
+copy_cluster_word = _action(
+    "copy_cluster_word",
+    "{ .reg .b32 a, v; mapa.shared::cluster.u32 a, $1, $2; ld.shared::cluster.u32 v, [a]; "
+    "st.shared.u32 [$0], v; }",
+    (i32, i32, i32),
+    "(shared address, shared address, rank): 32 bits at the second one in the block of that rank "
+    "of the cluster go to the first one here.",
+)
 cluster_sync = _action(
     "cluster_sync",
     "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;",

@@ -34,6 +34,10 @@ before its part:
                   of their numbers, as every single-pass scan assumes: the tiles that a tile waits
                   for already run.
 
+                  A row that a block can hold is one tile, and the tiles of a somewhat longer one
+                  are those of a cluster (SM 9.0), which exchange totals in shared memory: then no
+                  words are reset by a launch ahead.
+
 The floor is a read and a write of each element; ``scan_tiles`` adds one read in L2 of up to 512
 totals a tile, nothing to memory. A published word of 64 bits holds 32 bits of a total and a flag
 beside them (ptx/lookback.py): no fences.

@@ -24,8 +24,9 @@ Kinds = tuple[str, np.dtype, np.dtype]  # the scan's name, dtypes of elements an
 
 MANY_LINES = 1 << 14  # so many threads are enough for ``scan_lines`` with a few segments each
 TILE_BYTES = 64  # of totals that a thread of ``scan_tiles`` holds, where tiles wait for others
-# .. and where one block has a row by itself: longer, but one launch less, and nothing to wait for
-ALONE_BYTES, FEW_ROWS = 256, 64
+# .. and where one block has a row by itself, or a cluster of RANKS blocks: longer, but a launch
+# less, and no words in memory to wait for; of so few rows that all run at once
+ALONE_BYTES, SHARED_BYTES, RANKS, FEW_ROWS = 128, 192, 8, 12
 
 # ``scan_lines``: loads of a thread in flight, and segments of a line: a thread combines the totals
 # of all before its own, so of a long line there are about as many as half of them have elements
@@ -104,15 +105,21 @@ def column_shape(kinds: Kinds, layout: Layout) -> tuple[int, int]:
     return 2 if pairs else 1, COLUMN_BYTES // 2 if fewer else COLUMN_BYTES
 
 
-def tile_shape(p: Problem) -> tuple[int, int]:
-    """(elements of an access, accesses of a thread) of ``scan_tiles``."""
+def tile_shape(p: Problem) -> tuple[int, int, int]:
+    """(elements of an access, accesses of a thread, blocks of a cluster that share a row, else 1)
+    of ``scan_tiles``."""
     most = TILE_BYTES // p.size_of_total
     width = min(vector_width(p.n, p.x), 8, most)
     wanted = blocks(p.n, THREADS * width)
-    alone = ALONE_BYTES // (p.size_of_total * width)
-    if p.lines <= FEW_ROWS and width > 1 and wanted <= alone:
-        return width, max(1, wanted)
-    return width, max(1, min(wanted, most // width))
+    if width > 1 and p.lines <= FEW_ROWS:
+        clusters = capability(p.device) >= (9, 0)
+        alone = ALONE_BYTES if clusters else SHARED_BYTES
+        if wanted * width * p.size_of_total <= alone:
+            return width, max(1, wanted), 1
+        each = blocks(wanted, RANKS)
+        if clusters and each * width * p.size_of_total <= SHARED_BYTES:
+            return width, each, RANKS
+    return width, max(1, min(wanted, most // width)), 1
 
 
 def lines_shape(p: Problem) -> tuple[int, int]:

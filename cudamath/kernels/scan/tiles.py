@@ -22,7 +22,9 @@ from .problem import TILE_BYTES, Problem, tile_shape
 from .tail import tail_scan
 
 if not SIMULATOR:
-    from ..ptx.sm90 import wait_for_previous
+    from ..lib.cluster_exchange import cluster_arrive, cluster_wait
+    from ..ptx.sm80 import shared_address
+    from ..ptx.sm90 import cluster_sync, copy_cluster_word, wait_for_previous
 
 GROUP = THREADS  # tiles whose totals a block reads at once
 BLOCKS = 3  # on a multiprocessor: while one waits for the tiles before it, others read and write
@@ -30,10 +32,17 @@ BLOCKS = 3  # on a multiprocessor: while one waits for the tiles before it, othe
 
 @functools.cache
 def scan_tiles(
-    kind: str, source: np.dtype, target: np.dtype, width: int, vectors: int, early: bool = False
+    kind: str,
+    source: np.dtype,
+    target: np.dtype,
+    width: int,
+    vectors: int,
+    ranks: int = 1,
+    early: bool = False,
 ) -> Any:
     """Rows of neighbours in tiles of 512 threads x ``vectors`` accesses of ``width`` elements.
-    early: it may begin before the launch ahead has ended, which resets the words."""
+    ranks: the tiles of a row, if they are those of a cluster, which exchange their totals in shared
+    memory; early: it may begin before the launch ahead has ended, which resets the words."""
     lift, combine, identity, A = scan_functions(kind, source, target)
     shift, _, publish, await_, parts = total_exchange(A)
     read = reading(lift, width)
@@ -44,7 +53,9 @@ def scan_tiles(
     tile_size = warp_size * WARPS
     put = row_writer(A, target, width)
     scan_tail = tail_scan(kind, source, target)
-    alone = held * dtype_of(A).itemsize > TILE_BYTES  # the only tile of its row
+    large = held * dtype_of(A).itemsize > TILE_BYTES  # tiles of few blocks, which have room
+    size = dtype_of(A).itemsize
+    parts_of_total = ranks * size // 4 if ranks > 1 else 0  # words of 32 bits
 
     @device_function
     def warp_scan(a, lane):
@@ -54,7 +65,7 @@ def scan_tiles(
                 a = combine(lower, a)
         return a
 
-    @bounded((THREADS, 1 if alone else BLOCKS if A.bitwidth <= 64 else 2))
+    @bounded((THREADS, 1 if large else BLOCKS if A.bitwidth <= 64 else 2))
     def scan_tiles(x, y, totals, sums, n, per_row, groups):
         # x, y: (rows * n,), or one row and what follows its n elements; totals: (tiles * parts,),
         # sums: (rows * groups * parts,): published words, 0 at first; n: elements per row, per_row:
@@ -92,8 +103,30 @@ def scan_tiles(
                 before = whole_tile
             whole_tile = combine(whole_tile, shared[w])
 
-        # 3. Of the tiles before this one: those of its group as a tree, then all groups before.
-        if per_row > 1:
+        # 3. Of the tiles before this one: those of the cluster, or those of its group as a tree,
+        # then all groups before.
+        if ranks > 1:
+            own = cuda.shared.array(1, A)
+            of_cluster = cuda.shared.array(ranks, A)
+            if t == 0:
+                own[0] = whole_tile
+            cluster_sync()
+            if t < parts_of_total:
+                rank = types.int32(t // (size // 4))
+                word = types.int32(4 * (t - rank * (size // 4)))
+                copy_cluster_word(
+                    types.int32(shared_address(of_cluster) + rank * size + word),
+                    types.int32(shared_address(own) + word),
+                    rank,
+                )
+            cuda.syncthreads()
+            cluster_arrive()  # no other block's memory is read from here on
+            prefix = identity
+            for r in range(ranks):
+                if r < k:
+                    prefix = combine(prefix, of_cluster[r])
+            before = combine(prefix, before)
+        elif per_row > 1:
             group = k // GROUP
             member = k - group * GROUP
             if t == 0:
@@ -127,6 +160,8 @@ def scan_tiles(
                 total, ends = v[r * width + width - 1], True
         if ends and base + n < y.size and per_row == cuda.gridDim.x:  # one row, and more
             scan_tail(x, y, n, total)
+        if ranks > 1:
+            cluster_wait()  # until nobody reads this block's memory
 
     return scan_tiles
 
@@ -137,21 +172,22 @@ def plan(problem: Problem) -> Plan:
     body = problem.body
     x, kinds, rows, n = body.x, body.kinds, body.lines, body.n
     before, source, after, target = neighbours(x, body.out, body.axis, temps)
-    width, vectors = tile_shape(body)
-    per_row = blocks(n, THREADS * width * vectors)
+    width, vectors, ranks = tile_shape(body)
+    per_row = max(blocks(n, THREADS * width * vectors), ranks)
+    exchanged = per_row > 1 and ranks == 1  # by published words
     groups = blocks(per_row, GROUP)
     parts = total_exchange(scan_functions(*kinds).A)[4]
     words = (
-        (rows * per_row * parts, rows * groups * parts) if per_row > 1 else (1, 1)
+        (rows * per_row * parts, rows * groups * parts) if exchanged else (1, 1)
     )  # of one tile nothing is published
     temps.append(Layout.new((sum(words),), np.dtype(np.uint64), x.device))
     state = Temp(len(temps) - 1)
     totals, sums = state.view((words[0],)), state.view((words[1],), offset=8 * words[0])
     zero = np.uint64(0)
-    reset = fill_part(whole(state, temps[-1]), zero, zero, None) if per_row > 1 else []
+    reset = fill_part(whole(state, temps[-1]), zero, zero, None) if exchanged else []
     early = bool(reset) and capability(x.device) >= (9, 0)
     launch = Launch(
-        scan_tiles(*kinds, width, vectors, early),
+        scan_tiles(*kinds, width, vectors, ranks, early),
         rows * per_row,
         THREADS,
         [
@@ -163,6 +199,7 @@ def plan(problem: Problem) -> Plan:
             per_row,
             groups,
         ],
+        cluster=ranks,
         early=early,
     )
     return Plan([problem.out], [*before, *reset, launch, *after], temps)

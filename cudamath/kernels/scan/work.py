@@ -84,12 +84,12 @@ def rows(p: Problem) -> Work:
 def tiles(p: Problem) -> Work:
     """tiles.py."""
     body, machine = p.body, Machine.of(p.device)
-    width, vectors = tile_shape(body)
-    per_row = blocks(body.n, THREADS * width * vectors)
+    width, vectors, ranks = tile_shape(body)
+    per_row = max(blocks(body.n, THREADS * width * vectors), ranks)
     waves = blocks(p.lines * per_row, 3 * machine.multiprocessors)
     tile = max(1.5, vectors * width * p.size_of_total / TILE_BYTES) * TILE
     moved, launches = _turned(p)
-    more = per_row > 1
+    more = per_row > 1 and ranks == 1
     kind = f"scan_tiles {_lying(launches)} {'single' if width == 1 else 'wide'}"
     return sized(
         Work(kind, waves * tile, _bytes(p) + moved, 1 + more + launches), Machine.of(p.device)

@@ -279,16 +279,17 @@ def test_what_scans_publish_has_room(shape, dtype, version):
     "dtype, target, count, names",
     [
         ("f4", "f4", (1 << 26) + 3, ["fill_line", "scan_ring"]),
-        ("f4", "f4", 200_001, ["fill_line", "scan_tiles"]),
-        ("i4", "i8", 200_001, ["fill_line", "scan_tiles"]),
+        ("f4", "f4", 300_001, ["fill_line", "scan_tiles"]),
+        ("i4", "i8", 300_001, ["fill_line", "scan_tiles"]),
         ("f4", "f4", 20_001, ["scan_tiles"]),
         ("f8", "f8", 5_001, ["scan_tiles"]),
+        ("f4", "f4", 100_001, ["scan_tiles"]),
         ("f2", "f2", 200_001, ["fill_line", "scan_tiles"]),
     ],
 )
 def test_one_row_has_whole_accesses_but_for_its_end(dtype, target, count, names):
     """The last elements follow in the same launch; but not of 16-bit results, from which no total
-    goes on. One block takes a row by itself as long as it can hold it."""
+    goes on. One block takes a row by itself, or a cluster, as long as it can hold it."""
     x = Layout.new((count,), np.dtype(dtype), 0)
     with assume((9, 0)):
         plan = scan_dispatch.scan(x, kind="sum", axis=0, dtype=np.dtype(target))
@@ -807,6 +808,10 @@ def test_sort_with_wide_counts_on_gpu(dtype, monkeypatch):
         ((5,), 0),
         ((3, 8191), 1),
         ((2, 8193), 1),
+        ((10_240,), 0),
+        ((16_387,), 0),
+        ((40_000,), 0),
+        ((5, 65_536), 1),
         ((6_000_001,), 0),
         ((500, 77), 0),
         ((2, 1030, 33), 1),

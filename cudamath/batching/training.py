@@ -234,7 +234,7 @@ def scaled_product(call: Call) -> Any:
         wide = "int32" if call.arrays[0].dtype == "int8" else "float32"
         y = astype(call.all(0), wide) @ astype(call.all(1), wide)
         y = astype(y, "float32") * call.all(2)[:, :, None] * call.all(3)[:, None, :]
-        if len(call.arrays) > 4 and call.arrays[4] is not None:
+        if call.arrays[4] is not None:
             y = y + astype(call.all(4), "float32")[:, None, :]
         return astype(y, call.params["dtype"])
     a, by = call.all(0), call.all(2)

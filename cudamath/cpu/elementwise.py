@@ -178,7 +178,7 @@ def norm_slope(x: np.ndarray, y: np.ndarray, power: np.ndarray) -> np.ndarray:
 
 def norm_grad(x: np.ndarray, y: np.ndarray, g: np.ndarray) -> np.ndarray:
     """x g / y, and 0 where y is 0."""
-    return np.where(y == 0, x.dtype.type(0), x * (g / np.where(y == 0, x.dtype.type(1), y)))
+    return np.where(y == 0, x.dtype.type(0), x * (g / y))
 
 
 def spread_grad(x: np.ndarray, mean: np.ndarray, g: np.ndarray, factor: np.ndarray) -> np.ndarray:

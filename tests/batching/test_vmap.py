@@ -499,3 +499,22 @@ cm.vmap(lambda x: x)(cm.ones(2))
 assert rules <= {*sys.modules}
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("dtypes", [("float16", "float32"), ("float32", "float32")])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_gradients_of_the_bias_of_group_norm_have_its_dtype(dtypes, weighted):
+    """They are the sums of what comes back; parameters of 16-bit numbers may be of float32."""
+    if not weighted and dtypes[0] != dtypes[1]:
+        dtypes = ("float16", "float16")
+    x = array(RNG.normal(size=(3, 2, 4, 5))).astype(dtypes[0])
+    w, b = (array(RNG.normal(size=(3, 4))).astype(dtypes[1]) for _ in range(2))
+    back = RNG.integers(-3, 4, (2, 4, 5))
+
+    def loss(x, w, b):
+        y = cm.ml.group_norm(x, 2, w if weighted else None, b)
+        return (y * cm.asarray(back, dtype=dtypes[0])).sum()
+
+    db = cm.vmap(cm.grad(loss, 2))(x, w, b)
+    assert db.dtype == dtypes[1]
+    np.testing.assert_array_equal(db.to_numpy(), np.broadcast_to(back.sum((0, 2)), (3, 4)))

@@ -33,6 +33,7 @@ from cudamath.core.dispatch.plan import Plan
 from cudamath.core.dispatch.plan_codegen import MOST_NAMED, array_words
 from cudamath.core.dispatch.steps import Call, Launch, triple
 from cudamath.core.layout import Layout
+from cudamath.cuda import kernels as user_kernels
 from cudamath.kernels.compiler import lazy_numba
 from cudamath.kernels.compiler.compile import compile_cubin
 from cudamath.runtime import cubin_cache, kernel_errors, kernel_launch, stream
@@ -722,6 +723,10 @@ def test_launch_takes_page_locked_numpy_arrays(users):
         cm.cuda.launch(scale, 1, 32, x, 1.5, out[::-1])
         cm.cuda.synchronize()
         assert out.tolist() == [3.0] * 4
+        for view in (x, x[1:], x[2:]):  # of 16 bytes, where it begins
+            address = view.__array_interface__["data"][0]
+            found = user_kernels._array("launch", view)
+            assert found.ptr == address and found._layout.aligned == (address % 16 == 0)
 
 
 def test_launch_refuses(users):
@@ -766,6 +771,7 @@ def test_resources(users):
     )
     assert cm.cuda.occupancy(scale, (16, 8), x, 1.0, x) == 0.25
     assert cm.cuda.suggest_launch(scale, 10_000, x, 1.0, x) == (20, 512)
+    assert cm.cuda.suggest_launch(scale, 1, x, 1.0, x) == (1, 512)
     with pytest.raises(ValueError, match="suggest_launch: count must be at least 1"):
         cm.cuda.suggest_launch(scale, 0, x, 1.0, x)
     compiled(1, 32, x, 2.0, x)

@@ -22,9 +22,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 RNG = np.random.default_rng(0)
 
 
-def run(source: str, device: str, first: str = "cudamath") -> None:
-    """A program with SciPy's array API switched on; `first`: what it imports before anything
-    else."""
+def run(source: str, device: str, first: str = "cudamath", begin: str = "") -> None:
+    """A program with SciPy's array API switched on; `begin`: its first lines, `first`: what it
+    imports before anything else."""
     environment = {
         **os.environ,
         "SCIPY_ARRAY_API": "1",
@@ -32,7 +32,7 @@ def run(source: str, device: str, first: str = "cudamath") -> None:
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
     }
     head = (
-        f"import {first}"
+        f"{begin}\nimport {first}"
         + """
 import numpy as np, cudamath as cm
 rng = np.random.default_rng(0)
@@ -140,6 +140,23 @@ def test_einops_itself(device, first):
     """`einops.rearrange` and the rest, whichever of the two is imported first."""
     pytest.importorskip("einops")
     run(EINOPS, device, first)
+
+
+def test_einops_found_by_others(device):
+    """Finders that were there first, as those of editable installations, find einops as well."""
+    pytest.importorskip("einops")
+    finder = """
+import importlib.abc
+import importlib.machinery
+import sys
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        return importlib.machinery.PathFinder.find_spec(name, path, target)
+
+sys.meta_path.insert(0, Finder())
+"""
+    run(EINOPS, device, begin=finder)
 
 
 def test_opt_einsum(device):

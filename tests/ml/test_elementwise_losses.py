@@ -322,6 +322,13 @@ def test_in_a_fused_function(device):
     )
 
 
+def test_bfloat16_beyond_float16_in_a_fused_function(device):
+    """It is computed in float32, which has its range."""
+    x, t = np.array([1e5, -3e38], cm.bfloat16), np.array([0.99e5, -3e38], cm.bfloat16)
+    fused = cm.fuse(lambda a, b: ml.l1_loss(a, b, reduction="none") + 1)
+    assert_close(fused(cm.asarray(x), cm.asarray(t)), abs(wide(x) - wide(t)) + 1, rtol=4e-3)
+
+
 def test_errors(device):
     x = cm.zeros((3, 4))
     for name in (

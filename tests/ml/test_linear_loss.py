@@ -228,3 +228,22 @@ def test_gradients_one_at_a_time(device):
     for place, expected in enumerate(both):
         alone = cm.grad(loss, place)(cm.asarray(x), cm.asarray(weight))
         assert_close(alone, expected.to_numpy(), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_scaled_float16_loss_keeps_small_gradients(device, place):
+    """The factor of the loss comes in before gradients are rounded to float16, in which these would
+    have hardly a digit without it."""
+    rng, count, factor = np.random.default_rng(5), 1000, 4096.0
+    x = (rng.standard_normal((count, 8)) * (1 if place == 0 else 1e-3)).astype(np.float16)
+    weight = (rng.standard_normal((6, 8)) * (1e-3 if place == 0 else 1)).astype(np.float16)
+    targets = rng.integers(0, 6, count)
+    scores = wide(x) @ wide(weight).T
+    slope = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    slope[np.arange(count), targets] -= 1
+    exact = factor / count * (slope @ wide(weight) if place == 0 else slope.T @ wide(x))
+    found = cm.grad(lambda *xw: cm.ml.linear_cross_entropy(*xw, targets, rows=100) * factor, place)(
+        cm.asarray(x), cm.asarray(weight)
+    )
+    assert found.dtype == np.float16
+    assert_close(wide(found.to_numpy()), exact, rtol=0, atol=0.01 * np.abs(exact).max())

@@ -606,6 +606,40 @@ def test_row_norms_with_a_residual(device):
     assert_close(only, 2 * (x + r), rtol=1e-14)
 
 
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("residual", [True, False])
+def test_row_norms_have_third_derivatives(device, center, residual):
+    """Along a line: those of the definition, by central differences in extended precision."""
+    x, r, v, w, b, c = (numbers((3, 5), seed=i) for i in range(6))
+    w, b, r = w[0], b[0], r if residual else 0 * r
+
+    def value(x):
+        given = {"residual": cm.asarray(r)} if residual else {}
+        if center:
+            found = cm.ml.layer_norm(x, 5, cm.asarray(w), cm.asarray(b), eps=0.1, **given)
+        else:
+            found = cm.ml.rms_norm(x, 5, cm.asarray(w), 0.1, **given)
+        y, h = found if residual else (found, None)
+        return (y * c * (h if residual else 1)).sum()
+
+    def along(t):
+        h = (x + r).astype(np.longdouble) + np.longdouble(t) * v
+        d = h - h.mean(-1, keepdims=True) if center else h
+        y = d / np.sqrt((d * d).mean(-1, keepdims=True) + np.longdouble(0.1)) * w
+        return ((y + b if center else y) * c * (h if residual else 1)).sum()
+
+    def derivative(f):
+        return lambda x: (cm.grad(f)(x) * v).sum()
+
+    step = 1e-3
+    rough, fine = [
+        (along(2 * h) - 2 * along(h) + 2 * along(-h) - along(-2 * h)) / (2 * h**3)
+        for h in (2 * step, step)
+    ]
+    found = derivative(derivative(derivative(value)))(cm.asarray(x))
+    assert_close(float(found), float((4 * fine - rough) / 3), rtol=1e-6)
+
+
 @pytest.mark.parametrize("given", [(), ("w",), ("b",)])
 @pytest.mark.parametrize("row", [(6,), (2, 3)])
 def test_row_norm_gradients_without_parameters(device, given, row):

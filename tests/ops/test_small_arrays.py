@@ -249,6 +249,28 @@ def test_masks_and_index_arrays(dtype):
             assert x.to_numpy().tobytes() == y.to_numpy().tobytes()
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3)], ids=str)
+@pytest.mark.parametrize(
+    "key",
+    [[5], [-9], [0, 1], np.zeros(0, "i8"), np.zeros((0, 2), "i8"), np.ones(7, "?"),
+     np.ones((0, 5), "?"), np.ones((3, 0), "?"), np.zeros((2, 2), "i8")],
+    ids=str,
+)  # fmt: skip
+def test_places_in_arrays_without_elements(shape, key):
+    """Those that there are not are refused as ever."""
+    key = np.asarray(key)
+
+    def written(x, key):
+        x[key] = 2
+        return x
+
+    for dtype in ("f8", "i8", "?"):
+        for function in (operator.getitem, written):
+            (a, x), k = pair(dtype, shape), cm.asarray(key, device="cpu")
+            for _ in range(2):
+                assert outcome(function, x, k) == outcome(function, a, key), dtype
+
+
 def test_a_key_in_the_memory_that_is_written():
     """The key is what it was before the assignment, whatever order NumPy writes in."""
     host, x = np.array([1, 2, 0]), cm.asarray([1, 2, 0], device="cpu")

@@ -76,11 +76,10 @@ def beside(rng, host):
 
 
 def described(result):
-    if isinstance(result, ndarray):
-        result = result.to_numpy()
-        return "array", result.dtype, result.shape, result.tobytes()
-    if isinstance(result, np.ndarray):
-        return "array", result.dtype, result.shape, result.tobytes()
+    if isinstance(result, (ndarray, np.ndarray)):
+        strides = [s for n, s in zip(result.shape, result.strides, strict=True) if n > 1]
+        host = np.asarray(result)
+        return "array", host.dtype, host.shape, strides * bool(host.size), host.tobytes()
     return type(result), np.asarray(result).tobytes()
 
 

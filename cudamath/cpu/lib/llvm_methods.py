@@ -175,7 +175,6 @@ def _write_getitem(
     module: ir.Module,
     array: type,
     slots: dict[str, int],
-    of_layout: dict[str, int],
     wrap: Any,
     scalars: list[type],
     open_records: list,
@@ -190,7 +189,6 @@ def _write_getitem(
     basic, many = [w.function.append_basic_block() for _ in range(2)]
     b.cbranch(w.same(w.field(key, TYPE), w.object(array)), many, basic)
     b.position_at_end(many)  # the elements at some places: a copy
-    _require_elements(w, x, slots, of_layout)
     places = _places(w, key, slots, open_records)
     w.retain(places)
     chosen = w.call("PyObject_GetItem", data, places)
@@ -234,7 +232,7 @@ def _write_setitem(
     module: ir.Module,
     array: type,
     slots: dict[str, int],
-    of_layout: dict[str, int],
+    separate: int,
     numbers: list[type],
     open_records: list,
     holders: dict,
@@ -250,7 +248,7 @@ def _write_setitem(
     data = w.require_plain(x, slots, open_records)
     # PyDictObject has the number of its items where a list has its size
     w.require(w.same(w.field(w.object(holders), SIZE, WORD), WORD(0)))
-    w.require(w.same(w.field(w.field(x, slots["_layout"]), of_layout["separate"]), w.object(True)))
+    w.require(w.same(w.field(w.field(x, slots["_layout"]), separate), w.object(True)))
     number, other = w.function.append_basic_block(), w.function.append_basic_block()
     assign = w.function.append_basic_block("assign")
     kind = w.field(value, TYPE)
@@ -259,7 +257,6 @@ def _write_setitem(
     many = w.function.append_basic_block("many")
     b.cbranch(w.same(w.field(key, TYPE), w.object(array)), many, assign)
     b.position_at_end(many)  # a number at some places, which are not in the memory of x
-    _require_elements(w, x, slots, of_layout)
     places = _places(w, key, slots, open_records)
     w.require(b.icmp_unsigned("!=", *[w.owner(a) for a in (data, places)]))
     for each in (data, places):
@@ -318,12 +315,6 @@ def _write_setitem(
     b.ret(result)
     b.position_at_end(w.slow)
     b.ret(w.ask(setitem, x, key, value))
-
-
-def _require_elements(w: Writer, x: Any, slots: dict[str, int], of_layout: dict[str, int]) -> None:
-    """Go on if an array has elements."""
-    size = w.field(w.field(x, slots["_layout"]), of_layout["size"])
-    w.require(w.b.icmp_unsigned("!=", size, w.object(0)))
 
 
 def _places(w: Writer, key: Any, slots: dict[str, int], open_records: list) -> Any:
@@ -685,14 +676,14 @@ def methods(
     if not (supported() and numbers_as_here()):
         return None
     slots = offsets_of(array, ("_layout", "_data", "_owner", "_node", "_base"))
-    of_layout = offsets_of(layout, ("separate", "size"))
+    of_layout = offsets_of(layout, ("separate",))
     if slots is None or of_layout is None:
         return None
     module = ir.Module()
     inner = _write_wrap(module, array, slots, wrap)
-    there = module, array, slots, of_layout
-    _write_getitem(*there, inner, scalars, open_records, insiders, getitem)
-    _write_setitem(*there, numbers, open_records, holders, setitem)
+    separate = of_layout["separate"]
+    _write_getitem(module, array, slots, inner, scalars, open_records, insiders, getitem)
+    _write_setitem(module, array, slots, separate, numbers, open_records, holders, setitem)
     table = Table(run)
     forget.append(table.clear)
     common = _Common(
@@ -707,7 +698,7 @@ def methods(
         Ufuncs(module, table),
     )
     generic = {
-        form: _write_operator(form, common, of_layout["separate"])
+        form: _write_operator(form, common, separate)
         for form in ("forward", "reflected", "reflected_ufunc", "inplace", "unary")
     }
     _write_array_ufunc(module, generic["reflected_ufunc"], directs, array_ufunc)

@@ -278,6 +278,19 @@ def test_gemm_and_gemv(device):
         )
 
 
+def test_what_is_added_to_a_product_goes_where_that_is(monkeypatch):
+    """Also where arrays are made on a GPU by default."""
+    from fake_driver import installed
+
+    a, b, c = np.arange(6.0).reshape(2, 3), np.ones((3, 2)), [[1.0, 2.0], [3.0, 4.0]]
+    with installed(monkeypatch), cm.device("cuda"):
+        left, right = cm.asarray(a, device="cpu"), cm.asarray(b, device="cpu")
+        for more in (c, np.array(c)):
+            y = cm.gemm(left, right, 2.0, more, 3.0)
+            assert y.device == "cpu"
+            np.testing.assert_array_equal(y.to_numpy(), 2 * (a @ b) + 3 * np.array(c))
+
+
 # -------------------- gradients
 
 

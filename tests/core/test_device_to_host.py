@@ -136,6 +136,15 @@ def test_what_is_not_seen_is_waited_for(fake):
     assert fake.launches == []
 
 
+def test_page_locked_memory_is_waited_for(fake):
+    """The driver's copy returns before it is done there."""
+    for count in (5, 1 << 16):
+        with cm.device("cuda:0"):
+            x, target = cm.asarray(np.arange(float(count))), cm.cuda.pinned(count, "float64")
+        x.copy_to(target)
+        np.testing.assert_array_equal(target, np.arange(float(count)))
+
+
 def test_tables_do_not_grow_for_ever(fake, monkeypatch):
     monkeypatch.setattr(bounded_cache, "MOST", 4)
     with cm.device("cuda:0"):

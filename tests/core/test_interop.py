@@ -386,6 +386,7 @@ def test_cuda_array_interface(fake):
     foreign = Foreign(seen.__cuda_array_interface__)
     y = cm.asarray(foreign)
     assert y.ptr == x.ptr and y.strides == (4, 32) and y.shape == (4, 2)
+    assert x.flags.owndata and not y.flags.owndata  # as NumPy's, of memory that another has
     kept = weakref.ref(foreign)
     del foreign
     assert kept() is not None

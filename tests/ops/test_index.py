@@ -176,6 +176,7 @@ def test_parsing_alone(case):
         ((0, -5), r"index -5 is out of bounds for axis 1 with size 4"),
         ((0, 0, 0), r"too many indices for array: array is 2-dimensional, but 3 were indexed"),
         ((..., 0, ...), r"an index can only have a single ellipsis"),
+        ((..., [0, 1], ...), r"an index can only have a single ellipsis"),
         (1.0, r"only integers, slices"),
         ("a", r"only integers, slices"),
         (

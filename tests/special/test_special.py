@@ -607,6 +607,9 @@ def test_logsumexp_of_odd_complex_numbers():
     assert cm.special.logsumexp(np.zeros((2, 0), complex), axis=1, return_sign=True)[
         1
     ].tolist() == [0, 0]
+    nothing = cm.asarray([complex(-inf, 0), complex(-inf, 0)])
+    slope = cm.grad(lambda v: cm.real(cm.special.logsumexp(v)))(nothing)
+    assert slope.tolist() == [0, 0]  # as of real numbers: no element has a share
     endless = cm.special.logsumexp([complex(inf, 0), 1j], b=[1.0, 1.0])
     assert complex(endless).real == inf  # SciPy says NaN
 

@@ -165,6 +165,18 @@ def test_sources_beyond_16_bits_simulated(small):
     np.testing.assert_array_equal(cm.testing.simulate(plan, values, index), sums)
 
 
+@pytest.mark.slow
+@pytest.mark.simulator
+def test_rows_of_more_accesses_than_16_bits_count_simulated(small):
+    """One of 32,800 accesses of two numbers."""
+    rng = np.random.default_rng(0)
+    _, index, values, sums = sources(rng, 1, 2, 65_600, "f8", 0)
+    with assume((8, 0)):
+        plan = dispatch.gather_grad(*layouts(values, index), shape=sums.shape, axis=0)
+    assert named(plan) == ["add_rows"]
+    np.testing.assert_array_equal(cm.testing.simulate(plan, values, index), sums)
+
+
 @pytest.mark.simulator
 @pytest.mark.parametrize("kind, function", [("max", np.maximum), ("multiply", np.multiply)])
 def test_other_folds_simulated(small, kind, function):

@@ -453,11 +453,12 @@ def yn(n, x):
     if n == 0.0:
         return last
     now = y1(x)
+    step = 2.0 / x
     k = 1.0
     while k < n and abs(now) < math.inf:
         before = last
         last = now
-        now = 2.0 * k * last / x - before
+        now = k * step * last - before
         k += 1.0
     return s * now
 
@@ -607,15 +608,17 @@ def spherical_yn_of_positive(n, x):
         return 0.0
     if x == 0.0:
         return -math.inf
-    last = -math.cos(x) / x
+    cos, sin = cos_and_sin(x)
+    last = -cos / x
     if n == 0.0:
         return last
-    now = (last - math.sin(x)) / x
+    now = (last - sin) / x
+    step = 1.0 / x
     k = 1.0
     while k < n and abs(now) < math.inf:
         before = last
         last = now
-        now = (2.0 * k + 1.0) * last / x - before
+        now = (2.0 * k + 1.0) * step * last - before
         k += 1.0
     return now
 

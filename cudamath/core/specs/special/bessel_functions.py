@@ -613,12 +613,11 @@ def spherical_yn_of_positive(n, x):
     if n == 0.0:
         return last
     now = (last - sin) / x
-    step = 1.0 / x
     k = 1.0
     while k < n and abs(now) < math.inf:
         before = last
         last = now
-        now = (2.0 * k + 1.0) * step * last - before
+        now = (2.0 * k + 1.0) * last / x - before
         k += 1.0
     return now
 

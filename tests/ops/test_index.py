@@ -176,7 +176,6 @@ def test_parsing_alone(case):
         ((0, -5), r"index -5 is out of bounds for axis 1 with size 4"),
         ((0, 0, 0), r"too many indices for array: array is 2-dimensional, but 3 were indexed"),
         ((..., 0, ...), r"an index can only have a single ellipsis"),
-        ((..., [0, 1], ...), r"an index can only have a single ellipsis"),
         (1.0, r"only integers, slices"),
         ("a", r"only integers, slices"),
         (
@@ -204,6 +203,13 @@ def test_index_errors(device, key, text):
         x[key] = 1
     with pytest.raises(IndexError):
         np.zeros((3, 4))[key]
+
+
+def test_two_ellipses_between_places(device):
+    """Behind them there is no axis left."""
+    for x in (cm.zeros((3, 4, 5)), np.zeros((3, 4, 5))):
+        with pytest.raises(IndexError, match="an index can only have a single ellipsis"):
+            x[[0], ..., ..., 0]
 
 
 def test_out_of_range(device):

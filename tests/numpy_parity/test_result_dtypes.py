@@ -111,3 +111,29 @@ WITHOUT_NUMBERS = set(
         "mintypecode nditer row_stack typename "
     ).split()
 )
+
+
+def test_powers_of_whole_numbers(device):
+    """A float as exponent gives floats, also 2.0."""
+    host = np.array([1, 2, -3])
+    for y in (2, 2.0, -1.0, 0.0, 3):
+        with np.errstate(all="ignore"):
+            expected, found = host**y, cm.pow(cm.asarray(host), y)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-15)
+    with pytest.raises(ValueError, match="^pow: integers to a negative integer power"):
+        cm.pow(cm.asarray(host), -1)
+
+
+def test_functions_of_whole_numbers_have_the_default_dtype(device):
+    """NumPy's float64 becomes the dtype that floats have by default, other results stay."""
+    x = cm.asarray([1, 4, 9])
+    try:
+        cm.set_default_dtype("float32")
+        assert cm.sqrt(x).dtype == cm.exp(x).dtype == np.float32
+        assert cm.sqrt(x).tolist() == [1, 2, 3]
+        assert cm.true_divide(x, x).dtype == np.float32
+        assert cm.signbit(x).dtype == np.bool_
+    finally:
+        cm.set_default_dtype("float64")
+    assert cm.sqrt(x).dtype == np.float64

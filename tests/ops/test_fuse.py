@@ -436,6 +436,15 @@ def test_formulas_of_losses_at_their_limits(name, monkeypatch):
         slopes_at_limits(name, lambda function, *arrays: cm.grad(function, (0, 1))(*arrays))
 
 
+def test_a_view_as_its_own_dtype_is_the_array(device):
+    """Only other dtypes would want the bytes, which an array that is fused does not have."""
+    x = cm.asarray(np.arange(6.0))
+    fused = cm.fuse(lambda x: x.view("float64") * 2 + 1)
+    assert fused(x).tolist() == (np.arange(6.0) * 2 + 1).tolist()
+    with pytest.raises(TypeError, match="^fuse: what is fused has no bytes to view"):
+        cm.fuse(lambda x: x.view("int64") + 1)(x)
+
+
 @pytest.mark.simulator
 def test_zeros_have_signs_in_the_simulator(monkeypatch):
     """0.0 and -0.0 are equal, and their kernels were one: in the body of a function, and as its

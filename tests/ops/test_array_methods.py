@@ -15,3 +15,17 @@ def test_conjugates_into_an_array(device, name, dtype):
     out = cm.zeros(2, dtype)
     assert getattr(cm.array(x), name)(out) is out
     np.testing.assert_array_equal(out, x.conj())
+
+
+def test_arrays_over_all_of_a_buffer(device):
+    """To its last byte, and not one further."""
+    host = np.arange(6.0)
+    memory = cm.asarray(host)
+    for given in ({}, {"strides": (8, 16)}, {"order": "F"}):
+        found = cm.ndarray((2, 3), "float64", buffer=memory, **given)
+        np.testing.assert_array_equal(
+            found.to_numpy(), np.ndarray((2, 3), "float64", buffer=host, **given)
+        )
+        for module, buffer in ((np, host), (cm, memory)):
+            with pytest.raises((TypeError, ValueError)):
+                module.ndarray((2, 3), "float64", buffer=buffer, offset=8, **given)

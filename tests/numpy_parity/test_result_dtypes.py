@@ -137,3 +137,31 @@ def test_functions_of_whole_numbers_have_the_default_dtype(device):
     finally:
         cm.set_default_dtype("float64")
     assert cm.sqrt(x).dtype == np.float64
+
+
+def test_places_are_of_64_bits(device):
+    """Whether there are some or none, and when they are drawn by weights."""
+    for at in (np.zeros(0, int), np.zeros((2, 0), int), np.array([5, 0])):
+        found, expected = cm.unravel_index(cm.asarray(at), (2, 3)), np.unravel_index(at, (2, 3))
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_array_equal(ours.to_numpy(), theirs)
+    weights = np.array([0.5, 0.25, 0.25])
+    drawn = cm.random.default_rng(0).choice(3, 2, replace=False, p=weights)
+    assert drawn.dtype == np.random.default_rng(0).choice(3, 2, replace=False, p=weights).dtype
+
+
+def test_medians_of_16_bits_in_long_and_short_lines(device):
+    """Of what float16 does not hold."""
+    halves = [1e5] * 1501 + [np.nan] * 7 + [3e5] * 1501
+    for given in ([1e5, np.nan, 3e5], halves):
+        x = cm.asarray(given, dtype="bfloat16")
+        expected = np.nanmedian(np.asarray(x.astype("float64")))
+        np.testing.assert_allclose(float(cm.nanmedian(x)), expected, 4e-3)
+
+
+@pytest.mark.parametrize("start, stop", [(1.0, [10.0, 100.0]), ([1.0, 2.0], 8.0), (1.0, 16.0)])
+def test_geomspace_of_arrays(device, start, stop):
+    found, expected = cm.geomspace(start, stop, 5), np.geomspace(start, stop, 5)
+    assert found.shape == expected.shape and found.dtype == expected.dtype
+    np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-14)

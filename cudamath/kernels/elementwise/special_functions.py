@@ -203,6 +203,12 @@ def _length(function: Callable, short: bool) -> int:
 
 
 @functools.cache
+def _reached(function: Callable, short: bool) -> frozenset[Callable]:
+    """A function and all that it calls."""
+    return frozenset([function]).union(*[_reached(f, short) for f in _callees(function, short)])
+
+
+@functools.cache
 def _several(root: Callable, short: bool) -> frozenset[Callable]:
     """The long functions that would be in a very long kernel more than once, if all were
     inlined."""
@@ -240,7 +246,8 @@ def _device(
     made = cuda.jit(device=True)(
         copied(
             straight(function, short),
-            functools.partial(_device, short=short, apart=apart),
+            # of the set what it calls: so kernels share what they have in common
+            lambda each: _device(each, short, apart & _reached(each, short)),
             _Math() if SIMULATOR else None,
             SHORT if short else {},
         )

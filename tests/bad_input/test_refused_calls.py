@@ -71,6 +71,16 @@ def test_selections(device):
                 IndexError,
                 "take_along_axis: axis 0 .* is empty",
             ),
+            (
+                lambda: cm.apply_along_axis(lambda v: v.sum(), 0, np.zeros((3, 0))),
+                ValueError,
+                "apply_along_axis: no lines along axis 0",
+            ),
+            (
+                lambda: cm.ravel_multi_index(([0, 1], [0, 1]), (9, 9), mode="round"),
+                ValueError,
+                "ravel_multi_index: mode must be",
+            ),
             (lambda: cm.diag_indices_from(V), ValueError, "diag_indices_from: input array must be"),
             (lambda: cm.diag_indices_from(M), ValueError, "diag_indices_from: "),
             (lambda: cm.tril_indices_from(V), ValueError, "tril_indices_from: wants a matrix"),

@@ -782,3 +782,9 @@ def test_a_power_has_memory_of_its_own(n):
         assert not cm.may_share_memory(power, a)
         power[0, 0] = 17
         assert a.tolist() == [[0, 1], [2, 3]]
+
+
+def test_matrix_rank_by_either_tolerance(device):
+    a = np.diag([1.0, 1e-2, 1e-5])
+    for how in ({}, {"tol": 1e-3}, {"rtol": 1e-1}):
+        assert int(cm.linalg.matrix_rank(cm.asarray(a), **how)) == np.linalg.matrix_rank(a, **how)

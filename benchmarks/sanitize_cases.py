@@ -226,16 +226,15 @@ def few_channels(where: dict[str, Any]) -> Calls:
                 **how,
                 version=f"dgrad_{method}",
             )
-        if method != "depthwise_nhwc":
-            calls[f"conv2d_weight_grad {method}"] = functools.partial(
-                planned,
-                conv_dispatch.conv2d_weight_grad,
-                x,
-                x,
-                kernel=(3, 3),
-                **how,
-                version=f"wgrad_{method}",
-            )
+        calls[f"conv2d_weight_grad {method}"] = functools.partial(
+            planned,
+            conv_dispatch.conv2d_weight_grad,
+            x,
+            x,
+            kernel=(3, 3),
+            **how,
+            version=f"wgrad_{method}",
+        )
     grad, w, how = (
         array(2, 70, 9, 11),
         array(70, 3, 7, 7),

@@ -135,6 +135,8 @@ UNUSED = {
     "naive": "sums of nothing, and the first step of the explanation in matmul/dispatch.py",
     "small": "arrays of fewer elements than random problems have",
     "plain": "the simulator's version, and the first step of the explanation in dispatch.py",
+    "fprop_space_to_depth": "first layers of networks, of which random problems have one",
+    "wgrad_direct": "less work than random problems have: one launch for five",
 }
 
 

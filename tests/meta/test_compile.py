@@ -79,8 +79,12 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
         "held to the registers of three blocks; 8 on 10.0, 4 on 9.0 for odd numbers of channels",
     ),
     "conv2d_depthwise_last": (
-        304,
-        "on 12.0 alone: two channels of 4 x 4 results, held to the registers of four blocks",
+        8,
+        "two channels of 4 x 4 results of stride 2, held to the registers of four blocks",
+    ),
+    "conv2d_depthwise_last_weight": (
+        28,
+        "the same of float32, nine columns of which are under way, and the registers of three",
     ),
     "norm_shifted_rows_grad": (
         104,

@@ -1202,13 +1202,13 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                     version=f"dgrad_{method}",
                 )
                 plan(images, y, w)
-            weight = functools.partial(
-                conv_dispatch.conv2d_weight_grad,
-                kernel=(3, 3),
-                **where,
-                version="wgrad_depthwise_nchw",
-            )
-            plan(weight, y, x)
+                weight = functools.partial(
+                    conv_dispatch.conv2d_weight_grad,
+                    kernel=(3, 3),
+                    **where,
+                    version=f"wgrad_{method}",
+                )
+                plan(weight, y, x)
         for c, m in ((8, 8), (3, 1)):
             plan(
                 functools.partial(

@@ -73,18 +73,19 @@ ENOUGH_BLOCKS = 2048  # images are shared between blocks until there are about t
 
 
 class Axis(NamedTuple):
-    """Result p meets place (p * down - before + tap) / up where that is an integer. wide: results
-    of a strip."""
+    """Result p meets place (p * down - before + tap * apart) / up where that is an integer. wide:
+    results of a strip."""
 
     taps: int
     up: int
     down: int
     before: int
     wide: int
+    apart: int = 1
 
     def meets(self, i: int, tap: int) -> int | None:
         """Where result i of a strip meets this tap, relative to the strip's own place."""
-        place, rest = divmod(i * self.down - self.before + tap, self.up)
+        place, rest = divmod(i * self.down - self.before + tap * self.apart, self.up)
         return None if rest else place
 
     @property
@@ -461,7 +462,8 @@ def read_as(problem: Problem) -> tuple[Lengths, Lengths, Lengths, Lengths]:
     header: the arguments of `scheme`."""
     taps, stride, padding = problem.taps, problem.stride, problem.padding
     if problem.kind == "input":
-        return taps, stride, (1, 1), (taps[0] - 1 - padding[0], taps[1] - 1 - padding[2])
+        reach = [apart * (n - 1) for apart, n in zip(problem.dilation, taps, strict=True)]
+        return taps, stride, (1, 1), (reach[0] - padding[0], reach[1] - padding[2])
     return taps, (1, 1), stride, padding[::2]
 
 

@@ -27,6 +27,7 @@ names:
     pointwise_cublas     filters of one tap as products by cuBLAS: 16-bit numbers channels last,
                          others in C order
     im2col_cublas        float32: windows written out, and one product by cuBLAS
+    windows_matmul       16-bit numbers channels last: the same by the fastest version of matmul
     cudnn                NVIDIA's library, where it is installed
     cudnn_fourier        the same by Fourier's transform, of float32
 
@@ -76,7 +77,9 @@ from ..lib.prediction import Work
 from ..lib.versions import Version, choose, ordered
 from ..matmul.dispatch import VERSIONS as MATMUL_VERSIONS
 from . import whole_channels, work
+from .im2col_cublas import gradient_padding
 from .problem import Lengths, Pair, Problem, has_32_bit_offsets
+from .windows_matmul import are_apart, has_windows_of_results, product_of_windows, windows_bytes
 
 # -------------------- conditions of the versions
 
@@ -90,6 +93,21 @@ def is_depthwise(p: Problem) -> bool:
         and max(p.taps) <= 7
         and max(p.stride) <= 2
         and max(p.dilation) == 1
+    )
+
+
+def is_depthwise_last(p: Problem) -> bool:
+    """One filter per channel, of up to 7 x 7 taps, whose strips of four results meet no more pixels
+    of a row than a word has bits; the steps of a gradient of images begin with each strip."""
+    apart = [a * (n - 1) for a, n in zip(p.dilation, p.taps, strict=True)]
+    steps = (1, 1) if p.kind == "input" else p.stride
+    return (
+        not p.empty
+        and p.group_channels == 1
+        and p.x.shape[1] == p.y.shape[1]
+        and max(p.taps) <= 7
+        and all(3 * n + reach < 32 for n, reach in zip(steps, apart, strict=True))
+        and (p.kind != "input" or all(4 % n == 0 for n in p.stride))
     )
 
 
@@ -238,6 +256,18 @@ def im2col_fits(p: Problem) -> bool:
     )
 
 
+def windows_fit(p: Problem) -> bool:
+    """16-bit numbers, of one group. Windows of an input gradient share no pixel, or there is no
+    stride."""
+    return (
+        not p.empty
+        and p.itemsize == 2
+        and p.groups == 1
+        and p.windows
+        and (p.kind == "forward" or are_apart(p) or has_windows_of_results(p))
+    )
+
+
 def has_cudnn(p: Problem) -> bool:
     return not p.empty and p.dtype in cudnn.DTYPES and cudnn.available()
 
@@ -346,6 +376,30 @@ def work_of_images(p: Problem) -> Work:
     return inside._replace(moved=inside.moved + moved - once, launches=inside.launches + more)
 
 
+PIECE = 8  # channels that a copy of windows moves at once
+
+
+def work_of_windows(p: Problem) -> Work:
+    """The work of the product of windows, and of the copies that write them, a frame of zeros, and
+    filters backwards."""
+    product = product_of_windows(p)
+    inside = ordered(MATMUL_VERSIONS, product)[0].work(product)
+    moved, more = work.traffic(p, True)
+    apart = p.kind == "input" and are_apart(p)
+    backwards = p.kind == "input" and not apart
+    framed = any(gradient_padding(p) if backwards else p.padding)
+    images = p.operands[0].nbytes
+    once = sum(layout.nbytes for layout in (p.weight, p.x if p.kind == "input" else p.y))
+    if apart:
+        once = p.weight.nbytes + p.y.nbytes
+    narrow = work.NARROW if (p.y if backwards else p.x).shape[1] % PIECE else 1.0
+    copied = narrow * windows_bytes(p) + 2 * framed * images + 2 * backwards * p.weight.nbytes
+    return inside._replace(
+        moved=inside.moved + moved - once + copied,
+        launches=inside.launches + more + 1 + 2 * framed + backwards,
+    )
+
+
 def by_whole_channels(p: Problem) -> Plan | None:
     """The plan by the first version that can compute the wider problem."""
     return whole_channels.plan(
@@ -375,6 +429,16 @@ POINTWISE_MATMUL = Version(
     reason="filters of one tap: one product of matrices",
     work=work.pointwise_matmul,
 )
+WINDOWS_MATMUL = {
+    kind: Version(
+        "windows_matmul",
+        f"conv.windows_matmul.{function}",
+        windows_fit,
+        reason="few results of long sums: windows written out, and one product of matrices",
+        work=work_of_windows,
+    )
+    for kind, function in (("forward", "forward"), ("input", "input_gradient"))
+}
 POINTWISE_IMAGES = Version(
     "pointwise_images",
     "conv.pointwise.by_images",
@@ -395,7 +459,7 @@ FORWARD = (
     Version(
         "fprop_depthwise_nhwc",
         "conv.depthwise_nhwc.forward",
-        is_depthwise,
+        is_depthwise_last,
         reason=BY_STRIPS,
         work=work.depthwise_nhwc,
     ),
@@ -423,6 +487,7 @@ FORWARD = (
     ),
     POINTWISE_MATMUL,
     POINTWISE_IMAGES,
+    WINDOWS_MATMUL["forward"],
     Version(
         "fprop_sm90_resident_filters",
         "conv.fprop_dgrad_sm90_resident_filters.forward",
@@ -445,7 +510,7 @@ INPUT_GRADIENT = (
     Version(
         "dgrad_depthwise_nhwc",
         "conv.depthwise_nhwc.input_gradient",
-        is_depthwise,
+        is_depthwise_last,
         reason=BY_STRIPS,
         work=work.depthwise_nhwc,
     ),
@@ -480,6 +545,7 @@ INPUT_GRADIENT = (
     ),
     POINTWISE_MATMUL,
     POINTWISE_IMAGES,
+    WINDOWS_MATMUL["input"],
     Version(
         "dgrad_sm90_resident_filters",
         "conv.fprop_dgrad_sm90_resident_filters.input_gradient",
@@ -507,6 +573,13 @@ INPUT_GRADIENT = (
 )
 
 WEIGHT_GRADIENT = (
+    Version(
+        "wgrad_depthwise_nhwc",
+        "conv.depthwise_nhwc.weight_gradient",
+        is_depthwise_last,
+        reason=BY_STRIPS,
+        work=work.depthwise_nhwc,
+    ),
     Version(
         "wgrad_depthwise_nchw",
         "conv.depthwise_nchw.weight_gradient",

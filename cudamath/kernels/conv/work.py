@@ -278,9 +278,28 @@ def depthwise_nchw(p: Problem) -> Work:
     return _strips("depthwise_nchw", p, False, 1 + (p.kind == "weight"))
 
 
+STRIP = 4  # rows and columns of results
+INSTRUCTIONS = 128  # of threads, that a multiprocessor begins in a cycle
+
+
 def depthwise_nhwc(p: Problem) -> Work:
-    """depthwise_nhwc.py."""
-    return _strips("depthwise_nhwc", p, True, 1)
+    """depthwise_nhwc.py: a strip of results reads the pixels that it meets. Each takes some
+    instructions besides those that multiply, and so does a result, which is stored or, in a weight
+    gradient, read."""
+    machine, (images, channels, *sizes) = Machine.of(p.device), p.y.shape
+    steps = [(n, 1) for n in p.stride]
+    if p.kind == "input":
+        (images, channels, *sizes), steps = p.x.shape, [(1, n) for n in p.stride]
+    pixels = multiplied = strips = 1.0
+    for size, taps, apart, (down, up) in zip(sizes, p.taps, p.dilation, steps, strict=True):
+        pixels *= ((STRIP - 1) * down + apart * (taps - 1)) // up + 1
+        multiplied *= STRIP * taps / up
+        strips *= blocks(size, STRIP)
+    each = multiplied * INSTRUCTIONS / machine.rate(p.dtype, False) + 5 * pixels + 4 * STRIP**2
+    cycles = images * channels * strips * each / (machine.multiprocessors * INSTRUCTIONS)
+    moved, more = traffic(p, True)
+    weight = p.kind == "weight"
+    return Work(_named("depthwise_nhwc", p), cycles, moved, 1 + weight + more)
 
 
 def few_channels(p: Problem) -> Work:

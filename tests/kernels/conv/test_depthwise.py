@@ -44,10 +44,27 @@ LARGER = [
 ]
 
 
-def problem(shape, taps, stride, padding, dtype):
+LAST = [  # channels in chunks of 32, 16 and 8 lanes, the last of which some leave idle
+    ((3, 64, 9, 13), (3, 3), (1, 1), (1, 1)),
+    ((2, 96, 12, 7), (5, 5), (2, 2), (2, 2)),
+    ((1, 67, 10, 9), (7, 7), (1, 1), (3, 3)),
+    ((5, 144, 30, 22), (3, 3), (2, 2), (1, 1)),
+    ((2, 10, 65, 33), (4, 4), (1, 1), (1, 1)),
+]
+APART = [  # the same, and the distance of taps
+    ((2, 4, 11, 13), (3, 3), (1, 1), (2, 2), 2),
+    ((1, 6, 19, 14), (5, 3), (2, 1), (3, 1), 3),
+    ((2, 3, 13, 17), (7, 2), (1, 4), (6, 0), 2),
+]
+
+
+def problem(shape, taps, stride, padding, dtype, dilation=1):
     """(operands and options of each kind, expected results, largest possible sums)."""
     x, w = numbers(shape, dtype), numbers((shape[1], 1, *taps), dtype, 1)
-    where = {"stride": stride, "padding": padding, "groups": shape[1]}
+    where = {
+        **{"stride": stride, "padding": padding},
+        **{"groups": shape[1], "dilation": dilation},
+    }
     g = numbers(reference(x, w, **where).shape, dtype, 7)
     y, dx, dw, _ = reference(x, w, **where, grad=g)
     sizes = reference(*map(np.abs, (x, w)), **where, grad=np.abs(g))
@@ -55,7 +72,7 @@ def problem(shape, taps, stride, padding, dtype):
     options = {
         "stride": stride,
         "padding": margins,
-        "dilation": (1, 1),
+        "dilation": (dilation, dilation),
         "groups": shape[1],
     }
     return {
@@ -65,7 +82,11 @@ def problem(shape, taps, stride, padding, dtype):
     }, options
 
 
-NHWC = {"forward": "fprop_depthwise_nhwc", "input": "dgrad_depthwise_nhwc"}
+NHWC = {
+    "forward": "fprop_depthwise_nhwc",
+    "input": "dgrad_depthwise_nhwc",
+    "weight": "wgrad_depthwise_nhwc",
+}
 
 
 PLANNERS = {
@@ -129,12 +150,17 @@ def channels_last(a):
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     ("case", "dtype"),
-    [*itertools.product([*CASES, *LARGER], [F32, BF16]), (CASES[1], F16)],
+    [
+        *itertools.product([*CASES, *LARGER, *LAST, *APART], [F32, BF16]),
+        (CASES[1], F16),
+        (CASES[1], F64),
+    ],
     ids=str,
 )
-@pytest.mark.parametrize("kind", KINDS[:2])
+@pytest.mark.parametrize("kind", KINDS)
 def test_channels_last_by_name(case, kind, dtype):
-    problems, options = problem(*case, dtype)
+    shape, taps, stride, padding, *apart = case
+    problems, options = problem(shape, taps, stride, padding, dtype, *apart)
     arrays, more, expected, size = problems[kind]
     inputs = [
         cm.asarray(np.ascontiguousarray(a.transpose(0, 2, 3, 1)), device="cuda").transpose(
@@ -147,7 +173,7 @@ def test_channels_last_by_name(case, kind, dtype):
         kind, layouts
     )(*inputs)
     check(out, expected, size, dtype, kind)
-    if not inputs[0]._layout.contiguous:  # of 1 x 1 pixels both orders are the same
+    if kind != "weight" and not inputs[0]._layout.contiguous:  # of 1 x 1 pixels both are the same
         assert is_channels_last(out._layout)
 
 
@@ -181,13 +207,14 @@ def test_a_bias(last):
 
 @pytest.mark.simulator
 @pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
-@pytest.mark.parametrize("kind", KINDS[:2])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", [*CASES, *APART], ids=str)
 def test_channels_last_in_the_simulator(monkeypatch, case, kind, dtype):
     """As many strips in a thread as there are rows of them, in half of the cases."""
     monkeypatch.setattr(depthwise_nhwc, "multiprocessors", lambda _: 1)
     monkeypatch.setattr(depthwise_nhwc, "ENOUGH_THREADS", 1 if case[2] == (1, 1) else 1 << 20)
-    problems, options = problem(*case, dtype)
+    shape, taps, stride, padding, *apart = case
+    problems, options = problem(shape, taps, stride, padding, dtype, *apart)
     arrays, more, expected, size = problems[kind]
     arrays = [channels_last(a) for a in arrays]
     plan = PLANNERS[kind](*map(layout_of, arrays), **{**more, **options, "version": NHWC[kind]})
@@ -280,6 +307,28 @@ def test_what_is_served(weight, outputs, stride, dilation, expected):
     x, w, y = (Layout.new(shape, F32, 0) for shape in ((1, 8, 9, 9), weight, (1, outputs, 9, 9)))
     problem = Problem("forward", x, w, y, None, (stride,) * 2, (0,) * 4, (dilation,) * 2, 8)
     assert conv_dispatch.is_depthwise(problem) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "taps", "stride", "dilation", "expected"),
+    [
+        ("forward", 7, 2, 2, True),
+        ("forward", 3, 9, 1, True),
+        ("forward", 3, 10, 1, False),  # strips meet 33 columns
+        ("weight", 7, 1, 5, False),
+        ("input", 5, 4, 2, True),
+        ("input", 5, 3, 1, False),
+        ("forward", 9, 1, 1, False),
+    ],
+)
+def test_what_is_served_channels_last(kind, taps, stride, dilation, expected):
+    shapes = (1, 8, 64, 64), (8, 1, taps, taps), (1, 8, 9, 9)
+    x, w, y = (Layout.new(shape, F32, 0) for shape in shapes)
+    problem = Problem(kind, x, w, y, None, (stride,) * 2, (0,) * 4, (dilation,) * 2, 8)
+    assert conv_dispatch.is_depthwise_last(problem) == expected
+    if expected:
+        how = depthwise_nhwc.scheme(problem, depthwise_nhwc.shares(problem).high)
+        assert max(how.height, how.columns.reach[1] - how.columns.reach[0] + 1) <= 32
 
 
 # -------------------- weight gradients of small groups

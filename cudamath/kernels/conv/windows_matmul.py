@@ -78,8 +78,11 @@ def _multiplied(
     """Append the product of `images` and `filters`, which leaves `out`."""
     wanted = product_of_windows(problem)
     product = matmul(wanted.a, wanted.b)
-    places: dict[ArrayArg, ArrayArg] = {Input(0): images, Input(1): filters}
-    places[Output(0)] = out
+    places: dict[ArrayArg, ArrayArg] = {  # which lie as matrices do
+        Input(0): images.view(wanted.a.shape),
+        Input(1): filters.view(wanted.b.shape, wanted.b.strides),
+        Output(0): out.view(product.outputs[0].shape),
+    }
     places |= {Temp(i): plan.temp(scratch) for i, scratch in enumerate(product.temps)}
     plan.steps += renumber(product.steps, places)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from ...core.dispatch.arguments import ArrayArg, Temp
@@ -11,12 +12,17 @@ from ...core.dispatch.steps import Call, Launch, with_arrays
 def renumber(
     steps: Sequence[Launch | Call], arrays: Mapping[ArrayArg, ArrayArg]
 ) -> list[Launch | Call]:
-    """The steps with their arrays renumbered: Input, Output or Temp -> the same of another plan.
-    Those that the mapping lacks keep their numbers."""
+    """The steps with their arrays renumbered: Input, Output or Temp -> the same of another plan, or
+    a view of it, where the steps are to see its memory in another shape. Those that the mapping
+    lacks keep their numbers."""
 
     def place(arg: ArrayArg) -> ArrayArg:
         array = arrays.get(ArrayArg(arg.kind, arg.index))
-        return arg if array is None else arg.of(array)
+        if array is None:
+            return arg
+        if array.shape is None or arg.shape is not None:
+            return arg.of(array)
+        return array.view((math.prod(array.shape),)) if arg.flattened else array
 
     return with_arrays(steps, place)
 

@@ -17,9 +17,11 @@ from tests.ml.test_conv import BF16, F16, F32, check
 APART = [  # images; filters; stride; padding; dilation
     ((2, 3, 8, 6), (5, 3, 4, 3), (4, 3), (0, 0), (1, 1)),
     ((3, 8, 9, 7), (4, 8, 2, 2), (3, 2), (0, 0), (1, 1)),  # pixels between windows and behind them
+    ((1, 40, 4, 4), (24, 40, 4, 4), (4, 4), (0, 0), (1, 1)),  # one window: a matrix times a vector
 ]
 LONG = [
     ((2, 64, 28, 28), (72, 64, 14, 14), (14, 14), (0, 0), (1, 1)),
+    ((4, 240, 35, 35), (96, 240, 14, 14), (14, 14), (0, 0), (1, 1)),  # of 16 rows, without cuBLAS
     ((1, 320, 7, 7), (64, 320, 3, 3), (1, 1), (1, 1), (1, 1)),
     ((2, 33, 9, 10), (40, 33, 5, 3), (2, 1), (2, 1), (1, 1)),
 ]
@@ -27,7 +29,7 @@ LONG = [
 
 def is_able(kind, case):
     """Whether an input gradient has windows that are apart, or no stride."""
-    return kind == "forward" or case in APART or max(case[2]) == 1 or case is LONG[0]
+    return kind == "forward" or case in APART or max(case[2]) == 1 or case in LONG[:2]
 
 
 @pytest.mark.gpu

@@ -395,6 +395,7 @@ def work_of_windows(p: Problem) -> Work:
     narrow = work.NARROW if (p.y if backwards else p.x).shape[1] % PIECE else 1.0
     copied = narrow * windows_bytes(p) + 2 * framed * images + 2 * backwards * p.weight.nbytes
     return inside._replace(
+        rates="windows_matmul",
         moved=inside.moved + moved - once + copied,
         launches=inside.launches + more + 1 + 2 * framed + backwards,
     )

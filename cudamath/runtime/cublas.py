@@ -102,9 +102,18 @@ _lt_bindings = functools.partial(library_paths.bindings, "cublasLt")
 
 
 class _Handle:
-    """cuBLAS and cuBLASLt handles of one stream, and the workspace they share."""
+    """cuBLAS and cuBLASLt handles of one stream, and a workspace for each.
 
-    __slots__ = ("cublas", "light", "workspace", "device", "raw", "__weakref__")
+    cuBLAS sees to it that threads take turns, as its documentation says; cuBLASLt leaves its
+    workspace to the caller. A product that is split in parts is several launches, and those of
+    another thread on the same stream may come between them: they must not use the same workspace.
+    So whoever calls it with `light` holds `lock`.
+    """
+
+    __slots__ = (
+        *("cublas", "light", "workspace", "light_workspace", "lock", "device", "raw"),
+        "__weakref__",
+    )
 
     def __init__(self, stream: streams.Stream):
         if library_paths.find("cublas").path is None:
@@ -114,6 +123,7 @@ class _Handle:
             )
         cublas, cu = _bindings(), devices.driver()
         self.device, self.raw = stream.device, stream.handle
+        self.lock, self.light_workspace = fork.new_lock(), 0
         pool = pool_of(stream.device)
 
         def make(side: Any) -> tuple[int, int]:
@@ -135,12 +145,22 @@ class _Handle:
         except cublas.cuBLASError as error:
             raise library_error(error, "cublasCreate") from None
 
+    def take_light_workspace(self) -> int:
+        """The address of cuBLASLt's workspace, which the first product takes."""
+        cu = devices.driver()
+        self.light_workspace = pool_of(self.device).beside_capture(
+            lambda side: int(check(cu.cuMemAllocAsync(WORKSPACE, side)))
+        )
+        return self.light_workspace
+
     def close(self) -> None:
-        """Destroy the handle and return the workspace."""
+        """Destroy the handle and return the workspaces."""
         cu = devices.driver()
         with streams.in_context(self.device), relaxed():
             _bindings().destroy(self.cublas)
             check(cu.cuMemFree(self.workspace))
+            if self.light_workspace:
+                check(cu.cuMemFree(self.light_workspace))
 
 
 _handles = Handles(_Handle)
@@ -370,7 +390,7 @@ def _light(
     def product(stream: Any, x: int, y: int, z: int, *addresses: int) -> None:
         one = _handles.get(id(stream)) or handle(stream)
         try:
-            with lock:
+            with one.lock, lock:
                 if not description:
                     describe()
                 for (number, cell), spot, address in zip(cells, spots, addresses, strict=True):
@@ -393,7 +413,7 @@ def _light(
                     z,
                     side_c,
                     algorithm,
-                    one.workspace,
+                    one.light_workspace or one.take_light_workspace(),
                     WORKSPACE,
                     stream.ptr,
                 )

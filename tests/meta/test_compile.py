@@ -5,8 +5,8 @@ arithmetic.
 The calls are made for real, on the fake driver of tests/support/fake_driver.py: planners see a
 device of the wanted capability, launches do nothing, and what would be compiled is written down.
 Then one kernel of each name is compiled for every architecture where it may differ there (see
-`may_differ`); variants of it (dtypes, ranks, options) are with CUDAMATH_COMPILE_ALL=1, for 9.0,
-and otherwise on a GPU, where tests run them.
+`compiled_where_it_may_differ`). With CUDAMATH_COMPILE_ALL=1 it is for every one, and variants of
+it (dtypes, ranks, options) are for 9.0, which otherwise tests run on a GPU.
 """
 
 from __future__ import annotations
@@ -413,7 +413,7 @@ def compiled_where_it_may_differ(
         return made
 
     found = {first: compiled(first)}
-    differs = may_lack_registers(kernel, found[first][1])
+    differs = "CUDAMATH_COMPILE_ALL" in os.environ or may_lack_registers(kernel, found[first][1])
     for capability in capabilities[1:]:
         if differs or not of_kernel <= met[capability]:
             found[capability] = compiled(capability)

@@ -5,7 +5,8 @@ has begun by then is taken back, and the caller compiles it. Where there are man
 lets the next free one do even what is needed at once: it has the compilers in memory, which this
 process may never have to import. So that it need not wait for those ahead, which take seconds each,
 they leave a worker free. What may be needed later is begun while nothing else is under way, by half
-of the workers, and at the least priority (worker.py): cores have threads and caches in common.
+of the workers, and at the least priority (worker.py): cores have threads and caches in common. If
+it is needed before it is done, another worker does it as well, at once.
 
 Workers are forks of one process, the *origin* (origin.py), which has imported the compilers:
 fifteen of them cost one import, and share its memory. It is started when there is work, or by
@@ -63,12 +64,16 @@ class Job:
         self.error = ""
         self.is_needed = self.is_later = False
         self.begun, self.done = threading.Event(), threading.Event()
+        self.hurried: Job | None = None  # the same, for another worker
 
     def finish(self, code: bytes) -> None:
         """Done, with this answer."""
         if self.then is None:
-            self.code = code
-            self.done.set()
+            for job in (self, self.hurried):
+                if job is not None and not job.done.is_set():
+                    job.code = code
+                    job.begun.set()
+                    job.done.set()
             return
         try:
             self.then(code)
@@ -111,6 +116,8 @@ class Pool:
         not."""
         with self._lock:
             job = self._jobs.get(key) or self._waiting.get(key)
+            if needed and job is not None and job.is_later and not job.done.is_set():
+                job = self._hurried(job, message)
             if job is None and (job := self._later.get(key)) is not None:
                 if not later:
                     self._waiting[key] = self._later.pop(key)
@@ -119,15 +126,27 @@ class Pool:
                 job = Job(key, message, then)
                 job.is_later = later
                 (self._later if later else self._waiting)[key] = job
-                queued = len(self._waiting) + len(self._later)
-                if self._idle < queued and self._threads < self.size:
-                    self._threads += 1
-                    thread = threading.Thread(target=self._work, daemon=True)
-                    thread.name = "cudamath compiler"
-                    thread.start()
-                self._wake()
+                self._call_worker()
             job.is_needed = job.is_needed or needed
         return job
+
+    def _hurried(self, job: Job, message: bytes) -> Job:
+        """The same job for another worker: this one is under way at the least priority, which no
+        process can raise. Both are done when one is."""
+        job.hurried = self._waiting[job.key] = Job(job.key, message)
+        del self._jobs[job.key]
+        self._call_worker()
+        return job.hurried
+
+    def _call_worker(self) -> None:
+        """One more job is queued: start a worker if too few are idle, or wake one."""
+        queued = len(self._waiting) + len(self._later)
+        if self._idle < queued and self._threads < self.size:
+            self._threads += 1
+            thread = threading.Thread(target=self._work, daemon=True)
+            thread.name = "cudamath compiler"
+            thread.start()
+        self._wake()
 
     def need(self, key: str, message: bytes) -> bytes | None:
         """The machine code of a kernel that is needed now, by the next free worker; None if none
@@ -144,8 +163,9 @@ class Pool:
         """The machine code of a kernel that was submitted: waits for a worker that has begun. None
         if none has, or if it failed; then the kernel is forgotten here."""
         with self._lock:
-            if (self._waiting.pop(key, None) or self._later.pop(key, None)) is not None:
-                return None
+            waiting = self._waiting.pop(key, None) or self._later.pop(key, None)
+            if waiting is not None:
+                return waiting.code
             job = self._jobs.pop(key, None)
         if job is None:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import os
 import shutil
@@ -493,6 +494,34 @@ def test_what_is_needed_later_waits_for_all_that_is_under_way(monkeypatch):
     assert later.begun.wait(60)
     go_on[b"later"].set()
     assert pool.take("later") == b"later"
+
+
+@pytest.mark.parametrize("first", ["hurried", "later"])
+def test_what_is_under_way_at_the_least_priority_is_done_again_when_it_is_needed(
+    monkeypatch, first
+):
+    """By another worker: whichever is done first counts, and the other one changes nothing."""
+    go_on = {name: threading.Event() for name in ("hurried", "later")}
+    met = threading.Event()
+
+    def answer(message):
+        if message == b"hurried":
+            met.set()
+        go_on[message.decode()].wait(60)
+        return b"+" + message
+
+    pool = with_workers(monkeypatch, answer, size=5)
+    later = pool.submit("key", b"later", later=True)
+    assert later.begun.wait(60)
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        needed = threads.submit(pool.need, "key", b"hurried")
+        assert met.wait(60) and not needed.done()
+        go_on[first].set()
+        assert needed.result(60) == first.encode()
+        go_on["later"].set(), go_on["hurried"].set()
+    assert later.done.wait(60) and later.code == b"later"
+    assert pool.take("key") is None  # forgotten
+    assert pool.need("other", b"later") == b"later"  # the workers go on
 
 
 def test_what_is_needed_takes_all_workers(monkeypatch):

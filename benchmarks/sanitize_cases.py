@@ -543,10 +543,12 @@ def families() -> Calls:
             cm.median(x, axis=1),
             cm.median(x[:, :7], axis=1),
             cm.nanmedian(x, axis=1),
+            cm.median(array(3, 12_000), axis=1),
         ),
         "masks": lambda: (x[x > 0], cm.argwhere(x > 0), cm.nonzero(x[0]), cm.unique(i)),
         "copy": lambda: cm.concat([x.mT.copy(), x.mT]),
         "copy of rows": lambda: array(300, 501)[::-1, 1:].copy(),
+        "repeated rows": lambda: cm.repeat(array(300, 501), 3, axis=0),
         "random": lambda: (cm.random.normal(size=1000), cm.random.permutation(500)),
         "histogram": lambda: cm.histogram(x),
         "softmax": lambda: (cm.ml.softmax(x), cm.ml.softmax(x, axis=0)),
@@ -796,6 +798,7 @@ def more() -> Calls:
         "solve_triangular, large": lambda: la.solve_triangular(
             cm.triu(array(300, 300)), array(300, 9)
         ),
+        "lu_solve, large": lambda: la.lu_solve(la.lu_factor(array(300, 300)), array(300, 9)),
         "norm of order 3": lambda: la.vector_norm(array(300, 30), ord=3, axis=0),
         "lu of rectangles": lambda: la.lu(square[:, :2]),
         "lu_solve, large": lambda: la.lu_solve(la.lu_factor(array(300, 300)), array(300, 9)),

@@ -275,6 +275,7 @@ def arrays(t: np.dtype) -> None:
     )
     cm.put(x, index, line)
     cm.tile(x, (2, 3)), cm.repeat(x, 2, axis=0), cm.stack([x, x])
+    cm.repeat(cm.ones((4096, 512)), 2, axis=0)
     (
         cm.roll(x, 3, axis=1),
         cm.roll(x, (3, 2), (0, 1)),
@@ -477,6 +478,7 @@ def libraries(t: np.dtype) -> None:
     ):  # products in double precision; eig by cuSOLVER
         la.svd(made(shape, t)), la.svdvals(made(shape, t)), la.eig(made((70, 70), t))
     la.svd(made((120, 110), np.result_type(t, F64)))
+    la.lu_solve(la.lu_factor(made((140, 140), t)), made((140, 3), t))  # by cuSOLVER, too
     for shape in (
         (200, 300, 3),
         (300, 300),

@@ -1,4 +1,4 @@
-"""The gradient of images of few channels, by the strips of depthwise_nchw.py: the red, green and
+"""The gradient of images of few channels, by the strips of depthwise/nchw.py: the red, green and
 blue of a first layer.
 
     dx[n, c, h, w] = sum over m, r, s of w[m, c, r, s] * dy[n, m, p, q]
@@ -34,7 +34,7 @@ from ..copy.channels_last import ReorderedPlan
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from ..lib.vector_io import writer
-from .depthwise_nchw import (
+from .depthwise.nchw import (
     HIGH,
     ROOM,
     THREADS,

@@ -459,14 +459,14 @@ CUDNN = Version("cudnn", "conv.cudnn.convolution", has_cudnn, reason=LIBRARY, wo
 FORWARD = (
     Version(
         "fprop_depthwise_nhwc",
-        "conv.depthwise_nhwc.forward",
+        "conv.depthwise.nhwc.forward",
         is_depthwise_last,
         reason=BY_STRIPS,
         work=work.depthwise_nhwc,
     ),
     Version(
         "fprop_depthwise_nchw",
-        "conv.depthwise_nchw.forward",
+        "conv.depthwise.nchw.forward",
         is_depthwise,
         reason=BY_STRIPS,
         work=work.depthwise_nchw,
@@ -510,14 +510,14 @@ FORWARD = (
 INPUT_GRADIENT = (
     Version(
         "dgrad_depthwise_nhwc",
-        "conv.depthwise_nhwc.input_gradient",
+        "conv.depthwise.nhwc.input_gradient",
         is_depthwise_last,
         reason=BY_STRIPS,
         work=work.depthwise_nhwc,
     ),
     Version(
         "dgrad_depthwise_nchw",
-        "conv.depthwise_nchw.input_gradient",
+        "conv.depthwise.nchw.input_gradient",
         is_depthwise,
         reason=BY_STRIPS,
         work=work.depthwise_nchw,
@@ -576,14 +576,14 @@ INPUT_GRADIENT = (
 WEIGHT_GRADIENT = (
     Version(
         "wgrad_depthwise_nhwc",
-        "conv.depthwise_nhwc.weight_gradient",
+        "conv.depthwise.nhwc.weight_gradient",
         is_depthwise_last,
         reason=BY_STRIPS,
         work=work.depthwise_nhwc,
     ),
     Version(
         "wgrad_depthwise_nchw",
-        "conv.depthwise_nchw.weight_gradient",
+        "conv.depthwise.nchw.weight_gradient",
         is_depthwise,
         reason=BY_STRIPS,
         work=work.depthwise_nchw,

@@ -1,5 +1,5 @@
 """The weight gradient of a convolution in groups of few channels, or of few channels in one group,
-by the strips of depthwise_nchw.py.
+by the strips of depthwise/nchw.py.
 
     dw[m, c, r, s] = sum over n, p, q of dy[n, m, p, q] * x[n, c, p * stride + r - top, ...]
         m, c: of one group
@@ -46,7 +46,7 @@ from ..compiler.lazy_numba import cuda
 from ..copy.channels_last import ReorderedPlan
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from .depthwise_nchw import (
+from .depthwise.nchw import (
     ACROSS,
     ENOUGH_BLOCKS,
     HIGH,

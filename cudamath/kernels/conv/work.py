@@ -274,7 +274,7 @@ def _strips(method: str, p: Problem, last: bool | None, launches: int) -> Work:
 
 
 def depthwise_nchw(p: Problem) -> Work:
-    """depthwise_nchw.py."""
+    """depthwise/nchw.py."""
     return _strips("depthwise_nchw", p, False, 1 + (p.kind == "weight"))
 
 
@@ -283,7 +283,7 @@ INSTRUCTIONS = 128  # of threads, that a multiprocessor begins in a cycle
 
 
 def depthwise_nhwc(p: Problem) -> Work:
-    """depthwise_nhwc.py: a strip of results reads the pixels that it meets. Each takes some
+    """depthwise/nhwc.py: a strip of results reads the pixels that it meets. Each takes some
     instructions besides those that multiply, and so does a result, which is stored or, in a weight
     gradient, read."""
     machine, (images, channels, *sizes) = Machine.of(p.device), p.y.shape

@@ -65,7 +65,6 @@ def scan_tiles(
                 a = combine(lower, a)
         return a
 
-    @bounded((THREADS, 1 if large else BLOCKS if A.bitwidth <= 64 else 2))
     def scan_tiles(x, y, totals, sums, n, per_row, groups):
         # x, y: (rows * n,), or one row and what follows its n elements; totals: (tiles * parts,),
         # sums: (rows * groups * parts,): published words, 0 at first; n: elements per row, per_row:
@@ -163,7 +162,9 @@ def scan_tiles(
         if ranks > 1:
             cluster_wait()  # until nobody reads this block's memory
 
-    return scan_tiles
+    if ranks > 1:
+        scan_tiles.__name__ = "scan_tiles_cluster"  # 9.0 on
+    return bounded((THREADS, 1 if large else BLOCKS if A.bitwidth <= 64 else 2))(scan_tiles)
 
 
 def plan(problem: Problem) -> Plan:

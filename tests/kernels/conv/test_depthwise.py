@@ -1,4 +1,4 @@
-"""Depthwise convolution on a GPU by strips (kernels/conv/depthwise_nchw.py): its schemes, its
+"""Depthwise convolution on a GPU by strips (kernels/conv/depthwise/nchw.py): its schemes, its
 kernels by name, its tiles; weight gradients of small groups (kernels/conv/wgrad_few_channels.py);
 filters of one tap (kernels/conv/pointwise.py)."""
 

@@ -1,7 +1,7 @@
 """Depthwise convolution of images channels last, and its gradients: strips of results, a thread has
 one or two channels.
 
-depthwise_nchw.py explains the sums, and what a scheme, a strip and its reach are. Channels last,
+nchw.py explains the sums, and what a scheme, a strip and its reach are. Channels last,
 neighbouring threads have neighbouring channels: a warp reads 64 channels of a pixel by one access
 of whole lines, wherever the pixel is, so nothing goes through shared memory. Strips beside and
 below each other read some pixels twice, which then come from the L1 cache.
@@ -25,28 +25,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.arguments import Input
-from ...core.dispatch.plan import Plan
-from ...core.dispatch.steps import Launch
-from ...core.dtypes import compute_dtype
-from ...core.layout import Layout
-from ...runtime.device import multiprocessors
-from ..compiler.decorators import WARP, bounded, device_function
-from ..compiler.generated import compiled
-from ..compiler.lazy_numba import SIMULATOR, cuda, types
-from ..compiler.storage_types import numba_type
-from ..copy.channels_last import ReorderedPlan
-from ..lib.codec import codec
-from ..lib.integers import blocks
-from ..lib.vector_io import fetcher, inside_bits, writer
-from .depthwise_nchw import Axis, Scheme, read_as
-from .geometry import numbers
-from .problem import Problem, add_bias
-from .wgrad_simt import sum_partials
+from ....core.dispatch.arguments import Input
+from ....core.dispatch.plan import Plan
+from ....core.dispatch.steps import Launch
+from ....core.dtypes import compute_dtype
+from ....core.layout import Layout
+from ....runtime.device import multiprocessors
+from ...compiler.decorators import WARP, bounded, device_function
+from ...compiler.generated import compiled
+from ...compiler.lazy_numba import SIMULATOR, cuda, types
+from ...compiler.storage_types import numba_type
+from ...copy.channels_last import ReorderedPlan
+from ...lib.codec import codec
+from ...lib.integers import blocks
+from ...lib.vector_io import fetcher, inside_bits, writer
+from .nchw import Axis, Scheme, read_as
+from ..geometry import numbers
+from ..problem import Problem, add_bias
+from ..wgrad_simt import sum_partials
 
 if not SIMULATOR:
-    from ..ptx.predicated_access import LOADS, STORES
-    from ..ptx.sm80 import global_address
+    from ...ptx.predicated_access import LOADS, STORES
+    from ...ptx.sm80 import global_address
 
 THREADS = 128
 WIDE = 4  # columns of a strip

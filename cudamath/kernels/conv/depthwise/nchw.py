@@ -47,21 +47,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.plan import Plan
-from ...core.dispatch.steps import Launch
-from ...core.dtypes import compute_dtype
-from ...core.layout import Layout
-from ..compiler.decorators import WARP, bounded, device_function
-from ..compiler.generated import compiled
-from ..compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
-from ..copy.channels_last import ReorderedPlan
-from ..lib.block_reduce import group_sum
-from ..lib.codec import codec
-from ..lib.integers import blocks
-from ..lib.vector_io import reader, writer
-from .geometry import numbers
-from .problem import Lengths, Problem, add_bias
-from .wgrad_simt import sum_partials
+from ....core.dispatch.plan import Plan
+from ....core.dispatch.steps import Launch
+from ....core.dtypes import compute_dtype
+from ....core.layout import Layout
+from ...compiler.decorators import WARP, bounded, device_function
+from ...compiler.generated import compiled
+from ...compiler.lazy_numba import SIMULATOR, cuda, dtype_of, types
+from ...copy.channels_last import ReorderedPlan
+from ...lib.block_reduce import group_sum
+from ...lib.codec import codec
+from ...lib.integers import blocks
+from ...lib.vector_io import reader, writer
+from ..geometry import numbers
+from ..problem import Lengths, Problem, add_bias
+from ..wgrad_simt import sum_partials
 
 THREADS = 128
 WARPS = THREADS // WARP

@@ -1,0 +1,1 @@
+"""Depthwise convolutions, in both orders of memory."""

@@ -798,7 +798,6 @@ def more() -> Calls:
         "solve_triangular, large": lambda: la.solve_triangular(
             cm.triu(array(300, 300)), array(300, 9)
         ),
-        "lu_solve, large": lambda: la.lu_solve(la.lu_factor(array(300, 300)), array(300, 9)),
         "norm of order 3": lambda: la.vector_norm(array(300, 30), ord=3, axis=0),
         "lu of rectangles": lambda: la.lu(square[:, :2]),
         "lu_solve, large": lambda: la.lu_solve(la.lu_factor(array(300, 300)), array(300, 9)),

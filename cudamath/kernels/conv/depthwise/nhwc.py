@@ -39,10 +39,10 @@ from ...copy.channels_last import ReorderedPlan
 from ...lib.codec import codec
 from ...lib.integers import blocks
 from ...lib.vector_io import fetcher, inside_bits, writer
-from .nchw import Axis, Scheme, read_as
 from ..geometry import numbers
 from ..problem import Problem, add_bias
 from ..wgrad_simt import sum_partials
+from .nchw import Axis, Scheme, read_as
 
 if not SIMULATOR:
     from ...ptx.predicated_access import LOADS, STORES

@@ -130,6 +130,7 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {
     "conv2d_wgmma_kept": ((9, 0),),
     "scan_ring": ((9, 0),),
     "scan_tiles_cluster": SINCE_8[2:],
+    "scan_tiles_early": SINCE_8[2:],
     "conv2d_mma": SINCE_8,
     "conv2d_weight_mma": SINCE_8,
     "attention_wgmma": ((9, 0),),

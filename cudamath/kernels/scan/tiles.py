@@ -162,8 +162,8 @@ def scan_tiles(
         if ranks > 1:
             cluster_wait()  # until nobody reads this block's memory
 
-    if ranks > 1:
-        scan_tiles.__name__ = "scan_tiles_cluster"  # 9.0 on
+    if ranks > 1 or early:  # 9.0 on
+        scan_tiles.__name__ = "scan_tiles_cluster" if ranks > 1 else "scan_tiles_early"
     return bounded((THREADS, 1 if large else BLOCKS if A.bitwidth <= 64 else 2))(scan_tiles)
 
 

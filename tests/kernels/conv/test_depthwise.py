@@ -11,14 +11,11 @@ import cudamath as cm
 from cudamath.core.dispatch.steps import Call, Launch
 from cudamath.core.layout import Layout, is_channels_last
 from cudamath.kernels.compiler.lazy_numba import SIMULATOR, cuda
-from cudamath.kernels.conv import (
-    depthwise_nchw,
-    depthwise_nhwc,
-    dgrad_few_channels,
-    wgrad_few_channels,
-)
+from cudamath.kernels.conv import dgrad_few_channels, wgrad_few_channels
 from cudamath.kernels.conv import dispatch as conv_dispatch
 from cudamath.kernels.conv import pointwise as conv_pointwise
+from cudamath.kernels.conv.depthwise import nchw as depthwise_nchw
+from cudamath.kernels.conv.depthwise import nhwc as depthwise_nhwc
 from cudamath.kernels.conv.problem import ROLES, Problem
 from cudamath.kernels.copy import channels_last as copy_channels_last
 from cudamath.runtime import cublas, cudnn

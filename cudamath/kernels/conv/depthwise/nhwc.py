@@ -204,7 +204,7 @@ def _places_inside(span: int) -> Any:
 @functools.cache
 def _strip(dtype: np.dtype, how: Scheme, width: int, arguments: str, term: str) -> Any:
     """Device function (x, at, pitch, channels, rows, columns, now, ahead, v, <arguments>) that
-    walks down the rows below a strip, written out (see depthwise_nchw.straight).
+    walks down the rows below a strip, written out (see nchw.straight).
 
     at: place of its first pixel; rows, columns: which of its rows and columns lie in the image;
     now, ahead: registers for a row as it lies in memory; v: for its numbers. term: the statement

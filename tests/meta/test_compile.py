@@ -86,6 +86,10 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
         28,
         "the same of float32, nine columns of which are under way, and the registers of three",
     ),
+    **dict.fromkeys(
+        ("scan_tiles", "scan_tiles_early"),
+        (44, "int32 summed as int64, held to the registers of three blocks"),
+    ),
     "norm_shifted_rows_grad": (
         104,
         "on 10.0 and 12.0: 16 numbers of 16 bits a thread of both arrays, and of both sums",

@@ -114,11 +114,10 @@ def tile_shape(p: Problem) -> tuple[int, int, int]:
     if width > 1 and p.lines <= FEW_ROWS:
         clusters = capability(p.device) >= (9, 0)
         alone = ALONE_BYTES if clusters else SHARED_BYTES
-        access = width * max(p.size_of_total, 4)  # a register holds one total, and no less
-        if wanted * access <= alone:
+        if wanted * width * p.size_of_total <= alone:
             return width, max(1, wanted), 1
         each = blocks(wanted, RANKS)
-        if clusters and each * access <= SHARED_BYTES:
+        if clusters and each * width * p.size_of_total <= SHARED_BYTES:
             return width, each, RANKS
     return width, max(1, min(wanted, most // width)), 1
 

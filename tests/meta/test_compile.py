@@ -101,10 +101,15 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
         "complex128",
     ),
     "scan_tiles": (
-        596,
+        32,
         "held to the registers of three blocks a multiprocessor: 28 for int64 on 9.0, 32 for "
-        "float64 on 12.0; and on 8.0 long rows of a byte an element, 64 of which a thread holds",
+        "float64 on 12.0",
     ),
+}
+
+#: The same on one architecture alone: name and capability -> (bytes, reason).
+MAY_SPILL_ON: dict[tuple[str, tuple[int, int]], tuple[int, str]] = {
+    ("scan_tiles", (8, 0)): (596, "many totals of a byte a thread; a defect that is left"),
 }
 
 #: Capabilities between which planners choose, and the shared memory of a block there, in KiB. 10.0
@@ -367,7 +372,8 @@ def check(
             continue
         for capability, (cubin, log) in found.items():
             spills = sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))
-            allowed, _ = MAY_SPILL.get(kernel.function.py_func.__name__, (0, ""))
+            name = kernel.function.py_func.__name__
+            allowed, _ = MAY_SPILL_ON.get((name, capability)) or MAY_SPILL.get(name, (0, ""))
             if spills > allowed + BYTE_CODE:
                 wrong.append(f"{kernel} for {capability}: spills {spills} bytes")
             stack = sum(map(int, re.findall(r"(\d+) bytes stack frame", log)))

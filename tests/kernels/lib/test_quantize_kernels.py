@@ -2,6 +2,7 @@
 quantized weights."""
 
 import functools
+import threading
 
 import numpy as np
 import pytest
@@ -658,7 +659,7 @@ def test_what_cublaslt_is_told(monkeypatch):
             self.products.append(given)
 
     class Handle:
-        light, workspace = 3, 4
+        light, workspace, light_workspace, lock = 3, 4, 5, threading.Lock()
 
     class Stream:
         ptr = 9
@@ -690,7 +691,7 @@ def test_what_cublaslt_is_told(monkeypatch):
             and given[3:7] == (200, 2, 100, 1)
             and given[8:12] == (300, 3, 300, 3)
         )
-        assert given[13:] == (4, cublas.WORKSPACE, 9)
+        assert given[13:] == (5, cublas.WORKSPACE, 9)
     lt.found = 0
     with pytest.raises(
         cublas.CudaError,

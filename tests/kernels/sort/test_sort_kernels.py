@@ -228,27 +228,24 @@ def test_the_scan_fits_the_layout(dtype, target, shape, axis, name):
     reason="the simulator knows `lines` alone by itself",
 )
 @pytest.mark.parametrize(
-    "dtype, target, shape, name",
+    "dtype, target, shape, on_90, on_80, on_100",
     [
-        ("f4", "f4", (1 << 26,), "scan_ring"),
-        ("i4", "i8", (64, 1 << 20), "scan_ring"),
-        ("?", "i8", (1 << 26,), "scan_ring"),
-        ("f4", "f4", (1 << 17,), "scan_tiles"),
-        ("f4", "f4", (64, (1 << 20) + 1), "scan_tiles"),
+        ("f4", "f4", (1 << 26,), "scan_ring", "scan_tiles", "scan_tiles_early"),
+        ("i4", "i8", (64, 1 << 20), "scan_ring", "scan_tiles", "scan_tiles_early"),
+        ("?", "i8", (1 << 26,), "scan_ring", "scan_tiles", "scan_tiles_early"),
+        ("f4", "f4", (1 << 17,), "scan_tiles_cluster", "scan_tiles", "scan_tiles_cluster"),
+        ("f4", "f4", (64, (1 << 20) + 1), "scan_tiles_early", "scan_tiles", "scan_tiles_early"),
     ],
 )
-def test_long_rows_go_through_the_ring(dtype, target, shape, name):
+def test_long_rows_go_through_the_ring(dtype, target, shape, on_90, on_80, on_100):
     """Where tiles are many, rows have several and begin at the borders of 16 bytes; on 9.0
-    alone."""
+    alone. Tiles are of a cluster, or begin before the kernel before has ended, from 9.0 on."""
     x = Layout.new(shape, np.dtype(dtype), 0)
-    for version, expected in (((9, 0), name), ((8, 0), "scan_tiles"), ((10, 0), "scan_tiles")):
+    for version, expected in (((9, 0), on_90), ((8, 0), on_80), ((10, 0), on_100)):
         with assume(version):
             plan = scan_dispatch.scan(x, kind="sum", axis=len(shape) - 1, dtype=np.dtype(target))
-        assert (
-            named(plan) == ["fill_line", expected]
-            if expected == "scan_ring"
-            else named(plan)[-1] == expected
-        )
+        alone = expected == "scan_tiles_cluster"
+        assert named(plan) == ([] if alone else ["fill_line"]) + [expected]
 
 
 @pytest.mark.skipif(
@@ -279,12 +276,12 @@ def test_what_scans_publish_has_room(shape, dtype, version):
     "dtype, target, count, names",
     [
         ("f4", "f4", (1 << 26) + 3, ["fill_line", "scan_ring"]),
-        ("f4", "f4", 300_001, ["fill_line", "scan_tiles"]),
-        ("i4", "i8", 300_001, ["fill_line", "scan_tiles"]),
-        ("f4", "f4", 20_001, ["scan_tiles"]),
+        ("f4", "f4", 300_001, ["fill_line", "scan_tiles_early"]),
+        ("i4", "i8", 300_001, ["fill_line", "scan_tiles_early"]),
+        ("f4", "f4", 20_001, ["scan_tiles_cluster"]),
         ("f8", "f8", 5_001, ["scan_tiles"]),
-        ("f4", "f4", 100_001, ["scan_tiles"]),
-        ("f2", "f2", 200_001, ["fill_line", "scan_tiles"]),
+        ("f4", "f4", 100_001, ["scan_tiles_cluster"]),
+        ("f2", "f2", 200_001, ["fill_line", "scan_tiles_early"]),
     ],
 )
 def test_one_row_has_whole_accesses_but_for_its_end(dtype, target, count, names):

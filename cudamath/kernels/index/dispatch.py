@@ -46,6 +46,7 @@ from .problem import (
     TakeAlongGradientProblem,
     TakeAlongProblem,
 )
+from .work import fold_microseconds
 
 # -------------------- gather
 
@@ -237,6 +238,7 @@ def scatter(
 # those of the sources, which also look for the first source of their row.
 COMPARISONS, SOURCE_COMPARISONS = 1 << 24, 1 << 20
 ROW_COST = 10  # comparisons that take as long as finding an element's row
+SORTING = 40.0  # microseconds of a sort of few sources, ten launches one after the other
 OWNER_CROWD = 32  # sources for each row, from which on a sort is faster
 OWNER_LOOKS = 1 << 24  # indices that all owner blocks together look at
 HASHED_ROW = 1024  # bytes of a row: slots take an eighth of the result's memory at most
@@ -255,9 +257,13 @@ def prefers_comparing(p: ScatterAddProblem) -> bool:
     return (p.m + ROW_COST) * p.x.size <= COMPARISONS
 
 
-def prefers_comparing_in_place(p: ScatterAddProblem) -> bool:
+def prefers_folding(p: ScatterAddProblem) -> bool:
+    """Less work than a sort; where blocks own rows, less than they have to look at. (The simulator
+    has no clock.)"""
     before, _, after = p.box.shape
-    return p.m * (p.m + ROW_COST) * before * after <= SOURCE_COMPARISONS
+    if SIMULATOR or fits_owners(p) and prefers_owners(p):
+        return p.m * (p.m + ROW_COST) * before * after <= SOURCE_COMPARISONS
+    return fold_microseconds(p) <= SORTING
 
 
 def fits_owners(p: ScatterAddProblem) -> bool:
@@ -289,14 +295,15 @@ def prefers_hash(p: ScatterAddProblem) -> bool:
 HASHED = "each source claims a slot of its row"
 OWNED = "each block looks for the sources of its rows"
 SORTED = "sorted by their destinations"
+FOLDED = "few sources: each looks for those of its row"
 
 SCATTER_ADD = (
     Version(
         "compare",
         "index.scatter_add_few.in_place",
         has_few_sources,
-        prefers_comparing_in_place,
-        "few sources: each looks for those of its row",
+        prefers_folding,
+        FOLDED,
     ),
     Version("by_owner", "index.scatter_add_by_owner.in_place", fits_owners, prefers_owners, OWNED),
     Version("sorted", "index.scatter_add_sorted.in_place", reason=SORTED),
@@ -309,11 +316,13 @@ INDEX_ADD = (
         prefers_comparing,
         "few sources: each element looks through all indices",
     ),
+    Version("fold", "index.scatter_add_few.into_copy", has_few_sources, prefers_folding, FOLDED),
     Version("by_owner", "index.scatter_add_by_owner.in_copy", fits_owners, prefers_owners, OWNED),
     Version("sorted", "index.scatter_add_sorted.in_copy", reason=SORTED),
 )
 GATHER_GRADIENT = (
     Version("hashed", "index.scatter_add_hashed.in_zeros", fits_hash, prefers_hash, HASHED),
+    Version("fold", "index.scatter_add_few.into_zeros", has_few_sources, prefers_folding, FOLDED),
     Version("by_owner", "index.scatter_add_by_owner.in_zeros", fits_owners, prefers_owners, OWNED),
     Version("sorted", "index.scatter_add_sorted.in_zeros", reason=SORTED),
 )

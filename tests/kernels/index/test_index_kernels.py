@@ -589,18 +589,23 @@ def copies(keys, order, m):
         (70, 40, 2, "f4"),
     ],
 )
-def test_scatter_add_simulated(m, rows, after, dtype):
+@pytest.mark.parametrize("version", ["fold", "sorted"])
+def test_scatter_add_simulated(version, m, rows, after, dtype):
     """Chunks that hold one key, many, the end of one and the start of another, or only the middle
     of a long one."""
     index = np.arange(m) ** 2 % rows - rows * (np.arange(m) % 2)
     g = (numbered((2, m, after)) % 5).astype(dtype)
     expected = np.zeros((2, rows, after))
     np.add.at(np.moveaxis(expected, 1, 0), index, np.moveaxis(g.astype("f8"), 1, 0))
-    out = sim(kernels.gather_grad(*layouts(g, index), shape=(2, rows, after), axis=1), g, index)
-    np.testing.assert_array_equal(out, expected.astype(dtype))
+    plan = kernels.gather_grad(*layouts(g, index), shape=(2, rows, after), axis=1, version=version)
+    np.testing.assert_array_equal(sim(plan, g, index), expected.astype(dtype))
     x = numbered((2, after, rows), dtype).swapaxes(1, 2)
     expected += x
-    sim(kernels.scatter_add(*layouts(x, g, index), axis=1), x, g, index)
+    if version == "fold":
+        plan = kernels.index_add(*layouts(x, index, g), axis=1, version=version)
+        np.testing.assert_array_equal(sim(plan, x, index, g), expected.astype(dtype))
+        version = "compare"
+    sim(kernels.scatter_add(*layouts(x, g, index), axis=1, version=version), x, g, index)
     np.testing.assert_array_equal(x, expected.astype(dtype))
 
 

@@ -264,6 +264,7 @@ def test_fold_few_on_gpu(name, function, dtype):
         ((5, 7), 380),
         ((100_000, 3), 500),
         ((9,), 1000),
+        ((2, 3), 1024),
     ):
         x, values = rng.integers(1, 3, shape).astype(dtype), np.ones((m, *shape[1:]), dtype)
         values[:8] = 2

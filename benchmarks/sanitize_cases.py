@@ -549,6 +549,7 @@ def families() -> Calls:
         "copy": lambda: cm.concat([x.mT.copy(), x.mT]),
         "copy of rows": lambda: array(300, 501)[::-1, 1:].copy(),
         "repeated rows": lambda: cm.repeat(array(300, 501), 3, axis=0),
+        "runs": lambda: cm.repeat(array(29, 41), 3, axis=1),
         "random": lambda: (cm.random.normal(size=1000), cm.random.permutation(500)),
         "histogram": lambda: cm.histogram(x),
         "softmax": lambda: (cm.ml.softmax(x), cm.ml.softmax(x, axis=0)),

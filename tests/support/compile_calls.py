@@ -275,7 +275,7 @@ def arrays(t: np.dtype) -> None:
     )
     cm.put(x, index, line)
     cm.tile(x, (2, 3)), cm.repeat(x, 2, axis=0), cm.stack([x, x])
-    cm.repeat(cm.ones((4096, 512)), 2, axis=0)
+    cm.repeat(cm.ones((4096, 512)), 2, axis=0), cm.repeat(cm.ones((40, 5), "uint8"), 3, axis=1)
     (
         cm.roll(x, 3, axis=1),
         cm.roll(x, (3, 2), (0, 1)),

@@ -8,12 +8,13 @@ import numpy as np
 
 from ...core import shapes
 from ...core.dispatch.steps import Launch
-from ..compiler.lazy_numba import cuda, types
+from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..compiler.storage_types import numba_type
 from ..elementwise.launches import plain
 from ..lib.integers import blocks
 from ..lib.strided_index import index_walker
 from ..lib.transpose_tiles import Operand, Squares
+from ..lib.vector_io import writer
 from .casts import converter
 from .parts import IN_FLIGHT, MANY, THREADS, part_view
 from .problem import CopyProblem
@@ -104,6 +105,41 @@ def repeated(rank: int, source: np.dtype, target: np.dtype, narrow: bool, each: 
     return repeated_rows
 
 
+@functools.cache
+def runs(rank: int, word: np.dtype, narrow: bool, width: int) -> Any:
+    """A contiguous target in which equal neighbours follow each other: a thread writes an access of
+    `width` elements. One division finds the first one's run; those behind it are counted. narrow:
+    fewer than 2**31 elements."""
+    place, write = index_walker(0, rank, narrow), writer(word, width)
+    number, kind = types.uint32 if narrow else types.uint64, numba_type(word)
+
+    @cuda.jit
+    def run_copies(x, y, length):
+        # x: `rank` dimensions, an element for each run; y: (size,); length: of a run
+        held = cuda.local.array(width, kind)
+        size, of_run = number(y.size), number(length)
+        e = number((number(cuda.blockIdx.x) * number(THREADS) + number(cuda.threadIdx.x)) * width)
+        if e < size:
+            run = number(e // of_run)
+            inside = number(e - run * of_run)
+            for j in range(width):
+                held[j] = x[place(x, run)]
+                if j < width - 1:
+                    inside = number(inside + 1)
+                    if inside == of_run:
+                        inside = number(0)
+                        if e + j + 1 < size:
+                            run = number(run + 1)
+            if e + width <= size:
+                write(y, e, held, 0)
+            else:
+                for j in range(width):
+                    if e + j < size:
+                        y[e + j] = held[j]
+
+    return run_copies
+
+
 # -------------------- launches
 
 
@@ -132,6 +168,24 @@ def by_repeats(p: CopyProblem) -> Launch:
         ),
     ]
     return _in_rows(repeated, p, shape, views)
+
+
+def by_runs(p: CopyProblem) -> Launch:
+    """Version "runs"."""
+    *shape, length = p.shape
+    (word, _), width = p.words, run_width(p)
+    source = part_view(p.source, tuple(shape), p.strides[0][:-1], word, p.offsets[0])
+    return Launch(
+        runs(len(shape), word, p.size + THREADS * width < 1 << 31, width),
+        blocks(p.size, THREADS * width),
+        THREADS,
+        [source, part_view(p.target, (p.size,), None, word, p.offsets[1]), length],
+    )
+
+
+def run_width(p: CopyProblem) -> int:
+    """Elements that a thread of version "runs" writes at once."""
+    return 1 if SIMULATOR or not p.aligned else min(16 // p.words[1].itemsize, 8)
 
 
 def _in_rows(kernel: Any, p: CopyProblem, shape: tuple[int, ...], views: list[Any]) -> Launch:

@@ -2,7 +2,7 @@
 
 Near 0 rational functions or Chebyshev series, beyond 5 (I: 8, K: 2) asymptotic forms with rational
 or Chebyshev corrections. Coefficients: Cephes (S. L. Moshier, 1989). Higher orders by recurrence:
-DLMF 10.6 and 10.51.
+DLMF 10.6 and 10.51. Wright's function: DLMF 10.46, or the integral of Hankel's for 1 / gamma.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 
 from .factorials import poch
 from .gamma_functions import rgamma
+from .pairs import exp_sum, log_ratio, plus, times, two_sum
 from .polynomials import chebyshev, horner
 from .rounding import floor, is_even
 from .waves import cos_and_sin
@@ -18,6 +19,8 @@ from .waves import cos_and_sin
 #: From here on 1 / gamma is 0: SciPy's limit of wright_bessel's parameters.
 LARGEST_WRIGHT = 178.47241115886637
 TWO_TO_800 = 2.0**800
+SMALL_TERM = 1e-18  # of a sum
+SMALL_LOG = 41.0  # the exponential of minus that is such a term
 
 TWO_OVER_PI = 0.6366197723675814
 SQRT_TWO_OVER_PI = 0.7978845608028654
@@ -623,10 +626,7 @@ def spherical_yn_of_positive(n, x):
 
 
 def wright_bessel(a, b, x):
-    """The sum of x^k / (k! gamma(a k + b)). All terms are positive, and their quotients fall.
-
-    In units of the first term that is not 0, and of 2^(800 shift), so that no number overflows.
-    """
+    """The sum of x^k / (k! gamma(a k + b)): its terms, or for large numbers an integral."""
     if not (a >= 0.0 and b >= 0.0 and x >= 0.0):
         return math.nan
     if a >= LARGEST_WRIGHT or b >= LARGEST_WRIGHT:
@@ -637,32 +637,104 @@ def wright_bessel(a, b, x):
         return rgamma(b)
     if a == 0.0:
         return math.exp(x) * rgamma(b)
+    r = saddle(a, b, x)
+    if r > 1e6:
+        return math.inf
+    if r < 10.0:
+        return wright_series(a, b, x)
+    y = x * math.exp(-a * math.log(r))
+    half = min(0.5, 1.0 / (1.0 + a)) * math.pi
+    s = math.sin(half)
+    t = math.sin(a * half)
+    if 2.0 * (r * s * s + y * t * t) > 1.2 * SMALL_LOG:  # so much falls the integrand for good
+        return wright_integral(a, b, x, r)
+    return wright_series(a, b, x)
+
+
+def saddle(a, b, x):
+    """Where s + x s^-a - (b - 1) log(s) is least, nearly: Newton's method from below, where the
+    derivative is a concave function. Of b < 1 as of 1."""
+    log = math.log(x)
+    r = math.exp((math.log(a) + log) / (1.0 + a))
+    if b > 1.0:
+        r = max(r, b - 1.0)
+        for _ in range(2):
+            y = math.exp(log - a * math.log(r))
+            r += r * (a * y + (b - 1.0) - r) / (r + a * a * y)
+    return r
+
+
+def wright_integral(a, b, x, r):
+    """1 / (2 pi i) times the integral of exp(s + x s^-a) s^-b along a circle of any radius r, by
+    the trapezoidal rule. Where r is the saddle, the integrand is nearly a Gaussian bell, of which
+    the rule's error falls with exp(-1 / step^2)."""
+    y, rest = inverse_power_at(a, x, r)
+    step = 0.8 * math.pi * math.sqrt(2.0 / (SMALL_LOG * (r + a * a * y)))  # 0.8: it is no bell
+    total = 0.5
+    phi = 0.0
+    exponent = 0.0
+    while exponent > -SMALL_LOG and phi < 1.5707963267948966:
+        phi += 0.5 * step
+        c, s = cos_and_sin(phi)
+        d, t = cos_and_sin(a * phi)
+        exponent = -2.0 * (r * s * s + y * t * t)
+        turn = 2.0 * (r * s * c - y * t * d) - 2.0 * (b - 1.0) * phi
+        total += math.exp(exponent) * math.cos(turn)
+    high, low = two_sum(r, y)
+    log, log_rest = log_ratio(r, 0.0, 1.0, 0.0)
+    log, log_rest = times(log, log_rest, 1.0 - b, 0.0)
+    high, low = plus(high, low + rest, log, log_rest)
+    root = exp_sum(0.5 * high, 0.5 * low)  # twice, as it may overflow alone
+    return root * (total * step / math.pi) * root
+
+
+def inverse_power_at(a, x, r):
+    """x r^-a, and what rounding lost of it."""
+    y = x * math.exp(-a * math.log(r))
+    u, ul = log_ratio(x, 0.0, y, 0.0)
+    v, vl = log_ratio(r, 0.0, 1.0, 0.0)
+    v, vl = times(v, vl, -a, 0.0)
+    u, ul = plus(u, ul, v, vl)
+    return y, y * (u + ul)
+
+
+def wright_series(a, b, x):
+    """All terms are positive, and their quotients fall. In units of 2^(800 shift), so that no
+    number overflows."""
     k = 0.0
-    if b < 1e-280:
-        k = 1.0
-    s = 1.0
-    t = 1.0
+    y = b
+    power = 1.0  # x^k / k!
+    small = b >= 160.0
+    t = 1.0 if small else reciprocal_gamma(b)  # small: in units of 1 / gamma(b)
+    s = t
+    last = 0.0
     shift = 0
-    while True:
-        r = x / ((k + 1.0) * poch(a * k + b, a))
-        t *= r
-        s += t
+    while k < 1.0 or t > SMALL_TERM * s or t > 0.9 * last:
+        last = t
         k += 1.0
-        if r < 1.0 and t * r <= s * 1e-17 * (1.0 - r):
-            break
-        if s > TWO_TO_800:
+        below = y
+        y = a * k + b
+        if not small and (y < 160.0 or below < 1e-280):
+            power *= x / k
+            t = power * reciprocal_gamma(y)
+        else:  # where that has no digits
+            t *= x / (k * poch(below, a))
+        s += t
+        if s > TWO_TO_800 or power > TWO_TO_800:
             s /= TWO_TO_800
             t /= TWO_TO_800
+            power /= TWO_TO_800
             shift += 1
             if shift > 3:  # gamma(b) < 2^1076
                 return math.inf
-    if b < 1e-280:
-        s = s * x * rgamma(a) + b
-    elif b < 160.0:
-        s *= rgamma(b)
-    else:
+    if small:
         s = s * rgamma(b - 20.0) / poch(b - 20.0, 20.0)
     while shift > 0:
         s *= TWO_TO_800
         shift -= 1
     return s
+
+
+def reciprocal_gamma(x):
+    """1 / gamma(x), x >= 0."""
+    return rgamma(x)

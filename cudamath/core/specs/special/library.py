@@ -77,6 +77,7 @@ def is_scalar(function: Any) -> bool:
 SHORT = {
     "EPSILON": 1e-10,
     "SMALL_TERM": 1e-10,
+    "SMALL_LOG": 24.0,
     "ENOUGH": 1e-6,
     "SHARE": 0.4,
     "TERMS": 5.0,

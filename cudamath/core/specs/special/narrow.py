@@ -180,6 +180,14 @@ def gammaln(x):
     return math.lgamma(x)
 
 
+def reciprocal_gamma(x):
+    return math.exp(-math.lgamma(x)) if x > 0.0 else 0.0
+
+
+def inverse_power_at(a, x, r):
+    return x * math.exp(-a * math.log(r)), 0.0
+
+
 def exp1_series(x):
     return horner(x, EIN_SHORT)
 

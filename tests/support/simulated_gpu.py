@@ -9,7 +9,6 @@ error).
 from __future__ import annotations
 
 import contextlib
-import ctypes
 
 import numpy as np
 from fake_driver import FakeDriver, installed
@@ -55,13 +54,36 @@ def _there_already(x):
     return FakeCUDAArray(x) if isinstance(x, np.ndarray) else x
 
 
+#: id -> (array, the address of its first element, its elements one after the other)
+_arrays: dict = {}
+
+
 def _vector(array, index, count):
     """So many elements in memory from one on, whatever the shape: what a wide load takes."""
-    base = getattr(array, "_ary", array)
-    nbytes = count * base.itemsize
-    address = base.__array_interface__["data"][0] + int(index) * base.itemsize
-    assert address % min(16, nbytes) == 0, "a wide load wants an aligned address"
-    return np.ndarray((count,), base.dtype, (ctypes.c_char * nbytes).from_address(address))
+    if id(array) not in _arrays:
+        if len(_arrays) > 100:
+            _arrays.clear()
+        _arrays[id(array)] = array, array.ctypes.data, _elements(array)
+    _, address, elements = _arrays[id(array)]
+    nbytes = count * array.itemsize
+    assert (address + int(index) * array.itemsize) % min(16, nbytes) == 0, (
+        "a wide load wants an aligned address"
+    )
+    found = elements[index : index + count]
+    assert len(found) == count, "a wide load beyond the array"
+    return found
+
+
+def _elements(array):
+    """The memory that an array spans, as elements."""
+    if array.flags.c_contiguous:
+        return array.reshape(-1)
+    count = (
+        1
+        + sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True))
+        // array.itemsize
+    )
+    return np.lib.stride_tricks.as_strided(array, (count,), (array.itemsize,))
 
 
 def store_vector(array, index, values):
@@ -72,26 +94,26 @@ class Warps:
     """What the lanes of a warp tell each other."""
 
     def __init__(self):
-        self.values = {}
+        #: (block, warp) -> what its lanes have told that have come so far
+        self.told = {}
 
     def tell(self, value):
-        """(the values of all lanes, None where there is none; this lane)."""
+        """({lane: its value} of all that there are; this lane)."""
         import greenlet
 
         thread = greenlet.getcurrent()
-        warp, lane = divmod(int(thread.thread_id), 32)
-        count = min(32, int(np.prod(thread._manager._block_dim)) - warp * 32)
-        values = self.values.setdefault((id(thread._manager), warp), [None] * 32)
-        values[lane] = value
+        block, (warp, lane) = thread._manager, divmod(thread.thread_id, 32)
+        count = min(32, block.size - warp * 32)
+        told = self.told.setdefault((block, warp), {})
+        told[lane] = value
+        if len(told) == count:  # who tells next, tells others
+            del self.told[block, warp]
         thread.meet(warp + 1, count)
-        seen = [*values[:count], *[None] * (32 - count)]
-        thread.meet(warp + 1, count)
-        return seen, lane
+        return told, lane
 
     def other(self, value, lane_of):
-        seen, lane = self.tell(value)
-        at = lane_of(lane)
-        return seen[at] if 0 <= at < 32 and seen[at] is not None else seen[lane]
+        told, lane = self.tell(value)
+        return told.get(lane_of(lane), value)
 
     def functions(self):
         """By the names that Numba gives them, as methods of its module of the simulator."""
@@ -103,9 +125,9 @@ class Warps:
             "shfl_up_sync": lambda _, mask, value, far: self.other(
                 value, lambda own: own - int(far)
             ),
-            "any_sync": lambda _, mask, value: any(map(bool, self.tell(value)[0])),
+            "any_sync": lambda _, mask, value: any(self.tell(value)[0].values()),
             "ballot_sync": lambda _, mask, value: np.int64(
-                sum(1 << i for i, v in enumerate(self.tell(value)[0]) if v)
+                sum(1 << i for i, v in self.tell(value)[0].items() if v)
             ),
             "syncwarp": lambda _, mask=0: self.tell(0) and None,
         }

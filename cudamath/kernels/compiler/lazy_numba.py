@@ -164,7 +164,7 @@ def _intrinsic(function: Callable[..., Any]) -> StandIn:
     return made
 
 
-_NUMBERS = (
+NUMBERS = (
     "int8",
     "int16",
     "int32",
@@ -198,7 +198,7 @@ else:
     }
     cuda = Module("numba.cuda", {"jit": _jit, **shuffles})
     types = Module(
-        "numba.types", {name: Number(name) for name in _NUMBERS} | {"boolean": Number("bool")}
+        "numba.types", {name: Number(name) for name in NUMBERS} | {"boolean": Number("bool")}
     )
     libdevice = Functions("numba.cuda.libdevice", {})
     ir = Module("llvmlite.ir", {})

@@ -3,8 +3,10 @@ a GPU."""
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import ctypes
+import functools
 import importlib.util
 import sys
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ from ...core.dispatch.arguments import Addresses, ArrayArg, Constant, Flag, Scal
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from .lazy_numba import SIMULATOR, cuda
+from .lazy_numba import NUMBERS, SIMULATOR, cuda
 from .storage_types import storage
 
 
@@ -95,60 +97,139 @@ def _threads_as_greenlets() -> None:
     """Numba's simulator gives each thread of a block one of the system's, and most of its time goes
     into starting them and into handing the interpreter from one to the next. From now on they are
     greenlets: each runs until it has to wait, then the next one does. The order turns round at each
-    barrier, so that a missing barrier shows whichever side is early."""
+    barrier, so that a missing barrier shows whichever side is early.
+
+    What kernels do most often takes as little as it may: elements of arrays, the indices of the
+    thread, conversions of numbers, local arrays, calls of device functions.
+    """
     import greenlet
     from numba.cuda.simulator import kernel, kernelapi
+    from numba.cuda.simulator.cudadrv.devicearray import FakeWithinKernelCUDAArray
+
+    class Votes:
+        """How many of the threads that meet at a barrier say yes, and no."""
+
+        yes = no = 0
 
     class Thread(greenlet.greenlet):
-        syncthreads_count = kernel.BlockThread.syncthreads_count
-        syncthreads_and = kernel.BlockThread.syncthreads_and
-        syncthreads_or = kernel.BlockThread.syncthreads_or
+        """Runs threads of its block that have not begun, one after the other, until one has to
+        wait: that one it stays, and another begins the next."""
 
-        def __init__(self, block: Any, run: Any, block_index: Any, place: tuple[int, int, int]):
-            super().__init__(run)
-            self._manager, self.blockIdx, self.threadIdx = (
-                block,
-                block_index,
-                kernelapi.Dim3(*place),
-            )
-            x, y, _ = block._block_dim
-            self.thread_id = place[0] + x * (place[1] + y * place[2])
+        threadIdx = thread_id = None
+
+        def __init__(self, block: Any):
+            super().__init__()
+            self._manager, self.blockIdx = block, block.index
+
+        def run(self) -> None:
+            block = self._manager
+            while block.not_begun:
+                self.threadIdx, self.thread_id = block.not_begun.pop()
+                block.cuda.threadIdx = self.threadIdx
+                block._f(*block.args)
+
+        def wait(self, group: tuple[Any, int] | None) -> None:
+            """Let others go on until all threads of a group are here, so many of one name, or
+            (None) all of the block that are left."""
+            block = self._manager
+            there = block.waiting.setdefault(group, [])
+            there.append(self)
+            ready = block.ready
+            if group and len(there) == group[1]:
+                ready.extend(next_order(block.waiting.pop(group)))
+            if block.not_begun or not ready:
+                self.parent.switch()
+            elif (thread := ready.popleft()) is not self:
+                block.cuda.threadIdx = thread.threadIdx
+                thread.switch()
 
         def syncthreads(self) -> None:
-            self.parent.switch(None)
+            self.wait(None)
+
+        def vote(self, value: Any) -> Votes:
+            votes = self._manager.votes
+            if value:
+                votes.yes += 1
+            else:
+                votes.no += 1
+            self.wait(None)
+            return votes
+
+        def syncthreads_count(self, value: Any) -> int:
+            return self.vote(value).yes
+
+        def syncthreads_and(self, value: Any) -> int:
+            return int(not self.vote(value).no)
+
+        def syncthreads_or(self, value: Any) -> int:
+            return int(self.vote(value).yes > 0)
 
         def meet(self, group: Any, count: int) -> None:
             """Wait until `count` threads of the block are here with the same `group` (a warp's
             number)."""
-            self.parent.switch((group, count))
+            self.wait((group, count))
+
+    @functools.cache
+    def threads_of(block_dim: tuple[int, int, int]) -> list[tuple[Any, int]]:
+        """The index and the number of each thread; the first one last."""
+        x, y, _ = block_dim
+        return [
+            (kernelapi.Dim3(*place), place[0] + x * (place[1] + y * place[2]))
+            for place in np.ndindex(*block_dim)
+        ][::-1]
 
     class Block(kernel.BlockManager):
+        def __init__(self, f: Any, _grid_dim: Any, block_dim: Any, _debug: bool):
+            self._f, self._block_dim, self.cuda = f, block_dim, kernel._kernel_context
+            self.not_begun, self.votes = threads_of(tuple(block_dim)).copy(), Votes()
+            self.size = len(self.not_begun)
+            self.ready: collections.deque[Thread] = collections.deque()
+            self.waiting: dict[Any, list[Thread]] = {}
+
         def run(self, grid_point: Any, *args: Any) -> None:
-            block_index = kernelapi.Dim3(*grid_point)
-            ready = [
-                Thread(self, self._f, block_index, place) for place in np.ndindex(*self._block_dim)
+            self.index = self.cuda.blockIdx = kernelapi.Dim3(*grid_point)
+            self.args = [
+                x._item._ary if isinstance(x, FakeWithinKernelCUDAArray) else x for x in args
             ]
-            waiting: dict[Any, list[Thread]] = {}
-            for turn, thread in enumerate(ready, 1):  # which grows while it is gone through
+            while self.not_begun or self.ready or self.waiting:
+                if self.not_begun:
+                    thread = Thread(self)
+                elif self.ready:
+                    thread = self.ready.popleft()
+                elif [*self.waiting] == [None]:
+                    self.ready.extend(next_order(self.waiting.pop(None)))
+                    self.votes = Votes()
+                    continue
+                else:
+                    raise RuntimeError(
+                        "simulate: threads of a block wait for others that do not come: "
+                        f"{self.waiting}"
+                    )
+                self.cuda.threadIdx = thread.threadIdx
                 try:
-                    group = (
-                        thread.switch() if thread else thread.switch(*args)
-                    )  # false: it has not begun
+                    thread.switch()
                 except Exception as error:
                     raise type(error)(
-                        f"tid={[*thread.threadIdx]} ctaid={[*block_index]}: {error}"
+                        f"tid={[*self.cuda.threadIdx]} ctaid={[*self.index]}: {error}"
                     ) from error
-                if not thread.dead:
-                    waiting.setdefault(group, []).append(thread)
-                    if group and len(waiting[group]) == group[1]:
-                        ready += next_order(waiting.pop(group))
-                if turn == len(ready) and waiting:
-                    if [*waiting] != [None]:
-                        raise RuntimeError(
-                            "simulate: threads of a block wait for others that do not come: "
-                            f"{waiting}"
-                        )
-                    ready += next_order(waiting.pop(None))
+
+    class Module(kernelapi.FakeCUDAModule):
+        """What kernels see as `cuda`: attributes where Numba's has properties that look for the
+        thread, which `Block` sets before a thread goes on."""
+
+        threadIdx = blockIdx = local = shared = atomic = None
+
+        def __init__(self, grid_dim: Any, block_dim: Any, dynshared_size: int):
+            super().__init__(grid_dim, block_dim, dynshared_size)
+            self.local, self.shared, self.atomic = self._local, self._shared, self._atomic
+
+        def syncthreads(self) -> None:
+            greenlet.getcurrent().wait(None)
+
+        def grid(self, n: int) -> Any:
+            return (
+                self.blockIdx.x * self.blockDim.x + self.threadIdx.x if n == 1 else super().grid(n)
+            )
 
     dynamic = kernelapi.FakeCUDAShared.array
 
@@ -158,7 +239,7 @@ def _threads_as_greenlets() -> None:
         if shape == 0 or alignment is not None:
             return dynamic(self, shape, dtype, alignment)
         caller = sys._getframe(1)
-        key = caller.f_code, caller.f_lasti, shape, dtype
+        key = id(caller.f_code), caller.f_lasti, shape, id(dtype)  # which the kernel holds
         array = self._allocations.get(key)
         if array is None:
             array = self._allocations[key] = _unwritten(shape, dtype)
@@ -171,41 +252,66 @@ def _threads_as_greenlets() -> None:
 
     kernelapi.FakeCUDAShared.array = shared_array
     kernelapi.FakeCUDALocal.array = local_array
-    numbas_call, swapped = kernel.FakeCUDAKernel.__call__, {}
+    numbas_call, met, launch = kernel.FakeCUDAKernel.__call__, set(), contextlib.ExitStack()
 
     def call(self: Any, *args: Any) -> Any:
         """A launch by Numba's own means; a device function as it is, once its module has the
         launch's `cuda`: Numba exchanges that in every call."""
-        if kernel._kernel_context is None:
-            with contextlib.ExitStack() as launch:
-                swapped.clear()
-                swapped[None] = launch
-                return numbas_call(self, *args)
-        names = self.fn.__globals__
-        if id(names) not in swapped:
-            swapped[id(names)] = swapped[None].enter_context(
-                kernelapi.swapped_cuda_module(self.fn, kernel._kernel_context)
-            )
+        if self not in met:
+            if kernel._kernel_context is None:
+                try:
+                    with launch:
+                        return numbas_call(self, *args)
+                finally:
+                    met.clear()
+            module = kernelapi.swapped_cuda_module(self.fn, kernel._kernel_context)
+            launch.enter_context(module)
+            met.add(self)
         return self.fn(*args)
 
     kernelapi.threading = SimpleNamespace(current_thread=greenlet.getcurrent)
-    kernel.BlockManager, kernel.FakeCUDAKernel.__call__ = Block, call
+    kernel.BlockManager, kernel.FakeCUDAModule = Block, Module
+    kernel.FakeCUDAKernel.__call__ = call
 
 
+def _numbers_by_numpy() -> None:
+    """A number type of Numba's, called, first imports something and then asks what it is called
+    with. NumPy's scalar type says itself if it is no number."""
+    from numba.core.types import scalars
+
+    def convert(self: Any, *args: Any) -> Any:
+        try:
+            return numbers[self.name](*args)
+        except (KeyError, TypeError):
+            return declared(self, *args)  # a signature, or Numba's error
+
+    numbers = {name: getattr(np, name) for name in NUMBERS}
+    declared = scalars.Number.__call__
+    for kind in (scalars.Integer, scalars.Float, scalars.Complex):
+        kind.__call__ = convert
+
+
+if SIMULATOR:
+    _numbers_by_numpy()
 if SIMULATOR and importlib.util.find_spec(
     "greenlet"
 ):  # without it, Numba's threads: the same answers, four times the time
     _threads_as_greenlets()
 
 
-def _unwritten(shape: Any, dtype: Any) -> np.ndarray:
-    """An array of a block or a thread, of one of Numba's types or a dtype."""
+@functools.cache
+def _template(shape: Any, T: Any) -> np.ndarray:
     from numba.core import types
     from numba.np import numpy_support
 
-    dtype = np.dtype(numpy_support.as_dtype(dtype) if isinstance(dtype, types.Type) else dtype)
+    dtype = np.dtype(numpy_support.as_dtype(T) if isinstance(T, types.Type) else T)
     memory = poison(int(np.prod(shape)) * dtype.itemsize)
     return np.ndarray(shape, dtype, memory)
+
+
+def _unwritten(shape: Any, dtype: Any) -> np.ndarray:
+    """An array of a block or a thread, of one of Numba's types or a dtype."""
+    return _template(shape, dtype).copy()
 
 
 def _seen(base: np.ndarray, layout: Layout, offset: int, kind: np.dtype) -> np.ndarray:

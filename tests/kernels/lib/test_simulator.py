@@ -110,3 +110,18 @@ def test_parts_of_a_block_meet():
 def test_threads_that_wait_in_vain_are_an_error():
     with pytest.raises(RuntimeError, match="wait for others that do not come"):
         launched(cuda.jit(alone), np.arange(64))
+
+
+@cuda.jit
+def voting(x, out):  # the first warp has left
+    if cuda.threadIdx.x >= 32:
+        for _ in range(2):  # votes of one barrier are not those of the next
+            out[0] = cuda.syncthreads_count(cuda.threadIdx.x == 40)
+            out[1] = cuda.syncthreads_and(cuda.threadIdx.x > 31)
+            out[2] = cuda.syncthreads_and(cuda.threadIdx.x > 32)
+            out[3] = cuda.syncthreads_or(cuda.threadIdx.x == 63)
+            out[4] = cuda.syncthreads_or(cuda.threadIdx.x == 64)
+
+
+def test_those_vote_who_are_left():
+    assert launched(voting, np.arange(64))[:5].tolist() == [1, 1, 0, 1, 0]

@@ -104,7 +104,7 @@ def test_onesweep_simulated(dtype, shape, monkeypatch):
 
     def same_digit(digit):
         told, _ = warps.tell(int(digit))
-        found = np.uint32(sum(1 << i for i, other in enumerate(told) if other == int(digit)))
+        found = np.uint32(sum(1 << i for i, other in told.items() if other == int(digit)))
         votes[place_of_thread()].append(found)
         return found
 

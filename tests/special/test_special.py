@@ -706,6 +706,8 @@ def test_forms_for_float32(name):
         return
     count = function.__code__.co_argcount
     for point in itertools.product(ODD, repeat=count):
+        if name in WAVES and abs(point[-1]) > 1e6:
+            continue  # SciPy subtracts a rounded pi / 4
         with np.errstate(all="ignore"):
             ours = np.float32(function(*map(float, np.float32(point))))
             theirs = np.float32(getattr(scipy_special, name)(*np.float32(point)))

@@ -372,6 +372,10 @@ def j0(x):
             return 1.0 - z / 4.0
         p = (z - 5.78318596294678452118) * (z - 30.4712623436620863991)
         return p * horner(z, J0_P) / horner(z, J0_Q)
+    return j0_from_5(x)
+
+
+def j0_from_5(x):
     w = 5.0 / x
     q = w * w
     p = horner(q, J0_PP) / horner(q, J0_PQ)
@@ -395,6 +399,10 @@ def y0(x):
     if x <= 5.0:
         z = x * x
         return horner(z, Y0_P) / horner(z, Y0_Q) + TWO_OVER_PI * math.log(x) * j0(x)
+    return y0_from_5(x)
+
+
+def y0_from_5(x):
     w = 5.0 / x
     z = w * w
     p = horner(z, J0_PP) / horner(z, J0_PQ)
@@ -411,6 +419,10 @@ def j1(x):
         z = x * x
         w = horner(z, J1_P) / horner(z, J1_Q)
         return s * (w * x * (z - 14.6819706421238932572) * (z - 49.2184563216946036702))
+    return s * j1_from_5(x)
+
+
+def j1_from_5(x):
     w = 5.0 / x
     z = w * w
     p = horner(z, J1_PP) / horner(z, J1_PQ)
@@ -418,7 +430,7 @@ def j1(x):
     far = x >= 10.0
     cos, sin = cos_and_sin(x if far else x - 2.356194490192345)
     y = (SQRT_HALF * (q - p)) * cos + (SQRT_HALF * (p + q)) * sin if far else p * cos - q * sin
-    return s * (y * SQRT_TWO_OVER_PI / math.sqrt(x))
+    return y * SQRT_TWO_OVER_PI / math.sqrt(x)
 
 
 def y1(x):
@@ -430,6 +442,10 @@ def y1(x):
         z = x * x
         w = x * (horner(z, Y1_P) / horner(z, Y1_Q))
         return w + TWO_OVER_PI * (j1(x) * math.log(x) - 1.0 / x)
+    return y1_from_5(x)
+
+
+def y1_from_5(x):
     w = 5.0 / x
     z = w * w
     p = horner(z, J1_PP) / horner(z, J1_PQ)
@@ -640,15 +656,18 @@ def wright_bessel(a, b, x):
     r = saddle(a, b, x)
     if r > 1e6:
         return math.inf
-    if r < 10.0:
-        return wright_series(a, b, x)
-    y = x * math.exp(-a * math.log(r))
+    if r > 10.0 and fall(a, x, r) > 1.2 * SMALL_LOG:
+        return wright_integral(a, b, x, r)
+    return wright_series(a, b, x)
+
+
+def fall(a, x, r):
+    """By how much exp(s + x s^-a) falls along a circle for good: the least change of its logarithm
+    from half a turn on, or from where the powers of s have turned into their conjugates."""
     half = min(0.5, 1.0 / (1.0 + a)) * math.pi
     s = math.sin(half)
     t = math.sin(a * half)
-    if 2.0 * (r * s * s + y * t * t) > 1.2 * SMALL_LOG:  # so much falls the integrand for good
-        return wright_integral(a, b, x, r)
-    return wright_series(a, b, x)
+    return 2.0 * (r * s * s + x * math.exp(-a * math.log(r)) * t * t)
 
 
 def saddle(a, b, x):

@@ -134,6 +134,12 @@ def binom(n, k):
             s = 1.0 if is_even(whole) else -1.0
             return num * sinpi(-n) * s
         return num * sinpi(k - n)
+    if abs(n) < 160.0 and abs(k) < 160.0 and abs(n - k) < 160.0:
+        y = 1.0
+        for j in range(3):  # a loop: so the compiler has one copy of the function
+            r = rgamma(1.0 + (n if j == 0 else (n - k if j == 1 else k)))
+            y = y / r if j == 0 else y * r
+        return y
     return 1.0 / (n + 1.0) / beta(1.0 + n - k, 1.0 + k)
 
 
@@ -222,19 +228,20 @@ def lpmv(m, v, x):
         return s * now
     if x == -1.0:
         return -math.inf if m == 0.0 else math.inf
+    # by Euler's transformation (DLMF 15.8.1): terms fall as k^(-m - 1) where x is -1
     c = 1.0
-    root = math.sqrt((1.0 - x) * (1.0 + x))
+    root = math.sqrt((1.0 - x) / (1.0 + x))
     j = 1.0
     while j <= m:
-        c *= -0.5 * root * (v + j) * (v - j + 1.0) / j
+        c *= -root * (v + j) * (v - j + 1.0) / j
         j += 1.0
     y = 1.0
     r = 1.0
     k = 1.0
     while k <= 2000.0:
-        r *= 0.5 * (k - 1.0 - v + m) * (v + m + k) / (k * (m + k)) * (1.0 - x)
+        r *= 0.5 * (k - 1.0 - v) * (v + k) / (k * (m + k)) * (1.0 - x)
         y += r
-        if k > 12.0 and abs(r) < 1e-17 * abs(y):
+        if k > v and abs(r) <= 1e-17 * abs(y):
             break
         k += 1.0
     return s * c * y

@@ -201,12 +201,10 @@ def stirling(x):
     w = 1.0 / x
     w = 1.0 + w * horner(w, STIRLING)
     y = math.exp(x)
-    if x > 143.01608:  # x^x would overflow
-        v = x ** (0.5 * x - 0.25)
-        y = v * (v / y)
-    else:
-        y = x ** (x - 0.5) / y
-    return SQRT_2PI * y * w
+    large = x > 143.01608  # x^x would overflow
+    v = x ** (0.5 * x - 0.25 if large else x - 0.5)
+    y = v / y
+    return SQRT_2PI * (v * y if large else y) * w
 
 
 def gamma(x):

@@ -20,12 +20,10 @@ from .bessel_functions import (
     J1_QQ,
     SQRT_INV_PI,
     TWO_OVER_PI,
-    Y0_P,
-    Y0_Q,
-    Y1_P,
-    Y1_Q,
-    j0,
-    j1,
+    j0_from_5,
+    j1_from_5,
+    y0_from_5,
+    y1_from_5,
 )
 from .error_functions import INV_SQRT_PI, SQRT_HALF
 from .gamma_functions import PSI, PSI_P, PSI_Q
@@ -33,21 +31,6 @@ from .pairs import two_product
 from .polynomials import horner
 from .rounding import floor, is_even, modulo
 from .waves import cos_and_sin
-
-#: (log(1 + u) - u) / u^2 for |u| < 0.1, the highest power first.
-LOG1P_REST = (
-    -1 / 12,
-    1 / 11,
-    -1 / 10,
-    1 / 9,
-    -1 / 8,
-    1 / 7,
-    -1 / 6,
-    1 / 5,
-    -1 / 4,
-    1 / 3,
-    -1 / 2,
-)
 
 #: As in integrals.py, to ten digits.
 E1_SHORT_P = (
@@ -100,14 +83,77 @@ EI_SHORT = (
 )
 
 
+#: J0, J1 / x, and Y0, Y1 / x without logarithms and poles, by x^2 up to 25, which is from -1 to 1:
+#: Chebyshev interpolation, errors below 1e-13.
+J0_SHORT = (
+    2.96922125999184e-12,
+    -1.3408115506746645e-10,
+    5.059294864145802e-09,
+    -1.571840586784593e-07,
+    3.928508887005959e-06,
+    -7.683433615676015e-05,
+    0.001134363509586705,
+    -0.012035214154289672,
+    0.08539182354259664,
+    -0.3601807659503913,
+    0.7094160035335418,
+    -0.21650541389819158,
+    -0.3847445098140454,
+)
+J1_SHORT = (
+    -5.7013388792800855e-12,
+    2.360118871337204e-10,
+    -8.094870824087834e-09,
+    2.263449791254749e-07,
+    -5.0284913760910555e-06,
+    8.60544565464154e-05,
+    -0.0010889889692030231,
+    0.00962817132341585,
+    -0.05465076706726187,
+    0.17288676765618952,
+    -0.22701312113073338,
+    0.034640866223710626,
+)
+Y0_SHORT = (
+    -6.0494543140061334e-12,
+    2.657788970384047e-10,
+    -9.720956655939652e-09,
+    2.914215949682796e-07,
+    -6.985504372448188e-06,
+    0.00012994629120517665,
+    -0.0018028096665512298,
+    0.017635345389255822,
+    -0.11151682184328636,
+    0.38851639956571976,
+    -0.4705763655297288,
+    -0.4326558222855129,
+    0.4837248578102995,
+)
+Y1_SHORT = (
+    1.1461777560853725e-11,
+    -4.6084943803985146e-10,
+    1.5288887387785162e-08,
+    -4.113769987118775e-07,
+    8.733098312335145e-06,
+    -0.00014141835836444503,
+    0.0016688031328618395,
+    -0.013433433740719822,
+    0.06634695354779122,
+    -0.16312020358119558,
+    0.09108650838448444,
+    0.13974939033568817,
+)
+
+
 def kl_div(x, y):
     if x != x or y != y:
         return math.nan
     if x > 0.0 and y > 0.0:
-        u = (y - x) / x
-        if abs(u) < 0.1:
-            return -x * (u * u * horner(u, LOG1P_REST))
-        return x * math.log(x / y) - x + y
+        d = y - x
+        if abs(d) < 1e-3 * x:
+            u = d / x
+            return d * u * (0.5 - u * (0.3333333333333333 - 0.25 * u))
+        return x * math.log(x / y) + d
     return y if x == 0.0 and y >= 0.0 else math.inf
 
 
@@ -118,25 +164,60 @@ def logit(x):
 
 
 def boxcox(x, lam):
-    return power_of_log(math.log(x), lam)
+    return short_power_of_log(math.log(x), lam)
 
 
 def boxcox1p(x, lam):
-    return power_of_log(math.log1p(x), lam)
+    return short_power_of_log(math.log1p(x), lam)
 
 
-def power_of_log(log, lam):
+def short_power_of_log(log, lam):
     """(exp(lam log) - 1) / lam: beyond float32 where the exponential alone overflows."""
     return log if abs(lam) < 1e-19 else math.expm1(lam * log) / lam
+
+
+def to_5(x):
+    """x^2 from -1 to 1."""
+    return 0.08 * (x * x) - 1.0
+
+
+def j0(x):
+    x = abs(x)
+    return horner(to_5(x), J0_SHORT) if x <= 5.0 else j0_from_5(x)
+
+
+def j1(x):
+    z = abs(x)
+    return x * horner(to_5(x), J1_SHORT) if z <= 5.0 else math.copysign(1.0, x) * j1_from_5(z)
+
+
+def y0(x):
+    if not x > 0.0:
+        return -math.inf if x == 0.0 else math.nan
+    return y0_to_5(x) if x <= 5.0 else y0_from_5(x)
+
+
+def y0_to_5(x):
+    t = to_5(x)
+    return horner(t, Y0_SHORT) + TWO_OVER_PI * math.log(x) * horner(t, J0_SHORT)
+
+
+def y1(x):
+    if not x > 0.0:
+        return -math.inf if x == 0.0 else math.nan
+    return y1_to_5(x) if x <= 5.0 else y1_from_5(x)
+
+
+def y1_to_5(x):
+    t = to_5(x)
+    log = TWO_OVER_PI * math.log(x)
+    return x * (horner(t, Y1_SHORT) + log * horner(t, J1_SHORT)) - TWO_OVER_PI / x
 
 
 def y0_and_y1(x):
     """Both, for x > 0: what they have in common is computed once."""
     if x <= 5.0:
-        z = x * x
-        log = TWO_OVER_PI * math.log(x)
-        w = x * (horner(z, Y1_P) / horner(z, Y1_Q)) - TWO_OVER_PI / x
-        return horner(z, Y0_P) / horner(z, Y0_Q) + log * j0(x), w + log * j1(x)
+        return y0_to_5(x), y1_to_5(x)
     w = 5.0 / x
     z = w * w
     p = horner(z, J0_PP) / horner(z, J0_PQ)
@@ -172,6 +253,22 @@ def yn(n, x):
         now = k * step * last - before
         k += 1.0
     return s * now
+
+
+def gamma(x):
+    if x == 0.0:
+        return math.copysign(math.inf, x)
+    if x < 0.0 and x == floor(x) or x == -math.inf:
+        return math.nan
+    y = math.exp(math.lgamma(x))
+    return y if x > 0.0 or x != x or is_even(floor(x)) else -y
+
+
+def rgamma(x):
+    if x <= 0.0 and x == floor(x):
+        return x if x == 0.0 else 0.0
+    y = math.exp(-math.lgamma(x)) if abs(x) < math.inf else x if x != x else 0.0
+    return y if x > 0.0 or x != x or is_even(floor(x)) else -y
 
 
 def gammaln(x):

@@ -1,57 +1,57 @@
 """The power transforms of Box and Cox with their inverses, and powers of ten.
 
-The transforms take powers as such: in exp(lam log(x)) the rounded exponent would cost as many
-digits as it has before its point. The inverses have the digits of SciPy's formulas, which do that.
+They have the digits of SciPy's formulas or more: in exp(lam log(x)) the rounded logarithm costs as
+many as the exponent has before its point.
 """
 
 from __future__ import annotations
 
 import math
 
-from .pairs import two_sum
+from .pairs import two_product
 
 
 def log1p(x):
-    """log(1 + x), by a logarithm: a GPU's own log1p is off by 1.4 units in the last place, which
-    powers multiply."""
+    """log(1 + x)."""
+    log, rest = log1p_and_rest(x)
+    return log + rest
+
+
+def log1p_and_rest(x):
+    """log(1 + x) as a sum, by a logarithm: a GPU's own log1p is off by 1.4 units in the last place,
+    which powers multiply."""
     if abs(x) < 1e-4:
-        return x - x * x * (0.5 - x * (0.3333333333333333 - 0.25 * x))
+        return x - x * x * (0.5 - x * (0.3333333333333333 - 0.25 * x)), 0.0
     u = 1.0 + x
-    return math.log(u) + (x - (u - 1.0)) / u if u > 0.0 and u < math.inf else math.log(u)
+    return math.log(u), (x - (u - 1.0)) / u if u > 0.0 and u < math.inf else 0.0
 
 
 def boxcox(x, lam):
     """(x^lam - 1) / lam, and log(x) for lam = 0."""
-    return of_power(x, 0.0, math.log(x), lam)
+    return power_of_log(math.log(x), 0.0, lam)
 
 
 def boxcox1p(x, lam):
     """((1 + x)^lam - 1) / lam, and log(1 + x) for lam = 0."""
-    log = log1p(x)
-    if abs(log) < 1e-289 and abs(lam) < 1e273:
+    log, rest = log1p_and_rest(x)
+    if abs(log) < 1e-289 and abs(lam) < 1e273:  # their product has no digits
         return log
-    u, rest = two_sum(1.0, x)
-    return of_power(u, rest, log, lam)
+    return power_of_log(log, rest, lam)
 
 
-def of_power(u, rest, log, lam):
-    """((u + rest)^lam - 1) / lam, where log = log(u + rest), also where the power alone overflows.
-    rest is what rounding lost of u; its part in the power must be small enough to be linear."""
+def power_of_log(log, rest, lam):
+    """(exp(lam (log + rest)) - 1) / lam, also where the exponential alone overflows."""
     if abs(lam) < 1e-19:
-        return log
+        return log + rest
     y = lam * log
-    change = lam * (rest / u)
-    linear = abs(change) < 1e-9
-    if abs(y) < 0.5 or not abs(y) < math.inf or (y < 709.0 and not linear):
-        return math.expm1(y) / lam
-    if y < 709.0:
-        power = u**lam
-        return (power - 1.0 + power * change) / lam
-    half = math.exp(0.5 * y)
-    if linear and half < math.inf:
-        half = u ** (0.5 * lam)
-        half += half * (0.5 * change)
-    return half * (half / lam) - 1.0 / lam
+    if y > 709.0:
+        half = math.exp(0.5 * y)
+        return half * (half / lam)
+    power = math.expm1(y)
+    if y > -50.0 and abs(lam) < 1e30:
+        _, lost = two_product(lam, log)
+        power += (power + 1.0) * (lost + lam * rest)
+    return power / lam
 
 
 def log_of_power(x, lam):

@@ -335,6 +335,8 @@ def reductions(t: np.dtype) -> None:
             cm.sum(made(shape, t), axis=axis)
     cm.sum(made((3, 5, 7, 4), t), axis=(0, 3))
     cm.cumsum(made(100_001, t))
+    if t == np.int8:  # totals that are narrower than a register, of one block, a cluster, and many
+        cm.cummax(made(16_000, t)), cm.cummax(made(100_000, t)), cm.cummax(made(1_000_000, t))
     x = made((64, 1000), t)
     cm.sum(x.T, axis=0), cm.sum(x[:, ::2], axis=1), cm.any(x, axis=1)
     if t not in (F32, np.int32):

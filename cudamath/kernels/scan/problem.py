@@ -108,16 +108,16 @@ def column_shape(kinds: Kinds, layout: Layout) -> tuple[int, int]:
 def tile_shape(p: Problem) -> tuple[int, int, int]:
     """(elements of an access, accesses of a thread, blocks of a cluster that share a row, else 1)
     of ``scan_tiles``."""
-    most = TILE_BYTES // p.size_of_total
+    most = TILE_BYTES // p.held
     width = min(vector_width(p.n, p.x), 8, most)
     wanted = blocks(p.n, THREADS * width)
     if width > 1 and p.lines <= FEW_ROWS:
         clusters = capability(p.device) >= (9, 0)
         alone = ALONE_BYTES if clusters else SHARED_BYTES
-        if wanted * width * p.size_of_total <= alone:
+        if wanted * width * p.held <= alone:
             return width, max(1, wanted), 1
         each = blocks(wanted, RANKS)
-        if clusters and each * width * p.size_of_total <= SHARED_BYTES:
+        if clusters and each * width * p.held <= SHARED_BYTES:
             return width, each, RANKS
     return width, max(1, min(wanted, most // width)), 1
 
@@ -160,6 +160,11 @@ class Problem:
     def size_of_total(self) -> int:
         """Bytes of a total."""
         return dtype_of(scan_functions(*self.kinds).A).itemsize
+
+    @property
+    def held(self) -> int:
+        """Bytes of registers of a total: one has four, however narrow the total is."""
+        return max(self.size_of_total, 4)
 
     @property
     def n(self) -> int:

@@ -53,7 +53,7 @@ def scan_tiles(
     tile_size = warp_size * WARPS
     put = row_writer(A, target, width)
     scan_tail = tail_scan(kind, source, target)
-    large = held * dtype_of(A).itemsize > TILE_BYTES  # tiles of few blocks, which have room
+    large = held * max(dtype_of(A).itemsize, 4) > TILE_BYTES  # tiles of few blocks, which have room
     size = dtype_of(A).itemsize
     parts_of_total = ranks * size // 4 if ranks > 1 else 0  # words of 32 bits
 
@@ -164,7 +164,9 @@ def scan_tiles(
 
     if ranks > 1 or early:  # 9.0 on
         scan_tiles.__name__ = "scan_tiles_cluster" if ranks > 1 else "scan_tiles_early"
-    return bounded((THREADS, 1 if large else BLOCKS if A.bitwidth <= 64 else 2))(scan_tiles)
+    # narrow numbers take instructions, and registers, to be made of words and words of them
+    few = A.bitwidth < 32 or A.bitwidth > 64
+    return bounded((THREADS, 1 if large else 2 if few else BLOCKS))(scan_tiles)
 
 
 def plan(problem: Problem) -> Plan:

@@ -87,7 +87,7 @@ def tiles(p: Problem) -> Work:
     width, vectors, ranks = tile_shape(body)
     per_row = max(blocks(body.n, THREADS * width * vectors), ranks)
     waves = blocks(p.lines * per_row, 3 * machine.multiprocessors)
-    tile = max(1.5, vectors * width * p.size_of_total / TILE_BYTES) * TILE
+    tile = max(1.5, vectors * width * p.held / TILE_BYTES) * TILE
     moved, launches = _turned(p)
     more = per_row > 1 and ranks == 1
     kind = f"scan_tiles {_lying(launches)} {'single' if width == 1 else 'wide'}"

@@ -9,10 +9,13 @@ the time there went into these things:
   were asked for new entries;
 - after nine stages of each function the liveness of all variables was computed. It is needed where
   a stage reads it, and by generators; kernels are none;
-- each operator of numbers was resolved as if it had not been met before, by all its templates;
+- each operator of numbers or arrays, and each cast, was resolved as if it had not been met before,
+  by all its templates, and what a builtin function stands for was looked up for each use;
+- each statement was asked for its types at least twice (type_inference.py);
 - the variables of each statement, which are listed again and again, were looked for in all that a
   statement refers to, by five questions for each of its parts;
 - for each variable that is assigned twice, all statements were gone through (single_assignment.py);
+- for each variable that is used in one block only, all statements of the block were gone through;
 - where variables end was found three times, twice for stages that look for closures and lists and
   find none, by sets of names (variable_lifetimes.py);
 - the signature of a Python function was asked of `inspect` at each look-up of an implementation,
@@ -32,7 +35,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from . import single_assignment, variable_lifetimes
+from . import single_assignment, type_inference, variable_lifetimes
 from .cache_key import installed
 
 _READ = "0.30."  # versions of numba-cuda
@@ -65,6 +68,9 @@ def install() -> bool:
     _remember_operators(functions.BaseFunction)
     _list_variables_quickly(ir)
     single_assignment.install(ssa)
+    type_inference.install(typeinfer)
+    _find_local_variables_quickly(lowering.Lower)
+    _remember_builtins(target.CUDATypingContext)
     _look_for_closures_once(postproc, inline_closurecall, typed_passes, untyped_passes)
     _remember_signatures(utils, base)
     _remember_sizes(base.BaseContext)
@@ -138,17 +144,19 @@ def _compute_liveness_late(postproc: Any) -> None:
 
 
 def _remember_operators(function: Any) -> None:
-    """The signature of an operator for types of numbers is found once a context."""
+    """The signature of an operator, or of a cast, for types of numbers and arrays is found once a
+    context."""
     from numba.core import types
 
-    resolve, operators = function.get_call_type, {*filter(callable, vars(operator).values())}
-    numbers = types.Number, types.Boolean
+    resolve, operators = function.get_call_type, {*filter(callable, vars(operator).values()), bool}
+    plain, numbers = (types.Number, types.Boolean, types.Array), (types.Number, types.Boolean)
 
     def remembered(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        meant = self.key[0]
         if (
             kws
-            or self.key[0] not in operators
-            or not all([isinstance(each, numbers) for each in args])
+            or not (isinstance(meant, numbers) or meant in operators)
+            or not all([isinstance(each, plain) for each in args])
         ):
             return resolve(self, context, args, kws)
         known = self.__dict__.setdefault("_signatures", {})
@@ -159,6 +167,38 @@ def _remember_operators(function: Any) -> None:
         return signature
 
     function.get_call_type = remembered
+
+
+def _remember_builtins(context: Any) -> None:
+    """What an operator or another function that is written in C stands for is found once a context,
+    until there are new entries (`_ask_registries_once`)."""
+    resolve, builtin = context.resolve_value_type, type(operator.add)
+
+    def remembered(self: Any, value: Any) -> Any:
+        if type(value) is not builtin:
+            return resolve(self, value)
+        entries = self.__dict__.get("_entries_seen")
+        seen, known = self.__dict__.get("_builtins", (None, {}))
+        if seen is not entries or entries is None:
+            known = {}
+            self._builtins = entries, known
+        if value not in known:
+            known[value] = resolve(self, value)
+        return known[value]
+
+    context.resolve_value_type = remembered
+
+
+def _find_local_variables_quickly(lower: Any) -> None:
+    def find(self: Any) -> None:
+        function = self.func_ir
+        generates = function.func_id.is_generator
+        self._singly_assigned_vars = (
+            set() if generates else variable_lifetimes.local_to_a_block(function.blocks)
+        )
+        self._blk_local_varmap = {}
+
+    lower._find_singly_assigned_variable = find
 
 
 def _list_variables_quickly(ir: Any) -> None:

@@ -46,6 +46,26 @@ def insert_ends(function: Any, *, extend: bool) -> None:
         block.body = [*body, *at_end, last]
 
 
+def local_to_a_block(blocks: Any) -> set[str]:
+    """The variables that one statement assigns, and that no other block uses, as
+    `Lower._find_singly_assigned_variable`."""
+    from numba.cuda.core import ir
+
+    bits: dict[str, int] = {}
+    names: list[str] = []
+    once = again = used = 0
+    for block in blocks.values():
+        _, needed, _ = _statements(block, bits, names)
+        used |= needed
+        for statement in block.body:
+            if isinstance(statement, ir.assign_types):
+                target = bits[statement.target.name]
+                again |= once & target
+                once |= target
+    alone = once & ~(again | used)
+    return {name for name, bit in bits.items() if alone & bit}
+
+
 def _statements(block: Any, bits: dict[str, int], names: list[str]) -> tuple[list[int], int, int]:
     """(the variables of each statement, those used before they are defined here, those defined
     here)."""

@@ -8,6 +8,8 @@ import operator
 import os
 import subprocess
 import sys
+import types
+import warnings
 
 import numpy as np
 import pytest
@@ -110,7 +112,7 @@ FUNCTIONS = nested_loops, exchange, swap_in_place, straight
 
 def fresh(name):
     """A module of Numba's as it was written."""
-    spec = importlib.util.find_spec(f"numba.cuda.core.{name}")
+    spec = importlib.util.find_spec(f"numba.cuda.{name}")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -130,7 +132,7 @@ def text_of(blocks):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_static_single_assignment_is_numbas(function):
-    ssa = fresh("ssa")
+    ssa = fresh("core.ssa")
     expected = ssa._run_ssa(intermediate(function).blocks)
     found = single_assignment.reconstruct(ssa, intermediate(function).blocks)
     assert text_of(found) == text_of(expected)
@@ -140,7 +142,7 @@ def test_static_single_assignment_is_numbas(function):
 @pytest.mark.parametrize("extend", [False, True])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_variables_end_where_numba_ends_them(function, extend):
-    postproc, ssa = fresh("postproc"), fresh("ssa")
+    postproc, ssa = fresh("core.postproc"), fresh("core.ssa")
     expected, found = intermediate(function), intermediate(function)
     for each in expected, found:
         each.blocks = ssa._run_ssa(each.blocks)
@@ -149,6 +151,97 @@ def test_variables_end_where_numba_ends_them(function, extend):
     variable_lifetimes.insert_ends(found, extend=extend)
     assert text_of(found.blocks) == text_of(expected.blocks)
     assert "del " in text_of(found.blocks)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_variables_of_one_block_are_those_that_numba_finds(function):
+    found = intermediate(function)
+    found.blocks = fresh("core.ssa")._run_ssa(found.blocks)
+    lower = types.SimpleNamespace(func_ir=found, blocks=found.blocks)
+    fresh("lowering").Lower._find_singly_assigned_variable(lower)
+    assert variable_lifetimes.local_to_a_block(found.blocks) == lower._singly_assigned_vars
+    assert lower._singly_assigned_vars
+
+
+def inferred(function, argument):
+    """(types of the variables of a function, calls that were resolved) as this package infers
+    them."""
+    from numba.cuda.core import typed_passes, typeinfer
+    from numba.cuda.descriptor import cuda_target
+
+    shortcuts.install()
+    resolved = []
+    resolve = typeinfer.CallConstraint.resolve
+
+    def noted(self, *args, **options):
+        resolved.append((self.func, self.loc.line))
+        return resolve(self, *args, **options)
+
+    context, target = cuda_target.typing_context, cuda_target.target_context
+    context.refresh()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typeinfer.CallConstraint, "resolve", noted)
+        found = intermediate(function)
+        found.blocks = fresh("core.ssa")._run_ssa(found.blocks)
+        kinds, *_ = typed_passes.type_inference_stage(context, target, found, (argument,), None)
+    return kinds, resolved
+
+
+def once(x):
+    return abs(x) * x + abs(x)
+
+
+def widening(x):
+    """`total` is an integer in the first round."""
+    total = 0
+    for _ in range(10):
+        total = abs(total)
+        total += x
+    return total
+
+
+def test_calls_are_asked_for_their_types_once():
+    from numba.core import types
+
+    kinds, resolved = inferred(once, types.float32)
+    assert kinds["x"] == types.float32 and resolved
+    assert len(resolved) == 4  # two calls, a product and a sum
+    kinds, again = inferred(widening, types.float64)
+    assert {kind for name, kind in kinds.items() if name.startswith("total.")} == {types.float64}
+    assert len(again) > len(set(again))  # of another type than in the round before
+
+
+def test_a_round_keeps_errors_and_warnings_of_each_statement():
+    """The compiler's own warnings under the place of the statement; all others are given."""
+    from numba.cuda.core import errors, ir, typeinfer
+
+    shortcuts.install()
+
+    class Statement:
+        def __init__(self, line, does):
+            self.loc, self.does = ir.Loc("a file", line), does
+
+        def __call__(self, inference):
+            self.does()
+
+    def fail():
+        raise typeinfer.TypingError("no type")
+
+    def warn(category):
+        return lambda: warnings.warn("mind", category, stacklevel=1)
+
+    network = typeinfer.ConstraintNetwork()
+    kinds = errors.NumbaWarning, DeprecationWarning
+    for line, does in enumerate([fail, *map(warn, kinds), lambda: None], 1):
+        network.append(Statement(line, does))
+    inference = types.SimpleNamespace(warnings=errors.WarningsFixer(errors.NumbaWarning))
+    with pytest.warns(DeprecationWarning, match="mind") as given:
+        (error,) = network.propagate(inference)
+    assert len(given) == 1
+    assert isinstance(error, typeinfer.TypingError) and "no type" in str(error)
+    assert '"a file", line 1' in str(error)
+    place = "a file", 2, errors.NumbaWarning
+    assert dict(inference.warnings._warnings) == {place: {"mind"}}
 
 
 def test_signatures_are_remembered_by_context_operator_and_types():
@@ -166,12 +259,13 @@ def test_signatures_are_remembered_by_context_operator_and_types():
             return context, self.key, args
 
     shortcuts._remember_operators(Function)
-    add, subtract = Function(operator.add), Function(operator.sub)
+    kinds = types.int64, types.float32, types.boolean, types.float32[::1]
+    add, get, cast = Function(operator.add), Function(operator.getitem), Function(types.float32)
     calls = [
         (function, context, args)
-        for function in (add, subtract)
+        for function in (add, get, cast)
         for context in ("host", "device")
-        for args in itertools.product((types.int64, types.float32, types.boolean), repeat=2)
+        for args in itertools.product(kinds, repeat=2)
     ]
     for _ in range(2):
         for function, context, args in calls:
@@ -181,6 +275,29 @@ def test_signatures_are_remembered_by_context_operator_and_types():
     other = Function("a name")  # no operator: asked for each time
     assert [other.get_call_type("host", (types.int64,), {}) for _ in range(2)]
     assert len(asked) == len(calls) + 2
+
+
+def test_builtins_are_looked_up_once_until_there_are_new_entries():
+    asked = []
+
+    class Context:
+        def __init__(self):
+            self._entries_seen = 1, None
+
+        def resolve_value_type(self, value):
+            asked.append(value)
+            return str(value)
+
+    shortcuts._remember_builtins(Context)
+    context = Context()
+    for _ in range(2):
+        for value in (operator.add, abs, "a name"):
+            assert context.resolve_value_type(value) == str(value)
+    assert asked == [operator.add, abs, "a name", "a name"]
+    context._entries_seen = (2, None)
+    assert context.resolve_value_type(abs) and asked[-1] is abs and len(asked) == 5
+    Context().resolve_value_type(abs)
+    assert len(asked) == 6
 
 
 def test_sizes_are_remembered_by_type_and_layout_of_data():
@@ -203,11 +320,11 @@ def test_sizes_are_remembered_by_type_and_layout_of_data():
 
 
 def test_positions_are_those_of_statements_and_not_of_equal_ones():
-    ssa = fresh("ssa")
+    ssa = fresh("core.ssa")
     single_assignment.install(ssa)
     block = next(iter(intermediate(straight).blocks.values()))
     variable = ssa._FixSSAVars(ssa._CacheListVars())
-    plain = fresh("ssa")._FixSSAVars(ssa._CacheListVars())
+    plain = fresh("core.ssa")._FixSSAVars(ssa._CacheListVars())
     stranger = intermediate(straight).blocks[next(iter(intermediate(straight).blocks))].body[0]
     for statement in (*block.body, stranger):
         for stop in (-1, 0, 2, len(block.body)):

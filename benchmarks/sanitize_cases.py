@@ -634,6 +634,7 @@ def large() -> Calls:
         ),
         "scan, columns": lambda: (
             cm.cumsum(array(300, 70, 30), axis=1),
+            cm.cumsum(array(30, 7, 11), axis=1),
             cm.cumsum(array(600, 70, 64), axis=1),
         ),
         "assignment": assigned,

@@ -334,7 +334,7 @@ def reductions(t: np.dtype) -> None:
         for axis in (None, 0, -1):
             cm.sum(made(shape, t), axis=axis)
     cm.sum(made((3, 5, 7, 4), t), axis=(0, 3))
-    cm.cumsum(made(100_001, t))
+    cm.cumsum(made(100_001, t)), cm.cumsum(made((3, 70), t), axis=0)
     if t == np.int8:  # totals that are narrower than a register, of one block, a cluster, and many
         cm.cummax(made(16_000, t)), cm.cummax(made(100_000, t)), cm.cummax(made(1_000_000, t))
     x = made((64, 1000), t)

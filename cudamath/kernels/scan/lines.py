@@ -9,13 +9,15 @@ from ...core.dispatch.arguments import Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.lazy_numba import cuda, dtype_of
+from ..compiler.decorators import bounded
+from ..compiler.lazy_numba import cuda, dtype_of, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from .decoupled_lookback import scan_functions
 from .problem import LINE_STEP, Problem, lines_shape
 
 LINE_THREADS = 256
+SHORT_BLOCKS = 6  # of short lines, on a multiprocessor: 40 registers a thread
 # elements that it combines one after another before it starts a new part: rounding errors of a
 # float sum grow with the number of parts, not of elements
 LINE_RUN = 64
@@ -109,12 +111,42 @@ def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
     return scan_lines
 
 
+@functools.cache
+def scan_short(kind: str, source: np.dtype, target: np.dtype, n: int, narrow: bool) -> Any:
+    """As ``scan_lines``, of short lines, whose length is known: a thread has few registers, so that
+    all of them run at once. narrow: fewer than 2**31 lines."""
+    lift, combine, identity, A = scan_functions(kind, source, target)
+    store, number = codec(target)[1], types.uint32 if narrow else types.int64
+
+    @bounded((LINE_THREADS, SHORT_BLOCKS))
+    def scan_short_lines(x, y, lines):  # x, y: (before, n, after); lines: before * after
+        ahead = cuda.local.array(n, A)
+        i = number(number(cuda.blockIdx.x) * number(LINE_THREADS) + number(cuda.threadIdx.x))
+        after = number(x.shape[2])
+        if i < lines:
+            b = number(i // after) if x.shape[0] > 1 else number(0)
+            a = number(i - b * after)
+            for k in range(n):
+                ahead[k] = lift(x[b, k, a])
+            total = identity
+            for k in range(n):
+                total = combine(total, ahead[k])
+                y[b, k, a] = store(total)
+
+    return scan_short_lines
+
+
 def plan(problem: Problem) -> Plan:
     """Planner."""
     steps, source, layout, copies = problem.boxed
     kinds, (before, _, after) = problem.kinds, layout.shape
     lines = before * after
     segments, length = lines_shape(problem)
+    if problem.n <= LINE_STEP:
+        kernel = scan_short(*kinds, problem.n, lines + LINE_THREADS < 1 << 31)
+        arguments = [source, Output(0).view(layout.shape), lines]
+        last = Launch(kernel, blocks(lines, LINE_THREADS), LINE_THREADS, arguments)
+        return Plan([problem.out], [*steps, last], copies)
     total = Layout.new((segments, lines), dtype_of(scan_functions(*kinds).A), layout.device)
     totals, target = Temp(len(copies)), Output(0).view(layout.shape)
     grid = blocks(segments * lines, LINE_THREADS)

@@ -154,7 +154,10 @@ def test_radix_simulated(dtype, shape, axis, descending):
     ],
 )
 @pytest.mark.parametrize("dtype", ["f4", "i4", "f2", "c8"])
-@pytest.mark.parametrize("shape, axis", [((2, 9), 1), ((70, 2), 0), ((2, 200), 1)])
+@pytest.mark.parametrize(
+    "shape, axis",
+    [((2, 9), 1), ((70, 2), 0), ((2, 200), 1), ((3, 300), 0), ((3, 8, 7), 1), ((5, 1), 1)],
+)
 def test_scan_lines_simulated(kind, function, dtype, shape, axis):
     if dtype == "c8" and kind.endswith(("max", "min")):
         return
@@ -163,7 +166,7 @@ def test_scan_lines_simulated(kind, function, dtype, shape, axis):
         x.flat[::5] = np.nan
     target = np.dtype("i8") if dtype == "i4" and kind.endswith(("sum", "prod")) else x.dtype
     plan = scan_dispatch.scan(*layouts(x), kind=kind, axis=axis, dtype=target, version="lines")
-    assert named(plan)[-1] == "scan_lines"
+    assert named(plan)[-1] == ("scan_lines" if shape[axis] > 8 else "scan_short_lines")
     np.testing.assert_array_equal(sim(plan, x), function(x, axis).astype(target))
 
 
@@ -815,6 +818,8 @@ def test_sort_with_wide_counts_on_gpu(dtype, monkeypatch):
         ((6_000_001,), 0),
         ((500, 77), 0),
         ((2, 1030, 33), 1),
+        ((3, 232_727), 0),
+        ((50, 8, 33), 1),
     ],
 )
 def test_scan_on_gpu(version, dtype, target, shape, axis):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import numbers
 from typing import Any
 
@@ -14,9 +13,7 @@ from ..core.dispatch.op import REAL
 from ..core.scalar import scalar_results
 from ..core.shapes import as_integer
 from ..core.typing import ArrayLike
-from ..ops import reduce
-from ..ops.ranges import arange
-from ..ops.shape import astype, expand_dims
+from ..ops.shape import astype
 from . import definition
 from .definition import no_gradient  # noqa: F401  in a gradient expression
 
@@ -103,6 +100,18 @@ digamma = _define(
 )
 psi = digamma
 _polygamma = _card("polygamma", 2, ("no_gradient('polygamma', 'n')", "g * _polygamma(x + 1.0, y)"))
+_multigammaln = _card(
+    "multigammaln", 2, ("g * _multipolygamma(0.0, x, y)", "no_gradient('multigammaln', 'd')")
+)
+_multipolygamma = _card(
+    "multipolygamma",
+    3,
+    (
+        "no_gradient('multigammaln', 'n')",
+        "g * _multipolygamma(x + 1.0, y, z)",
+        "no_gradient('multigammaln', 'd')",
+    ),
+)
 beta = _define(
     "beta",
     "a b",
@@ -230,6 +239,4 @@ def multigammaln(a: ArrayLike, d: int) -> ndarray:
     """
     a = floating("multigammaln", a)
     d = as_integer("multigammaln", "d", d, 1)
-    steps = arange(d, dtype=a.dtype, device=a.device) * 0.5
-    total = reduce.sum(gammaln(expand_dims(a, axis=-1) - steps), axis=-1)
-    return total + d * (d - 1) * 0.25 * math.log(math.pi)
+    return _multigammaln(a, float(d))

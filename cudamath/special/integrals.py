@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import functools
 
+from ..core import dtypes
 from ..core.array import ndarray
 from ..core.scalar import scalar_results
 from ..core.shapes import as_integer
 from ..core.typing import ArrayLike
+from ..fuse import fuse
+from ..ops.creation import full
 from ..ops.elementwise import exp, maximum  # noqa: F401  in gradient expressions
+from ..ops.shape import astype
 from ..ops.where import where  # noqa: F401
 from . import definition
 from .definition import no_gradient, unless_zero  # noqa: F401
 from .gamma_functions import floating
+from .wave_integrals import ellipeinc
 
 __all__ = [
     "ellipe",
@@ -97,10 +102,42 @@ ellipe = _define(
 )
 PI = 3.141592653589793
 
-_sn = _card("ellipj_sn", 2, ("g * _cn(x, y) * _dn(x, y)", "no_gradient('ellipj', 'm')"))
-_cn = _card("ellipj_cn", 2, ("-g * _sn(x, y) * _dn(x, y)", "no_gradient('ellipj', 'm')"))
-_dn = _card("ellipj_dn", 2, ("-g * y * _sn(x, y) * _cn(x, y)", "no_gradient('ellipj', 'm')"))
-_ph = _card("ellipj_ph", 2, ("g * _dn(x, y)", "no_gradient('ellipj', 'm')"))
+_ph = _card("ellipj_ph", 2, ("g * _dn(x, y, out)", "g * _ph_by_m(x, y, out)"))
+# of the amplitude z, too, so that it is computed once: derivatives by u and m are whole ones
+_sn = _card(
+    "ellipj_sn",
+    3,
+    ("g * _cn(x, y, z) * _dn(x, y, z)", "g * _cn(x, y, z) * _ph_by_m(x, y, z)", "g * 0"),
+)
+_cn = _card(
+    "ellipj_cn",
+    3,
+    ("-g * _sn(x, y, z) * _dn(x, y, z)", "-g * _sn(x, y, z) * _ph_by_m(x, y, z)", "g * 0"),
+)
+_dn = _card(
+    "ellipj_dn", 3, ("-g * y * _sn(x, y, z) * _cn(x, y, z)", "g * _dn_by_m(x, y, z, out)", "g * 0")
+)
+
+
+def _ph_by_m(u: ndarray, m: ndarray, ph: ndarray) -> ndarray:
+    product = _sn(u, m, ph) * _cn(u, m, ph)
+    y = _dn(u, m, ph) * ((1 - m) * u - ellipeinc(ph, m)) + m * product
+    return where(m == 0, (product - u) / 4, y / (2 * unless_zero(m) * unless_zero(1 - m)))
+
+
+def _dn_by_m(u: ndarray, m: ndarray, ph: ndarray, dn: ndarray) -> ndarray:
+    sn = _sn(u, m, ph)
+    return -sn * (sn + 2 * m * _cn(u, m, ph) * _ph_by_m(u, m, ph)) / (2 * dn)
+
+
+@fuse
+def _ellipj(u: ndarray, m: ndarray) -> tuple[ndarray, ...]:
+    """sn, cn, dn and ph: of float32 in float64, as the amplitude's digits are theirs."""
+    dtype = dtypes.promote(u.dtype, m.dtype)
+    u, m = (astype(x, dtypes.float64, copy=False) for x in (u, m))
+    ph = _ph(u, m)
+    results = _sn(u, m, ph), _cn(u, m, ph), _dn(u, m, ph), ph
+    return tuple([astype(x, dtype, copy=False) for x in results])
 
 
 @scalar_results
@@ -132,7 +169,8 @@ def ellipj(u: ArrayLike, m: ArrayLike) -> tuple[ndarray, ndarray, ndarray, ndarr
 
     Notes
     -----
-    Gradient: cn dn g, -sn dn g, -m sn cn g and dn g for `u`, of any order; none for `m`. The
+    Gradient: cn dn g, -sn dn g, -m sn cn g and dn g for `u`; for `m` by the derivative of ph,
+    (dn ((1 - m) u - ellipeinc(ph, m)) + m sn cn) / (2 m (1 - m)), not at 1. Of any order. The
     function is deterministic.
 
     Examples
@@ -143,8 +181,9 @@ def ellipj(u: ArrayLike, m: ArrayLike) -> tuple[ndarray, ndarray, ndarray, ndarr
     [0.0, 0.803002]
     """
     u = floating("ellipj", u)
-    m = m if isinstance(m, int | float) else floating("ellipj", m)
-    return _sn(u, m), _cn(u, m), _dn(u, m), _ph(u, m)
+    if isinstance(m, int | float):
+        m = full((), m, dtype=u.dtype, device=u.device)
+    return _ellipj(u, floating("ellipj", m))
 
 
 _lambertw = _card("lambertw0", 1, ("g * (exp(-out) / (1 + out))",))

@@ -163,6 +163,13 @@ SPECIAL_ROWS = [
         cards=("ellipj_sn", "ellipj_cn", "ellipj_dn", "ellipj_ph"),
     ),
     Row(
+        "special.ellipj",
+        lambda xp, x, m: xp.special.ellipj(x, m),
+        (A((4, 6), -2, 2), A((4, 6), 0.2, 0.8)),
+        special.ellipj,
+        cards=("ellipj_sn", "ellipj_cn", "ellipj_dn", "ellipj_ph"),
+    ),
+    Row(
         "special.lambertw",
         lambda xp, x: xp.special.lambertw(x),
         (A((4, 6), 0.5, 4),),
@@ -188,6 +195,7 @@ SPECIAL_ROWS = [
         lambda xp, x: xp.special.multigammaln(x, 3),
         (A((4, 6), 2, 4),),
         lambda x: np.vectorize(special.multigammaln)(x, 3),
+        cards=("multigammaln", "multipolygamma"),
     ),
     Row(
         "special.logsumexp",

@@ -32,7 +32,7 @@ from ...core.specs.special.error_functions import erfcx, square_rest
 from ...core.specs.special.library import SHORT, copied, narrow, scalar, short_form
 from ...core.specs.special.narrow import short_power
 from ...core.specs.special.pairs import two_product
-from ...core.specs.special.powers import exp10
+from ...core.specs.special.powers import exp2, exp10
 from ...core.specs.special.waves import cos_and_sin
 from ..compiler.decorators import device_function
 from ..compiler.generated import compiled
@@ -153,6 +153,12 @@ def _short_exp10(x):
 
 
 @device_function
+def _short_exp2(x):
+    """powers.exp2, as well."""
+    return libdevice.exp2(x)
+
+
+@device_function
 def _together(x):
     """waves.cos_and_sin."""
     sin, cos = libdevice.sincos(x)
@@ -169,6 +175,7 @@ def _own_erfcx(x):
 _OWN = {
     two_product: _fused_two_product,
     square_rest: _fused_square_rest,
+    exp2: _short_exp2,
     exp10: _short_exp10,
     cos_and_sin: _together,
     erfcx: _own_erfcx,

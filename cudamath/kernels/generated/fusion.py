@@ -627,6 +627,8 @@ def fused(
     if any(s % min(16, width * arrays[k].itemsize) for k in at for s in steps_of[k]):
         width = 1
     if is_elementwise(program):
+        if any(v.kind == "apply" and "special_" in v.detail[0] for v in values):
+            width = 1  # too long for a copy for each of a thread's elements
         segment = elementwise_segment(rows, columns, width)
         segments = max(blocks(columns, segment), 1)
     held = held_loads(program, tuple(across))

@@ -515,6 +515,26 @@ def polygamma(n, x):
     return s * gamma(n + 1.0) * zeta(n + 1.0, x)
 
 
+def multigammaln(a, d):
+    """d (d - 1) / 4 log(pi) and the sum of gammaln(a - j / 2) over j = 0 .. d - 1."""
+    y = 0.25 * d * (d - 1.0) * LOG_PI
+    j = 0.0
+    while j < d:
+        y += gammaln(a - 0.5 * j)
+        j += 1.0
+    return y
+
+
+def multipolygamma(n, a, d):
+    """The sum of polygamma(n, a - j / 2)."""
+    y = 0.0
+    j = 0.0
+    while j < d:
+        y += polygamma(n, a - 0.5 * j)
+        j += 1.0
+    return y
+
+
 def beta(a, b):
     """gamma(a) gamma(b) / gamma(a + b)."""
     s = 1.0

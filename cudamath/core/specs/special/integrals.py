@@ -11,6 +11,7 @@ import math
 from .gamma_functions import rgamma
 from .polynomials import chebyshev, horner
 from .rounding import floor
+from .waves import cos_and_sin
 
 EULER = 0.5772156649015329
 EPSILON = 1.1102230246251565e-16
@@ -496,33 +497,43 @@ def ellipe_by_rest(p):
 
 
 def amplitude(u, m):
-    """The amplitude of u, 0 <= m <= 1: by the arithmetic-geometric mean down, and back."""
-    if m < 1e-9:
-        return u - 0.25 * m * (u - math.sin(u) * math.cos(u))
+    """The amplitude of u, 0 <= m <= 1: by the arithmetic-geometric mean down, and back by the
+    quotients of cn and sn, and of dn (R. Bulirsch, Numerische Mathematik 7, 1965)."""
     if m >= 0.9999999999:
         b = math.cosh(u)
         rest = 0.25 * (1.0 - m) * (b * math.sinh(u) - u) / b
         return 2.0 * math.atan(math.exp(u)) - 0.5 * math.pi + rest
+    if m < 1e-9:
+        return u - 0.25 * m * (u - math.sin(u) * math.cos(u))
+    if abs(u) < 1e-100:
+        return u
     depth = 0
-    power = 1.0
     a = 1.0
     b = math.sqrt(1.0 - m)
     c = math.sqrt(m)
-    while c > EPSILON * a and depth < 8:
+    while c > ENOUGH * a and depth < 8:
         before = a
         a = 0.5 * (before + b)
         b = math.sqrt(before * b)
         c = c * c / (4.0 * a)  # half of the difference, without cancelling
-        power *= 2.0
         depth += 1
-    phi = power * a * u
+    mean = a * u
+    cos, sin = cos_and_sin(mean)
+    ratio = cos / sin
+    quotient = a * ratio
+    dn = 1.0
     while depth > 0:
-        phi = 0.5 * (phi + math.asin(c * math.sin(phi) / a))
         before = a + c  # the step back
+        ratio *= quotient
+        quotient *= dn
+        dn = ((a - c) + ratio) / (before + ratio)
+        ratio = quotient / before
         c = 2.0 * math.sqrt(a * c)
         a = before
         depth -= 1
-    return phi
+    s = math.copysign(1.0, sin)
+    phi = math.atan2(s, s * quotient)
+    return phi + 2.0 * math.pi * floor((mean - phi) / (2.0 * math.pi) + 0.5)
 
 
 def ellipj_ph(u, m):
@@ -538,25 +549,34 @@ def ellipj_ph(u, m):
     return amplitude(u, m)
 
 
-def ellipj_sn(u, m):
-    if m >= 0.9999999999 and m <= 1.0:
+def near_one(m):
+    """Whether Jacobi's functions are hyperbolic ones and a term of 1 - m."""
+    return m >= 0.9999999999 and m <= 1.0
+
+
+def ellipj_sn(u, m, phi):
+    """sn of u, whose amplitude is phi."""
+    if near_one(m):
         b = math.cosh(u)
         return math.tanh(u) + 0.25 * (1.0 - m) * (b * math.sinh(u) - u) / (b * b)
-    return math.sin(ellipj_ph(u, m))
+    return math.sin(phi)
 
 
-def ellipj_cn(u, m):
-    if m >= 0.9999999999 and m <= 1.0:
+def ellipj_cn(u, m, phi):
+    if near_one(m):
         b = math.cosh(u)
         return 1.0 / b - 0.25 * (1.0 - m) * math.tanh(u) / b * (b * math.sinh(u) - u)
-    return math.cos(ellipj_ph(u, m))
+    return math.cos(phi)
 
 
-def ellipj_dn(u, m):
-    if m >= 0.9999999999 and m <= 1.0:
+def ellipj_dn(u, m, phi):
+    if near_one(m):
         b = math.cosh(u)
         return 1.0 / b + 0.25 * (1.0 - m) * math.tanh(u) / b * (b * math.sinh(u) + u)
-    s = math.sin(ellipj_ph(u, m))
+    if m > 0.0:  # a sum of positive numbers
+        c = math.cos(phi)
+        return math.sqrt((1.0 - m) + m * c * c)
+    s = math.sin(phi)
     return math.sqrt(1.0 - m * s * s)
 
 

@@ -74,6 +74,11 @@ def inv_boxcox1p(x, lam):
     return x if abs(lam * x) < 1e-154 else math.expm1(log_of_power(x, lam))
 
 
+def exp2(x):
+    """2^x."""
+    return 2.0**x
+
+
 def exp10(x):
     """10^x."""
     return 10.0**x

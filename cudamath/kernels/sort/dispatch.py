@@ -48,10 +48,8 @@ from ...core.layout import Layout
 from ..compiler.lazy_numba import SIMULATOR
 from ..lib.versions import Version, choose
 from .problem import MOST_LEADING, NETWORK, PAIRS, LeadingProblem, PartitionProblem, SortProblem
+from .work import network_microseconds, radix_microseconds
 
-# Rows of more than 2 PAIRS elements that a network sorts: as many as run at once. It takes less
-# time than the seven launches of a radix sort.
-FEW_ROWS = 256
 REGISTERS = 64  # elements of a row, beyond which the network in registers is faster
 RANKED, MOST_RANKED = 512, 8192  # rank_sort: rows of more elements than the first, up to the second
 # .. beside a network, if all rows have no more elements than this; longer rows, which take as many
@@ -91,7 +89,11 @@ def prefers_ranks(p: SortProblem) -> bool:
 
 
 def prefers_network(p: SortProblem) -> bool:
-    return p.n <= 2 * PAIRS or p.rows <= FEW_ROWS
+    """Short rows, and those of which a radix sort, digit by digit, is expected to take longer. (The
+    simulator has no clock.)"""
+    if p.n <= 2 * PAIRS or not fits_network(p) or SIMULATOR:
+        return fits_network(p)
+    return network_microseconds(p) <= radix_microseconds(p)
 
 
 def prefers_registers(p: SortProblem) -> bool:

@@ -140,9 +140,23 @@ def simulated_gpu(monkeypatch):
 
     monkeypatch.setattr(fake_driver, "FakeDriver", SimulatedDriver)
     give_vectors_and_warps(monkeypatch)
+    give_blocks_of_two_warps(monkeypatch)
     with installed(monkeypatch) as driver, cm.device("cuda"), np.errstate(all="ignore"):
         with poisoned_blocks(driver):
             yield
+
+
+def give_blocks_of_two_warps(monkeypatch):
+    """Kernels that many calls launch for a few elements and in which all threads of a block meet
+    again and again: 64 of them instead of 256."""
+    from cudamath.kernels.index import stream_compaction
+    from cudamath.kernels.sort import binary_search
+
+    monkeypatch.setattr(binary_search, "THREADS", 64)
+    monkeypatch.setattr(binary_search, "HELD", 128)  # keys, which they read first
+    monkeypatch.setattr(stream_compaction, "THREADS", 64)
+    monkeypatch.setattr(stream_compaction, "WARPS", 2)
+    monkeypatch.setattr(stream_compaction, "TILE", 64 * stream_compaction.ITEMS)
 
 
 @contextlib.contextmanager

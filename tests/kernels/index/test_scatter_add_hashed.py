@@ -113,7 +113,7 @@ def small(monkeypatch):
 )
 def test_sums_of_claimed_slots_simulated(small, table, m, columns, dtype, often):
     """Rows without sources, with some, with more than slots, with more than a crew has in order at
-    once, more such rows than a crew has threads; and an index that is not there."""
+    once, more such rows than a crew has threads."""
     index, values, sums = sources(np.random.default_rng(table), table, m, columns, dtype, often)
     if table == 70:
         index = np.arange(m) % 70  # six sources each: all are chosen often
@@ -123,7 +123,15 @@ def test_sums_of_claimed_slots_simulated(small, table, m, columns, dtype, often)
     per = min(max(64 // (columns * values.itemsize), 1), 32)
     assert named(plan) == NAMES and plan.steps[2].grid[0] == 3 * (m > 5) - (-table // (2 * per))
     np.testing.assert_array_equal(cm.testing.simulate(plan, values, index), sums)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("table, m, columns", [(50, 70, 12), (3, 5, 8)])
+def test_an_index_that_is_not_there_simulated(small, table, m, columns):
+    index, values, sums = sources(np.random.default_rng(table), table, m, columns, "f4", ())
     index[m // 2] = table
+    with assume((8, 0), 3):
+        plan = planned(values, index, shape=sums.shape)
     with pytest.raises(IndexError):
         cm.testing.simulate(plan, values, index)
 

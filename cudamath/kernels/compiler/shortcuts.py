@@ -7,10 +7,12 @@ the time there went into these things:
   defaults, for the hash and again for each comparison;
 - at each function, and at each operation without an implementation, all registries of functions
   were asked for new entries;
-- after nine stages of each function the liveness of all variables was computed. It is needed where
-  a stage reads it, and by generators; kernels are none;
+- after nine stages of each function the liveness of all variables was computed, and loops were
+  looked for. Liveness is needed where a stage reads it, and by generators; kernels are none; loops
+  are what they were where no block leads elsewhere;
 - each operator of numbers or arrays, and each cast, was resolved as if it had not been met before,
   by all its templates, and what a builtin function stands for was looked up for each use;
+- that there is no implementation for some types was found by asking all of them, twice;
 - each statement was asked for its types at least twice (type_inference.py);
 - the variables of each statement, which are listed again and again, were looked for in all that a
   statement refers to, by five questions for each of its parts;
@@ -70,7 +72,9 @@ def install() -> bool:
     single_assignment.install(ssa)
     type_inference.install(typeinfer)
     _find_local_variables_quickly(lowering.Lower)
+    _know_what_is_no_constant(lowering)
     _remember_builtins(target.CUDATypingContext)
+    _remember_what_is_missing(base.OverloadSelector, errors.NumbaNotImplementedError)
     _look_for_closures_once(postproc, inline_closurecall, typed_passes, untyped_passes)
     _remember_signatures(utils, base)
     _remember_sizes(base.BaseContext)
@@ -127,12 +131,23 @@ def _ask_registries_once(context: Any) -> None:
 def _compute_liveness_late(postproc: Any) -> None:
     run = postproc.PostProcessor.run
 
+    def edges(blocks: Any) -> list[tuple]:
+        return [(label, *block.terminator.get_targets()) for label, block in blocks.items()]
+
+    def canonical(function: Any) -> Any:
+        """The blocks with one way back in each loop, which most stages leave as it is."""
+        if function.__dict__.get("_canonical_edges") == edges(function.blocks):
+            return function.blocks.copy()
+        blocks = postproc.transforms.canonicalize_cfg(function.blocks)
+        function._canonical_edges = edges(blocks)
+        return blocks
+
     def run_late(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
         function = self.func_ir
         if function.is_generator:
             run(self, emit_dels, extend_lifetimes)
             return
-        function.blocks = postproc.transforms.canonicalize_cfg(function.blocks)
+        function.blocks = canonical(function)
         function.variable_lifetime = postproc.VariableLifetime(function.blocks)
         function.generator_info = None
         if emit_dels and postproc.ir_extension_insert_dels:  # statements of other packages
@@ -189,6 +204,24 @@ def _remember_builtins(context: Any) -> None:
     context.resolve_value_type = remembered
 
 
+def _remember_what_is_missing(selector: Any, missing: type[Exception]) -> None:
+    """That there is no implementation for types (an operator has none for its constants) is found
+    once for each number of implementations."""
+    find = selector._find
+
+    def find_once(self: Any, types: Any) -> Any:
+        known = self.__dict__.setdefault("_missing", {})
+        if known.get(types) == len(self.versions):
+            raise missing(str(types))
+        try:
+            return find(self, types)
+        except missing:
+            known[types] = len(self.versions)
+            raise
+
+    selector._find = find_once
+
+
 def _find_local_variables_quickly(lower: Any) -> None:
     def find(self: Any) -> None:
         function = self.func_ir
@@ -199,6 +232,12 @@ def _find_local_variables_quickly(lower: Any) -> None:
         self._blk_local_varmap = {}
 
     lower._find_singly_assigned_variable = find
+
+
+def _know_what_is_no_constant(lowering: Any) -> None:
+    """Of an operator's operands that are no constants no types of constants are made."""
+    typed, unknown = lowering._lit_or_omitted, lowering.ir.UNDEFINED
+    lowering._lit_or_omitted = lambda value: None if value is unknown else typed(value)
 
 
 def _list_variables_quickly(ir: Any) -> None:

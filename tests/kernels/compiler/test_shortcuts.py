@@ -277,6 +277,70 @@ def test_signatures_are_remembered_by_context_operator_and_types():
     assert len(asked) == len(calls) + 2
 
 
+def continued(n):
+    """A loop with three ways back."""
+    total = 0
+    while total < n:
+        if total > 5:
+            total += 3
+            continue
+        if total > 2:
+            total += 2
+            continue
+        total += 1
+    return total
+
+
+@pytest.mark.parametrize("function", (*FUNCTIONS, continued))
+def test_loops_are_looked_for_where_blocks_lead_elsewhere(function, monkeypatch):
+    from numba.cuda.core import postproc
+
+    shortcuts.install()
+    expected, found = intermediate(function), intermediate(function)
+    looked, look = [], postproc.transforms.canonicalize_cfg
+    plain = fresh("core.postproc")
+    monkeypatch.setattr(
+        postproc.transforms, "canonicalize_cfg", lambda blocks: looked.append(1) or look(blocks)
+    )
+    for _ in range(2):
+        plain.PostProcessor(expected).run()
+        count = len(looked)
+        postproc.PostProcessor(found).run()
+        assert text_of(found.blocks) == text_of(expected.blocks)
+    assert len(looked) == count  # not again
+    label = next(iter(found.blocks))
+    del found.blocks[label]
+    found.blocks[label + 1] = expected.blocks[label]
+    postproc.PostProcessor(found).run()
+    assert len(looked) == count + 1
+
+
+def test_what_is_missing_is_remembered_until_there_is_another_implementation():
+    asked = []
+
+    class Selector:
+        def __init__(self):
+            self.versions = []
+
+        def _find(self, kinds):
+            asked.append(kinds)
+            if kinds not in self.versions:
+                raise NotImplementedError
+            return kinds
+
+    shortcuts._remember_what_is_missing(Selector, NotImplementedError)
+    selector = Selector()
+    for kinds in ("a", "b", "a", "b"):
+        with pytest.raises(NotImplementedError):
+            selector._find(kinds)
+    assert asked == ["a", "b"]
+    selector.versions.append("a")
+    assert selector._find("a") == "a"
+    with pytest.raises(NotImplementedError):
+        selector._find("b")
+    assert asked == ["a", "b", "a", "b"]
+
+
 def test_builtins_are_looked_up_once_until_there_are_new_entries():
     asked = []
 

@@ -82,7 +82,7 @@ class Columns:
             layout = row_layout(_column(view.layout, self.steps))
             block = Block(ARGUMENT, layout, first + len(targets))
             target = View(block, layout, 0)
-            run = copy_into.bound((layout, view.layout), {}, 0, program.device)
+            run = copy_into.bound_once((layout, view.layout), {}, 0, program.device)
             operands = (target, view)
             nodes.append(Node(copy_into, operands, (), {}, run, (), True, (0,), None, "its end"))
             targets.append(target)

@@ -55,7 +55,7 @@ def donated(program: Program, positions: set[int], leaves: list[Any]) -> Program
         if block is None:
             continue
         free.remove(block)
-        run = op.bound((block.layout, view.layout), {}, 0, program.device)
+        run = op.bound_once((block.layout, view.layout), {}, 0, program.device)
         target = View(block, block.layout, 0)
         nodes.append(Node(op, (target, view), (), {}, run, (), True, (0,), None, "its end"))
         results[k] = target

@@ -48,11 +48,11 @@ class Users:
 
 
 def rebound(node: Node, operands: list[Any], results: tuple[Block, ...], device: int) -> Node:
-    """The op of a node on other operands, with results of its own: its plan is made anew."""
+    """The op of a node on other operands, with results of its own."""
     for k, block in enumerate(results):
         block.index = k
     layouts = tuple([x.layout if isinstance(x, View) else x for x in operands])
-    run = node.op.bound(layouts, node.params, len(node.scalars), device)
+    run = node.op.bound_once(layouts, node.params, len(node.scalars), device)
     return Node(
         node.op,
         tuple(operands),
@@ -189,5 +189,5 @@ def _node(product: _Product, last: Node, device: int) -> Node:
     params = {"activation": product.activation, "tf32": product.tf32}
     layouts = tuple([None if view is None else view.layout for view in product.operands])
     assert last.results[0].kind == RESULT
-    run = op.bound(layouts, params, 0, device)
+    run = op.bound_once(layouts, params, 0, device)
     return Node(op, product.operands, (), params, run, last.results, False, line=last.line)

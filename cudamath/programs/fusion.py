@@ -8,15 +8,18 @@ operations. What a product can do in its epilogue becomes part of the product be
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..core import recording, tracing
+from ..core import dtypes, recording, tracing
 from ..core.array import allocate, ndarray
+from ..core.bounded_cache import store
 from ..core.devices import TRACED, device_of
 from ..core.dispatch.call_record import unrecorded
+from ..core.dispatch.fast_path import exact
 from ..core.dispatch.op import ViewOp, registry
 from ..core.dtypes import FLOATING
 from ..core.layout import Layout
@@ -25,6 +28,7 @@ from ..core.specs.reductions import REDUCTIONS
 from ..fuse import kernels_of
 from ..ops.shape import reshape
 from ..ops.ufunc import Elementwise
+from ..runtime.state import device_table
 from .biases import biases_apart
 from .doors import PRODUCTS, Users, through_doors
 from .gathered_products import gathered_products
@@ -192,14 +196,14 @@ def fused(program: Program) -> Program:
     program = written_out(recomputed(program, elementwise))
     nodes: list[Node] = []
     items = regions(program, lambda node: not fusible(node), MOST)
-    made = 0
-    for k, item in enumerate(items):
+    made, users = 0, _users(program)
+    for item in items:
         if not isinstance(item, Region):
             nodes.append(item)
         elif len(item.nodes) == 1:
             nodes += item.nodes
         else:
-            replacement = _region(item.nodes, _nodes(items[k + 1 :]), program)
+            replacement = _region(item.nodes, users, program)
             made += len(replacement) < len(item.nodes)
             nodes += replacement
     out = Program(program.arguments, nodes, program.results, program.device)
@@ -209,19 +213,30 @@ def fused(program: Program) -> Program:
     return out
 
 
-def _nodes(items: list[Region | Node]) -> list[Node]:
-    """The nodes of these."""
-    return [n for item in items for n in (item.nodes if isinstance(item, Region) else [item])]
+def _users(program: Program) -> dict[Block, list[Node | None]]:
+    """The nodes that use each block; None for the caller."""
+    users: dict[Block, list[Node | None]] = {}
+    for node in program.nodes:
+        for block in node.used:
+            users.setdefault(block, []).append(node)
+    for view in program.returned():
+        users.setdefault(view.block, []).append(None)
+    return users
 
 
-def _region(region: list[Node], after: list[Node], program: Program) -> list[Node]:
+def _region(
+    region: list[Node], users: dict[Block, list[Node | None]], program: Program
+) -> list[Node]:
     """One node in place of these, or several where one will not do; the nodes themselves if
     nothing can be fused."""
     if len(region) < 2:
         return region
-    needed = {block for node in after for block in node.used}
-    needed |= {view.block for view in program.returned()}
-    outputs = [node.results[0] for node in region if node.results[0] in needed]
+    inside_nodes = {*map(id, region)}
+    outputs = [
+        node.results[0]
+        for node in region
+        if not all([id(user) in inside_nodes for user in users.get(node.results[0], ())])
+    ]
     try:
         ordered, turned = in_c_order(region, elementwise)
         inside_blocks = {node.results[0] for node in ordered}
@@ -235,8 +250,8 @@ def _region(region: list[Node], after: list[Node], program: Program) -> list[Nod
             cut = error.at if isinstance(error, LiesAcross) else 0
             first, rest = region[: cut or len(region) // 2], region[cut or len(region) // 2 :]
             return [
-                *_region(first, [*rest, *after], program),
-                *_region(rest, after, program),
+                *_region(first, users, program),
+                *_region(rest, users, program),
             ]
         names = ", ".join([node.name for node in region])
         program.notes.append(f"not fused: {names}: {error}")
@@ -263,6 +278,11 @@ def _in_layout(y: ndarray, layout: Layout) -> ndarray:
     return out
 
 
+#: What makes two regions the same -> their kernels.
+_known = device_table()
+dtypes.forget.append(_known.clear)
+
+
 def _kernels(
     region: list[Node],
     inputs: list[View],
@@ -271,7 +291,61 @@ def _kernels(
     places: Sequence[tuple[Block, View]] = (),
 ) -> Any:
     """`run(*inputs, *places)` -> the outputs, as arrays of the blocks' layouts. Further results are
-    written into the places. turned: as in `Fused`."""
+    written into the places. turned: as in `Fused`. Regions that compute the same, as those of a
+    model's layers do, share one."""
+    key = _same(region, inputs, outputs, turned, places)
+    with contextlib.suppress(KeyError, TypeError):  # a parameter may have no hash
+        return _known[key]
+    return store(_known, key, _kernels_of(region, inputs, outputs, turned, places))
+
+
+def _same(
+    region: list[Node],
+    inputs: list[View],
+    outputs: list[Block],
+    turned: dict[Block, Block],
+    places: Sequence[tuple[Block, View]],
+) -> tuple:
+    """What two regions have in common that compute the same: operations, and for each operand
+    which input it is, or of which operation the result."""
+    at = {view: i for i, view in enumerate(inputs)}
+    made = {node.results[0]: i for i, node in enumerate(region)}
+
+    def operand(x: Any) -> Any:
+        if not isinstance(x, View):
+            return exact(x)
+        return at[x] if x in at else (made[x.block], *x[1:])
+
+    def number(block: Block) -> tuple[int, Layout]:
+        return made[turned.get(block, block)], block.layout
+
+    return (
+        tuple([view.layout for view in inputs]),
+        tuple(
+            [
+                (
+                    node.op,
+                    tuple(map(operand, node.operands)),
+                    tuple([(name, exact(value)) for name, value in node.params.items()]),
+                    tuple(map(exact, node.scalars)),
+                    node.results[0].layout,
+                )
+                for node in region
+            ]
+        ),
+        tuple(map(number, outputs)),
+        tuple([(number(block), view.layout) for block, view in places]),
+    )
+
+
+def _kernels_of(
+    region: list[Node],
+    inputs: list[View],
+    outputs: list[Block],
+    turned: dict[Block, Block],
+    places: Sequence[tuple[Block, View]],
+) -> Any:
+    """`_kernels`, made now."""
     values: dict[Block, ndarray] = {}
     arguments = {
         view: tracing.argument(view.layout.shape, view.layout.dtype, i)

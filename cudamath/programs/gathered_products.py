@@ -88,7 +88,7 @@ class _Builder:
         """A node of an op."""
         op: Any = registry[name]
         layouts = tuple([x.layout for x in operands])
-        run = op.bound(layouts, params, 0, self.program.device)
+        run = op.bound_once(layouts, params, 0, self.program.device)
         return Node(op, operands, (), params, run, results, False, line=line)
 
     def product(self, x: View, y: View, block: Block, line: str) -> Node:

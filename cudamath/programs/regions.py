@@ -53,7 +53,11 @@ class Region:
 
     def before(self, other: Region) -> Region:
         """The region of these and the other's, which come after them."""
-        return Region([*self.nodes, *other.nodes])
+        both = Region([])
+        both.nodes = self.nodes + other.nodes
+        both.results, both.reads = self.results | other.results, self.reads | other.reads
+        both.domains = self.domains | other.domains
+        return both
 
 
 def regions(program: Program, joins: Callable[[Node], bool], most: int) -> list[Region | Node]:
@@ -134,8 +138,10 @@ def _moved_down(items: list[Region | Node], region: Region, most: int) -> Region
             region = item.before(region)
             del items[i]
             continue
-        apart = apart or not isinstance(item, Region)
-        for node in nodes:
-            used |= node.used
-            written.update([view.block.group for view in node.targets])
+        if isinstance(item, Region):
+            used |= item.reads
+        else:
+            apart = True
+            used |= item.used
+            written.update([view.block.group for view in item.targets])
     return region

@@ -97,5 +97,5 @@ def _node(
     """A node of an op in the place of another one."""
     op: Any = registry[name]
     layouts = tuple([x.layout for x in operands])
-    run = op.bound(layouts, params, 0, results[0].layout.device)
+    run = op.bound_once(layouts, params, 0, results[0].layout.device)
     return Node(op, operands, (), params, run, results, len(results) > 1, line=of.line)

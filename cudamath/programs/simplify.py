@@ -55,7 +55,12 @@ def edited(program: Program, nodes: list[Node], replaced: dict[Block, View]) -> 
             x = View(base.block, x.layout, base.offset + x.offset)
         return x
 
-    nodes = [node.with_operands(tuple(map(moved, node.operands))) for node in nodes]
+    def rewritten(node: Node) -> Node:
+        if replaced.keys().isdisjoint(node.used):
+            return node
+        return node.with_operands(tuple(map(moved, node.operands)))
+
+    nodes = list(map(rewritten, nodes)) if replaced else list(nodes)
     out = Program(program.arguments, nodes, list(map(moved, program.results)), program.device)
     out.notes, out.ambiguous = program.notes, program.ambiguous
     return out

@@ -232,7 +232,7 @@ def _joined(program: Program, users: Users, k: int) -> tuple[int, Node, list[int
             dropped.append(copy)
     op: Any = registry["concat"]
     params = {"axis": axis, "sizes": tuple([part.length for part, _, _ in parts])}
-    bound = op.bound(tuple([view.layout for view in operands]), params, 0, program.device)
+    bound = op.bound_once(tuple([view.layout for view in operands]), params, 0, program.device)
 
     def run(*given: Any) -> ndarray:
         y = bound(*given)

@@ -11,6 +11,7 @@ Only float32 and float64: 16-bit products have doors of their own (doors.py).
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,10 @@ class SmallProduct:
         return out if bias is None else add(out, bias)
 
 
+#: One for each op: what equal nodes become is looked up by their ops.
+_small_product = functools.cache(SmallProduct)
+
+
 def written_out(program: Program) -> Program:
     """The program in which products of few terms may be part of their neighbours' kernels."""
     nodes = [_written_out(node) for node in program.nodes]
@@ -85,5 +90,5 @@ def _written_out(node: Node) -> Node:
         return node
     operands = tuple([x for x in node.operands if isinstance(x, View)])
     run = getattr(node.run, "without_none", node.run)
-    op = SmallProduct(node.op)
+    op = _small_product(node.op)
     return Node(op, operands, (), {}, run, node.results, False, line=node.line)

@@ -185,22 +185,24 @@ class _Memory:
 
     def add_arguments(self, arrays: Sequence[ndarray]) -> list[Block]:
         """The blocks of the arguments. Those that overlap are one group."""
-        blocks = []
         for i, x in enumerate(arrays):
             block = Block(ARGUMENT, x._layout, i)
-            low, high = span(x)
-            for other_low, other_high, other, _ in self.shared:
-                if low < other_high and other_low < high:
-                    block.group = other.group
-                    break
-            blocks.append(block)
-            self.shared.append((low, high, block, x._address))
+            self.shared.append((*span(x), block, x._address))
             self.by_identity.setdefault(id(x), View(block, x._layout, 0))
         self.apart = sorted([one for one in self.shared if one[0] < one[1]], key=lambda one: one[0])
         self.starts = [low for low, *_ in self.apart]
         if any([low < high for (_, high, *_), (low, *_) in itertools.pairwise(self.apart)]):
             self.apart = None
-        return blocks
+            self._group()
+        return [block for _, _, block, _ in self.shared]
+
+    def _group(self) -> None:
+        """Give each argument the group of the first one that overlaps it."""
+        for i, (low, high, block, _) in enumerate(self.shared):
+            for other_low, other_high, other, _ in self.shared[:i]:
+                if low < other_high and other_low < high:
+                    block.group = other.group
+                    break
 
     def near(self, low: int) -> list[tuple[int, int, Block, int]]:
         """The arguments that may hold this address."""

@@ -7,6 +7,7 @@ ViewOp     a view of its input: no kernel runs
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import sys
@@ -315,6 +316,13 @@ class Op:
             if None in layouts
             else run
         )
+
+    def bound_once(self, layouts: tuple, params: dict, scalars: int, device: int) -> Callable:
+        """`bound`, which is made once for the same arguments: for the layers of a model."""
+        key = ("bound", device, scalars, *layouts, *params.items())
+        with contextlib.suppress(KeyError, TypeError):  # a parameter may have no hash
+            return self.plans[key]
+        return store(self.plans, key, self.bound(layouts, params, scalars, device))
 
     def into(self, arrays: tuple, target: ndarray, **params: Any) -> bool:
         """Write the result into `target`, if possible, and return whether that was done.

@@ -316,12 +316,11 @@ def many(rule, states, dtypes, width, held=False):
 
 def chunks(sizes):
     """The table of `many`: one row (array, first element, end) a block."""
-    rows = [
-        (i, start, min(start + CHUNK, n))
-        for i, n in enumerate(sizes)
-        for start in range(0, n, CHUNK)
-    ]
-    return np.array(rows, np.int64).reshape(-1, 3)
+    sizes = np.asarray(sizes, np.int64)
+    counts = -(-sizes // CHUNK)
+    array = np.repeat(np.arange(len(sizes)), counts)
+    start = (np.arange(len(array)) - (np.cumsum(counts) - counts)[array]) * CHUNK
+    return np.column_stack([array, start, np.minimum(start + CHUNK, sizes[array])])
 
 
 def numbers_of(p: Step) -> tuple[list[Launch], list[Layout], dict[np.dtype, list]]:

@@ -82,6 +82,13 @@ bench: $(STAMP)
 notebooks: $(STAMP)
 	@.venv/bin/jupyter-execute --inplace notebooks/*.ipynb
 
+# What unchanged kernels compiled to, so that tests need not compile them again: after kernels have changed.
+FACTS = tests/data/compiled_kernels.txt
+compiled-facts: $(STAMP)
+	@rm -f $(FACTS).new
+	@CUDAMATH_COMPILED_FACTS=$(CURDIR)/$(FACTS).new $(RUN) -m pytest -n $(WORKERS) -q tests/meta/test_compile.py
+	@LC_ALL=C sort -u $(FACTS).new > $(FACTS) && rm $(FACTS).new
+
 kernels: $(STAMP)
 	@$(RUN) -m packs.build
 

@@ -4,15 +4,14 @@ arithmetic.
 
 The calls are made for real, on the fake driver of tests/support/fake_driver.py: planners see a
 device of the wanted capability, launches do nothing, and what would be compiled is written down.
-Then one kernel of each name is compiled for every architecture where it may differ there (see
-`compiled_where_it_may_differ`). With CUDAMATH_COMPILE_ALL=1 it is for every one, and variants of
-it (dtypes, ranks, options) are for 9.0, which otherwise tests run on a GPU.
+Then one kernel of each name is compiled for every architecture. With CUDAMATH_COMPILE_ALL=1
+variants of it (dtypes, ranks, options) are for 9.0, which otherwise tests run on a GPU. What has
+not changed since it was compiled is not compiled again (tests/support/compiled_facts.py).
 """
 
 from __future__ import annotations
 
 import ast
-import collections
 import contextlib
 import ctypes
 import functools
@@ -21,9 +20,7 @@ import math
 import os
 import pathlib
 import re
-import struct
 import sys
-import types
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -31,6 +28,7 @@ import fake_driver
 import numpy as np
 import pytest
 from compile_calls import CALLS, F32, F64, by_name
+from compiled_facts import computes_in_float64, facts_of
 
 import cudamath as cm
 from benchmarks import sanitize_cases
@@ -316,27 +314,6 @@ class remembered_nothing:
 
 # -------------------- machine code
 
-#: Low bits of the opcodes of float64 arithmetic since compute capability 7.0: DMUL, DADD, DSETP,
-#: DFMA. An instruction has 16 bytes; bits 9 to 11 of the opcode say whether an operand comes from a
-#: register, a constant or the instruction.
-FLOAT64 = {0x028, 0x029, 0x02A, 0x02B}
-
-
-def opcodes(cubin: bytes) -> Iterator[int]:
-    """The low nine bits of the opcodes of a cubin's code sections (ELF64)."""
-    (sections,) = struct.unpack_from("<Q", cubin, 0x28)
-    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
-    headers = [struct.unpack_from("<IIQQQQ", cubin, sections + i * size) for i in range(count)]
-    at = headers[names][4]
-    for name, _, _, _, offset, length in headers:
-        if cubin[at + name :].startswith(b".text"):
-            for (word,) in struct.iter_unpack("<Q8x", cubin[offset : offset + length]):
-                yield word & 0x1FF
-
-
-def computes_in_float64(cubin: bytes) -> bool:
-    return any(code in FLOAT64 for code in opcodes(cubin))
-
 
 def has_no_float64(kernel: Kernel) -> bool:
     """Whether a kernel's arguments, or the kinds in which it has numbers of any dtype, give it no
@@ -355,9 +332,8 @@ def kinds(function: Any) -> set[str]:
 def check(
     kernels: list[Kernel], *capabilities: tuple[int, int], only: set[Kernel] | None = None
 ) -> None:
-    """Compile kernels for the first capability, and those in `only` for the others too, where they
-    may differ: no spills, registers for all threads of a block, no stray float64, no wgmma that is
-    waited for at once."""
+    """Compile kernels for the first capability, and those in `only` for the others too: no spills,
+    registers for all threads of a block, no stray float64, no wgmma that is waited for at once."""
     wrong = []
     for kernel in kernels:
         wanted = capabilities if only is None or kernel in only else capabilities[:1]
@@ -365,113 +341,29 @@ def check(
         if not wanted:
             continue
         try:
-            found = compiled_where_it_may_differ(kernel, wanted)
+            found = facts_of(kernel.function, kernel.arguments, wanted)
         except Exception as error:
             wrong.append(f"{kernel} for {wanted}: {type(error).__name__}: {str(error)[-400:]}")
             continue
-        for capability, (cubin, log) in found.items():
-            spills = sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))
-            name = kernel.function.py_func.__name__
+        name = kernel.function.py_func.__name__
+        for capability, facts in found.items():
             allowed, _ = MAY_SPILL.get(name, (0, ""))
-            if spills > allowed + BYTE_CODE:
-                wrong.append(f"{kernel} for {capability}: spills {spills} bytes")
-            stack = sum(map(int, re.findall(r"(\d+) bytes stack frame", log)))
-            if (
-                "mma" in kernel.function.py_func.__name__ and stack > spills + 16
-            ):  # a loop that was not unrolled
+            if facts.spills > allowed + BYTE_CODE:
+                wrong.append(f"{kernel} for {capability}: spills {facts.spills} bytes")
+            if "mma" in name and facts.stack > facts.spills + 16:  # a loop that was not unrolled
                 wrong.append(
-                    f"{kernel} for {capability}: keeps {stack} bytes of its sums in memory"
+                    f"{kernel} for {capability}: keeps {facts.stack} bytes of its sums in memory"
                 )
-            if (
-                "are serialized" in log
-            ):  # ptxas: wgmma is waited for at once, a tenth to a half of its speed
+            if facts.serialised:  # wgmma is waited for at once, a tenth to a half of its speed
                 wrong.append(f"{kernel} for {capability}: its products are serialised, says ptxas")
-            registers = registers_in(log)
-            if -(-registers // 8) * 8 * kernel.threads > 65_536:  # handed out eight at a time
+            if -(-facts.registers // 8) * 8 * kernel.threads > 65_536:  # handed out eight at a time
                 wrong.append(
-                    f"{kernel} for {capability}: {registers} registers for each of "
+                    f"{kernel} for {capability}: {facts.registers} registers for each of "
                     f"{kernel.threads} threads"
                 )
-            if (
-                has_no_float64(kernel)
-                and computes_in_float64(cubin)
-                and not may_use_float64(kernel)
-            ):
+            if facts.float64 and has_no_float64(kernel) and not may_use_float64(kernel):
                 wrong.append(f"{kernel} for {capability}: computes in float64")
     assert not wrong, f"{len(wrong)} of {len(kernels)} kernels:\n" + "\n".join(wrong)
-
-
-#: What the machine code of a capability has been made of in this process: `words` of LLVM IR.
-met: dict[tuple[int, int], set[str]] = collections.defaultdict(set)
-
-
-def compiled_where_it_may_differ(
-    kernel: Kernel, capabilities: list[tuple[int, int]]
-) -> dict[tuple[int, int], tuple[bytes, str]]:
-    """By capability, machine code and the assembler's report: for the first one, and for those of
-    the others where the kernel has something that no kernel before it has had there, or where its
-    registers may not suffice."""
-    function, first = kernel.function, capabilities[0]
-    library = compiler_compile.to_llvm(function, kernel.arguments, target.target(min(capabilities)))
-    of_kernel = words(library.get_llvm_str())
-
-    def compiled(capability: tuple[int, int]) -> tuple[bytes, str]:
-        made = compiler_compile.from_llvm(function, library, target.target(capability))
-        met[capability] |= of_kernel
-        return made
-
-    found = {first: compiled(first)}
-    differs = "CUDAMATH_COMPILE_ALL" in os.environ or may_lack_registers(kernel, found[first][1])
-    for capability in capabilities[1:]:
-        if differs or not of_kernel <= met[capability]:
-            found[capability] = compiled(capability)
-    return found
-
-
-#: In a line of LLVM IR: assembly by hand; functions of NVVM and of libdevice; the instruction; what
-#: it computes with that is not a number of 8 to 64 bits, which every device has, and where it lies.
-ASSEMBLY = re.compile(r'\basm\b.*?"(?:[^"\\]|\\.)*", *"[^"]*"')
-FUNCTION = re.compile(r"@\"?((?:llvm\.|__nv_)[\w.]+)")
-INSTRUCTION = re.compile(r'\s+(?:%(?:"[^"]*"|[\w.]+) = )?(atomicrmw \w+|cmpxchg|\w+)')
-UNCOMMON = re.compile(r"<\d+ x \w+>|\b(?:half|bfloat|fp128|i128|addrspace\(\d\))(?!\w)")
-NUMBER = re.compile(r"\b(?:i\d+|float|double)\b")
-#: Names, structures and arrays, which no machine has.
-OTHERS = re.compile(r'"[^"]*"|\{.*\}|\[[^]]*\]')
-
-
-def words(ir: str) -> set[str]:
-    """What LLVM IR is made of, as far as a compiler for a device may lack it: assembly, functions
-    of NVVM and of libdevice, atomic instructions and those with other operands than numbers."""
-    found: set[str] = set()
-    for line in {line for line in ir.splitlines() if line[:1] == " "}:
-        if named := ASSEMBLY.search(line) or FUNCTION.search(line):
-            found.add(named[0])
-            continue
-        plain = OTHERS.sub("", line)
-        uncommon, instruction = UNCOMMON.findall(plain), INSTRUCTION.match(line)
-        if instruction and (uncommon or " " in instruction[1] or instruction[1] == "cmpxchg"):
-            found.add(" ".join([instruction[1], *sorted({*uncommon, *NUMBER.findall(plain)})]))
-    return found
-
-
-def may_lack_registers(kernel: Kernel, log: str) -> bool:
-    """Whether a kernel may spill on another device than that of this report: it has about half of
-    what it may have (of 98 kernels compiled for all, the one that differs most has 28 registers on
-    9.0 and 52 on 7.5), or arrays in memory, which is where spills go; and all products of the
-    tensor cores."""
-    if "mma" in kernel.function.py_func.__name__ or not re.search(r"\b0 bytes stack frame", log):
-        return True
-    options = kernel.function.targetoptions
-    threads, blocks = kernel.threads, 1
-    if bounds := options.get("launch_bounds"):
-        threads, blocks, *_ = (*bounds, 1) if isinstance(bounds, tuple) else (bounds, 1)
-    most = min(255, 65_536 // (max(threads, 32) * blocks), options.get("max_registers") or 255)
-    return 2 * registers_in(log) + 16 > most
-
-
-def registers_in(log: str) -> int:
-    """How many registers a thread has, from the assembler's report."""
-    return int(re.search(r"Used (\d+) registers", log).group(1))
 
 
 def may_use_float64(kernel: Kernel) -> bool:
@@ -694,50 +586,6 @@ def test_losses_of_float64(monkeypatch):
     assert errors == [] and len(kernels) == 7
     monkeypatch.setitem(MAY_SPILL, "cross_entropy_rows", (72, "see above"))
     check(kernels, *target.CAPABILITIES)
-
-
-def test_what_may_differ_is_seen():
-    """Assembly, functions, atomic and uncommon instructions, wherever they are named; not names."""
-    common = """
-    %".3" = add i64 %"x.half", 1
-    %y = load {i8*, half*, [2 x i64]}, {i8*, half*, [2 x i64]}* %"<4 x float>"
-    %".4" = call i32 @"_ZN3half"(float %x)
-"""
-    assert words(common) == set()
-    special = """
-    %".5" = call i32 asm sideeffect "mad.lo.s32 $0, $1;", "=r,r"(i32 %"a b")
-    %".6" = call float @__nv_expf(float %x), !dbg !3
-    %".7" = call i32 @"llvm.nvvm.read.ptx.sreg.tid.x"()
-    %".8" = atomicrmw fadd float* %p, float %v monotonic
-    %".9" = fadd half %a, %b
-    store <4 x float> %v, <4 x float> addrspace(3)* %p, align 16
-"""
-    assert words(special) == {
-        'asm sideeffect "mad.lo.s32 $0, $1;", "=r,r"',
-        "@__nv_expf",
-        '@"llvm.nvvm.read.ptx.sreg.tid.x',
-        "atomicrmw fadd float",
-        "fadd half",
-        "store <4 x float> addrspace(3) float",
-    }
-
-
-@pytest.mark.parametrize(
-    ("threads", "options", "stack", "registers", "may"),
-    [
-        (256, {}, 0, 119, False),
-        (256, {}, 0, 120, True),
-        (256, {}, 8, 20, True),
-        (1024, {}, 0, 25, True),
-        (128, {"launch_bounds": (128, 4)}, 0, 57, True),
-        (128, {"launch_bounds": 128}, 0, 65, False),
-        (128, {"max_registers": 64}, 0, 25, True),
-    ],
-)
-def test_registers_that_may_be_lacking_elsewhere(threads, options, stack, registers, may):
-    function = types.SimpleNamespace(py_func=test_float64_is_seen, targetoptions=options)
-    log = f"{stack} bytes stack frame, 0 bytes spill stores\nUsed {registers} registers"
-    assert may_lack_registers(Kernel(function, (), threads), log) == may
 
 
 def test_float64_is_seen():

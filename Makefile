@@ -21,10 +21,10 @@ RUN     := .venv/bin/python
 STAMP   := .venv/.cudamath-installed
 
 # Every process of the tests and of those they start would otherwise compile all test files again: ten seconds each.
-test-quick test-cpu test-simulator test-gpu: export PYTHONDONTWRITEBYTECODE :=
+test-quick test-cpu test-simulator test-gpu compiled-facts: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test test-quick test-cpu test-simulator test-gpu attack mutate bench notebooks kernels kernel-list \
-  docs lint clean
+.PHONY: setup demo test test-quick test-cpu test-simulator test-gpu attack mutate bench notebooks compiled-facts \
+  kernels kernel-list docs lint clean
 
 setup: $(STAMP)
 
@@ -86,7 +86,7 @@ notebooks: $(STAMP)
 FACTS = tests/data/compiled_kernels.txt
 compiled-facts: $(STAMP)
 	@rm -f $(FACTS).new
-	@CUDAMATH_COMPILED_FACTS=$(CURDIR)/$(FACTS).new $(RUN) -m pytest -n $(WORKERS) -q tests/meta/test_compile.py
+	@CUDAMATH_COMPILED_FACTS=$(CURDIR)/$(FACTS).new $(RUN) -m pytest -n $(WORKERS) --dist worksteal -q -m compiles
 	@LC_ALL=C sort -u $(FACTS).new > $(FACTS) && rm $(FACTS).new
 
 kernels: $(STAMP)

@@ -472,6 +472,7 @@ def shards(kernels: list[Kernel], chosen: set[Kernel]) -> list[list[Kernel]]:
     return parts
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_every_kernel_compiles(shard):
     """One kernel of each name for every architecture; variants of it for 9.0 (as 9.0a), the one
@@ -483,6 +484,7 @@ def test_every_kernel_compiles(shard):
     check(parts[shard], (9, 0), *others, only=chosen)
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("capability", [c for c in PLANNED if c != (9, 0)], ids=str)
 def test_what_only_another_architecture_gets(capability):
     """Kernels that planners choose there and not on 9.0, for 8.0 all of them, else one of each
@@ -561,6 +563,7 @@ def test_every_card_was_planned():
     assert missing == set()
 
 
+@pytest.mark.compiles
 def test_losses_of_float64(monkeypatch):
     """Exponentials of float64 in every shape of a row: between borders and on them, of a thread, of
     a warp, of a block. Many rows spill up to 72 bytes, for seven blocks on a multiprocessor of 9.0

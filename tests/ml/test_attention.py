@@ -990,12 +990,14 @@ def test_parts_of_keys(causal, depth):
             assert fastest.consumers == 2
 
 
+@pytest.mark.compiles
 def test_resources():
     """What test_compile.py does not compile: the largest depth, and the gradient's smaller one."""
+    from compiled_facts import compile_plan
+
     from cudamath.core.layout import Layout
     from cudamath.kernels.attention import dispatch as kernels
     from cudamath.runtime.device import assume
-    from cudamath.testing import compile_plan
 
     q, small = (Layout.new((2, 4, 128, depth), np.dtype(np.float16), 0) for depth in (256, 64))
     lse = Layout.new((2, 4, 128), np.dtype(np.float32), 0)
@@ -1015,6 +1017,7 @@ def test_resources():
     )
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     "capability, below", [((8, 0), 0), ((9, 0), 1 << 28), ((9, 0), 1), ((12, 0), 0)], ids=str
 )

@@ -486,6 +486,7 @@ def test_both_gradients_are_one_op(device):
             assert_close(one, -d if by else d, rtol=1e-12)
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -6,6 +6,7 @@ import functools
 import ml_dtypes
 import numpy as np
 import pytest
+from compiled_facts import compile_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.runtime.device import assume
-from cudamath.testing import assert_close, compile_plan, layout_of, simulate
+from cudamath.testing import assert_close, layout_of, simulate
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
@@ -810,6 +811,7 @@ def test_neighbouring_windows_of_a_thread_in_the_simulator(
             factory.cache_clear()
 
 
+@pytest.mark.compiles
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("form", ["fast", "channels last"])
 def test_fast_kernels_compile_without_spills(form):

@@ -705,6 +705,7 @@ def test_which_factors_are_whole():
         assert factor(7, count, axis) is None, (count, axis)
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
@@ -774,6 +775,7 @@ def test_which_padding_kernel():
     assert names(image_dispatch.resize_grad, (0, 3, 6, 6), size=(4, 4), axes=axes) == []
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])  # the others are narrower

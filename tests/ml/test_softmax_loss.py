@@ -7,6 +7,7 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
+from compiled_facts import compile_plan
 from fake_driver import gpu
 from gradient_checks import (
     DTYPES,
@@ -25,7 +26,7 @@ import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.runtime.device import assume
-from cudamath.testing import assert_close, compile_plan, layout_of, simulate
+from cudamath.testing import assert_close, layout_of, simulate
 
 FUNCTIONS = {"softmax": cm.ml.softmax, "log_softmax": cm.ml.log_softmax}
 
@@ -874,6 +875,7 @@ def test_lines_of_large_numbers(device, dtype, columns):
         )
 
 
+@pytest.mark.compiles
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 def test_rows_between_borders_do_not_spill():
     """Rows that begin between the borders of 16-byte accesses: the slowest kernels of the

@@ -146,12 +146,14 @@ def test_kernels_on_a_gpu():
                 )
 
 
+@pytest.mark.compiles
 def test_reductions_compile(capability=(9, 0)):
     """The kernels of places and extremes, which the simulator does not run, become machine code."""
+    from compiled_facts import compile_plan
+
     from cudamath.core.layout import Layout
     from cudamath.kernels.reduce import dispatch
     from cudamath.runtime.device import assume
-    from cudamath.testing import compile_plan
 
     x = Layout.new((64, 5000), np.dtype("c8"), 0)
     with assume(capability):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled_facts import compile_plan
 from fake_cufft import installed
 from fake_driver import gpu
 from gradient_checks import MACHINES, run_version
@@ -27,7 +28,7 @@ from cudamath.core.layout import Layout
 from cudamath.kernels.numeric import fft as planners
 from cudamath.runtime import cufft as runtime
 from cudamath.runtime import library_paths, state, stream
-from cudamath.testing import assert_close, compile_plan
+from cudamath.testing import assert_close
 
 ONE = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
 SEVERAL = ["fftn", "ifftn", "rfftn", "irfftn"]
@@ -456,6 +457,7 @@ def test_ihfft_again_is_one_scaling(fake, monkeypatch):
             ) == 1
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("dtype", ["c8", "c16"])
 def test_kernels_compile_without_spills(dtype):
     x = Layout.new((40, 8, 50), np.dtype(dtype), 0)

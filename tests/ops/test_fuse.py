@@ -11,6 +11,7 @@ import types
 import numpy as np
 import optree
 import pytest
+from compiled_facts import compile_plan
 from simulated_gpu import simulated_gpu
 
 import cudamath as cm
@@ -20,7 +21,7 @@ from cudamath.core.dispatch.plan import Plan
 from cudamath.kernels.compiler import lazy_numba
 from cudamath.kernels.generated import fusion
 from cudamath.ml import loss_elementwise
-from cudamath.testing import assert_close, compile_plan, simulate
+from cudamath.testing import assert_close, simulate
 
 F32 = np.float32
 
@@ -612,6 +613,7 @@ def test_doubles_become_halves_at_once_in_one_kernel(device):
     assert cm.fuse(lambda x: (x * 1.0).astype("float16"))(x).tolist() == [1 + 2.0**-10, 1, 3]
 
 
+@pytest.mark.compiles
 @pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize(
     ("name", "kernel"),

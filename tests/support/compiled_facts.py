@@ -19,10 +19,15 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from cudamath.kernels.compiler import cache_key, target
+from cudamath.core.dispatch.plan import Plan
+from cudamath.core.dispatch.steps import Launch
+from cudamath.core.layout import Layout
+from cudamath.kernels.compiler import cache_key, storage_types, target
 from cudamath.kernels.compiler import compile as compiler_compile
+from cudamath.runtime import device
+from cudamath.testing import Resources
 
-#: Lines of a key and five numbers, sorted.
+#: Lines of a key and the numbers of `Facts`, sorted.
 KEPT = pathlib.Path(__file__).parents[1] / "data" / "compiled_kernels.txt"
 #: Set to a file, to which all facts that tests ask for are then added.
 RECORD = "CUDAMATH_COMPILED_FACTS"
@@ -33,12 +38,14 @@ Capability = tuple[int, int]
 
 
 class Facts(NamedTuple):
-    """Of a kernel's machine code: registers of a thread, bytes of its stack and of what it spills;
-    whether ptxas made its wgmma wait for one another, whether it computes in float64."""
+    """Of a kernel's machine code: registers of a thread, bytes of its stack and of what it spills,
+    shared memory of a block; whether ptxas made its wgmma wait for one another, whether it computes
+    in float64."""
 
     registers: int
     stack: int
     spills: int
+    shared: int
     serialised: int
     float64: int
 
@@ -74,6 +81,20 @@ def facts_of(
     return found
 
 
+def compile_plan(plan: Plan, inputs: Sequence[Layout], capability: Capability) -> list[Resources]:
+    """What `cudamath.testing.compile_plan` says of a plan's kernels, as kept or compiled."""
+    found = []
+    with device.assume(capability):
+        for step in plan.steps:
+            if isinstance(step, Launch):
+                arguments = storage_types.arguments_type(plan.signature(step, inputs))
+                facts = facts_of(step.kernel, arguments, [capability])[capability]
+                found.append(
+                    Resources(step.kernel.__name__, facts.registers, facts.spills, facts.shared)
+                )
+    return found
+
+
 def _key(kernel: Any, arguments: Any, oldest: Capability, capability: Capability) -> str:
     whole = cache_key.key(kernel, [str(arguments)], (oldest, capability))
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
@@ -93,6 +114,7 @@ def read(cubin: bytes, log: str) -> Facts:
         registers=int(re.search(r"Used (\d+) registers", log).group(1)),
         stack=sum(map(int, re.findall(r"(\d+) bytes stack frame", log))),
         spills=sum(map(int, re.findall(r"(\d+) bytes spill stores", log))),
+        shared=sum(map(int, re.findall(r"(\d+) bytes smem", log))),
         serialised=int("are serialized" in log),
         float64=int(computes_in_float64(cubin)),
     )

@@ -5,13 +5,13 @@ import math
 
 import numpy as np
 import pytest
+from compiled_facts import facts_of
 
 import cudamath as cm
 from cudamath.core.dispatch.steps import Launch
-from cudamath.kernels.compiler import compile as compiler
 from cudamath.kernels.compiler import storage_types, target
 from cudamath.runtime.device import assume
-from cudamath.testing import Resources, assert_close, layout_of, simulate
+from cudamath.testing import assert_close, layout_of, simulate
 
 DTYPES = ["float32", "float64", "float16", "bfloat16"]
 TOLERANCE = {
@@ -118,9 +118,6 @@ def versions(*names):
     ]
 
 
-_compiled = {}
-
-
 def check_resources(plan, inputs, capability):
     """No kernel of the plan spills, and its block's threads fit into the 65,536 registers that they
     share."""
@@ -139,27 +136,13 @@ def check_everywhere(make, inputs, capabilities=target.CAPABILITIES):
                     arguments = storage_types.arguments_type(plan.signature(step, inputs))
                     _, steps = launches.setdefault((step.kernel, str(arguments)), (arguments, {}))
                     steps.setdefault(capability, []).append(step)
-    for key, (arguments, steps) in launches.items():
-        new = [capability for capability in steps if (*key, capability) not in _compiled]
-        if new:
-            logs = [
-                log
-                for _, log in compiler.compile_each(
-                    key[0], arguments, [target.target(capability) for capability in new]
-                )
-            ]
-            _compiled.update(
-                {
-                    (*key, capability): Resources.of(key[0], log)
-                    for capability, log in zip(new, logs, strict=True)
-                }
-            )
-        for capability, launched in steps.items():
-            found = _compiled[(*key, capability)]
-            assert found.spills == 0, (found, capability)
-            for step in launched:
+    for (kernel, _), (arguments, steps) in launches.items():
+        for capability, found in facts_of(kernel, arguments, list(steps)).items():
+            assert found.spills == 0, (kernel.__name__, found, capability)
+            for step in steps[capability]:
                 threads = math.prod(step.block)
                 assert -(-found.registers // 8) * 8 * threads <= 65_536, (
+                    kernel.__name__,
                     found,
                     threads,
                 )  # handed out eight at a time

@@ -223,6 +223,7 @@ def test_rows_of_no_version_in_the_simulator(form):
     np.testing.assert_array_equal(stored.astype(F32), expected)
 
 
+@pytest.mark.compiles
 @pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("form", ["int8", "int4"])
 def test_rows_compile_where_no_pairs_are_compared(form):
@@ -337,6 +338,7 @@ def test_which_version():
         assert names(packed_plan(1, 768, 768, "int8", 0)[0])[0].startswith("dequantize")
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 @pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 def test_no_spills():

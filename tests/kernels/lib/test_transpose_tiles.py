@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from compiled_facts import compile_plan
 
 import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import lazy_numba
-from cudamath.testing import compile_plan, layout_of, simulate
+from cudamath.testing import layout_of, simulate
 
 F32 = np.dtype(np.float32)
 EXPRESSION = "x - y * 2"
@@ -160,6 +161,7 @@ def test_results_lie_as_their_operands():
         )
 
 
+@pytest.mark.compiles
 @pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("version", ["tiled", "tiled_vector"])
 def test_compiles_without_spills(version):
@@ -170,6 +172,7 @@ def test_compiles_without_spills(version):
         assert found.shared == (64 * 65 * 4 if version == "tiled_vector" else 32 * 33 * 4)
 
 
+@pytest.mark.compiles
 @pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 def test_pairs_compile_without_spills():
     layouts = [

@@ -277,6 +277,7 @@ def test_one_launch(fake, name):
     assert len(fake.launches) == 1, [launch[0] for launch in fake.launches]
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
 def test_no_spills(dtype):
     a = Layout.new((40, 40), np.dtype(dtype), 0)

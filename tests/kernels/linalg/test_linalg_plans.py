@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled_facts import compile_plan
 from fake_driver import gpu
 from gradient_checks import MACHINES, run_version
 from host_plans import host_run
@@ -27,7 +28,7 @@ from cudamath.kernels.linalg import dispatch, plan_builder, svd_products
 from cudamath.kernels.linalg import lapack_helpers as small
 from cudamath.kernels.linalg import lapack_plans as planners
 from cudamath.runtime import cusolver, kernel_errors, stream
-from cudamath.testing import assert_close, compile_plan, simulate
+from cudamath.testing import assert_close, simulate
 
 LinAlgError = np.linalg.LinAlgError
 
@@ -487,6 +488,7 @@ def test_flagging_kernels_in_the_simulator():
             assert simulate(plan, np.array(rows)).tolist() == [1, 3]
 
 
+@pytest.mark.compiles
 def test_plans_compile_without_spills():
     a, b, t = (Layout.new((7, 9, k), np.dtype("c16"), 0) for k in (9, 3, 5))
     wide, single = (

@@ -160,6 +160,7 @@ def test_one_launch(fake, mode):
     assert len(fake.launches) == 1, [launch[0] for launch in fake.launches]
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
 def test_no_spills(dtype):
     a = Layout.new((60, 20), np.dtype(dtype), 0)

@@ -259,6 +259,7 @@ def test_how_many_launches(fake, call, launches):
     assert len(fake.launches) == launches, [launch[0] for launch in fake.launches]
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
 def test_no_spills(dtype):
     """Of the larger of the two kernels, where a thread holds most."""

@@ -208,6 +208,7 @@ def test_what_no_block_holds():
         ]
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0), (10, 0)])
 @pytest.mark.parametrize("dtype", [np.float32, bfloat16, np.float64])

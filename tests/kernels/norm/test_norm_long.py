@@ -6,6 +6,7 @@ import types
 
 import numpy as np
 import pytest
+from compiled_facts import compile_plan
 from gradient_checks import TOLERANCE, check_resources, numbers, run_version, wide
 
 from cudamath.core.dispatch.arguments import Output
@@ -14,7 +15,7 @@ from cudamath.core.layout import Layout
 from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.kernels.lib.versions import ordered
 from cudamath.runtime.device import assume
-from cudamath.testing import assert_close, compile_plan, simulate
+from cudamath.testing import assert_close, simulate
 from tests.ml.test_norm import channels, row_gradients, row_reference
 
 gpu = pytest.mark.gpu
@@ -465,6 +466,7 @@ def test_weights_of_rows_shared_by_blocks(columns, dtype, param):
     assert_close(y, row_reference(x, w), **loose)
 
 
+@pytest.mark.compiles
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("param", ["bfloat16", "float32"])
 @pytest.mark.parametrize(
@@ -627,6 +629,7 @@ def test_which_gradient(capability):
         assert best(65_540, weight=single) == best(65_537, dtype=single) == "long_rows"
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)])
 def test_registers(capability):

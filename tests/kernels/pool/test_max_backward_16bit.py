@@ -3,6 +3,7 @@ quotients they need."""
 
 import numpy as np
 import pytest
+from compiled_facts import compile_plan
 
 import cudamath as cm
 from cudamath.core.layout import Layout
@@ -168,6 +169,7 @@ def test_who_has_this_kernel():
     assert name(1 << 20, BF16, size=(64, 32)) == "pool_rows_grad"  # places of more than 31 bits
 
 
+@pytest.mark.compiles
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("kernel, stride, padding, size", [WINDOWS[0], WINDOWS[2], WINDOWS[7]])
 def test_bytes_compile_without_spills(kernel, stride, padding, size):
@@ -176,7 +178,5 @@ def test_bytes_compile_without_spills(kernel, stride, padding, size):
         for n, k, s, pad in zip(size, kernel, stride, padding, strict=True)
     ]
     layouts = [Layout.new((2, 3, *results), t, 0) for t in (BF16, np.dtype("u1"))]
-    (found,) = cm.testing.compile_plan(
-        planned(*layouts, kernel, stride, padding, size), layouts, (9, 0)
-    )
+    (found,) = compile_plan(planned(*layouts, kernel, stride, padding, size), layouts, (9, 0))
     assert found.kernel == "pool_bytes_grad" and found.spills == 0 and found.registers <= 64, found

@@ -3,6 +3,7 @@ are NumPy's, and on a GPU."""
 
 import numpy as np
 import pytest
+from compiled_facts import compile_plan
 
 import cudamath as cm
 from cudamath.kernels.compiler.lazy_numba import SIMULATOR
@@ -198,6 +199,7 @@ def test_pairs_on_gpu(kernel, stride, padding, shape, dtype):
     np.testing.assert_array_equal(*slopes)
 
 
+@pytest.mark.compiles
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kernel, stride, padding, shape", [WINDOWS[0], WINDOWS[6]])
@@ -206,5 +208,5 @@ def test_pairs_compile_without_spills(kernel, stride, padding, shape, dtype):
 
     layout = Layout.new((2, 3, *shape), dtype, 0)
     for plan in plans(layout, kernel, stride, padding):
-        (found,) = cm.testing.compile_plan(plan, [layout], (9, 0))
+        (found,) = compile_plan(plan, [layout], (9, 0))
         assert found.kernel == "pool_pairs" and found.spills == 0 and found.registers <= 72, found

@@ -322,7 +322,7 @@ def _is_fixed(x: Any) -> bool:
 
 def _is_open(x: Any) -> bool:
     """Whether what a value holds is looked at."""
-    return isinstance(x, (np.ndarray, *_HOLDERS, *_DRAWING)) or _is_users_class(type(x))
+    return isinstance(x, (np.ndarray, *_HOLDERS, *_drawing())) or _is_users_class(type(x))
 
 
 def _shown(state: HiddenState, x: Any, depth: int = 0) -> Any:
@@ -336,7 +336,7 @@ def _shown(state: HiddenState, x: Any, depth: int = 0) -> Any:
         return Same(x)
     if isinstance(x, np.ndarray):
         return "array", x.dtype, x.shape, x.tobytes()
-    if isinstance(x, _DRAWING):
+    if isinstance(x, _drawing()):
         return Same(x), _position(x)
     if isinstance(x, dict):
         items = x.items() if len(x) <= MANY else ()
@@ -354,13 +354,14 @@ def _shown(state: HiddenState, x: Any, depth: int = 0) -> Any:
 
 _HOLDERS = (list, tuple, collections.deque, dict, set, frozenset)
 _OBJECTS = (types.FunctionType, types.ModuleType, types.MethodType, type)
-_DRAWING = (
-    random.Random,
-    np.random.Generator,
-    np.random.RandomState,
-    itertools.count,
-    types.GeneratorType,
-)
+
+
+@functools.cache
+def _drawing() -> tuple[type, ...]:
+    """Classes whose objects give another value at each call. (NumPy imports its `random` when it is
+    named.)"""
+    numpys = np.random.Generator, np.random.RandomState
+    return random.Random, *numpys, itertools.count, types.GeneratorType
 
 
 def _position(x: Any) -> Any:

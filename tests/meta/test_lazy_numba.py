@@ -43,6 +43,23 @@ def python(source: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
+def test_what_few_programs_need_is_imported_when_it_is_needed():
+    source = """
+        import sys
+        import cudamath as cm
+        from cudamath.kernels.elementwise.generator import scalar_function
+        cm.random.default_rng(0)
+        few = "numpy.random", "cudamath.kernels.elementwise.special_functions"
+        print(*(name in sys.modules for name in few))
+        import numpy as np
+        cm.random.default_rng(np.random.default_rng(0))
+        double = (np.dtype(np.float64),)
+        scalar_function("special_gammaln(x)", double, *2 * double)
+        print(*(name in sys.modules for name in few))
+    """
+    assert python(source).split("\n") == ["False False", "True True"]
+
+
 def test_what_python_asks_of_any_object_imports_nothing():
     """`inspect`, `copy` and doctest look for names with two underscores; no stand-in has them by
     importing what it stands for."""

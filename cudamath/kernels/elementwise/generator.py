@@ -19,7 +19,6 @@ from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from .scalar_functions import functions
-from .special_functions import special_functions
 
 if not SIMULATOR:
     from ..ptx.vector_access import load_vector, store_vector
@@ -49,7 +48,10 @@ def scalar_function(
     with stored=False, from and to what their dtypes are computed in (16-bit floats: float32)."""
     T = codec(compute)[2]
     namespace = {**functions(T, output.itemsize == 2), "T": T, "types": types}
-    namespace |= special_functions(expression, T)
+    if "special_" in expression:
+        from .special_functions import special_functions  # long tables, which few kernels need
+
+        namespace |= special_functions(expression, T)
     typed, widen = ast.unparse(_Typed().visit(ast.parse(expression, mode="eval"))), "T"
     if (
         output == np.bool_

@@ -121,7 +121,8 @@ def default_rng(seed: Any = None) -> Generator:
     """
     if isinstance(seed, Generator):
         return seed
-    if isinstance(seed, np.random.Generator | np.random.RandomState):  # which draws the seed
+    whole = seed is None or isinstance(seed, int)  # which needs no import of numpy.random
+    if not whole and isinstance(seed, np.random.Generator | np.random.RandomState):  # draws one
         return default_rng(int.from_bytes(seed.bytes(16)))
     if seed is None:
         refuse_capture(

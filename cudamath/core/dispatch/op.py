@@ -117,10 +117,11 @@ def _planners(*families: str) -> list[Callable[[], Any]]:
 background_init.items.extend(
     [
         _prepare_compiler,
+        *_planners("elementwise"),
         background_init.cublas,
         *_planners("matmul", "reduce", "softmax", "conv"),
         background_init.cudnn,
-        *_planners("norm", "optim"),
+        *_planners("norm", "optim", "attention", "sort", "scan"),
     ]
 )
 

@@ -33,7 +33,6 @@ from ..compiler.lazy_numba import cuda, types
 from ..copy.channels_last import ReorderedPlan
 from ..lib.codec import codec
 from ..lib.integers import blocks
-from ..lib.vector_io import writer
 from .depthwise.nchw import (
     HIGH,
     ROOM,
@@ -44,8 +43,10 @@ from .depthwise.nchw import (
     filler,
     four,
     inverse,
+    place_of_tile,
     read_as,
     scheme,
+    strip_writer,
 )
 from .geometry import numbers
 from .problem import Problem, add_bias
@@ -155,7 +156,8 @@ def straight(how: Scheme, channels: int, C: Any) -> Any:
 def conv2d_few_input(dtype: np.dtype, how: Scheme, channels: int, reads: int, writes: int) -> Any:
     """One block per tile of an image. reads, writes: numbers that one access of memory moves."""
     load, _, C = codec(dtype)
-    fill, write, strip = filler(dtype, reads), writer(dtype, writes), straight(how, channels, C)
+    fill, strip = filler(dtype, reads), straight(how, channels, C)
+    write_strip = strip_writer(dtype, how.columns.wide, writes)
     up_down, up_across = how.rows.up, how.columns.up
     wide, area, window = how.columns.wide, how.rows.taps * how.columns.taps, 4 * how.vectors
     first, left, results = how.first, how.left, HIGH * wide
@@ -192,9 +194,7 @@ def conv2d_few_input(dtype: np.dtype, how: Scheme, channels: int, reads: int, wr
         u = cuda.local.array(MOST, C)
         total = cuda.local.array(sums, C)
         t = cuda.threadIdx.x
-        line = cuda.blockIdx.x // tiles_across
-        image = line // tiles_down
-        p0, q0 = (line - image * tiles_down) * tall, (cuda.blockIdx.x - line * tiles_across) * broad
+        image, p0, q0 = place_of_tile(cuda.blockIdx.x, tall, broad, tiles_down, tiles_across)
         p = divide(t, by_across)
         q = (t - p * across) * wide
         inside = p < down and p0 + p * HIGH < P and q0 + q < Q
@@ -236,11 +236,7 @@ def conv2d_few_input(dtype: np.dtype, how: Scheme, channels: int, reads: int, wr
         if inside:
             for c in range(channels):
                 to = ((image * channels + c) * P + p) * Q + q
-                for k in range(HIGH):
-                    if p + k < P:
-                        for j in range(0, wide, writes):
-                            if q + j < Q:
-                                write(dx, to + k * Q + j, total, c * results + k * wide + j)
+                write_strip(dx, to, total, c * results, p, q, P, Q)
 
     return conv2d_few_input
 

@@ -57,8 +57,10 @@ from .depthwise.nchw import (
     filler,
     four,
     inverse,
+    place_of_tile,
     read_as,
     scheme,
+    shared_out,
     straight,
 )
 from .geometry import numbers
@@ -234,9 +236,7 @@ def conv2d_few_weight(
             sums[k] = C(0)
         end = min((cuda.blockIdx.y + 1) * jobs, images * tiles_down * tiles_across)
         for tile in range(cuda.blockIdx.y * jobs, end):
-            line = tile // tiles_across
-            image = line // tiles_down
-            p0, q0 = (line - image * tiles_down) * tall, (tile - line * tiles_across) * broad
+            image, p0, q0 = place_of_tile(tile, tall, broad, tiles_down, tiles_across)
             plane = image * groups + g
             seen = image if alone else plane
             cuda.syncthreads()
@@ -336,8 +336,7 @@ def weight_gradient(problem: Problem) -> Plan | None:
         return None
     plan = ReorderedPlan(out, grad, x, last=False)
     count = images * cut.tiles_down * cut.tiles_across
-    jobs = blocks(count, min(count, blocks(wave, groups), 65535))
-    splits = blocks(count, jobs)
+    jobs, splits = shared_out(count, groups, wave)
     partial = plan.temp(Layout.new((splits, out.size), compute_dtype(out.dtype), out.device))
     dy, image = [operand.flat for operand in plan.operands]
     plan.steps += [

@@ -202,6 +202,24 @@ def sums_upto(value, sums):
 
 
 @functools.cache
+def _taken(dtype: np.dtype, function: str, both: bool) -> Any:
+    """A device function, `walk` of this thread's piece: (its first item, the row of that, its
+    results, those of the block's threads up to this one)."""
+    walk = _walk(dtype, function, both)
+
+    @device_function
+    def taken(a, a_columns, a_starts, b, b_columns, b_starts, kinds, places, values):
+        sums = cuda.shared.array(THREADS, i64)
+        first = (i64(cuda.blockIdx.x) * THREADS + cuda.threadIdx.x) * PIECE
+        found, row = walk(
+            a, a_columns, a_starts, b, b_columns, b_starts, first, kinds, places, values
+        )
+        return first, row, found, sums_upto(i64(found), sums)
+
+    return taken
+
+
+@functools.cache
 def _stored(dtype: np.dtype, function: str) -> Any:
     """What a result is in registers."""
     from ..compiler.storage_types import numba_type
@@ -211,20 +229,15 @@ def _stored(dtype: np.dtype, function: str) -> Any:
 
 @functools.cache
 def count_kept(dtype: np.dtype, function: str, both: bool) -> Any:
-    walk, S = _walk(dtype, function, both), _stored(dtype, function)
+    take, S = _taken(dtype, function, both), _stored(dtype, function)
 
     @cuda.jit
     def count_kept(a, a_columns, a_starts, b, b_columns, b_starts, counts):
         """a, b: (nnz,) and their columns; starts: (rows + 1,); counts: (shares,) int64."""
-        sums = cuda.shared.array(THREADS, i64)
         kinds = cuda.local.array(PIECE, i32)
         places = cuda.local.array(PIECE, i64)
         values = cuda.local.array(PIECE, S)
-        first = (i64(cuda.blockIdx.x) * THREADS + cuda.threadIdx.x) * PIECE
-        found, _ = walk(
-            a, a_columns, a_starts, b, b_columns, b_starts, first, kinds, places, values
-        )
-        total = sums_upto(i64(found), sums)
+        _, _, _, total = take(a, a_columns, a_starts, b, b_columns, b_starts, kinds, places, values)
         if cuda.threadIdx.x == THREADS - 1:
             counts[cuda.blockIdx.x] = total
 
@@ -249,21 +262,19 @@ def running_counts(counts):
 
 @functools.cache
 def write_kept(dtype: np.dtype, function: str, both: bool) -> Any:
-    walk, S = _walk(dtype, function, both), _stored(dtype, function)
+    take, S = _taken(dtype, function, both), _stored(dtype, function)
 
     @cuda.jit
     def write_kept(a, a_columns, a_starts, b, b_columns, b_starts, counts, columns, out, starts):
         """counts: (shares,), the results ahead of each share; columns, out: room for all results;
         starts: (rows + 1,)."""
-        sums = cuda.shared.array(THREADS, i64)
         kinds = cuda.local.array(PIECE, i32)
         places = cuda.local.array(PIECE, i64)
         values = cuda.local.array(PIECE, S)
-        first = (i64(cuda.blockIdx.x) * THREADS + cuda.threadIdx.x) * PIECE
-        found, row = walk(
-            a, a_columns, a_starts, b, b_columns, b_starts, first, kinds, places, values
+        first, row, found, total = take(
+            a, a_columns, a_starts, b, b_columns, b_starts, kinds, places, values
         )
-        at = sums_upto(i64(found), sums) - found + counts[cuda.blockIdx.x]
+        at = total - found + counts[cuda.blockIdx.x]
         if first == 0:
             starts[0] = 0
         for k in range(PIECE):

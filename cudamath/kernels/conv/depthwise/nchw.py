@@ -155,6 +155,46 @@ def inverse(d: int) -> int:
     return -(-(1 << 32) // d)
 
 
+@device_function
+def place_of_tile(tile, tall, broad, tiles_down, tiles_across):
+    """(image or group of images, first row, first column) of a tile."""
+    line = tile // tiles_across
+    group = line // tiles_down
+    return group, (line - group * tiles_down) * tall, (tile - line * tiles_across) * broad
+
+
+@functools.cache
+def strip_finder(wide: int) -> Any:
+    """Device function: (image, first row, first column) of a tile's strip number i, of `down` x
+    `across` strips an image; by_...: inverses."""
+
+    @device_function
+    def strip_of(i, down, across, by_down, by_across):
+        line = divide(i, by_across)
+        image = divide(line, by_down)
+        return image, (line - image * down) * HIGH, (i - line * across) * wide
+
+    return strip_of
+
+
+@functools.cache
+def strip_writer(dtype: np.dtype, wide: int, writes: int) -> Any:
+    """Device function (y, to, total, e, p, q, P, Q): a strip's results total[e], ... go to y[to],
+    ..., the place of row p and column q of P x Q. writes: numbers that one access of memory moves.
+    """
+    write = writer(dtype, writes)
+
+    @device_function
+    def write_strip(y, to, total, e, p, q, P, Q):
+        for k in range(HIGH):
+            if p + k < P:
+                for j in range(0, wide, writes):
+                    if q + j < Q:
+                        write(y, to + k * Q + j, total, e + k * wide + j)
+
+    return write_strip
+
+
 @functools.cache
 def four(C: Any) -> Any:
     """Device function (a, i, v, e): v[e] ... v[e + 3] = four numbers of shared memory from i on."""
@@ -242,7 +282,8 @@ def conv2d_depthwise(dtype: np.dtype, how: Scheme, reads: int, writes: int) -> A
     """One block per tile of one image, or of several small ones. reads, writes: numbers that one
     access of memory moves."""
     load, _, C = codec(dtype)
-    fill, write = filler(dtype, reads), writer(dtype, writes)
+    fill, strip_of = filler(dtype, reads), strip_finder(how.columns.wide)
+    write_strip = strip_writer(dtype, how.columns.wide, writes)
     strip = straight(how, "w, total", "total[{n}] += w[{t}] * v[{k}]", C)
     (up_down, up_across), (step_down, step_across) = (
         (axis.up for axis in how),
@@ -287,14 +328,8 @@ def conv2d_depthwise(dtype: np.dtype, how: Scheme, reads: int, writes: int) -> A
         v = cuda.local.array(window, C)
         w = cuda.local.array(area, C)
         total = cuda.local.array(results, C)
-        tile = cuda.blockIdx.x
-        line = tile // tiles_across
-        group = line // tiles_down
-        p0, q0, plane0 = (
-            (line - group * tiles_down) * tall,
-            (tile - line * tiles_across) * broad,
-            group * count,
-        )
+        group, p0, q0 = place_of_tile(cuda.blockIdx.x, tall, broad, tiles_down, tiles_across)
+        plane0 = group * count
         count = min(count, planes - plane0)
         fill(
             slab,
@@ -314,9 +349,7 @@ def conv2d_depthwise(dtype: np.dtype, how: Scheme, reads: int, writes: int) -> A
         )
         cuda.syncthreads()
         for i in range(cuda.threadIdx.x, count * down * across, THREADS):
-            line = divide(i, by_across)
-            image = divide(line, by_down)
-            p, q = (line - image * down) * HIGH, (i - line * across) * wide
+            image, p, q = strip_of(i, down, across, by_down, by_across)
             if p0 + p < P and q0 + q < Q:
                 c = types.int64(types.uint32(plane0 + image) % types.uint32(channels))
                 for k in range(area):
@@ -334,11 +367,7 @@ def conv2d_depthwise(dtype: np.dtype, how: Scheme, reads: int, writes: int) -> A
                     total,
                 )
                 to = ((plane0 + image) * P + p0 + p) * Q + q0 + q
-                for k in range(HIGH):
-                    if p0 + p + k < P:
-                        for j in range(0, wide, writes):
-                            if q0 + q + j < Q:
-                                write(y, to + k * Q + j, total, k * wide + j)
+                write_strip(y, to, total, 0, p0 + p, q0 + q, P, Q)
 
     return conv2d_depthwise
 
@@ -348,6 +377,7 @@ def conv2d_depthwise_weight(dtype: np.dtype, how: Scheme, reads: int, reads_dy: 
     """One block per channel of its share of the images."""
     _, _, C = codec(dtype)
     fill, read = filler(dtype, reads), reader(dtype, reads_dy)
+    strip_of = strip_finder(how.columns.wide)
     strip = straight(how, "dy, sums", "sums[{t}] += dy[{n}] * v[{k}]", C)
     within_warp = group_sum(WARP, C)
     step_down, step_across = how.rows.down, how.columns.down
@@ -394,13 +424,8 @@ def conv2d_depthwise_weight(dtype: np.dtype, how: Scheme, reads: int, reads_dy: 
         groups = (planes + count - 1) // count
         end = min((cuda.blockIdx.y + 1) * jobs, groups * tiles_down * tiles_across)
         for tile in range(cuda.blockIdx.y * jobs, end):
-            line = tile // tiles_across
-            group = line // tiles_down
-            p0, q0, image0 = (
-                (line - group * tiles_down) * tall,
-                (tile - line * tiles_across) * broad,
-                group * count,
-            )
+            group, p0, q0 = place_of_tile(tile, tall, broad, tiles_down, tiles_across)
+            image0 = group * count
             here = min(count, planes - image0)
             cuda.syncthreads()
             fill(
@@ -421,9 +446,7 @@ def conv2d_depthwise_weight(dtype: np.dtype, how: Scheme, reads: int, reads_dy: 
             )
             cuda.syncthreads()
             for i in range(t, here * down * across, THREADS):
-                line = divide(i, by_across)
-                image = divide(line, by_down)
-                p, q = (line - image * down) * HIGH, (i - line * across) * wide
+                image, p, q = strip_of(i, down, across, by_down, by_across)
                 if p0 + p < P and q0 + q < Q:
                     at = (((image0 + image) * channels + c) * P + p0 + p) * Q + q0 + q
                     for k in range(results):
@@ -470,6 +493,13 @@ def read_as(problem: Problem) -> tuple[Lengths, Lengths, Lengths, Lengths]:
 def access(columns: int) -> int:
     """Numbers that one access may move of images with rows of so many."""
     return 1 if SIMULATOR else next(width for width in (4, 2, 1) if columns % width == 0)
+
+
+def shared_out(tiles: int, owners: int, wave: int) -> tuple[int, int]:
+    """(tiles that a block adds up, blocks that share those of an owner), for about `wave` blocks of
+    all owners, channels or groups."""
+    jobs = blocks(tiles, min(tiles, blocks(wave, owners), 65535))
+    return jobs, blocks(tiles, jobs)
 
 
 class Tiles(NamedTuple):
@@ -570,8 +600,7 @@ def weight_gradient(problem: Problem) -> Plan:
     plan = ReorderedPlan(out, grad, x, last=False)
     cut = tiles(how, images, P, Q, reads)
     count = blocks(images, cut.count) * cut.tiles_down * cut.tiles_across
-    jobs = blocks(count, min(count, blocks(ENOUGH_BLOCKS, channels), 65535))
-    splits = blocks(count, jobs)
+    jobs, splits = shared_out(count, channels, ENOUGH_BLOCKS)
     partial = plan.temp(Layout.new((splits, out.size), compute_dtype(out.dtype), out.device))
     dy, image = [operand.flat for operand in plan.operands]
     plan.steps += [

@@ -47,7 +47,7 @@ def test_whole_channels_in_the_simulator(x_shape, w_shape, groups, stride, last)
     """Around kernels that need no tensor cores; with a bias."""
     monkey = pytest.MonkeyPatch()
     monkey.setattr(whole_channels, "ENOUGH", 16)
-    monkey.setattr(wgrad_simt, "REDUCERS", 8)  # of 128 threads a weight, nearly all idle here
+    monkey.setattr(wgrad_simt, "REDUCERS", 8)  # of 128 threads of a weight most would idle here
     x, w = numbers(x_shape, F16), numbers(w_shape, F16, 1)
     b, c = numbers(w_shape[:1], F16, 3), numbers(x_shape[1:2], F16, 4)
     strides, margins, dilation, size = geometry(x_shape, w_shape, stride, 1, 1)

@@ -80,10 +80,15 @@ def test_row_versions(machine, version, dtype, param):
 
 
 def access_wide(monkeypatch, width):
-    """In the simulator: accesses of so many numbers, to rows that begin between their borders."""
-    from cudamath.kernels.norm import backward, backward_shifted, problem
+    """In the simulator: accesses of so many numbers, to rows that begin between their borders;
+    rows of any length by two warps, few threads of the last sums."""
+    from cudamath.kernels.norm import backward, backward_shifted, forward, problem
 
     give_row_accesses(monkeypatch)
+    monkeypatch.setattr(backward, "LAST", 4)
+    for module in (forward, backward):
+        monkeypatch.setattr(module, "LONG", 64)
+        monkeypatch.setattr(module, "long_rows", module.long_rows.__wrapped__)  # not those cached
     for module in (backward, backward_shifted):
         monkeypatch.setattr(module, "multiprocessors", lambda _: 4)
     for kind in (problem.Forward, problem.Backward):
@@ -225,7 +230,8 @@ def test_long_rows_between_borders(machine, dtype, width, monkeypatch):
     if machine == "simulator":
         access_wide(monkeypatch, width)
     large = [(60, 20_011), (33, 3001), (4, 70_001), (7, 3)]
-    small = [(3, 19), (4, 3)] + [(18, 131)] * (dtype == "float32")  # columns of two blocks
+    small = [(3, 19), (4, 3), (3, 64 * width + 19)]  # of which the threads go round
+    small += [(18, 131)] * (dtype == "float32")  # columns of two blocks
     for rows, columns in small if machine == "simulator" else large:
         x, g = numbers((rows, columns), dtype, scale=2, shift=1), numbers((rows, columns), dtype, 1)
         w, b = numbers((columns,), dtype, 2), numbers((columns,), dtype, 3)

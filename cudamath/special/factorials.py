@@ -4,13 +4,15 @@ harmonics."""
 from __future__ import annotations
 
 import functools
+import numbers
 from typing import Any
 
 from ..core.array import ndarray
 from ..core.dispatch.checks import require
-from ..core.dispatch.op import NUMERIC
+from ..core.dispatch.op import NUMERIC, REAL
 from ..core.scalar import scalar_results
 from ..core.typing import ArrayLike
+from ..fuse import fuse
 from ..ops.elementwise import cos, maximum, sin, sqrt  # noqa: F401  in gradient expressions
 from ..ops.transfer import of_polar
 from . import definition
@@ -182,8 +184,22 @@ def sph_harm_y(n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike) -> 
 
 def _sph_harm(name: str, n: Any, m: Any, polar: Any, azimuth: Any) -> ndarray:
     polar, azimuth = floating(name, polar), floating(name, azimuth)
-    n, m = order_of(name, n, polar), order_of(name, m, polar)
+    n, m = (x if isinstance(x, numbers.Real) else require(name, x, REAL) for x in (n, m))
+    if isinstance(n, ndarray) and isinstance(m, ndarray) and n.dtype.kind + m.dtype.kind in _WHOLE:
+        return _harmonics(n, m, polar, azimuth)
+    return _of_orders(n, m, polar, azimuth)
+
+
+_WHOLE = ("ii", "iu", "ui", "uu")
+
+
+def _of_orders(n: Any, m: Any, polar: ndarray, azimuth: ndarray) -> ndarray:
+    n, m = order_of("sph_harm_y", n, polar), order_of("sph_harm_y", m, polar)
     return of_polar(_radius(n, m, polar), azimuth, m)
+
+
+#: One kernel. Of orders that are no integers it would ask for the gradient, which there is none of.
+_harmonics = fuse(_of_orders)
 
 
 @scalar_results

@@ -9,12 +9,11 @@ from typing import Any
 
 from ..core import dtypes, shapes
 from ..core.array import ndarray
-from ..core.devices import CPU
 from ..core.dispatch.checks import coerce, require
 from ..core.dispatch.op import ANY, REAL, Composed
 from ..core.scalar import scalar_results
+from ..core.specs.reductions import LOGSUMEXP
 from ..core.typing import ArrayLike
-from ..fuse import fuse
 from ..ml.softmax import log_softmax as _log_softmax_along
 from ..ml.softmax import softmax as _softmax_along
 from ..ops import reduce
@@ -33,6 +32,7 @@ from ..ops.elementwise import (
 )
 from ..ops.index import take_along_axis
 from ..ops.ranges import arange
+from ..ops.reduction_op import ReductionOp
 from ..ops.shape import astype, broadcast_to, expand_dims, permute_dims, reshape, squeeze
 from ..ops.transfer import complex_of_parts, real
 from ..ops.where import where
@@ -102,7 +102,9 @@ def logsumexp(
         sums = reduce.sum(arrays[0], axis=axes, keepdims=True) - math.inf
         signs = full_like(sums, 0)
     else:
-        sums = _logsumexp(*arrays, axes=axes)
+        sums = (
+            _log_sum.reduce(arrays[0], axes, True) if b is None else _logsumexp(*arrays, axes=axes)
+        )
         if b is None and not return_sign:
             return sums if keepdims else squeeze(sums, axis=axes)
         signs = full_like(sums, 1) if b is None else _sign(arrays[0], arrays[1], axes)
@@ -192,24 +194,14 @@ def _sign(a: ndarray, b: ndarray, axes: tuple[int, ...]) -> ndarray:
     return sign(reduce.sum(b * exp(scaled), axis=axes, keepdims=True))
 
 
-def _logsumexp_value(a: ndarray, b: ndarray | None = None, *, axes: tuple[int, ...]) -> ndarray:
-    """log |sum of b exp(a)|. Of exponentials alone, those that are largest are counted and the
-    others added by log1p: a logarithm near 0 has all its digits."""
+def _logsumexp_value(a: ndarray, b: ndarray, *, axes: tuple[int, ...]) -> ndarray:
+    """log |sum of b exp(a)|."""
     own = a.dtype
     wide = dtypes.compute_dtype(own)
-    a = astype(a, wide, copy=False)
-    if b is not None:
-        b = astype(b, wide, copy=False)
+    a, b = astype(a, wide, copy=False), astype(b, wide, copy=False)
     largest, scaled = _scaled(a, b, axes)
-    if b is not None:
-        total = reduce.sum(b * exp(scaled), axis=axes, keepdims=True)
-        return astype(log(abs(total)) + largest, own, copy=False)
-    first = scaled == 0
-    count = reduce.sum(astype(first, wide), axis=axes, keepdims=True)
-    rest = reduce.sum(where(first, 0, exp(scaled)), axis=axes, keepdims=True)
-    alone = count == 0  # all are -inf, or one is infinite or NaN
-    logs = where(alone, log(rest), log1p(rest / where(alone, 1, count)) + log(count))
-    return astype(logs + largest, own, copy=False)
+    total = reduce.sum(b * exp(scaled), axis=axes, keepdims=True)
+    return astype(log(abs(total)) + largest, own, copy=False)
 
 
 def _share(a: ndarray, y: ndarray) -> ndarray:
@@ -217,28 +209,16 @@ def _share(a: ndarray, y: ndarray) -> ndarray:
     return exp(a - where(isfinite(y), y, math.inf))
 
 
-#: On a GPU one kernel, that reads each row once, where the operations read it six times.
-_fused_logsumexp = fuse(_logsumexp_value)
-
-
-def _logsumexp_anywhere(a: ndarray, b: ndarray | None = None, *, axes: tuple[int, ...]) -> ndarray:
-    if b is None and axes and a.size and a._layout.device != CPU:
-        return _fused_logsumexp(a, axes=axes)
-    return _logsumexp_value(a, b, axes=axes)
-
-
 _logsumexp = Composed(
     "logsumexp",
-    _logsumexp_anywhere,
-    lambda g, y, a, b=None, *, axes: (
-        (g * _share(a, y),)
-        if b is None
-        else (
-            g * _sign(a, b, axes) * b * _share(a, y),
-            g * _sign(a, b, axes) * _share(a, y),
-        )
+    _logsumexp_value,
+    lambda g, y, a, b, *, axes: (
+        g * _sign(a, b, axes) * b * _share(a, y),
+        g * _sign(a, b, axes) * _share(a, y),
     ),
 )
+#: Without factors, the axes kept.
+_log_sum = ReductionOp(LOGSUMEXP, lambda g, y, a, **_: (g * _share(a, y),))
 
 
 def _along_axes(function: Callable[..., ndarray], name: str, x: Any, axis: Any) -> ndarray:

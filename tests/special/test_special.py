@@ -270,6 +270,14 @@ def test_gradients_of_spherical_harmonics():
                     moved[side][which] = point + cm.asarray(np.eye(3)[i] * s)
                 central = (size(*moved[0]) - size(*moved[1])) / (2 * step)
                 np.testing.assert_allclose(float(slope[i]), float(central), rtol=1e-7, atol=1e-8)
+    orders = cm.asarray([3, 2, 0]), cm.asarray([2, -1, 0])
+
+    def of_arrays(t):
+        return size(t, phi, *orders)
+
+    slope = cm.grad(of_arrays)(theta)
+    central = (of_arrays(theta + step) - of_arrays(theta - step)) / (2 * step)
+    np.testing.assert_allclose(float(slope.sum()), float(central), rtol=1e-7)
     curve = cm.hessian(lambda t: size(t, phi))(theta)  # of the constant Y(0, 0)
     np.testing.assert_array_equal(curve.to_numpy(), 0)
 

@@ -188,6 +188,8 @@ def _elementwise(
 
 def _card(card: Elementwise, operands: list[Any]) -> np.ndarray:
     """An elementwise op of NumPy arrays, in their dtype."""
+    if not any(d.kind == "c" for d in card.category):  # which takes real numbers as complex ones
+        operands = [x.real if np.iscomplexobj(x) else x for x in operands]
     return card(*[wrap(np.asarray(x)) for x in operands]).to_numpy()
 
 

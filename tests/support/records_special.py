@@ -204,6 +204,13 @@ SPECIAL_ROWS = [
         lambda x, b: special.logsumexp(x, axis=1, b=b),
     ),
     Row(
+        "special.logsumexp",
+        lambda xp, x: xp.special.logsumexp(x, axis=1),
+        (A((4, 6)),),
+        lambda x: special.logsumexp(x, axis=1),
+        cards=("logsumexp",),
+    ),
+    Row(
         "special.softmax",
         lambda xp, x: xp.special.softmax(x, axis=(0, 2)),
         (A((3, 4, 5)),),

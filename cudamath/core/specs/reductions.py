@@ -7,6 +7,8 @@ Where an accumulator is more than a number:
                                mean_a + d f,  M2_a + M2_b + d^2 na f,  na + nb: one pass, without
                                cancellation
       nanmean (sum, n)         of the elements that are not NaN
+      logsumexp (m, n, rest)   the largest number, how often it is there, and the sum of exp(x - m)
+                               of the others: of the smaller m both counts become shares
 
 A comparison x != x is true for NaN alone.
 """
@@ -447,6 +449,55 @@ def _count_nonzero(x: np.ndarray, axis: Axes, keepdims: bool) -> np.ndarray:
     return np.full((1,) * x.ndim if keepdims else (), np.count_nonzero(nonzero))
 
 
+class LogSumExp(Reduction):
+    """The logarithm of the sum of exponentials. Those of the largest elements are counted, and the
+    others added in units of them by log1p: a logarithm near 0 has all its digits."""
+
+    def result(self, own):
+        return floating_dtype(own)
+
+    def accumulator(self, n):
+        load, store, A = n.load, n.store, n.A
+        none, one, least = A(0), A(1), A(-math.inf)
+
+        @n.device_function
+        def lift(value, j):
+            return A(load(value)), one, none
+
+        @n.device_function
+        def combine(a, b):
+            if a[0] == b[0]:
+                return a[0], a[1] + b[1], a[2] + b[2]
+            distance = b[0] - a[0]
+            share = A(math.exp(-abs(distance)))
+            if distance > none:
+                return b[0], b[1], b[2] + (a[1] + a[2]) * share
+            return a[0], a[1], a[2] + (b[1] + b[2]) * share  # NaN where one of them is
+
+        @n.device_function
+        def identity():
+            return least, none, none
+
+        @n.device_function
+        def finish(a, divisor):
+            if math.isinf(a[0]) and a[2] == a[2]:
+                return store(a[0])
+            return store(A(a[0] + (math.log1p(a[2] / a[1]) + math.log(a[1]))))
+
+        return Accumulator(lift, combine, identity, finish, (A, A, A))
+
+    def numpy(self, x, axis, keepdims, dtype, correction):
+        x = x.astype(dtype, copy=False)
+        largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+        scaled = x - np.where(np.isfinite(largest), largest, 0)
+        first = scaled == 0
+        count = total(first, axis, True, dtype)
+        rest = total(np.where(first, 0, np.exp(scaled)), axis, True, dtype)
+        y = largest + (np.log1p(rest / count) + np.log(count))
+        y = np.where(np.isinf(largest), largest, y)
+        return y if keepdims else y.reshape([n for i, n in enumerate(x.shape) if i not in axis])
+
+
 # -------------------- variances
 
 
@@ -701,6 +752,7 @@ NANMAX, NANMIN = NanExtreme("nanmax", np.fmax, True), NanExtreme("nanmin", np.fm
 ARGMAX, ARGMIN = Place("argmax", np.argmax, True), Place("argmin", np.argmin, False)
 ANY, ALL = Truth("any", np.logical_or, False), Truth("all", np.logical_and, True)
 COUNT_NONZERO = CountNonzero("count_nonzero")
+LOGSUMEXP = LogSumExp("logsumexp")
 VAR, STD = Variance("var", root=False), Variance("std", root=True)
 NANVAR, NANSTD = NanVariance("nanvar", root=False), NanVariance("nanstd", root=True)
 NORM, NORM_0, NORM_1 = RootOfSquares("norm", SUM), CountNorm("norm 0", SUM), Norm("norm 1", SUM)

@@ -4,15 +4,35 @@ from __future__ import annotations
 
 import functools
 
+from ..core.array import ndarray
+from ..core.dispatch.checks import require
+from ..core.dispatch.op import NUMERIC
+from ..core.scalar import scalar_results
+from ..core.typing import ArrayLike
 from ..ops.elementwise import exp  # noqa: F401  in gradient expressions
+from ..ops.shape import astype
 from . import definition
+from .gamma_functions import floating
 
-__all__ = ["erf", "erfc", "erfcinv", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri"]
+__all__ = [
+    "dawsn",
+    "erf",
+    "erfc",
+    "erfcinv",
+    "erfcx",
+    "erfi",
+    "erfinv",
+    "log_ndtr",
+    "ndtr",
+    "ndtri",
+    "wofz",
+]
 
 _define = functools.partial(definition.define, namespace=globals())
 _card = functools.partial(definition.card, namespace=globals())
 
 TWO_OVER_SQRT_PI = 1.1283791670955126
+I_TWO_OVER_SQRT_PI = TWO_OVER_SQRT_PI * 1j
 HALF_SQRT_PI = 0.886226925452758
 SQRT_2PI = 2.5066282746310007
 INV_SQRT_2PI = 0.3989422804014327
@@ -25,6 +45,7 @@ erf = _define(
     "cm.special.erf(cm.array([0.0, 0.5])).round(6).tolist()",
     "[0.0, 0.5205]",
     formula="2 / sqrt(pi) times the integral of exp(-t^2) over t from 0 to x.",
+    complex=True,
 )
 erfc = _define(
     "erfc",
@@ -34,6 +55,7 @@ erfc = _define(
     "cm.special.erfc(cm.array([0.0, 5.0], dtype='float64')).tolist()",
     "[1.0, 1.5374597944280...e-12]",
     formula="1 - erf(x), with all digits where that is small.",
+    complex=True,
 )
 erfcx = _define(
     "erfcx",
@@ -43,7 +65,72 @@ erfcx = _define(
     "cm.special.erfcx(cm.array([0.0, 30.0])).round(6).tolist()",
     "[1.0, 0.018796]",
     formula="exp(x^2) erfc(x)",
+    complex=True,
 )
+erfi = _define(
+    "erfi",
+    "z",
+    ("g * (exp(x * x) * TWO_OVER_SQRT_PI)",),
+    "Compute the imaginary error function.",
+    "cm.special.erfi(cm.array([0.0, 1.0])).round(6).tolist()",
+    "[0.0, 1.650426]",
+    formula="erf(i z) / i",
+    complex=True,
+)
+dawsn = _define(
+    "dawsn",
+    "x",
+    ("g * (1 - 2 * x * out)",),
+    "Compute Dawson's integral.",
+    "cm.special.dawsn(cm.array([0.0, 1.0])).round(6).tolist()",
+    "[0.0, 0.53808]",
+    formula="exp(-x^2) times the integral of exp(t^2) over t from 0 to x.",
+    complex=True,
+)
+_wofz = definition.complex_card("wofz", ("g * (I_TWO_OVER_SQRT_PI - 2 * x * out)",), globals())
+
+
+@scalar_results
+def wofz(z: ArrayLike) -> ndarray:
+    """Compute the Faddeeva function, exp(-z^2) erfc(-i z).
+
+    Parameters
+    ----------
+    z : array_like
+        Array of real or complex numbers.
+
+    Returns
+    -------
+    ndarray
+        Complex array of the shape of `z` and of its digits.
+
+    Raises
+    ------
+    TypeError
+        `z` is no array of numbers.
+
+    Notes
+    -----
+    Gradient: (2 i / sqrt(pi) - 2 z w(z)) g, of any order. The function is deterministic.
+
+    References
+    ----------
+    .. [1] Al Azah and Chandler-Wilde (2021), "Computation of the complex error function using
+       modified trapezoidal rules".
+
+    Examples
+    --------
+    >>> import cudamath as cm
+    >>> cm.special.wofz(cm.array([1j, 1.0 + 1j])).round(5).tolist()
+    [(0.42758+0j), (0.30474+0.20822j)]
+    """
+    z = require("wofz", z, NUMERIC)
+    if z.dtype.kind != "c":
+        z = floating("wofz", z)
+        z = astype(z, "complex128" if z.dtype.itemsize == 8 else "complex64")
+    return _wofz(z)
+
+
 erfinv = _define(
     "erfinv",
     "y",

@@ -548,6 +548,7 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: L.norm(np.eye(2)), TypeError, "^norm: wants a sparse array, got ndarray"),
     (lambda: L.norm(cm.sparse.eye_array(2), -2), NotImplementedError, "^norm: has ord None"),
     (lambda: L.svds(np.eye(5), k=2, ncv=2), ValueError, "^svds: wants k < ncv < 5"),
+    (lambda: L.svds(np.eye(5), k=2, ncv=3.5), ValueError, "^svds: wants k < ncv < 5"),
     (lambda: L.inv(np.eye(2)), TypeError, "^inv: "),
     (lambda: L.aslinearoperator(np.ones(3)), ValueError, r"^aslinearoperator: .*\(3,\)"),
     (lambda: L.LinearOperator((2, 2)), TypeError, "^LinearOperator: wants a function matvec"),

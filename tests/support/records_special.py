@@ -40,6 +40,8 @@ SPECIAL_ROWS = [
     function("erf", (-2, 2)),
     function("erfc", (-2, 2)),
     function("erfcx", (-2, 2)),
+    function("erfi", (-2, 2)),
+    function("dawsn", (-2, 2)),
     function("erfinv", (-0.9, 0.9)),
     function("erfcinv", (0.1, 1.9)),
     function("ndtr", (-2, 2)),

@@ -7,6 +7,7 @@ dense matrices. The projected matrix is small; its eigenvalues are found on the 
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -323,7 +324,7 @@ def svds(
         raise ValueError(f"svds: wants a maxiter of 1 or more, got {maxiter}")
     if not 0 <= tol < np.inf:
         raise ValueError(f"svds: wants a tol that is finite and not negative, got {tol}")
-    if ncv is not None and not k < ncv < min(m, n):
+    if ncv is not None and not (isinstance(ncv, numbers.Integral) and k < ncv < min(m, n)):
         raise ValueError(f"svds: wants k < ncv < {min(m, n)}, got k {k} and ncv {ncv}")
     most = min(m, n) - (solver != "propack")
     if int(k) != k or not 0 < k <= most:

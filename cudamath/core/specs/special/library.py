@@ -19,6 +19,7 @@ FILES = (
     "gamma_functions",
     "complex_gamma",
     "error_functions",
+    "complex_error",
     "entropies",
     "incomplete_functions",
     "shape_derivatives",

@@ -30,6 +30,16 @@ def count_digit(counts, digit, run):
 
 
 @device_function
+def count_next(counts, digit, last, run):
+    """(last digit, its run so far) after one more digit; a run that ends is counted. The last one
+    is left to the caller."""
+    if run > i32(0) and digit != last:
+        count_digit(counts, last, run)
+        run = i32(0)
+    return digit, i32(run + i32(1))
+
+
+@device_function
 def pick_digit(counts, sums, found, t, rank):
     """found[0] = the digit that the key of this rank has, [1] = its rank among those that have it,
     [2] = how many have it; the block waits for all counts before, and for `found` after. sums:

@@ -139,7 +139,7 @@ def divides(p: PartitionProblem) -> bool:
 def prefers_division(p: PartitionProblem) -> bool:
     if p.n <= BLOCK_LINE:
         return p.n > SHORT
-    return p.n >= LONG and p.lines <= MOST_LINES and p.x.size >= MANY
+    return p.n >= LONG and p.rows <= MOST_LINES and p.x.size >= MANY
 
 
 PARTITION = (

@@ -34,8 +34,39 @@ MOST_APART = 1 << 20
 RowSteps = Callable[[Any, Any, list[Layout]], list[Launch]]  # (source, target, temps) -> steps
 
 
+class Lines:
+    """Lines of x along an axis, for kernels rows of keys."""
+
+    x: Layout
+    axis: int
+
+    @property
+    def n(self) -> int:
+        """The elements of a line."""
+        return self.x.shape[self.axis]
+
+    @property
+    def rows(self) -> int:
+        return self.x.size // self.n
+
+    @functools.cached_property
+    def coding(self) -> Coding:
+        return coding(self.x.dtype)
+
+
+class OrderedLines(Lines):
+    """The same, in ascending or descending order."""
+
+    descending: bool
+
+    @property
+    def flip(self) -> Any:
+        """The argument ``flip`` of kernels: all bits of a key in descending order."""
+        return flipped(self.x.dtype, self.descending)
+
+
 @dataclass(frozen=True)
-class SortProblem:
+class SortProblem(OrderedLines):
     """Sort an array along an axis.
 
     Parameters
@@ -57,27 +88,9 @@ class SortProblem:
     def out(self) -> Layout:
         return self.x.like(dtype=np.dtype(np.int64)) if self.positions else self.x.like()
 
-    @property
-    def n(self) -> int:
-        """The elements of a row."""
-        return self.x.shape[self.axis]
-
-    @property
-    def rows(self) -> int:
-        return self.x.size // self.n
-
-    @functools.cached_property
-    def coding(self) -> Coding:
-        return coding(self.x.dtype)
-
-    @property
-    def flip(self) -> Any:
-        """The argument ``flip`` of kernels: all bits of a key in descending order."""
-        return flipped(self.x.dtype, self.descending)
-
 
 @dataclass(frozen=True)
-class PartitionProblem:
+class PartitionProblem(Lines):
     """Move the elements of some ranks along an axis to their places, smaller ones before them.
 
     Parameters
@@ -95,18 +108,9 @@ class PartitionProblem:
     ranks: tuple[int, ...]
     positions: bool
 
-    @property
-    def n(self) -> int:
-        """The elements of a line."""
-        return self.x.shape[self.axis]
-
-    @property
-    def lines(self) -> int:
-        return self.x.size // self.n
-
 
 @dataclass(frozen=True)
-class LeadingProblem:
+class LeadingProblem(OrderedLines):
     """Find the first elements along an axis that a sort would give, in order, and their positions.
 
     Parameters
@@ -123,19 +127,6 @@ class LeadingProblem:
     axis: int
     count: int
     descending: bool
-
-    @property
-    def n(self) -> int:
-        """The elements of a line."""
-        return self.x.shape[self.axis]
-
-    @property
-    def rows(self) -> int:
-        return self.x.size // self.n
-
-    @functools.cached_property
-    def coding(self) -> Coding:
-        return coding(self.x.dtype)
 
     @property
     def outputs(self) -> list[Layout]:

@@ -39,7 +39,7 @@ from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.contiguous import dense
 from ..lib.codec import codec
 from ..lib.integers import blocks, power_of_two
-from .block_digits import COUNTERS, DIGITS, clear_digits, count_digit, pick_digit
+from .block_digits import COUNTERS, DIGITS, clear_digits, count_digit, count_next, pick_digit
 from .problem import LeadingProblem, SortProblem, leading_rows, sorted_rows
 from .radix_keys import Coding, coding, flipped
 
@@ -267,12 +267,7 @@ def median_lines(coding: Coding, dtype: np.dtype, threads: int, items: int, skip
             for i in range(items):
                 rest = K(keys[i] >> shift)
                 if t + i32(i * threads) < n and K(rest >> K(8)) == middle:
-                    digit = i32(rest & K(DIGITS - 1))
-                    if run > i32(0) and digit != last:
-                        count_digit(counts, last, run)
-                        run = i32(0)
-                    last = digit
-                    run += i32(1)
+                    last, run = count_next(counts, i32(rest & K(DIGITS - 1)), last, run)
             if run > i32(0):
                 count_digit(counts, last, run)
             pick_digit(counts, sums, found, t, left)

@@ -33,9 +33,9 @@ from ...core.layout import Layout
 from ..compiler.decorators import WARP, bounded
 from ..compiler.lazy_numba import cuda, types
 from ..lib.integers import blocks, power_of_two
-from .block_digits import COUNTERS, DIGITS, clear_digits, count_digit, pick_digit
+from .block_digits import COUNTERS, DIGITS, clear_digits, count_digit, count_next, pick_digit
 from .problem import MOST_LEADING, LeadingProblem, leading_rows
-from .radix_keys import Coding, flipped
+from .radix_keys import Coding
 
 PART = 8192  # elements that a block holds
 MOST_THREADS, LEAST_THREADS = 1024, 64
@@ -100,11 +100,7 @@ def select_few(coding: Coding, room: int, threads: int, items: int, later: bool)
                         begins_so = rest == border and at >> at_shift >> i32(8) == at_border
                         digit = i32((at >> at_shift) & i32(DIGITS - 1))
                     if begins_so:
-                        if run > i32(0) and digit != last:
-                            count_digit(counts, last, run)
-                            run = i32(0)
-                        last = digit
-                        run += i32(1)
+                        last, run = count_next(counts, digit, last, run)
             if run > i32(0):
                 count_digit(counts, last, run)
             pick_digit(counts, sums, found, t, left)
@@ -164,7 +160,7 @@ def select_steps(
     p: LeadingProblem, source: Any, values: Any, places: Any, temps: list[Layout]
 ) -> list[Launch]:
     """Steps that write the first elements of the rows of `source`, and their positions."""
-    code, flip = p.coding, flipped(p.x.dtype, p.descending)
+    code, flip = p.coding, p.flip
     room = next(r for r in ROOMS if 5 * p.count <= 4 * r)
     position = np.dtype(np.int64)
     x = source.view((p.rows, p.n), source.strides, code.word)

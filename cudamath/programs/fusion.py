@@ -30,6 +30,7 @@ from ..ops.shape import reshape
 from ..ops.ufunc import Elementwise
 from ..runtime.state import device_table
 from .biases import biases_apart
+from .common_factors import common_factors
 from .doors import PRODUCTS, Users, through_doors
 from .gathered_products import gathered_products
 from .optimizer_casts import without_casts
@@ -189,6 +190,7 @@ def rule(op: Any) -> tuple[str, str]:
 
 def fused(program: Program) -> Program:
     """The program with one node in place of each region that can be fused."""
+    program = common_factors(program)
     program = shared_sorts(through_doors(gathered_products(program)))
     program = with_residuals(program, lambda node: not fusible(node))
     program = biases_apart(program, lambda node: not fusible(node))

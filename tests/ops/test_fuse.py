@@ -12,11 +12,13 @@ import numpy as np
 import optree
 import pytest
 from compiled_facts import compile_plan
+from emulated_gpu import emulated_gpu
 from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 from cudamath.core.array import wrap
 from cudamath.core.devices import CPU
+from cudamath.core.dispatch import planner_calls
 from cudamath.core.dispatch.plan import Plan
 from cudamath.kernels.compiler import lazy_numba
 from cudamath.kernels.generated import fusion
@@ -356,6 +358,33 @@ def test_what_many_elements_would_compute_again_is_computed_once(simulated, monk
         exact = leapfrog(*[cm.asarray(a.astype(np.float64)) for a in given])
         found = card_of(leapfrog, arrays)(*arrays)
         assert len(simulated) == 4
+    for y, wanted in zip(found, exact, strict=True):
+        assert_close(y, wanted.to_numpy(), rtol=3e-6, atol=2e-6, what="leapfrog")
+
+
+@pytest.mark.parametrize(("large", "rises"), [(1000, False), (10**9, True)])
+def test_all_pairs_compute_the_forces_of_their_own_step_alone(large, rises, monkeypatch):
+    """Where places are not computed once, before all pairs read them, each pair computes them anew:
+    the kernels of later steps compute more."""
+    monkeypatch.setattr(importlib.import_module("cudamath.fuse"), "LARGE", large)
+    given = drawn("leapfrog", [(70, 3), (70, 3), (70,)], F32)
+    work: list[int] = []
+
+    def observe(call, _plan):
+        if call.planner == "generated.fusion.fused" and math.prod(call.params["shape"]) >= 4900:
+            work.append(len(call.params["program"].values))
+
+    with emulated_gpu(monkeypatch):
+        arrays = [cm.asarray(a) for a in given]
+        planner_calls.observers.append(observe)
+        try:
+            found = cm.fuse(leapfrog)(*arrays)
+        finally:
+            planner_calls.observers.remove(observe)
+        found = [y.to_numpy() for y in found]
+    with cm.device("cpu"):
+        exact = leapfrog(*[cm.asarray(a.astype(np.float64)) for a in given])
+    assert len(work) >= 2 and (max(work) > 1.5 * work[0]) == rises
     for y, wanted in zip(found, exact, strict=True):
         assert_close(y, wanted.to_numpy(), rtol=3e-6, atol=2e-6, what="leapfrog")
 

@@ -22,6 +22,8 @@ the time there went into these things:
   find none, by sets of names (variable_lifetimes.py);
 - the signature of a Python function was asked of `inspect` at each look-up of an implementation,
   the size of a type of LLVM of a module that was written and parsed for it;
+- stages were listed for each function, and each of them was followed by a search for statements
+  that end variables; the end of `with` was looked for where there is none;
 - each statement entered and left a generator, in case that there is an error.
 
 None of it changes what is compiled: `tests/kernels/compiler/test_shortcuts.py` compares machine
@@ -49,11 +51,13 @@ def install() -> bool:
     if not installed().get("numba-cuda", "").startswith(_READ):
         return False
     from numba.core.types import functions
-    from numba.cuda import lowering, target, utils
+    from numba.cuda import compiler, lowering, target, utils
     from numba.cuda.core import (
         base,
+        compiler_machinery,
         errors,
         inline_closurecall,
+        interpreter,
         ir,
         postproc,
         ssa,
@@ -64,6 +68,9 @@ def install() -> bool:
     )
 
     _compare_flags_quickly(targetconfig.TargetConfig)
+    _list_stages_once(compiler.CUDACompiler)
+    _check_once(compiler_machinery)
+    _leave_contexts_if_there(interpreter)
     _ask_registries_once(target.CUDATargetContext)
     _ask_registries_once(target.CUDATypingContext)
     _compute_liveness_late(postproc)
@@ -101,6 +108,43 @@ def _compare_flags_quickly(config: Any) -> None:
 
     config.values, config.__eq__ = values, equals
     config.__hash__ = lambda self: hashed(type(self))
+
+
+def _list_stages_once(compiler: Any) -> None:
+    """The stages are the same for all functions that come as Python's with these flags."""
+    define = compiler.define_pipelines
+    known: dict[tuple, list[Any]] = {}
+
+    def define_once(self: Any) -> Any:
+        state = self.state
+        if state.func_ir is not None:
+            return define(self)
+        key = type(self), state.flags.no_rewrites, state.flags.enable_ssa
+        if key not in known:
+            known[key] = define(self)
+        return known[key]
+
+    compiler.define_pipelines = define_once
+
+
+def _check_once(machinery: Any) -> None:
+    """That no stage has left statements which end variables is checked before the code is generated
+    (`check_and_legalize_ir`), not after each stage as well."""
+    machinery.enforce_no_dels = lambda function: None
+
+
+def _leave_contexts_if_there(interpreter: Any) -> None:
+    """What ends a `with` is looked for where there is one."""
+    delete = interpreter.peep_hole_delete_with_exit
+
+    def delete_if_there(function: Any) -> Any:
+        scopes = {id(block.scope): block.scope for block in function.blocks.values()}
+        names = (name for scope in scopes.values() for name in scope.localvars._con)
+        if any(name.startswith("$setup_with_exitfn") for name in names):
+            return delete(function)
+        return function
+
+    interpreter.peep_hole_delete_with_exit = delete_if_there
 
 
 def _ask_registries_once(context: Any) -> None:

@@ -341,6 +341,35 @@ def test_what_is_missing_is_remembered_until_there_is_another_implementation():
     assert asked == ["a", "b", "a", "b"]
 
 
+def test_stages_are_listed_once_for_functions_of_python_and_flags():
+    class Compiler:
+        def __init__(self, function, no_rewrites, enable_ssa):
+            flags = types.SimpleNamespace(no_rewrites=no_rewrites, enable_ssa=enable_ssa)
+            self.state = types.SimpleNamespace(func_ir=function, flags=flags)
+
+        def define_pipelines(self):
+            return [object()]
+
+    shortcuts._list_stages_once(Compiler)
+    of = lambda *given: Compiler(*given).define_pipelines()  # noqa: E731
+    assert of(None, False, True) is of(None, False, True)
+    given = (None, True, True), (None, False, False), ("a function", False, True)
+    found = [of(None, False, True), *map(lambda each: of(*each), given)]
+    assert len(set(map(id, found))) == 4
+    assert of(*given[-1]) is not of(*given[-1])
+
+
+def test_the_end_of_a_context_is_looked_for_where_there_is_one():
+    looked = []
+    module = types.SimpleNamespace(peep_hole_delete_with_exit=looked.append)
+    shortcuts._leave_contexts_if_there(module)
+    for names, count in ((["x", "$4compare"], 0), (["x", "$setup_with_exitfn.1"], 1)):
+        scope = types.SimpleNamespace(localvars=types.SimpleNamespace(_con=names))
+        block = types.SimpleNamespace(scope=scope)
+        module.peep_hole_delete_with_exit(types.SimpleNamespace(blocks={0: block, 8: block}))
+        assert len(looked) == count
+
+
 def test_builtins_are_looked_up_once_until_there_are_new_entries():
     asked = []
 

@@ -16,11 +16,11 @@ import numpy as np
 from . import shapes
 from .array import ndarray
 from .devices import TRACED
-from .dtypes import real_dtype
+from .dtypes import FLOATING, real_dtype
 from .layout import Layout
 
 #: The ops, besides elementwise cards and reductions, that can be part of a fused kernel.
-FUSIBLE = ("where", "copy", "astype")
+FUSIBLE = ("where", "where_number", "copy", "astype")
 
 _IN_PLACE = "fuse: a function that is fused makes new arrays; it changed one in place"
 _PART = "fuse: a function that is fused sees arrays whole; it took a part of one of shape {}"
@@ -125,6 +125,8 @@ def op(name: str, layouts: tuple[Layout | None, ...], params: dict[str, Any]) ->
         return _fill
     if name == "unview":
         return _unview(layouts[0], **params)  # type: ignore[arg-type]
+    if name == "where_number":
+        return _where_number([x for x in layouts if x is not None], **params)
     if name in FUSIBLE:
         present = [x for x in layouts if x is not None]
         shape = shapes.broadcast_shapes(name, *[x.shape for x in present])
@@ -145,6 +147,26 @@ def op(name: str, layouts: tuple[Layout | None, ...], params: dict[str, Any]) ->
 
     def run(*operands: Any) -> ndarray:
         return traced(Symbol(name, target, tuple([operand(x) for x in operands]), params))
+
+    return run
+
+
+def _where_number(layouts: list[Layout], swapped: bool, dtype: np.dtype | None = None) -> Callable:
+    """`where` with one number, or two: `run` gets the mask, perhaps an array, and the numbers."""
+    shape = shapes.broadcast_shapes("where", *[x.shape for x in layouts])
+    target = Layout.new(shape, layouts[-1].dtype if dtype is None else np.dtype(dtype), TRACED)
+
+    def run(*given: Any) -> ndarray:
+        arrays, numbers = list(given[: len(layouts)]), given[len(layouts) :]
+        kind = target.dtype  # numbers of 16 bits come as these, which kernels take
+        host = [
+            np.uint16(x).view(kind) if kind.itemsize == 2 and kind in FLOATING else x
+            for x in numbers
+        ]
+        values = [constant(np.asarray(x, kind)) for x in host]
+        chosen = [*arrays[1:], *values]
+        chosen = chosen[::-1] if swapped else chosen
+        return traced(Symbol("where", target, tuple(map(operand, [arrays[0], *chosen]))))
 
     return run
 

@@ -9,9 +9,9 @@ comes from above, so all of those through the same layer become one.
 The sums are looked at from the last to the first. Where one becomes a sum further up, that is one
 more to look at: so it goes on up the layers.
 
-Products, and reductions to sums, are taken together always; elementwise operations where that
-leads to products. float32 and float64 alone: a sum of 16-bit numbers would be rounded before the
-product instead of after it.
+Products, and sums over axes or by an index, are taken together always; elementwise operations
+where that leads to products. float32 and float64 alone: a sum of 16-bit numbers would be rounded
+before the product instead of after it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ from .slices import again
 MOST = 64  # products behind a sum that are told apart
 DTYPES = np.dtype(np.float32), np.dtype(np.float64)
 
-#: Elementwise operations -> the operands in each of which they are linear, the other one fixed.
+#: Elementwise operations, and sums by an index -> the operands in each of which they are linear,
+#: the other one fixed.
 LINEAR = {
     "multiply": (0, 1),
     "divide": (0,),
     "negative": (0,),
+    "index_grad": (0,),
     **dict.fromkeys(
         [
             f"{name}_grad"
@@ -242,7 +244,7 @@ class _Sums:
         others = [view.block.group for node in nodes for view in node.views]
         if any([first < k < last for group in others for k in self.written.get(group, ())]):
             return False
-        if _is_product(nodes[0]) or _is_total(nodes[0]):
+        if _is_product(nodes[0]) or _is_total(nodes[0]) or nodes[0].name == "index_grad":
             return True
         behind = [self.products.get(view.block, frozenset()) for view in operands]
         return bool(frozenset.intersection(*behind))

@@ -162,3 +162,18 @@ def test_numbers_of_the_user_are_multiplied_one_by_one() -> None:
     f = cm.jit(lambda x, a, b: cm.exp(x) * cm.exp(a) + cm.exp(x) * -cm.exp(b))
     given = [cm.array(np.float32([100.0, 1.0])), cm.zeros(2, "float32"), cm.ones(2, "float32")]
     assert np.isnan(np.asarray(f(*given))).tolist() == [True, False]
+
+
+def test_gradients_of_chosen_rows_are_added_before_they_are_sorted() -> None:
+    """A table whose rows are chosen twice by one index."""
+
+    def step(w, v, x, y):
+        index = cm.array([2, 0, 2, 1, 5])
+
+        def loss(x):
+            return (x[index] * y[:5]).sum() + (cm.sin(x[index]) ** 2).sum()
+
+        return cm.grad(loss)(x)
+
+    names = compared(step)
+    assert names.count("index_grad") == 1

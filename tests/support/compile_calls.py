@@ -1427,7 +1427,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
 
 def complex_special() -> None:
     z = cm.zeros(5, np.complex128)
-    for name in ("gamma", "loggamma", "rgamma", "digamma", "zeta"):
+    gammas = "gamma", "loggamma", "rgamma", "digamma", "zeta"
+    errors = "erf", "erfc", "erfcx", "erfi", "dawsn", "wofz"
+    for name in (*gammas, *errors):
         getattr(cm.special, name)(z)
     cm.grad(lambda z: cm.special.digamma(z).real.sum())(z)
 

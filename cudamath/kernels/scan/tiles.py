@@ -165,7 +165,8 @@ def scan_tiles(
     if ranks > 1 or early:  # 9.0 on
         scan_tiles.__name__ = "scan_tiles_cluster" if ranks > 1 else "scan_tiles_early"
     # narrow numbers take instructions, and registers, to be made of words and words of them
-    few = A.bitwidth < 32 or A.bitwidth > 64
+    narrow = A.bitwidth < 32 or width == 1 and min(source.itemsize, target.itemsize) < 4
+    few = narrow or A.bitwidth > 64
     return bounded((THREADS, 1 if large else 2 if few else BLOCKS))(scan_tiles)
 
 

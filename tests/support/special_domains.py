@@ -55,6 +55,8 @@ REGIONS: dict[str, list[tuple]] = {
     "erf": [(U(-1, 1),), (U(-6, 6),), (P(1e-300, 1e-5),)],
     "erfc": [(U(-6, 1),), (U(1, 26),)],
     "erfcx": [(U(-26, 0),), (U(0, 3),), (P(3, 1e9),)],
+    "erfi": [(U(-1, 1),), (U(1, 26),), (P(1e-300, 1e-5),)],
+    "dawsn": [(U(-1, 1),), (U(1, 6),), (P(6, 1e9),), (P(1e-300, 1e-5),)],
     "erfinv": [(U(-0.9, 0.9),), (below(1),), (P(1e-200, 1e-5),)],
     "erfcinv": [(U(0.1, 1.9),), (P(1e-300, 0.1),), (B(1),)],
     "ndtr": [(U(-1.4, 9),), (U(-37, -1.4),)],
@@ -504,6 +506,8 @@ def wright(mp: Any, a: Any, b: Any, x: Any) -> Any:
 TRUTH: dict[str, Callable] = {
     "erf": lambda mp, x: mp.erf(x),
     "erfc": lambda mp, x: mp.erfc(x),
+    "erfi": lambda mp, x: mp.erfi(x),
+    "dawsn": lambda mp, x: x * mp.hyp1f1(1, mp.mpf(3) / 2, -x * x),
     "erfcx": lambda mp, x: (
         mp.exp(x * x) * mp.erfc(x)
         if x < 1e4

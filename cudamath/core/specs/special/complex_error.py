@@ -14,6 +14,7 @@ import math
 from .complex_gamma import complex_polynomial, complex_product
 from .error_functions import square_rest
 from .pairs import two_product, two_sum
+from .polynomials import horner
 from .rounding import floor
 from .waves import cos_and_sin
 
@@ -32,6 +33,91 @@ ERF_SERIES = tuple(
         2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1))
         for n in range(18, -1, -1)
     ]
+)
+#: x times Dawson's integral between these numbers, which are t = -1 and 1; from 6 on by 1 / x^2, of
+#: which 1/36 is 1: Chebyshev interpolation by mpmath, errors below 2e-17.
+DAWSN_1_2 = (
+    -8.8585735504315e-11,
+    -8.301921364789726e-11,
+    2.2309613150446707e-09,
+    -2.1473959553406972e-09,
+    -3.2030816505847856e-08,
+    1.0006788681473267e-07,
+    2.371930318994703e-07,
+    -1.8495807740114256e-06,
+    1.075118115704872e-06,
+    1.90409682745112e-05,
+    -5.247866729946854e-05,
+    -7.393116536840379e-05,
+    0.0006233005382249955,
+    -0.0007174821318692582,
+    -0.0029442482564250557,
+    0.010475506842655389,
+    -0.005248356322154339,
+    -0.036352670901343836,
+    0.08651914149486917,
+    -0.0544680418789176,
+    -0.06908374195701183,
+    0.6290137361755501,
+)
+DAWSN_2_4 = (
+    -3.444049889771503e-11,
+    1.943117616351518e-10,
+    -8.681042264120035e-11,
+    -2.8161625812451776e-09,
+    1.240689757921567e-08,
+    -1.2412886076379133e-08,
+    -1.0385645318947921e-07,
+    5.608860286929622e-07,
+    -1.1359592527023807e-06,
+    -9.71665174540305e-07,
+    1.3925273049692443e-05,
+    -4.653534123578794e-05,
+    8.022305624653229e-05,
+    -1.462583352313469e-05,
+    -0.000373531772810169,
+    0.001413868437451117,
+    -0.003573297613341537,
+    0.007842901410262393,
+    -0.01630474165036941,
+    0.5283554723222328,
+)
+DAWSN_4_6 = (
+    -1.1201121942393516e-11,
+    9.804988336026848e-11,
+    -3.2291301958667893e-10,
+    5.449712448993305e-10,
+    -2.059373562106671e-10,
+    -2.520371201766512e-09,
+    1.3102438030327076e-08,
+    -4.56636457344461e-08,
+    1.3719948411528223e-07,
+    -3.95145874488397e-07,
+    1.1607656112823875e-06,
+    -3.5784282959092125e-06,
+    1.1592943573052107e-05,
+    -3.894874970932206e-05,
+    0.00013330409814504891,
+    -0.0004553188939378823,
+    0.0015074897050575793,
+    -0.004569646789565246,
+    0.5106703721213842,
+)
+DAWSN_6 = (
+    2.101404875356702e-14,
+    5.888923475152961e-14,
+    1.2244463717478527e-13,
+    5.721811026565469e-13,
+    3.1393707046060177e-12,
+    1.8999348371179054e-11,
+    1.3665768304357756e-10,
+    1.1855722905404628e-09,
+    1.2651897232928527e-08,
+    1.713284763297423e-07,
+    3.0903139065238023e-06,
+    8.069209879325313e-05,
+    0.0036249638178872876,
+    0.5035472022911592,
 )
 
 
@@ -211,13 +297,26 @@ def erfi(x):
 
 
 def exp_square_w(x):
-    """exp(x^2) times the imaginary part of w."""
+    """exp(x^2) times the imaginary part of w, which is Dawson's integral by 2 / sqrt(pi)."""
     if x > 27.0:
         return math.inf
-    _, b = faddeeva(x, 0.0)
     square = x * x
-    y = math.exp(square) * b
+    y = math.exp(square) * (dawsn_from_1(x) / HALF_SQRT_PI)
     return y + y * square_rest(x, square)
+
+
+def dawsn_from_1(x):
+    """Dawson's integral of x >= 1: its rule would cost digits on the axis."""
+    if x < 2.5:
+        y = horner((x - 1.75) / 0.75, DAWSN_1_2)
+    elif x < 4.0:
+        y = horner((x - 3.25) / 0.75, DAWSN_2_4)
+    elif x < 6.0:
+        y = horner(x - 5.0, DAWSN_4_6)
+    else:
+        r = 6.0 / x
+        y = horner(2.0 * r * r - 1.0, DAWSN_6)
+    return y / x
 
 
 def dawsn(x):
@@ -226,5 +325,4 @@ def dawsn(x):
         return x
     if abs(x) < 1.0:
         return dawsn_real(x, 0.0)
-    _, b = faddeeva(abs(x), 0.0)
-    return math.copysign(HALF_SQRT_PI * b, x)
+    return math.copysign(dawsn_from_1(abs(x)), x)

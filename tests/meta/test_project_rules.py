@@ -267,15 +267,19 @@ def test_a_profile_leaves_nothing_in_modules_that_were_loaded_in_it() -> None:
 
 
 def test_import_is_quick(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Processor time, because what other processes do meanwhile is no cost of the import.
+    # Processor time, because what other processes do meanwhile is no cost of the import; beside
+    # NumPy's own, because a host whose cores are shared takes twice as long for either. (0.13 s
+    # and 0.15 s on one of them.)
     code = (
-        "import numpy, time; t = time.process_time(); import cudamath; "
-        "print(time.process_time() - t)"
+        "import time; start = time.process_time(); import numpy; middle = time.process_time()\n"
+        "import cudamath; print(middle - start, time.process_time() - middle)"
     )
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path))
     python("-c", code)  # byte-compiles
-    assert min(float(python("-c", code).stdout) for _ in range(8)) <= 0.150
+    runs = [tuple(map(float, python("-c", code).stdout.split())) for _ in range(8)]
+    of_numpy, ours = map(min, zip(*runs, strict=True))
+    assert ours <= 1.5 * of_numpy, runs
 
 
 def test_version_is_the_installed_one() -> None:

@@ -89,10 +89,6 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
         104,
         "on 10.0 and 12.0: 16 numbers of 16 bits a thread of both arrays, and of both sums",
     ),
-    "norm_packed_rows_grad": (
-        56,
-        "32 numbers a thread of both arrays, of the next, and their sums; 44 on 9.0, 12 of RMS",
-    ),
     "scan_columns": (
         92,
         "9.0's variant on 10.0 and 12.0, where plans hold half as much and nothing spills",

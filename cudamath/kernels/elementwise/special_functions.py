@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.specs.special.error_functions import erfcx, square_rest
+from ...core.specs.special.error_functions import erfcx, scaled_tail, square_rest
 from ...core.specs.special.library import SHORT, copied, narrow, scalar, short_form
 from ...core.specs.special.narrow import short_power
 from ...core.specs.special.pairs import two_product
@@ -167,7 +167,7 @@ def _together(x):
 
 @device_function
 def _own_erfcx(x):
-    """error_functions.erfcx: within four units in the last place."""
+    """error_functions.scaled_tail: within four units in the last place."""
     return libdevice.erfcx(x)
 
 
@@ -178,8 +178,14 @@ _OWN = {
     exp2: _short_exp2,
     exp10: _short_exp10,
     cos_and_sin: _together,
-    erfcx: _own_erfcx,
+    scaled_tail: _own_erfcx,
 }
+#: The same, for results in float32.
+_OWN_SHORT = {**_OWN, erfcx: _own_erfcx}
+
+
+def _own(function: Callable, short: bool) -> Any:
+    return (_OWN_SHORT if short else _OWN).get(function)
 
 
 #: Instructions of Python's from which on a function is long, and a kernel takes long to compile.
@@ -188,7 +194,7 @@ LONG, VERY_LONG = 150, 5000
 
 def _callees(function: Callable, short: bool) -> list[Callable]:
     """The scalar functions that it calls, each as often as it stands there."""
-    if function in _OWN:
+    if _own(function, short):
         return []
     written = straight(function, short)
     names = written.__globals__
@@ -199,7 +205,7 @@ def _callees(function: Callable, short: bool) -> list[Callable]:
 @functools.cache
 def _length(function: Callable, short: bool) -> int:
     """Python's instructions of a function and of all that it calls."""
-    own = 0 if function in _OWN else len(straight(function, short).__code__.co_code) // 2
+    own = 0 if _own(function, short) else len(straight(function, short).__code__.co_code) // 2
     return own + sum(_length(each, short) for each in _callees(function, short))
 
 
@@ -240,8 +246,8 @@ def _device(
     function: Callable, short: bool = False, apart: frozenset[Callable] = frozenset()
 ) -> Any:
     """short: for results in float32, sums end earlier. apart: functions that are not inlined."""
-    if not SIMULATOR and function in _OWN:
-        return _OWN[function]
+    if not SIMULATOR and (own := _own(function, short)):
+        return own
     # not forced to be inlined, as other device functions are: so many copies of the gamma function,
     # which others call several times, would take the compiler a minute
     made = cuda.jit(device=True)(

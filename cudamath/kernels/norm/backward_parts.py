@@ -36,7 +36,6 @@ TMA_DEVICES = ((9, 0), (10, 0))
 # accesses of a row that a thread has at most: 32 columns of 16 bits, their sums 64 registers
 VECTORS, STAGES = 4, 3  # .. rows in shared memory at a time, at work and loaded
 ROOM = 224 << 10  # bytes of shared memory for them and the weights
-PACKED = 4  # .. that a thread of backward_packed.py has at most, one less with a residual
 RANKS = 2, 8  # blocks of a cluster: at least; at most, on any device
 
 
@@ -123,17 +122,6 @@ def fits_tma(shape: Rows | None, columns: int, x: Layout) -> bool:
         and columns % 8 == 0
         and capability(x.device) in TMA_DEVICES
     )
-
-
-def packed_vectors(columns: int) -> int:
-    """Accesses of 8 numbers of 16 bits that a thread has of a row between borders
-    (backward_packed.py)."""
-    return blocks(columns + 7, THREADS * 8)
-
-
-def packed_bytes(columns: int, parts) -> int:
-    """Shared memory of a block for weights and for its sums of dbias."""
-    return 4 * 8 * THREADS * packed_vectors(columns) * (parts.weight + parts.bias)
 
 
 def cluster_vectors(width: int, dtype: np.dtype, param: np.dtype) -> int:

@@ -120,32 +120,7 @@ def prefers_gradient_cluster(p: Backward) -> bool:
     return p.shape is None and p.shifted is None and not (edges and p.x.itemsize == 2)
 
 
-def held_packed(p: Backward) -> bool:
-    """Rows of 16 bits between borders that are too long for a block that holds each number in a
-    register, not two; with shared memory for weights and sums."""
-    _, edges = p.long_access
-    return bool(
-        has_rows(p)
-        and edges
-        and p.x.itemsize == 2
-        and backward_parts.packed_vectors(p.columns) <= backward_parts.PACKED - p.parts.residual
-        and backward_parts.packed_bytes(p.columns, p.parts)
-        <= devices.properties(p.x.device).max_shared_memory - KEPT
-    )
-
-
-def prefers_packed(p: Backward) -> bool:
-    return p.shape is None and p.shifted is None
-
-
 BACKWARD = (
-    Version(
-        "packed",
-        "norm.backward_packed.plan",
-        held_packed,
-        prefers_packed,
-        "rows begin between borders, and a block holds two numbers a register",
-    ),
     Version(
         "tma",
         "norm.backward_tma.plan",

@@ -1,13 +1,10 @@
 """Kernels of layer, RMS, group and (in part) batch norm, each version by name, against float64."""
 
-import functools
-
 import numpy as np
 import pytest
 from gradient_checks import DTYPES, MACHINES, TOLERANCE, numbers, run_version, versions, wide
 from simulated_gpu import give_row_accesses
 
-from cudamath.kernels.ptx import vector_access
 from cudamath.testing import assert_close
 from tests.ml.test_norm import batch_gradients, channels, others, row_gradients, row_reference
 
@@ -95,12 +92,10 @@ def access_wide(monkeypatch, width):
         monkeypatch.setattr(kind, "long_access", (width, True))
 
 
-def check_shifted_gradients(machine, g, x, w, mean, rstd, extra, make=None):
-    """Of layer norm with all parts, of one without weights, and of RMS norm. make: (layouts,
-    columns, biased) -> plan; by default that of version "shifted"."""
+def check_shifted_gradients(machine, g, x, w, mean, rstd, extra):
+    """Of layer norm with all parts, of one without weights, and of RMS norm."""
     from cudamath.kernels.norm import dispatch as norm_dispatch
 
-    make = make or functools.partial(norm_dispatch.backward, version="shifted")
     (rows, columns), dtype, param = x.shape, x.dtype.name, w.dtype.name
     loose = dict(rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6, what=f"{rows} x {columns}")
     summed = dict(
@@ -109,7 +104,7 @@ def check_shifted_gradients(machine, g, x, w, mean, rstd, extra, make=None):
     )
 
     def shifted(g, x, w, m, s, h=None, biased=True):
-        return make(g, x, w, m, s, h, columns, biased)
+        return norm_dispatch.backward(g, x, w, m, s, h, columns, biased, version="shifted")
 
     found = run_version(machine, shifted, g, x, w, mean, rstd, extra)
     expected = row_gradients(g, x, w, True)
@@ -185,38 +180,6 @@ def test_shifted_rows(machine, dtype, param, width, monkeypatch):
         x,
     )[0]
     assert np.isnan(wide(y)[1::2]).all() and not np.isnan(wide(y)[::2]).any()
-
-
-@pytest.mark.parametrize(
-    "dtype, param",
-    [("bfloat16", "bfloat16"), ("bfloat16", "float32"), ("float16", "float16")],
-)
-@pytest.mark.parametrize("machine", MACHINES)
-def test_packed_rows_gradients(machine, dtype, param, monkeypatch):
-    """Rows of 16 bits between borders, two numbers a register: each distance from the borders,
-    fewer rows than blocks and more, one access to four a thread."""
-    from cudamath.kernels.norm import backward_packed, backward_parts
-    from cudamath.kernels.norm.problem import Backward
-
-    shapes = [(60, 8187), (33, 8257), (300, 12_281), (3, 9001), (2000, 8193)]
-    if machine == "simulator":
-        access_wide(monkeypatch, 8)
-        for name in ("load_vector", "store_vector"):
-            monkeypatch.setattr(backward_packed, name, getattr(vector_access, name), raising=False)
-        for module in (backward_packed, backward_parts):
-            monkeypatch.setattr(module, "THREADS", 32)
-        monkeypatch.setattr(backward_packed, "multiprocessors", lambda _: 9)
-        backward_packed.rows.cache_clear()
-        shapes = [(19, 250), (3, 517), (11, 763), (9, 1003)]
-    for rows, columns in shapes:
-        x, h, g = (numbers((rows, columns), dtype, s, scale=2, shift=1) for s in range(3))
-        w = numbers((columns,), param, 3)
-        mean = wide(x).mean(1).astype("float32")
-        rstd = (1 / np.sqrt(wide(x).var(1) + 1e-5)).astype("float32")
-        check_shifted_gradients(
-            machine, g, x, w, mean, rstd, h, lambda *p: backward_packed.plan(Backward(*p))
-        )
-    backward_packed.rows.cache_clear()
 
 
 @pytest.mark.parametrize("dtype, width", [("float32", 4), ("bfloat16", 8), ("float64", 2)])

@@ -175,6 +175,11 @@ def erfcx(x):
     return INV_SQRT_PI / x * s
 
 
+def scaled_tail(x):
+    """erfcx where a few units in the last place do not count: a GPU has such a function."""
+    return erfcx(x)
+
+
 def inverse_by_log(w):
     """erfinv(x) / x by w = -log(1 - x^2), whose rounding this forgives: it changes by less than w
     does."""
@@ -234,7 +239,7 @@ def upper_tail(x):
 def log_ndtr(x):
     t = x * SQRT_HALF
     if x < -1.0:
-        return math.log(0.5 * erfcx(-t)) - 0.5 * (x * x)
+        return math.log(0.5 * scaled_tail(-t)) - 0.5 * (x * x)
     if x > 1.0:
         return math.log1p(-upper_tail(x))
     return math.log1p(-0.5 * math.erfc(t))

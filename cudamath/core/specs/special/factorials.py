@@ -275,12 +275,6 @@ def binom(n, k):
             s = 1.0 if is_even(whole) else -1.0
             return num * sinpi(-n) * s
         return num * sinpi(k - n)
-    if abs(n) < 160.0 and abs(k) < 160.0 and abs(n - k) < 160.0:
-        y = 1.0
-        for j in range(3):  # a loop: so the compiler has one copy of the function
-            r = rgamma(1.0 + (n if j == 0 else (n - k if j == 1 else k)))
-            y = y / r if j == 0 else y * r
-        return y
     return 1.0 / (n + 1.0) / beta(1.0 + n - k, 1.0 + k)
 
 

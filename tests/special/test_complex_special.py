@@ -256,6 +256,8 @@ def test_error_functions_on_the_axes():
     for name in ("dawsn", "erfi"):
         ours = getattr(cm.special, name)(cm.asarray(many)).to_numpy()
         np.testing.assert_allclose(ours, getattr(scipy_special, name)(many), rtol=4e-15)
+        zeros = getattr(cm.special, name)(cm.asarray([-0.0, 0.0])).to_numpy()
+        assert np.signbit(zeros).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("name", ERRORS)

@@ -293,6 +293,8 @@ def dawsn_imaginary(x, y):
 
 def erfi(x):
     """erf(i x) / i."""
+    if x == 0.0:
+        return x  # with its sign
     return erfi_real(x, 0.0) if abs(x) < 1.0 else math.copysign(exp_square_w(abs(x)), x)
 
 
@@ -321,8 +323,8 @@ def dawsn_from_1(x):
 
 def dawsn(x):
     """Dawson's integral."""
-    if x != x:
-        return x
+    if x != x or x == 0.0:
+        return x  # a zero with its sign
     if abs(x) < 1.0:
         return dawsn_real(x, 0.0)
     return math.copysign(dawsn_from_1(abs(x)), x)

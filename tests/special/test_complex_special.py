@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from device_rounding import as_in_kernels
 from matrices import slope_matches
 from scipy import special as scipy_special
 
 import cudamath as cm
+from cudamath.core.specs.special.library import narrow as short_form
 
 #: Limits of the real part, and of the imaginary one.
 REGIONS = [
@@ -227,6 +229,23 @@ def test_error_functions_beside_mpmath(name, device):
     narrow = getattr(cm.special, name)(cm.asarray(AT[:6].astype("c8"), device=device)).to_numpy()
     assert narrow.dtype == np.complex64
     near(narrow, np.array(ERRORS[name][:6]).astype("c8"), 2)
+
+
+@pytest.mark.parametrize("name", [*ERRORS, *TOLERANCES])
+def test_forms_for_complex64(name):
+    """What kernels call for complex64 has all digits of float32."""
+    real, imaginary = (
+        as_in_kernels(short_form(f"{name}_{part}"), short=True) for part in ("real", "imaginary")
+    )
+    for limits, height in REGIONS:
+        z = drawn(limits, height, 20)
+        with np.errstate(all="ignore"):
+            theirs = getattr(scipy_special, name)(z)
+            parts = zip(z.real, z.imag, strict=True)
+            ours = [complex(real(x, y), imaginary(x, y)) for x, y in parts]
+        kept = (np.abs(theirs) < 1e38) & (np.abs(theirs) > 1e-37)
+        if kept.any():
+            near(np.array(ours)[kept], theirs[kept], 1e-9 * 2.0**52)
 
 
 @pytest.mark.parametrize("limits", [(1, 1), (6, 6), (20, 20), (6, 1e-3), (1e-3, 6), (1e9, 1e9)])

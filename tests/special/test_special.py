@@ -3,14 +3,16 @@ gradients of any order beside central differences."""
 
 from __future__ import annotations
 
-import functools
+import collections
+import importlib
+import inspect
 import itertools
 import math
 
 import numpy as np
 import pytest
 import shape_derivatives
-from device_rounding import of_device
+from device_rounding import as_in_kernels, of_device
 from gradient_checks import note_rules, rules
 from matrices import slope_matches
 from record_types import A
@@ -21,8 +23,9 @@ from special_truth import FLOOR, WAVES, limit, ours, part_of, regions, scipys
 
 import cudamath as cm
 from cudamath.core.dispatch.op import registry
-from cudamath.core.specs.special.library import SHORT, copied, narrow, scalar
-from cudamath.kernels.elementwise import special_functions
+from cudamath.core.specs.special import library
+from cudamath.core.specs.special import narrow as short_forms
+from cudamath.core.specs.special.library import narrow, scalar
 from cudamath.special.definition import SpecialFunction
 from cudamath.testing import assert_close
 
@@ -690,15 +693,6 @@ def test_inverses_of_the_smallest_shapes(device):
 ODD = (0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, 1e-45, 3e38, -3e38, np.inf, -np.inf, np.nan)
 
 
-@functools.cache
-def as_in_kernels(function, short=False):
-    """A scalar function as kernels have it, run by Python."""
-    others = functools.partial(as_in_kernels, short=short)
-    constants = SHORT if short else {}
-    written = special_functions.straight(function, short)
-    return copied(written, others, special_functions._Math(), constants)
-
-
 @pytest.mark.parametrize("name", REGIONS)
 def test_forms_for_float32(name):
     """Shorter functions, and sums that end earlier, are as near to mpmath's values as others must
@@ -720,6 +714,22 @@ def test_forms_for_float32(name):
             ours = np.float32(function(*map(float, np.float32(point))))
             theirs = np.float32(getattr(scipy_special, name)(*np.float32(point)))
         np.testing.assert_allclose(ours, theirs, rtol=3e-7, err_msg=str(point))
+
+
+def test_a_form_for_float32_stands_for_one_function():
+    """It is found by its name, which no two functions may have, and is called in the other's place,
+    with its arguments."""
+    files = [f"{library.__package__}.{each}" for each in ("pairs", *library.FILES)]
+    found = collections.defaultdict(list)
+    for module in map(importlib.import_module, files):
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if function.__module__ == module.__name__:
+                found[name].append(function)
+    assert [name for name, functions in found.items() if len(functions) > 1] == []
+    for name, short in inspect.getmembers(short_forms, inspect.isfunction):
+        if short.__module__ == short_forms.__name__ and name in found:
+            (whole,) = found[name]
+            assert inspect.signature(short) == inspect.signature(whole), name
 
 
 @pytest.mark.parametrize("name", ["i1e", "k0", "ndtri", "gammaln", "expi", "j0"])

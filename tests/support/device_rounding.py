@@ -1,5 +1,5 @@
-"""Scalar functions as a GPU may round them: in Python, with every product and sum that follows it
-rounded once, and with functions that are off by as much as CUDA's are."""
+"""Scalar functions as a GPU has them: in Python, in the form that kernels give them; or with every
+product and sum that follows it rounded once, and functions that are off by as much as CUDA's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from cudamath.core.specs.special.library import is_scalar
+from cudamath.core.specs.special.library import SHORT, copied, is_scalar
+from cudamath.kernels.elementwise import special_functions
 
 #: The largest errors of libdevice (CUDA 13.0) in units in the last place, beside mpmath at 3,000
 #: numbers each. NVIDIA documents 1 to 2, erfc 5.
@@ -39,6 +40,14 @@ ULPS = {
 }
 _fma = ctypes.CDLL(None).fma
 _fma.restype, _fma.argtypes = ctypes.c_double, [ctypes.c_double] * 3
+
+
+@functools.cache
+def as_in_kernels(function: Callable, short: bool = False) -> Callable:
+    """A scalar function as kernels have it; short: in those whose results are float32."""
+    others = functools.partial(as_in_kernels, short=short)
+    written = special_functions.straight(function, short)
+    return copied(written, others, special_functions._Math(), SHORT if short else {})
 
 
 class Contracted(ast.NodeTransformer):

@@ -136,7 +136,7 @@ def exp_of_square(x, y):
     return e * (c - turned * s), -e * (s + turned * c)
 
 
-def quotient(a, b, c, d):
+def complex_quotient(a, b, c, d):
     """(a + i b) / (c + i d)."""
     n = 1.0 / (c * c + d * d)
     return (a * c + b * d) * n, (b * c - a * d) * n
@@ -152,7 +152,7 @@ def trapezoids(x, y, on):
     a = 0.0
     b = 0.0
     if on:
-        a, b = quotient(0.5, 0.0, u, v)
+        a, b = complex_quotient(0.5, 0.0, u, v)
     for _ in range(12):
         d = u - t * t
         share = weight / (d * d + v * v)
@@ -183,7 +183,7 @@ def faddeeva(x, y):
         if on:
             e = -e
         p, q = exp_of_square(x, y)
-        p, q = quotient(2.0 * p, 2.0 * q, 1.0 + e * c, -e * s)
+        p, q = complex_quotient(2.0 * p, 2.0 * q, 1.0 + e * c, -e * s)
         real += p
         imaginary += q
     return real, imaginary

@@ -116,6 +116,17 @@ def test_long_lines(device, dtype, n):
     )
 
 
+@pytest.mark.parametrize("n", [8_192, 16_385, 40_001, 100_003, 300_000])
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "f2", BF16], ids=str)
+def test_long_lines_of_narrow_numbers(device, dtype, n):
+    """Totals of less than four bytes; lines that begin between the borders of accesses, too."""
+    x = np.random.default_rng(n).integers(0, 2 if dtype == "?" else 99, (2, n)).astype(dtype)
+    ours = cm.asarray(x)
+    for part in ((...,), (0,), (1, slice(1, None)), (slice(None), slice(3, -2))):
+        line = np.maximum.accumulate(x[part].astype("f4"), -1)
+        np.testing.assert_array_equal(cm.cummax(ours[part], axis=-1).to_numpy().astype("f4"), line)
+
+
 @pytest.mark.parametrize("dtype", ["i1", "u2", "f2", "f4"])
 @pytest.mark.parametrize("result", [None, "i4", "f8", "f4"])
 def test_dtype_of_the_result(device, dtype, result):

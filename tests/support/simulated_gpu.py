@@ -9,6 +9,7 @@ error).
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import numpy as np
 from fake_driver import FakeDriver, installed
@@ -206,6 +207,7 @@ def give_row_accesses(monkeypatch):
 
 def give_vectors_and_warps(monkeypatch):
     """What the simulator lacks: wide accesses, and the lanes of a warp."""
+    from numba import cuda
     from numba.cuda.simulator.kernelapi import FakeCUDAModule
 
     from cudamath.kernels.compiler import simulator  # noqa: F401  # whose import makes threads greenlets, as `Warps` knows them
@@ -220,3 +222,5 @@ def give_vectors_and_warps(monkeypatch):
     monkeypatch.setattr(vector_access, "store_vector", store_vector, raising=False)
     for name, function in Warps().functions().items():
         monkeypatch.setattr(FakeCUDAModule, name, function, raising=False)
+        # as factories hand it to device functions, before there is a kernel
+        monkeypatch.setattr(cuda, name, functools.partial(function, None), raising=False)

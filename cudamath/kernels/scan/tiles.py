@@ -54,8 +54,9 @@ def scan_tiles(
     put = row_writer(A, target, width)
     scan_tail = tail_scan(kind, source, target)
     large = held * max(dtype_of(A).itemsize, 4) > TILE_BYTES  # tiles of few blocks, which have room
-    size = dtype_of(A).itemsize
-    parts_of_total = ranks * size // 4 if ranks > 1 else 0  # words of 32 bits
+    # blocks of a cluster exchange words of 32 bits: a narrower total has one to itself
+    W = A if A.bitwidth >= 32 else types.int32
+    words_of_total = dtype_of(W).itemsize // 4
 
     @device_function
     def warp_scan(a, lane):
@@ -105,17 +106,16 @@ def scan_tiles(
         # 3. Of the tiles before this one: those of the cluster, or those of its group as a tree,
         # then all groups before.
         if ranks > 1:
-            own = cuda.shared.array(1, A)
-            of_cluster = cuda.shared.array(ranks, A)
+            own = cuda.shared.array(1, W)
+            of_cluster = cuda.shared.array(ranks, W)
             if t == 0:
-                own[0] = whole_tile
+                own[0] = W(whole_tile)
             cluster_sync()
-            if t < parts_of_total:
-                rank = types.int32(t // (size // 4))
-                word = types.int32(4 * (t - rank * (size // 4)))
+            if t < ranks * words_of_total:
+                rank = types.int32(t // words_of_total)
                 copy_cluster_word(
-                    types.int32(shared_address(of_cluster) + rank * size + word),
-                    types.int32(shared_address(own) + word),
+                    types.int32(shared_address(of_cluster) + 4 * t),
+                    types.int32(shared_address(own) + 4 * (t - rank * words_of_total)),
                     rank,
                 )
             cuda.syncthreads()
@@ -123,7 +123,7 @@ def scan_tiles(
             prefix = identity
             for r in range(ranks):
                 if r < k:
-                    prefix = combine(prefix, of_cluster[r])
+                    prefix = combine(prefix, A(of_cluster[r]))
             before = combine(prefix, before)
         elif per_row > 1:
             group = k // GROUP

@@ -23,6 +23,7 @@ import numpy as np
 from ..core.dispatch.fast_path import exact
 from ..core.dispatch.op import registry
 from .program import RESULT, Block, Node, Program, View
+from .simplify import edited
 from .slices import again
 
 MOST = 64  # products behind a sum that are told apart
@@ -67,8 +68,7 @@ def common_factors(program: Program) -> Program:
     if not sums.saved:
         return program
     nodes = [node for slot in sums.slots for node in slot]
-    out = Program(program.arguments, nodes, program.results, program.device)
-    out.notes, out.ambiguous = program.notes, program.ambiguous
+    out = edited(program, nodes, sums.replaced)
     out.notes.append(f"sums: {sums.saved} operations are done on sums of their operands")
     return out
 
@@ -141,6 +141,7 @@ class _Sums:
         self.users: dict[Block, list[Node | None]] = {}  # None: the caller
         self.written: dict[Block, list[int]] = {}
         self.sums: dict[frozenset[Block], Block] = {}
+        self.replaced: dict[Block, View] = {}  # sums that are one operation now
         for k, node in enumerate(program.nodes):
             self._know(node, k)
             for view in node.targets:
@@ -179,16 +180,16 @@ class _Sums:
             self.users[view.block].remove(node)
 
     def _alone(self, view: View) -> Node | None:
-        """What made a whole array that is used once."""
+        """What made an array that is used once, as a whole."""
         node = self.maker.get(view.block)
-        once = view.whole and len(self.users.get(view.block, ())) == 1
+        once = view.spans and len(self.users.get(view.block, ())) == 1
         return node if once and not self.written.get(view.block.group) else None
 
     def _is_sum(self, node: Node) -> bool:
         if node.name != "add" or len(node.views) != 2 or node.targets or len(node.results) != 1:
             return False
         layout = node.results[0].layout
-        same = all([view.whole and view.layout is layout for view in node.views])
+        same = all([view.spans and view.layout is layout for view in node.views])
         return same and layout.dtype in DTYPES
 
     def _terms(self, node: Node) -> tuple[list[View], list[Node]]:
@@ -272,7 +273,7 @@ class _Sums:
         for each in nodes:
             self._remove(each)
         self.saved += len(nodes) - 1
-        return View(result, result.layout, 0)
+        return View(result, members[0].layout, 0)
 
     def _sum_of(self, blocks: list[Block], line: str) -> Block:
         """The sum of these, which stands where the last of them is made."""
@@ -281,7 +282,8 @@ class _Sums:
             k, total = self.at[self.maker[blocks[-1]]], blocks[0]
             for block in blocks[1:]:
                 result = Block(RESULT, block.layout)
-                self._add(_addition(total, block, result, line), k)
+                x, y = [View(each, result.layout, 0) for each in (total, block)]
+                self._add(_addition(x, y, result, line), k)
                 total = result
             self.sums[frozenset(blocks)] = total
         return self.sums[frozenset(blocks)]
@@ -291,22 +293,23 @@ class _Sums:
         for each in inner:
             self._remove(each)
         if len(terms) == 1:
-            made = self.maker[terms[0].block]
-            made.results = node.results
-            self.maker[node.results[0]] = made
+            (block,) = node.results
+            self.replaced[block] = terms[0]
+            self.users[terms[0].block] = self.users.pop(block, [])
+            self.maker[block] = self.maker[terms[0].block]
             self._remove(node)
             return
-        total, k = terms[0].block, self.at[node]
+        total, k = terms[0], self.at[node]
         for i, term in enumerate(terms[1:], 2):
             (result,) = node.results
             result = result if i == len(terms) else Block(RESULT, result.layout)
-            self._add(_addition(total, term.block, result, node.line), k, node)
-            total = result
+            self._add(_addition(total, term, result, node.line), k, node)
+            total = View(result, result.layout, 0)
         self._remove(node)
 
 
-def _addition(x: Block, y: Block, result: Block, line: str) -> Node:
-    """x + y, of whole arrays of one layout."""
-    operands = View(x, x.layout, 0), View(y, y.layout, 0)
+def _addition(x: View, y: View, result: Block, line: str) -> Node:
+    """x + y, of arrays of one layout."""
+    operands = x, y
     op: Any = registry["add"]
     return again(Node(op, operands, (), {}, op, (result,), False, line=line), operands, (result,))

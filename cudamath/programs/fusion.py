@@ -39,6 +39,7 @@ from .program import ARGUMENT, Block, Node, Program, View
 from .recomputed import recomputed
 from .regions import Region, regions
 from .residual_doors import BACKWARD, FORWARD, with_residuals
+from .row_products import row_products
 from .shared_sorts import shared_sorts
 from .simplify import edited
 from .slices import joined, sliced
@@ -190,7 +191,7 @@ def rule(op: Any) -> tuple[str, str]:
 
 def fused(program: Program) -> Program:
     """The program with one node in place of each region that can be fused."""
-    program = common_factors(program)
+    program = common_factors(row_products(program))
     program = shared_sorts(through_doors(gathered_products(program)))
     program = with_residuals(program, lambda node: not fusible(node))
     program = biases_apart(program, lambda node: not fusible(node))

@@ -74,6 +74,17 @@ class View(NamedTuple):
         """Whether this is the array that spans the block."""
         return not self.offset and self.layout is self.block.layout
 
+    @property
+    def spans(self) -> bool:
+        """Whether this has all elements of the block, in the same order: perhaps in another
+        shape."""
+        own, base = self.layout, self.block.layout
+        return self.whole or (
+            own.contiguous
+            and base.contiguous
+            and (own.size, own.dtype, self.offset) == (base.size, base.dtype, 0)
+        )
+
 
 class Draw(NamedTuple):
     """A random draw: the source, the arguments of its `take`, and a number that draws share which

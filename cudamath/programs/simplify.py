@@ -4,6 +4,7 @@
 - The same op on the same elements runs once.
 - What depends on no argument, and is small, is computed once, beforehand.
 - A copy of elements that do not change is a view of them; so is what two casts give back.
+- Where a result is overwritten as a whole, what is written is a result of its own.
 
 Nothing is reordered, and no op is replaced by one that rounds differently, so results keep their
 bits. A pass may only forget where elements lie if nobody can tell: not if they are written later,
@@ -23,7 +24,7 @@ from ..core.dtypes import FLOATING, INTEGER, promote
 from ..core.layout import Layout
 from ..runtime.dry import launching
 from .kernel_loading import load_kernels
-from .program import CONSTANT, Block, Node, Program, View
+from .program import CONSTANT, RESULT, Block, Node, Program, View
 
 SMALL = 1 << 16  # bytes of an array that is computed beforehand
 COPIES, CASTS = ("copy",), ("astype",)
@@ -36,6 +37,7 @@ def simplify(program: Program) -> Program:
         without_unused,
         without_repetitions,  # before constants become arrays, which are not compared
         with_constants,
+        without_overwriting,
         without_copies,
         without_repetitions,
         without_unused,
@@ -148,6 +150,46 @@ def _values(nodes: list[Node]) -> dict[Block, ndarray]:
         for block in node.results:
             values[block] = out[block.index] if node.several else out
     return values
+
+
+def without_overwriting(program: Program) -> Program:
+    """Where all of an array is overwritten by what an operation made, later nodes read that
+    instead. Gradients that add up in an array so become sums."""
+    writes = _Writes(program)
+    returned = {view.block for view in program.returned()}
+    nodes: list[Node | None] = list(program.nodes)
+    results = list(program.results)
+    for k in reversed(range(len(nodes))):
+        node = program.nodes[k]
+        if node.name != "copy_into" or not isinstance(node.operands[1], View):
+            continue
+        target, source = node.operands
+        block, made = target.block, source.block
+        whole = target.spans and source.spans
+        same = target.layout.shape == source.layout.shape
+        alike = target.layout.dtype == source.layout.dtype
+        apart = block.kind == made.kind == RESULT and not (block in returned and made in returned)
+        if not (whole and same and alike and apart):
+            continue
+        if writes.after(block, k + 1) or writes.after(made, k):
+            continue
+
+        def moved(x: Any, block: Block = block, made: Block = made) -> Any:
+            here = isinstance(x, View) and x.block is block
+            return View(made, x.layout, x.offset) if here else x
+
+        for i in range(k + 1, len(nodes)):
+            later = nodes[i]
+            if later is not None and block in later.used:
+                nodes[i] = later.with_operands(tuple(map(moved, later.operands)))
+        results = list(map(moved, results))
+        if block in returned:
+            returned.add(made)
+        writes.at[block.group].remove(k)
+        nodes[k] = None
+    out = Program(program.arguments, [n for n in nodes if n is not None], results, program.device)
+    out.notes, out.ambiguous = program.notes, program.ambiguous
+    return out
 
 
 def without_copies(program: Program) -> Program:

@@ -377,6 +377,54 @@ def test_programs_are_simplified():
     assert operations(lambda x: (y := x.copy(), x.__iadd__(1), y + 1)[2], x)[0] == "copy"
 
 
+def overwritten(x, y):
+    """A result is overwritten by another one, and read before and after that."""
+    z = cm.sin(x)
+    before = z * 2
+    z[...] = cm.cos(y)
+    return before + z.reshape(-1)
+
+
+def overwritten_and_more(x, y):
+    z = overwritten(x, y)
+    z[:] = cm.exp(z)
+    z[0] += 1  # a part, of what is new
+    return z
+
+
+def read_from_an_argument(x, y):
+    z = cm.sin(x)
+    z[...] = y
+    y += 1
+    return z * 2
+
+
+def returned_twice(x, y):
+    z, new = cm.sin(x), cm.cos(x)
+    z[...] = new
+    return z, new
+
+
+@pytest.mark.parametrize(
+    ("function", "copies"),
+    [(overwritten, 0), (overwritten_and_more, 2), (read_from_an_argument, 2), (returned_twice, 1)],
+)
+def test_what_is_overwritten_is_something_new(function, copies):
+    """Later operations read what was written; where others can tell, the copy is made."""
+    data = [np.linspace(0, 1, 4), np.linspace(3, 4, 4)]
+    wanted = function(*map(cm.array, data))
+    jitted = cm.jit(function)
+    for _ in range(3):
+        found = jitted(*map(cm.array, data))
+        for a, b in zip(cm.tree.leaves(found), cm.tree.leaves(wanted), strict=True):
+            np.testing.assert_array_equal(a.to_numpy(), b.to_numpy())
+    assert [node.name for node in jitted.programs()[0].nodes].count("copy_into") == copies
+    first, *rest = cm.tree.leaves(found)
+    first += 1
+    for other, exact in zip(rest, cm.tree.leaves(wanted)[1:], strict=True):
+        np.testing.assert_array_equal(other.to_numpy(), exact.to_numpy())
+
+
 def every_card() -> dict:
     """All cards, those of modules that are loaded when they are named included."""
     for module in (cm, cm.ml):

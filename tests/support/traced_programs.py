@@ -1,6 +1,10 @@
-"""Programs that a function becomes, changed and run on the CPU as if its kernels were a GPU's."""
+"""Programs that a function becomes: changed and run on the CPU as if its kernels were a GPU's, or
+compared with the function in float64."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -48,5 +52,30 @@ def run(program: Program, arrays: list[ndarray]) -> list[np.ndarray]:
 def traced(function, *arrays) -> Program:
     jitted = cm.jit(function)
     jitted(*arrays)
+    (program,) = jitted.programs()
+    return program
+
+
+def beside_float64(
+    function: Callable,
+    arrays: Callable[[np.random.Generator], Any],
+    dtype: str = "float32",
+    tolerance: float = 3e-5,
+) -> Program:
+    """The program of a function on the default device, whose values are those of the function in
+    float64 on the CPU. arrays: from a generator to a tree of NumPy arrays of float64."""
+    jitted = cm.jit(function)
+    for seed in range(3):
+        given = arrays(np.random.default_rng(seed))
+        with cm.device("cpu"):
+            wanted = cm.tree.leaves(function(*cm.tree.map(cm.array, given)))
+        found = cm.tree.leaves(
+            jitted(*cm.tree.map(lambda a: cm.array(a).astype(dtype, copy=False), given))
+        )
+        for y, exact in zip(found, wanted, strict=True):
+            exact = np.asarray(exact)
+            np.testing.assert_allclose(
+                np.asarray(y.astype("float64")), exact, tolerance, tolerance * abs(exact).max()
+            )
     (program,) = jitted.programs()
     return program

@@ -165,11 +165,9 @@ def without_overwriting(program: Program) -> Program:
             continue
         target, source = node.operands
         block, made = target.block, source.block
-        whole = target.spans and source.spans
-        same = target.layout.shape == source.layout.shape
-        alike = target.layout.dtype == source.layout.dtype
+        alike = target.layout is source.layout and block.layout.contiguous == made.layout.contiguous
         apart = block.kind == made.kind == RESULT and not (block in returned and made in returned)
-        if not (whole and same and alike and apart):
+        if not (alike and target.spans and source.spans and apart):
             continue
         if writes.after(block, k + 1) or writes.after(made, k):
             continue

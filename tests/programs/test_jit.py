@@ -399,6 +399,12 @@ def read_from_an_argument(x, y):
     return z * 2
 
 
+def by_what_lies_across(x, y):
+    z = (cm.outer(x, y) + 1).copy()
+    z[...] = cm.outer(y, x).T * 2
+    return z.sum(1), z.reshape(-1) * 3
+
+
 def returned_twice(x, y):
     z, new = cm.sin(x), cm.cos(x)
     z[...] = new
@@ -407,7 +413,13 @@ def returned_twice(x, y):
 
 @pytest.mark.parametrize(
     ("function", "copies"),
-    [(overwritten, 0), (overwritten_and_more, 2), (read_from_an_argument, 2), (returned_twice, 1)],
+    [
+        (overwritten, 0),
+        (overwritten_and_more, 2),
+        (by_what_lies_across, 1),
+        (read_from_an_argument, 2),
+        (returned_twice, 1),
+    ],
 )
 def test_what_is_overwritten_is_something_new(function, copies):
     """Later operations read what was written; where others can tell, the copy is made."""

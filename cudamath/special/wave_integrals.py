@@ -7,6 +7,7 @@ import functools
 from ..core.array import ndarray
 from ..core.scalar import scalar_results
 from ..core.typing import ArrayLike
+from ..fuse import fuse
 from ..ops.elementwise import cos, cosh, sin, sinh, sqrt  # noqa: F401  in gradient expressions
 from ..ops.where import where  # noqa: F401
 from . import definition
@@ -54,6 +55,16 @@ _shi = _card("hyperbolic_sine_integral", 1, ("g * where(x == 0, 1, sinh(x) / unl
 _chi = _card("hyperbolic_cosine_integral", 1, ("g * cosh(x) / x",))
 
 
+@fuse
+def _sici(x: ndarray) -> tuple[ndarray, ndarray]:
+    return _si(x), _ci(x)
+
+
+@fuse
+def _shichi(x: ndarray) -> tuple[ndarray, ndarray]:
+    return _shi(x), _chi(x)
+
+
 @scalar_results
 def sici(x: ArrayLike) -> tuple[ndarray, ndarray]:
     """Compute the sine integral and the cosine integral.
@@ -86,8 +97,7 @@ def sici(x: ArrayLike) -> tuple[ndarray, ndarray]:
     >>> si.round(5).tolist(), ci.round(5).tolist()
     ([0.94608, 1.65835], [0.3374, -0.04546])
     """
-    x = floating("sici", x)
-    return _si(x), _ci(x)
+    return _sici(floating("sici", x))
 
 
 @scalar_results
@@ -123,5 +133,4 @@ def shichi(x: ArrayLike) -> tuple[ndarray, ndarray]:
     >>> shi.round(5).tolist(), chi.round(5).tolist()
     ([1.05725, 2.50157], [0.83787, 2.45267])
     """
-    x = floating("shichi", x)
-    return _shi(x), _chi(x)
+    return _shichi(floating("shichi", x))

@@ -22,6 +22,9 @@ CASES = {
     "ellipj32": (U.astype("f4"), M.astype("f4")),
     "ellipj_half": (U, 0.5),
     "multigammaln": (U + 9, 3),
+    "sici": (4 * U,),
+    "sici32": (4 * U.astype("f4"),),
+    "shichi": (U,),
     "sph_harm_y": (DEGREES, ORDERS, THETA, U),
 }
 

@@ -115,6 +115,27 @@ PSI_Q = (
     2.076711702373047,
     1.0,
 )
+ROOT = -0.504083008264455409  # of digamma, which is 7e-17 there
+#: (digamma(ROOT + 2 + z) - digamma(ROOT + 2)) / z by z, |z| < 0.3: what interpolates it, by mpmath.
+PSI_BESIDE_ROOT = (
+    0.000845439963641276,
+    -0.0012647836301821623,
+    0.0015688196368649021,
+    -0.00234726824153445,
+    0.0035633640825827226,
+    -0.005333294915935182,
+    0.007980947747955163,
+    -0.011956595485860304,
+    0.017931313719171206,
+    -0.02693878004396243,
+    0.040595095795466773,
+    -0.061506005401532254,
+    0.09410557231181113,
+    -0.1466662943240164,
+    0.23722825947363854,
+    -0.4172895303446853,
+    0.9381979690834112,
+)
 #: log gamma(2 + t) by t: (zeta(n) - 1) / n with changing signs, the highest power first.
 LOG_NEAR_2 = (
     7.275974480239079e-12,
@@ -381,7 +402,7 @@ def digamma(x):
         return math.copysign(math.inf, -x)
     if abs(x) < 1e-20:  # the reciprocal may be infinite
         return -1.0 / x - EULER
-    if abs(x + 0.504083008264455409) < 0.3:
+    if abs(x - ROOT) < 0.3:
         return digamma_beside_root(x)
     y = 0.0
     rest = 0.0
@@ -393,7 +414,7 @@ def digamma(x):
             while x < 1.0:
                 t = -1.0 / x
                 u, ul = two_product(t, x)
-                y, rest = plus(y, rest, t, -((1.0 + u) + ul) / x)
+                y, rest = plus(y, rest, t, ((1.0 + u) + ul) * t)
                 x += 1.0
         else:
             y = -math.pi / math.tan(math.pi * r)
@@ -433,19 +454,12 @@ def digamma(x):
 
 
 def digamma_beside_root(x):
-    """digamma's Taylor series about its root between -1 and 0."""
-    y = 7.2897639029768949e-17
-    c = -1.0
-    z = x + 0.504083008264455409
-    n = 1.0
-    while n < 100.0:
-        c *= -z
-        term = c * zeta(n + 1.0, -0.504083008264455409)
-        y += term
-        if abs(term) < EPSILON * abs(y):
-            break
-        n += 1.0
-    return y
+    """About the root between -1 and 0 the distance from there times a sum of positive numbers: of
+    the poles -1 and 0, and of digamma(x + 2)."""
+    z = x - ROOT
+    p = x * ROOT
+    q = (x + 1.0) * (ROOT + 1.0)
+    return 7.2897639026297691e-17 + z * ((p + q) / (p * q) + horner(z, PSI_BESIDE_ROOT))
 
 
 def zeta(x, q):

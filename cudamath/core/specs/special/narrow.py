@@ -30,6 +30,7 @@ from .gamma_functions import PSI, PSI_P, PSI_Q
 from .pairs import two_product
 from .polynomials import horner
 from .rounding import floor, is_even, modulo
+from .wave_integrals import CI_ROOT, CI_ROOT_REST
 from .waves import cos_and_sin
 
 #: As in integrals.py, to ten digits.
@@ -83,6 +84,64 @@ EI_SHORT = (
 )
 
 
+#: As in wave_integrals.py, to nine digits.
+WAVE_F_SHORT_P = (
+    23220.006385132772,
+    27380.741513445635,
+    3799.9576638798844,
+    126.36314467686712,
+    0.9999999939378994,
+)
+WAVE_F_SHORT_Q = (
+    47459.35333288086,
+    33075.71310867899,
+    4032.706823851484,
+    128.36311858612214,
+    1.0,
+)
+WAVE_G_SHORT_P = (
+    728529.8330194477,
+    1491428.132600464,
+    286161.07647471636,
+    14324.5287828703,
+    227.28152564759029,
+    0.9999999962872751,
+)
+WAVE_G_SHORT_Q = (
+    4073824.8322832873,
+    2581817.319228675,
+    356811.7736852368,
+    15604.249959631037,
+    233.28150166043187,
+    1.0,
+)
+SI_SHORT = (
+    -1.0741360228979486e-05,
+    1.7133077870972446e-06,
+    0.00044899776490621023,
+    -0.0002986002722354631,
+    -0.011016211659498109,
+    0.013632754318409754,
+    0.1331727576215462,
+    -0.2687891553989282,
+    -0.15033566865058748,
+    1.8331253987942144,
+)
+CI_SHORT = (
+    1.5169286663913534e-06,
+    -3.824489175211966e-06,
+    4.6931831802597916e-06,
+    -1.1116187088000862e-05,
+    3.784866911194021e-05,
+    -0.0001490514873860633,
+    0.00028400798590659087,
+    0.0008820331876181612,
+    0.00036173545503210305,
+    -0.03420382980562329,
+    0.06511793154449629,
+    0.12747396505566308,
+    -0.27740170720861346,
+)
 #: J0, J1 / x, and Y0, Y1 / x without logarithms and poles, by x^2 up to 25, which is from -1 to 1:
 #: Chebyshev interpolation, errors below 1e-13.
 J0_SHORT = (
@@ -295,6 +354,24 @@ def exp1_quotient(x):
 
 def expi_rest(x):
     return horner(x, EI_SHORT)
+
+
+def wave_parts(x):
+    w = 1.0 / x
+    u = w * w
+    p = horner(u, WAVE_F_SHORT_Q)
+    q = horner(u, WAVE_G_SHORT_Q)
+    n = 1.0 / (p * q)
+    return w * (horner(u, WAVE_F_SHORT_P) * (q * n)), u * (horner(u, WAVE_G_SHORT_P) * (p * n))
+
+
+def sine_from_2(x):
+    return horner((x - 3.5) * 0.6666666666666666, SI_SHORT)
+
+
+def cosine_from_2(x):
+    rest = (x - CI_ROOT) - CI_ROOT_REST
+    return rest * horner((x - 3.5) * 0.6666666666666666, CI_SHORT)
 
 
 def digamma(x):

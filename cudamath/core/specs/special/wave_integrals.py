@@ -14,59 +14,59 @@ from .waves import cos_and_sin
 
 PI_MIDDLE = 1.2246467991473532e-16  # with math.pi and this one pi has 159 bits
 PI_LOW = -2.9947698097183397e-33
-SMALL_TERM = 1e-17
-#: x f(x) and x^2 g(x) from 2 to 5, and from there on: what interpolates them, by mpmath.
-WAVE_F_NEAR_P = (
-    206703.10018364695,
-    5072754.37101974,
-    17254562.46785086,
-    18590568.0401441,
-    8226280.661279868,
-    1672094.9338652042,
-    162699.33828451944,
-    7484.475128561466,
-    149.74527949292266,
-    0.9999990677211926,
+#: By the square, the highest power first.
+EVEN_SERIES = tuple([1 / (2 * k * math.factorial(2 * k)) for k in range(12, 0, -1)])
+ODD_SERIES = tuple([1 / ((2 * k + 1) * math.factorial(2 * k + 1)) for k in range(11, -1, -1)])
+#: The sine integral from 2 to 5, by numbers from -1 to 1; the cosine integral by its distance from
+#: the root, which is two numbers: what interpolates them, by mpmath.
+CI_ROOT, CI_ROOT_REST = 3.3841804225511862, 1.972125462363411e-16
+SI_2_5 = (
+    -2.872068358826739e-13,
+    2.0981695201979567e-11,
+    2.977841402529999e-11,
+    -2.3251038122126883e-09,
+    -2.0377295572444867e-09,
+    1.8966330646615306e-07,
+    7.06222483674697e-08,
+    -1.120618750455339e-05,
+    1.5448694990360699e-06,
+    0.0004494019019925296,
+    -0.00029845513113882196,
+    -0.011016355581309612,
+    0.013632702839536662,
+    0.13317277558846397,
+    -0.26878914898421946,
+    -0.15033566900983703,
+    1.833125398665997,
 )
-WAVE_F_NEAR_Q = (
-    1225042.0520709401,
-    12533049.857949195,
-    29939848.149251193,
-    26346689.376698617,
-    10240453.848038623,
-    1908930.5194335552,
-    175285.56144036184,
-    7764.066960864257,
-    151.74486899221517,
-    1.0,
+CI_2_5 = (
+    -1.2620265556804264e-10,
+    3.061631787089101e-10,
+    1.3284603919127944e-11,
+    -2.6186533022535257e-11,
+    -1.9401073816817125e-09,
+    4.749115213809743e-09,
+    -8.656986957094711e-09,
+    2.140803403547554e-08,
+    -5.599501073028502e-08,
+    1.3932292468776915e-07,
+    -3.462445366251397e-07,
+    8.704716203312146e-07,
+    -2.2148766535285453e-06,
+    5.591666185003468e-06,
+    -1.3352446497823403e-05,
+    3.7281833020826083e-05,
+    -0.00014764108514810575,
+    0.0002841778837561884,
+    0.0008816105229824379,
+    0.0003617139042949103,
+    -0.03420377619796619,
+    0.06511793231868185,
+    0.12747396312994677,
+    -0.2774017072086135,
 )
-WAVE_G_NEAR_P = (
-    739008.6668927936,
-    43445262.68802193,
-    202377455.35271177,
-    283972420.86014956,
-    163599425.3943084,
-    44171931.603542134,
-    5930586.731828538,
-    401561.03650213557,
-    13330.783327060934,
-    197.71879068012538,
-    0.9999969108565772,
-)
-WAVE_G_NEAR_Q = (
-    36305300.06211743,
-    318403735.76826316,
-    745301330.6838397,
-    692621184.1751088,
-    301306474.7487041,
-    66481819.69595736,
-    7701804.861055966,
-    468634.1244296727,
-    14433.591419162998,
-    203.7171367651422,
-    1.0,
-)
-WAVE_F_FAR_P = (
+#: x f(x) and x^2 g(x) from 5 on, by 1 / x^2, in the same way.
+WAVE_F_P = (
     674741367999582.0,
     2441542720496229.5,
     1273987089436138.8,
@@ -79,7 +79,7 @@ WAVE_F_FAR_P = (
     1172.384030566824,
     1.0,
 )
-WAVE_F_FAR_Q = (
+WAVE_F_Q = (
     1938010928573281.2,
     3662068539199876.5,
     1556948447824428.5,
@@ -92,7 +92,7 @@ WAVE_F_FAR_Q = (
     1174.384030566824,
     1.0,
 )
-WAVE_G_FAR_P = (
+WAVE_G_P = (
     1019044075354980.2,
     5146432328833277.0,
     2617661976451374.0,
@@ -105,7 +105,7 @@ WAVE_G_FAR_P = (
     1277.8676997436075,
     1.0,
 )
-WAVE_G_FAR_Q = (
+WAVE_G_Q = (
     9494722647604668.0,
     1.2451413208960838e16,
     4166241453737626.5,
@@ -228,47 +228,34 @@ def ellipeinc(phi, m):
 
 
 def even_series(square):
-    """The sum of square^k / (2 k (2 k)!) over k = 1, 2, ..."""
-    y = 0.0
-    r = 1.0
-    k = 1.0
-    while k < 40.0:
-        r *= square / ((2.0 * k - 1.0) * (2.0 * k))
-        y += r / (2.0 * k)
-        if abs(r) <= SMALL_TERM * abs(y):
-            break
-        k += 1.0
-    return y
+    """The sum of square^k / (2 k (2 k)!) over k = 1, 2, ..., |square| <= 4."""
+    return square * horner(square, EVEN_SERIES)
 
 
 def odd_series(square):
     """The sum of square^k / ((2 k + 1) (2 k + 1)!) over k = 0, 1, ..."""
-    y = 1.0
-    r = 1.0
-    k = 1.0
-    while k < 40.0:
-        r *= square / (2.0 * k * (2.0 * k + 1.0))
-        y += r / (2.0 * k + 1.0)
-        if abs(r) <= SMALL_TERM * abs(y):
-            break
-        k += 1.0
-    return y
+    return horner(square, ODD_SERIES)
 
 
-def tail_of_wave(x, imaginary):
-    """A part of E1(i x), x > 2, by the auxiliary functions of DLMF 6.2: x f and x^2 g are quotients
-    in 1 / x^2."""
-    u = 1.0 / (x * x)
-    if x < 5.0:
-        f = horner(u, WAVE_F_NEAR_P) / horner(u, WAVE_F_NEAR_Q)
-        g = horner(u, WAVE_G_NEAR_P) / horner(u, WAVE_G_NEAR_Q)
-    else:
-        f = horner(u, WAVE_F_FAR_P) / horner(u, WAVE_F_FAR_Q)
-        g = horner(u, WAVE_G_FAR_P) / horner(u, WAVE_G_FAR_Q)
-    f /= x
-    g *= u
-    c, s = cos_and_sin(x)
-    return -(f * c + g * s) if imaginary else g * c - f * s
+def wave_parts(x):
+    """The auxiliary functions f and g of DLMF 6.2, x >= 5."""
+    w = 1.0 / x
+    u = w * w
+    p = horner(u, WAVE_F_Q)
+    q = horner(u, WAVE_G_Q)
+    n = 1.0 / (p * q)
+    return w * (horner(u, WAVE_F_P) * (q * n)), u * (horner(u, WAVE_G_P) * (p * n))
+
+
+def sine_from_2(x):
+    """The sine integral from 2 to 5."""
+    return horner((x - 3.5) * 0.6666666666666666, SI_2_5)
+
+
+def cosine_from_2(x):
+    """The cosine integral from 2 to 5."""
+    rest = (x - CI_ROOT) - CI_ROOT_REST
+    return rest * horner((x - 3.5) * 0.6666666666666666, CI_2_5)
 
 
 def sine_integral(x):
@@ -278,9 +265,13 @@ def sine_integral(x):
     z = abs(x)
     if z <= 2.0:
         return x * odd_series(-z * z)
+    if z <= 5.0:
+        return math.copysign(sine_from_2(z), x)
     y = 1.5707963267948966
     if z < 1e17:
-        y += tail_of_wave(z, True)
+        f, g = wave_parts(z)
+        c, s = cos_and_sin(z)
+        y -= f * c + g * s
     return math.copysign(y, x)
 
 
@@ -293,9 +284,15 @@ def cosine_integral(x):
         return -math.inf
     if z <= 2.0:
         return EULER + math.log(z) + even_series(-z * z)
+    if z <= 5.0:
+        return cosine_from_2(z)
     if math.isinf(z):
         return 0.0
-    return -tail_of_wave(z, False) if z < 1e17 else math.sin(z) / z
+    c, s = cos_and_sin(z)
+    if z >= 1e17:
+        return s / z
+    f, g = wave_parts(z)
+    return f * s - g * c
 
 
 def hyperbolic_sine_integral(x):

@@ -466,6 +466,16 @@ def versions() -> Calls:
             output=np.dtype("f2"),
             version="vector_ahead",
         ),
+        "elementwise, broadcast": functools.partial(
+            planned,
+            elementwise_dispatch.elementwise,
+            array(71, 5, 7, dtype="float16"),
+            array(5, 1, dtype="float16"),
+            expression="x / y",
+            compute=np.dtype("f4"),
+            output=np.dtype("f2"),
+            version="broadcast",
+        ),
         "scan, lines": functools.partial(
             planned,
             scan_dispatch.scan,

@@ -641,6 +641,17 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 plan(
                     functools.partial(
                         elementwise_dispatch.elementwise,
+                        expression="x / y",
+                        compute=F32,
+                        output=t,
+                        version="broadcast",
+                    ),
+                    new(5, 6, 4, dtype=t),
+                    new(5, 1, 4, dtype=t),
+                )
+                plan(
+                    functools.partial(
+                        elementwise_dispatch.elementwise,
                         expression="exp(x)",
                         compute=F32,
                         output=t,

@@ -12,24 +12,28 @@ The kernels are generated from a scalar expression (generator.py).
    thread's elements differ in the first one alone.
 2. `rows`: the innermost runs are contiguous (or one value repeated) in every array: a bias, a slice
    of columns, one value a row. A thread still moves 16 bytes; the division finds its row.
-3. `tiled`, `tiled_vector` (lib/transpose_tiles.py): some arrays lie across the result, as in a +
+3. `broadcast`: the result is dense and rows do not begin at whole accesses (a bias of 333, a
+   divisor of each four neighbours). A thread moves 16 bytes of the result and of each operand that
+   is dense like it, and reads the elements of broadcast operands one by one: those are few, so they
+   come from the cache. One division a dimension finds the first, additions the others.
+4. `tiled`, `tiled_vector` (lib/transpose_tiles.py): some arrays lie across the result, as in a +
    b.T: squares through shared memory.
-4. `vector`: all arrays dense in one order. A thread moves 16 bytes of the widest array (PTX
+5. `vector`: all arrays dense in one order. A thread moves 16 bytes of the widest array (PTX
    `ld.v4`), as many elements of the others: an eighth to a quarter of the load instructions, more
    bytes in flight. Two accesses of the widest would be half sectors each, which costs up to a
    twentieth. The last elements, which fill no access, have a thread each: in a loop of one thread
    they took 0.4 us of 1,346 elements' 1.7 (H100). Few elements gain nothing from a thread each
    (x + y of 4,096: 1.29 us instead of 1.14; of 65,536: 1.64 instead of 1.33).
-5. `vector_ahead`: the same, a block of half the threads, each of which reads two accesses before it
+6. `vector_ahead`: the same, a block of half the threads, each of which reads two accesses before it
    computes the first. Of a 16-bit operand one access is eight elements, and eight functions take as
    long as memory does: while the first eight are computed the others are under way. On an H200 the
    root of 2^27 bfloat16 takes 132.7 us instead of 149, a copy 128.6. An exponential, which is
    short, takes 129.0 instead of 128.3: such functions are left to `vector`, as are small arrays
    (log1p of 1 MB takes 2.4 instead of 2.0).
 
-6. `single`: `plain` with one element per thread, for special functions. They are long, and a copy
+7. `single`: `plain` with one element per thread, for special functions. They are long, and a copy
    for each of a thread's elements would take the compiler a minute (beta: 67 s, here 2).
-7. `small` (small.py): dtypes and strides are arguments, so that few kernels serve all small arrays.
+8. `small` (small.py): dtypes and strides are arguments, so that few kernels serve all small arrays.
    Their time is that of a launch. Usual layouts of one 16- or 32-bit floating-point dtype are left
    to the others, whose kernels most programs need anyway.
 
@@ -107,6 +111,11 @@ def has_rows(p: ElementwiseProblem) -> bool:
     return not SIMULATOR and p.has_rows
 
 
+def has_parts(p: ElementwiseProblem) -> bool:
+    """The result is dense, and each operand is dense like it or broadcast."""
+    return not SIMULATOR and p.has_parts
+
+
 def prefers_ahead(p: ElementwiseProblem) -> bool:
     """One large operand of 16 bits, and a function of more than a few instructions."""
     halves = max(x.itemsize for x in p.everything) == p.target.itemsize == 2
@@ -160,6 +169,7 @@ VERSIONS = (
         "tiled_vector", "elementwise.launches.by_vector_tiles", has_squares, prefers_vector_tiles
     ),
     Version("tiled", "elementwise.launches.by_tiles", has_squares, prefers_tiles),
+    Version("broadcast", "elementwise.launches.by_parts", has_parts),
     Version("plain", "elementwise.launches.by_elements"),
     Version("single", "elementwise.launches.by_single_elements", prefers=is_special),
 )

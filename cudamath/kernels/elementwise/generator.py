@@ -24,6 +24,7 @@ if not SIMULATOR:
     from ..ptx.vector_access import load_vector, store_vector
 
 THREADS = 256
+RUN_PART = ("run", "part")
 NAMES = ("x", "y", "z", *(f"x{i}" for i in range(3, 32)))
 
 
@@ -211,6 +212,82 @@ def rows_kernel(function: Any, kinds: tuple[str, ...], ndim: int, width: int, wi
         "function": function,
     }
     return cuda.jit(compiled(source, "rows", namespace))
+
+
+@functools.cache
+def broadcast_kernel(
+    function: Any, kinds: tuple[str, ...], ndim: int, width: int, wide: bool
+) -> Any:
+    """`broadcast`: `width` neighbours of a dense result per thread. kinds[i]: "run" (dense like the
+    result), "part" (broadcast) or "value". The last elements, which fill no access, have a thread
+    each (`with_tail`). `wide`: 64-bit element numbers.
+
+    Arguments: the arrays (as the one-dimensional memory behind them), the element strides of each
+    "part" along all dimensions, the sizes of the dimensions but for the first.
+    """
+    names = NAMES[: len(kinds)]
+    runs, parts = ([n for n, k in zip(names, kinds, strict=True) if k == kind] for kind in RUN_PART)
+    integer = "types.uint64" if wide else "types.uint32"
+    inner = range(ndim - 1, 0, -1)
+    strides = [f"{n}_{d}" for n in parts for d in range(ndim)]
+    sizes = [f"size{d}" for d in range(1, ndim)]
+
+    def place(number: str) -> list[str]:
+        """Where element `number` is along each dimension and in each part."""
+        lines = [f"rest = {integer}({number})"]
+        for d in inner:
+            lines += [
+                f"next = rest // size{d}",
+                f"i{d} = {integer}(rest - next * size{d})",
+                "rest = next",
+            ]
+        terms = {n: " + ".join(f"i{d} * {n}_{d}" for d in range(ndim)) for n in parts}
+        return [*lines, "i0 = rest", *[f"at_{n} = {integer}({terms[n]})" for n in parts]]
+
+    def following() -> list[str]:
+        """The place of the next element; modulo the integers' range, so that steps back add too."""
+        lines = [f"i{ndim - 1} = {integer}(i{ndim - 1} + {integer}(1))"]
+        lines += [f"at_{n} = {integer}(at_{n} + {n}_{ndim - 1})" for n in parts]
+        for d in inner:
+            lines += [f"over = i{d} == size{d}", f"i{d} = {integer}(0) if over else i{d}"]
+            lines += [
+                f"at_{n} = {integer}(at_{n} + {n}_back{d}) if over else at_{n}" for n in parts
+            ]
+            lines += [f"i{d - 1} = {integer}(i{d - 1} + {integer}(over))"] * (d > 1)
+        return lines
+
+    def result(run: str) -> str:
+        one = {"run": f"{{n}}{run}", "part": "{n}[at_{n}]", "value": "{n}"}
+        operands = [one[kind].format(n=n) for n, kind in zip(names, kinds, strict=True)]
+        return f"function({', '.join(operands)})"
+
+    body = [f"{name} = {integer}({name})" for name in [*strides, *sizes]]
+    body += [
+        f"{n}_back{d} = {integer}({n}_{d - 1} - size{d} * {n}_{d})" for n in parts for d in inner
+    ]
+    body += [f"{n}v = load_vector({n}, n, {width})" for n in runs] + place("n")
+    for k in range(width):
+        body += [*(following() if k else []), f"r{k} = {result(f'v[{k}]')}"]
+    body.append(f"store_vector(out, n, ({', '.join(f'r{k}' for k in range(width))},))")
+    tail = [f"{name} = {integer}({name})" for name in [*strides, *sizes]]
+    tail += [*place("j"), f"out[j] = {result('[j]')}"]
+    source = (
+        f"def broadcast({', '.join([*names, 'out', *strides, *sizes])}):\n"
+        f"    n = cuda.grid(1) * {width}\n"
+        f"    if n + {width} <= out.size:\n"
+        + "".join(f"        {line}\n" for line in body)
+        + "    else:\n"
+        f"        j = cuda.grid(1) + out.size // {width} * {width - 1}  # see `with_tail`\n"
+        "        if j < out.size:\n" + "".join(f"            {line}\n" for line in tail)
+    )
+    namespace = {
+        "cuda": cuda,
+        "types": types,
+        "load_vector": load_vector,
+        "store_vector": store_vector,
+        "function": function,
+    }
+    return cuda.jit(compiled(source, "broadcast", namespace))
 
 
 @functools.cache

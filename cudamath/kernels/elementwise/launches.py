@@ -9,7 +9,14 @@ from typing import Any
 from ...core.dispatch.arguments import ArrayArg
 from ...core.dispatch.steps import Launch
 from ..lib.integers import blocks, with_tail
-from .generator import NAMES, THREADS, plain_kernel, rows_kernel, vector_kernel
+from .generator import (
+    NAMES,
+    THREADS,
+    broadcast_kernel,
+    plain_kernel,
+    rows_kernel,
+    vector_kernel,
+)
 from .problem import ElementwiseProblem
 
 AHEAD = 2  # accesses that a thread of `vector_ahead` has under way
@@ -48,6 +55,22 @@ def by_rows(p: ElementwiseProblem) -> Launch:
         blocks(count, THREADS),
         THREADS,
         [*p.lines, p.line, *elements, *shape[:-1], shape[-1] // p.width, count],
+    )
+
+
+def by_parts(p: ElementwiseProblem) -> Launch:
+    """Version "broadcast"."""
+    (shape, steps), each = p.merged, iter(zip(p.merged[1], p.layouts, strict=False))
+    kinds = tuple(
+        "value" if not array else "run" if p.is_whole(*next(each)) else "part" for array in p.arrays
+    )
+    parts = [(s, x) for s, x in zip(steps, p.layouts, strict=False) if not p.is_whole(s, x)]
+    count, width = p.target.size, p.width
+    return Launch(
+        broadcast_kernel(p.function, kinds, len(shape), width, count + width >= 1 << 31),
+        blocks(with_tail(count, width), THREADS),
+        THREADS,
+        [*p.lines, p.line, *[s // x.itemsize for along, x in parts for s in along], *shape[1:]],
     )
 
 

@@ -154,6 +154,21 @@ class ElementwiseProblem:
             )
         )
 
+    @functools.cached_property
+    def has_parts(self) -> bool:
+        """The result is dense as a whole, and so is each operand, or it is broadcast."""
+        steps = self.merged[1]
+        if not (self.aligned and self.merged[0] and self.is_whole(steps[-1], self.target)):
+            return False
+        return all(
+            self.is_whole(along, x) or min(along) == 0
+            for along, x in zip(steps[:-1], self.layouts, strict=True)
+        )
+
+    def is_whole(self, steps: Sequence[int], x: Layout) -> bool:
+        """An array with these byte strides along the merged axes is dense as the result is."""
+        return shapes.is_contiguous(self.merged[0], tuple(steps), x.itemsize)
+
     def arguments(self, view: Callable[[ArrayArg, Layout, int], ArrayArg]) -> list[Any]:
         """The operands as arguments of a kernel: arrays as `view(argument, layout, number)`
         says, the others as run-time scalars in order."""

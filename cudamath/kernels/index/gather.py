@@ -57,34 +57,45 @@ WORDS_IN_FLIGHT = 8  # of a lane of ``gather_words``
 
 @functools.cache
 def gather_rows(index: Any, word: np.dtype, each: int) -> Any:
-    """out[b, j, a] = x[b, positions[j], a]; thread t of a block takes words t, t + 256, .. of the
-    output, `each` in all: all positions are read before the first is used, and so are the words.
-    Beyond the end it reads the last one again. ``index``: see index_type."""
+    """out[b, j, a] = x[b, positions[j], a]; thread t of a block takes words t, t + THREADS, .. of
+    the output, `each` in all: all positions are read before the first is used, and so are the
+    words. `lines` and `over`: THREADS in lines of `after` words, and what is left, so that one
+    division finds the first word and additions the others. Beyond the end it reads the last line
+    again. ``index``: see index_type."""
     W = numba_type(word)
 
     @cuda.jit
-    def gather_rows(x, positions, out, flag, ticket):
+    def gather_rows(x, positions, out, lines, over, flag, ticket):
         # x: (before, rows, after), positions: (m,), out: (before, m, after)
         first = index(index(cuda.blockIdx.x) * index(THREADS * each) + index(cuda.threadIdx.x))
-        m, after, last = index(out.shape[1]), index(out.shape[2]), index(out.size - 1)
+        m, after, size = index(out.shape[1]), index(out.shape[2]), index(out.size)
+        last = index(index(out.shape[0]) * m - index(1))
+        batch = cuda.local.array(each, index)
+        place = cuda.local.array(each, index)
+        inside = cuda.local.array(each, index)
         rows = cuda.local.array(each, np.int64)
         found = cuda.local.array(each, W)
+        line = index(first // after)
+        a = index(first - line * after)
         for k in range(each):
-            q = min(index(first + index(k * THREADS)), last) // after
-            rows[k] = np.int64(positions[q - q // m * m])
+            there = min(line, last)
+            batch[k] = there // m if out.shape[0] > 1 else index(0)
+            place[k] = there - batch[k] * m
+            inside[k] = a
+            rows[k] = np.int64(positions[place[k]])
+            line = index(line + index(lines))
+            a = index(a + index(over))
+            if a >= after:
+                a = index(a - after)
+                line = index(line + index(1))
         wrong = False
         for k in range(each):
-            i = min(index(first + index(k * THREADS)), last)
-            q = i // after
             row = own(rows[k], x.shape[1])
             wrong = wrong or row < 0
-            found[k] = x[q // m, max(row, np.int64(0)), i - q * after]
+            found[k] = x[batch[k], max(row, np.int64(0)), inside[k]]
         for k in range(each):
-            i = index(first + index(k * THREADS))
-            if i <= last:
-                q = i // after
-                b = q // m
-                out[b, q - b * m, i - q * after] = found[k]
+            if index(first + index(k * THREADS)) < size:
+                out[batch[k], place[k], inside[k]] = found[k]
         if wrong:
             flag[0] = ticket
 
@@ -326,7 +337,7 @@ def by_rows(p: GatherProblem) -> Plan:
         gather_rows(index_type(words), word, each),
         blocks(words, THREADS * each),
         THREADS,
-        [source, *positions, target, Flag(), Ticket()],
+        [source, *positions, target, *divmod(THREADS, target.shape[2]), Flag(), Ticket()],
     )
     return Plan([p.out], [*steps, launch], temps)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import scipy.special
+import simulated_gpu
 from records import ELEMENTWISE, Elementwise
 from strategies import BF16, awkward, kind, numbers, of_kinds
 
@@ -25,7 +26,10 @@ from cudamath.core.dispatch.arguments import Output
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.layout import Layout
 from cudamath.core.shapes import broadcast_shapes
+from cudamath.kernels.elementwise import generator, launches
 from cudamath.kernels.elementwise.dispatch import elementwise
+from cudamath.kernels.elementwise.problem import ElementwiseProblem
+from cudamath.kernels.ptx import vector_access
 from cudamath.ops.ufunc import resolve
 from cudamath.testing import layout_of, simulate
 from tests.ops.test_values import SPECIAL, check, check_special, result_dtype
@@ -320,6 +324,57 @@ def test_parts_of_large_arrays_on_the_gpu(shape, dtype):
     np.testing.assert_array_equal((there[part] + other[part]).to_numpy(), a[part] + b[part])
     np.testing.assert_array_equal((-there[part]).to_numpy(), -a[part])
     np.testing.assert_array_equal((there[part] * 2).to_numpy(), a[part] * 2)
+
+
+#: Operands of which rows begin between the borders of accesses, and no two axes merge.
+BROADCAST = [
+    ((9, 7, 4, 1), (9, 1, 4, 1)),
+    ((5, 33), (33,)),
+    ((5, 33), (5, 1)),
+    ((3, 5, 7), (5, 1)),
+    ((3, 1, 5, 2), (1, 4, 1, 2)),
+    ((1, 3), (31, 1)),
+    ((2, 3, 2, 3, 2), (2, 1, 2, 1, 2)),
+]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("shapes", BROADCAST, ids=str)
+def test_broadcast_operands_are_read_one_by_one(shapes, monkeypatch):
+    """Version "broadcast", with accesses of several elements in Python."""
+
+    simulated_gpu.give_vectors_and_warps(monkeypatch)
+    for name in ("load_vector", "store_vector"):
+        monkeypatch.setattr(generator, name, getattr(vector_access, name), raising=False)
+    rng = np.random.default_rng(0)
+    arrays = [numbers(rng, shape, F32, -9, 9) for shape in shapes]
+    function = generator.scalar_function("x - y", (F32, F32), F32, F32)
+    wanted = np.subtract(*arrays)
+    target = Layout.new(wanted.shape, F32, 0)
+    layouts = [Layout.new(shape, F32, 0) for shape in shapes]
+    problem = ElementwiseProblem(function, layouts, target, Output(0))
+    assert problem.has_parts
+    step = launches.by_parts(problem)
+    out = np.full(wanted.size, np.nan, F32)
+    step.kernel[step.grid, step.block](*[a.ravel() for a in arrays], out, *step.args[3:])
+    np.testing.assert_array_equal(out.reshape(wanted.shape), wanted)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_broadcast_on_the_gpu(dtype):
+    """Version "broadcast" beside NumPy: rows between borders, either operand or a number."""
+    if kind(dtype) == "c":
+        pytest.skip("complex numbers are left to `plain`")
+    rng = np.random.default_rng(0)
+    for shapes in [*BROADCAST, ((901, 656, 4), (901, 1, 4)), ((70_001, 33), (33,))]:
+        a, b = (numbers(rng, shape, dtype) for shape in shapes)
+        for x, y in ((a, b), (b, a)):
+            for name in ("subtract", "less"):
+                row = row_named(name)
+                layouts = [Layout.new(v.shape, dtype, 0) for v in (x, y)]
+                out = run(plan(row, *layouts, version="broadcast"), x, y)
+                np.testing.assert_array_equal(out, expected(row, x, y), err_msg=f"{name} {shapes}")
 
 
 @pytest.mark.gpu

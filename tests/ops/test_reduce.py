@@ -607,6 +607,28 @@ def test_versions_in_the_simulator(kind, version, monkeypatch):
         check(kind, cm.testing.simulate(plan, x), x, axis)
 
 
+@pytest.mark.parametrize("kind", ["sum", "var"])
+@pytest.mark.parametrize("columns", [1, 3, 31, 64, 1000])
+def test_a_thread_of_the_second_launch_has_few_parts(kind, columns):
+    """Few results of many segments are combined by as many threads as a sector of memory lets."""
+    plan = planned(np.zeros((200_000, columns)), kind, 0, "columns_split")
+    first, second = plan.steps
+    (across, down, _), parts = second.block, first.grid[1]
+    assert parts <= 4 * down or across == 4 and parts <= 20 * down
+    assert second.grid[0] * across >= columns > (second.grid[0] - 1) * across
+
+
+@pytest.mark.simulator
+def test_few_columns_of_many_parts_in_the_simulator(monkeypatch):
+    from simulated_gpu import give_vectors_and_warps
+
+    give_vectors_and_warps(monkeypatch)
+    x = numbers(np.random.default_rng(1), (4500, 17), np.dtype("f8"), "var")
+    plan = planned(x, "var", 0, "columns_split", capability=(7, 5))
+    assert plan.steps[1].block[1] > 8
+    check("var", cm.testing.simulate(plan, x), x, 0)
+
+
 def test_the_divisor_is_as_exact_as_the_accumulator():
     """A correction that float32 rounds."""
     from cudamath.kernels.reduce.dispatch import plan
@@ -647,6 +669,7 @@ SHAPES = [
     ((1025, 7), 0),
     ((5000, 260), 0),
     ((70_001, 1), 0),
+    ((33_001, 31), 0),
     ((9, 40, 33), 1),
     ((8, 3, 28, 28), (0, 2, 3)),
     ((6, 5, 4, 3, 2), (0, 2, 4)),

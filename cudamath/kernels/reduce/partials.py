@@ -20,6 +20,9 @@ from .problem import THREADS, Problem
 if not SIMULATOR:
     from ..ptx import sm90 as ptx_sm90
 
+EACH = 4  # accumulators that a thread reads before it combines the first
+RUN = 4  # results next to each other that a block has at the least: a sector of eight-byte numbers
+
 
 @functools.cache
 def reduce_partials(
@@ -93,6 +96,8 @@ def combination(
     temps = [x.like((results * parts,), np.dtype(str(kind))) for kind in reduce.kinds]
     numbers = [Temp(i if i < len(temps) else 0) for i in range(3)]
     across = min(power_of_two(results), 32)
+    while across > RUN and parts > EACH * (THREADS // across):
+        across //= 2  # few results of many parts: a thread would walk down dozens of them
     down = min(power_of_two(parts), THREADS // across)
     early = not SIMULATOR and capability(x.device) >= (9, 0)
     kept, narrow = len(problem.view.kept), problem.narrow

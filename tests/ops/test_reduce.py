@@ -623,7 +623,7 @@ def test_few_columns_of_many_parts_in_the_simulator(monkeypatch):
     from simulated_gpu import give_vectors_and_warps
 
     give_vectors_and_warps(monkeypatch)
-    x = numbers(np.random.default_rng(1), (4500, 17), np.dtype("f8"), "var")
+    x = numbers(np.random.default_rng(1), (6000, 17), np.dtype("f8"), "var")
     plan = planned(x, "var", 0, "columns_split", capability=(7, 5))
     assert plan.steps[1].block[1] > 8
     check("var", cm.testing.simulate(plan, x), x, 0)

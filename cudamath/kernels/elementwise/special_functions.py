@@ -32,7 +32,7 @@ from ...core.specs.special.error_functions import erfcx, scaled_tail, square_res
 from ...core.specs.special.library import SHORT, copied, narrow, scalar, short_form
 from ...core.specs.special.narrow import short_power
 from ...core.specs.special.pairs import two_product
-from ...core.specs.special.powers import exp2, exp10
+from ...core.specs.special.powers import exp2, exp10, inverse_root
 from ...core.specs.special.waves import cos_and_sin
 from ..compiler.decorators import device_function
 from ..compiler.generated import compiled
@@ -166,6 +166,12 @@ def _together(x):
 
 
 @device_function
+def _own_inverse_root(x):
+    """powers.inverse_root."""
+    return libdevice.rsqrt(x)
+
+
+@device_function
 def _own_erfcx(x):
     """error_functions.scaled_tail: within four units in the last place."""
     return libdevice.erfcx(x)
@@ -179,9 +185,11 @@ _OWN = {
     exp10: _short_exp10,
     cos_and_sin: _together,
     scaled_tail: _own_erfcx,
+    inverse_root: _own_inverse_root,
 }
-#: The same, for results in float32.
+#: The same, for results in float32, whose cosines and sines are shorter ones.
 _OWN_SHORT = {**_OWN, erfcx: _own_erfcx}
+del _OWN_SHORT[cos_and_sin]
 
 
 def _own(function: Callable, short: bool) -> Any:

@@ -13,6 +13,7 @@ from .factorials import poch
 from .gamma_functions import rgamma
 from .pairs import exp_sum, log_ratio, plus, times, two_sum
 from .polynomials import chebyshev, horner
+from .powers import inverse_root
 from .rounding import floor, is_even
 from .waves import cos_and_sin
 
@@ -366,94 +367,119 @@ K1_FAR = (
 
 def j0(x):
     x = abs(x)
-    if x <= 5.0:
-        z = x * x
-        if x < 1e-5:
-            return 1.0 - z / 4.0
-        p = (z - 5.78318596294678452118) * (z - 30.4712623436620863991)
-        return p * horner(z, J0_P) / horner(z, J0_Q)
-    return j0_from_5(x)
+    return j0_to_5(x) if x <= 5.0 else j0_from_5(x)
+
+
+def j0_to_5(x):
+    z = x * x
+    if x < 1e-5:
+        return 1.0 - z / 4.0
+    p = (z - 5.78318596294678452118) * (z - 30.4712623436620863991)
+    return p * horner(z, J0_P) / horner(z, J0_Q)
+
+
+def hankel0(x):
+    """Of the waves of order 0 beyond 5 the factors p and q (DLMF 10.17), times sqrt(1 / (pi x))."""
+    r = inverse_root(x)
+    w = 5.0 * r * r
+    z = w * w
+    p = horner(z, J0_PQ)
+    q = horner(z, J0_QQ)
+    n = SQRT_INV_PI * r / (p * q)
+    return horner(z, J0_PP) * (q * n), w * (horner(z, J0_QP) * (p * n))
+
+
+def hankel1(x):
+    """The same of order 1."""
+    r = inverse_root(x)
+    w = 5.0 * r * r
+    z = w * w
+    p = horner(z, J1_PQ)
+    q = horner(z, J1_QQ)
+    n = SQRT_INV_PI * r / (p * q)
+    return horner(z, J1_PP) * (q * n), w * (horner(z, J1_QP) * (p * n))
 
 
 def j0_from_5(x):
-    w = 5.0 / x
-    q = w * w
-    p = horner(q, J0_PP) / horner(q, J0_PQ)
-    q = w * (horner(q, J0_QP) / horner(q, J0_QQ))
-    return wave_at_quarter(x, p, q, p + q, p - q)
-
-
-def wave_at_quarter(x, p, q, of_cos, of_sin):
-    """p cos(x - pi / 4) - q sin(x - pi / 4) by sqrt(2 / (pi x)); of large x by the other two."""
-    far = x >= 10.0
-    c, s = cos_and_sin(x if far else x - 0.7853981633974483)
-    y = of_cos * c + of_sin * s if far else p * c - q * s
-    return y * (SQRT_INV_PI if far else SQRT_TWO_OVER_PI) / math.sqrt(x)
+    """p cos(x - pi / 4) - q sin(x - pi / 4), times the root of 2."""
+    p, q = hankel0(x)
+    c, s = cos_and_sin(x)
+    return (p + q) * c + (p - q) * s
 
 
 def y0(x):
-    if x == 0.0:
-        return -math.inf
     if not x > 0.0:
-        return math.nan
-    if x <= 5.0:
-        z = x * x
-        return horner(z, Y0_P) / horner(z, Y0_Q) + TWO_OVER_PI * math.log(x) * j0(x)
-    return y0_from_5(x)
+        return -math.inf if x == 0.0 else math.nan
+    return y0_to_5(x) if x <= 5.0 else y0_from_5(x)
+
+
+def y0_to_5(x):
+    z = x * x
+    return horner(z, Y0_P) / horner(z, Y0_Q) + TWO_OVER_PI * math.log(x) * j0_to_5(x)
 
 
 def y0_from_5(x):
-    w = 5.0 / x
-    z = w * w
-    p = horner(z, J0_PP) / horner(z, J0_PQ)
-    q = w * (horner(z, J0_QP) / horner(z, J0_QQ))
-    return wave_at_quarter(x, q, -p, q - p, p + q)
+    p, q = hankel0(x)
+    c, s = cos_and_sin(x)
+    return (q - p) * c + (p + q) * s
 
 
 def j1(x):
-    s = math.copysign(1.0, x)
-    x = abs(x)
+    z = abs(x)
+    return x * j1_to_5(z) if z <= 5.0 else math.copysign(1.0, x) * j1_from_5(z)
+
+
+def j1_to_5(x):
+    """J1 / x."""
     if x < 1.490116119384765625e-8:
-        return s * (0.5 * x)
-    if x <= 5.0:
-        z = x * x
-        w = horner(z, J1_P) / horner(z, J1_Q)
-        return s * (w * x * (z - 14.6819706421238932572) * (z - 49.2184563216946036702))
-    return s * j1_from_5(x)
+        return 0.5
+    z = x * x
+    w = horner(z, J1_P) / horner(z, J1_Q)
+    return w * (z - 14.6819706421238932572) * (z - 49.2184563216946036702)
 
 
 def j1_from_5(x):
-    w = 5.0 / x
-    z = w * w
-    p = horner(z, J1_PP) / horner(z, J1_PQ)
-    q = w * (horner(z, J1_QP) / horner(z, J1_QQ))
-    far = x >= 10.0
-    cos, sin = cos_and_sin(x if far else x - 2.356194490192345)
-    y = (SQRT_HALF * (q - p)) * cos + (SQRT_HALF * (p + q)) * sin if far else p * cos - q * sin
-    return y * SQRT_TWO_OVER_PI / math.sqrt(x)
+    p, q = hankel1(x)
+    c, s = cos_and_sin(x)
+    return (q - p) * c + (p + q) * s
 
 
 def y1(x):
-    if x == 0.0:
-        return -math.inf
     if not x > 0.0:
-        return math.nan
-    if x <= 5.0:
-        z = x * x
-        w = x * (horner(z, Y1_P) / horner(z, Y1_Q))
-        return w + TWO_OVER_PI * (j1(x) * math.log(x) - 1.0 / x)
-    return y1_from_5(x)
+        return -math.inf if x == 0.0 else math.nan
+    return y1_to_5(x) if x <= 5.0 else y1_from_5(x)
+
+
+def y1_to_5(x):
+    z = x * x
+    w = x * (horner(z, Y1_P) / horner(z, Y1_Q))
+    return w + TWO_OVER_PI * (x * j1_to_5(x) * math.log(x) - 1.0 / x)
 
 
 def y1_from_5(x):
-    w = 5.0 / x
-    z = w * w
-    p = horner(z, J1_PP) / horner(z, J1_PQ)
-    q = w * (horner(z, J1_QP) / horner(z, J1_QQ))
-    far = x >= 10.0
-    cos, sin = cos_and_sin(x if far else x - 2.356194490192345)
-    y = (q - p) * sin - (p + q) * cos if far else p * sin + q * cos
-    return y * (SQRT_INV_PI if far else SQRT_TWO_OVER_PI) / math.sqrt(x)
+    p, q = hankel1(x)
+    c, s = cos_and_sin(x)
+    return (q - p) * s - (p + q) * c
+
+
+def y0_and_y1(x):
+    """Both, for x > 0: beyond 5 what they have in common is computed once."""
+    if x <= 5.0:
+        return y0_to_5(x), y1_to_5(x)
+    p, q = hankel0(x)
+    p1, q1 = hankel1(x)
+    c, s = cos_and_sin(x)
+    return (q - p) * c + (p + q) * s, (q1 - p1) * s - (p1 + q1) * c
+
+
+def j0_and_j1(x):
+    """Both, for x > 0."""
+    if x <= 5.0:
+        return j0_to_5(x), x * j1_to_5(x)
+    p, q = hankel0(x)
+    p1, q1 = hankel1(x)
+    c, s = cos_and_sin(x)
+    return (p + q) * c + (p - q) * s, (q1 - p1) * c + (p1 + q1) * s
 
 
 def yn(n, x):
@@ -468,10 +494,9 @@ def yn(n, x):
         return -s * math.inf
     if not x > 0.0:
         return math.nan
-    last = y0(x)
+    last, now = y0_and_y1(x)
     if n == 0.0:
         return last
-    now = y1(x)
     step = 2.0 / x
     k = 1.0
     while k < n and abs(now) < math.inf:
@@ -499,13 +524,13 @@ def jn(n, x):
     if x == 0.0:
         return 0.0
     if x > n:
-        last = j0(x)
-        now = j1(x)
+        last, now = j0_and_j1(x)
+        step = 2.0 / x
         k = 1.0
         while k < n:
             before = last
             last = now
-            now = 2.0 * k * last / x - before
+            now = k * step * last - before
             k += 1.0
         return s * now
     if x < 1e-8 * (n + 1.0):  # the first term of the series

@@ -9,29 +9,14 @@ from __future__ import annotations
 
 import math
 
-from .bessel_functions import (
-    J0_PP,
-    J0_PQ,
-    J0_QP,
-    J0_QQ,
-    J1_PP,
-    J1_PQ,
-    J1_QP,
-    J1_QQ,
-    SQRT_INV_PI,
-    TWO_OVER_PI,
-    j0_from_5,
-    j1_from_5,
-    y0_from_5,
-    y1_from_5,
-)
+from .bessel_functions import SQRT_INV_PI, TWO_OVER_PI
 from .error_functions import INV_SQRT_PI, SQRT_HALF
 from .gamma_functions import PSI, PSI_P, PSI_Q
 from .pairs import two_product
 from .polynomials import horner
+from .powers import inverse_root
 from .rounding import floor, is_even, modulo
 from .wave_integrals import CI_ROOT, CI_ROOT_REST
-from .waves import cos_and_sin
 
 #: As in integrals.py, to ten digits.
 E1_SHORT_P = (
@@ -84,6 +69,58 @@ EI_SHORT = (
 )
 
 
+SHIFT = 6755399441055744.0  # added and subtracted again it leaves a whole number
+#: pi / 2 in parts of 33 bits: products with whole numbers up to a million are exact.
+PI_HALF_1, PI_HALF_2 = 1.5707963267341256, 6.077100506303966e-11
+PI_HALF_3 = 2.0222662487959506e-21
+#: sin(x) / x and cos(x) up to pi / 4, by x^2: Chebyshev interpolation, to ten digits.
+SIN_SHORT = (
+    2.7173456841089953e-06,
+    -0.000198392022122311,
+    0.00833332878245888,
+    -0.16666666631591165,
+    0.9999999999956731,
+)
+COS_SHORT = (
+    2.4379831251175367e-05,
+    -0.0013886617999647076,
+    0.041666616692532826,
+    -0.4999999961485761,
+    0.9999999999524894,
+)
+#: Of hankel0 and hankel1 by 1 / x^2, to nine digits: Chebyshev interpolation.
+HANKEL0_P_SHORT = (
+    -17.41655193848045,
+    3.71559682666303,
+    -0.5348407480907652,
+    0.11184203578350906,
+    -0.07031150003074114,
+    0.9999999994511132,
+)
+HANKEL0_Q_SHORT = (
+    66.16973397269395,
+    -12.986123769936775,
+    1.55297578218945,
+    -0.22569771359078067,
+    0.07323768158229141,
+    -0.12499999753133731,
+)
+HANKEL1_P_SHORT = (
+    19.783919282411475,
+    -4.272718171394362,
+    0.6347479562062556,
+    -0.14385042918727434,
+    0.11718638600616256,
+    1.0000000006115795,
+)
+HANKEL1_Q_SHORT = (
+    -74.38400114896717,
+    14.729762504827262,
+    -1.8008490198888523,
+    0.2760186471358662,
+    -0.10253408102924698,
+    0.37499999727032407,
+)
 #: As in wave_integrals.py, to nine digits.
 WAVE_F_SHORT_P = (
     23220.006385132772,
@@ -240,31 +277,17 @@ def to_5(x):
     return 0.08 * (x * x) - 1.0
 
 
-def j0(x):
-    x = abs(x)
-    return horner(to_5(x), J0_SHORT) if x <= 5.0 else j0_from_5(x)
+def j0_to_5(x):
+    return horner(to_5(x), J0_SHORT)
 
 
-def j1(x):
-    z = abs(x)
-    return x * horner(to_5(x), J1_SHORT) if z <= 5.0 else math.copysign(1.0, x) * j1_from_5(z)
-
-
-def y0(x):
-    if not x > 0.0:
-        return -math.inf if x == 0.0 else math.nan
-    return y0_to_5(x) if x <= 5.0 else y0_from_5(x)
+def j1_to_5(x):
+    return horner(to_5(x), J1_SHORT)
 
 
 def y0_to_5(x):
     t = to_5(x)
     return horner(t, Y0_SHORT) + TWO_OVER_PI * math.log(x) * horner(t, J0_SHORT)
-
-
-def y1(x):
-    if not x > 0.0:
-        return -math.inf if x == 0.0 else math.nan
-    return y1_to_5(x) if x <= 5.0 else y1_from_5(x)
 
 
 def y1_to_5(x):
@@ -273,45 +296,34 @@ def y1_to_5(x):
     return x * (horner(t, Y1_SHORT) + log * horner(t, J1_SHORT)) - TWO_OVER_PI / x
 
 
-def y0_and_y1(x):
-    """Both, for x > 0: what they have in common is computed once."""
-    if x <= 5.0:
-        return y0_to_5(x), y1_to_5(x)
-    w = 5.0 / x
+def cos_and_sin(x):
+    if not abs(x) < 1e6:
+        return math.cos(x), math.sin(x)
+    quarters = (x * TWO_OVER_PI + SHIFT) - SHIFT
+    r = ((x - quarters * PI_HALF_1) - quarters * PI_HALF_2) - quarters * PI_HALF_3
+    halves = (0.5 * quarters + SHIFT) - SHIFT  # an even number where a quarter is left
+    odd = quarters - 2.0 * halves
+    sign = 1.0 - 2.0 * abs(halves - 2.0 * ((0.5 * halves + SHIFT) - SHIFT))
+    z = r * r
+    s = r * horner(z, SIN_SHORT)
+    c = horner(z, COS_SHORT)
+    return (sign * c, sign * s) if odd == 0.0 else (-odd * s, odd * c)
+
+
+def hankel0(x):
+    r = inverse_root(x)
+    w = r * r
     z = w * w
-    p = horner(z, J0_PP) / horner(z, J0_PQ)
-    q = w * (horner(z, J0_QP) / horner(z, J0_QQ))
-    p1 = horner(z, J1_PP) / horner(z, J1_PQ)
-    q1 = w * (horner(z, J1_QP) / horner(z, J1_QQ))
-    size = SQRT_INV_PI * math.sqrt(0.2 * w)
-    c, s = cos_and_sin(x)
-    c *= size
-    s *= size
-    return (q - p) * c + (p + q) * s, (q1 - p1) * s - (p1 + q1) * c
+    r *= SQRT_INV_PI
+    return r * horner(z, HANKEL0_P_SHORT), r * w * horner(z, HANKEL0_Q_SHORT)
 
 
-def yn(n, x):
-    if n != n or floor(n) != n:
-        return math.nan
-    s = 1.0
-    if n < 0.0:
-        n = -n
-        s = 1.0 if is_even(n) else -1.0
-    if x == 0.0:
-        return -s * math.inf
-    if not x > 0.0:
-        return math.nan
-    last, now = y0_and_y1(x)
-    if n == 0.0:
-        return last
-    step = 2.0 / x  # its rounding costs digits of float64 alone, and no division in the loop
-    k = 1.0
-    while k < n and abs(now) < math.inf:
-        before = last
-        last = now
-        now = k * step * last - before
-        k += 1.0
-    return s * now
+def hankel1(x):
+    r = inverse_root(x)
+    w = r * r
+    z = w * w
+    r *= SQRT_INV_PI
+    return r * horner(z, HANKEL1_P_SHORT), r * w * horner(z, HANKEL1_Q_SHORT)
 
 
 def gamma(x):

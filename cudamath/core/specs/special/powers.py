@@ -1,4 +1,4 @@
-"""The power transforms of Box and Cox with their inverses, and powers of ten.
+"""The power transforms of Box and Cox with their inverses, powers of ten, and inverse roots.
 
 They have the digits of SciPy's formulas or more: in exp(lam log(x)) the rounded logarithm costs as
 many as the exponent has before its point.
@@ -9,6 +9,11 @@ from __future__ import annotations
 import math
 
 from .pairs import two_product
+
+
+def inverse_root(x):
+    """1 / sqrt(x)."""
+    return 1.0 / math.sqrt(x)
 
 
 def log1p(x):

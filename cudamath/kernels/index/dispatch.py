@@ -30,11 +30,14 @@ embedding and gradient, 8192 of 50257x768; NVIDIA H200, commit 52457ee46004, 202
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ...runtime.device import multiprocessors
 from ..compiler.lazy_numba import SIMULATOR
 from ..lib.versions import Version, choose
+from . import work
 from .owners import MOST_OWNERS, aligned_rows, owners_of
 from .positions import flat_positions
 from .problem import (
@@ -46,7 +49,6 @@ from .problem import (
     TakeAlongGradientProblem,
     TakeAlongProblem,
 )
-from .work import fold_microseconds
 
 # -------------------- gather
 
@@ -233,37 +235,17 @@ def scatter(
 
 # -------------------- sums of rows by index
 
-# Comparisons of a destination with an element's row, up to which this is faster than a sort (an
-# H200 makes 2^24 of them in about 20 us, sorting takes 40): by the elements of the result, and by
-# those of the sources, which also look for the first source of their row.
-COMPARISONS, SOURCE_COMPARISONS = 1 << 24, 1 << 20
-ROW_COST = 10  # comparisons that take as long as finding an element's row
-SORTING = 40.0  # microseconds of a sort of few sources, ten launches one after the other
-OWNER_CROWD = 32  # sources for each row, from which on a sort is faster
-OWNER_LOOKS = 1 << 24  # indices that all owner blocks together look at
 HASHED_ROW = 1024  # bytes of a row: slots take an eighth of the result's memory at most
 HASHED_SIZE = 1 << 23  # bytes of the result, below which three launches cost what they save
 HASHED_CROWD = 16  # sources for each row, at most
 # Sources, at most: those of a text are summed faster up to 65,536 at least, but all of one row
 # would take longer then.
 HASHED_SOURCES = 1 << 14
+FIRST = 1 << 60  # the rank of what was measured to be the fastest where it is preferred
 
 
 def has_few_sources(p: ScatterAddProblem) -> bool:
     return 0 < p.m <= FEW_SOURCES
-
-
-def prefers_comparing(p: ScatterAddProblem) -> bool:
-    return (p.m + ROW_COST) * p.x.size <= COMPARISONS
-
-
-def prefers_folding(p: ScatterAddProblem) -> bool:
-    """Less work than a sort; where blocks own rows, less than they have to look at. (The simulator
-    has no clock.)"""
-    before, _, after = p.box.shape
-    if SIMULATOR or fits_owners(p) and prefers_owners(p):
-        return p.m * (p.m + ROW_COST) * before * after <= SOURCE_COMPARISONS
-    return fold_microseconds(p) <= SORTING
 
 
 def fits_owners(p: ScatterAddProblem) -> bool:
@@ -271,11 +253,14 @@ def fits_owners(p: ScatterAddProblem) -> bool:
     return aligned_rows(p.box) and p.m > 0 and owners_of(p.box.shape[1]) <= MOST_OWNERS
 
 
-def prefers_owners(p: ScatterAddProblem) -> bool:
-    """Where most rows have more than OFTEN sources, they wait for the second launch: 2,048 rows of
-    768 and 131,072 sources take 620 us, with a sort 502 (8,192 rows: 207 beside 521)."""
-    rows = p.box.shape[1]
-    return p.m <= OWNER_CROWD * rows and owners_of(rows) <= OWNER_LOOKS // p.m
+def fits_slices(p: ScatterAddProblem) -> bool:
+    return 0 < p.m < 2**30 and p.box.size > 0 and work.slice_threads(p) > 0
+
+
+def sooner(microseconds: Callable[[ScatterAddProblem], float]) -> Callable:
+    """The rank of a version by its predicted time. The simulator has no clock: the order in the
+    table decides there."""
+    return lambda p: SIMULATOR or int(1e9 / microseconds(p))
 
 
 def fits_hash(p: ScatterAddProblem) -> bool:
@@ -283,9 +268,9 @@ def fits_hash(p: ScatterAddProblem) -> bool:
     return aligned_rows(p.box) and p.m > 0 and rows < 2**31 and after < 2**30
 
 
-def prefers_hash(p: ScatterAddProblem) -> bool:
+def prefers_hash(p: ScatterAddProblem) -> int:
     _, rows, after = p.box.shape
-    return (
+    return FIRST * (
         after * p.x.itemsize >= HASHED_ROW
         and p.box.size * p.x.itemsize >= HASHED_SIZE
         and p.m <= min(HASHED_SOURCES, HASHED_CROWD * rows)
@@ -297,34 +282,57 @@ OWNED = "each block looks for the sources of its rows"
 SORTED = "sorted by their destinations"
 FOLDED = "few sources: each looks for those of its row"
 
-SCATTER_ADD = (
-    Version(
-        "compare",
-        "index.scatter_add_few.in_place",
-        has_few_sources,
-        prefers_folding,
-        FOLDED,
-    ),
-    Version("by_owner", "index.scatter_add_by_owner.in_place", fits_owners, prefers_owners, OWNED),
-    Version("sorted", "index.scatter_add_sorted.in_place", reason=SORTED),
-)
-INDEX_ADD = (
+SLICED = "many sources of few rows: slices of them keep a sum of each row"
+
+
+def _versions(base: str, *ahead: Version) -> tuple[Version, ...]:
+    """The versions of sums by index into `base`: what their files call their planners."""
+    few = {"place": "in_place", "copy": "into_copy", "zeros": "into_zeros"}[base]
+    return (
+        *ahead,
+        Version(
+            "compare" if base == "place" else "fold",
+            f"index.scatter_add_few.{few}",
+            has_few_sources,
+            sooner(work.fold_microseconds),
+            FOLDED,
+        ),
+        Version(
+            "by_owner",
+            f"index.scatter_add_by_owner.in_{base}",
+            fits_owners,
+            sooner(work.owner_microseconds),
+            OWNED,
+        ),
+        Version(
+            "sorted",
+            f"index.scatter_add_sorted.in_{base}",
+            prefers=sooner(work.sort_microseconds),
+            reason=SORTED,
+        ),
+        Version(
+            "slices",
+            f"index.scatter_add_slices.in_{base}",
+            fits_slices,
+            sooner(work.slice_microseconds),
+            SLICED,
+        ),
+    )
+
+
+SCATTER_ADD = _versions("place")
+INDEX_ADD = _versions(
+    "copy",
     Version(
         "compare",
         "index.scatter_add_few.in_copy",
         has_few_sources,
-        prefers_comparing,
+        sooner(work.compare_microseconds),
         "few sources: each element looks through all indices",
     ),
-    Version("fold", "index.scatter_add_few.into_copy", has_few_sources, prefers_folding, FOLDED),
-    Version("by_owner", "index.scatter_add_by_owner.in_copy", fits_owners, prefers_owners, OWNED),
-    Version("sorted", "index.scatter_add_sorted.in_copy", reason=SORTED),
 )
-GATHER_GRADIENT = (
-    Version("hashed", "index.scatter_add_hashed.in_zeros", fits_hash, prefers_hash, HASHED),
-    Version("fold", "index.scatter_add_few.into_zeros", has_few_sources, prefers_folding, FOLDED),
-    Version("by_owner", "index.scatter_add_by_owner.in_zeros", fits_owners, prefers_owners, OWNED),
-    Version("sorted", "index.scatter_add_sorted.in_zeros", reason=SORTED),
+GATHER_GRADIENT = _versions(
+    "zeros", Version("hashed", "index.scatter_add_hashed.in_zeros", fits_hash, prefers_hash, HASHED)
 )
 
 

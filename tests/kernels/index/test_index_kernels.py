@@ -20,13 +20,16 @@ from cudamath.kernels.index import (
     embedding,
     gather,
     put_along_axis,
+    scatter_add_slices,
     scatter_add_sorted,
     stream_compaction,
     where,
+    work,
 )
 from cudamath.kernels.index import scatter as index_scatter
 from cudamath.kernels.ptx import vector_access
 from cudamath.kernels.sort import radix_sort
+from cudamath.runtime.device import assume
 
 
 def same(ours, expected):
@@ -557,14 +560,47 @@ def test_long_lines_gradient_simulated():
 @pytest.mark.parametrize(
     "kind, function", [("max", np.maximum), ("min", np.minimum), ("multiply", np.multiply)]
 )
-def test_scatter_fold_simulated(kind, function):
+@pytest.mark.parametrize("version", [None, "slices"])
+def test_scatter_fold_simulated(kind, function, version):
     index = np.arange(70) ** 2 % 9 - 4
     values = numbered((70, 2), "f4") % 3 + 1
     x = numbered((9, 2), "f4")
     expected = x.copy()
     function.at(expected, index, values)
-    sim(kernels.scatter_add(*layouts(x, values, index), axis=0, kind=kind), x, values, index)
+    with assume((8, 0)):
+        plan = kernels.scatter_add(*layouts(x, values, index), axis=0, kind=kind, version=version)
+    sim(plan, x, values, index)
     np.testing.assert_array_equal(x, expected)
+    with pytest.raises(IndexError):
+        sim(plan, x, values, with_one_beyond(index))
+
+
+@pytest.mark.parametrize("base", ["zeros", "copy", "place"])
+@pytest.mark.parametrize(
+    "rows, after, m, dtype, chosen",
+    [
+        (2, 1000, 1024, "f4", "sum_slices"),  # 512 sources a row, a sort takes ten launches
+        (7, 33, 5000, "u1", "sum_slices"),
+        (10, 1, 100_000, "f4", "sum_slices"),
+        (8192, 768, 131_072, "f4", "add_rows"),
+        (2048, 768, 131_072, "f4", "sum_chunks"),  # 502 us, by owners 620
+        (899_532, 2, 512, "u1", "fold_few"),
+        (50_257, 7, 30_000, "f4", "sum_chunks"),
+    ],
+)
+def test_version_of_sums(base, rows, after, m, dtype, chosen):
+    """By predicted times: what a row's sources wait for, what is compared, read and sorted."""
+    x, v, i = (
+        Layout.new(s, np.dtype(t), 0)
+        for s, t in (((rows, after), dtype), ((m, after), dtype), ((m,), "i8"))
+    )
+    with assume((9, 0)):
+        plan = {
+            "zeros": lambda: kernels.gather_grad(v, i, shape=x.shape, axis=0),
+            "copy": lambda: kernels.index_add(x, i, v, axis=0),
+            "place": lambda: kernels.scatter_add(x, v, i, axis=0),
+        }[base]()
+    assert chosen in named(plan), plan.why
 
 
 def copies(keys, order, m):
@@ -589,23 +625,28 @@ def copies(keys, order, m):
         (70, 40, 2, "f4"),
     ],
 )
-@pytest.mark.parametrize("version", ["fold", "sorted"])
-def test_scatter_add_simulated(version, m, rows, after, dtype):
+@pytest.mark.parametrize("version", ["fold", "sorted", "slices"])
+def test_scatter_add_simulated(version, m, rows, after, dtype, monkeypatch):
     """Chunks that hold one key, many, the end of one and the start of another, or only the middle
-    of a long one."""
+    of a long one; slices of a few sources, and groups of few lanes."""
+    for name, value in {"SLICE_THREADS": (64,), "SLICE_AHEAD": 2, "WORTH": 0}.items():
+        monkeypatch.setattr(work, name, value)
+    monkeypatch.setattr(scatter_add_slices, "SLICE_AHEAD", 2)
     index = np.arange(m) ** 2 % rows - rows * (np.arange(m) % 2)
     g = (numbered((2, m, after)) % 5).astype(dtype)
     expected = np.zeros((2, rows, after))
     np.add.at(np.moveaxis(expected, 1, 0), index, np.moveaxis(g.astype("f8"), 1, 0))
-    plan = kernels.gather_grad(*layouts(g, index), shape=(2, rows, after), axis=1, version=version)
-    np.testing.assert_array_equal(sim(plan, g, index), expected.astype(dtype))
     x = numbered((2, after, rows), dtype).swapaxes(1, 2)
+    with assume((8, 0)):
+        how = {"axis": 1, "version": version}
+        plan = kernels.gather_grad(*layouts(g, index), shape=(2, rows, after), **how)
+        copied = kernels.index_add(*layouts(x, index, g), **how)
+        how["version"] = "compare" if version == "fold" else version
+        in_place = kernels.scatter_add(*layouts(x, g, index), **how)
+    np.testing.assert_array_equal(sim(plan, g, index), expected.astype(dtype))
     expected += x
-    if version == "fold":
-        plan = kernels.index_add(*layouts(x, index, g), axis=1, version=version)
-        np.testing.assert_array_equal(sim(plan, x, index, g), expected.astype(dtype))
-        version = "compare"
-    sim(kernels.scatter_add(*layouts(x, g, index), axis=1, version=version), x, g, index)
+    np.testing.assert_array_equal(sim(copied, x, index, g), expected.astype(dtype))
+    sim(in_place, x, g, index)
     np.testing.assert_array_equal(x, expected.astype(dtype))
 
 

@@ -14,10 +14,8 @@ from ..compiler.lazy_numba import cuda, dtype_of, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
 from .decoupled_lookback import scan_functions
-from .problem import LINE_STEP, Problem, lines_shape
+from .problem import LINE_STEP, LINE_THREADS, Problem, lines_shape, short_blocks
 
-LINE_THREADS = 256
-SHORT_BLOCKS = 6  # of short lines, on a multiprocessor: 40 registers a thread
 # elements that it combines one after another before it starts a new part: rounding errors of a
 # float sum grow with the number of parts, not of elements
 LINE_RUN = 64
@@ -112,13 +110,15 @@ def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
 
 
 @functools.cache
-def scan_short(kind: str, source: np.dtype, target: np.dtype, n: int, narrow: bool) -> Any:
+def scan_short(
+    kind: str, source: np.dtype, target: np.dtype, n: int, held: int, narrow: bool
+) -> Any:
     """As ``scan_lines``, of short lines, whose length is known: a thread has few registers, so that
-    all of them run at once. narrow: fewer than 2**31 lines."""
+    many of them run at once, `held` blocks. narrow: fewer than 2**31 lines."""
     lift, combine, identity, A = scan_functions(kind, source, target)
     store, number = codec(target)[1], types.uint32 if narrow else types.int64
 
-    @bounded((LINE_THREADS, SHORT_BLOCKS))
+    @bounded((LINE_THREADS, held))
     def scan_short_lines(x, y, lines):  # x, y: (before, n, after); lines: before * after
         ahead = cuda.local.array(n, A)
         i = number(number(cuda.blockIdx.x) * number(LINE_THREADS) + number(cuda.threadIdx.x))
@@ -142,8 +142,8 @@ def plan(problem: Problem) -> Plan:
     kinds, (before, _, after) = problem.kinds, layout.shape
     lines = before * after
     segments, length = lines_shape(problem)
-    if problem.n <= LINE_STEP:
-        kernel = scan_short(*kinds, problem.n, lines + LINE_THREADS < 1 << 31)
+    if held := short_blocks(problem):
+        kernel = scan_short(*kinds, problem.n, held, lines + LINE_THREADS < 1 << 31)
         arguments = [source, Output(0).view(layout.shape), lines]
         last = Launch(kernel, blocks(lines, LINE_THREADS), LINE_THREADS, arguments)
         return Plan([problem.out], [*steps, last], copies)

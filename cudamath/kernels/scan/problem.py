@@ -32,6 +32,9 @@ ALONE_BYTES, SHARED_BYTES, RANKS, FEW_ROWS = 128, 192, 8, 12
 # of all before its own, so of a long line there are about as many as half of them have elements
 LINE_STEP = 8
 MOST_SEGMENTS = 64, 1024
+# Lines whose totals a thread holds all at once: their bytes, threads of a block, registers of a
+# thread besides
+SHORT_BYTES, LINE_THREADS, BESIDES, REGISTERS = 112, 256, 20, 1 << 16
 
 # ``scan_rows``: bytes of totals that a thread holds at most, and accesses
 ROW_BYTES, ROW_VECTORS = 128, 8
@@ -128,6 +131,16 @@ def lines_shape(p: Problem) -> tuple[int, int]:
     most = max(few, min(many, math.isqrt(p.n // 2)))
     segments = max(1, min(blocks(16 * MANY_LINES, p.lines), p.n // (8 * LINE_STEP), most))
     return segments, blocks(p.n, segments)
+
+
+def short_blocks(p: Problem) -> int:
+    """Blocks of LINE_THREADS that a multiprocessor holds at once, where a thread holds a whole
+    line; 0 where that is too long."""
+    if p.n * p.held > SHORT_BYTES:
+        return 0
+    besides = BESIDES * (2 if p.size_of_total < 4 else 1)  # bytes are cut out of words
+    each = 8 * blocks(p.n * p.held // 4 + besides, 8)  # registers are handed out eight at a time
+    return min(REGISTERS // (LINE_THREADS * each), 8)
 
 
 @dataclass(frozen=True, eq=False)

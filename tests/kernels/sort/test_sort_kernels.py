@@ -166,7 +166,7 @@ def test_scan_lines_simulated(kind, function, dtype, shape, axis):
         x.flat[::5] = np.nan
     target = np.dtype("i8") if dtype == "i4" and kind.endswith(("sum", "prod")) else x.dtype
     plan = scan_dispatch.scan(*layouts(x), kind=kind, axis=axis, dtype=target, version="lines")
-    assert named(plan)[-1] == ("scan_lines" if shape[axis] > 8 else "scan_short_lines")
+    assert named(plan)[-1] == ("scan_lines" if shape[axis] > 9 else "scan_short_lines")
     np.testing.assert_array_equal(sim(plan, x), function(x, axis).astype(target))
 
 

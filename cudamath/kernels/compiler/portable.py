@@ -13,6 +13,7 @@ import importlib
 import io
 import marshal
 import pickle
+import re
 import sys
 import types as python_types
 from typing import Any
@@ -38,6 +39,19 @@ def loads(data: bytes) -> Any:
     """The value of `dumps`, which this process or its parent must have written: as with any pickle,
     reading executes what is in it."""
     return pickle.loads(data)
+
+
+#: A module of a family of kernels, in bytes: not of what the families share.
+_FAMILY = re.compile(
+    rf"{_PACKAGE}\.kernels\.(?!compiler|generated|lib|ptx)(\w+)\.".encode(),
+)
+
+
+def family(data: bytes) -> str:
+    """The folder of the kernel whose bytes these are, as it names its module; "" where it has none:
+    a user's, or one of generated source."""
+    found = _FAMILY.search(data)
+    return found[1].decode() if found else ""
 
 
 class _Pickler(pickle.Pickler):

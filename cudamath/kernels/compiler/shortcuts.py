@@ -17,14 +17,17 @@ the time there went into these things:
 - the variables of each statement, which are listed again and again, were looked for in all that a
   statement refers to, by five questions for each of its parts;
 - for each variable that is assigned twice, all statements were gone through (single_assignment.py);
-- for each variable that is used in one block only, all statements of the block were gone through;
-- where variables end was found three times, twice for stages that look for closures and lists and
-  find none, by sets of names (variable_lifetimes.py);
+- for each variable that is used in one block only, all statements of the block were gone through
+  (local_variables.py);
+- where variables end was found three times: for stages that look for closures and lists and find
+  none, and to count references, which a GPU does not (lowering.py);
 - the signature of a Python function was asked of `inspect` at each look-up of an implementation,
   the size of a type of LLVM of a module that was written and parsed for it;
 - stages were listed for each function, and each of them was followed by a search for statements
   that end variables; the end of `with` was looked for where there is none;
-- each statement entered and left a generator, in case that there is an error.
+- each statement entered and left a generator, in case that there is an error, and its text was
+  written for nobody (lowering.py);
+- the text of LLVM IR was put together of parts (llvm_text.py).
 
 None of it changes what is compiled: `tests/kernels/compiler/test_shortcuts.py` compares machine
 code. Versions of numba-cuda that were not read for this stay as they are.
@@ -39,7 +42,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from . import single_assignment, type_inference, variable_lifetimes
 from .cache_key import installed
 
 _READ = "0.30."  # versions of numba-cuda
@@ -50,6 +52,7 @@ def install() -> bool:
     """Take the shortcuts, once a process; False for a version of numba-cuda that is not known."""
     if not installed().get("numba-cuda", "").startswith(_READ):
         return False
+    from llvmlite.ir import _utils, instructions, values
     from numba.core.types import functions
     from numba.cuda import compiler, lowering, target, utils
     from numba.cuda.core import (
@@ -67,6 +70,9 @@ def install() -> bool:
         untyped_passes,
     )
 
+    from . import llvm_text, single_assignment, type_inference
+    from . import lowering as quick_lowering
+
     _compare_flags_quickly(targetconfig.TargetConfig)
     _list_stages_once(compiler.CUDACompiler)
     _check_once(compiler_machinery)
@@ -78,6 +84,8 @@ def install() -> bool:
     _list_variables_quickly(ir)
     single_assignment.install(ssa)
     type_inference.install(typeinfer)
+    quick_lowering.install(lowering, typed_passes, errors)
+    llvm_text.install(instructions, values, _utils)
     _find_local_variables_quickly(lowering.Lower)
     _know_what_is_no_constant(lowering)
     _remember_builtins(target.CUDATypingContext)
@@ -194,10 +202,8 @@ def _compute_liveness_late(postproc: Any) -> None:
         function.blocks = canonical(function)
         function.variable_lifetime = postproc.VariableLifetime(function.blocks)
         function.generator_info = None
-        if emit_dels and postproc.ir_extension_insert_dels:  # statements of other packages
+        if emit_dels:
             self._insert_var_dels(extend_lifetimes=extend_lifetimes)
-        elif emit_dels:
-            variable_lifetimes.insert_ends(function, extend=extend_lifetimes)
 
     postproc.PostProcessor.run = run_late
 
@@ -267,11 +273,13 @@ def _remember_what_is_missing(selector: Any, missing: type[Exception]) -> None:
 
 
 def _find_local_variables_quickly(lower: Any) -> None:
+    from . import local_variables
+
     def find(self: Any) -> None:
         function = self.func_ir
         generates = function.func_id.is_generator
         self._singly_assigned_vars = (
-            set() if generates else variable_lifetimes.local_to_a_block(function.blocks)
+            set() if generates else local_variables.local_to_a_block(function.blocks)
         )
         self._blk_local_varmap = {}
 

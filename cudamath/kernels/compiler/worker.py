@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from typing import BinaryIO
 
 import numpy as np
@@ -24,7 +25,7 @@ from ...runtime import cubin_cache, rehearsal
 from ...runtime.device import assume
 from . import compile as compiler
 from . import gradients, kernel_list, portable, storage_types
-from .lazy_numba import cuda
+from .lazy_numba import cuda, numba_cuda
 from .worker_pool import read, write
 
 
@@ -131,25 +132,41 @@ def end_session() -> None:
 
 def warm_up() -> None:
     """Import what compilations need, and fill the compilers' tables by a first one, down to machine
-    code."""
+    code. What is there then is shared."""
     importlib.import_module(__package__.partition(".")[0])
+    with without("scipy"):  # a tenth of all, for products of matrices that no kernel has
+        numba_cuda()
+        gc.freeze()  # the compiler looks for device functions among all objects: there are none
 
-    @cuda.jit
-    def first(x):  # type: ignore[no-untyped-def]
-        """x: (n,)."""
-        i = cuda.grid(1)
-        if i < x.size:
-            x[i] = x[i] + x[i]
+        @cuda.jit
+        def first(x):  # type: ignore[no-untyped-def]
+            """x: (n,)."""
+            i = cuda.grid(1)
+            if i < x.size:
+                x[i] = x[i] + x[i]
 
-    arguments = storage_types.arguments_type([Layout.new((1,), np.dtype(np.float32), 0)])
-    compiler.compile_now(first, arguments, (8, 0))
-    gc.collect()
-    gc.freeze()  # what is there is shared
+        arguments = storage_types.arguments_type([Layout.new((1,), np.dtype(np.float32), 0)])
+        compiler.compile_now(first, arguments, (8, 0))
+    gc.freeze()
+
+
+@contextlib.contextmanager
+def without(package: str) -> Iterator[None]:
+    """A context in which a package that has not been imported counts as not installed."""
+    if package in sys.modules:
+        yield
+        return
+    sys.modules[package] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[package]
 
 
 def main() -> None:
     """Fork workers that answer on the connections which come through the socket of this number;
     or, where no process can fork, answer on stdout what comes on stdin."""
+    gc.disable()  # imports leave little of it; `answer` collects
     if len(sys.argv) > 2:
         with contextlib.suppress(Exception):  # a worker that does not compile says why
             warm_up()

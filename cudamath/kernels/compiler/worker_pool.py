@@ -5,8 +5,9 @@ has begun by then is taken back, and the caller compiles it. Where there are man
 lets the next free one do even what is needed at once: it has the compilers in memory, which this
 process may never have to import. So that it need not wait for those ahead, which take seconds each,
 they leave a worker free. What may be needed later is begun while nothing else is under way, by half
-of the workers, and at the least priority (worker.py): cores have threads and caches in common. If
-it is needed before it is done, another worker does it as well, at once.
+of the workers, and at the least priority (worker.py): cores have threads and caches in common. Of
+it, kernels of the family that was asked for last come first: who has called attention will call it
+again. If it is needed before it is done, another worker does it as well, at once.
 
 Workers are forks of one process, the *origin* (origin.py), which has imported the compilers:
 fifteen of them cost one import, and share its memory. It is started when there is work, or by
@@ -25,6 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 from ...runtime import fork, host
+from . import portable
 
 #: From so many workers on, what is needed at once is theirs too.
 MANY = 4
@@ -63,6 +65,7 @@ class Job:
         self.code: bytes | None = None
         self.error = ""
         self.is_needed = self.is_later = False
+        self.family = ""
         self.begun, self.done = threading.Event(), threading.Event()
         self.hurried: Job | None = None  # the same, for another worker
 
@@ -101,6 +104,7 @@ class Pool:
         self._jobs: dict[str, Job] = {}  # those that workers have begun, or done
         self._threads = self._idle = self._busy = 0
         self._busy_later = 0  # of the busy ones: those with what may be needed later
+        self._family = ""  # of the kernel that was submitted last, and not for later
 
     def submit(
         self,
@@ -114,7 +118,10 @@ class Pool:
         """Queue a kernel, unless it is already here. then: is called with the answer, in a thread
         of the pool. needed: somebody waits, so that no worker stays free; later: after all that is
         not."""
+        family = portable.family(message)
         with self._lock:
+            if not later:
+                self._family = family or self._family
             job = self._jobs.get(key) or self._waiting.get(key)
             if needed and job is not None and job.is_later and not job.done.is_set():
                 job = self._hurried(job, message)
@@ -124,7 +131,7 @@ class Pool:
                     job.message, job.is_later = message, False
             elif job is None:
                 job = Job(key, message, then)
-                job.is_later = later
+                job.is_later, job.family = later, family
                 (self._later if later else self._waiting)[key] = job
                 self._call_worker()
             job.is_needed = job.is_needed or needed
@@ -231,7 +238,8 @@ class Pool:
                 self._waiters.append(changed)
                 changed.wait()
             self._idle -= 1
-            key, job = queue.popitem(last=False)
+            key = self._first(queue)
+            job = queue.pop(key)
             self._busy += 1
             self._busy_later += job.is_later
             self._jobs[key] = job
@@ -247,6 +255,13 @@ class Pool:
             return self._waiting if needed or has_room else None
         alone = self._busy == self._busy_later < max(1, self.size // 2)
         return self._later if self._later and alone else None
+
+    def _first(self, queue: collections.OrderedDict[str, Job]) -> str:
+        """The key of the job whose turn it is."""
+        first = next(iter(queue))
+        if queue is self._later:
+            return next((k for k, job in queue.items() if job.family == self._family), first)
+        return first
 
     def _is_free(self, job: Job) -> None:
         """A worker has done this job."""

@@ -52,6 +52,19 @@ def kernels():
                 yield step.kernel, plan.signature(step, inputs)
 
 
+def test_the_family_of_a_kernel_is_the_folder_of_its_module():
+    folders = set()
+    with assume((9, 0)):
+        for kernel, _ in kernels():
+            folder = (kernel.py_func.__module__ or "").split(".")[2:3]
+            if folder in (["conv"], ["matmul"], ["softmax"], ["reduce"]):
+                found = portable.family(portable.dumps(("later", portable.dumps(kernel))))
+                assert [found] == folder, kernel
+                folders |= {found}
+    assert len(folders) >= 2
+    assert portable.family(portable.dumps(("common", (9, 0)))) == ""
+
+
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)])
 def test_a_kernel_by_value_has_the_key_of_the_kernel(capability):
     with assume(capability):

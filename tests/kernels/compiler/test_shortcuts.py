@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import operator
 import os
+import re
 import subprocess
 import sys
 import types
@@ -16,8 +17,15 @@ import pytest
 
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import compile as compiler
-from cudamath.kernels.compiler import lazy_numba, shortcuts, single_assignment, variable_lifetimes
+from cudamath.kernels.compiler import (
+    lazy_numba,
+    llvm_text,
+    local_variables,
+    shortcuts,
+    single_assignment,
+)
 from cudamath.kernels.compiler.lazy_numba import cuda
+from cudamath.kernels.compiler.storage_types import arguments_type
 
 pytestmark = pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 
@@ -139,28 +147,97 @@ def test_static_single_assignment_is_numbas(function):
     assert ("phi" in text_of(found)) is (function is not straight)
 
 
-@pytest.mark.parametrize("extend", [False, True])
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_variables_end_where_numba_ends_them(function, extend):
-    postproc, ssa = fresh("core.postproc"), fresh("core.ssa")
-    expected, found = intermediate(function), intermediate(function)
-    for each in expected, found:
-        each.blocks = ssa._run_ssa(each.blocks)
-    postproc.PostProcessor(expected).run(True, extend_lifetimes=extend)
-    postproc.PostProcessor(found).run(False)
-    variable_lifetimes.insert_ends(found, extend=extend)
-    assert text_of(found.blocks) == text_of(expected.blocks)
-    assert "del " in text_of(found.blocks)
-
-
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_variables_of_one_block_are_those_that_numba_finds(function):
     found = intermediate(function)
     found.blocks = fresh("core.ssa")._run_ssa(found.blocks)
     lower = types.SimpleNamespace(func_ir=found, blocks=found.blocks)
     fresh("lowering").Lower._find_singly_assigned_variable(lower)
-    assert variable_lifetimes.local_to_a_block(found.blocks) == lower._singly_assigned_vars
+    assert local_variables.local_to_a_block(found.blocks) == lower._singly_assigned_vars
     assert lower._singly_assigned_vars
+
+
+def lowered(function):
+    """LLVM's representation of a kernel of one array, function by function."""
+    arguments = arguments_type([Layout.new((8,), np.dtype(np.int64), 0)])
+    library = compiler.to_llvm(cuda.jit(function), arguments, (9, 0, "a"))
+    return library.get_llvm_str().split("\ndefine ")[1:]
+
+
+def test_what_is_loaded_is_used():
+    """Where variables end, and where they are assigned anew, they are not read."""
+
+    def kernel(x):
+        total, last = 0, x.size
+        for i in range(x.size):
+            if x[i] > 3:
+                total += i
+                last = total
+            x[i] = total
+        x[0] = last
+
+    loads = 0
+    for text in lowered(kernel):
+        for name in re.findall(r"%(\S+) = load ", text):
+            loads += 1
+            assert len(re.findall(rf"%{re.escape(name)}(?![\w.])", text)) > 1, name
+    assert loads > 3
+
+
+def test_errors_name_the_statement_that_is_lowered():
+    from numba.cuda.core import errors
+
+    @lazy_numba.intrinsic
+    def refused(context):
+        def generate(context, builder, signature, values):
+            raise errors.LoweringError("not here")
+
+        return lazy_numba.types.int32(), generate
+
+    def kernel(x):
+        x[0] = refused()
+
+    with pytest.raises(errors.LoweringError, match="(?s)not here.*lowering.*test_shortcuts.py"):
+        lowered(kernel)
+
+
+def test_the_text_of_llvm_is_what_llvmlite_writes():
+    """Of each kind of instruction that has a writer of its own."""
+    from llvmlite import ir
+    from llvmlite.ir import instructions
+
+    shortcuts.install()
+    module = ir.Module("m")
+    i32, f32, i1 = ir.IntType(32), ir.FloatType(), ir.IntType(1)
+    pair = ir.LiteralStructType([i32, f32])
+    function = ir.Function(module, ir.FunctionType(i32, [i32, f32, pair.as_pointer()]), "f")
+    n, x, at = function.args
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    end, other = b.append_basic_block("end"), b.append_basic_block('o "ther')
+    slot = b.alloca(i32, name="slot")
+    b.store(b.add(n, ir.Constant(i32, -3), flags=["nsw"]), slot, align=4)
+    place = b.gep(at, [ir.Constant(i32, 0), ir.Constant(i32, 0)], inbounds=True)
+    b.store(b.load(slot, align=4), b.gep(place, [n], name="slot"))
+    whole = b.insert_value(b.load(at), b.fmul(x, b.sitofp(n, f32)), 1)
+    less = b.fcmp_ordered("<", b.extract_value(whole, 1), x, flags=["nnan"])
+    b.cbranch(b.and_(less, b.icmp_signed("!=", n, b.neg(n))), end, other)
+    b.position_at_end(other)
+    noted = b.load(slot)
+    noted.set_metadata("range", module.add_metadata([ir.Constant(i32, 0), ir.Constant(i32, 9)]))
+    b.branch(end)
+    b.position_at_end(end)
+    b.ret(b.select(i1(1), n, b.trunc(b.zext(n, ir.IntType(64)), i32)))
+    expected = [
+        line
+        for block in function.blocks
+        for line in (f"{block._format_name()}:\n", *(f"  {each}\n" for each in block.instructions))
+    ]
+    kinds = {type(each) for block in function.blocks for each in block.instructions}
+    assert kinds >= set(llvm_text._writers(instructions))
+    found = []
+    for block in function.blocks:
+        block.descr(found)
+    assert found == expected
 
 
 def inferred(function, argument):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import importlib
 import os
 import shutil
 import signal
@@ -81,6 +82,18 @@ def test_a_worker_compiles_what_this_process_would(cache):
     answer = worker.machine_code(message)
     assert answer[:1] == b"+" and answer[1:5] == b"\x7fELF"
     assert cubin_cache.stored_cubin(key) == answer[1:]
+
+
+def test_a_package_that_is_not_needed_counts_as_not_installed(tmp_path, monkeypatch):
+    """Unless it is there already; afterwards it can be imported."""
+    (tmp_path / "not_needed.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    with worker.without("not_needed"), pytest.raises(ImportError):
+        importlib.import_module("not_needed")
+    found = importlib.import_module("not_needed")
+    with worker.without("not_needed"):
+        assert importlib.import_module("not_needed") is found
+    assert sys.modules.pop("not_needed") is found
 
 
 def test_a_worker_refuses_a_kernel_whose_sources_have_changed(cache):
@@ -495,6 +508,41 @@ def test_what_is_needed_later_waits_for_all_that_is_under_way(monkeypatch):
     assert later.begun.wait(60)
     go_on[b"later"].set()
     assert pool.take("later") == b"later"
+
+
+def test_of_what_is_needed_later_the_family_that_was_asked_for_comes_first(monkeypatch):
+    """The one that was asked for last; all others in their order."""
+    go_on = {name: threading.Event() for name in ("scan", "sort")}
+    begun = []
+
+    def of(family, name):
+        return f"cudamath.kernels.lib.x cudamath.kernels.{family}.dispatch {name}".encode()
+
+    def answer(message):
+        name = message.decode().rpartition(" ")[2]
+        if name in go_on:
+            go_on[name].wait(60)
+        else:
+            begun.append(name)
+        return b"+" + message
+
+    pool = with_workers(monkeypatch, answer, size=1)
+    needed = pool.submit("scan", of("scan", "scan"))
+    assert needed.begun.wait(60)
+    names = "scan 1", "sort 1", "scan 2", "fft 1", "sort 2"
+    jobs = [pool.submit(name, of(*name.split()), later=True) for name in names]
+    pool.submit("sort", of("sort", "sort"))
+    for event in go_on.values():
+        event.set()
+    assert len(list(worker_pool.finished(jobs))) == len(jobs)
+    assert begun == ["1", "2", "1", "2", "1"]
+    assert [key for key, job in pool._jobs.items() if job.is_later] == [
+        "sort 1",
+        "sort 2",
+        "scan 1",
+        "scan 2",
+        "fft 1",
+    ]
 
 
 @pytest.mark.parametrize("first", ["hurried", "later"])

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
-from .pairs import exp_sum, log_ratio, plus, quotient, times, two_product, two_sum
-from .polynomials import chebyshev, horner
-from .rounding import floor, is_even, modulo
+from .pairs import exp_sum, log_ratio, log_sum, plus, quotient, times, two_product, two_sum
+from .polynomials import horner
+from .rounding import floor, is_even, modulo, nearest, sign_of_order
 
 EULER = 0.5772156649015329
 HALF_LOG_2PI = 0.9189385332046728
@@ -71,23 +71,17 @@ LOG_Q = (
     -2532523.0717758294,
     -2018891.4143353277,
 )
-RECIPROCAL = (
-    3.1317345823123e-17,
-    -6.70718606477908e-16,
-    2.2003907817225954e-15,
-    2.4769163034825414e-13,
-    -6.600741004112952e-12,
-    5.13850186324227e-11,
-    1.0896538645441867e-09,
-    -3.3396463068683694e-08,
-    2.6897599644059546e-07,
-    2.960011775188017e-06,
-    -8.048141249784711e-05,
-    0.0004166091387096889,
-    0.005065798640286087,
-    -0.06419254361091582,
-    -0.004985587286840036,
-    0.12754601561052395,
+#: sin(pi x) / x by x^2, x from -1/2 to 1/2: Chebyshev interpolation.
+SIN_PI = (
+    7.697826768224191e-07,
+    -2.1903497074626018e-05,
+    0.0004662998161898394,
+    -0.007370430505916944,
+    0.0821458865731029,
+    -0.5992645293189447,
+    2.5501640398773007,
+    -5.167712780049969,
+    3.141592653589793,
 )
 PSI = (
     0.08333333333333333,
@@ -203,16 +197,9 @@ ZETA = (
 
 def sinpi(x):
     """sin(pi x), exact at whole numbers."""
-    s = 1.0
-    if x < 0.0:
-        x = -x
-        s = -1.0
-    r = modulo(x, 2.0)
-    if r < 0.5:
-        return s * math.sin(math.pi * r)
-    if r > 1.5:
-        return s * math.sin(math.pi * (r - 2.0))
-    return -s * math.sin(math.pi * (r - 1.0))
+    n = nearest(x)
+    r = x - n
+    return sign_of_order(n) * (r * horner(r * r, SIN_PI))
 
 
 def stirling(x):
@@ -220,49 +207,57 @@ def stirling(x):
     if x >= LARGEST:
         return math.inf
     w = 1.0 / x
-    w = 1.0 + w * horner(w, STIRLING)
-    y = math.exp(x)
-    large = x > 143.01608  # x^x would overflow
-    v = x ** (0.5 * x - 0.25 if large else x - 0.5)
-    y = v / y
-    return SQRT_2PI * (v * y if large else y) * w
+    log, rest = log_sum(x)
+    y, yl = two_product(x - 0.5, log)
+    high = y - x
+    low = (y - high) - x + (yl + (x - 0.5) * rest)
+    e = math.exp(high)
+    return SQRT_2PI * (e + e * low) * (1.0 + w * horner(w, STIRLING))
+
+
+def gamma_quotient(x):
+    """Two numbers whose quotient is gamma(x), 1 <= x <= 33; or x gamma(x), 0 <= x < 1. The factors
+    down to between 2 and 3 are products of several: of x (x + 7) that of eight."""
+    z = 1.0
+    while x >= 10.0:
+        x -= 8.0
+        s, sl = two_product(x, x + 7.0)  # without the rest its rounding would count four times
+        z *= (s * (s + (6.0 + sl))) * ((s + (10.0 + sl)) * (s + (12.0 + sl)))
+    if x >= 6.0:
+        x -= 4.0
+        s = x * (x + 3.0)
+        z *= s * (s + 2.0)
+    if x >= 4.0:
+        x -= 2.0
+        z *= x * (x + 1.0)
+    if x >= 3.0:
+        x -= 1.0
+        z *= x
+    d = 1.0
+    if x < 2.0:
+        d = x if x >= 1.0 else x + 1.0
+        x += 1.0 if x >= 1.0 else 2.0
+    return z * horner(x - 2.0, GAMMA_P), d * horner(x - 2.0, GAMMA_Q)
 
 
 def gamma(x):
     if x != x:
         return x
-    if math.isinf(x):
-        return x if x > 0.0 else math.nan
     if x == 0.0:
         return math.copysign(math.inf, x)
     q = abs(x)
     if q > 33.0:
         if x > 0.0:
             return stirling(x)
-        whole = floor(q)
-        if whole == q:
-            return math.nan
-        s = -1.0 if is_even(whole) else 1.0
-        z = q * abs(sinpi(q))
-        if z == 0.0:
-            return s * math.inf
-        return s * (math.pi / (z * stirling(q)))
-    z = 1.0
-    d = 1.0  # a product, by which is divided once
-    while x >= 3.0:
-        x -= 1.0
-        z *= x
-    while x < 2.0:
-        if abs(x) < 1e-9:
-            if x == 0.0:
-                return math.nan
-            return z / (d * (1.0 + EULER * x) * x)
-        d *= x
-        x += 1.0
-    if x == 2.0:
-        return z / d
-    x -= 2.0
-    return z * horner(x, GAMMA_P) / (d * horner(x, GAMMA_Q))
+        wave = sinpi(q)
+        return -math.pi / (q * wave * stirling(q)) if abs(wave) > 0.0 else math.nan
+    y, d = gamma_quotient(q)
+    if x > 0.0:
+        return y / (d if q >= 1.0 else d * q)
+    wave = sinpi(q)
+    if wave == 0.0:
+        return math.nan
+    return -math.pi * d / ((wave * q if q >= 1.0 else wave) * y)
 
 
 def gammaln(x):
@@ -370,26 +365,17 @@ def rgamma(x):
     """1 / gamma(x)."""
     if x != x or x == 0.0:
         return x
-    if math.isinf(x):
-        return 0.0
-    if x < 0.0 and x == floor(x):
-        return 0.0
-    if abs(x) > 4.0:
-        return 1.0 / gamma(x)
-    z = 1.0
-    d = 1.0
-    w = x
-    while w > 1.0:
-        w -= 1.0
-        d *= w
-    while w < 0.0:
-        z *= w
-        w += 1.0
-    if w == 0.0:
-        return 0.0
-    if w == 1.0:
-        return z / d
-    return z * w * (1.0 + chebyshev(4.0 * w - 2.0, RECIPROCAL)) / d
+    q = abs(x)
+    if q > 33.0:
+        if x > 0.0:
+            return 1.0 / stirling(x)
+        wave = sinpi(q)
+        return -(q * wave * stirling(q)) / math.pi if abs(wave) > 0.0 else 0.0
+    y, d = gamma_quotient(q)
+    if x > 0.0:
+        return (d if q >= 1.0 else d * q) / y
+    wave = sinpi(q)
+    return -((wave * q if q >= 1.0 else wave) * y) / (math.pi * d)
 
 
 def digamma(x):

@@ -11,11 +11,11 @@ import math
 
 from .bessel_functions import SQRT_INV_PI, TWO_OVER_PI
 from .error_functions import INV_SQRT_PI, SQRT_HALF
-from .gamma_functions import PSI, PSI_P, PSI_Q
+from .gamma_functions import HALF_LOG_2PI, PSI, PSI_P, PSI_Q
 from .pairs import two_product
 from .polynomials import horner
 from .powers import inverse_root
-from .rounding import floor, is_even, modulo
+from .rounding import floor, is_even, modulo, near, nearest, sign_of_order
 from .wave_integrals import CI_ROOT, CI_ROOT_REST
 
 #: As in integrals.py, to ten digits.
@@ -69,7 +69,6 @@ EI_SHORT = (
 )
 
 
-SHIFT = 6755399441055744.0  # added and subtracted again it leaves a whole number
 #: pi / 2 in parts of 33 bits: products with whole numbers up to a million are exact.
 PI_HALF_1, PI_HALF_2 = 1.5707963267341256, 6.077100506303966e-11
 PI_HALF_3 = 2.0222662487959506e-21
@@ -87,6 +86,22 @@ COS_SHORT = (
     0.041666616692532826,
     -0.4999999961485761,
     0.9999999999524894,
+)
+#: sin(pi x) / x by x^2 up to 1/4, and x times the logarithm of what Stirling's formula leaves out,
+#: by 1 / x^2 up to 1/16, in the same way.
+SIN_PI_SHORT = (
+    -0.007028303855203096,
+    0.08205035020147247,
+    -0.599252186531583,
+    2.550163317938427,
+    -5.167712764593,
+    3.141592653536132,
+)
+STIRLING_SHORT = (
+    -0.0005066983344753814,
+    0.0007903748842643675,
+    -0.0027777376965392093,
+    0.08333333325536134,
 )
 #: Of hankel0 and hankel1 by 1 / x^2, to nine digits: Chebyshev interpolation.
 HANKEL0_P_SHORT = (
@@ -299,11 +314,11 @@ def y1_to_5(x):
 def cos_and_sin(x):
     if not abs(x) < 1e6:
         return math.cos(x), math.sin(x)
-    quarters = (x * TWO_OVER_PI + SHIFT) - SHIFT
+    quarters = near(x * TWO_OVER_PI)
     r = ((x - quarters * PI_HALF_1) - quarters * PI_HALF_2) - quarters * PI_HALF_3
-    halves = (0.5 * quarters + SHIFT) - SHIFT  # an even number where a quarter is left
+    halves = near(0.5 * quarters)  # an even number where a quarter is left
     odd = quarters - 2.0 * halves
-    sign = 1.0 - 2.0 * abs(halves - 2.0 * ((0.5 * halves + SHIFT) - SHIFT))
+    sign = 1.0 - 2.0 * abs(halves - 2.0 * near(0.5 * halves))
     z = r * r
     s = r * horner(z, SIN_SHORT)
     c = horner(z, COS_SHORT)
@@ -326,20 +341,45 @@ def hankel1(x):
     return r * horner(z, HANKEL1_P_SHORT), r * w * horner(z, HANKEL1_Q_SHORT)
 
 
+def sinpi(x):
+    n = nearest(x)
+    r = x - n
+    return sign_of_order(n) * (r * horner(r * r, SIN_PI_SHORT))
+
+
+def stirling_quotient(x):
+    """Two numbers whose quotient is gamma(x), x > 0, by Stirling's formula from 4 on."""
+    d = 1.0
+    if x < 4.0:
+        s = x * (x + 3.0)
+        d = s * (s + 2.0)  # x (x + 1) (x + 2) (x + 3)
+        x += 4.0
+    x = x if x < 200.0 else 200.0  # of which it is infinite
+    w = 1.0 / x
+    rest = HALF_LOG_2PI + w * horner(w * w, STIRLING_SHORT)
+    return math.exp((x - 0.5) * math.log(x) - x + rest), d
+
+
 def gamma(x):
     if x == 0.0:
         return math.copysign(math.inf, x)
-    if x < 0.0 and x == floor(x) or x == -math.inf:
-        return math.nan
-    y = math.exp(math.lgamma(x))
-    return y if x > 0.0 or x != x or is_even(floor(x)) else -y
+    q = abs(x)
+    y, d = stirling_quotient(q)
+    if x > 0.0:
+        return y / d
+    wave = sinpi(q)
+    return -math.pi * d / (wave * q * y) if abs(wave) > 0.0 else math.nan
 
 
 def rgamma(x):
-    if x <= 0.0 and x == floor(x):
-        return x if x == 0.0 else 0.0
-    y = math.exp(-math.lgamma(x)) if abs(x) < math.inf else x if x != x else 0.0
-    return y if x > 0.0 or x != x or is_even(floor(x)) else -y
+    if x != x or x == 0.0:
+        return x
+    q = abs(x)
+    y, d = stirling_quotient(q)
+    if x > 0.0:
+        return d / y
+    wave = sinpi(q)
+    return -(wave * q * y) / (math.pi * d) if abs(wave) > 0.0 else 0.0
 
 
 def gammaln(x):
@@ -349,7 +389,10 @@ def gammaln(x):
 
 
 def reciprocal_gamma(x):
-    return math.exp(-math.lgamma(x)) if x > 0.0 else 0.0
+    if not x > 0.0:
+        return 0.0
+    y, d = stirling_quotient(x)
+    return d / y
 
 
 def inverse_power_at(a, x, r):

@@ -93,6 +93,27 @@ def log_ratio(p, pl, q, ql):
     return two_sum(high, low + (k * LN2_LOW + 2.0 * (sl + s * y)))
 
 
+def log_sum(x):
+    """log(x) of a positive number, with an error of 1e-19."""
+    m, k = math.frexp(x)
+    n = float(k)
+    if SQRT_2 * m < 1.0:
+        m *= 2.0
+        n -= 1.0
+    d = m - 1.0
+    t = m + 1.0
+    r = 1.0 / t
+    s = d * r
+    p, pl = two_product(s, t)
+    sl = (((d - p) - pl) - s * (m - (t - 1.0))) * r
+    high = n * LN2_HIGH
+    y = high + 2.0 * s
+    low = ((high - y) + 2.0 * s) if n != 0.0 else 0.0
+    low += n * LN2_LOW + 2.0 * (sl + s * horner(s * s, ATANH))
+    log = y + low
+    return log, (y - log) + low
+
+
 def exp_sum(high, low):
     """exp(high + low)."""
     y = math.exp(high)

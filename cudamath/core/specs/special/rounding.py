@@ -11,6 +11,24 @@ def floor(x):
     return x if not abs(x) < 4503599627370496.0 else float(math.floor(x))
 
 
+SHIFT = 6755399441055744.0  # 1.5 2^52: what is added to it is rounded to a whole number
+
+
+def nearest(x):
+    """The whole number nearest to x."""
+    return near(x) if abs(x) < 1e15 else x
+
+
+def near(x):
+    """The same of numbers up to 1e15."""
+    return (x + SHIFT) - SHIFT
+
+
+def sign_of_order(n):
+    """(-1)^n of a whole number."""
+    return 1.0 - 2.0 * abs(n - 2.0 * nearest(0.5 * n))
+
+
 def is_whole(x):
     """Whether x is finite and whole."""
     return abs(x) < math.inf and floor(x) == x

@@ -28,6 +28,7 @@ names:
                          others in C order
     im2col_cublas        float32: windows written out, and one product by cuBLAS
     windows_matmul       16-bit numbers channels last: the same by the fastest version of matmul
+    windows_of_images    input gradient in C order, windows apart: the same, a product an image
     cudnn                NVIDIA's library, where it is installed
     cudnn_fourier        the same by Fourier's transform, of float32
 
@@ -268,6 +269,11 @@ def windows_fit(p: Problem) -> bool:
     )
 
 
+def windows_of_images_fit(p: Problem) -> bool:
+    """An input gradient of one group whose windows share no pixel."""
+    return not p.empty and p.groups == 1 and p.windows and p.itemsize > 1 and are_apart(p)
+
+
 def has_cudnn(p: Problem) -> bool:
     return not p.empty and p.dtype in cudnn.DTYPES and cudnn.available()
 
@@ -401,6 +407,15 @@ def work_of_windows(p: Problem) -> Work:
     )
 
 
+def work_of_window_images(p: Problem) -> Work:
+    """The work of the product of each image, and of the copy of its windows to their places."""
+    inside = work_of_images(p)
+    copied = p.itemsize * p.x.size + p.itemsize * p.y.size // p.y.shape[1] * p.x.shape[1] * (
+        p.taps[0] * p.taps[1]
+    )
+    return inside._replace(moved=inside.moved + copied, launches=inside.launches + 1)
+
+
 def by_whole_channels(p: Problem) -> Plan | None:
     """The plan by the first version that can compute the wider problem."""
     return whole_channels.plan(
@@ -440,6 +455,13 @@ WINDOWS_MATMUL = {
     )
     for kind, function in (("forward", "forward"), ("input", "input_gradient"))
 }
+WINDOWS_OF_IMAGES = Version(
+    "windows_of_images",
+    "conv.windows_matmul.gradient_of_images",
+    windows_of_images_fit,
+    reason="windows that share no pixel: a product for each image, and a copy to their places",
+    work=work_of_window_images,
+)
 POINTWISE_IMAGES = Version(
     "pointwise_images",
     "conv.pointwise.by_images",
@@ -547,6 +569,7 @@ INPUT_GRADIENT = (
     POINTWISE_MATMUL,
     POINTWISE_IMAGES,
     WINDOWS_MATMUL["input"],
+    WINDOWS_OF_IMAGES,
     Version(
         "dgrad_sm90_resident_filters",
         "conv.fprop_dgrad_sm90_resident_filters.input_gradient",

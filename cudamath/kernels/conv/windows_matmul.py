@@ -1,5 +1,7 @@
-"""Convolutions of 16-bit images channels last as one product of matrices: the windows of all
-results are written out as rows, taps before channels, as filters lie.
+"""Convolutions as products of matrices: the windows of all results are written out.
+
+Of 16-bit images channels last they are the rows of one product, taps before channels, as filters
+lie:
 
     forward         Y (pixels x outputs) = X's windows (pixels x taps channels) @ w.T
     input gradient  dX's windows = dY (pixels x outputs) @ w, where no two windows share a pixel:
@@ -11,6 +13,13 @@ last layers of a network see 7 x 7 pixels of a thousand channels. A kernel that 
 itself has a tile or two for a hundred multiprocessors then, and does not split sums; versions of
 matmul do. Windows take as many times the memory of the images as pixels have windows: once, where
 these do not overlap.
+
+Images in C order have an input gradient by a product each, where no two windows share a pixel:
+
+    w.T (channels taps x outputs) @ dY (outputs x pixels) = dX's windows, a tap a plane,
+
+which are copied to their places: transposed convolutions that enlarge an image. A kernel that
+gathers walks through stride^2 times as many products of zeros, or over the taps of each pixel.
 """
 
 from __future__ import annotations
@@ -30,6 +39,7 @@ from ..matmul.problem import Problem as MatmulProblem
 from ..matmul.problem import transpose
 from .im2col_cublas import gradient_padding
 from .problem import Lengths, Pair, Problem, add_bias
+from .work import image_product
 
 MOST = 1 << 28  # bytes that the windows may take
 
@@ -146,6 +156,38 @@ def input_gradient(problem: Problem) -> Plan | None:
         return None
     plan = ReorderedPlan(problem.out, *problem.operands)
     (_scattered if are_apart(problem) else _walked_backwards)(plan, problem)
+    return add_bias(plan.build(), problem)
+
+
+def gradient_of_images(problem: Problem) -> Plan:
+    """The same by a product for each image, in C order. Windows take no more than the images."""
+    plan = ReorderedPlan(problem.out, *problem.operands, last=False)
+    wanted = image_product(problem)
+    product, x = matmul(wanted.a, wanted.b), problem.x
+    count, channels, *_ = x.shape
+    rows = x.like((count, channels, *problem.taps, *problem.y.shape[2:]))
+    source = plan.temp(rows)
+    places: dict[ArrayArg, ArrayArg] = {
+        Input(0): plan.operands[1].view(wanted.a.shape, wanted.a.strides),
+        Input(1): plan.operands[0].view(wanted.b.shape),
+        Output(0): source.view(product.outputs[0].shape),
+    }
+    places |= {Temp(i): plan.temp(scratch) for i, scratch in enumerate(product.temps)}
+    plan.steps += renumber(product.steps, places)
+    images = whole(plan.target, plan.target_layout)
+    if rows.size != x.size:
+        plan.steps += fill_part(images, np.uint64(0), np.uint64(0), None)
+    image, channel, row, pixel = plan.target_layout.strides
+    (down, across), (_, _, *taps, high, wide) = problem.stride, rows.shape
+    windows = Layout.of(
+        (count, channels, high, taps[0], wide, taps[1]),
+        (image, channel, row * down, row, pixel * across, pixel),
+        x.dtype,
+        x.device,
+    )
+    steps = tuple([rows.strides[i] for i in (0, 1, 4, 2, 5, 3)])
+    taken = Layout.of(windows.shape, steps, x.dtype, x.device)
+    plan.steps += copy_part(Part(source, taken), images._replace(layout=windows))
     return add_bias(plan.build(), problem)
 
 

@@ -337,11 +337,12 @@ def pointwise_cublas(p: Problem) -> Work:
 
 
 def image_product(problem: Problem) -> MatmulProblem:
-    """The product of filters (or their transpose) and each image."""
+    """The product of filters (or their transpose) and each image. The transpose of filters of
+    several taps has a row for each channel and tap."""
     images, weight = problem.operands
     count, channels = images.shape[:2]
     each = images.like((count, channels, math.prod(images.shape[2:])))
-    filters = weight.like(weight.shape[:2])
+    filters = weight.like((weight.shape[0], weight.size // weight.shape[0]))
     return MatmulProblem(transpose(filters) if problem.kind == "input" else filters, each)
 
 

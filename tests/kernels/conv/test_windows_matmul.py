@@ -66,6 +66,33 @@ def test_windows_in_the_simulator(case, kind, last):
     check(simulate(plan, *operands), exact, size, BF16, kind)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [BF16, F16, F32, np.dtype("f8")], ids=str)
+@pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
+@pytest.mark.parametrize("case", [*APART, *LONG[:2]], ids=str)
+def test_windows_of_images(case, last, dtype):
+    operands, options, exact, size = operands_of(case, dtype)["input"]
+    if last:
+        operands = [channels_last(a) for a in operands]
+    options = {**options, "version": "windows_of_images"}
+    first, again = (placed("input", operands, options) for _ in range(2))
+    check(first, exact, size, dtype, "input")
+    assert np.asarray(first).tobytes() == np.asarray(again).tobytes()
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", [BF16, F32], ids=str)
+@pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
+@pytest.mark.parametrize("case", APART, ids=str)
+def test_windows_of_images_in_the_simulator(case, last, dtype):
+    operands, options, exact, size = operands_of(case, dtype)["input"]
+    if last:
+        operands = [channels_last(a) for a in operands]
+    with assume((7, 5)):
+        plan = PLANNERS["input"](*map(layout_of, operands), **options, version="windows_of_images")
+    check(simulate(plan, *operands), exact, size, dtype, "input")
+
+
 @pytest.mark.parametrize(
     ("kind", "taps", "stride", "padding", "dtype", "groups", "expected"),
     [

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.specs.special.error_functions import erfcx, scaled_tail, square_rest
+from ...core.specs.special.error_functions import square_rest
 from ...core.specs.special.library import SHORT, copied, narrow, scalar, short_form
 from ...core.specs.special.narrow import short_power
 from ...core.specs.special.pairs import two_product
@@ -171,12 +171,6 @@ def _own_inverse_root(x):
     return libdevice.rsqrt(x)
 
 
-@device_function
-def _own_erfcx(x):
-    """error_functions.scaled_tail: within four units in the last place."""
-    return libdevice.erfcx(x)
-
-
 #: Device functions in the place of scalar ones, where a GPU has better than Python.
 _OWN = {
     two_product: _fused_two_product,
@@ -184,12 +178,10 @@ _OWN = {
     exp2: _short_exp2,
     exp10: _short_exp10,
     cos_and_sin: _together,
-    scaled_tail: _own_erfcx,
     inverse_root: _own_inverse_root,
 }
 #: The same, for results in float32, whose cosines and sines are shorter ones.
-_OWN_SHORT = {**_OWN, erfcx: _own_erfcx}
-del _OWN_SHORT[cos_and_sin]
+_OWN_SHORT = {each: own for each, own in _OWN.items() if each is not cos_and_sin}
 
 
 def _own(function: Callable, short: bool) -> Any:

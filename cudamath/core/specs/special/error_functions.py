@@ -142,6 +142,38 @@ INVERSE_FARTHEST = (
     20.178638048598987,
 )
 
+#: erfcx(x) (x + 5/2) by (x - 5/2) / (x + 5/2), in the same way.
+ERFCX = (
+    1.7231252926445815e-10,
+    1.4476432380491272e-10,
+    -1.567710231220436e-09,
+    -2.0804263021620955e-09,
+    5.983405871939804e-09,
+    1.4067095483647015e-08,
+    -6.6225732417281984e-09,
+    -5.8218067969150935e-08,
+    -5.61394749682442e-08,
+    1.4410020041119912e-07,
+    4.375640266741469e-07,
+    -1.0307686818727824e-08,
+    -1.9575450604348687e-06,
+    -2.330213645560834e-06,
+    6.752753529618847e-06,
+    1.8243699411854575e-05,
+    -1.9531964557230725e-05,
+    -0.0001126046849017831,
+    5.830779008986097e-05,
+    0.0007026937028141618,
+    -0.00043920826744168074,
+    -0.004818785521408077,
+    0.008393044302528178,
+    0.028361550131913025,
+    -0.1712511452460479,
+    0.45391411664809744,
+    -0.8046518494391489,
+    1.054031820305718,
+)
+
 
 def erf(x):
     return math.erf(x)
@@ -160,24 +192,24 @@ def square_rest(x, square):
 
 
 def erfcx(x):
-    """exp(x^2) erfc(x); beyond 25 the asymptotic series, whose terms fall by 800 each."""
+    """exp(x^2) erfc(x)."""
     if x < -26.628735713751488:
         return math.inf
-    if x < 25.0:
-        square = x * x
-        y = math.exp(square) * math.erfc(x)
-        return y + y * square_rest(x, square)
-    if x > 1e8:
+    y = erfcx_of_positive(abs(x))
+    if not x < 0.0:
+        return y
+    square = x * x
+    e = math.exp(square)
+    return 2.0 * (e + e * square_rest(x, square)) - y
+
+
+def erfcx_of_positive(x):
+    if x > 1e16:
         return INV_SQRT_PI / x
-    u = 0.5 / (x * x)
-    s = 1.0 - 9.0 * u * (1.0 - 11.0 * u * (1.0 - 13.0 * u))
-    s = 1.0 - u * (1.0 - 3.0 * u * (1.0 - 5.0 * u * (1.0 - 7.0 * u * s)))
-    return INV_SQRT_PI / x * s
-
-
-def scaled_tail(x):
-    """erfcx where a few units in the last place do not count: a GPU has such a function."""
-    return erfcx(x)
+    s = x + 2.5
+    r = 1.0 / s
+    r -= r * (r * (x - (s - 2.5)))  # what rounding lost of the sum
+    return r * horner(1.0 - 5.0 * r, ERFCX)
 
 
 def inverse_by_log(w):
@@ -237,12 +269,13 @@ def upper_tail(x):
 
 
 def log_ndtr(x):
-    t = x * SQRT_HALF
-    if x < -1.0:
-        return math.log(0.5 * scaled_tail(-t)) - 0.5 * (x * x)
-    if x > 1.0:
-        return math.log1p(-upper_tail(x))
-    return math.log1p(-0.5 * math.erfc(t))
+    y = 0.5 * erfcx_of_positive(abs(x) * SQRT_HALF)
+    square = x * x
+    if x < 0.0:
+        return math.log(y) - 0.5 * square
+    rest = square_rest(x, square) if x < 40.0 else 0.0
+    e = math.exp(-0.5 * square)
+    return math.log1p(-y * (e - e * (0.5 * rest)))
 
 
 def ndtr_mills(x):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from .bessel_functions import SQRT_INV_PI, TWO_OVER_PI
-from .error_functions import INV_SQRT_PI, SQRT_HALF
+from .error_functions import SQRT_HALF
 from .gamma_functions import HALF_LOG_2PI, PSI, PSI_P, PSI_Q
 from .pairs import two_product
 from .polynomials import horner
@@ -102,6 +102,23 @@ STIRLING_SHORT = (
     0.0007903748842643675,
     -0.0027777376965392093,
     0.08333333325536134,
+)
+#: As in error_functions.py, to eight digits.
+ERFCX_SHORT = (
+    2.4389704097139996e-06,
+    1.1032293453799018e-05,
+    -1.4586629343460064e-05,
+    -0.00010325700471427272,
+    5.5230419632373424e-05,
+    0.0006965247904702331,
+    -0.0004381849980968521,
+    -0.004816667674021472,
+    0.008392878680486406,
+    0.028361201146273232,
+    -0.17125113504651623,
+    0.4539141383334163,
+    -0.8046518495429241,
+    1.054031820084691,
 )
 #: Of hankel0 and hankel1 by 1 / x^2, to nine digits: Chebyshev interpolation.
 HANKEL0_P_SHORT = (
@@ -464,13 +481,9 @@ def upper_tail(x):
     return 0.5 * math.erfc(x * SQRT_HALF)
 
 
-def log_ndtr(x):
-    t = x * SQRT_HALF
-    if t < -25.0:
-        u = 0.5 / (t * t)
-        return math.log(0.5 * INV_SQRT_PI / -t * (1.0 - u * (1.0 - 3.0 * u))) - t * t
-    tail = 0.5 * math.erfc(abs(t))
-    return math.log(tail) if t < 0.0 else math.log1p(-tail)
+def erfcx_of_positive(x):
+    r = 1.0 / (x + 2.5)
+    return r * horner(1.0 - 5.0 * r, ERFCX_SHORT)
 
 
 # -------------------- pairs.py: what sums of two numbers lose when they are not made one again

@@ -17,6 +17,8 @@ os.environ.setdefault("CUDAMATH_COMPILE_WORKERS", "0")
 ABSENT = "no GPU", "fewer than two GPUs"
 #: Tests that were deselected here and need a GPU.
 not_for_the_cpu = 0
+#: Full collections of garbage up to the end of the last test that had one.
+collections = 0
 
 
 def pytest_addoption(parser):
@@ -31,6 +33,10 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     from hypothesis import HealthCheck, settings
 
+    # where cycles hold no memory of a device: collecting tests, compilers and tapes make many
+    # objects and few cycles
+    if not cm.cuda.device_count():
+        gc.set_threshold(100_000, 10, 10)  # looking for them took an eighth of all time
     examples = 40
     if config.option.quick:
         import quick
@@ -73,9 +79,6 @@ def pytest_collection_modifyitems(config, items):
         long = {item.path for item in items if "slow" in item.keywords}
         items.sort(key=lambda item: item.path not in long)
     gpus = cm.cuda.device_count()
-    # where cycles hold no memory of a device: compilers and tapes make many objects and few cycles
-    if not gpus:
-        gc.set_threshold(100_000, 10, 10)  # looking for them took an eighth of all time
     for item in items:
         if "gpu" in item.keywords and gpus < 1:
             item.add_marker(pytest.mark.skip(reason=ABSENT[0]))
@@ -163,6 +166,23 @@ def what_was_there_before():
     (those of all tests; what compiling leaves behind), which took up to three seconds each."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown():
+    """Nor at what the test before has made, where tests collect: half of their time, in files of a
+    thousand of them."""
+    result = yield
+    global collections
+    if not cm.cuda.device_count() and collections != (now := full_collections()):
+        collections = now + 1
+        gc.collect()
+        gc.freeze()
+    return result
+
+
+def full_collections():
+    return gc.get_stats()[2]["collections"]
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

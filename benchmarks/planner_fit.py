@@ -167,17 +167,20 @@ def fit(measured: Sequence[Sample], prior: Rates = PRIOR, trust: float = TRUST) 
         beside = trust**0.5 * (at - start)
         return np.concatenate([roots * np.copysign(bent, apart), beside], axis=-1)
 
-    at, damping, step = start.copy(), 1.0, 1e-5
+    at, damping, step, slopes = start.copy(), 1.0, 1e-5, None
     left = residuals(at)
     for _ in range(200):
-        slopes = (residuals(at + step * np.eye(3)) - left).T / step
-        normal = slopes.T @ slopes
-        move = np.linalg.solve(normal + damping * np.eye(3), -slopes.T @ left)
+        if slopes is None:  # a move further on
+            slopes = (residuals(at + step * np.eye(3)) - left).T / step
+            normal, down = slopes.T @ slopes, -slopes.T @ left
+        move = np.linalg.solve(normal + damping * np.eye(3), down)
+        if move @ down < 1e-8:  # what the slopes promise
+            break
         after = np.clip(at + move, low, high)
         new = residuals(after)
         if new @ new < left @ left:
-            done = left @ left - new @ new < 1e-10
-            at, left, damping = after, new, damping / 3
+            done = left @ left - new @ new < 1e-8
+            at, left, damping, slopes = after, new, damping / 3, None
             if done:
                 break
         else:

@@ -3,8 +3,8 @@
 Numba counts references, for which it must know where variables end: there it loads a variable, and
 stores a zero. Before each assignment it loads what was there. On a GPU nothing is counted, and
 these were half of all statements and most loads and stores of LLVM's representation, of which the
-optimizer keeps none. Here no variable ends, and nothing is loaded that is not used. Nor is the text
-of each statement written, which nobody reads.
+optimizer keeps next to none. Here no variable ends, and nothing is loaded that is not used. Nor is
+the text of each statement written, which nobody reads.
 """
 
 from __future__ import annotations

@@ -22,15 +22,17 @@ the time there went into these things:
 - where variables end was found three times: for stages that look for closures and lists and find
   none, and to count references, which a GPU does not (lowering.py);
 - the signature of a Python function was asked of `inspect` at each look-up of an implementation,
-  the size of a type of LLVM of a module that was written and parsed for it;
+  of functions that are made anew for each call too; the size of a type of LLVM of a module that was
+  written and parsed for it;
 - stages were listed for each function, and each of them was followed by a search for statements
-  that end variables; the end of `with` was looked for where there is none;
+  that end variables; the end of `with`, lists and mappings were looked for where there are none;
 - each statement entered and left a generator, in case that there is an error, and its text was
   written for nobody (lowering.py);
 - the text of LLVM IR was put together of parts (llvm_text.py).
 
-None of it changes what is compiled: `tests/kernels/compiler/test_shortcuts.py` compares machine
-code. Versions of numba-cuda that were not read for this stay as they are.
+What is compiled stays the same: `tests/kernels/compiler/test_shortcuts.py` compares machine code.
+(Of 282 kernels of the list, two have other instructions where variables end, in as many registers.)
+Versions of numba-cuda that were not read for this stay as they are.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .cache_key import installed
+from .lazy_numba import StandIn
 
 _READ = "0.30."  # versions of numba-cuda
 
@@ -77,6 +80,7 @@ def install() -> bool:
     _list_stages_once(compiler.CUDACompiler)
     _check_once(compiler_machinery)
     _leave_contexts_if_there(interpreter)
+    _rewrite_if_there(interpreter.Interpreter)
     _ask_registries_once(target.CUDATargetContext)
     _ask_registries_once(target.CUDATypingContext)
     _compute_liveness_late(postproc)
@@ -153,6 +157,28 @@ def _leave_contexts_if_there(interpreter: Any) -> None:
         return function
 
     interpreter.peep_hole_delete_with_exit = delete_if_there
+
+
+#: Rewritings of what Python's instructions became, each with the instructions of which it looks for
+#: what became.
+_REWRITTEN = {
+    "peep_hole_list_to_tuple": {"BUILD_LIST"},
+    "peep_hole_call_function_ex_to_call_function_kw": {"CALL_FUNCTION_EX"},
+    "peep_hole_fuse_dict_add_updates": {"BUILD_MAP", "BUILD_CONST_KEY_MAP"},
+}
+
+
+def _rewrite_if_there(interpreter: Any) -> None:
+    """Lists, mappings and calls with them are rewritten where there are any."""
+    rewrite = interpreter.post_process
+
+    def rewrite_if_there(self: Any, rewritings: list[Any], function: Any) -> Any:
+        there = {each.opname for each in self.bytecode}
+        needed = [_REWRITTEN.get(each.__name__, there) for each in rewritings]
+        chosen = [each for each, names in zip(rewritings, needed, strict=True) if names & there]
+        return rewrite(self, chosen, function)
+
+    interpreter.post_process = rewrite_if_there
 
 
 def _ask_registries_once(context: Any) -> None:
@@ -236,10 +262,15 @@ def _remember_operators(function: Any) -> None:
 
 def _remember_builtins(context: Any) -> None:
     """What an operator or another function that is written in C stands for is found once a context,
-    until there are new entries (`_ask_registries_once`)."""
+    until there are new entries (`_ask_registries_once`); what a stand-in stands for, once."""
     resolve, builtin = context.resolve_value_type, type(operator.add)
 
     def remembered(self: Any, value: Any) -> Any:
+        if isinstance(value, StandIn):
+            known = self.__dict__.setdefault("_stand_ins", {})
+            if value not in known:
+                known[value] = resolve(self, value)
+            return known[value]
         if type(value) is not builtin:
             return resolve(self, value)
         entries = self.__dict__.get("_entries_seen")
@@ -389,10 +420,18 @@ def _look_for_closures_once(postproc: Any, closures: Any, typed: Any, untyped: A
 def _remember_signatures(utils: Any, base: Any) -> None:
     signature = utils.pysignature
     known: weakref.WeakKeyDictionary[Callable[..., Any], Any] = weakref.WeakKeyDictionary()
+    of_code: dict[python_types.CodeType, Any] = {}
 
     def remembered(function: Any) -> Any:
         if type(function) is not python_types.FunctionType:
             return signature(function)
+        if not (function.__defaults__ or function.__kwdefaults__ or function.__dict__):
+            if function.__annotations__:
+                return signature(function)
+            code = function.__code__  # of many functions that are made anew for each call
+            if code not in of_code:
+                of_code[code] = signature(function)
+            return of_code[code]
         found = known.get(function)
         if found is None:
             found = known[function] = signature(function)

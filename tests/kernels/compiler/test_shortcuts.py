@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import inspect
 import itertools
 import operator
 import os
@@ -468,6 +470,77 @@ def test_builtins_are_looked_up_once_until_there_are_new_entries():
     assert context.resolve_value_type(abs) and asked[-1] is abs and len(asked) == 5
     Context().resolve_value_type(abs)
     assert len(asked) == 6
+
+
+def test_what_a_stand_in_stands_for_is_found_once():
+    asked = []
+
+    class Context:
+        def resolve_value_type(self, value):
+            asked.append(value)
+            return f"type of {value}"
+
+    shortcuts._remember_builtins(Context)
+    context, names = Context(), (lazy_numba.types.int32, lazy_numba.types.float32)
+    for _ in range(2):
+        for name in names:
+            assert context.resolve_value_type(name) == f"type of {name}"
+    assert asked == list(names)
+    Context().resolve_value_type(names[0])
+    assert len(asked) == 3
+
+
+def test_lists_mappings_and_their_calls_are_rewritten_where_there_are_any():
+    rewritten = []
+
+    def rewriting(name):
+        def rewrite(function):
+            rewritten.append(name)
+            return function
+
+        rewrite.__name__ = name
+        return rewrite
+
+    class Interpreter:
+        def __init__(self, *names):
+            self.bytecode = [types.SimpleNamespace(opname=name) for name in names]
+
+        def post_process(self, rewritings, function):
+            for each in rewritings:
+                function = each(function)
+            return function
+
+    shortcuts._rewrite_if_there(Interpreter)
+    every = [rewriting(name) for name in (*shortcuts._REWRITTEN, "another")]
+    for names, expected in (
+        (["LOAD_FAST"], ["another"]),
+        (["BUILD_MAP", "LOAD_FAST"], ["peep_hole_fuse_dict_add_updates", "another"]),
+        (["BUILD_LIST", "CALL_FUNCTION_EX"], [*list(shortcuts._REWRITTEN)[:2], "another"]),
+    ):
+        rewritten.clear()
+        assert Interpreter(*names).post_process(every, "a function") == "a function"
+        assert rewritten == expected
+    interpreter = importlib.import_module("numba.cuda.core.interpreter")
+    assert all(hasattr(interpreter, name) for name in shortcuts._REWRITTEN)
+
+
+def test_functions_of_one_code_have_one_signature():
+    """Unless they have defaults or annotations of their own."""
+    asked = []
+    module = types.SimpleNamespace(pysignature=lambda f: asked.append(f) or inspect.signature(f))
+    shortcuts._remember_signatures(module, types.SimpleNamespace())
+
+    def plain():
+        return lambda a, b: a
+
+    def with_default(value):
+        return lambda a, b=value: a
+
+    for make in plain, lambda: with_default(1), lambda: with_default(2):
+        asked.clear()
+        for each in (make(), make()):
+            assert module.pysignature(each) == inspect.signature(each)
+        assert len(asked) == (1 if make is plain else 2)
 
 
 def test_sizes_are_remembered_by_type_and_layout_of_data():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .gamma_functions import log1p_rest
+from .gamma_functions import atanh_rest
 
 
 def xlogy(x, y):
@@ -50,10 +50,11 @@ def kl_div(x, y):
     if x != x or y != y:
         return math.nan
     if x > 0.0 and y > 0.0:
-        u = (y - x) / x
-        if abs(u) < 0.5:
-            return -x * log1p_rest(u)
-        return (y - x) + x * math.log(x / y)
+        d = y - x
+        if abs(d) < 0.5 * x:  # log(y / x) is 2 atanh(s), and 2 s less d / x is -s d / x
+            s = 0.5 * d / (x + 0.5 * d)
+            return s * (d - 2.0 * x * atanh_rest(s * s))
+        return d + x * math.log(x / y)
     return y if x == 0.0 and y >= 0.0 else math.inf
 
 

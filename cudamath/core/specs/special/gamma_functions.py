@@ -10,7 +10,7 @@ import math
 
 from .pairs import exp_sum, log_ratio, log_sum, plus, quotient, times, two_product, two_sum
 from .polynomials import horner
-from .rounding import floor, is_even, modulo, nearest, sign_of_order
+from .rounding import floor, is_even, near, nearest, sign_of_order
 
 EULER = 0.5772156649015329
 HALF_LOG_2PI = 0.9189385332046728
@@ -177,8 +177,22 @@ STIRLING_REST = (
     -0.002777777777777778,
     0.08333333333333333,
 )
-#: Of atanh(s) / s - 1, by s^2 < 1/9, the highest power first.
-ATANH_REST = (*[1 / n for n in range(37, 1, -2)], 0.0)
+#: atanh(s) / s - 1, by s^2 < 1/9: Chebyshev interpolation.
+ATANH_REST = (
+    0.07615631309714492,
+    0.03167055425885123,
+    0.04971012448277368,
+    0.05240199617182637,
+    0.05883998883620518,
+    0.06666588474569089,
+    0.07692310126902081,
+    0.09090909043002827,
+    0.11111111111665993,
+    0.1428571428571097,
+    0.20000000000000007,
+    0.3333333333333333,
+    0.0,
+)
 ZETA = (
     12.0,
     -720.0,
@@ -339,7 +353,12 @@ def log1p_rest(x):
     if abs(x) >= 0.5:
         return math.log1p(x) - x
     s = x / (2.0 + x)
-    return s * (2.0 * horner(s * s, ATANH_REST) - x)
+    return s * (2.0 * atanh_rest(s * s) - x)
+
+
+def atanh_rest(square):
+    """atanh(s) / s - 1 by the square of s, up to 1/9."""
+    return horner(square, ATANH_REST)
 
 
 def gammasgn(x):
@@ -380,21 +399,15 @@ def rgamma(x):
 
 def digamma(x):
     """The derivative of log gamma."""
-    if x != x:
-        return x
-    if math.isinf(x):
-        return x if x > 0.0 else math.nan
-    if x == 0.0:
-        return math.copysign(math.inf, -x)
     if abs(x) < 1e-20:  # the reciprocal may be infinite
-        return -1.0 / x - EULER
+        return -1.0 / x - EULER if x != 0.0 else math.copysign(math.inf, -x)
     if abs(x - ROOT) < 0.3:
         return digamma_beside_root(x)
     y = 0.0
     rest = 0.0
     if x < 0.0:
-        r = -modulo(-x, 1.0)
-        if r == 0.0:
+        r = x - nearest(x)
+        if not abs(r) > 0.0:
             return math.nan
         if x > -32.0:  # by recurrence, whose terms cancel less than the reflection's
             while x < 1.0:
@@ -405,21 +418,20 @@ def digamma(x):
         else:
             y = -math.pi / math.tan(math.pi * r)
             x = 1.0 - x
-    if rest == 0.0 and x <= 10.0 and x == floor(x):
-        n = 0.0
-        d = 1.0
-        i = 1.0
-        while i < x:
-            n = n * i + d
-            d *= i
-            i += 1.0
-        return y + n / d - EULER
-    if x < 1.0:
-        y -= 1.0 / x
-        x += 1.0
-    elif x < 10.0:
+    if x < 10.0:
         n = 0.0
         d = 1.0  # n / d is the sum of 1 / x
+        if rest == 0.0 and x == near(x):
+            i = 1.0
+            while i < x:
+                n = n * i + d
+                d *= i
+                i += 1.0
+            return y + n / d - EULER
+        if x < 1.0:
+            n = -1.0
+            d = x
+            x += 1.0
         while x > 2.0:
             x -= 1.0
             n = n * x + d

@@ -103,6 +103,16 @@ STIRLING_SHORT = (
     -0.0027777376965392093,
     0.08333333325536134,
 )
+#: As in gamma_functions.py, to nine digits.
+ATANH_SHORT = (
+    0.10393808427873376,
+    0.08732351232720387,
+    0.11132355604500663,
+    0.1428515286094183,
+    0.2000000538497483,
+    0.33333333325011805,
+    0.0,
+)
 #: As in error_functions.py, to eight digits.
 ERFCX_SHORT = (
     2.4389704097139996e-06,
@@ -273,16 +283,8 @@ Y1_SHORT = (
 )
 
 
-def kl_div(x, y):
-    if x != x or y != y:
-        return math.nan
-    if x > 0.0 and y > 0.0:
-        d = y - x
-        if abs(d) < 1e-3 * x:
-            u = d / x
-            return d * u * (0.5 - u * (0.3333333333333333 - 0.25 * u))
-        return x * math.log(x / y) + d
-    return y if x == 0.0 and y >= 0.0 else math.inf
+def atanh_rest(square):
+    return horner(square, ATANH_SHORT)
 
 
 def logit(x):

@@ -37,15 +37,27 @@ FROM_END = True  # whether a fraction is computed once more, from its end
 
 def gamma_power(a, x):
     """x^a exp(-x) / gamma(a)."""
+    r, rl, rest, factor = gamma_scale(a)
+    return gamma_power_by(a, x, r, rl, rest, factor)
+
+
+def gamma_scale(a):
+    """What a decides of the power: a number from 10 on as a sum, what Stirling's formula leaves out
+    of its gamma function, and a factor."""
+    r, rl, _, factor = raised(a, 0.0)
+    return r, rl, stirling_rest(r), factor * math.sqrt(r / TWO_PI)
+
+
+def gamma_power_by(a, x, r, rl, rest, factor):
+    """gamma_power by gamma_scale."""
     if a < 1e-290 or a > 1e30 or x > 1e30 * a:
         y = a * math.log(x) - x - gammaln(a)
         return 0.0 if y < -745.0 else math.exp(y)
-    r, rl, n, factor = raised(a, 0.0)
     y, yl = log_ratio(x, 0.0, r, rl)
     y, yl = times(y, yl, a, 0.0)
     d, dl = plus(r, rl, -x, 0.0)
-    y, yl = plus(y, yl, d, dl - stirling_rest(r))
-    return factor * math.sqrt(r / TWO_PI) * exp_sum(y, yl)
+    y, yl = plus(y, yl, d, dl - rest)
+    return factor * exp_sum(y, yl)
 
 
 def gamma_series(a, x):
@@ -174,6 +186,11 @@ def gamma_upper_series(a, x):
 
 def gamma_part(a, x, upper):
     """The regularized lower or upper incomplete gamma function."""
+    return gamma_part_by(a, x, upper, math.nan)
+
+
+def gamma_part_by(a, x, upper, power):
+    """The same by gamma_power, which is NaN where it is not known yet."""
     if a != a or x != x or a < 0.0 or x < 0.0:
         return math.nan
     if a == 0.0:
@@ -205,7 +222,7 @@ def gamma_part(a, x, upper):
     if by_upper_series:
         y = gamma_upper_series(a, x)
         return y if upper else 1.0 - y
-    y = gamma_power(a, x)
+    y = power if power == power else gamma_power(a, x)
     if y == 0.0:
         return 1.0 if upper == small else 0.0
     if small:
@@ -260,17 +277,19 @@ def gamma_inverse(a, p, q, upper):
     if x == 0.0:
         return 0.0
     wanted = q if upper else p
+    r, rl, rest, factor = gamma_scale(a)
     low = 0.0
     high = math.inf
     for _ in range(60):
-        part = gamma_part(a, x, upper)
+        power = gamma_power_by(a, x, r, rl, rest, factor)
+        part = gamma_part_by(a, x, upper, power)
         if part == wanted:
             return x
         if (part > wanted) != upper:
             high = x
         else:
             low = x
-        step = log_step(part, wanted, gamma_power(a, x))
+        step = log_step(part, wanted, power)
         if upper:
             step = -step
         bend = 1.0 - 0.5 * step * (a - x)

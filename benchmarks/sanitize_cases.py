@@ -447,6 +447,14 @@ def versions() -> Calls:
         "sort, radix": functools.partial(
             planned, sort_dispatch.argsort, array(9_000), axis=0, descending=False, version="radix"
         ),
+        "sort, in a block": functools.partial(
+            planned,
+            sort_dispatch.argsort,
+            array(3, 1_500),
+            axis=1,
+            descending=False,
+            version="block_radix",
+        ),
         "tiled, pairs": functools.partial(
             planned,
             elementwise_dispatch.elementwise,

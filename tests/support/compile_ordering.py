@@ -52,6 +52,7 @@ def ordering(t: np.dtype) -> None:
         line[line != 0],
     )
     cm.sort(line[:4000]), cm.argsort(line[:4000])
+    cm.sort(made((300, 2000))), cm.argsort(made((300, 4000)))
     cm.take(x, cm.zeros(9, "int32"), axis=0), cm.take(made((40, 72)), cm.zeros(9, "int32"), axis=0)
     if t.kind in "fcV":
         cm.average(x, weights=x), cm.average(x, 1, x)

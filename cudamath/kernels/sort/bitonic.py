@@ -232,7 +232,7 @@ def in_shared_memory(p: SortProblem) -> Plan:
                 sort_rows(p.coding, p.positions, turns),
                 blocks(p.rows, block // size),
                 block // 2 // turns,
-                [*_row_words(p, source, target), p.flip, size],
+                [*row_words(p, source, target), p.flip, size],
             )
         ]
 
@@ -250,14 +250,14 @@ def in_registers(p: SortProblem) -> Plan:
                 sort_held(p.coding, p.positions, threads),
                 blocks(p.rows, threads * HELD // size),
                 threads,
-                [*_row_words(p, source, target), p.flip, size],
+                [*row_words(p, source, target), p.flip, size],
             )
         ]
 
     return sorted_rows(p, steps)
 
 
-def _row_words(p: SortProblem, source: Any, target: Any) -> tuple[Any, Any]:
+def row_words(p: SortProblem, source: Any, target: Any) -> tuple[Any, Any]:
     """Rows of the words of keys, and rows of the result: such words, or positions."""
     shape, word = (p.rows, p.n), p.coding.word
     result = p.out.dtype if p.positions else word

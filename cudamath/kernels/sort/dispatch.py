@@ -11,6 +11,7 @@ Versions of a sort, from simple to fast:
     bitonic_registers   the same, in registers: rows of more than 64 elements
     rank_sort           few rows of 512 to 8,192 elements: every key is compared with all others of
                         its row: rank_sort.py
+    block_radix         a row in a block, all digits in one launch: block_radix.py
     radix               rows of any length, on any GPU and the simulator: radix_sort.py
     onesweep            the same with one launch and one read per digit: onesweep.py
 
@@ -47,8 +48,16 @@ from ...core.dispatch.plan import Plan
 from ...core.layout import Layout
 from ..compiler.lazy_numba import SIMULATOR
 from ..lib.versions import Version, choose
-from .problem import MOST_LEADING, NETWORK, PAIRS, LeadingProblem, PartitionProblem, SortProblem
-from .work import network_microseconds, radix_microseconds
+from .problem import (
+    MOST_LEADING,
+    NETWORK,
+    PAIRS,
+    LeadingProblem,
+    PartitionProblem,
+    SortProblem,
+    block_shape,
+)
+from .work import block_microseconds, network_microseconds, radix_microseconds
 
 REGISTERS = 64  # elements of a row, beyond which the network in registers is faster
 RANKED, MOST_RANKED = 512, 8192  # rank_sort: rows of more elements than the first, up to the second
@@ -96,6 +105,16 @@ def prefers_network(p: SortProblem) -> bool:
     return network_microseconds(p) <= radix_microseconds(p)
 
 
+def fits_block(p: SortProblem) -> bool:
+    return not SIMULATOR and block_shape(p) is not None
+
+
+def prefers_block(p: SortProblem) -> bool:
+    """Rows for which it is expected to take less time than what else there is."""
+    others = [radix_microseconds(p)] + fits_network(p) * [network_microseconds(p)]
+    return block_microseconds(p) < min(others)
+
+
 def prefers_registers(p: SortProblem) -> bool:
     return prefers_network(p) and p.n > REGISTERS
 
@@ -106,6 +125,13 @@ SORT = (
         "sort.rank_sort.sort",
         prefers=prefers_ranks,
         reason="few rows of up to 8,192 elements: each key is compared with all of its row",
+    ),
+    Version(
+        "block_radix",
+        "sort.block_radix.plan",
+        fits_block,
+        prefers_block,
+        "rows that a block holds: digit by digit, in one launch",
     ),
     Version(
         "bitonic_registers",

@@ -14,9 +14,12 @@ from ...core.dispatch.arguments import Input, Output, Temp
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
+from ...runtime.device import properties
+from ..compiler.decorators import WARP
 from ..copy.axis_last import neighbours, rows_as_they_lie, with_axis_last
 from ..copy.dispatch import copy_part
 from ..copy.parts import whole
+from ..lib.integers import blocks
 from .radix_keys import Coding, coding, flipped
 
 # Comparisons of a round that a block of the bitonic network makes at once: it sorts rows of twice
@@ -25,6 +28,14 @@ PAIRS = 1024
 # The longest row of the bitonic network, and the most elements of a block: with positions 48 KB of
 # shared memory.
 NETWORK = 4096
+
+# ``sort_block``: threads of a block and keys of a thread; registers of a thread besides
+BLOCK_SHAPES = [
+    *[(256, items) for items in (2, 3, 4, 5, 6, 8, 10, 12, 14, 16)],
+    *[(512, items) for items in (10, 12, 14, 16, 20, 24)],
+]
+BESIDES, REGISTERS, MOST_THREADS = 40, 1 << 16, 2048
+COUNTERS, RESERVED = 1040, 1024  # bytes of a warp's counters; of a block, that CUDA keeps
 
 MOST_LEADING = 256  # elements of a line that `topk` selects; more are sorted
 # Bytes of lines whose elements are read where they lie apart: they stay in the L2 cache, and a copy
@@ -87,6 +98,25 @@ class SortProblem(OrderedLines):
     @property
     def out(self) -> Layout:
         return self.x.like(dtype=np.dtype(np.int64)) if self.positions else self.x.like()
+
+
+def block_shape(p: SortProblem) -> tuple[int, int, int, int] | None:
+    """(threads, keys of a thread, blocks that a multiprocessor holds, bytes of dynamic shared
+    memory) of ``sort_block``; None where a block cannot hold a row."""
+    threads, items = next(((t, i) for t, i in BLOCK_SHAPES if t * i >= p.n), (0, 0))
+    if not threads:
+        return None
+    size = p.coding.word.itemsize
+    registers = 8 * blocks(BESIDES + items * (max(size // 4, 1) + 1 + p.positions), 8)
+    shared = threads * items * (size + 2 * p.positions)
+    room = properties(p.x.device).max_shared_memory
+    counters = threads // WARP * COUNTERS + RESERVED
+    if shared + counters > room:
+        return None
+    held = min(
+        MOST_THREADS // threads, REGISTERS // (registers * threads), room // (shared + counters)
+    )
+    return threads, items, max(held, 1), shared
 
 
 @dataclass(frozen=True)

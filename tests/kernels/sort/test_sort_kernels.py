@@ -13,9 +13,16 @@ from cudamath.core.dispatch.arguments import ArrayArg, Input, Output
 from cudamath.core.layout import Layout
 from cudamath.kernels.scan import dispatch as scan_dispatch
 from cudamath.kernels.scan import strided as scan_strided
-from cudamath.kernels.sort import binary_search, bitonic, onesweep, radix_keys, radix_select
+from cudamath.kernels.sort import (
+    binary_search,
+    bitonic,
+    block_radix,
+    onesweep,
+    radix_keys,
+    radix_select,
+)
 from cudamath.kernels.sort import dispatch as sort_dispatch
-from cudamath.kernels.sort.problem import SortProblem
+from cudamath.kernels.sort.problem import SortProblem, block_shape
 from cudamath.ops import sort as ordering
 from cudamath.runtime.device import assume, capability
 
@@ -119,6 +126,56 @@ def test_onesweep_simulated(dtype, shape, monkeypatch):
     # A vote waits for the warp, but orders no memory. With the votes known, nobody waits for it.
     monkeypatch.setattr(onesweep, "same_digit", lambda digit: votes[place_of_thread()].pop(0))
     np.testing.assert_array_equal(sim(plan, x), order_of(x, 1))
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("positions", [False, True])
+@pytest.mark.parametrize(
+    "dtype, n, descending",
+    [("?", 2, False), ("i1", 1030, True), (cm.bfloat16, 600, False), ("f4", 513, True)]
+    + [("i8", 700, False), ("f8", 512, False), ("u4", 1, False)],
+    ids=str,
+)
+def test_rows_in_a_block_simulated(dtype, n, descending, positions, monkeypatch):
+    """Rows that end within a warp's keys, equal keys, a row of one number alone."""
+    give_vectors_and_warps(monkeypatch)
+    warps = Warps()
+
+    def same_digit(digit):
+        told, _ = warps.tell(int(digit))
+        return np.uint32(sum(1 << i for i, other in told.items() if other == int(digit)))
+
+    monkeypatch.setattr(block_radix, "same_digit", same_digit)
+    monkeypatch.setattr(block_radix, "key_function", lambda coding: coding.key)
+    x = numbers((3, n), dtype)
+    x[1] = x[1, 0]
+    if n == 700:
+        x[2] *= 1 << 40  # digits that all share, ahead of others
+    order = order_of(x, 1, descending)
+    with assume((9, 0)):
+        plan = block_radix.plan(SortProblem(*layouts(x), 1, descending, positions))
+    assert named(plan) == ["sort_block"]
+    same_bits(sim(plan, x), order if positions else np.take_along_axis(x, order, 1))
+
+
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="the simulator has no votes"
+)
+@pytest.mark.parametrize(
+    "rows, n, dtype, positions, chosen",
+    [
+        (4330, 2091, "i8", True, "sort_block"),  # 941 us by a launch for each digit
+        (16_384, 1024, "f4", False, "sort_block"),  # 506 us by a network
+        (100_000, 64, "f4", True, "sort_rows"),
+        (10_000, 256, "f4", True, "sort_held"),
+        (3, 12_289, "f4", True, "onesweep"),
+    ],
+)
+def test_version_of_rows(rows, n, dtype, positions, chosen):
+    x = Layout.new((rows, n), np.dtype(dtype), 0)
+    with assume((9, 0)):
+        planner = sort_dispatch.argsort if positions else sort_dispatch.sort
+        assert chosen in named(planner(x, axis=1, descending=False))
 
 
 @pytest.mark.simulator
@@ -722,8 +779,9 @@ def test_keys_are_in_order(dtype):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("version, n", [("onesweep", 40_000), ("block_radix", 5_000)])
 @pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "f4", "i8", "f8"])
-def test_digits_that_all_keys_share_on_gpu(dtype):
+def test_digits_that_all_keys_share_on_gpu(dtype, version, n):
     """Passes that move nothing, in all places and numbers: the result is where it belongs, and the
     input as it was."""
     word = np.dtype(f"u{np.dtype(dtype).itemsize}")
@@ -739,16 +797,16 @@ def test_digits_that_all_keys_share_on_gpu(dtype):
         *rng.integers(0, 2**size, 6).tolist(),
     }:
         mask = sum(0xFF << 8 * p for p in range(size) if moving >> p & 1) & (1 << 8 * size) - 1
-        bits = rng.integers(0, 1 << 8 * size, 40_000, dtype=np.uint64) & np.uint64(
-            mask
-        ) | np.uint64(0x3C3C3C3C3C3C3C3C & ~mask)
+        bits = rng.integers(0, 1 << 8 * size, n, dtype=np.uint64) & np.uint64(mask) | np.uint64(
+            0x3C3C3C3C3C3C3C3C & ~mask
+        )
         x = bits.astype(word).view(dtype)
         x[np.isnan(x)] = 1
         there = cm.asarray(x, device="cuda")
         for descending in (False, True):
             order = order_of(x, 0, descending)
             ours = [
-                planner(there._layout, axis=0, descending=descending, version="onesweep").bind(
+                planner(there._layout, axis=0, descending=descending, version=version).bind(
                     "x", [there._layout]
                 )(there)
                 for planner in (sort_dispatch.sort, sort_dispatch.argsort)
@@ -759,13 +817,19 @@ def test_digits_that_all_keys_share_on_gpu(dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["onesweep", "radix", "bitonic", "bitonic_registers"])
+@pytest.mark.parametrize(
+    "version", ["onesweep", "radix", "bitonic", "bitonic_registers", "block_radix"]
+)
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 @pytest.mark.parametrize(
-    "shape", [(1,), (2, 1000), (3, 4096), (3, 4097), (1, 300_000), (90, 3000), (700, 130)]
+    "shape",
+    [(1,), (2, 1000), (3, 4096), (3, 4097), (1, 300_000), (90, 3000), (700, 130), (150, 10_001)],
 )
 def test_sort_on_gpu(version, dtype, shape):
     if version.startswith("bitonic") and shape[-1] > sort_dispatch.NETWORK:
+        return
+    problem = SortProblem(Layout.new(shape, np.dtype(dtype), 0), len(shape) - 1, False, True)
+    if version == "block_radix" and block_shape(problem) is None:
         return
     x = numbers(shape, dtype)
     there = cm.asarray(x, device="cuda")

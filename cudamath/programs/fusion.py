@@ -196,7 +196,8 @@ def fused(program: Program) -> Program:
     program = with_residuals(program, lambda node: not fusible(node))
     program = biases_apart(program, lambda node: not fusible(node))
     program = sliced(joined(without_casts(program)), elementwise)
-    program = written_out(recomputed(program, elementwise))
+    program = recomputed(program, elementwise, lambda node: not fusible(node))
+    program = written_out(program)
     nodes: list[Node] = []
     items = regions(program, lambda node: not fusible(node), MOST)
     made, users = 0, _users(program)

@@ -6,6 +6,11 @@ others in between: a region moves down, past what neither uses its results nor w
 second product. And an operation moves up to the region whose result it alone uses, if that result
 need not be stored then, and what else it reads is there.
 
+Where more neighbours follow one another than a region may have, as the steps of an optimizer for
+each of a model's weights do, they are taken strand by strand: a *strand* is what results of the
+size of its operations lead to and from, the step of one weight. So no region ends within a step,
+whose results would be written for the next one to read.
+
 Neighbours that have neither operands nor shapes in common would be kernels of their own in a region
 as well, and stay apart. So the sum of two gradients of a weight can move down to the next term, and
 one kernel adds all of them.
@@ -79,12 +84,87 @@ def regions(program: Program, joins: Callable[[Node], bool], most: int) -> list[
     """
     items: list[Region | Node] = []
     users = Users(program)
-    for k, node in enumerate(program.nodes):
+    number = {id(node): k for k, node in enumerate(program.nodes)}
+    for node, rest in _by_strands(program.nodes, joins, most):
         if not joins(node):
             items.append(node)
-        elif not _moved_up(items, node, k, users, most):
-            items.append(_moved_down(items, Region([node]), most))
+        elif not _moved_up(items, node, number[id(node)], users, most):
+            items.append(_moved_down(items, Region([node]), most, rest))
     return items
+
+
+def _by_strands(
+    nodes: list[Node], joins: Callable[[Node], bool], most: int
+) -> list[tuple[Node, int]]:
+    """The nodes, and how many of its strand follow each; long runs of those that may be part of a
+    region strand by strand."""
+    ordered: list[tuple[Node, int]] = []
+    run: list[Node] = []
+    for node in [*nodes, None]:
+        if node is not None and joins(node):
+            run.append(node)
+            continue
+        ordered += _strands(run, most) if len(run) > most else [(each, 0) for each in run]
+        run = []
+        if node is not None:
+            ordered.append((node, 0))
+    return ordered
+
+
+def _strands(run: list[Node], most: int) -> list[tuple[Node, int]]:
+    """Nodes that follow one another strand by strand, each where its last node stood, or others
+    need something of it; and how many follow each, with what they need. Strands that do not fit
+    into a region stay as they are."""
+    made = {block: k for k, node in enumerate(run) for block in node.results}
+    strand = list(range(len(run)))
+
+    def first(k: int) -> int:
+        while strand[k] != k:
+            strand[k] = k = strand[strand[k]]
+        return k
+
+    before = [sorted({made[block] for block in node.used if block in made}) for node in run]
+    for k, node in enumerate(run):
+        for i in before[k]:
+            if run[i].results[0].layout.size == _domain(run[i]) == _domain(node):
+                strand[first(k)] = first(i)
+    members: dict[int, list[int]] = {}
+    for k in range(len(run)):
+        members.setdefault(first(k), []).append(k)
+    out: list[tuple[Node, int]] = []
+    there = [False] * len(run)
+    for k in range(len(run)):
+        whole = members[first(k)]
+        if len(whole) > most:
+            taken = _before(k, before, there)
+        elif k == whole[-1]:
+            taken = [i for each in whole for i in _before(each, before, there)]
+        else:
+            continue
+        fits = len(taken) <= most
+        out += [(run[i], len(taken) - 1 - at if fits else 0) for at, i in enumerate(taken)]
+    return out
+
+
+def _before(k: int, before: list[list[int]], there: list[bool]) -> list[int]:
+    """What must run for number k, itself included, that has not; it has then."""
+    found, stack = [], [k]
+    while stack:
+        k = stack[-1]
+        missing = [] if there[k] else [i for i in before[k] if not there[i]]
+        stack += missing[::-1]
+        if not missing:
+            stack.pop()
+            if not there[k]:
+                there[k] = True
+                found.append(k)
+    return found
+
+
+def _domain(node: Node) -> int:
+    """Of how many elements an operation is."""
+    layouts = [view.layout for view in node.views] + [block.layout for block in node.results]
+    return max([layout.size for layout in layouts])
 
 
 def _moved_up(items: list[Region | Node], node: Node, k: int, users: Users, most: int) -> bool:
@@ -113,18 +193,26 @@ def _moved_up(items: list[Region | Node], node: Node, k: int, users: Users, most
     return False
 
 
-def _moved_down(items: list[Region | Node], region: Region, most: int) -> Region:
+def _leads_to(item: Region, region: Region) -> bool:
+    """Whether a region uses a result of the size of its operations of an earlier one."""
+    size = max(map(prod, region.domains))
+    return any([block.layout.size == size for block in item.results & region.reads])
+
+
+def _moved_down(items: list[Region | Node], region: Region, most: int, rest: int) -> Region:
     """The new region at the end, together with those before it that may as well run there; these
-    are taken off the list."""
+    are taken off the list. rest: how many operations of its strand come later: with another strand
+    it shares a region that has room for all of them."""
     used: set[Block] = set()  # by the items that stay in between
     written: set[Block] = set()
     apart = False
     for i in reversed(range(max(len(items) - FAR, 0), len(items))):
         item = items[i]
         nodes = item.nodes if isinstance(item, Region) else [item]
+        room = most - len(nodes) - len(region.nodes)
         if (
             isinstance(item, Region)
-            and len(nodes) + len(region.nodes) <= most
+            and room >= (0 if _leads_to(item, region) else rest)
             and (
                 not item.results.isdisjoint(region.reads)
                 or not apart

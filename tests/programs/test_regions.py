@@ -186,3 +186,34 @@ def test_optimizers_read_gradients_before_the_cast(optimizer: str) -> None:
     again = [x.copy() for x in arrays]
     for a, b in zip(run(changed, arrays), run(program, again), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def adam(weights, gradients, means, squares, t):
+    """By hand, in passes over all weights, with the gradients' norm kept at one."""
+    norm = cm.sqrt(sum([(g**2).sum() for g in gradients]))
+    gradients = [g * cm.minimum(1.0, 1.0 / norm) for g in gradients]
+    means = [0.9 * m + 0.1 * g for m, g in zip(means, gradients, strict=True)]
+    squares = [0.99 * v + 0.01 * g * g for v, g in zip(squares, gradients, strict=True)]
+    one, other = 1 - 0.9**t, 1 - 0.99**t
+    weights = [
+        w - 0.1 * (m / one / (cm.sqrt(v / other) + 1e-8) + 0.01 * w)
+        for w, m, v in zip(weights, means, squares, strict=True)
+    ]
+    return weights, means, squares
+
+
+def test_the_steps_of_each_weight_are_in_one_region() -> None:
+    """However many weights there are: nothing lies between two regions but numbers."""
+    rng = np.random.default_rng(0)
+    groups = [[cm.array(rng.random((3, 4 + k % 3))) for k in range(20)] for _ in range(4)]
+    program = traced(adam, *groups, cm.array(3.0))
+    items = regions(program, elementwise, 64)
+    nodes = [n for item in items for n in (item.nodes if isinstance(item, Region) else [item])]
+    assert {*map(id, nodes)} == {*map(id, program.nodes)}
+    found = [item for item in items if isinstance(item, Region)]
+    for item in found:
+        elsewhere = {b for other in found if other is not item for b in other.reads}
+        assert not [b for b in item.results & elsewhere if b.layout.size > 1]
+    arrays = [*[x for group in groups for x in group], cm.array(3.0)]
+    for a, b in zip(run(with_nodes(program, nodes), arrays), run(program, arrays), strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -199,8 +199,9 @@ def _card(card: Elementwise, operands: list[Any]) -> np.ndarray:
 @functools.cache
 def _cards() -> dict[str, Elementwise]:
     """Elementwise ops by their expression."""
-    for module in dir(cm.ml):  # which are loaded when they are named
-        getattr(cm.ml, module)
+    for package in (cm.ml, cm.special):  # whose modules are loaded when they are named
+        for module in dir(package):
+            getattr(package, module)
     return {
         text: card
         for card in registry.values()

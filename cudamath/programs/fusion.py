@@ -33,6 +33,7 @@ from .biases import biases_apart
 from .common_factors import common_factors
 from .doors import PRODUCTS, Users, through_doors
 from .gathered_products import gathered_products
+from .joined_parts import part_by_part, parts_added_last
 from .optimizer_casts import without_casts
 from .orders import LiesAcross, in_c_order
 from .program import ARGUMENT, Block, Node, Program, View
@@ -46,7 +47,7 @@ from .slices import joined, sliced
 from .small_products import SmallProduct, written_out
 
 MOST = 128  # nodes of a region
-RUN = 256  # bytes: the shortest runs of memory that a kernel writes into a joined array
+RUN = 32  # bytes: the shortest runs of memory that a kernel writes into a joined array: a sector
 
 
 class Fused:
@@ -195,7 +196,9 @@ def fused(program: Program) -> Program:
     program = shared_sorts(through_doors(gathered_products(program)))
     program = with_residuals(program, lambda node: not fusible(node))
     program = biases_apart(program, lambda node: not fusible(node))
-    program = sliced(joined(without_casts(program)), elementwise)
+    program = joined(parts_added_last(without_casts(program)))
+    program = part_by_part(program, elementwise, lambda node: not fusible(node))
+    program = sliced(program, elementwise)
     program = recomputed(program, elementwise, lambda node: not fusible(node))
     program = written_out(program)
     nodes: list[Node] = []

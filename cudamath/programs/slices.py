@@ -21,7 +21,8 @@ from .program import RESULT, Block, Node, Program, View
 from .simplify import edited
 
 
-def _rebuilt(program: Program, nodes: list[Node]) -> Program:
+def rebuilt(program: Program, nodes: list[Node]) -> Program:
+    """The program with these nodes instead."""
     out = Program(program.arguments, nodes, program.results, program.device)
     out.notes, out.ambiguous = program.notes, program.ambiguous
     return out
@@ -77,7 +78,7 @@ def _one_sliced(program: Program, elementwise: Callable[[Node], bool]) -> Progra
         parts: dict[View, View] = {}
         new = []
         for view in sorted(views, key=lambda view: view.offset):
-            part = _part(node, view, starts[view])  # type: ignore[arg-type]
+            part = part_of(node, view.layout.shape, starts[view])  # type: ignore[arg-type]
             parts[view] = View(part.results[0], part.results[0].layout, 0)
             new.append(part)
 
@@ -88,7 +89,7 @@ def _one_sliced(program: Program, elementwise: Callable[[Node], bool]) -> Progra
         for i in {*following}:
             nodes[i] = again(nodes[i], tuple(map(moved, nodes[i].operands)), nodes[i].results)
         nodes[k : k + 1] = new
-        return _rebuilt(program, nodes)
+        return rebuilt(program, nodes)
     return None
 
 
@@ -110,9 +111,8 @@ def _start(view: View) -> tuple[int, ...] | None:
     return tuple(start) if left == 0 else None
 
 
-def _part(node: Node, view: View, start: tuple[int, ...]) -> Node:
+def part_of(node: Node, shape: tuple[int, ...], start: tuple[int, ...]) -> Node:
     """The operation on a part of its elements."""
-    shape = view.layout.shape
 
     def operand(x: Any) -> Any:
         if not isinstance(x, View):

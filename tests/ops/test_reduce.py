@@ -619,6 +619,24 @@ def test_a_thread_of_the_second_launch_has_few_parts(kind, columns):
 
 
 @pytest.mark.simulator
+@pytest.mark.parametrize("version", ["rows", "rows_split"])
+@pytest.mark.parametrize("dtype", [np.dtype("f2"), np.dtype("u1")], ids=str)
+@pytest.mark.parametrize("kind", ["sum", "var", "argmax"])
+def test_rows_between_borders_in_the_simulator(kind, dtype, version, monkeypatch):
+    """Rows whose first elements lie before a load's border: each shift, and ends of each length."""
+    from simulated_gpu import give_vectors_and_warps
+
+    give_vectors_and_warps(monkeypatch)
+    rng = np.random.default_rng(1)
+    for shape in ((9, 129), (3, 3, 203)):
+        x = numbers(rng, shape, dtype, kind)
+        seen = x if len(shape) < 3 else x[:, :2]
+        axis = len(shape) - 1
+        plan = planned(seen, kind, axis, version, capability=(9, 0))
+        check(kind, cm.testing.simulate(plan, seen), seen, axis)
+
+
+@pytest.mark.simulator
 def test_few_columns_of_many_parts_in_the_simulator(monkeypatch):
     from simulated_gpu import give_vectors_and_warps
 
@@ -660,6 +678,8 @@ SHAPES = [
     ((2, 1023), 1),
     ((2, 1024), 1),
     ((2, 4097), 1),
+    ((501, 333), 1),
+    ((3, 40_007), 1),
     ((1, 70_001), 1),
     ((2000, 17), 1),
     ((20_000, 3), 1),

@@ -16,7 +16,6 @@ from cudamath.kernels.copy import dispatch as copy_dispatch
 from cudamath.kernels.copy import planners as copy_planners
 from cudamath.kernels.copy import strided as copy_strided
 from cudamath.kernels.image import dispatch as image_dispatch
-from cudamath.kernels.lib import vector_io
 
 DTYPES = [
     np.dtype(t)
@@ -581,33 +580,11 @@ def test_repeated_simulated(shape, axis, target, monkeypatch):
     np.testing.assert_array_equal(sim(plan, x), x)
 
 
-@pytest.mark.simulator
-@pytest.mark.parametrize("width", [1, 4])
-@pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
-@pytest.mark.parametrize("shape, length", [((3, 301), 2), ((7,), 300), ((2, 3, 5), 3), ((129,), 5)])
-def test_runs_simulated(shape, length, dtype, width, monkeypatch):
-    """Runs shorter than an access and longer, of a source in one piece and with gaps; the last
-    access in part."""
-    monkeypatch.setattr(copy_strided, "run_width", lambda p: width)
-    monkeypatch.setattr(
-        vector_io,
-        "store_vector",
-        lambda a, i, v: a.__setitem__(slice(int(i), int(i) + len(v)), v),
-        raising=False,
-    )
-    x = (np.arange(2 * np.prod(shape)) % 251).astype(dtype)
-    for source in (x[: np.prod(shape)].reshape(shape), x.reshape((*shape, 2))[::-1, ..., 0]):
-        runs = np.broadcast_to(source[..., None], (*shape, length))
-        plan = copy_planners.copy(*layouts(runs))
-        assert named(plan) == ["run_copies"]
-        np.testing.assert_array_equal(sim(plan, runs), runs)
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8", "c16"])
 def test_runs_on_gpu(dtype):
     rng = np.random.default_rng(3)
-    for shape, length in (((245, 1457), 2), ((31, 99), 3), ((7,), 4099), ((3, 5, 7), 16)):
+    for shape, length in (((245, 1457), 2), ((31, 99), 3), ((37,), 4099), ((30, 50, 7), 16)):
         x = rng.integers(0, 200, shape).astype(dtype)
         ours = cm.asarray(x, device="cuda")
         same(cm.repeat(ours, length, axis=-1), np.repeat(x, length, axis=-1))
@@ -618,16 +595,17 @@ def test_runs_on_gpu(dtype):
 
 
 def test_planner_repeats():
-    """Few places of many elements in rows, or runs of any length."""
+    """Few places of many elements in rows, or whole accesses of a dense result."""
     assert named(copy_planners.copy(on_gpu((7, 2, 99_999), "i8", (799_992, 0, 8)))) == [
         "repeated_rows"
     ]
     assert named(copy_planners.copy(on_gpu((5, 99_999), "f4", (0, 4)))) == ["repeated_rows"]
-    assert named(copy_planners.copy(on_gpu((99_999, 5), "f4", (4, 0)))) == ["run_copies"]
-    assert named(copy_planners.copy(on_gpu((9, 3, 2, 7, 2), "u1", (21, 7, 0, 1, 0)))) == [
-        "run_copies"
+    assert named(copy_planners.copy(on_gpu((99_999, 5), "f4", (4, 0)))) == ["broadcast"]
+    assert named(copy_planners.copy(on_gpu((9999, 3, 2, 7, 2), "u1", (21, 7, 0, 1, 0)))) == [
+        "broadcast"
     ]
-    assert named(copy_planners.copy(on_gpu((99, 99_999), "f4", (0, 4)))) == ["strided_rows"]
+    assert named(copy_planners.copy(on_gpu((99, 99_999), "f4", (0, 4)))) == ["broadcast"]
+    assert named(copy_planners.copy(on_gpu((9999, 5, 7), "f2", (14, 0, 2)))) == ["broadcast"]
     assert named(copy_planners.copy(on_gpu((5, 999), "f4", (0, 4)))) == ["strided"]
 
 

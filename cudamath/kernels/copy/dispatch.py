@@ -23,8 +23,9 @@ What ``copy_part`` does with a pair of layouts:
                      along its own rows (lib/transpose_tiles.py)
        rows          the last axis of what is left has as many elements as a line of threads: a
                      thread finds its row once, for all its elements (strided.py)
-       runs          the target is contiguous, and equal neighbours follow each other in it (repeat
-                     along the last axis): whole accesses are written (strided.py)
+       broadcast     the target is contiguous, and elements of the source fill several places of it
+                     (repeat along the last axis, rows of all lengths): whole accesses are written
+                     (the kernel of elementwise operations with a broadcast operand)
        repeated      rows of a source whose elements go to several places (repeat, tile, a
                      broadcast): each is read once (strided.py)
        strided       anything else of up to 4 dimensions: the element's number is taken apart by
@@ -54,6 +55,7 @@ from ...core import shapes
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import COMPLEX
 from ..compiler.lazy_numba import SIMULATOR
+from ..elementwise.problem import FEW
 from ..lib.versions import Version, first
 from .parts import IN_FLIGHT, MANY, WORDS, Part, widest_word
 from .problem import CopyProblem
@@ -90,19 +92,25 @@ def has_long_rows(p: CopyProblem) -> bool:
     return rows and p.size >= MANY
 
 
-def has_runs(p: CopyProblem) -> bool:
-    """Runs of equal neighbours in a contiguous target, of which a thread writes whole accesses:
-    element by element they take a division and a store each (245 x 14,574 bfloat16, each twice: 29
-    us on an H100, the bytes 6)."""
-    if p.is_cast or not 2 <= len(p.shape) <= MOST_DIMS + 1 or p.strides[0][-1]:
+def is_broadcast(p: CopyProblem) -> bool:
+    """A dense target of which each element of the source fills several places: whole accesses are
+    written. Element by element they take a division and a store each (245 x 14,574 bfloat16, each
+    twice: 29 us on an H100, the bytes 6)."""
+    if SIMULATOR or not p.aligned or min(p.strides[0]) != 0:
         return False
-    return p.strides[1] == shapes.contiguous_strides(p.shape, p.words[1].itemsize)
+    return shapes.is_contiguous(p.shape, p.strides[1], p.words[1].itemsize)
+
+
+def prefers_parts(p: CopyProblem) -> bool:
+    """Many elements, where equal neighbours follow each other or sources are not read once for all
+    their places."""
+    return p.size >= FEW and (p.strides[0][-1] == 0 or not repeats(p))
 
 
 def repeats(p: CopyProblem) -> bool:
     """Many elements, each of which goes to a few places, in rows as long: read once for all of
     them, not again from the L2 cache or, where the places are far apart, from memory. Neighbours
-    that are equal are written side by side instead: "runs"."""
+    that are equal are written side by side instead: "broadcast"."""
     if len(p.shape) > MOST_DIMS or 0 not in p.strides[0][:-1]:
         return False
     axis = p.strides[0].index(0)
@@ -116,7 +124,7 @@ COPY = (
     Version("line_cast", "copy.lines.by_casts", has_cast_vectors),
     Version("line", "copy.lines.by_words", is_line),
     Version("tiled", "copy.strided.by_tiles"),
-    Version("runs", "copy.strided.by_runs", has_runs),
+    Version("broadcast", "copy.strided.by_parts", is_broadcast, prefers_parts),
     Version("repeated", "copy.strided.by_repeats", repeats),
     Version("rows", "copy.strided.by_rows", has_long_rows),
     Version("strided", "copy.strided.by_strides", has_few_axes),

@@ -8,15 +8,16 @@ import numpy as np
 
 from ...core import shapes
 from ...core.dispatch.steps import Launch
-from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.lazy_numba import cuda, types
 from ..compiler.storage_types import numba_type
+from ..elementwise.generator import THREADS, broadcast_kernel
 from ..elementwise.launches import plain
-from ..lib.integers import blocks
+from ..elementwise.problem import ACCESS
+from ..lib.integers import blocks, with_tail
 from ..lib.strided_index import index_walker
 from ..lib.transpose_tiles import Operand, Squares
-from ..lib.vector_io import writer
 from .casts import converter
-from .parts import IN_FLIGHT, MANY, THREADS, part_view
+from .parts import IN_FLIGHT, MANY, part_view
 from .problem import CopyProblem
 
 
@@ -105,41 +106,6 @@ def repeated(rank: int, source: np.dtype, target: np.dtype, narrow: bool, each: 
     return repeated_rows
 
 
-@functools.cache
-def runs(rank: int, word: np.dtype, narrow: bool, width: int) -> Any:
-    """A contiguous target in which equal neighbours follow each other: a thread writes an access of
-    `width` elements. One division finds the first one's run; those behind it are counted. narrow:
-    fewer than 2**31 elements."""
-    place, write = index_walker(0, rank, narrow), writer(word, width)
-    number, kind = types.uint32 if narrow else types.uint64, numba_type(word)
-
-    @cuda.jit
-    def run_copies(x, y, length):
-        # x: `rank` dimensions, an element for each run; y: (size,); length: of a run
-        held = cuda.local.array(width, kind)
-        size, of_run = number(y.size), number(length)
-        e = number((number(cuda.blockIdx.x) * number(THREADS) + number(cuda.threadIdx.x)) * width)
-        if e < size:
-            run = number(e // of_run)
-            inside = number(e - run * of_run)
-            for j in range(width):
-                held[j] = x[place(x, run)]
-                if j < width - 1:
-                    inside = number(inside + 1)
-                    if inside == of_run:
-                        inside = number(0)
-                        if e + j + 1 < size:
-                            run = number(run + 1)
-            if e + width <= size:
-                write(y, e, held, 0)
-            else:
-                for j in range(width):
-                    if e + j < size:
-                        y[e + j] = held[j]
-
-    return run_copies
-
-
 # -------------------- launches
 
 
@@ -170,22 +136,31 @@ def by_repeats(p: CopyProblem) -> Launch:
     return _in_rows(repeated, p, shape, views)
 
 
-def by_runs(p: CopyProblem) -> Launch:
-    """Version "runs"."""
-    *shape, length = p.shape
-    (word, _), width = p.words, run_width(p)
-    source = part_view(p.source, tuple(shape), p.strides[0][:-1], word, p.offsets[0])
+def by_parts(p: CopyProblem) -> Launch:
+    """Version "broadcast": the kernel of elementwise operations with a broadcast operand."""
+    width, count, rank = ACCESS // p.words[1].itemsize, p.size, len(p.shape)
+    step = p.words[0].itemsize
     return Launch(
-        runs(len(shape), word, p.size + THREADS * width < 1 << 31, width),
-        blocks(p.size, THREADS * width),
+        broadcast_kernel(converter(*p.words), ("part",), rank, width, count + width >= 1 << 31),
+        blocks(with_tail(count, width), THREADS),
         THREADS,
-        [source, part_view(p.target, (p.size,), None, word, p.offsets[1]), length],
+        [*_lines(p), *[s // step for s in p.strides[0]], *p.shape[1:]],
     )
 
 
-def run_width(p: CopyProblem) -> int:
-    """Elements that a thread of version "runs" writes at once."""
-    return 1 if SIMULATOR or not p.aligned else min(16 // p.words[1].itemsize, 8)
+def _lines(p: CopyProblem) -> list[Any]:
+    """The memory of source and target, in one dimension each, as arguments of a kernel."""
+    return [
+        part_view(argument, (extent(p.shape, strides, word),), None, word, offset)
+        for argument, strides, word, offset in zip(
+            (p.source, p.target), p.strides, p.words, p.offsets, strict=True
+        )
+    ]
+
+
+def extent(shape: tuple[int, ...], strides: tuple[int, ...], word: np.dtype) -> int:
+    """Elements from the first to the last of a view."""
+    return max(shapes.byte_bounds(shape, strides, word.itemsize)[1] // word.itemsize, 1)
 
 
 def _in_rows(kernel: Any, p: CopyProblem, shape: tuple[int, ...], views: list[Any]) -> Launch:
@@ -211,15 +186,9 @@ def in_flight(p: CopyProblem) -> int:
 
 def by_tiles(p: CopyProblem) -> Launch | None:
     """Version "tiled". None where both sides run along the same axis."""
-    extents = [
-        max(shapes.byte_bounds(p.shape, strides, word.itemsize)[1] // word.itemsize, 1)
-        for strides, word in zip(p.strides, p.words, strict=True)
-    ]
     source, target = (
-        Operand(part_view(argument, (extent,), None, word, offset), word, strides, p.aligned)
-        for argument, extent, word, offset, strides in zip(
-            (p.source, p.target), extents, p.words, p.offsets, p.strides, strict=True
-        )
+        Operand(argument, word, strides, p.aligned)
+        for argument, word, strides in zip(_lines(p), p.words, p.strides, strict=True)
     )
     squares = Squares.of([source], target, p.shape)
     return squares and squares.launch(converter(*p.words), ("x",), squares.version)

@@ -77,7 +77,7 @@ from ...core.layout import Layout
 from ..compiler.lazy_numba import SIMULATOR
 from ..lib.versions import Version, first, named
 from .generator import scalar_function
-from .problem import RANK, ElementwiseProblem, Formula
+from .problem import FEW, RANK, ElementwiseProblem, Formula
 
 LONG = 1 << 22  # twice as many elements as the threads of a large device read in one access each
 #: Functions of a few instructions, which memory hides anyway; so are those without a call, unless
@@ -114,6 +114,10 @@ def has_rows(p: ElementwiseProblem) -> bool:
 def has_parts(p: ElementwiseProblem) -> bool:
     """The result is dense, and each operand is dense like it or broadcast."""
     return not SIMULATOR and p.has_parts
+
+
+def prefers_parts(p: ElementwiseProblem) -> bool:
+    return p.target.size >= FEW
 
 
 def prefers_ahead(p: ElementwiseProblem) -> bool:
@@ -169,7 +173,7 @@ VERSIONS = (
         "tiled_vector", "elementwise.launches.by_vector_tiles", has_squares, prefers_vector_tiles
     ),
     Version("tiled", "elementwise.launches.by_tiles", has_squares, prefers_tiles),
-    Version("broadcast", "elementwise.launches.by_parts", has_parts),
+    Version("broadcast", "elementwise.launches.by_parts", has_parts, prefers_parts),
     Version("plain", "elementwise.launches.by_elements"),
     Version("single", "elementwise.launches.by_single_elements", prefers=is_special),
 )

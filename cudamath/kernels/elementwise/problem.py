@@ -17,6 +17,9 @@ from ..lib.transpose_tiles import Operand, Squares
 from ..ptx.coded_access import CODES, kind
 
 ACCESS = 16  # bytes a thread moves at a time
+# elements below which a thread each is as quick, since all run at once (bfloat16 (618, 14) - (14,)
+# 2.2 instead of 2.6 us on an H100, float32 (3,001, 33) - (33,) 2.5 both)
+FEW = 1 << 17
 RANK = 3  # dimensions that are left after merging, where they are arguments of a kernel
 
 

@@ -88,9 +88,7 @@ def scaled_vector(dtype: np.dtype) -> Any:
         return v[0] * factor, v[1] * odd
 
     @cuda.jit
-    def scaled_vector(
-        x, factor, odd
-    ):  # x: (n,), 16-byte aligned, n a multiple of 16 bytes; factor, odd: the same type
+    def scaled_vector(x, factor, odd):  # x: (n,), 16-byte aligned; factor, odd: the same type
         first = cuda.blockIdx.x * (4 * THREADS) + cuda.threadIdx.x
         last = x.size // count
         if first + 3 * THREADS < last:
@@ -106,6 +104,9 @@ def scaled_vector(dtype: np.dtype) -> Any:
             for i in range(first, min(first + 4 * THREADS, last), THREADS):
                 for k in range(i * count, (i + 1) * count):
                     x[k] = x[k] * (odd if k & 1 else factor)
+        if first == 0:  # what fills no access
+            for k in range(last * count, x.size):
+                x[k] = x[k] * (odd if k & 1 else factor)
 
     return scaled_vector
 
@@ -185,12 +186,11 @@ def _scaling(argument: Any, layout: Layout, scale: float, conjugate: bool = Fals
         return []
     dtype = real_dtype(layout.dtype)
     count = layout.nbytes // dtype.itemsize
-    wide = layout.nbytes % 16 == 0 and not SIMULATOR
-    kernel = scaled_vector(dtype) if wide else scaled(dtype)
+    kernel = scaled(dtype) if SIMULATOR else scaled_vector(dtype)
     return [
         Launch(
             kernel,
-            blocks(layout.nbytes // 16 if wide else count, 4 * THREADS),
+            blocks(count if SIMULATOR else layout.nbytes // 16 + 1, 4 * THREADS),
             THREADS,
             [
                 argument.view((count,), dtype=dtype),

@@ -34,6 +34,10 @@ BUSY = 768  # threads that keep a multiprocessor's loads in flight
 # small elements of a column that a thread takes before others do: columns of 64 by 8, 4, 2, 1
 # threads 83 to 69 us
 SHARE = 64
+ACCESS = 16  # bytes of a load at most
+# small elements of a row from which on loads stay wide though rows begin between their borders; a
+# shorter row would be little more than its two ends
+BETWEEN = 128
 SHORT = 128  # bytes: rows that end after fewer are no runs of memory
 # elements of a thread where they are few, and the threads that share a result at most
 EACH, MOST = 2, 512
@@ -95,13 +99,14 @@ def view_of(x: Layout, axes: tuple[int, ...], out_itemsize: int, ordered: bool) 
 
 class Walk(NamedTuple):
     """What a compiled kernel knows of an array: dimensions kept and reduced, bytes of an element,
-    elements a load."""
+    elements a load, whether rows begin between the borders of loads."""
 
     kept: int
     reduced: int
     narrow: bool
     itemsize: int
     width: int
+    between: bool = False
 
 
 class Cut(NamedTuple):
@@ -242,9 +247,20 @@ class Problem:
 
     def walk(self, along_rows: bool) -> Walk:
         """How a kernel walks over the array, along rows or down columns."""
-        view = self.view
-        width = _width(self.x, view, along_rows)
-        return Walk(len(view.kept), len(view.reduced), self.narrow, self.x.itemsize, width)
+        view, itemsize = self.view, self.x.itemsize
+        width, most = _width(self.x, view, along_rows), min(ACCESS // itemsize, 8)
+        between = (
+            along_rows
+            and width < most
+            and itemsize <= 2
+            and self.x.aligned
+            and view.offset % ACCESS == 0
+            and len(view.reduced) == 1
+            and view.reduced_strides[0] == itemsize
+            and self.count >= BETWEEN
+        )
+        width = most if between else width
+        return Walk(len(view.kept), len(view.reduced), self.narrow, itemsize, width, between)
 
     @cached_property
     def accumulator_of_rows(self) -> Accumulator:
@@ -372,7 +388,7 @@ def _width(x: Layout, view: View, along_rows: bool) -> int:
         return 1
     others = [*view.kept_strides, *view.reduced_strides, view.offset]
     others.remove(x.itemsize)
-    width = min(16 // x.itemsize, 8)
+    width = min(ACCESS // x.itemsize, 8)
     # the end of a row need not be a multiple, if rows are not walked by division; columns are taken
     # as a whole
     whole = 0 if along_rows and len(sizes) == 1 else sizes[-1]

@@ -46,7 +46,7 @@ def _combined(p: Problem, cut: Cut, results: int) -> tuple[float, float]:
 def _along_rows(p: Problem, method: str, cut: Cut) -> Work:
     walk, view = p.walk(True), p.view
     threads = cut.groups * cut.parts * cut.block[0] * cut.block[1]
-    loads = blocks(cut.segment, cut.block[0]) + (p.count % walk.width > 0)
+    loads = blocks(cut.segment, cut.block[0]) + (p.count % walk.width > 0) + walk.between
     follow = view.reduced_strides[-1] == p.x.itemsize
     run = p.x.itemsize * (view.reduced[-1] if follow else 1)
     cycles = streamed(

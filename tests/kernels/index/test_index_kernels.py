@@ -91,11 +91,11 @@ def test_gather_simulated(several, shape, axis, dtype, monkeypatch):
 @pytest.mark.parametrize(
     "dtype, shape, axis",
     [
-        ("u1", (5, 33), 0),
+        ("u1", (5, 65), 0),
         ("u1", (5, 300), 0),
         ("u1", (2, 4, 2 * 1001), 1),
-        ("f2", (3, 4, 35), 1),
-        ("f4", (6, 2, 33), 0),
+        ("f2", (3, 4, 67), 1),
+        ("f4", (6, 2, 65), 0),
     ],
 )
 def test_gather_of_rows_between_borders_simulated(dtype, shape, axis):

@@ -5,8 +5,9 @@ the time there went into these things:
 
 - the flags of a compilation are the key of a cache. Its look-up listed all of them, with their
   defaults, for the hash and again for each comparison;
-- at each function, and at each operation without an implementation, all registries of functions
-  were asked for new entries;
+- at each function, at each operation without an implementation, and at each new intrinsic, all
+  registries of functions were asked for new entries;
+- after each of Python's instructions it was asked whether it is in a `try`;
 - after nine stages of each function the liveness of all variables was computed, and loops were
   looked for. Liveness is needed where a stage reads it, and by generators; kernels are none; loops
   are what they were where no block leads elsewhere;
@@ -60,6 +61,7 @@ def install() -> bool:
     from numba.cuda import compiler, lowering, target, utils
     from numba.cuda.core import (
         base,
+        byteflow,
         compiler_machinery,
         errors,
         inline_closurecall,
@@ -81,6 +83,8 @@ def install() -> bool:
     _check_once(compiler_machinery)
     _leave_contexts_if_there(interpreter)
     _rewrite_if_there(interpreter.Interpreter)
+    _follow_exceptions_if_there(byteflow.Flow)
+    _keep_places(ir.Loc)
     _ask_registries_once(target.CUDATargetContext)
     _ask_registries_once(target.CUDATypingContext)
     _compute_liveness_late(postproc)
@@ -181,7 +185,34 @@ def _rewrite_if_there(interpreter: Any) -> None:
     interpreter.post_process = rewrite_if_there
 
 
+def _follow_exceptions_if_there(flow: Any) -> None:
+    """After each instruction it was asked whether it is in a `try` or a `with`."""
+    follow = flow._run_handle_exception
+
+    def follow_if_there(self: Any, runner: Any, state: Any) -> Any:
+        if self._bytecode.exception_entries:
+            return follow(self, runner, state)
+        state.advance_pc()
+        return None
+
+    flow._run_handle_exception = follow_if_there
+
+
+def _keep_places(place: Any) -> None:
+    """The instructions of a line have one place."""
+    make = place.with_lineno
+
+    def with_line(self: Any, line: int, col: Any = None) -> Any:
+        if line == self.line and col is None and self.col is None and not self.maybe_decorator:
+            return self
+        return make(self, line, col)
+
+    place.with_lineno = with_line
+
+
 def _ask_registries_once(context: Any) -> None:
+    """Registries are asked for entries when one has more than before, and then that one alone: each
+    intrinsic of a kernel adds some."""
     refresh = context.refresh
 
     def lists(self: Any) -> list[Any]:
@@ -196,14 +227,40 @@ def _ask_registries_once(context: Any) -> None:
             self._entry_lists = len(self._registries), found
         return found
 
+    def noting(install: Callable[..., None]) -> Callable[..., None]:
+        def install_and_note(self: Any, registry: Any, *how: Any, **options: Any) -> None:
+            install(self, registry, *how, **options)
+            names = self._registries[registry].registry_items
+            entries = [getattr(registry, name) for name in names]
+            again = functools.partial(install_and_note, self, registry, *how, **options)
+            self.__dict__.setdefault("_installed", {})[registry] = (
+                again,
+                entries,
+                sum(map(len, entries)),
+            )
+
+        return install_and_note
+
     def refresh_if_new(self: Any) -> None:
         below = getattr(self, "typing_context", None)
         before = sum(map(len, lists(self))), below and sum(map(len, lists(below)))
-        if self.__dict__.get("_entries_seen") != before:
+        seen = self.__dict__.get("_entries_seen")
+        if seen == before:
+            return
+        if seen is None:
             refresh(self)
-            self._entries_seen = before
+        else:
+            for again, entries, size in list(self._installed.values()):
+                if sum(map(len, entries)) != size:
+                    again()
+            if below is not None:
+                below.refresh()
+        self._entries_seen = before
 
     context.refresh = refresh_if_new
+    for name in ("install_registry", "install_external_registry"):
+        if hasattr(context, name):
+            setattr(context, name, noting(getattr(context, name)))
 
 
 def _compute_liveness_late(postproc: Any) -> None:

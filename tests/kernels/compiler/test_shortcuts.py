@@ -543,6 +543,83 @@ def test_functions_of_one_code_have_one_signature():
         assert len(asked) == (1 if make is plain else 2)
 
 
+def test_of_registries_those_with_new_entries_are_asked():
+    """With the options with which they were installed; those of the context below as well."""
+    asked = []
+
+    class Registry:
+        def __init__(self, name):
+            self.name, self.functions = name, []
+
+    class Context:
+        def __init__(self, below, *registries):
+            self.typing_context, self.all, self._registries = below, registries, {}
+
+        def install_registry(self, registry, external=False):
+            self._registries[registry] = types.SimpleNamespace(registry_items=["functions"])
+            asked.append((registry.name, external))
+
+        def install_external_registry(self, registry):
+            self._registries[registry] = types.SimpleNamespace(registry_items=["functions"])
+            asked.append((registry.name, "external"))
+
+        def refresh(self):
+            *own, other = self.all
+            for each in own:
+                self.install_registry(each, external=each.name == "b")
+            self.install_external_registry(other)
+            if self.typing_context is not None:
+                self.typing_context.refresh()
+
+    shortcuts._ask_registries_once(Context)
+    a, b, other, typing, last = (Registry(name) for name in ("a", "b", "other", "typing", "last"))
+    context = Context(Context(None, typing, last), a, b, other)
+    every = [("a", False), ("b", True), ("other", "external"), ("typing", False)]
+    every.append(("last", "external"))
+    for changed, expected in (
+        ([], every),
+        ([], []),
+        ([b], [("b", True)]),
+        ([other, typing], [("other", "external"), ("typing", False)]),
+        ([], []),
+    ):
+        asked.clear()
+        for each in changed:
+            each.functions.append("one more")
+        context.refresh()
+        assert asked == expected
+
+
+def test_exceptions_are_followed_where_there_are_any():
+    followed = []
+
+    class Flow:
+        def __init__(self, *entries):
+            self._bytecode = types.SimpleNamespace(exception_entries=entries)
+
+        def _run_handle_exception(self, runner, state):
+            followed.append(runner)
+            return True
+
+    shortcuts._follow_exceptions_if_there(Flow)
+    advanced = []
+    state = types.SimpleNamespace(advance_pc=lambda: advanced.append(1))
+    assert not Flow()._run_handle_exception("runner", state)
+    assert advanced == [1] and not followed
+    assert Flow("an entry")._run_handle_exception("runner", state)
+    assert advanced == [1] and followed == ["runner"]
+
+
+def test_the_instructions_of_a_line_have_one_place():
+    from numba.cuda.core import ir
+
+    shortcuts.install()
+    place = ir.Loc("a file", 3)
+    assert place.with_lineno(3) is place and place.with_lineno(4) == ir.Loc("a file", 4)
+    assert place.with_lineno(3, 1) == ir.Loc("a file", 3, 1)
+    assert not ir.Loc("a file", 3, maybe_decorator=True).with_lineno(3).maybe_decorator
+
+
 def test_sizes_are_remembered_by_type_and_layout_of_data():
     asked = []
 

@@ -275,6 +275,10 @@ def binom(n, k):
             s = 1.0 if is_even(whole) else -1.0
             return num * sinpi(-n) * s
         return num * sinpi(k - n)
+    return binom_by_beta(n, k)
+
+
+def binom_by_beta(n, k):
     return 1.0 / (n + 1.0) / beta(1.0 + n - k, 1.0 + k)
 
 

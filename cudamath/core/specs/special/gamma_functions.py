@@ -444,7 +444,10 @@ def digamma(x):
         g -= 9.016312093258695e-20
         r = horner(x - 1.0, PSI_P) / horner(x - 1.0, PSI_Q)
         t, tl = two_product(g, 0.99558162689208984)
-        y, rest = plus(y, rest, t, tl + g * r)
+        tl += g * r
+        if rest == 0.0:
+            return y + (t + tl)
+        y, rest = plus(y, rest, t, tl)
         return y + rest
     if x < 1e17:
         z = 1.0 / (x * x)

@@ -11,7 +11,7 @@ import math
 
 from .bessel_functions import SQRT_INV_PI, TWO_OVER_PI
 from .error_functions import SQRT_HALF
-from .gamma_functions import HALF_LOG_2PI, PSI, PSI_P, PSI_Q
+from .gamma_functions import HALF_LOG_2PI, PSI, PSI_P, PSI_Q, beta
 from .pairs import two_product
 from .polynomials import horner
 from .powers import inverse_root
@@ -399,6 +399,13 @@ def rgamma(x):
         return d / y
     wave = sinpi(q)
     return -(wave * q * y) / (math.pi * d) if abs(wave) > 0.0 else 0.0
+
+
+def binom_by_beta(n, k):
+    """Of moderate numbers by gamma functions, which are in float64's range."""
+    if abs(n) < 80.0 and abs(k) < 80.0:
+        return gamma(n + 1.0) * (rgamma(k + 1.0) * rgamma(n - k + 1.0))
+    return 1.0 / (n + 1.0) / beta(1.0 + n - k, 1.0 + k)
 
 
 def gammaln(x):

@@ -107,7 +107,13 @@ def work_of(name: str, problem: Any, able: Mapping[str, Version]) -> Work | None
 
 
 #: Versions whose work is that of another, which the rates choose: they would chase themselves.
-BORROWING = ("pointwise_images", "whole_channels", "windows_matmul", "windows_of_images")
+BORROWING = (
+    "pointwise_images",
+    "whole_channels",
+    "windows_matmul",
+    "windows_of_images",
+    "tap_products",
+)
 
 
 def samples(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Sample]]:

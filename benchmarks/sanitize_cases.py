@@ -115,6 +115,8 @@ def with_resident_filters(x: Any, weight: Any, **where: Any) -> Any:
 def convolutions() -> Calls:
     """Versions of convolutions and their gradients."""
     from cudamath.kernels.conv import dispatch as conv_dispatch
+    from cudamath.kernels.conv import tap_products
+    from cudamath.kernels.conv.problem import Problem as ConvProblem
 
     calls: Calls = {}
     where: dict[str, Any] = {
@@ -195,6 +197,14 @@ def convolutions() -> Calls:
     )
     calls["conv2d pointwise_matmul"] = functools.partial(
         planned, conv_dispatch.conv2d, grad, tap, **alone
+    )
+    few = array(3, 64, 3, 3)
+    images = array(2, 64, 9, 11)
+    calls["conv2d by taps, sums"] = functools.partial(
+        planned,
+        tap_products.sums,
+        array(2 * 9 * 11, 27),
+        problem=ConvProblem.forward(images._layout, few._layout, **where),
     )
     return {**calls, **few_channels(where)}
 

@@ -34,13 +34,16 @@ H100 = {
 
 
 def synthetic(truth: dict[str, Rates], noise: float, count: int = 150) -> list[dict[str, Any]]:
-    """Records of random convolutions, whose times follow these rates but for noise."""
+    """Records of random convolutions, whose times follow these rates but for noise: of versions
+    with rates of their own."""
     draw, records = random.Random(3), []
     with assume((9, 0)), planner.libraries(), planner_fit.using(truth):
         for family, case in planner_cases.drawn(["conv"], count, 11):
             problem, able = planner_fit.supporting(family, case)
             times = {}
             for name in able:
+                if name in planner_fit.BORROWING:
+                    continue
                 does = planner_fit.work_of(name, problem, able)
                 assert does is not None
                 exact = median(does, Machine.of(0), rates_of(does.rates))

@@ -15,6 +15,7 @@ from strategies import BF16, FLOATS, of_kinds
 import cudamath as cm
 from cudamath.core.dispatch import plan as plans
 from cudamath.core.dispatch.op import registry
+from cudamath.core.dtypes import compute_dtype
 from cudamath.core.layout import Layout
 from cudamath.core.specs.optimizer import Form
 from cudamath.ml import recurrent
@@ -530,7 +531,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     """Versions that planners leave to other machines, to the simulator or to odd layouts."""
     from cudamath.kernels.attention import dispatch as attention_dispatch
     from cudamath.kernels.conv import dispatch as conv_dispatch
-    from cudamath.kernels.conv import overlap_add
+    from cudamath.kernels.conv import overlap_add, tap_products
+    from cudamath.kernels.conv.problem import Problem as ConvProblem
     from cudamath.kernels.copy import channels_last
     from cudamath.kernels.elementwise import dispatch as elementwise_dispatch
     from cudamath.kernels.index import stream_compaction
@@ -1058,6 +1060,12 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 "version": version,
             }
             plan(functools.partial(conv_dispatch.conv2d, **where), image, new(8, 6, 3, 3, dtype=f))
+        where = {"stride": (1, 1), "padding": (3, 3, 3, 3), "dilation": (1, 1), "groups": 1}
+        for taps in (3, 7):  # sums behind a product by cuBLAS
+            pixels, filters = new(2, 8, 9, 9, dtype=f), new(3, 8, taps, taps, dtype=f)
+            problem = ConvProblem.forward(pixels, filters, **where)
+            products = new(162, 3 * taps * taps, dtype=compute_dtype(f))
+            plan(functools.partial(tap_products.sums, problem=problem), products)
         for c, step in ((3, 2), (4, 1)):  # gradients of images of few channels
             where = {
                 "stride": (step, step),

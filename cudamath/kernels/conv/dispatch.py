@@ -28,6 +28,7 @@ names:
                          others in C order
     im2col_cublas        float32: windows written out, and one product by cuBLAS
     windows_matmul       16-bit numbers channels last: the same by the fastest version of matmul
+    tap_products         few outputs: one product for all taps by cuBLAS, then sums over taps
     windows_of_images    input gradient in C order, windows apart: the same, a product an image
     cudnn                NVIDIA's library, where it is installed
     cudnn_fourier        the same by Fourier's transform, of float32
@@ -70,14 +71,18 @@ Measured (row versions_conv_float32):
 
 from __future__ import annotations
 
+import math
+
 from ...core.dispatch.plan import Plan
-from ...core.dtypes import bfloat16, float16
+from ...core.dtypes import bfloat16, compute_dtype, float16
 from ...core.layout import Layout
 from ...runtime import cublas, cudnn
-from ..lib.prediction import Work
+from ..lib.prediction import Machine, Work
+from ..lib.streams import streamed
 from ..lib.versions import Version, choose, ordered
 from ..matmul.dispatch import VERSIONS as MATMUL_VERSIONS
-from . import whole_channels, work
+from ..matmul.problem import Problem as MatmulProblem
+from . import tap_products, whole_channels, work
 from .im2col_cublas import gradient_padding
 from .problem import Lengths, Pair, Problem, has_32_bit_offsets
 from .windows_matmul import are_apart, has_windows_of_results, product_of_windows, windows_bytes
@@ -274,6 +279,21 @@ def windows_of_images_fit(p: Problem) -> bool:
     return not p.empty and p.groups == 1 and p.windows and p.itemsize > 1 and are_apart(p)
 
 
+def taps_fit(p: Problem) -> bool:
+    """Real numbers of one group, up to 7 x 7 taps, whose products a thread holds."""
+    return (
+        not p.empty
+        and p.groups == 1
+        and p.windows
+        and math.prod(p.taps) <= MOST_TAPS
+        and p.dtype.kind != "c"
+        and p.dtype in cublas.DTYPES
+        and cublas.available()
+        and has_32_bit_offsets(p.x)
+        and has_32_bit_offsets(p.y)
+    )
+
+
 def has_cudnn(p: Problem) -> bool:
     return not p.empty and p.dtype in cudnn.DTYPES and cudnn.available()
 
@@ -383,6 +403,7 @@ def work_of_images(p: Problem) -> Work:
 
 
 PIECE = 8  # channels that a copy of windows moves at once
+TAP, MOST_TAPS = 16, 49  # instructions of a tap's product that is added; taps, at most
 
 
 def work_of_windows(p: Problem) -> Work:
@@ -407,6 +428,24 @@ def work_of_windows(p: Problem) -> Work:
     )
 
 
+def work_of_taps(p: Problem) -> Work:
+    """The work of the product of all taps by cuBLAS, and of the sums over them."""
+    pixels, each, terms = tap_products.shape_of_products(p)
+    images = p.operands[0]
+    product = MatmulProblem(images.like((pixels, terms)), images.like((terms, each)))
+    inside = next(v for v in MATMUL_VERSIONS if v.name == "cublas").work(product)
+    moved, more = work.traffic(p, True)
+    taps = math.prod(p.taps)
+    sums = streamed(Machine.of(p.device), p.out.size, taps, TAP, taps)
+    written = 2.0 * pixels * each * compute_dtype(p.dtype).itemsize
+    turned = p.kind == "forward" and not tap_products.outputs_first(p)
+    return inside._replace(
+        cycles=inside.cycles + sums,
+        moved=moved + written,
+        launches=inside.launches + 1 + turned + more,
+    )
+
+
 def work_of_window_images(p: Problem) -> Work:
     """The work of the product of each image, and of the copy of its windows to their places."""
     inside = work_of_images(p)
@@ -422,6 +461,8 @@ def by_whole_channels(p: Problem) -> Plan | None:
         p, lambda inner: next(filter(None, (v.plan(inner) for v in on_tensor_cores(inner))), None)
     )
 
+
+UNMEASURED = 0.7  # the favour of versions that no device has timed
 
 # versions of several tables
 WHOLE_CHANNELS = Version(
@@ -455,12 +496,21 @@ WINDOWS_MATMUL = {
     )
     for kind, function in (("forward", "forward"), ("input", "input_gradient"))
 }
+TAP_PRODUCTS = Version(
+    "tap_products",
+    "conv.tap_products.plan",
+    taps_fit,
+    reason="few outputs: one product for all taps, then sums over them",
+    work=work_of_taps,
+    favour=UNMEASURED,
+)
 WINDOWS_OF_IMAGES = Version(
     "windows_of_images",
     "conv.windows_matmul.gradient_of_images",
     windows_of_images_fit,
     reason="windows that share no pixel: a product for each image, and a copy to their places",
     work=work_of_window_images,
+    favour=UNMEASURED,
 )
 POINTWISE_IMAGES = Version(
     "pointwise_images",
@@ -510,6 +560,7 @@ FORWARD = (
     ),
     POINTWISE_MATMUL,
     POINTWISE_IMAGES,
+    TAP_PRODUCTS,
     WINDOWS_MATMUL["forward"],
     Version(
         "fprop_sm90_resident_filters",
@@ -568,6 +619,7 @@ INPUT_GRADIENT = (
     ),
     POINTWISE_MATMUL,
     POINTWISE_IMAGES,
+    TAP_PRODUCTS,
     WINDOWS_MATMUL["input"],
     WINDOWS_OF_IMAGES,
     Version(

@@ -33,6 +33,7 @@ from .biases import biases_apart
 from .common_factors import common_factors
 from .doors import PRODUCTS, Users, through_doors
 from .gathered_products import gathered_products
+from .indices import casts_after_indices, compared_indices
 from .joined_parts import part_by_part, parts_added_last
 from .optimizer_casts import without_casts
 from .orders import LiesAcross, in_c_order
@@ -196,6 +197,8 @@ def fused(program: Program) -> Program:
     program = shared_sorts(through_doors(gathered_products(program)))
     program = with_residuals(program, lambda node: not fusible(node))
     program = biases_apart(program, lambda node: not fusible(node))
+    program = casts_after_indices(program, lambda node: not fusible(node))
+    program = compared_indices(program, elementwise)
     program = joined(parts_added_last(without_casts(program)))
     program = part_by_part(program, elementwise, lambda node: not fusible(node))
     program = sliced(program, elementwise)

@@ -148,7 +148,7 @@ class _Places:
     ):
         self.program, self.users = program, Users(program)
         self.place = _places_of(program, joins)
-        self.again = [elementwise(node) and _cheap(node) for node in program.nodes]
+        self.cheap = [elementwise(node) and _cheap(node) for node in program.nodes]
         self.joins = [joins(node) for node in program.nodes]
         self.wanted: dict[Block, int] = {}  # by how many places much later
         self.chosen: dict[int, set[Block]] = {}  # by each place, that is known by its first node
@@ -173,7 +173,7 @@ class _Places:
 
     def _recomputable(self, k: int) -> bool:
         """Whether the result of node k may be computed again."""
-        if not self.again[k]:
+        if not self.cheap[k]:
             return False
         block = self.program.nodes[k].results[0]
         large = block.layout.nbytes >= LEAST and block.layout.contiguous

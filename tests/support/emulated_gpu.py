@@ -77,7 +77,7 @@ def _replace(driver: FakeDriver, call: PlannerCall, plan: Plan) -> None:
     """Put a call of the op's CPU function in the place of a plan's steps."""
     if plan.steps and isinstance(plan.steps[0], Call) and hasattr(plan.steps[0].fn, "emulates"):
         return  # plans are kept: it was replaced before
-    if call.planner.startswith(LIBRARIES):
+    if call.planner.startswith(LIBRARIES) or not plan.steps:  # of no elements
         return
     inputs = [x for x in call.inputs if isinstance(x, Layout)]
     scalars = {arg.index: arg for step in plan.steps for arg in step.args if _is_scalar(arg)}

@@ -1,5 +1,7 @@
 """Random programs: functions of a few arrays, made of elementwise operations, reductions, products,
-indexing, gradients, loops and conditions, writes in place, and random draws, by a seed.
+indexing, gradients, loops and conditions, writes in place, and random draws, by a seed. Some
+instructions are what newcomers write by hand: layers, losses, optimizers, derivatives within a
+loss.
 
 A program is a list of instructions, chosen before it runs; so it runs alike at each call. All
 values are matrices of one shape, so that every operation fits every operand. A `wide` program also
@@ -74,6 +76,119 @@ def _step(x: Any, y: Any) -> None:
     x[...] = p
 
 
+def _halves_turned(x: Any) -> Any:
+    """Rotary embeddings, by halves; an odd column is left out and put back."""
+    half = x.shape[1] // 2
+    y, rest = x[:, : 2 * half], x[:, 2 * half :]
+    angles = (cm.arange(2 * half) * 0.3 + 0.1).astype(x.dtype)
+    other = cm.concat([-y[:, half:], y[:, :half]], axis=1)
+    return cm.concat([y * cm.cos(angles) + other * cm.sin(angles), rest], axis=1)
+
+
+def _weights(y: Any) -> Any:
+    """A square matrix for rows."""
+    return 0.5 * y.T @ y
+
+
+def _network(w: Any, x: Any) -> Any:
+    """Rows through two layers of the same weights."""
+    return cm.tanh(cm.tanh(x @ w) @ w + x)
+
+
+def _physics(x: Any, y: Any) -> Any:
+    """The gradient of a loss of values, and of first and second derivatives."""
+    x, y = cm.tanh(x), cm.tanh(y)
+
+    def loss(w: Any) -> Any:
+        def slopes(x: Any) -> Any:
+            return cm.grad(lambda x: _network(w, x).sum())(x)
+
+        curved = cm.grad(lambda x: (slopes(x) * x).sum())(x)
+        return ((_network(w, x) * slopes(x) + curved) ** 2).mean()
+
+    return cm.grad(loss)(_weights(y))[: x.shape[0]].sum(0, keepdims=True) * x
+
+
+def _points(x: Any, y: Any) -> Any:
+    """The same, of slopes that are taken row by row."""
+    x, y = cm.tanh(x), cm.tanh(y)
+
+    def loss(w: Any) -> Any:
+        slopes = cm.vmap(cm.grad(lambda row: cm.tanh(w @ cm.tanh(row @ w)).sum()))(x)
+        return (slopes**2).sum() + (cm.tanh(x) @ w).sum()
+
+    return cm.grad(loss)(_weights(y))[:1] + x
+
+
+def _attention_by_hand(x: Any) -> Any:
+    """Rows that attend to each other, masked by a sum."""
+    x = cm.tanh(x)
+    scores = x @ x.T * 0.4 + (cm.tril(cm.ones_like(x @ x.T)) - 1) * 3
+    weights = cm.exp(scores - scores.max(-1, keepdims=True))
+    return (weights / weights.sum(-1, keepdims=True)) @ x
+
+
+def _normed_by_hand(x: Any) -> Any:
+    middle = x - x.mean(-1, keepdims=True)
+    return middle / cm.sqrt((middle**2).mean(-1, keepdims=True) + 0.1)
+
+
+def _block(x: Any, y: Any) -> Any:
+    """A layer of a transformer by hand."""
+    x, w = cm.tanh(x), _weights(cm.tanh(y))
+    x = x + _attention_by_hand(_normed_by_hand(_halves_turned(x) + y[:1])) @ w
+    z = _normed_by_hand(x) @ w
+    return x + (0.5 * z * (1 + cm.tanh(0.8 * (z + 0.04 * z * z * z)))) @ w
+
+
+def _steps(x: Any, y: Any) -> Any:
+    """The gradient by numbers that each of some steps uses."""
+    x, y = cm.tanh(x), cm.tanh(y)
+
+    def loss(p: dict) -> Any:
+        z = x
+        for k in range(3):
+            z = z + p["rate"] * cm.sin(z * y + k) - p["pull"] * z
+        return (z**2).mean()
+
+    slopes = cm.grad(loss)({"rate": y.mean(), "pull": 0.1 * y.max()})
+    return x * slopes["rate"] + slopes["pull"]
+
+
+def _optimized(x: Any, y: Any) -> Any:
+    """Steps of an optimizer by hand, in passes over all weights."""
+    p = {"a": x, "b": y, "c": x[0]}
+    g = cm.grad(lambda p: ((cm.tanh(p["a"] * p["b"]) + p["c"]) ** 2).mean())(p)
+    scale = cm.minimum(1.0, 1 / (0.1 + sum([(a**2).sum() for a in g.values()])))
+    g = cm.tree.map(lambda a: a * scale.astype(a.dtype), g)
+    m = cm.tree.map(lambda a: 0.1 * a, g)
+    v = cm.tree.map(lambda a: 0.5 + 0.01 * a * a, g)
+    p = cm.tree.map(lambda p, m, v: p - 0.1 * m / (cm.sqrt(v) + 0.1), p, m, v)
+    return p["a"] * p["b"] + p["c"]
+
+
+def _cells(x: Any, y: Any) -> Any:
+    """The gradient of a loop whose steps multiply by two matrices."""
+    x, y = cm.tanh(x), cm.tanh(y)
+    w = _weights(y)
+
+    def loss(w: Any) -> Any:
+        def step(h: Any, row: Any) -> tuple:
+            gate = cm.ml.sigmoid(row @ w + h @ w)
+            h = gate * h + (1 - gate) * cm.tanh(h @ w - row)
+            return h, h
+
+        return (cm.scan(step, y[0], x)[1] ** 2).sum()
+
+    return x + cm.grad(loss)(w)[:1]
+
+
+def _loss_by_hand(x: Any) -> Any:
+    top = x.max(-1, keepdims=True)
+    total = cm.log(cm.exp(x - top).sum(-1, keepdims=True)) + top
+    return (total - cm.take_along_axis(x, _labels(x)[:, None], axis=-1)).mean()
+
+
 UNARY: dict[str, Callable] = {
     "negative": lambda x: -x,
     "sin": lambda x: cm.sin(x),
@@ -130,6 +245,19 @@ UNARY: dict[str, Callable] = {
     "whole": lambda x: x + (cm.arange(x.shape[1]) // 2 - 1).astype(x.dtype),
     "bits": lambda x: ((0.7 * x + 0.1).view(f"int{8 * x.itemsize}") & -4).view(x.dtype) * 2,
     "parts of complex": lambda x: (1j * x + cm.exp(x)).imag.astype(x.dtype) + x,
+    "halves turned": _halves_turned,
+    "halves turned, pulled": lambda x: cm.grad(lambda y: (_halves_turned(y) ** 2 * x).sum())(x),
+    "normed by hand": _normed_by_hand,
+    "attention by hand": _attention_by_hand,
+    "attention by hand, pulled": lambda x: cm.grad(lambda y: (_attention_by_hand(y) ** 2).sum())(x),
+    "loss by hand, pulled": lambda x: cm.grad(_loss_by_hand)(cm.tanh(x) * 2),
+    "chosen between numbers": lambda x: (
+        cm.where(cm.arange(x.shape[1]) % 2 == 0, 1.5, -0.5).astype(x.dtype) * x
+    ),
+    "rows chosen twice": lambda x: cm.grad(
+        lambda y: (y[(i := _labels(y) % y.shape[0])] * x).sum() + (cm.sin(y[i]) ** 2).sum()
+    )(x),
+    "overwritten": lambda x: (y := cm.sin(x), y.__setitem__(..., cm.cos(x)), y * 2)[2],
     "row norms": lambda x: x / (1 + cm.linalg.norm(x, axis=1, keepdims=True)),
 }
 BINARY: dict[str, Callable] = {
@@ -165,6 +293,18 @@ BINARY: dict[str, Callable] = {
         ][: x.shape[0]].sum(0, keepdims=True)
         * x
     ),
+    "the same operation": lambda x, y: (
+        cm.sin(x) @ (w := _weights(y)) + cm.cos(x) @ w + cm.ml.linear(x, w) - (x * y) @ w
+    ),
+    "physics": _physics,
+    "points": _points,
+    "block": _block,
+    "block pulled": lambda x, y: cm.grad(lambda z: (_block(z, y) ** 2).mean())(x),
+    "block's weights pulled": lambda x, y: cm.grad(lambda z: (_block(x, z) ** 2).mean())(y),
+    "steps": _steps,
+    "optimized": _optimized,
+    "cells": _cells,
+    "gathered and added": lambda x, y: cm.zeros_like(x).at[_labels(x) % x.shape[0]].add(x * y),
     "rows of": lambda x, y: cm.ml.embedding(_labels(x) % x.shape[0], y) * x,
     "stacked": lambda x, y: cm.stack([x, y])[::-1].sum(0) * cm.stack([x, y], axis=1)[:, 0],
 }
@@ -188,6 +328,8 @@ DRAWS: dict[str, Callable] = {
         lambda y: (cm.ml.dropout(cm.sin(y), 0.3, rng=rng) ** 2).sum()
     )(x),
 }
+#: What a loop adds up in the order of its steps, the function as its gradients come.
+SUMMED = ("cells",)
 #: What rounding may decide: the order, or the side, of nearly equal numbers.
 SUDDEN = ("cond", "cond pulled", "masked", "between", "chosen", "narrow")
 FORMS = ("plain", "plain", "transposed", "part", "flipped", "shared", "same")

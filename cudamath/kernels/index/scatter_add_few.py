@@ -42,6 +42,7 @@ if not SIMULATOR:
 THREADS = 256
 SOURCES = THREADS // LANES  # of a block
 ACCESS, STRETCH = 16, 16 << 10  # bytes of an access, and of what a block copies
+TOGETHER = 4  # sources of a stretch whose values are on their way at once
 
 
 # -------------------- kernels
@@ -180,6 +181,10 @@ def copy_few(dtype: np.dtype, row_of: Any, zeros: bool) -> Any:
         places = cuda.shared.array(FEW_SOURCES, types.int64)
         sums = cuda.shared.array(tile, T)
         words = cuda.local.array(room, types.uint32)
+        at = cuda.local.array(TOGETHER, types.int32)
+        stop = cuda.local.array(TOGETHER, types.int32)
+        source = cuda.local.array(TOGETHER, types.int64)
+        ahead = cuda.local.array(TOGETHER, T)
         t = types.int32(cuda.threadIdx.x)
         m = types.int32(index.size)
         first = types.int64(cuda.blockIdx.x) * tile
@@ -219,17 +224,32 @@ def copy_few(dtype: np.dtype, row_of: Any, zeros: bool) -> Any:
         count = types.int32(last - first)
         for i in range(t, count, THREADS):  # a number belongs to one thread all the time
             sums[i] = nothing
-        for word in range((m + BITS - 1) // BITS):
-            bits = found[word]
-            while bits != none:
-                j = types.int64(word * BITS + (cuda.ffs(bits) - 1))
-                bits &= types.uint32(bits - types.uint32(1))
-                begins = places[j] * after - first  # in this stretch
-                i = max(begins, 0)
-                i += (t - i) % THREADS
-                while i < min(begins + after, count):
-                    sums[i] = fold(sums[i], load(values[j * after + (i - begins)]))
-                    i += THREADS
+        words_of_bits = (m + BITS - 1) // BITS
+        word = 0
+        bits = found[0]
+        while word < words_of_bits:
+            many = 0
+            for k in range(TOGETHER):  # their values are asked for before the first is added
+                while bits == none and word < words_of_bits:
+                    word += 1
+                    if word < words_of_bits:
+                        bits = found[word]
+                if bits != none:
+                    j = word * BITS + (cuda.ffs(bits) - 1)
+                    bits &= types.uint32(bits - types.uint32(1))
+                    begins = places[j] * after - first  # in this stretch
+                    i = max(begins, 0)
+                    at[k] = types.int32(i + (t - i) % THREADS)
+                    stop[k] = types.int32(min(begins + after, count))
+                    source[k] = j * after - begins
+                    if at[k] < stop[k]:
+                        ahead[k] = load(values[source[k] + at[k]])
+                    many = k + 1
+            for k in range(TOGETHER):
+                if k < many and at[k] < stop[k]:
+                    sums[at[k]] = fold(sums[at[k]], ahead[k])
+                    for i in range(at[k] + THREADS, stop[k], THREADS):
+                        sums[i] = fold(sums[i], load(values[source[k] + i]))
         for i in range(t, count, THREADS):
             before = T(0) if zeros else load(x[first + i])
             out[first + i] = store(fold(before, sums[i]))

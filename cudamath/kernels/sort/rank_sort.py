@@ -36,11 +36,12 @@ from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
 from ..compiler.decorators import FULL, WARP, bounded, device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..copy.axis_last import rows_as_they_lie
 from ..copy.contiguous import dense
 from ..lib.codec import codec
 from ..lib.integers import blocks, power_of_two
 from .block_digits import COUNTERS, DIGITS, clear_digits, count_digit, count_next, pick_digit
-from .problem import LeadingProblem, SortProblem, leading_rows, sorted_rows
+from .problem import MOST_APART, LeadingProblem, SortProblem, leading_rows, sorted_rows
 from .radix_keys import Coding, coding, flipped
 
 if not SIMULATOR:
@@ -300,8 +301,12 @@ def medians(x: Layout, *, skip: bool) -> Plan:
     if not out.size:
         return Plan([out], [])
     temps: list[Layout] = []
-    steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
     code, rows = coding(x.dtype), x.size // n
+    steps: list[Launch] = []
+    given = rows_as_they_lie(Input(0), x, x.ndim - 1)
+    if given is None or abs(x.strides[-1]) > x.itemsize and x.nbytes > MOST_APART:
+        steps, source = dense(Input(0), x, x.shape, x.dtype, temps)
+        given = source.view((rows, n))
     if n <= MOST_OF_WARP and not SIMULATOR:
         held = power_of_two(max(2, blocks(n, WARP)))
         kernel, grid = median_rows(code, x.dtype, held, skip), blocks(rows, MEDIAN_WARPS)
@@ -313,7 +318,7 @@ def medians(x: Layout, *, skip: bool) -> Plan:
         kernel,
         grid,
         threads,
-        [given.view((rows, n), dtype=code.word), Output(0).view((rows,)), code.no_flip],
+        [given.view((rows, n), given.strides, code.word), Output(0).view((rows,)), code.no_flip],
     )
     return Plan([out], [*steps, launch], temps)
 

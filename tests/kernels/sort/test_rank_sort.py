@@ -154,6 +154,8 @@ def test_medians(device, dtype, n):
     np.testing.assert_array_equal(
         cm.median(ours.T, axis=0, keepdims=True).to_numpy()[0].astype("f8"), rounded
     )
+    apart = cm.asarray(np.ascontiguousarray(x.T), device=device)
+    np.testing.assert_array_equal(cm.median(apart, axis=0).to_numpy().astype("f8"), rounded)
     again = cm.median(ours, axis=1, keepdims=True)
     assert again.shape == (9, 1) and cm.median(ours, axis=1, keepdims=True).shape == (9, 1)
 
@@ -171,6 +173,10 @@ def test_medians_of_lines_simulated(dtype, n):
             warnings.simplefilter("ignore")
             expected = (np.nanmedian if skip else np.median)(x.astype("f8"), axis=1).astype(dtype)
         np.testing.assert_array_equal(found, expected)
+        apart = np.ascontiguousarray(x.T).T  # read where they lie
+        plan = rank_sort.medians(cm.testing.layout_of(apart), skip=skip)
+        assert len(plan.steps) == 1
+        np.testing.assert_array_equal(simulate(plan, apart), expected)
 
 
 @pytest.mark.filterwarnings("ignore:All-NaN")

@@ -23,6 +23,7 @@ import numpy as np
 from ...core.layout import Layout
 from ...runtime import cubin_cache, rehearsal
 from ...runtime.device import assume
+from ...runtime.interrupts import context_manager
 from . import compile as compiler
 from . import gradients, kernel_list, portable, storage_types
 from .lazy_numba import cuda, numba_cuda
@@ -150,7 +151,7 @@ def warm_up() -> None:
     gc.freeze()
 
 
-@contextlib.contextmanager
+@context_manager
 def without(package: str) -> Iterator[None]:
     """A context in which a package that has not been imported counts as not installed."""
     if package in sys.modules:

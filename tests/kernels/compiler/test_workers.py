@@ -447,7 +447,7 @@ def test_common_kernels_are_what_a_first_session_needs():
     messages = worker.common_messages(1000, (9, 0), "assumed", ("cublas", "cudnn"))
     jobs = [portable.loads(portable.loads(message)[1]) for _, message in messages]
     names = {job[1].__name__ for job in jobs}
-    assert {"sort_held", "softmax_rows", "attention_wgmma"} <= names and len(messages) > 100
+    assert {"sort_block", "softmax_rows", "attention_wgmma"} <= names and len(messages) > 100
     assert worker.common_messages(5, (8, 0), "assumed", ()) != messages[:5]
     assert len(worker.common_messages(5, (8, 0), "assumed", ())) in (5, 6, 7)
 

@@ -116,6 +116,11 @@ class Warps:
         told, lane = self.tell(value)
         return told.get(lane_of(lane), value)
 
+    def equal(self, value):
+        """A bit for each lane that tells the same."""
+        told, _ = self.tell(value)
+        return sum(1 << i for i, other in told.items() if other == value)
+
     def functions(self):
         """By the names that Numba gives them, as methods of its module of the simulator."""
         return {
@@ -130,6 +135,7 @@ class Warps:
             "ballot_sync": lambda _, mask, value: np.int64(
                 sum(1 << i for i, v in self.tell(value)[0].items() if v)
             ),
+            "match_any_sync": lambda _, mask, value: self.equal(int(value)),
             "syncwarp": lambda _, mask=0: self.tell(0) and None,
         }
 

@@ -3,7 +3,7 @@ lanes do, and on a GPU."""
 
 import numpy as np
 import pytest
-from simulated_gpu import give_vectors_and_warps
+from simulated_gpu import give_row_accesses, give_vectors_and_warps
 
 import cudamath as cm
 from cudamath.core.layout import Layout
@@ -27,64 +27,10 @@ def lay(*shape, dtype="f4"):
     return Layout.new(shape, np.dtype(dtype), 0)
 
 
-class Lanes:
-    """What the lanes of a warp tell each other, for threads of Numba's simulator."""
-
-    def __init__(self):
-        self.warps = {}
-
-    def tell(self, value):
-        """(the values of all lanes, this lane)."""
-        import greenlet
-
-        thread = greenlet.getcurrent()
-        warp, lane = divmod(int(thread.threadIdx.x), 32)
-        values = self.warps.setdefault((thread._manager, warp), [None] * 32)
-        values[lane] = value
-        thread.meet(warp, 32)
-        seen = list(values)
-        thread.meet(warp, 32)
-        return seen, lane
-
-    def shfl_xor_sync(self, _mask, value, distance):
-        seen, lane = self.tell(value)
-        return seen[lane ^ distance]
-
-    def shfl_up_sync(self, _mask, value, distance):
-        seen, lane = self.tell(value)
-        return seen[max(lane - distance, 0)]
-
-    def any_sync(self, _mask, value):
-        return any(self.tell(bool(value))[0])
-
-    def match_any_sync(self, _mask, value):
-        seen, lane = self.tell(int(value))
-        return sum(1 << k for k in range(32) if seen[k] == seen[lane])
-
-    def syncwarp(self):
-        self.tell(0)
-
-
 @pytest.fixture
 def small(monkeypatch):
     """Blocks of two warps, and few of them, in the simulator."""
-    from numba.cuda.simulator.kernelapi import FakeCUDAModule
-
-    lanes = Lanes()
-    for name in ("shfl_xor_sync", "shfl_up_sync", "any_sync", "match_any_sync", "syncwarp"):
-        monkeypatch.setattr(FakeCUDAModule, name, staticmethod(getattr(lanes, name)), raising=False)
-    monkeypatch.setattr(
-        rows_kit,
-        "load_vector",
-        lambda a, i, count: tuple(a[int(i) : int(i) + count]),
-        raising=False,
-    )
-    monkeypatch.setattr(
-        rows_kit,
-        "store_vector",
-        lambda a, i, v: a.__setitem__(slice(int(i), int(i) + len(v)), v),
-        raising=False,
-    )
+    give_row_accesses(monkeypatch)
     for name, value in {
         "WARPS": 2,
         "THREADS": 64,

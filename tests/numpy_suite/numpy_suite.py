@@ -171,6 +171,8 @@ def outcomes(
                 "PYTHONPATH": os.pathsep.join([str(HERE), str(ROOT)]),
                 "NPY_AVAILABLE_MEM": "1 GB",  # tests of larger arrays skip themselves
                 "PYTHONHASHSEED": "0",
+                # the constants of our sources, which it looks for in each file that is imported
+                "HYPOTHESIS_STORAGE_DIRECTORY": str(ROOT / ".hypothesis"),
             },
             cwd=folder,
             capture_output=True,

@@ -227,6 +227,20 @@ def test_scan_lines_simulated(kind, function, dtype, shape, axis):
     np.testing.assert_array_equal(sim(plan, x), function(x, axis).astype(target))
 
 
+@pytest.mark.simulator
+@pytest.mark.parametrize(
+    "dtype, target", [("f4", "f4"), ("?", "i8"), ("f2", "f8"), ("c8", "c16"), ("i4", "i8")]
+)
+def test_scan_of_single_elements_simulated(dtype, target):
+    x = numbers((2, 1, 9), dtype)
+    plan = scan_dispatch.scan(*layouts(x), kind="sum", axis=1, dtype=np.dtype(target))
+    assert not {"scan_lines", "scan_short_lines"} & {*named(plan)}
+    got = sim(plan, x)
+    assert got.tobytes() == x.astype(target).tobytes()
+    plan = scan_dispatch.scan(*layouts(x), kind="nansum", axis=1, dtype=np.dtype(target))
+    np.testing.assert_array_equal(sim(plan, x), np.nancumsum(x.astype(target), 1))
+
+
 @pytest.mark.skipif(
     os.environ.get("NUMBA_ENABLE_CUDASIM") == "1",
     reason="the simulator knows `lines` alone by itself",

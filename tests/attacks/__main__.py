@@ -119,6 +119,8 @@ def main() -> int:
     if options.one:
         print(json.dumps(one(options.one, options.seconds, options.seed, options.device)))
         return 0
+    if options.device == "cuda" and (others := {*(options.only or [])} - {*ON_GPU}):
+        parser.error(f"on the CPU alone: {', '.join(sorted(others))}")
     path = options.record
     record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     told: dict = {}

@@ -59,10 +59,6 @@ def ours(x):
     return cm.asarray(x, copy=False) if shared else cm.asarray(x)
 
 
-def wide(x):
-    return np.asarray(x).astype("f8") if kind(np.asarray(x).dtype) == "f" else np.asarray(x)
-
-
 def differs(got, expected, ulp=0.0):
     got, expected = np.asarray(got), np.asarray(expected)
     if got.shape != expected.shape or got.dtype != expected.dtype:
@@ -82,7 +78,8 @@ def differs(got, expected, ulp=0.0):
 
 
 def compare(under, words, here, there, ulp=0.0):
-    """Both calls: what NumPy answers, ours answers; what both refuse, they refuse."""
+    """Both calls: what NumPy answers, ours answers. What NumPy refuses, ours may answer, or refuse
+    by one of the errors that name a wrong argument."""
     under.tried += 1
     try:
         expected = there()

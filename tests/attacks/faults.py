@@ -135,8 +135,7 @@ def streams():
         step.clear()
 
     def devices():
-        y = cm.to_device(x, "cuda:1") if hasattr(cm, "to_device") else x.to_device("cuda:1")
-        return y.to_device("cpu")
+        return x.to_device("cuda:1").to_device("cpu")
 
     return {"streams": cross, "a capture": captured, "devices": devices}
 

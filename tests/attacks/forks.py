@@ -51,7 +51,8 @@ def attack(under):
         threading.Thread(target=busy, args=(stopped, sizes, rng), daemon=True) for _ in range(3)
     ]
     with cm.device("cpu"):
-        child()
+        if child():
+            under.violation("what children compute is wrong in their parent, too")
         signal.alarm(0)
         turn(next(sizes), rng)  # compilers are done
         for thread in threads:

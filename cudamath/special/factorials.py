@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.dispatch.checks import require
+from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import NUMERIC, REAL
 from ..core.scalar import scalar_results
 from ..core.typing import ArrayLike
@@ -137,7 +138,7 @@ _radius = _card(
 )
 
 
-@scalar_results
+@fast_path("n?", "m?", "theta?", "phi?")
 def sph_harm_y(n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike) -> ndarray:
     """Compute spherical harmonics.
 
@@ -202,7 +203,7 @@ def _of_orders(n: Any, m: Any, polar: ndarray, azimuth: ndarray) -> ndarray:
 _harmonics = fuse(_of_orders)
 
 
-@scalar_results
+@fast_path("m?", "n?", "theta?", "phi?")
 def sph_harm(m: ArrayLike, n: ArrayLike, theta: ArrayLike, phi: ArrayLike) -> ndarray:
     """Compute spherical harmonics, with the arguments in the order that SciPy had before 1.17.
 

@@ -6,6 +6,7 @@ import functools
 
 from ..core import dtypes
 from ..core.array import ndarray
+from ..core.dispatch.fast_path import fast_path
 from ..core.scalar import scalar_results
 from ..core.shapes import as_integer
 from ..core.typing import ArrayLike
@@ -140,7 +141,7 @@ def _ellipj(u: ndarray, m: ndarray) -> tuple[ndarray, ...]:
     return tuple([astype(x, dtype, copy=False) for x in results])
 
 
-@scalar_results
+@fast_path("u", "m?")
 def ellipj(u: ArrayLike, m: ArrayLike) -> tuple[ndarray, ndarray, ndarray, ndarray]:
     """Compute Jacobi's elliptic functions.
 

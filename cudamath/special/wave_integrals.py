@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from ..core.array import ndarray
-from ..core.scalar import scalar_results
+from ..core.dispatch.fast_path import fast_path
 from ..core.typing import ArrayLike
 from ..fuse import fuse
 from ..ops.elementwise import cos, cosh, sin, sinh, sqrt  # noqa: F401  in gradient expressions
@@ -65,7 +65,7 @@ def _shichi(x: ndarray) -> tuple[ndarray, ndarray]:
     return _shi(x), _chi(x)
 
 
-@scalar_results
+@fast_path("x")
 def sici(x: ArrayLike) -> tuple[ndarray, ndarray]:
     """Compute the sine integral and the cosine integral.
 
@@ -100,7 +100,7 @@ def sici(x: ArrayLike) -> tuple[ndarray, ndarray]:
     return _sici(floating("sici", x))
 
 
-@scalar_results
+@fast_path("x")
 def shichi(x: ArrayLike) -> tuple[ndarray, ndarray]:
     """Compute the hyperbolic sine integral and the hyperbolic cosine integral.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from ..core.array import ndarray
-from ..core.scalar import scalar_results
+from ..core.dispatch.fast_path import fast_path
 from ..core.typing import ArrayLike
 from ..ops.elementwise import cos, sign, sin  # noqa: F401  in gradient expressions
 from ..ops.where import where  # noqa: F401
@@ -181,7 +181,7 @@ _spherical_yn = _card(
 )
 
 
-@scalar_results
+@fast_path("n?", "z")
 def spherical_yn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> ndarray:
     """Compute the spherical Bessel function of the second kind.
 

@@ -6,8 +6,8 @@ import functools
 
 from ..core.array import ndarray
 from ..core.dispatch.checks import require
+from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import NUMERIC
-from ..core.scalar import scalar_results
 from ..core.typing import ArrayLike
 from ..ops.elementwise import exp  # noqa: F401  in gradient expressions
 from ..ops.shape import astype
@@ -90,7 +90,7 @@ dawsn = _define(
 _wofz = definition.complex_card("wofz", ("g * (I_TWO_OVER_SQRT_PI - 2 * x * out)",), globals())
 
 
-@scalar_results
+@fast_path("z")
 def wofz(z: ArrayLike) -> ndarray:
     """Compute the Faddeeva function, exp(-z^2) erfc(-i z).
 

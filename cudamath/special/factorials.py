@@ -11,7 +11,6 @@ from ..core.array import ndarray
 from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import NUMERIC, REAL
-from ..core.scalar import scalar_results
 from ..core.typing import ArrayLike
 from ..fuse import fuse
 from ..ops.elementwise import cos, maximum, sin, sqrt  # noqa: F401  in gradient expressions
@@ -51,7 +50,7 @@ _riemann_zeta = _card("riemann_zeta", 1, ("no_gradient('zeta', 'x')",))
 _complex_zeta = definition.complex_card("complex_zeta", ("no_gradient('zeta', 'x')",), globals())
 
 
-@scalar_results
+@fast_path("x", "q?")
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> ndarray:
     """Compute the zeta function of Riemann, or that of Hurwitz.
 

@@ -9,8 +9,8 @@ from typing import Any
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dispatch.checks import require
+from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import REAL
-from ..core.scalar import scalar_results
 from ..core.shapes import as_integer
 from ..core.typing import ArrayLike
 from ..ops.shape import astype
@@ -145,7 +145,7 @@ def _slope_of_rgamma(x: ndarray, y: ndarray) -> ndarray:
     return -digamma(x) * y if x.dtype.kind == "c" else _rgamma_slope(x)
 
 
-@scalar_results
+@fast_path("n?", "x")
 def polygamma(n: ArrayLike, x: ArrayLike) -> ndarray:
     """Compute a derivative of the digamma function.
 
@@ -200,7 +200,7 @@ def order_of(name: str, n: Any, x: ndarray) -> Any:
     return astype(n, x.dtype, copy=False) if n.dtype in dtypes.INTEGER else n
 
 
-@scalar_results
+@fast_path("a")
 def multigammaln(a: ArrayLike, d: int) -> ndarray:
     """Compute the logarithm of the multivariate gamma function.
 

@@ -7,7 +7,6 @@ import functools
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dispatch.fast_path import fast_path
-from ..core.scalar import scalar_results
 from ..core.shapes import as_integer
 from ..core.typing import ArrayLike
 from ..fuse import fuse
@@ -191,7 +190,7 @@ _lambertw = _card("lambertw0", 1, ("g * (exp(-out) / (1 + out))",))
 _lambertw_below = _card("lambertw_below", 1, ("g * (exp(-out) / (1 + out))",))
 
 
-@scalar_results
+@fast_path("z")
 def lambertw(z: ArrayLike, k: int = 0) -> ndarray:
     """Compute Lambert's W on its two real branches: the w with w exp(w) = z.
 

@@ -54,8 +54,6 @@ MOST_INPUTS = 12  # arrays, and parts of them, that a kernel reads with such a s
 MOST_OF_ONE = 28  # the same for a kernel of one result
 MOST_ARRAYS = 16  # that a kernel reads
 MOST_READS = 32  # the same, parts of them and ways to see them counted each
-# What looks for the very number that another stage may have stored: the gradient of a maximum
-EQUALITY = ("x == y", "x != y")
 MOST_VALUES = 512  # of a kernel with such a sum: chains of products of small matrices
 # What a large domain repeats so many times is computed once, where it takes so many operations and
 # reads: a launch takes as long as some millions of elements compute.
@@ -224,8 +222,6 @@ class _Rows:
             ]
         )
         if symbol.kind == "elementwise":
-            if symbol.params[0] in EQUALITY:
-                operands = tuple(map(self.rounded, operands))
             return self.value("apply", dtype, operands, symbol.params)
         if symbol.kind == "where":
             return self.value("where", dtype, operands)
@@ -234,14 +230,6 @@ class _Rows:
             if symbol.operands[0][1].dtype == dtype
             else self.value("cast", dtype, operands)
         )
-
-    def rounded(self, i: int) -> int:
-        """A value of 16 bits as memory would hold it."""
-        value = self.values[i]
-        stored = value.kind in ("load", "cast", "constant")
-        if stored or value.dtype not in FLOATING or value.dtype.itemsize > 2:
-            return i
-        return self.value("cast", value.dtype, (i,))
 
     def once(self) -> frozenset[int]:
         """Arrays of which each element is read for the element there of the domain alone."""

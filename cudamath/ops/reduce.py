@@ -175,9 +175,7 @@ def _pairs(x: ndarray, axis: tuple) -> ndarray:
 def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: tuple) -> ndarray:
     """g shared equally among the elements that attain the extreme."""
     hit = astype(equal(x, _spread(y, x.shape, axis)), x.dtype)
-    # at least one, even where kernels of `jit` and `fuse` round it one way here, another way there
-    count = maximum(sum(hit, axis=axis, keepdims=True), 1)
-    return hit * (_spread(g, x.shape, axis) / count)
+    return hit * (_spread(g, x.shape, axis) / sum(hit, axis=axis, keepdims=True))
 
 
 def _var_grad(

@@ -565,7 +565,6 @@ def families() -> Calls:
             cm.take_along_axis(tall, places, axis=1),
             cm.add_at(x.copy(), i, x[:50]),
             cm.add_at(array(3, 70), cm.zeros(3000, dtype="int64"), array(70)),
-            cm.index_add(array(60_000, 3), cm.zeros(40, dtype="int64"), array(40, 3)),
         ),
         "ranks": lambda: (
             cm.sort(x.reshape(-1)[:3000]),

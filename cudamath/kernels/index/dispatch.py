@@ -257,11 +257,6 @@ def fits_slices(p: ScatterAddProblem) -> bool:
     return 0 < p.m < 2**30 and p.box.size > 0 and work.slice_threads(p) > 0
 
 
-def fits_stretches(p: ScatterAddProblem) -> bool:
-    """Few sources of contiguous rows along the first axis."""
-    return not SIMULATOR and has_few_sources(p) and p.box.shape[0] == 1 and p.x.aligned
-
-
 def sooner(microseconds: Callable[[ScatterAddProblem], float]) -> Callable:
     """The rank of a version by its predicted time. The simulator has no clock: the order in the
     table decides there."""
@@ -293,15 +288,6 @@ SLICED = "many sources of few rows: slices of them keep a sum of each row"
 def _versions(base: str, *ahead: Version) -> tuple[Version, ...]:
     """The versions of sums by index into `base`: what their files call their planners."""
     few = {"place": "in_place", "copy": "into_copy", "zeros": "into_zeros"}[base]
-    if base != "place":
-        stretches = Version(
-            "stretches",
-            "index.scatter_add_few.by_stretches",
-            fits_stretches,
-            sooner(work.stretch_microseconds),
-            "few sources, many rows: a block copies a stretch and adds those that belong there",
-        )
-        ahead = *ahead, stretches
     return (
         *ahead,
         Version(

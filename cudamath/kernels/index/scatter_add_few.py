@@ -1,13 +1,9 @@
-"""A few rows added into rows chosen by index, in a fixed order.
+"""A few rows added into rows chosen by index, in a fixed order and one launch.
 
 ``add_few``   Into a copy: each element of the result goes through all destinations, in their order,
               and adds the values for it.
 ``fold_few``  In place: the threads of each source look whether it is the first one of its
               destination. If so, they fold its values and those of later ones into the destination.
-
-``copy_few``  Into a copy, or zeros, of many rows: a block copies a stretch of them and looks
-              meanwhile which sources belong there. If any do, it adds them up in shared memory and
-              writes its stretch once more. One launch, where ``fold_few`` waits for the copy.
 
 The list of destinations lies in shared memory. ``add_few`` compares each element of the result with
 each source: 2^24 comparisons take about 20 us on an H200, sorting takes 40. ``fold_few`` compares
@@ -23,8 +19,8 @@ from ...core.dispatch.arguments import Flag, Input, Output, Ticket
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
-from ..compiler.decorators import FULL, bounded, device_function
-from ..compiler.lazy_numba import SIMULATOR, cuda, types
+from ..compiler.decorators import device_function
+from ..compiler.lazy_numba import cuda, types
 from ..copy.contiguous import box, dense
 from ..copy.dispatch import copy_part
 from ..copy.fill import fill_part
@@ -36,13 +32,8 @@ from .positions import own, positions_of
 from .problem import FEW_SOURCES, ScatterAddProblem
 from .work import AHEAD, BITS, LANES
 
-if not SIMULATOR:
-    from ..ptx.vector_access import load_vector, store_vector
-
 THREADS = 256
 SOURCES = THREADS // LANES  # of a block
-ACCESS, STRETCH = 16, 16 << 10  # bytes of an access, and of what a block copies
-TOGETHER = 4  # sources of a stretch whose values are on their way at once
 
 
 # -------------------- kernels
@@ -161,126 +152,7 @@ def fold_few(dtype: np.dtype, kind: str, row_of: Any) -> Any:
     return fold_few
 
 
-@functools.cache
-def copy_few(dtype: np.dtype, row_of: Any, zeros: bool) -> Any:
-    """out = x, or zeros, with values[j] added to row index[j]; a block for a stretch of STRETCH
-    bytes."""
-    load, store, T = codec(dtype)
-    (fold, nothing), size = folding("add", dtype), dtype.itemsize
-    tile, each = STRETCH // size, ACCESS // 4
-    words_at_most, none = FEW_SOURCES // BITS, types.uint32(0)
-    held = STRETCH // ACCESS // THREADS
-    room = held * each
-    nothing = T(0) if zeros else nothing
-
-    @bounded((THREADS, 4))
-    def copy_few(from_words, to_words, x, out, values, index, rows, after, flag, ticket):
-        # x, out: (rows * after,), and their words of 32 bits as far as accesses of them are whole;
-        # values: (m * after,), index: (m,), m <= FEW_SOURCES
-        found = cuda.shared.array(words_at_most, types.uint32)
-        places = cuda.shared.array(FEW_SOURCES, types.int64)
-        sums = cuda.shared.array(tile, T)
-        words = cuda.local.array(room, types.uint32)
-        at = cuda.local.array(TOGETHER, types.int32)
-        stop = cuda.local.array(TOGETHER, types.int32)
-        source = cuda.local.array(TOGETHER, types.int64)
-        ahead = cuda.local.array(TOGETHER, T)
-        t = types.int32(cuda.threadIdx.x)
-        m = types.int32(index.size)
-        first = types.int64(cuda.blockIdx.x) * tile
-        last = min(first + tile, out.size)
-        begin = types.int64(cuda.blockIdx.x) * (held * THREADS) + t
-        for k in range(held):  # on their way while the sources are looked through
-            for j in range(each):
-                words[k * each + j] = none
-            if not zeros and (begin + k * THREADS + 1) * each <= from_words.size:
-                taken = load_vector(from_words, (begin + k * THREADS) * each, each)
-                for j in range(each):
-                    words[k * each + j] = taken[j]
-        low, high = first // after, (last - 1) // after
-        some = types.int32(0)
-        for start in range(0, m, THREADS):
-            j = types.int32(start + t)
-            here = False
-            if j < m:
-                place = row_of(np.int64(index[j]), rows)
-                if place < 0:
-                    flag[0] = ticket
-                places[j] = place
-                here = low <= place <= high
-            bits = types.uint32(cuda.ballot_sync(FULL, here))
-            if t % BITS == 0 and j < m:
-                found[j // BITS] = bits
-            some |= types.int32(1 if here else 0)
-        for k in range(held):
-            if (begin + k * THREADS + 1) * each <= to_words.size:
-                put = words[k * each], words[k * each + 1], words[k * each + 2], words[k * each + 3]
-                store_vector(to_words, (begin + k * THREADS) * each, put)
-        behind = to_words.size // each * (ACCESS // size)
-        for i in range(max(first, behind) + t, last, THREADS):
-            out[i] = store(T(0)) if zeros else x[i]
-        if not cuda.syncthreads_or(some):
-            return
-        count = types.int32(last - first)
-        for i in range(t, count, THREADS):  # a number belongs to one thread all the time
-            sums[i] = nothing
-        words_of_bits = (m + BITS - 1) // BITS
-        word = 0
-        bits = found[0]
-        while word < words_of_bits:
-            many = 0
-            for k in range(TOGETHER):  # their values are asked for before the first is added
-                while bits == none and word < words_of_bits:
-                    word += 1
-                    if word < words_of_bits:
-                        bits = found[word]
-                if bits != none:
-                    j = word * BITS + (cuda.ffs(bits) - 1)
-                    bits &= types.uint32(bits - types.uint32(1))
-                    begins = places[j] * after - first  # in this stretch
-                    i = max(begins, 0)
-                    at[k] = types.int32(i + (t - i) % THREADS)
-                    stop[k] = types.int32(min(begins + after, count))
-                    source[k] = j * after - begins
-                    if at[k] < stop[k]:
-                        ahead[k] = load(values[source[k] + at[k]])
-                    many = k + 1
-            for k in range(TOGETHER):
-                if k < many and at[k] < stop[k]:
-                    sums[at[k]] = fold(sums[at[k]], ahead[k])
-                    for i in range(at[k] + THREADS, stop[k], THREADS):
-                        sums[i] = fold(sums[i], load(values[source[k] + i]))
-        for i in range(t, count, THREADS):
-            before = T(0) if zeros else load(x[first + i])
-            out[first + i] = store(fold(before, sums[i]))
-
-    return copy_few
-
-
 # -------------------- planners
-
-
-def by_stretches(p: ScatterAddProblem) -> Plan:
-    """``copy_few``, into a copy of x or into zeros."""
-    out, temps, zeros = p.x.like(), [], p.base == "zeros"
-    again, source = dense(Input(0 if zeros else 2), p.values, p.values.shape, p.x.dtype, temps)
-    more, x = ([], Output(0)) if zeros else dense(Input(0), p.x, p.x.shape, p.x.dtype, temps)
-    steps, positions, row_of = positions_of(p.indices, p.sizes, 1, temps)
-    _, rows, after = p.box.shape
-    words = out.nbytes // ACCESS * ACCESS // 4
-    launch = Launch(
-        copy_few(p.x.dtype, row_of, zeros),
-        blocks(out.nbytes, STRETCH),
-        THREADS,
-        [
-            *[a.view((words,), dtype=np.dtype(np.uint32)) for a in (x, Output(0))],
-            *[a.view((out.size,)) for a in (x, Output(0))],
-            source.view((p.m * after,)),
-            positions,
-            *(rows, after, Flag(), Ticket()),
-        ],
-    )
-    return Plan([out], [*again, *more, *steps, launch], temps)
 
 
 def in_copy(p: ScatterAddProblem) -> Plan:

@@ -19,7 +19,6 @@ BITS = 32  # of a word
 # of a source: threads, and as many columns; of a row: sources whose values are on their way at once
 LANES, AHEAD = 32, 8
 LAUNCH = 3.0  # microseconds until a block has the list of destinations
-BEHIND = 5.0  # .. more, behind a copy: 512 rows of two bytes in 899,532 took 10.9 (H100)
 # of a comparison, and of a source besides; those that a multiprocessor begins in a cycle
 COMPARISON, BESIDES, SCHEDULERS = 24, 100, 4
 FULL_RATE = 0.87  # of the bandwidth, that a copy reaches
@@ -42,9 +41,6 @@ SLICE_THREADS, SLICE_ROOM, SLICE_AHEAD, MOST_SLICES = (256, 128, 64), 64 << 10, 
 # bytes of shared memory, and threads, of a multiprocessor; cycles of a source in a thread; sources
 # of a block for each row whose sums it writes, at least
 SHARED, RESIDENT, SLICE_SOURCE, WORTH = 220 << 10, 1024, 40, 4
-# ``copy_few``: bytes of a block, blocks of a multiprocessor, sources that a block looks at at once;
-# sources of a row, from which on a block may have most of them
-STRETCH, STRETCHES, LOOKED, CROWDED = 16 << 10, 6, 256, 1
 UNMEASURED = 1.4  # times its predicted time, before it displaces what was measured
 
 
@@ -110,19 +106,8 @@ def fold_microseconds(p: ScatterAddProblem) -> float:
     instructions = warps * (COMPARISON * BITS * blocks(p.m, BITS * LANES) + BESIDES)
     waiting = math.ceil(min(_crowd(p), p.m) / AHEAD + 2) * LATENCY
     cycles = instructions / (SCHEDULERS * machine.multiprocessors) + waiting
-    launches = LAUNCH if p.base == "place" else LAUNCH + BEHIND
+    launches = LAUNCH if p.base == "place" else 2 * LAUNCH
     return launches + microseconds(machine, cycles, _bytes(p))
-
-
-def stretch_microseconds(p: ScatterAddProblem) -> float:
-    """``copy_few``: each block looks at all sources, and adds those of its stretch one after the
-    other."""
-    machine = Machine.of(p.x.device)
-    stretches = blocks(p.box.nbytes, STRETCH)
-    waves = blocks(stretches, STRETCHES * machine.multiprocessors)
-    each = blocks(p.m, stretches) if _crowd(p) < CROWDED else p.m
-    cycles = waves * blocks(p.m, LOOKED) * LATENCY + (each + 2) * LATENCY
-    return UNMEASURED * (LAUNCH + microseconds(machine, cycles, _bytes(p)))
 
 
 def owner_microseconds(p: ScatterAddProblem) -> float:

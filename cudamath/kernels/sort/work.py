@@ -22,7 +22,6 @@ BESIDES = 3  # launches of a radix sort beside those of the digits
 # multiprocessor begins in a cycle; cycles of a key that waits for the one before, and of a digit
 # besides
 INSTRUCTIONS, INSTRUCTIONS_WIDE, SCHEDULERS, WAITING, ENDS = 75, 95, 4, 90, 900
-UNMEASURED = 1.4  # times its predicted time, before it displaces what was measured
 
 
 def network_microseconds(p: SortProblem) -> float:
@@ -54,4 +53,4 @@ def block_microseconds(p: SortProblem) -> float:
     turn = max(busy, items * WAITING + ENDS) * blocks(p.coding.bits, DIGIT)
     cycles = blocks(p.rows, machine.multiprocessors * held) * turn
     moved = p.x.nbytes + p.out.nbytes
-    return UNMEASURED * (LAUNCH + 1e6 * (cycles / machine.clock + moved / machine.bandwidth))
+    return LAUNCH + 1e6 * (cycles / machine.clock + moved / machine.bandwidth)

@@ -3,15 +3,13 @@ lanes do, and on a GPU."""
 
 import numpy as np
 import pytest
-from simulated_gpu import give_row_accesses, give_vectors_and_warps
+from simulated_gpu import give_row_accesses
 
 import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels.index import dispatch, owners, scatter_add_few
 from cudamath.kernels.index import scatter_add_by_owner as kernels
-from cudamath.kernels.index.problem import ScatterAddProblem
 from cudamath.kernels.lib import vector_io as rows_kit
-from cudamath.kernels.ptx import vector_access
 from cudamath.runtime.device import assume
 
 
@@ -183,63 +181,6 @@ def test_fold_few_simulated(kind, function, dtype, index):
         with pytest.raises(IndexError):
             cm.testing.simulate(plan, x, values, index + np.int32(10))
         np.testing.assert_array_equal(x, expected)
-
-
-@pytest.mark.simulator
-@pytest.mark.parametrize("base", ["copy", "zeros"])
-@pytest.mark.parametrize(
-    "rows, after, m, dtype",
-    [
-        (700, 3, 90, "f4"),  # rows that begin in one stretch and end in the next
-        (1001, 1, 70, "u1"),  # no whole accesses at the end
-        (9, 200, 130, "f2"),  # rows of several stretches, several sources of each
-        (2, 5, 3, "i8"),
-        (300, 3, 1, "c16"),
-    ],
-)
-def test_stretches_simulated(rows, after, m, dtype, base, monkeypatch):
-    give_vectors_and_warps(monkeypatch)
-    for name in ("load_vector", "store_vector"):
-        monkeypatch.setattr(scatter_add_few, name, getattr(vector_access, name), raising=False)
-    for name, value in {"THREADS": 64, "STRETCH": 1024}.items():
-        monkeypatch.setattr(scatter_add_few, name, value)
-    for factory in (scatter_add_few.copy_few, scatter_add_few.listing):
-        factory.cache_clear()
-    rng = np.random.default_rng(rows)
-    x, values = (rng.integers(1, 5, (n, after)).astype(dtype) for n in (rows, m))
-    index = rng.integers(-rows, rows, m)
-    expected = x.copy() if base == "copy" else np.zeros_like(x)
-    np.add.at(expected, index, values)
-    problem = ScatterAddProblem(base, *layouts(x, values), tuple(layouts(index)), 0)
-    plan = scatter_add_few.by_stretches(problem)
-    assert named(plan) == ["copy_few"]
-    given = (x, index, values) if base == "copy" else (values, index)
-    np.testing.assert_array_equal(cm.testing.simulate(plan, *given), expected)
-    index[m // 2] = rows
-    with pytest.raises(IndexError):
-        cm.testing.simulate(plan, *given)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["f4", "f2", "f8", "i4", "u1", "c8"])
-@pytest.mark.parametrize(
-    "shape, m", [((899_533, 2), 512), ((50_257, 7), 1024), ((3,), 900), ((30, 1100), 40)]
-)
-def test_stretches_on_gpu(shape, m, dtype):
-    rng = np.random.default_rng(m)
-    x, values = (rng.integers(1, 5, s).astype(dtype) for s in (shape, (m, *shape[1:])))
-    index = rng.integers(-shape[0], shape[0], m)
-    expected = x.copy()
-    np.add.at(expected, index, values)
-    ours = [cm.asarray(a, device="cuda") for a in (x, index, values)]
-    there = [a._layout for a in ours]
-    plan = dispatch.index_add(*there, axis=0, version="stretches")
-    run = plan.bind("stretches", there)
-    for _ in range(2):
-        np.testing.assert_array_equal(run(*ours).to_numpy(), expected)
-    zeros = dispatch.gather_grad(there[2], there[1], shape=shape, axis=0, version="stretches")
-    got = zeros.bind("stretches", there[:0:-1])(ours[2], ours[1]).to_numpy()
-    np.testing.assert_array_equal(got, expected - x)
 
 
 @pytest.mark.simulator

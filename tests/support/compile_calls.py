@@ -268,7 +268,8 @@ def arrays(t: np.dtype) -> None:
     x[mask] = x[0, 0]
     x[mask]
     cm.where(mask, x, line), cm.where(mask, x, 1)
-    cm.take(x, index, axis=1), cm.take_along_axis(x, cm.zeros((40, 3), "int32"), axis=1)
+    cm.take(x, index, axis=1), cm.take(made((40, 131), t), index, axis=0)
+    cm.take_along_axis(x, cm.zeros((40, 3), "int32"), axis=1)
     cm.take_along_axis(wide, cm.zeros((300, 128), "int32"), axis=1)
     (
         cm.put_along_axis(x, cm.zeros((40, 3), "int32"), 1, 1),

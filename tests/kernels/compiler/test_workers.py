@@ -463,7 +463,8 @@ def test_a_worker_that_fails_or_ends_leaves_the_kernel_to_the_caller(monkeypatch
 
 def test_without_python_there_are_no_workers(monkeypatch):
     monkeypatch.setattr(origin.sys, "executable", "/no/such/python")
-    monkeypatch.setattr(origin, "_origin", None)  # tests before this one may have started it
+    with origin._lock:  # tests before this one may have started it, or be about to
+        monkeypatch.setattr(origin, "_origin", None)
     pool = worker_pool.Pool(1)
     submitted = pool.submit("key", b"message")
     assert submitted.done.wait(60) and pool.take("key") is None and pool.size == 0

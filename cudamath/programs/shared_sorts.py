@@ -3,7 +3,8 @@
 Rows are added by an index in a fixed order: the index is sorted, and each row of the result adds
 what belongs to it (kernels/index/scatter_add_sorted.py). A graph network adds by the same two
 indices in each layer, forward and backward; the sort is the same each time. So it becomes a node of
-its own. The sums keep their bits.
+its own. The sums keep the bits that they have where each is sorted for; one alone that would be
+added in another way is sorted for, too, where that is faster for all of them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def shared_sorts(program: Program) -> Program:
             groups.setdefault((index, rows), []).append((k, g))
     nodes = [[node] for node in program.nodes]
     count = 0
-    for (index, rows), sums in groups.items():
+    for (index, rows), able in groups.items():
+        sums = [(k, g) for k, g in able if _sorts(program.nodes[k], index, g, rows, len(able))]
         if len(sums) < LEAST:
             continue
         layouts = lazy("kernels", "index.scatter_add_sorted.sorted_layouts")(
@@ -59,8 +61,8 @@ def shared_sorts(program: Program) -> Program:
 
 
 def _sum(program: Program, users: Users, node: Node) -> tuple[View, View, int] | None:
-    """(index, rows that are added, number of rows of the result) of a node that adds to zeros, and
-    sorts for it; None for others."""
+    """(index, rows that are added, number of rows of the result) of a node that adds to zeros; None
+    for others."""
     if node.params.get("axis") != 0 or len(node.results) != 1:
         return None
     if node.name == "index_grad" and len(node.views) == 2:
@@ -74,12 +76,14 @@ def _sum(program: Program, users: Users, node: Node) -> tuple[View, View, int] |
         return None
     if index.layout.size != g.layout.shape[0] or users.written.get(index.block.group):
         return None
+    return index, g, out.shape[0]
+
+
+def _sorts(node: Node, index: View, g: View, rows: int, sums: int) -> bool:
+    """Whether a node sorts for its sum, or would if so many sums shared the sort."""
     sorts: Any = lazy("kernels", "index.dispatch.sorts")
-    return (
-        (index, g, out.shape[0])
-        if sorts(node.name, g.layout, index.layout, shape=out.shape)
-        else None
-    )
+    shape = (rows, *g.layout.shape[1:])
+    return sorts(node.name, g.layout, index.layout, shape=shape, sums=sums)
 
 
 def _is_zero(program: Program, users: Users, view: View) -> bool:

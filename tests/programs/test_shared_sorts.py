@@ -136,3 +136,18 @@ def test_a_place_out_of_range_is_an_error() -> None:
     layout = cm.asarray(places, device="cpu")._layout
     with pytest.raises(IndexError):
         simulate(scatter_add_sorted.sorted_places(layout, rows=9), places)
+
+
+def test_sums_by_owner_are_sorted_for_where_several_share_the_sort():
+    """Rows that one sum has added by their owners, as a graph network's."""
+    from cudamath.core.layout import Layout
+    from cudamath.kernels.index.dispatch import sorts
+    from cudamath.runtime.device import assume
+
+    values = Layout.new((200_000, 128), np.dtype("f4"), 0)
+    index = Layout.new((200_000,), np.dtype("i8"), 0)
+    with assume((9, 0)):
+        found = [
+            sorts("index_grad", values, index, shape=(20_000, 128), sums=sums) for sums in (1, 4)
+        ]
+    assert found == [False, True]

@@ -372,11 +372,18 @@ def gather_grad(
     return choose("gather_grad", GATHER_GRADIENT, p, version) if p.x.size else Plan([p.x], [])
 
 
-def sorts(name: str, values: Layout, index: Layout, *, shape: tuple[int, ...]) -> bool:
-    """Whether ``gather_grad`` or ``index_add``, the name, sorts an index of the first axis."""
+def sorts(
+    name: str, values: Layout, index: Layout, *, shape: tuple[int, ...], sums: int = 1
+) -> bool:
+    """Whether ``gather_grad`` or ``index_add``, the name, sorts an index of the first axis, or
+    would if so many sums shared the sort."""
     base, versions = ("copy", INDEX_ADD) if name == "index_add" else ("zeros", GATHER_GRADIENT)
     p = ScatterAddProblem(base, values.like(shape), values, (index,), 0)
-    return (choose(name, versions, p, None).why or "").endswith(SORTED)
+    why = choose(name, versions, p, None).why or ""
+    owned = why.endswith(OWNED)
+    return why.endswith(SORTED) or (
+        owned and work.sorted_sum_microseconds(p, sums) < work.owner_microseconds(p)
+    )
 
 
 # -------------------- the gradient of take_along_axis

@@ -134,6 +134,12 @@ def sort_microseconds(p: ScatterAddProblem) -> float:
     return SORTING + scattered + microseconds(Machine.of(p.x.device), cycles, _bytes(p))
 
 
+def sorted_sum_microseconds(p: ScatterAddProblem, sums: int) -> float:
+    """The same of each of so many sums whose destinations are sorted once."""
+    sorting = SORTING + microseconds(Machine.of(p.x.device), PASSES)
+    return sort_microseconds(p) - sorting * (sums - 1) / sums
+
+
 def slice_microseconds(p: ScatterAddProblem) -> float:
     """``sum_slices`` and ``join_slices``."""
     threads, lanes, slices = slices_of(p)

@@ -468,7 +468,7 @@ def by_whole_channels(p: Problem) -> Plan | None:
     )
 
 
-UNMEASURED = 0.7  # the favour of versions that no device has timed
+FEW_TIMES = 0.7  # the favour of versions that were timed on a dozen problems alone
 
 # versions of several tables
 WHOLE_CHANNELS = Version(
@@ -508,7 +508,7 @@ TAP_PRODUCTS = Version(
     taps_fit,
     reason="few outputs: one product for all taps, then sums over them",
     work=work_of_taps,
-    favour=UNMEASURED,
+    favour=FEW_TIMES,
 )
 WINDOWS_OF_IMAGES = Version(
     "windows_of_images",
@@ -516,7 +516,7 @@ WINDOWS_OF_IMAGES = Version(
     windows_of_images_fit,
     reason="windows that share no pixel: a product for each image, and a copy to their places",
     work=work_of_window_images,
-    favour=UNMEASURED,
+    favour=FEW_TIMES,
 )
 POINTWISE_IMAGES = Version(
     "pointwise_images",

@@ -16,23 +16,12 @@ from .complex_gamma import (
     cospi,
 )
 from .factorials import riemann_zeta
-from .gamma_functions import sinpi
+from .gamma_functions import ZETA, sinpi
 from .rounding import floor
 
 #: B_2k / (2 k)!
 MACLAURIN = (
-    0.08333333333333333,
-    -0.001388888888888889,
-    3.306878306878307e-05,
-    -8.267195767195768e-07,
-    2.08767569878681e-08,
-    -5.284190138687493e-10,
-    1.3382536530684679e-11,
-    -3.3896802963225827e-13,
-    8.586062056277845e-15,
-    -2.174868698558062e-16,
-    5.5090028283602295e-18,
-    -1.3954464685812522e-19,
+    *ZETA,
     3.534707039629467e-21,
     -8.953517427037546e-23,
     2.267952452337683e-24,

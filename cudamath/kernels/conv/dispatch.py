@@ -404,6 +404,7 @@ def work_of_images(p: Problem) -> Work:
 
 PIECE = 8  # channels that a copy of windows moves at once
 TAP, MOST_TAPS = 16, 49  # instructions of a tap's product that is added; taps, at most
+LANES = 128  # of a multiprocessor
 
 
 def work_of_windows(p: Problem) -> Work:
@@ -428,9 +429,10 @@ def work_of_windows(p: Problem) -> Work:
     )
 
 
-# Times what is counted, of input gradients of float32: 2,000 us where `dgrad_simt` takes 1,408
-# (2 x 192 x 160 x 160 -> 128, 3 x 3, stride 2), 1,831 to 1,132 and 280 to 272 (H100)
-TAPS_OF_FLOATS = 2.2
+# Instructions of a result's thread: where it lies, by 64-bit divisions; each tap that is looked for
+# between strides. So 2 x 192 x 160 x 160 -> 128, 3 x 3, stride 2, float32, takes 2,000 us, and
+# 16 x 80 x 128 x 128 -> 16, 4 x 4, 1,831 (`dgrad_simt` 1,408 and 1,132; fitted to these, H100)
+PLACE, LOOKED_FOR = 700, 90
 
 
 def work_of_taps(p: Problem) -> Work:
@@ -441,13 +443,16 @@ def work_of_taps(p: Problem) -> Work:
     inside = next(v for v in MATMUL_VERSIONS if v.name == "cublas").work(product)
     moved, more = work.traffic(p, True)
     taps = math.prod(p.taps)
-    sums = streamed(Machine.of(p.device), p.out.size, taps, TAP, taps)
-    written = 2.0 * pixels * each * compute_dtype(p.dtype).itemsize
-    slow = TAPS_OF_FLOATS if p.kind == "input" and p.itemsize == 4 else 1
+    machine, size = Machine.of(p.device), compute_dtype(p.dtype).itemsize
+    strided = p.kind == "input"
+    sums = streamed(machine, p.out.size, taps, LOOKED_FOR if strided else TAP, taps)
+    sums += p.out.size * PLACE / (LANES * machine.multiprocessors)
+    read = p.out.size * taps if strided else pixels * each  # those that are none, too
+    written = float(pixels * each + read) * size
     turned = p.kind == "forward" and not tap_products.outputs_first(p)
     return inside._replace(
-        cycles=slow * (inside.cycles + sums),
-        moved=slow * (moved + written),
+        cycles=inside.cycles + sums,
+        moved=moved + written,
         launches=inside.launches + 1 + turned + more,
     )
 

@@ -16,6 +16,7 @@ from cudamath.core.dispatch import autotune
 from cudamath.runtime import cubin_cache
 
 _ALLOWED = ValueError, TypeError, OSError, MemoryError
+_NUMPY_BEGINS = b"\x93NUMPY", b"PK"  # an array; an archive of arrays
 
 
 def originals(folder):
@@ -84,19 +85,20 @@ def load_one(under, folder, name, content):
 
 
 def refused(path):
-    """What a file's own library, NumPy or safetensors, says against it; empty if nothing."""
+    """What a file's own library, NumPy or safetensors, says against it; empty if nothing. Its first
+    bytes tell which, as a damaged file may have become another's kind, whatever its name."""
     from safetensors.numpy import load_file
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if path.suffix == ".safetensors":
-                load_file(path)
-            else:
+            if path.read_bytes().startswith(_NUMPY_BEGINS):
                 found = np.load(path, allow_pickle=False)
-                if not isinstance(found, np.ndarray):  # one file may have become another's kind
+                if not isinstance(found, np.ndarray):
                     with found:
                         list(found.values())
+            else:
+                load_file(path)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return ""

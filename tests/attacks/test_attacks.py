@@ -159,8 +159,9 @@ def test_what_is_looked_for_is_seen(monkeypatch, tmp_path):
     damaged_files.load_one(under, tmp_path, "x.npy", b"")
     assert "KeyError" in under.words[-1]
     monkeypatch.setattr(cm, "load", lambda path: {})
-    damaged_files.load_one(under, tmp_path, "x.npy", b"")
-    assert "its own library says EOFError" in under.words[-1]
+    for content, word in ((b"", "SafetensorError"), (b"PK\3\4", "BadZipFile")):
+        damaged_files.load_one(under, tmp_path, "x.npz", content)
+        assert f"its own library says {word}" in under.words[-1]
     cached = functools.cache(lambda n: n)
     monkeypatch.setattr(recording, "cached", cached, raising=False)
     monkeypatch.setattr(new_shapes, "call", cached)

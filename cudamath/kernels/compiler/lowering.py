@@ -16,6 +16,7 @@ def install(lowering: Any, typed_passes: Any, errors: Any) -> None:
     """Let Numba's modules take it."""
     _end_what_is_counted(typed_passes)
     _lower_quickly(lowering, errors)
+    _call_quickly(lowering)
 
 
 def _end_what_is_counted(typed_passes: Any) -> None:
@@ -80,3 +81,40 @@ def _lower_quickly(lowering: Any, errors: Any) -> None:
         self.builder.store(value, self.getvar(name))
 
     kind.lower_block = lower_block
+
+
+def _call_quickly(lowering: Any) -> None:
+    """Calls, without the text of what is called, which was written for a log."""
+    kind, types, error = lowering.CUDALower, lowering.types, lowering.LoweringError
+    lower, lower_normal = kind.lower_call, kind._lower_call_normal
+    otherwise = (
+        types.ObjModeDispatcher,
+        types.ExternalFunction,
+        types.ExternalFunctionPointer,
+        types.RecursiveCall,
+    )
+
+    def lower_call(self: Any, kept: Any, expression: Any) -> Any:
+        signature, function = self.fndesc.calltypes[expression], self.typeof(expression.func.name)
+        if isinstance(signature.return_type, types.Phantom) or isinstance(function, otherwise):
+            return lower(self, kept, expression)
+        result = self._lower_call_normal(function, expression, signature)
+        if result is None:
+            if signature.return_type != types.void:
+                told = "non-void function returns None from implementation"
+                raise error(msg=told, loc=self.loc)
+            result = self.context.get_dummy_value()
+        return self.context.cast(self.builder, result, signature.return_type, kept)
+
+    def lower_call_normal(self: Any, function: Any, expression: Any, signature: Any) -> Any:
+        if expression.target is not None or isinstance(function, types.ObjModeDispatcher):
+            return lower_normal(self, function, expression, signature)
+        arguments = self.fold_call_args(
+            function, signature, expression.args, expression.vararg, expression.kws
+        )
+        implementation = self.context.get_function(function, signature)
+        if signature.recvr:
+            arguments = [self.loadvar(expression.func.name), *arguments]
+        return implementation(self.builder, arguments, self.loc)
+
+    kind.lower_call, kind._lower_call_normal = lower_call, lower_call_normal

@@ -29,7 +29,13 @@ the time there went into these things:
   that end variables; the end of `with`, lists and mappings were looked for where there are none;
 - each statement entered and left a generator, in case that there is an error, and its text was
   written for nobody (lowering.py);
-- the text of LLVM IR was put together of parts (llvm_text.py).
+- the text of LLVM IR was put together of parts (llvm_text.py);
+- room between Python's instructions was decoded and followed as if it were some (bytecode.py);
+- around each stage listeners were told, locks taken, and times measured; where nothing is to be
+  inlined or printed, each call was asked (stages.py);
+- whether a type is of a class was asked of abstract classes, which functions take which types one
+  after the other (matching.py);
+- each constant of LLVM, and each number that a kernel refers to, imported what it is made by.
 
 What is compiled stays the same: `tests/kernels/compiler/test_shortcuts.py` compares machine code.
 (Of 282 kernels of the list, two have other instructions where variables end, in as many registers.)
@@ -39,6 +45,7 @@ Versions of numba-cuda that were not read for this stay as they are.
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 import types as python_types
 import weakref
@@ -57,13 +64,17 @@ def install() -> bool:
     if not installed().get("numba-cuda", "").startswith(_READ):
         return False
     from llvmlite.ir import _utils, instructions, values
-    from numba.core.types import functions
+    from llvmlite.ir import types as llvm_types
+    from numba.core import utils as core_utils
+    from numba.core.types import abstract, functions
     from numba.cuda import compiler, lowering, target, utils
     from numba.cuda.core import (
         base,
+        bytecode,
         byteflow,
         compiler_machinery,
         errors,
+        event,
         inline_closurecall,
         interpreter,
         ir,
@@ -74,8 +85,12 @@ def install() -> bool:
         typeinfer,
         untyped_passes,
     )
+    from numba.cuda.core.rewrites import ir_print
+    from numba.cuda.np import npyimpl, numpy_support
+    from numba.cuda.typing import context, npydecl, templates
 
-    from . import llvm_text, single_assignment, type_inference
+    from . import bytecode as quick_bytecode
+    from . import llvm_text, matching, single_assignment, stages, type_inference
     from . import lowering as quick_lowering
 
     _compare_flags_quickly(targetconfig.TargetConfig)
@@ -96,12 +111,19 @@ def install() -> bool:
     llvm_text.install(instructions, values, _utils)
     _find_local_variables_quickly(lowering.Lower)
     _know_what_is_no_constant(lowering)
+    _resolve_numbers_quickly(target.CUDATypingContext)
     _remember_builtins(target.CUDATypingContext)
     _remember_what_is_missing(base.OverloadSelector, errors.NumbaNotImplementedError)
     _look_for_closures_once(postproc, inline_closurecall, typed_passes, untyped_passes)
-    _remember_signatures(utils, base)
+    _remember_signatures(utils, base, templates)
     _remember_sizes(base.BaseContext)
     _enter_errors_quickly(errors, lowering, typeinfer)
+    _make_constants_quickly(llvm_types.Type, values.Constant)
+    quick_bytecode.install(bytecode, byteflow)
+    stages.install(compiler_machinery, event, typed_passes, ir_print)
+    matching.install(
+        type(abstract.Type), base, core_utils, context, numpy_support, npydecl, npyimpl
+    )
     return True
 
 
@@ -317,6 +339,22 @@ def _remember_operators(function: Any) -> None:
     function.get_call_type = remembered
 
 
+def _resolve_numbers_quickly(context: Any) -> None:
+    """Before it asks what a value is, the context imports what device functions are."""
+    resolve, resolve_other = context.__base__.resolve_value_type, context.resolve_value_type
+    plain = {int, float, complex, bool, str, type(None)}
+
+    def resolve_quickly(self: Any, value: Any) -> Any:
+        return (resolve if type(value) in plain else resolve_other)(self, value)
+
+    context.resolve_value_type = resolve_quickly
+
+
+def _make_constants_quickly(kind: Any, constant: Any) -> None:
+    """kind: llvmlite's class of types, which are called with values of theirs."""
+    kind.__call__ = lambda self, value: constant(self, value)
+
+
 def _remember_builtins(context: Any) -> None:
     """What an operator or another function that is written in C stands for is found once a context,
     until there are new entries (`_ask_registries_once`); what a stand-in stands for, once."""
@@ -474,7 +512,8 @@ def _look_for_closures_once(postproc: Any, closures: Any, typed: Any, untyped: A
     ir_utils.fixup_var_define_in_scope = untyped.fixup_var_define_in_scope = define_in_scopes
 
 
-def _remember_signatures(utils: Any, base: Any) -> None:
+def _remember_signatures(utils: Any, base: Any, templates: Any) -> None:
+    """templates: a module that asks `inspect`."""
     signature = utils.pysignature
     known: weakref.WeakKeyDictionary[Callable[..., Any], Any] = weakref.WeakKeyDictionary()
     of_code: dict[python_types.CodeType, Any] = {}
@@ -502,6 +541,7 @@ def _remember_signatures(utils: Any, base: Any) -> None:
         return "loc" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
     utils.pysignature = remembered
+    templates.inspect = python_types.SimpleNamespace(**{**vars(inspect), "signature": remembered})
     base._has_loc = has_loc
 
 

@@ -528,7 +528,8 @@ def test_functions_of_one_code_have_one_signature():
     """Unless they have defaults or annotations of their own."""
     asked = []
     module = types.SimpleNamespace(pysignature=lambda f: asked.append(f) or inspect.signature(f))
-    shortcuts._remember_signatures(module, types.SimpleNamespace())
+    templates = types.SimpleNamespace()
+    shortcuts._remember_signatures(module, types.SimpleNamespace(), templates)
 
     def plain():
         return lambda a, b: a
@@ -540,6 +541,7 @@ def test_functions_of_one_code_have_one_signature():
         asked.clear()
         for each in (make(), make()):
             assert module.pysignature(each) == inspect.signature(each)
+            assert templates.inspect.signature(each) == inspect.signature(each)
         assert len(asked) == (1 if make is plain else 2)
 
 
@@ -697,3 +699,154 @@ def test_the_collector_waits_while_numba_compiles(monkeypatch):
         assert not gc.isenabled()  # as it was found
     finally:
         gc.enable()
+
+
+def many_constants(x):
+    """So long that arguments and jumps need more than a byte."""
+    total = 0
+    for i in range(10):
+        if x > i:
+            total += {sum}
+        else:
+            total -= abs(x)
+    return total
+
+
+def long_function():
+    """`many_constants` with 300 different constants in its loop."""
+    source = inspect.getsource(many_constants).format(sum=" + ".join(map(str, range(1000, 1300))))
+    names = {}
+    exec(source, names)
+    return names["many_constants"]
+
+
+@pytest.mark.parametrize("function", [*FUNCTIONS, long_function()], ids=lambda f: f.__name__)
+def test_instructions_without_room_become_what_they_were(function):
+    from numba.cuda.core import bytecode, interpreter
+
+    lazy_numba.numba_cuda()
+    shortcuts.install()
+    own = fresh("core.bytecode")
+    told = []
+    for module in (own, bytecode):
+        identity = module.FunctionIdentity.from_function(function)
+        found = module.ByteCode(identity)
+        blocks = interpreter.Interpreter(identity).interpret(found).blocks
+        told.append((found, text_of(blocks)))
+    (all_of_them, expected), (without, text) = told
+    assert text == expected
+    assert "CACHE" not in {each.opname for each in without}
+    there = {each.offset for each in without}
+    for each in without:
+        assert not each.is_jump or each.get_jump_target() in there
+        assert each.next in there or each is list(without)[-1]
+        assert each.lineno == all_of_them[each.offset].lineno
+
+
+def test_who_listens_hears_of_each_stage_and_errors_come_out():
+    lazy_numba.numba_cuda()
+    from numba.core import errors
+    from numba.cuda.core import event
+
+    def kernel(x):
+        x[0] = 1
+
+    def unknown(x):
+        x[0] = len(3)
+
+    with event.install_recorder("numba-cuda:run_pass") as heard:
+        lowered(kernel)
+    stages = {record.data["name"].split()[0] for _, record in heard.buffer}
+    assert stages >= {"cuda_translate_bytecode", "nopython_type_inference", "cuda_native_lowering"}
+    with pytest.raises(errors.TypingError, match="len"):
+        lowered(unknown)
+
+
+def test_print_and_what_is_to_be_inlined_are_found():
+    from numba.cuda.extending import overload
+
+    def halved(x):
+        """Half."""
+
+    @overload(halved, inline="always")
+    def inlined(x):
+        return lambda x: x // 2
+
+    def kernel(x):
+        print(halved(x[0]))
+
+    def silent(x):
+        x[0] = halved(x[0])
+
+    assert "vprintf" in "".join(lowered(kernel))
+    text = "".join(lowered(silent))
+    assert "vprintf" not in text and "sdiv" in text and "halved" not in text
+
+
+def test_implementations_are_those_that_numba_finds():
+    """For each version of operators, conversions and attributes, and types of each kind."""
+    from numba.core import types
+    from numba.cuda.descriptor import cuda_target
+
+    lazy_numba.numba_cuda()
+    shortcuts.install()
+    context = cuda_target.target_context
+    context.refresh()
+    numbers = [types.int32, types.uint8, types.float64, types.complex64, types.boolean]
+    arrays = [types.Array(types.float32, 2, "C"), types.Array(types.int64, 1, "A")]
+    others = [types.UniTuple(types.int32, 2), types.literal(3), types.none, types.Any]
+    kinds = [*numbers, *arrays, *others, types.Number, types.Array]
+    own = fresh("core.base").OverloadSelector()
+    found = matched = 0
+    for selector in [*context._defns.values(), context._casts, *context._getattrs.values()]:
+        for formal in {formal for formal, _ in selector.versions}:
+            for actual in itertools.product(kinds, repeat=min(len(formal), 2)):
+                expected = bool(own._match_arglist(formal, actual))
+                assert selector._match_arglist(formal, actual) is expected, (formal, actual)
+                found, matched = found + 1, matched + expected
+    assert found > 1000 and matched > 100
+
+
+def test_loops_of_ufuncs_are_those_that_numba_finds():
+    from numba.core import types
+    from numba.cuda.np import numpy_support
+
+    lazy_numba.numba_cuda()
+    shortcuts.install()
+    find = fresh("np.numpy_support").ufunc_find_matching_loop
+    kinds = [types.int32, types.uint8, types.float32, types.float64, types.complex64]
+    for ufunc in (np.add, np.true_divide, np.power, np.less, np.left_shift):
+        for pair in itertools.product(kinds, repeat=2):
+            expected = find(ufunc, pair)
+            for _ in range(2):
+                assert numpy_support.ufunc_find_matching_loop(ufunc, pair) == expected
+
+
+def test_classes_of_types_are_asked_for_their_instances():
+    from numba.core import types
+
+    lazy_numba.numba_cuda()
+    shortcuts.install()
+    assert isinstance(types.float32, types.Number) and issubclass(types.Float, types.Number)
+    assert not isinstance(types.float32, types.Integer) and not isinstance(3, types.Type)
+    with pytest.raises(TypeError, match="abstract"):
+        types.abstract.ArrayCompatible("an abstract class")
+
+
+def test_templates_for_all_targets_are_ordered_as_numba_does():
+    from numba.core import utils
+    from numba.core.target_extension import target_registry
+
+    lazy_numba.numba_cuda()
+    shortcuts.install()
+
+    def template(**metadata):
+        return type("Template", (), {"metadata": metadata})
+
+    plain, own, others = template(), template(target="cuda"), template(target="cpu")
+    order, cuda_target = utils.order_by_target_specificity, target_registry["cuda"]
+    assert order(cuda_target, (plain,)) == [plain]
+    assert order(cuda_target, (plain, own)) == [own, plain]
+    assert order(cuda_target, []) == []
+    with pytest.raises(Exception, match="(?i)target"):
+        order(cuda_target, (others,), fnkey="f")

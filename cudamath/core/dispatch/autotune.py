@@ -31,7 +31,6 @@ understand; what is left decides nothing, and is no error.
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import json
 import math
 import pathlib
@@ -124,9 +123,8 @@ def _shipped() -> Table:
     """The tables of the package. An empty set is an error: every choice would silently be a
     guess."""
     table: Table = {}
-    shipped = importlib.resources.files(tuned).iterdir()
-    for file in sorted(shipped, key=lambda file: file.name):
-        if file.name.endswith(".json"):
+    for folder in tuned.__path__:
+        for file in sorted(pathlib.Path(folder).glob("*.json")):
             table.update(_understood(json.loads(file.read_text(encoding="utf-8"))))
     if not table:
         raise FileNotFoundError(f"tune: no table came along in {tuned.__name__}: install it again")

@@ -108,8 +108,10 @@ def _prepare_compiler() -> None:
 
 
 def _planners(*families: str) -> list[Callable[[], Any]]:
-    """Functions that import the planners of families of kernels."""
-    names = [f"cudamath.kernels.{family}.dispatch" for family in families]
+    """Functions that import the planners of families of kernels; "linalg.lapack_plans": of one
+    file."""
+    files = [name if "." in name else f"{name}.dispatch" for name in families]
+    names = [f"cudamath.kernels.{file}" for file in files]
     return [functools.partial(importlib.import_module, name) for name in names]
 
 
@@ -122,6 +124,7 @@ background_init.items.extend(
         *_planners("matmul", "reduce", "softmax", "conv"),
         background_init.cudnn,
         *_planners("norm", "optim", "attention", "sort", "scan"),
+        *_planners("linalg.lapack_plans", "numeric.fft", "index.stream_compaction"),
     ]
 )
 

@@ -8,9 +8,9 @@ counts the cycles of its own tiles; the libraries, whose tiles nobody knows, tho
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import json
 import math
+import pathlib
 from typing import NamedTuple
 
 from ...core.layout import is_channels_last
@@ -440,7 +440,7 @@ class PlanTiles(NamedTuple):
 @functools.cache
 def tiles_of_cudnn() -> dict[str, dict[str, PlanTiles]]:
     """Kind of problems -> family of plans -> its tiles (cudnn_plans.json)."""
-    file = importlib.resources.files("cudamath.kernels.conv").joinpath("cudnn_plans.json")
+    file = pathlib.Path(__file__).parent / "cudnn_plans.json"
     table = json.loads(file.read_text(encoding="utf-8"))
     return {
         kind: {name: PlanTiles(*numbers) for name, numbers in plans.items()}

@@ -7,6 +7,7 @@ Nothing runs at import: the driver is loaded when a device is first used. Withou
 from __future__ import annotations
 
 import atexit
+import ctypes
 import dataclasses
 import operator
 import os
@@ -77,11 +78,23 @@ class DeviceInfo:
 lock = fork.new_reentrant_lock()
 
 
+def _loading_fails() -> str:
+    """Why the driver's library cannot be loaded; "" if it can. Its bindings would say so too, but
+    most of the first call on a machine without a GPU would be their import."""
+    try:
+        ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError as error:
+        return str(error)
+    return ""
+
+
 @device_cache
 def _probe() -> tuple[int, str]:
     """(number of devices, what was missing if there is none)."""
     if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
         return 0, "Numba's CUDA simulator is switched on (NUMBA_ENABLE_CUDASIM=1)"
+    if runtime.driver is None and (said := _loading_fails()):
+        return 0, f"the NVIDIA driver (libcuda.so.1 / nvcuda.dll): {said}"
     try:
         cu = driver()
     except ImportError as error:

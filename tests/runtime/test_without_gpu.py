@@ -3,6 +3,8 @@ what is missing."""
 
 import json
 import re
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -299,3 +301,25 @@ def test_profiling_of_the_process(tmp_path):
         "sqrt",
     }
     assert all(e["pid"] == "host" and e["dur"] >= 0 for e in report["traceEvents"])
+
+
+WITHOUT_A_DRIVER = """
+import ctypes, sys
+def refuse(name, *others, **options):
+    raise OSError(f"{name}: no such library")
+import cudamath as cm
+ctypes.CDLL = refuse
+assert cm.ones(3).sum() == 3 and cm.cuda.device_count() == 0
+assert not [name for name in sys.modules if name.startswith("cuda.bindings")]
+try:
+    cm.cuda.current_device()
+except cm.cuda.DeviceError as error:
+    print(error)
+"""
+
+
+def test_without_a_driver_its_bindings_are_not_imported():
+    told = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_DRIVER], capture_output=True, text=True, check=True
+    ).stdout
+    assert "the NVIDIA driver" in told and "no such library" in told

@@ -39,7 +39,6 @@ from numpy import (
     dtype,
     e,
     euler_gamma,
-    exceptions,
     flexible,
     float16,
     float32,
@@ -88,7 +87,7 @@ from numpy import (
     void,
 )
 
-from . import cuda, linalg, random
+from . import cuda, exceptions, linalg, random
 from . import einops_backend as _einops_backend
 from . import ufunc_facts as _ufunc_facts
 from .autodiff import *  # noqa: F403
@@ -100,6 +99,7 @@ from .core.dispatch import numpy_names as _numpy_names
 from .core.dispatch.explain import *  # noqa: F403
 from .core.dtypes import result_type, set_default_dtype
 from .core.number_classes import *  # noqa: F403
+from .core.other_names import refuse_function as _refuse_function
 from .core.public_names import public_dir as _public_dir
 from .custom import *  # noqa: F403
 from .fuse import *  # noqa: F403
@@ -181,7 +181,7 @@ _LATER = frozenset(
 def __getattr__(name: str) -> object:
     if name in _LATER:
         return _importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _refuse_function(__name__, name)
 
 
 __dir__ = _public_dir(__name__, "cuda", "exceptions", "linalg", "random", *_LATER)

@@ -563,4 +563,4 @@ class vectorize:  # noqa: N801  NumPy's name
             return None
         if isinstance(result, list):
             raise TypeError(f"vectorize: {self.__name__} gives a list; several results are a tuple")
-        return np.asarray(result).dtype
+        return dtypes.as_dtype(np.asarray(result).dtype, "vectorize")

@@ -26,6 +26,7 @@ import numpy as np
 from .core import dtypes, trees
 from .core.array import allocate, ndarray, wrap
 from .core.devices import CPU, device_of, index_of
+from .core.dispatch.keyword_hints import with_hints
 from .core.layout import Layout
 from .core.public_names import public_dir
 from .core.typing import ArrayLike, DeviceLike, DTypeLike, Tree
@@ -747,6 +748,7 @@ def _jobs(
         epoch, batch = epoch + 1, 0
 
 
+@with_hints
 def batches(
     arrays: Tree,
     size: int,

@@ -45,7 +45,13 @@ def _leaves(name: str, tree: Any) -> tuple[list[Any], Any]:
 
 def _as_array(leaf: Any, name: str) -> ndarray:
     """A number or a NumPy array as an ndarray."""
-    x = asarray(leaf, name=name)
+    try:
+        x = asarray(leaf, name=name)
+    except TypeError as error:
+        raise TypeError(
+            f"{error}; lists, tuples and dicts of arrays are taken apart, and so are classes that "
+            "optree knows"
+        ) from None
     return scalar(x, recorded=True) if isinstance(leaf, Number) else x
 
 

@@ -25,6 +25,7 @@ from .dispatch.call_record import READ, obstruct, open_records
 from .export_guard import refuse_as_number
 from .layout import Layout
 from .levels import work
+from .other_names import METHODS
 from .transfer.device_to_host import array_reader, array_readers, number_of, number_readers
 
 
@@ -176,7 +177,7 @@ class ndarray:
         else:
             own = self._base is None and getattr(self._owner, "address", None) == self._data
         aligned = layout.device == TRACED or self._address % layout.itemsize == 0
-        return Flags(layout.contiguous, fortran, own, alone and not read_only(self), aligned)
+        return Flags(self, layout.contiguous, fortran, own, alone and not read_only(self), aligned)
 
     def __len__(self) -> int:
         if not self._layout.ndim:
@@ -476,11 +477,14 @@ class ndarray:
         memory: Any = self._described_by_numpy("__buffer__", BufferError)
         return memoryview(memory)
 
+    def __dir__(self) -> list[str]:
+        return sorted(set(object.__dir__(self)) - METHODS.keys())
+
     def __copy__(self) -> ndarray:
-        return self.copy()
+        return self.copy(order="K")
 
     def __deepcopy__(self, memo: Any) -> ndarray:
-        return self.copy()
+        return self.copy(order="K")
 
     def __repr__(self) -> str:
         if self._layout.device < TRACED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 _SHORT = {
     "C": "c_contiguous",
@@ -15,11 +15,14 @@ _SHORT = {
     "CA": "carray",
     "FA": "farray",
 }
-_DERIVED = "contiguous fnc forc fortran behaved carray farray writebackifcopy".split()
+_SHOWN = "c_contiguous f_contiguous owndata writeable aligned writebackifcopy".split()
+_DERIVED = "contiguous fnc forc fortran behaved carray farray".split()
+_BITS = {"c_contiguous": 1, "f_contiguous": 2, "owndata": 4, "aligned": 0x100, "writeable": 0x400}
 
 
-class Flags(NamedTuple):
-    """Read-only facts; also by key: `x.flags["C_CONTIGUOUS"]`, `x.flags["F"]`.
+class Flags:
+    """Facts by name and by key: `x.flags["C_CONTIGUOUS"]`, `x.flags["F"]`. Only `writeable` can be
+    set, on the CPU.
 
     >>> import cudamath as cm
     >>> flags = cm.zeros((2, 3)).T.flags
@@ -27,12 +30,34 @@ class Flags(NamedTuple):
     (False, True, True)
     """
 
-    c_contiguous: bool  # elements in C order without gaps
-    f_contiguous: bool  # the same in Fortran's order
-    owndata: bool  # not a view of another array's memory
-    # assignments are allowed: no two elements share memory, and the memory is not read-only
-    writeable: bool
-    aligned: bool
+    __slots__ = ("_array", "_writeable", "aligned", "c_contiguous", "f_contiguous", "owndata")
+
+    def __init__(
+        self,
+        array: Any,
+        c_contiguous: bool,
+        f_contiguous: bool,
+        owndata: bool,
+        writeable: bool,
+        aligned: bool,
+    ):
+        self._array = array
+        self.c_contiguous = c_contiguous  #: elements in C order without gaps
+        self.f_contiguous = f_contiguous  #: the same in Fortran's order
+        self.owndata = owndata  #: not a view of another array's memory
+        self._writeable = writeable
+        self.aligned = aligned
+
+    @property
+    def writeable(self) -> bool:
+        """Assignments are allowed: no two elements share memory, and the memory is not
+        read-only."""
+        return self._writeable
+
+    @writeable.setter
+    def writeable(self, value: Any) -> None:
+        self._array.setflags(write=value)
+        self._writeable = bool(value)
 
     @property
     def contiguous(self) -> bool:
@@ -74,11 +99,33 @@ class Flags(NamedTuple):
         """Either order."""
         return self.f_contiguous or self.c_contiguous
 
-    def __getitem__(self, key: object) -> bool:  # type: ignore[override]
-        if isinstance(key, str):
-            name = _SHORT.get(key, key.lower())
-            if name in (*self._fields, *_DERIVED):
-                return bool(getattr(self, name))
-        raise KeyError(
-            f"flags: no flag {key!r}; there are {', '.join(f.upper() for f in self._fields)}"
-        )
+    @property
+    def num(self) -> int:
+        """The facts as the bits of NumPy's C interface."""
+        return sum([bit for name, bit in _BITS.items() if getattr(self, name)])
+
+    def __getitem__(self, key: object) -> bool:
+        return bool(getattr(self, _name_of(key)))
+
+    def __setitem__(self, key: object, value: Any) -> None:
+        name = _name_of(key)
+        if name != "writeable":
+            raise ValueError(f"flags: {name.upper()} cannot be set, only WRITEABLE")
+        self.writeable = value
+
+    def __eq__(self, other: object) -> bool:
+        return self.num == other.num if isinstance(other, Flags) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return "".join([f"  {name.upper()} : {getattr(self, name)}\n" for name in _SHOWN])
+
+
+def _name_of(key: object) -> str:
+    """The attribute that a key means."""
+    if isinstance(key, str):
+        name = _SHORT.get(key, key.lower())
+        if name in (*_SHOWN, *_DERIVED):
+            return name
+    raise KeyError(f"flags: no flag {key!r}; there are {', '.join(f.upper() for f in _SHOWN)}")

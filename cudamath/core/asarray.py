@@ -193,12 +193,17 @@ def _host_array(obj: Any, name: str, dtype: np.dtype | None = None) -> np.ndarra
             f"{name}: wants numbers, got texts: {type(obj).__name__} of dtype {host.dtype} begins "
             f"with {host.flat[0]!r:.40}; numpy.unique(texts, return_inverse=True) numbers them"
         )
+    if host.dtype == object:
+        for item in host.flat:
+            if isinstance(item, int) and not -(2**63) <= item < 2**64:
+                raise OverflowError(f"{name}: Python integer {item} does not fit into 64 bits")
     masked = hasattr(obj, "filled") and np.any(obj.mask)  # of numpy.ma
     if masked or (host.dtype not in dtypes.ANY and host.dtype not in dtypes.STORAGE):
         raise TypeError(
             f"{name}: wants numbers or something with the array protocols, got "
             f"{type(obj).__name__} (dtype "
             f"{host.dtype}{', a mask would be lost: x.filled(value)' if masked else ''})"
+            f"{_no_number_in(host)}"
         )
     if (
         not isinstance(obj, (np.ndarray, np.generic))
@@ -209,6 +214,16 @@ def _host_array(obj: Any, name: str, dtype: np.dtype | None = None) -> np.ndarra
             dtypes.scalar_dtype(float if host.dtype == np.float64 else complex), copy=False
         )
     return host
+
+
+def _no_number_in(host: np.ndarray) -> str:
+    """Words on the first element of an array of objects that is no number, and where it is."""
+    if host.dtype != object or not host.ndim:
+        return ""
+    for place, item in np.ndenumerate(host):
+        if not isinstance(item, (int, float, complex, np.number)):
+            return f" with {item!r:.40} at {list(place)}"
+    return ""
 
 
 def _arrays_in_list(obj: Any, name: str) -> list[ndarray]:

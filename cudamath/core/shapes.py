@@ -177,7 +177,7 @@ def normalize_axis(name: str, axis: int, ndim: int) -> int:
     try:
         i = operator.index(axis)
     except TypeError:
-        raise TypeError(f"{name}: axis must be an integer, got {axis!r}") from None
+        raise TypeError(f"{name}: axis must be an integer, got {shown(axis)}") from None
     if axis is True or axis is False:  # keepdims, say, in its place
         raise TypeError(
             f"{name}: axis must be an integer, got {axis!r} for an array of {ndim} dimensions"
@@ -243,8 +243,15 @@ _NO_SHAPES = (
 )  # in no order, or something else by mistake, though numbers are in them
 
 
-def sizes_of(name: str, shape: Any) -> Shape:
-    """A tuple of sizes from an integer or a sequence of integers."""
+def shown(value: Any) -> str:
+    """A wrong argument in a message: of an array its dtype and shape, not its elements."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"an array of {value.dtype} and shape {tuple(value.shape)}"
+    return f"{value!r:.60}"
+
+
+def sizes_of(name: str, shape: Any, what: str = "shape") -> Shape:
+    """A tuple of sizes from an integer or a sequence of integers. what: the parameter's name."""
     try:
         if not isinstance(shape, tuple | list):
             if isinstance(shape, _NO_SHAPES):
@@ -254,13 +261,14 @@ def sizes_of(name: str, shape: Any) -> Shape:
         return tuple([operator.index(size) for size in shape])
     except TypeError:
         raise TypeError(
-            f"{name}: shape must be an integer or a sequence of integers, got {shape!r}"
+            f"{name}: {what} must be an integer or a sequence of integers, got {shown(shape)}"
         ) from None
 
 
-def normalize_shape(name: str, shape: "int | Iterable[int]") -> Shape:
-    """A tuple of sizes from an integer or a sequence of integers; each must be >= 0."""
-    sizes = sizes_of(name, shape)
+def normalize_shape(name: str, shape: "int | Iterable[int]", what: str = "shape") -> Shape:
+    """A tuple of sizes from an integer or a sequence of integers; each must be >= 0. what: the
+    parameter's name."""
+    sizes = sizes_of(name, shape, what)
     if sizes and min(sizes) < 0:
         raise ValueError(f"{name}: negative size in shape {sizes}")
     if len(sizes) > MOST_AXES:

@@ -38,6 +38,11 @@ def put(tree: Any, place: Any, leaf: Any) -> None:
         setattr(holder, entry, leaf)
 
 
+def shown(structure: Any) -> str:
+    """A structure for a message: its containers, with * for each leaf."""
+    return str(structure).removeprefix("PyTreeSpec(").removesuffix(")")
+
+
 def too_deep(name: str) -> ValueError:
     """The error for a tree that optree cannot take apart."""
     return ValueError(f"{name}: the tree is nested too deeply, or holds itself")

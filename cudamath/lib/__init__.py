@@ -1,9 +1,7 @@
 """`cudamath.lib`: what NumPy keeps in `numpy.lib`."""
 
-from .. import emath as scimath
 from ..core.public_names import public_dir
-from ..ops import stride_tricks
-from . import array_utils
+from . import array_utils, scimath, stride_tricks
 
 __all__ = ["array_utils", "scimath", "stride_tricks"]
 

@@ -6,6 +6,7 @@ for `target`, and in attention `mask`, `causal` and `dropout` for `attn_mask`, `
 `dropout_p`.
 """
 
+from ..core.other_names import refuse_layer as _refuse_layer
 from ..core.public_names import public_dir as _public_dir
 from . import amp, init, schedules
 from .activation import *  # noqa: F403
@@ -33,3 +34,7 @@ from .self_attention import *  # noqa: F403
 from .softmax import *  # noqa: F403
 
 __dir__ = _public_dir(__name__, "amp", "init", "schedules")
+
+
+def __getattr__(name: str) -> object:
+    _refuse_layer(__name__, name, __dir__())

@@ -228,8 +228,8 @@ def _soft_cross_entropy(
 ) -> ndarray:
     if targets.shape != logits.shape:
         raise ValueError(
-            f"cross_entropy: probabilities have the shape of the logits, {logits.shape}, got "
-            f"{targets.shape}"
+            f"cross_entropy: targets of {targets.dtype} are probabilities and have the shape of "
+            f"the logits, {logits.shape}, got {targets.shape}; class indices are integers"
         )
     axis = min(1, logits.ndim - 1)
     if weight is not None:

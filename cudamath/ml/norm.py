@@ -385,7 +385,7 @@ def _row_operands(
 ) -> tuple:
     """(columns, x, weight, bias, residual), checked and in C order; what is missing stays None."""
     x, parameters = _operands(name, x, {"weight": weight, "bias": bias, "residual": residual})
-    shape = normalize_shape(name, normalized_shape)
+    shape = normalize_shape(name, normalized_shape, "normalized_shape")
     if not shape or 0 in shape or x.shape[-len(shape) :] != shape:
         raise ValueError(
             f"{name}: normalized_shape {shape} is not the non-empty end of x's shape {x.shape}"

@@ -102,7 +102,8 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
         more, other = trees.flatten(name, tree)
         if other != structure:
             raise ValueError(
-                f"{name}: wants {what} of the structure of params, {structure}, got {other}"
+                f"{name}: wants {what} of the structure of params, "
+                f"{trees.shown(structure)}, got {trees.shown(other)}"
             )
         arrays += more
     for i, x in enumerate(arrays):
@@ -248,7 +249,8 @@ def _decays(name: str, params: Tree, decay: Any) -> tuple[bool, ...] | None:
         wanted = optree.tree_structure(params)
         if structure != wanted:
             raise ValueError(
-                f"{name}: wants decay of the structure of params, {wanted}, got {structure}"
+                f"{name}: wants decay of the structure of params, "
+                f"{trees.shown(wanted)}, got {trees.shown(structure)}"
             )
         for value in chosen:
             if not isinstance(value, (bool, np.bool_)):

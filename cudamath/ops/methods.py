@@ -30,6 +30,7 @@ from ..core.fp_errors import quiet
 from ..core.interop import methods as interop_methods
 from ..core.interop.array_api_namespace import Namespace
 from ..core.layout import Layout
+from ..core.other_names import METHODS, Elsewhere
 from ..core.recording import insiders
 from ..core.scalar import NUMPY_SCALARS
 from ..core.shapes import as_integer, normalize_axis
@@ -486,6 +487,8 @@ def install(package: ModuleType) -> None:
         "`.multiply`, `.divide`, `.power`, `.min`, `.max`; `x.at[key].get()` is `x[key]`.",
     )
     ndarray.data = property(array_methods.data, doc=array_methods.data.__doc__)  # type: ignore[attr-defined]
+    for name, instead in METHODS.items():
+        setattr(ndarray, name, Elsewhere(name, instead))
     ufunc_methods.install()
     ufunc_options.install()
     interop_methods.install()

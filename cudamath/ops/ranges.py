@@ -227,7 +227,10 @@ def linspace(
         )
         dtype = dtypes.default_float() if kind.kind in "biu" else kind
     out = _between(first, last, num, endpoint, dtype, index_of(device))
-    return (out, (last - first) / steps if steps > 0 else math.nan) if retstep else out
+    if not retstep:
+        return out
+    step = (last - first) / steps if steps > 0 else math.nan
+    return out, np.complex128(step) if isinstance(step, complex) else np.float64(step)
 
 
 def _rows_between(

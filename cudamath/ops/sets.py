@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 
-class UniqueAll(NamedTuple):
+class UniqueAllResult(NamedTuple):
     """What `unique_all` returns."""
 
     values: ndarray
@@ -56,14 +56,14 @@ class UniqueAll(NamedTuple):
     counts: ndarray
 
 
-class UniqueCounts(NamedTuple):
+class UniqueCountsResult(NamedTuple):
     """What `unique_counts` returns."""
 
     values: ndarray
     counts: ndarray
 
 
-class UniqueInverse(NamedTuple):
+class UniqueInverseResult(NamedTuple):
     """What `unique_inverse` returns."""
 
     values: ndarray
@@ -325,7 +325,7 @@ def unique_values(x: ArrayLike, /) -> ndarray:
     return _values(x, False) if x.dtype not in COMPLEX else unique(x, equal_nan=False)
 
 
-def unique_counts(x: ArrayLike, /) -> UniqueCounts:
+def unique_counts(x: ArrayLike, /) -> UniqueCountsResult:
     """The distinct elements of an array, and how often each occurs; every NaN is distinct.
 
     Parameters
@@ -335,7 +335,7 @@ def unique_counts(x: ArrayLike, /) -> UniqueCounts:
 
     Returns
     -------
-    UniqueCounts
+    UniqueCountsResult
         Named tuple (values, counts).
 
     Notes
@@ -352,11 +352,11 @@ def unique_counts(x: ArrayLike, /) -> UniqueCounts:
     if (
         x._layout.device >= 0 and x.dtype in REAL_OR_BOOL and 0 < x._layout.size <= WRITTEN_FIRST
     ):  # as `unique` does
-        return UniqueCounts(*_with_counts(x, False))
-    return UniqueCounts(*unique(x, return_counts=True, equal_nan=False))
+        return UniqueCountsResult(*_with_counts(x, False))
+    return UniqueCountsResult(*unique(x, return_counts=True, equal_nan=False))
 
 
-def unique_inverse(x: ArrayLike, /) -> UniqueInverse:
+def unique_inverse(x: ArrayLike, /) -> UniqueInverseResult:
     """Return the distinct elements of an array, and the index of each element among them.
 
     Every NaN is distinct.
@@ -368,7 +368,7 @@ def unique_inverse(x: ArrayLike, /) -> UniqueInverse:
 
     Returns
     -------
-    UniqueInverse
+    UniqueInverseResult
         Named tuple (values, inverse_indices). `inverse_indices` has x's shape.
 
     Notes
@@ -381,12 +381,12 @@ def unique_inverse(x: ArrayLike, /) -> UniqueInverse:
     >>> cm.unique_inverse([3, 1, 3]).inverse_indices.tolist()
     [1, 0, 1]
     """
-    return UniqueInverse(
+    return UniqueInverseResult(
         *unique(require("unique_inverse", x), return_inverse=True, equal_nan=False)
     )
 
 
-def unique_all(x: ArrayLike, /) -> UniqueAll:
+def unique_all(x: ArrayLike, /) -> UniqueAllResult:
     """Return the distinct elements of an array, their positions, indices and counts.
 
     The result says where each one occurs first, which one each element is, and how often each one
@@ -399,7 +399,7 @@ def unique_all(x: ArrayLike, /) -> UniqueAll:
 
     Returns
     -------
-    UniqueAll
+    UniqueAllResult
         Named tuple (values, indices, inverse_indices, counts). `inverse_indices` has x's shape.
 
     Notes
@@ -412,7 +412,7 @@ def unique_all(x: ArrayLike, /) -> UniqueAll:
     >>> cm.unique_all([3, 1, 3]).indices.tolist()
     [1, 0]
     """
-    return UniqueAll(*unique(require("unique_all", x), True, True, True, equal_nan=False))
+    return UniqueAllResult(*unique(require("unique_all", x), True, True, True, equal_nan=False))
 
 
 def isin(

@@ -383,7 +383,7 @@ def _cast_as_it_lies(x: ndarray, dtype: np.dtype) -> ndarray:
 
 
 @fast_path("x", scalars=False)
-def view(x: ndarray, dtype: DTypeLike | None = None) -> ndarray:
+def view(x: ndarray, dtype: DTypeLike | None = None, type: Any = None) -> ndarray:
     """Return the same bytes read as another dtype (`x.view("int32")`).
 
     Without a dtype the result is another array object over the same elements.
@@ -395,6 +395,8 @@ def view(x: ndarray, dtype: DTypeLike | None = None) -> ndarray:
     dtype : dtype_like, optional
         Dtype of the result. A dtype of another size divides or multiplies the length of the last
         axis, whose elements must be adjacent in memory.
+    type : type, optional
+        Accepted for compatibility with NumPy. There are no subclasses.
 
     Returns
     -------
@@ -416,8 +418,13 @@ def view(x: ndarray, dtype: DTypeLike | None = None) -> ndarray:
     >>> cm.asarray([1.0], dtype="float32").view("int32").tolist()
     [1065353216]
     """
-    if dtype is None:
+    if dtype is None or dtype is ndarray:  # the class, as NumPy's `type`: there is but one
         return view_of(x, ...)  # type: ignore[return-value]
+    if isinstance(dtype, int | tuple):  # PyTorch's view is another function
+        raise TypeError(
+            f"view: {dtype!r} is not a dtype as which the bytes of {x.dtype} of shape {x.shape} "
+            "can be read; reshape gives another shape"
+        )
     wanted = dtypes.as_dtype(dtype, "view")
     if dtypes.is_swapped(dtype):
         raise TypeError(

@@ -995,8 +995,8 @@ dtype : dtype_like, optional
 casting : str, default "same_kind"
     NumPy's rule for the conversions between the operands, the computation and the result.
 order : str, default "K"
-    Order of the result in memory: "F", or "A" for Fortran's order if all operands have it.
-    Otherwise C order.
+    Order of the result in memory: "C", "F", "A" for Fortran's order if all operands have it and
+    else C order, "K" for the order of the operands.
 subok : bool, default True
     Accepted for compatibility with NumPy. There are no subclasses.
 signature : str or tuple of dtype_like, optional

@@ -46,10 +46,10 @@ def ufunc_keywords(function: Function) -> Function:
             kwargs["dtype"] = loop[-1] or next((kind for kind in loop if kind is not None), None)
         result = function(*args, **kwargs)
         written = any([x is not None for x in (*args[count:], kwargs.get("out"))])
-        if letter not in "FA" or written:
+        if letter == "K" or written:
             return result
         arrays = [x if isinstance(x, ndarray) else np.asarray(x) for x in args[:count]]
-        columns = letter == "F" or all([x.flags.f_contiguous for x in arrays])
+        columns = letter == "F" or letter == "A" and all([x.flags.f_contiguous for x in arrays])
         results = [
             in_order(name, y, "F" if columns else "C")
             for y in (result if isinstance(result, tuple) else (result,))
@@ -127,7 +127,7 @@ def gufunc_keywords(inputs: Sequence[int], result: int) -> Callable[[Function], 
                 y = moveaxis(y, tuple(range(-len(back), 0)), back)
             if out is not None:
                 return deliver(name, y, out, casting)
-            return in_order(name, y, "F" if letter == "F" else "K")
+            return in_order(name, y, letter if letter in "CF" else "K")
 
         return _with_options(call, function)
 

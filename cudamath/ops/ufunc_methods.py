@@ -186,13 +186,6 @@ def attach(function: Callable) -> None:
             y = x.copy()
         return y if out is None else deliver(f"{name}.accumulate", y, out, "unsafe")
 
-    @scalar_results
-    def outer(x: Any, y: Any, /, **more: Any) -> ndarray:
-        """The function of every pair of elements: shape x.shape + y.shape (NumPy's
-        `ufunc.outer`)."""
-        a, b = coerce(f"{name}.outer", (x, y))
-        return function(reshape(a, a.shape + (1,) * b.ndim), b, **more)
-
     def at(x: ndarray, key: Any, values: Any, /) -> None:
         """x[key] = f(x[key], values) in place, where positions that occur several times are met
         several times (`ufunc.at`). Where there is no scatter for the function, the positions are
@@ -243,10 +236,26 @@ def attach(function: Callable) -> None:
         y = y if dtype is None else astype(y, dtype, copy=False)
         return y if out is None else deliver(f"{name}.reduceat", y, out, "unsafe")
 
-    for method in (reduce_, accumulate, outer, at, reduceat):
+    attach_outer(function)
+    for method in (reduce_, accumulate, at, reduceat):
         method.__name__ = method.__name__.rstrip("_")
         method.__qualname__ = f"{name}.{method.__name__}"
         setattr(function, method.__name__, method)
+
+
+def attach_outer(function: Callable) -> None:
+    """Gives a public function of two arrays the method `outer`."""
+    name = f"{function.__name__}.outer"
+
+    @scalar_results
+    def outer(x: Any, y: Any, /, **more: Any) -> Any:
+        """The function of every pair of elements: shape x.shape + y.shape (NumPy's
+        `ufunc.outer`)."""
+        a, b = coerce(name, (x, y))
+        return function(reshape(a, a.shape + (1,) * b.ndim), b, **more)
+
+    outer.__qualname__ = name
+    function.outer = outer  # type: ignore[attr-defined]
 
 
 def _given(name: str, card: Any, function: Callable, x: ndarray, dtype: Any) -> ndarray:
@@ -466,6 +475,12 @@ def install() -> None:
                     )
     for function in (elementwise_numpy.float_power, elementwise_numpy.ldexp):
         function.at = functools.partial(_in_rounds, f"{function.__name__}.at", function)  # type: ignore[union-attr]
+    for function in (
+        elementwise_numpy.divmod,
+        elementwise_numpy.float_power,
+        elementwise_numpy.ldexp,
+    ):
+        attach_outer(function)
     for alias, of in (("pow", elementwise._power),):
         public = getattr(elementwise, alias)
         for method in ("reduce", "accumulate", "outer", "at", "reduceat"):

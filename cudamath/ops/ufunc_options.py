@@ -50,7 +50,7 @@ def _call_with(
             for x in operands
             if type(x) not in SCALARS
         ]
-        columns = letter == "F" or all([x.flags.f_contiguous for x in arrays])
+        columns = letter == "F" or letter == "A" and all([x.flags.f_contiguous for x in arrays])
         return in_order(self.name, result, "F" if columns else "C")
     if (
         dtype is not None
@@ -145,7 +145,7 @@ def loop_dtypes(name: str, count: int, dtype: Any, signature: Any) -> tuple[np.d
     if isinstance(signature, str) and "->" in signature:
         kinds = [*signature.replace("->", "")]
     else:
-        kinds = [signature] if isinstance(signature, str | type | np.dtype) else list(signature)
+        kinds = [*signature] if isinstance(signature, tuple | list) else [signature]
         kinds = [*[None] * count, *kinds] if len(kinds) == 1 else kinds
     if len(kinds) != count + 1:
         raise ValueError(

@@ -296,7 +296,7 @@ X = np.random.default_rng(2).normal(size=(2, 3, 8, 8)).astype(np.float32)
         (
             lambda: cm.ml.layer_norm(X, 8.0),
             TypeError,
-            "layer_norm: shape must be an integer or a sequence of integers, got 8.0",
+            "layer_norm: normalized_shape must be an integer or a sequence of integers, got 8.0",
         ),
         (
             lambda: cm.ml.layer_norm(X, 8, eps="a"),

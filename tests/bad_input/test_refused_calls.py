@@ -307,7 +307,7 @@ def test_draws(device):
             (lambda: rng.permutation(np.array(1.5)), (ValueError, TypeError), "random.permutation"),
             (lambda: rng.permutation(-1), ValueError, "random.permutation: wants an integer >= 0"),
             (lambda: rng.permuted(1.0), ValueError, "random.permuted: wants an array"),
-            (lambda: rng.shuffle([1, 2]), TypeError, "random.shuffle: wants a cudamath array"),
+            (lambda: rng.shuffle((1, 2)), TypeError, "random.shuffle: wants a cudamath array"),
             (lambda: rng.choice(np.array(1.5)), (ValueError, TypeError), "random.choice: wants"),
             (lambda: rng.choice(0, 2), ValueError, "random.choice: wants something to draw from"),
             (

@@ -3,6 +3,8 @@ the answers are NumPy's."""
 
 from __future__ import annotations
 
+import copy
+import importlib
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +25,11 @@ Call = Callable[[Any, Callable[[Any], Any]], Any]
 #: array.
 CALLS: dict[str, list[Call]] = {
     "angle": [lambda xp, a: xp.angle(a(COMPLEX)), lambda xp, a: xp.angle(a(CUBE), deg=True)],
+    "outer of functions without a card": [
+        lambda xp, a: xp.ldexp.outer(a(VECTOR), a(WHOLE[0])),
+        lambda xp, a: list(xp.divmod.outer(a(VECTOR), a(LINE[1:]))),
+        lambda xp, a: xp.float_power.outer(a(LINE), a(WHOLE)),
+    ],
     "append": [
         lambda xp, a: xp.append(a(MATRIX), a(CUBE)),
         lambda xp, a: xp.append(a(MATRIX), a(MATRIX[:2]), axis=0),
@@ -675,3 +682,88 @@ def test_printing_follows_numpys_settings():
     finally:
         cm.set_printoptions(precision=before["precision"])
     assert cm.get_printoptions() == before
+
+
+def test_order_is_that_of_the_result_in_memory():
+    """Also where all operands lie in Fortran's order and C order is asked for."""
+    x = np.asfortranarray(CUBE)
+    y = cm.asarray(x, device="cpu")
+    for order in "CFAK":
+        for call in (
+            lambda xp, x, order=order: xp.add(x, 1, order=order),
+            lambda xp, x, order=order: xp.sin(x, order=order),
+            lambda xp, x, order=order: xp.ldexp(x, 2, order=order),
+            lambda xp, x, order=order: xp.divmod(x, 2, order=order)[1],
+            lambda xp, x, order=order: xp.add(x, x[0], order=order),
+        ):
+            assert call(cm, y).strides == call(np, x).strides
+    for twin in (copy.copy, copy.deepcopy):
+        assert twin(y).strides == twin(x).strides
+        assert twin(y[:, ::2]).strides == twin(x[:, ::2]).strides
+
+
+def test_flags_are_printed_set_and_compared_as_numpys_are():
+    ours, theirs = cm.zeros((2, 3), device="cpu"), np.zeros((2, 3))
+    for xp_array in (ours, theirs):
+        xp_array.flags.writeable = False
+        with pytest.raises(ValueError, match="read-only"):
+            xp_array[0] = 1
+    assert str(ours.flags) == repr(ours.flags) == str(theirs.flags)
+    assert ours.flags.num == theirs.flags.num and ours.T.flags.num != ours.flags.num
+    for xp_array in (ours, theirs):
+        xp_array.flags["WRITEABLE"] = True
+        xp_array[0] = 1
+        assert xp_array.flags == xp_array.copy().flags != xp_array.T.flags
+        with pytest.raises(AttributeError):
+            xp_array.flags.bogus = True
+        with pytest.raises(KeyError):
+            xp_array.flags["BOGUS"]
+    with pytest.raises(ValueError, match="flags: OWNDATA cannot be set"):
+        ours.flags["OWNDATA"] = True
+
+
+@pytest.mark.parametrize(
+    "module", ["exceptions", "lib.stride_tricks", "lib.scimath", "lib.array_utils"]
+)
+def test_modules_are_imported_by_numpys_paths(module):
+    ours = importlib.import_module(f"cudamath.{module}")
+    theirs = importlib.import_module(f"numpy.{module}")
+    assert set(ours.__all__) <= set(dir(theirs)) and set(ours.__all__) <= set(dir(ours))
+
+
+def test_lists_are_shuffled_in_the_order_of_arrays():
+    at = lambda: cm.random.default_rng(3)  # noqa: E731
+    array, items, raw = cm.arange(9), list("abcdefghi"), bytearray(range(9))
+    for x in (array, items, raw):
+        at().shuffle(x)
+    order = array.tolist()
+    assert order != sorted(order) and list(raw) == order
+    assert items == ["abcdefghi"[i] for i in order]
+    with pytest.raises(np.exceptions.AxisError, match=r"random\.shuffle"):
+        at().shuffle([1, 2], axis=1)
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (
+            lambda: cm.array([1, 2**64]),
+            OverflowError,
+            f"array: Python integer {2**64} does not fit",
+        ),
+        (lambda: cm.sum([[1, None]]), TypeError, r"sum: wants numbers .* None at \[0, 1\]"),
+        (lambda: cm.vectorize(lambda x: "a")([1]), TypeError, "vectorize: arrays of <U1"),
+    ],
+)
+def test_what_no_array_holds_is_named(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_results_print_as_numpys_do():
+    assert type(cm.unique_counts([1])).__name__ == type(np.unique_counts([1])).__name__
+    assert repr(cm.linspace(0, 1, 5, retstep=True)[1]) == repr(
+        np.linspace(0, 1, 5, retstep=True)[1]
+    )
+    x = cm.arange(3, device="cpu")
+    assert x.view(cm.ndarray).base is x

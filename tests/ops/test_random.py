@@ -628,7 +628,7 @@ def test_draws_asked_for_again(device):
             "random.permuted: wants an array of at least one dimension",
         ),
         (lambda g: g.permuted(cm.zeros(2), axis=1), ValueError, "random.permuted"),
-        (lambda g: g.shuffle([1, 2]), TypeError, "random.shuffle: wants a cudamath array"),
+        (lambda g: g.shuffle((1, 2)), TypeError, "random.shuffle: wants a cudamath array"),
         (lambda g: g.shuffle(cm.asarray(1.0)), ValueError, "random.shuffle"),
         (lambda g: g.permutation(-1), ValueError, "random.permutation: wants an integer >= 0"),
         (lambda g: g.permutation(cm.asarray(1.0)), ValueError, "0-d array of float64"),

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
 from collections.abc import Callable
 from math import copysign
@@ -58,6 +59,7 @@ from ..scalar import (
     to_user,
 )
 from .call_record import CallRecord, Step, current, open_records
+from .checks import as_of
 from .deferred_code import deferred
 from .keyword_hints import has_counterparts, refuse_keywords
 from .keyword_names import renamed
@@ -166,6 +168,8 @@ def call({signature}):
 #: equals -0.0, and a list has no hash.
 MISTAKABLE = frozenset([tuple, list, slice, float, complex, *[t.type for t in dtypes.INEXACT]])
 LONGEST = 64  # elements of a list that may stand in a key
+#: How a message begins that names a function.
+_NAMED = re.compile(r"[A-Za-z_][\w.]*(: |\(\) (got|missing|takes) )")
 _NUMBERS = ndarray, Number, np.generic, types.NoneType  # classes of an argument "name?"
 FAILURES = 4  # attempts to make a replay for one key
 
@@ -455,17 +459,27 @@ class _Calls:
             **{n: values[n] for n in self.keywords},
         )
 
+    def outermost(self, run: Callable, *args: Any, **kwargs: Any) -> Any:
+        """What `run` gives to a call of the user's. Errors of Python and NumPy, which do not know
+        the call, get its name."""
+        try:
+            with inside():
+                return run(*args, **kwargs)
+        except MemoryError as error:
+            raise of_host(error) from error.__cause__
+        except (TypeError, ValueError) as error:
+            if type(error) not in (TypeError, ValueError) or _NAMED.match(str(error)):
+                raise
+            space = "random." if self.parameters.source == "self" else ""
+            raise as_of(f"{space}{self.function.__name__}", error) from error
+
     def direct(self, *args: Any, **kwargs: Any) -> Any:
         """A call with rare arguments, `out` for example: run the function."""
         if kwargs.get("out") is ...:
             return as_array(self.function, args, kwargs)
         if not is_outermost():
             return self.function(*args, **kwargs)
-        try:
-            with inside():
-                result = self.function(*args, **kwargs)
-        except MemoryError as error:
-            raise of_host(error) from error.__cause__
+        result = self.outermost(self.function, *args, **kwargs)
         arguments = (*args, *kwargs.values())
         own_memory(result, arguments)
         if any([result is a for a in arguments]):
@@ -480,11 +494,7 @@ class _Calls:
             arrays = self.scalars_as_arrays(arguments)
             if arrays is not None:
                 return self.call_wrapper(arrays)
-        try:
-            with inside():
-                result = self.run(arguments)
-        except MemoryError as error:
-            raise of_host(error) from error.__cause__
+        result = self.outermost(self.run, arguments)
         own_memory(result, arguments)
         return (to_user if self.scalars else arrays_to_user)(result, arguments)
 

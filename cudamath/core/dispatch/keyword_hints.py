@@ -37,6 +37,7 @@ _OURS = {
     "label_smoothing": ("smoothing",),
     "ignore_index": ("ignore",),
     "max_norm": ("max_norm",),
+    "batch_size": ("size",),
     "training": ("training",),
     "generator": ("rng",),
 }

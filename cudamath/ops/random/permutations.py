@@ -4,6 +4,7 @@ arrays."""
 from __future__ import annotations
 
 import math
+from collections.abc import MutableSequence
 from typing import Any
 
 import numpy as np
@@ -176,22 +177,24 @@ class Orders(Discrete):
         return y if out is None else deliver(name, y, out)
 
     @whole_draw
-    def shuffle(self, x: ndarray, axis: int = 0) -> None:
-        """Shuffle an array in place along `axis`; slices stay whole.
+    def shuffle(self, x: ndarray | MutableSequence, axis: int = 0) -> None:
+        """Shuffle an array in place along `axis`, or a list; slices stay whole.
 
         See `permutation`.
 
         Parameters
         ----------
-        x : ndarray
-            Array of any shape and dtype.
+        x : ndarray or MutableSequence
+            Array of any shape and dtype; a list of anything takes the order of an array of its
+            length.
         axis : int, default 0
-            Axis of the operation.
+            Axis of the operation. A list has one.
 
         Raises
         ------
         TypeError
-            `x` is not a cudamath array (`permutation` takes anything and returns a copy).
+            `x` is neither a cudamath array nor a list (`permutation` takes anything and returns a
+            copy).
         ValueError
             A 0-d array; an axis out of range; memory that is read-only.
         RuntimeError
@@ -206,9 +209,15 @@ class Orders(Discrete):
         [0, 1, 2, 3, 4]
         """
         name = "random.shuffle"
+        if isinstance(x, MutableSequence):
+            normalize_axis(name, axis, 1)
+            order = self._order(name, len(x), len(x), index_of(None)).tolist()
+            for place, item in enumerate([x[i] for i in order]):
+                x[place] = item
+            return
         if not isinstance(x, ndarray):
             raise TypeError(
-                f"{name}: wants a cudamath array, which it shuffles in place, got "
+                f"{name}: wants a cudamath array or a list, which it shuffles in place, got "
                 f"{type(x).__name__}; "
                 "permutation returns a shuffled copy"
             )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from ...core.array import ndarray
-from ...core.dispatch.checks import coerce
+from ...core.dispatch.checks import MISTAKES, as_of, coerce
 from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import Composed
 from ...core.dtypes import result_type
@@ -32,7 +32,10 @@ __all__ = ["SuperLU", "factorized", "inv", "matrix_power", "splu", "spsolve", "s
 
 def _square(name: str, A: Any) -> Any:
     """A sparse square array."""
-    A = A if issparse(A) else csc_array(A)
+    try:
+        A = A if issparse(A) else csc_array(A)
+    except MISTAKES as error:
+        raise as_of(name, error) from None
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
         raise ValueError(f"{name}: wants a square A, got shape {A.shape}")
     return A

@@ -24,7 +24,7 @@ from ..csr import csr_array
 from ..kinds import ARRAYS
 from .direct import splu
 from .iterative import norm
-from .operators import LinearOperator, aslinearoperator, device_of
+from .operators import LinearOperator, aslinearoperator, device_of, operator_of
 
 __all__ = ["ArpackNoConvergence", "eigsh", "svds"]
 
@@ -198,7 +198,7 @@ def eigsh(
         raise NotImplementedError(
             "eigsh: supports neither M and Minv nor other modes than 'normal'"
         )
-    operator = aslinearoperator(A)
+    operator = operator_of("eigsh", A)
     n = operator.shape[0]
     if operator.shape != (n, n):
         raise ValueError(f"eigsh: wants a square A, got shape {operator.shape}")
@@ -213,7 +213,9 @@ def eigsh(
     start = _start("eigsh", n, kind, v0, device_of(A, v0))
     target = operator
     if sigma is not None:
-        target = aslinearoperator(OPinv) if OPinv is not None else _shifted_inverse(A, sigma, kind)
+        target = (
+            operator_of("eigsh", OPinv) if OPinv is not None else _shifted_inverse(A, sigma, kind)
+        )
     most = 10 * n if maxiter is None else int(maxiter)
     values, vectors, done = _lanczos(target, k, which, start, size, most, float(tol))
     if sigma is not None:
@@ -307,7 +309,7 @@ def svds(
     >>> [round(float(x), 6) for x in s]
     [29.0, 30.0]
     """
-    operator = aslinearoperator(A)
+    operator = operator_of("svds", A)
     m, n = operator.shape
     if not m * n:
         raise ValueError(f"svds: wants A with elements, got shape {(m, n)}")

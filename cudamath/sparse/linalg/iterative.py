@@ -24,7 +24,7 @@ from ...ops.creation import asarray, zeros, zeros_like
 from ...ops.elementwise import conj_or_same
 from ...ops.linalg.norms import vector_norm
 from ...ops.linalg.products import vdot
-from .operators import LinearOperator, aslinearoperator, device_of, identity
+from .operators import LinearOperator, aslinearoperator, device_of, identity, operator_of
 
 __all__ = ["bicg", "bicgstab", "cg", "cgs", "gmres", "minres"]
 
@@ -50,7 +50,7 @@ def product(x: ndarray, y: ndarray) -> Any:
 
 def vectors(name: str, A: Any, b: Any, x0: Any, M: Any = None) -> tuple:
     """(A, M, x, b) as operators and vectors of one floating-point dtype."""
-    operator = aslinearoperator(A)
+    operator = operator_of(name, A)
     n = operator.shape[0]
     if operator.shape != (n, n):
         raise ValueError(f"{name}: wants a square A, got shape {operator.shape}")
@@ -60,7 +60,7 @@ def vectors(name: str, A: Any, b: Any, x0: Any, M: Any = None) -> tuple:
         raise ValueError(f"{name}: wants b ({n},) for A of shape {operator.shape}, got {b.shape}")
     dtype = result_type(operator.dtype, b.dtype)
     dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype
-    preconditioner = identity(n, dtype) if M is None else aslinearoperator(M)
+    preconditioner = identity(n, dtype) if M is None else operator_of(name, M)
     if preconditioner.shape != operator.shape:
         raise ValueError(
             f"{name}: wants M of A's shape {operator.shape}, got {preconditioner.shape}"

@@ -14,7 +14,7 @@ from ...core.array import ndarray
 from ...core.dtypes import result_type
 from ...ops.creation import asarray, zeros
 from .iterative import norm
-from .operators import LinearOperator, aslinearoperator, device_of
+from .operators import LinearOperator, device_of, operator_of
 
 __all__ = ["lsmr", "lsqr"]
 
@@ -35,7 +35,7 @@ def _problem(
     name: str, A: Any, b: Any, x0: Any
 ) -> tuple[LinearOperator, ndarray, ndarray, ndarray]:
     """(A, b, x, b - A x)."""
-    operator = aslinearoperator(A)
+    operator = operator_of(name, A)
     m, n = operator.shape
     b = asarray(b, device=device_of(b, A, x0))
     if b.shape not in ((m,), (m, 1)) and not (b.ndim == 0 and m == 1):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.array import ndarray
+from ...core.dispatch.checks import MISTAKES, as_of
 from ...core.dtypes import as_dtype, result_type
 from ...ops.creation import asarray, zeros
 from ...ops.elementwise import conj_or_same
@@ -372,6 +373,14 @@ class LinearOperator:
                 f"matmul: an operator of shape {self.shape} takes no array of shape {x.shape}"
             )
         return self.matvec(x) if x.ndim == 1 else self.matmat(x)
+
+
+def operator_of(name: str, A: Any) -> LinearOperator:
+    """`aslinearoperator` in the name of the function that was called."""
+    try:
+        return aslinearoperator(A)
+    except MISTAKES as error:
+        raise as_of(name, error) from None
 
 
 def aslinearoperator(A: Any) -> LinearOperator:

@@ -35,7 +35,9 @@ the time there went into these things:
   inlined or printed, each call was asked (stages.py);
 - whether a type is of a class was asked of abstract classes, which functions take which types one
   after the other (matching.py);
-- each constant of LLVM, and each number that a kernel refers to, imported what it is made by.
+- each constant of LLVM, and each number that a kernel refers to, imported what it is made by;
+- NVVM looked for mistakes before it compiled, a quarter of its time: now where tests ask for that,
+  and to say what is wrong with what does not compile.
 
 What is compiled stays the same: `tests/kernels/compiler/test_shortcuts.py` compares machine code.
 (Of 282 kernels of the list, two have other instructions where variables end, in as many registers.)
@@ -56,6 +58,9 @@ from .cache_key import installed
 from .lazy_numba import StandIn
 
 _READ = "0.30."  # versions of numba-cuda
+
+#: Whether NVVM looks for mistakes before it compiles: tests set it.
+verifies = False
 
 
 @functools.cache
@@ -86,6 +91,7 @@ def install() -> bool:
         untyped_passes,
     )
     from numba.cuda.core.rewrites import ir_print
+    from numba.cuda.cudadrv import nvvm
     from numba.cuda.np import npyimpl, numpy_support
     from numba.cuda.typing import context, npydecl, templates
 
@@ -119,6 +125,7 @@ def install() -> bool:
     _remember_sizes(base.BaseContext)
     _enter_errors_quickly(errors, lowering, typeinfer)
     _make_constants_quickly(llvm_types.Type, values.Constant)
+    _verify_if_asked(nvvm.CompilationUnit)
     quick_bytecode.install(bytecode, byteflow)
     stages.install(compiler_machinery, event, typed_passes, ir_print)
     matching.install(
@@ -348,6 +355,23 @@ def _resolve_numbers_quickly(context: Any) -> None:
         return (resolve if type(value) in plain else resolve_other)(self, value)
 
     context.resolve_value_type = resolve_quickly
+
+
+def _verify_if_asked(unit: Any) -> None:
+    verify, compile = unit.verify, unit.compile
+
+    def verify_if_asked(self: Any) -> None:
+        if verifies:
+            verify(self)
+
+    def compile_or_verify(self: Any) -> bytes:
+        try:
+            return compile(self)
+        except Exception:
+            verify(self)
+            raise
+
+    unit.verify, unit.compile = verify_if_asked, compile_or_verify
 
 
 def _make_constants_quickly(kind: Any, constant: Any) -> None:

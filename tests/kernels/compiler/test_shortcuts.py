@@ -850,3 +850,41 @@ def test_templates_for_all_targets_are_ordered_as_numba_does():
     assert order(cuda_target, []) == []
     with pytest.raises(Exception, match="(?i)target"):
         order(cuda_target, (others,), fnkey="f")
+
+
+def test_what_does_not_compile_is_verified(monkeypatch):
+    lazy_numba.numba_cuda()
+    shortcuts.install()
+    from numba.cuda.cudadrv import nvvm
+
+    asked = []
+
+    class Unit:
+        def verify(self):
+            asked.append("verify")
+
+        def compile(self):
+            asked.append("compile")
+            if self.wrong:
+                raise ValueError("wrong")
+            return b"code"
+
+    shortcuts._verify_if_asked(Unit)
+    for verifies, wrong, expected in (
+        (False, False, ["compile"]),
+        (True, False, ["verify", "compile"]),
+        (False, True, ["compile", "verify"]),
+    ):
+        monkeypatch.setattr(shortcuts, "verifies", verifies)
+        asked.clear()
+        unit = Unit()
+        unit.wrong = wrong
+        unit.verify()
+        if wrong:
+            with pytest.raises(ValueError, match="wrong"):
+                unit.compile()
+        else:
+            assert unit.compile() == b"code"
+        assert asked == expected
+    with pytest.raises(Exception, match="(?i)error"):
+        nvvm.compile_ir("no representation", arch="compute_90")

@@ -151,7 +151,7 @@ def _from_half(
     if not chosen:
         raise ValueError(f"{name}: at least 1 axis must be transformed")
     alone = len(chosen) == 1
-    if s is None or s[-1] is None:
+    if s is None or np.iterable(s) and s[-1] is None:
         sizes[-1] = length_of(name, 2 * (x.shape[chosen[-1]] - 1))
     scale = scale_of(name, norm, sizes, inverse)
     if len(set(chosen)) != len(chosen):

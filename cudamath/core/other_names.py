@@ -68,6 +68,7 @@ FUNCTIONS = {
     "Module": _LAYERS,
     "optim": "cm.ml.adam_init and cm.ml.adam_update, or another of cm.ml",
     "cat": "cm.concatenate",
+    "row_stack": "cm.vstack",
     "clamp": "cm.clip",
     **dict.fromkeys(("mm", "bmm"), "cm.matmul"),
     "permute": "cm.permute_dims",

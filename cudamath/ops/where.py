@@ -10,7 +10,7 @@ from ..core import dtypes, shapes
 from ..core.array import ndarray
 from ..core.asarray import asarray
 from ..core.devices import TRACED
-from ..core.dispatch.checks import coerce
+from ..core.dispatch.checks import MISTAKES, as_of, coerce
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
 from ..core.dtypes import BOOLEAN, INTEGER
@@ -90,7 +90,10 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     array([1., 0.], device='cpu')
     """
     if x is None and y is None:
-        return nonzero(condition)
+        try:
+            return nonzero(condition)
+        except MISTAKES as error:
+            raise as_of("where", error) from None
     if x is None or y is None:
         raise ValueError("where: wants both x and y, or neither")
     if (

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import random as randoms
 from ..core.array import ndarray
+from ..core.dispatch.checks import speaks_for
 from ..core.dtypes import as_dtype, default_float, result_type
 from ..core.shapes import as_integer
 from ..ops.creation import asarray, ones, zeros
@@ -87,6 +88,7 @@ def _eye(name: str, kinds: Kinds, m: Any, n: Any, k: int, dtype: Any, format: st
     return made.asformat(format)
 
 
+@speaks_for("eye_array")
 def eye_array(
     m: int, n: int | None = None, *, k: int = 0, dtype: Any = float, format: str | None = None
 ) -> Any:
@@ -119,6 +121,7 @@ def eye_array(
     return _eye("eye_array", ARRAYS, m, n, k, dtype, format)
 
 
+@speaks_for("eye")
 def eye(
     m: int, n: int | None = None, k: int = 0, dtype: Any = float, format: str | None = None
 ) -> Any:
@@ -151,6 +154,7 @@ def eye(
     return _eye("eye", MATRICES, m, n, k, dtype, format)
 
 
+@speaks_for("identity")
 def identity(n: int, dtype: Any = float, format: str | None = None) -> Any:
     """Return the identity as a sparse matrix; new programs take `eye_array`.
 
@@ -234,6 +238,7 @@ def _diags(
     return made.asformat(format)
 
 
+@speaks_for("diags_array")
 def diags_array(
     diagonals: Any,
     /,
@@ -272,6 +277,7 @@ def diags_array(
     return _diags("diags_array", ARRAYS, diagonals, offsets, shape, format, dtype)
 
 
+@speaks_for("diags")
 def diags(
     diagonals: Any,
     offsets: Any = 0,
@@ -308,6 +314,7 @@ def diags(
     return _diags("diags", MATRICES, diagonals, offsets, shape, format, dtype)
 
 
+@speaks_for("spdiags")
 def spdiags(
     data: Any, diags: Any, m: Any = None, n: int | None = None, format: str | None = None
 ) -> Any:
@@ -391,6 +398,7 @@ def _random(
     return made.asformat(format)
 
 
+@speaks_for("random_array")
 def random_array(
     shape: Any,
     *,
@@ -432,6 +440,7 @@ def random_array(
     return _random("random_array", ARRAYS, shape, density, format, dtype, rng, data_sampler)
 
 
+@speaks_for("random")
 def random(
     m: int,
     n: int,
@@ -475,6 +484,7 @@ def random(
     return _random("random", MATRICES, (m, n), density, format, dtype, rng, sampler)
 
 
+@speaks_for("rand")
 def rand(
     m: int, n: int, density: float = 0.01, format: str = "coo", dtype: Any = None, rng: Any = None
 ) -> Any:
@@ -520,6 +530,7 @@ def _coo(name: str, x: Any, kinds: Kinds, device: Any = None) -> Any:
     return x.reshape(1, -1) if x.ndim == 1 else x
 
 
+@speaks_for("kron")
 def kron(A: Any, B: Any, format: str | None = None) -> Any:
     """Return the Kronecker product of two arrays.
 
@@ -560,6 +571,7 @@ def kron(A: Any, B: Any, format: str | None = None) -> Any:
     return made.asformat(format)
 
 
+@speaks_for("kronsum")
 def kronsum(A: Any, B: Any, format: str | None = None) -> Any:
     """Return the Kronecker sum of two square arrays: kron(I_n, A) + kron(B, I_m).
 
@@ -676,6 +688,7 @@ def _flat(blocks: Any) -> list[Any]:
     return [x for row in blocks for x in row]
 
 
+@speaks_for("block_array")
 def block_array(blocks: Any, *, format: str | None = None, dtype: Any = None) -> Any:
     """Return a sparse array of blocks.
 
@@ -704,6 +717,7 @@ def block_array(blocks: Any, *, format: str | None = None, dtype: Any = None) ->
     return _joined("block_array", blocks, ARRAYS, format, dtype)
 
 
+@speaks_for("bmat")
 def bmat(blocks: Any, format: str | None = None, dtype: Any = None) -> Any:
     """Return a sparse array or matrix of blocks; new programs take `block_array`.
 
@@ -731,6 +745,7 @@ def bmat(blocks: Any, format: str | None = None, dtype: Any = None) -> Any:
     return _joined("bmat", blocks, _kinds_of(*_flat(blocks)), format, dtype)
 
 
+@speaks_for("hstack")
 def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
     """Return arrays beside each other.
 
@@ -759,6 +774,7 @@ def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) 
     return _joined("hstack", [list(blocks)], _kinds_of(*blocks), format, dtype)
 
 
+@speaks_for("vstack")
 def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
     """Return arrays below each other.
 
@@ -787,6 +803,7 @@ def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) 
     return _joined("vstack", [[x] for x in blocks], _kinds_of(*blocks), format, dtype)
 
 
+@speaks_for("block_diag")
 def block_diag(mats: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
     """Return a sparse array with arrays along its diagonal.
 
@@ -834,6 +851,7 @@ def _part(name: str, A: Any, k: int, format: Any, keeps: Callable[[ndarray, int]
     return made.asformat(format)
 
 
+@speaks_for("tril")
 def tril(A: Any, k: int = 0, format: str | None = None) -> Any:
     """Return the elements on and below a diagonal.
 
@@ -860,6 +878,7 @@ def tril(A: Any, k: int = 0, format: str | None = None) -> Any:
     return _part("tril", A, k, format, lambda diagonal, k: diagonal <= k)
 
 
+@speaks_for("triu")
 def triu(A: Any, k: int = 0, format: str | None = None) -> Any:
     """Return the elements on and above a diagonal.
 
@@ -886,6 +905,7 @@ def triu(A: Any, k: int = 0, format: str | None = None) -> Any:
     return _part("triu", A, k, format, lambda diagonal, k: diagonal >= k)
 
 
+@speaks_for("find")
 def find(A: Any) -> tuple[ndarray, ndarray, ndarray]:
     """Return the coordinates and values of the elements that are not zero.
 
@@ -919,6 +939,7 @@ def _as_sparse(name: str, A: Any) -> Any:
     return A
 
 
+@speaks_for("permute_dims")
 def permute_dims(A: Any, axes: Any = None, copy: bool = False) -> Any:
     """Return a sparse array with its axes in another order.
 
@@ -945,6 +966,7 @@ def permute_dims(A: Any, axes: Any = None, copy: bool = False) -> Any:
     return _as_sparse("permute_dims", A).tocoo().transpose(axes, copy=copy)
 
 
+@speaks_for("swapaxes")
 def swapaxes(A: Any, axis1: int, axis2: int) -> Any:
     """Return a sparse array with two axes exchanged.
 
@@ -977,6 +999,7 @@ def swapaxes(A: Any, axis1: int, axis2: int) -> Any:
     return elements.transpose(tuple(order))
 
 
+@speaks_for("expand_dims")
 def expand_dims(A: Any, /, *, axis: int = 0) -> Any:
     """Return a sparse vector as a row or a column.
 

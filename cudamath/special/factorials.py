@@ -7,10 +7,13 @@ import functools
 import numbers
 from typing import Any
 
+import numpy as np
+
 from ..core.array import ndarray
 from ..core.dispatch.checks import require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import NUMERIC, REAL
+from ..core.shapes import broadcast_shapes
 from ..core.typing import ArrayLike
 from ..fuse import fuse
 from ..ops.elementwise import cos, maximum, sin, sqrt  # noqa: F401  in gradient expressions
@@ -184,6 +187,7 @@ def sph_harm_y(n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike) -> 
 
 def _sph_harm(name: str, n: Any, m: Any, polar: Any, azimuth: Any) -> ndarray:
     polar, azimuth = floating(name, polar), floating(name, azimuth)
+    broadcast_shapes(name, np.shape(n), np.shape(m), polar.shape, azimuth.shape)
     n, m = (x if isinstance(x, numbers.Real) else require(name, x, REAL) for x in (n, m))
     if isinstance(n, ndarray) and isinstance(m, ndarray) and n.dtype.kind + m.dtype.kind in _WHOLE:
         return _harmonics(n, m, polar, azimuth)

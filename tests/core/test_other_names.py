@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+import scipy.fft
 
 import cudamath as cm
 from cudamath.core import other_names
@@ -107,6 +108,18 @@ X, LINE = cm.ones((2, 3)), cm.ones(3)
         (lambda: cm.sin(X, signature=object()), "sin: "),
         (lambda: cm.pad(LINE, 2, X), "pad: unhashable type"),
         (lambda: cm.sparse.linalg.cg(LINE, LINE), r"cg: wants a matrix, got shape \(3,\)"),
+        (lambda: cm.where("abc"), "where: wants numbers, got texts"),
+        (lambda: cm.where(cm.array(True)), "where: wants at least 1 dimension"),
+        (lambda: cm.special.sph_harm_y(0, LINE, LINE, X[:, :2]), "sph_harm_y: shapes .* cannot"),
+        (lambda: cm.linalg.lobpcg(X, "abc"), "lobpcg: wants numbers, got texts"),
+        (lambda: cm.sparse.hstack(None), "hstack: "),
+        (lambda: cm.sparse.vstack([cm.ones((2, 2, 2))]), "vstack: wants a 1-D or 2-D shape"),
+        (lambda: cm.sparse.kron(cm.ones((2, 2, 2)), 2), "kron: wants a 1-D or 2-D shape"),
+        (lambda: cm.sparse.tril("abc"), "tril: wants numbers, got texts"),
+        (lambda: cm.sparse.diags_array({}), "diags_array: wants numbers"),
+        (lambda: cm.sparse.block_diag(3), "block_diag: "),
+        (lambda: cm.sparse.linalg.factorized(X), "factorized: wants a square A"),
+        (lambda: cm.sparse.linalg.aslinearoperator("abc"), "aslinearoperator: wants numbers"),
         (lambda: cm.sparse.linalg.lsqr(2, LINE), r"lsqr: wants a matrix, got shape \(\)"),
         (lambda: cm.sparse.linalg.eigsh(None), "eigsh: wants numbers"),
         (lambda: cm.sparse.linalg.svds(LINE), "svds: wants a matrix"),
@@ -124,3 +137,12 @@ X, LINE = cm.ones((2, 3)), cm.ones(3)
 def test_errors_name_the_function_that_was_called(call, words):
     with pytest.raises((TypeError, ValueError), match=f"^{words}"):
         call()
+
+
+def test_one_length_is_that_of_the_last_axis():
+    """As SciPy takes it, by all transforms along several axes."""
+    x = np.random.default_rng(5).normal(size=(4, 6)) + 0j
+    for name in ("fftn", "ifftn", "irfftn"):
+        with pytest.warns(DeprecationWarning):
+            ours = getattr(cm.fft, name)(cm.asarray(x), 4)
+        np.testing.assert_allclose(ours.to_numpy(), getattr(scipy.fft, name)(x, 4), atol=1e-12)

@@ -111,8 +111,9 @@ def lobpcg(
     >>> w.round(6).tolist()
     [100.0, 99.0]
     """
-    x = X if isinstance(X, ndarray) else asarray(X, device=getattr(A, "device", None))
-    x = require("lobpcg", x, SOLVABLE, "X")
+    if not isinstance(X, ndarray):
+        X = asarray(X, device=getattr(A, "device", None), name="lobpcg")
+    x = require("lobpcg", X, SOLVABLE, "X")
     if x.ndim != 2:
         raise ValueError(f"lobpcg: expected rank-2 array for argument X, got shape {x.shape}")
     if x._node is not None:
@@ -182,7 +183,7 @@ def _constraints(n: int, Y: Any, metric: Product | None, x: ndarray) -> Constrai
     """Y, B Y, and the factor of Y^H B Y."""
     if Y is None:
         return None
-    y = Y if isinstance(Y, ndarray) else asarray(Y, device=x.device)
+    y = Y if isinstance(Y, ndarray) else asarray(Y, device=x.device, name="lobpcg")
     if y.ndim != 2 or y.shape[0] != n:
         raise ValueError(f"lobpcg: wants Y of shape ({n}, m) beside X {x.shape}, got {y.shape}")
     y = astype(y, dtypes.promote(x.dtype, y.dtype), copy=False)

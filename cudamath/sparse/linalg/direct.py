@@ -13,7 +13,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from ...core.array import ndarray
-from ...core.dispatch.checks import MISTAKES, as_of, coerce
+from ...core.dispatch.checks import MISTAKES, as_of, coerce, speaks_for
 from ...core.dispatch.lazy_import import lazy
 from ...core.dispatch.op import Composed
 from ...core.dtypes import result_type
@@ -301,6 +301,7 @@ def splu(
     return SuperLU(A.tocsc()._summed(), permc_spec or "RCM", threshold)
 
 
+@speaks_for("factorized")
 def factorized(A: Any) -> Callable[[Any], ndarray]:
     """Return a function that solves A x = b for many b.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.array import ndarray
-from ...core.dispatch.checks import MISTAKES, as_of
+from ...core.dispatch.checks import MISTAKES, as_of, speaks_for
 from ...core.dtypes import as_dtype, result_type
 from ...ops.creation import asarray, zeros
 from ...ops.elementwise import conj_or_same
@@ -383,6 +383,7 @@ def operator_of(name: str, A: Any) -> LinearOperator:
         raise as_of(name, error) from None
 
 
+@speaks_for("aslinearoperator")
 def aslinearoperator(A: Any) -> LinearOperator:
     """Return a matrix as a linear operator.
 

@@ -275,33 +275,35 @@ class _Rows:
         return len(self.values), len(self.inputs), dict(self.numbers), dict(self.built)
 
     def restore(self, state: tuple) -> None:
-        """Forget the values since `state`."""
-        del self.values[state[0] :], self.inputs[state[1] :]
-        self.numbers, self.built = state[2:]
+        """Forget the values since `state`, which can be restored again."""
+        values, inputs, numbers, built = state
+        self.numbers, self.built = dict(numbers), dict(built)
+        del self.values[values:], self.inputs[inputs:]
 
     def terms(self, symbol: Symbol, alignment: Alignment, fixed: Fixed = ()) -> int | None:
         """A sum or mean of few elements that are computed for it, written out: the coordinates of
-        a point, the channels of a pixel. None where it is none, or reads too many arrays so."""
-        if not _of_few(symbol):
+        a point, the channels of a pixel; and a reduction of one element. None where it is neither,
+        or reads too many arrays so."""
+        if not (_of_few(symbol) or _of_one(symbol)):
             return None
         (operand, layout), params = symbol.operands[0], symbol.params
-        (axis,) = params["axis"]
-        kept = [i for i in range(layout.ndim) if params["keepdims"] or i != axis]
+        axes = params["axis"]
+        kept = [i for i in range(layout.ndim) if params["keepdims"] or i not in axes]
         inner = tuple([None if d is None else kept[d] for d in alignment])
         others = [(kept[d], k) for d, k in fixed]
         before = self.state()
         wide = compute_dtype(symbol.layout.dtype)
-        total = 0
-        for k in range(layout.shape[axis]):
-            x = self.broadcast_value(operand, layout, layout.shape, inner, (*others, (axis, k)))
+        total, count = 0, math.prod([layout.shape[i] for i in axes])
+        for k in range(count):
+            term = [(i, k) for i in axes if layout.shape[i] > 1]
+            x = self.broadcast_value(operand, layout, layout.shape, inner, (*others, *term))
             x = x if self.values[x].dtype == wide else self.value("cast", wide, (x,))
             total = self.apply("x + y", wide, total, x) if k else x
         if self.reads > self.most or len(self.values) > MOST_VALUES:
             self.restore(before)
             return None
-        if REDUCTIONS[params["kind"]].divides:
-            count = self.constant(float(layout.shape[axis]), wide)
-            total = self.apply("x / y", wide, total, count)
+        if REDUCTIONS[params["kind"]].divides and count > 1:
+            total = self.apply("x / y", wide, total, self.constant(float(count), wide))
         return total
 
     def reduction(self, symbol: Symbol, alignment: Alignment) -> int:
@@ -409,7 +411,7 @@ class _Stages:
         rest by reducing what that leaves."""
         (operand, layout), params = symbol.operands[0], symbol.params
         reduction, axes, shape = REDUCTIONS[params["kind"]], params["axis"], layout.shape
-        if _of_few(symbol) and self.written_out(symbol):
+        if (_of_few(symbol) or _of_one(symbol)) and self.written_out(symbol):
             return
         if (
             reduction.partial is not None
@@ -450,7 +452,8 @@ class _Stages:
         self.arrays.append(symbol.layout)
 
     def written_out(self, symbol: Symbol) -> bool:
-        """Whether a sum of few terms is computed element by element; then its stage is there."""
+        """Whether a reduction of few terms is computed element by element; then its stage is
+        there."""
         before, shape = self.state(), symbol.layout.shape
         rows = _Rows(self, shape or (1,), MOST_OF_ONE)
         x = rows.terms(
@@ -471,6 +474,8 @@ class _Stages:
         reads lies along that."""
         (operand, layout), params = symbol.operands[0], symbol.params
         reduction, axes, shape = REDUCTIONS[params["kind"]], params["axis"], layout.shape
+        if not axes:
+            return False
         last = len(shape) - 1
         columns = last if last in axes else axes[0]
         if (
@@ -584,8 +589,9 @@ class _Stages:
         )
 
     def restore(self, state: tuple) -> None:
-        """Forget the stages since `state`."""
-        arrays, stages, self.indices, self.parts, self.refused = state
+        """Forget the stages since `state`, which can be restored again."""
+        arrays, stages, indices, parts, refused = state
+        self.indices, self.parts, self.refused = dict(indices), dict(parts), set(refused)
         del self.arrays[arrays:], self.list[stages:]
 
     def at(self, array: int, fixed: Fixed) -> int:
@@ -706,6 +712,19 @@ def _of_few(symbol: Symbol) -> bool:
         and symbol.layout.dtype in FLOATING
         and symbol.layout.size > 0
         and operand.kind not in ("argument", "constant", "reduce")
+    )
+
+
+def _of_one(symbol: Symbol) -> bool:
+    """Whether a reduction is of single elements and gives these: a norm's sum over a weight that is
+    one number."""
+    layout, params = symbol.operands[0][1], symbol.params
+    return (
+        REDUCTIONS[params["kind"]].name in ("sum", "mean", "max", "min", "prod")
+        and all([layout.shape[i] == 1 for i in params["axis"]])
+        and layout.dtype in FLOATING
+        and symbol.layout.dtype in FLOATING
+        and symbol.layout.size > 0
     )
 
 

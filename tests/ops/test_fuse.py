@@ -215,6 +215,12 @@ FUNCTIONS = {
         [(3, 4), (3, 4)],
         4,
     ),
+    "one number": (lambda x, y: x / cm.sqrt((x * x).sum() + (y * y).sum()), [(), (5,)], 2),
+    "of one element": (
+        lambda x, y: (x * x).mean(-1) + (x + 1).max((1,)) * y.min((-1,)),
+        [(6, 1), (6, 1)],
+        1,
+    ),
     "cast": (lambda x: (x.astype("float16") * 3).astype("float32") + 1, [(8,)], 1),
     "exponents": (lambda x: cm.ldexp(x, (x * 3).astype("int64")) + cm.ldexp(x, 2), [(8,)], 1),
 }

@@ -6,8 +6,8 @@ is cut into stages: all that can be computed row by row is one kernel
 (kernels/generated/fusion.py). A sum of few terms, such as the coordinates of a point, is written
 out; so are sums of which each is for one coordinate, where one pass finds all. A reduction along
 other axes than the last is a stage of its own, whose result the next stage reads. So is what many
-elements would compute again. Gradients are fused in the same way: the gradient rules of the
-ops are called on traced arrays.
+elements would compute again, and what is computed and then rolled. Gradients are fused in the same
+way: the gradient rules of the ops are called on traced arrays.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .core.dtypes import FLOATING, INEXACT, compute_dtype, planned
 from .core.layout import Layout
 from .core.scalar import as_arrays, to_user
 from .core.specs.reductions import REDUCTIONS
-from .core.tracing import Symbol
+from .core.tracing import MOVING, Symbol
 from .ops import reduce as reductions
 from .ops.creation import full
 from .ops.shape import astype, permute_dims, reshape
@@ -123,7 +123,10 @@ class _Rows:
         """The elements of a row combined: "sum", "max" or "min"."""
         return self.value(primitive, dtype, (x,), None, row=True)
 
-    def load(self, array: int, alignment: Alignment, fixed: Fixed = ()) -> int:
+    def load(
+        self, array: int, alignment: Alignment, fixed: Fixed = (), shifts: tuple[int, ...] = ()
+    ) -> int:
+        """An array's elements; shifts: by how many places each of its dimensions is rolled."""
         if fixed:
             array = self.stages.at(array, fixed)
         if array not in self.inputs:
@@ -132,9 +135,11 @@ class _Rows:
         dtype = layout.dtype
         # an array that repeats along the columns has one value per row
         alignment = tuple([None if d is None or not layout.strides[d] else d for d in alignment])
-        return self.value(
-            "load", dtype, (), (self.inputs.index(array), alignment), row=alignment[-1] is None
-        )
+        moved = tuple([0 if d is None or not shifts else shifts[d] for d in alignment])
+        detail, row = (self.inputs.index(array), alignment), alignment[-1] is None
+        if any(moved):
+            return self.value("rolled", dtype, (), (*detail, moved), row=row)
+        return self.value("load", dtype, (), detail, row=row)
 
     def broadcast_value(
         self,
@@ -205,10 +210,21 @@ class _Rows:
                 pass
             self.stages.refused.add(symbol)
             return self.load(self.stages.array_of(symbol), alignment, fixed)
+        if symbol.kind in MOVING:
+            return self.rolled(symbol, alignment, fixed)
         key = symbol, alignment, fixed
         if key not in self.built:  # each once: a recurrence has exponentially many paths
             self.built[key] = self.operation(symbol, alignment, fixed)
         return self.built[key]
+
+    def rolled(self, symbol: Symbol, alignment: Alignment, fixed: Fixed) -> int:
+        """`build` of an array that is read where its elements come from."""
+        ((operand, layout),), shifts = symbol.operands, symbol.params["shifts"]
+        held = tuple([(d, (k - shifts[d]) % layout.shape[d]) for d, k in fixed])
+        own = operand.layout
+        same = (own.shape, own.strides) == (layout.shape, layout.strides)
+        array = self.stages.array_of(operand) if same else self.stages.whole(operand, layout)
+        return self.load(array, alignment, held, shifts)
 
     def operation(self, symbol: Symbol, alignment: Alignment, fixed: Fixed) -> int:
         """`build` of what is computed from other symbols, element by element."""
@@ -233,7 +249,7 @@ class _Rows:
 
     def once(self) -> frozenset[int]:
         """Arrays of which each element is read for the element there of the domain alone."""
-        from .kernels.generated.fusion import ALONG_ROWS
+        from .kernels.generated.fusion import ALONG_ROWS, LOADS
 
         if any([value.kind in ALONG_ROWS for value in self.values]):
             return frozenset()  # a row is read again
@@ -241,7 +257,7 @@ class _Rows:
         apart = {
             value.detail[0]
             for value in self.values
-            if value.kind == "load" and value.detail[1] != places
+            if value.kind in LOADS and value.detail[1:] != (places,)
         }
         return frozenset(
             [
@@ -254,12 +270,12 @@ class _Rows:
     def neighbours(self) -> bool:
         """Whether along the columns the elements of each array are neighbours, of all but little
         ones, which are read as they lie."""
-        from .kernels.generated.fusion import LITTLE
+        from .kernels.generated.fusion import LITTLE, LOADS
 
         size = math.prod(self.shape)
         for value in self.values:
-            if value.kind == "load" and not value.row:
-                argument, alignment = value.detail
+            if value.kind in LOADS and not value.row:
+                argument, alignment = value.detail[:2]
                 layout = self.stages.arrays[self.inputs[argument]]
                 if layout.strides[alignment[-1]] != layout.itemsize and layout.size * LITTLE > size:
                     return False
@@ -268,7 +284,9 @@ class _Rows:
     @property
     def reads(self) -> int:
         """How many arrays, parts of them, and ways to see them the kernel reads."""
-        return sum([value.kind == "load" for value in self.values])
+        from .kernels.generated.fusion import LOADS
+
+        return sum([value.kind in LOADS for value in self.values])
 
     def state(self) -> tuple:
         """What `restore` takes to forget the values that come after."""
@@ -381,6 +399,8 @@ class _Stages:
     def rows(self, shape: tuple[int, ...], symbols: list[Symbol]) -> None:
         """One stage that computes symbols of this shape element by element, and reductions of such
         along the last axis."""
+        from .kernels.generated.fusion import LOADS
+
         domain = shape or (1,)
         rows = _Rows(self, domain, MOST_OF_ONE if len(symbols) == 1 else MOST_INPUTS)
         identity: Alignment = tuple([i if n > 1 else None for i, n in enumerate(shape)]) or (None,)
@@ -393,7 +413,7 @@ class _Stages:
                 continue
             build = rows.operation if symbol in self.once else rows.build
             i = build(symbol, identity, ())
-            if rows.values[i].row or rows.values[i].kind == "load":
+            if rows.values[i].row or rows.values[i].kind in LOADS:
                 i = rows.value("cast", symbol.layout.dtype, (i,), row=False)
             outputs.append(i)
         self.add(
@@ -782,18 +802,36 @@ def _repeated(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
     return tuple(found)
 
 
+def _rolled(symbols: Sequence[Symbol]) -> list[Symbol]:
+    """What is computed and then rolled, in order: arrays, which other threads read."""
+    found: dict[Symbol, None] = {}
+    done: set[Symbol] = set()
+    stack = [*symbols]
+    while stack:
+        symbol = stack[-1]
+        before = [x[0] for x in symbol.operands if isinstance(x, tuple)]
+        if symbol not in done and (left := [x for x in before if x not in done]):
+            stack += left
+            continue
+        stack.pop()
+        if symbol not in done and symbol.kind in MOVING:
+            found.update(dict.fromkeys([x for x in before if x.kind != "argument"]))
+        done.add(symbol)
+    return [*found]
+
+
 def _staged(
     outputs: Sequence[ndarray], layouts: Sequence[Layout], apart: frozenset[Symbol]
 ) -> tuple[_Stages, list[tuple]]:
     """The stages for traced results; (array or None for a constant, symbol, layout) of each of
     these."""
     stages = _Stages(layouts, apart, _repeated([y._data for y in outputs]))
-    for symbol in stages.once:
+    symbols = list(dict.fromkeys(y._data for y in outputs))
+    for symbol in (*stages.once, *_rolled(symbols)):
         stages.array_of(symbol)
     groups: dict[tuple[int, ...], list[Symbol]] = {}
-    symbols = list(dict.fromkeys(y._data for y in outputs))
     for symbol in symbols:
-        if symbol.kind not in ("argument", "constant", "reduce") and symbol not in stages.once:
+        if symbol.kind not in ("argument", "constant", "reduce") and symbol not in stages.indices:
             groups.setdefault(symbol.layout.shape, []).append(symbol)
     for symbol in symbols:  # reductions of rows beside results that walk the same rows
         if (
@@ -1068,17 +1106,19 @@ def fuse(function: Callable) -> Callable:
     its arguments and writes its results, and keeps what lies between in registers. Chains of
     elementwise operations with broadcasting, reductions along the last axis at any place (a layer
     norm by hand is one kernel that reads x once), and reductions along other axes at the end or
-    between (a kernel for each such cut). Small arrays gain as well: one launch.
+    between (a kernel for each such cut). `cm.roll` of an argument is read where its elements come
+    from; what is computed first and then rolled is a kernel before. Small arrays gain as well: one
+    launch.
 
     Parameters
     ----------
     function : callable
         Takes arrays (also NumPy's), trees of arrays, and other Python objects, which are constants
         of the kernel. Returns an array or a tree of arrays. It may use everything elementwise
-        (operators, `cm.exp`, `cm.where`, `cm.ml.gelu`, ...), reductions, and views that add, remove
-        or repeat axes. It must not depend on values (`if x > 0`), change arrays in place, or use
-        arrays that are not arguments. Its body runs once for each combination of shapes and dtypes,
-        on the CPU also at each call.
+        (operators, `cm.exp`, `cm.where`, `cm.ml.gelu`, ...), reductions, `cm.roll`, and views that
+        add, remove or repeat axes. It must not depend on values (`if x > 0`), change arrays in
+        place, or use arrays that are not arguments. Its body runs once for each combination of
+        shapes and dtypes, on the CPU also at each call.
 
     Returns
     -------

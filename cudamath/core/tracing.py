@@ -21,6 +21,8 @@ from .layout import Layout
 
 #: The ops, besides elementwise cards and reductions, that can be part of a fused kernel.
 FUSIBLE = ("where", "where_number", "copy", "astype")
+#: Those whose elements are others of the operand, which is an array then: read where they lie.
+MOVING = ("roll",)
 
 _IN_PLACE = "fuse: a function that is fused makes new arrays; it changed one in place"
 _PART = "fuse: a function that is fused sees arrays whole; it took a part of one of shape {}"
@@ -127,7 +129,7 @@ def op(name: str, layouts: tuple[Layout | None, ...], params: dict[str, Any]) ->
         return _unview(layouts[0], **params)  # type: ignore[arg-type]
     if name == "where_number":
         return _where_number([x for x in layouts if x is not None], **params)
-    if name in FUSIBLE:
+    if name in (*FUSIBLE, *MOVING):
         present = [x for x in layouts if x is not None]
         shape = shapes.broadcast_shapes(name, *[x.shape for x in present])
         dtype = params.get("dtype")
@@ -141,8 +143,8 @@ def op(name: str, layouts: tuple[Layout | None, ...], params: dict[str, Any]) ->
         name = "reduce"
     else:
         raise TypeError(
-            f"fuse: {name} is neither elementwise nor a reduction; call it outside the fused "
-            "function"
+            f"fuse: {name} is neither elementwise, nor a reduction, nor a roll; call it outside "
+            "the fused function"
         )
 
     def run(*operands: Any) -> ndarray:

@@ -13,6 +13,8 @@ import numpy as np
 from ..core import dtypes, shapes
 from ..core.array import ndarray
 from ..core.asarray import asarray
+from ..core.devices import TRACED
+from ..core.dispatch.call_record import traced
 from ..core.dispatch.checks import coerce, members, require
 from ..core.dispatch.fast_path import fast_path
 from ..core.dispatch.op import Op
@@ -620,7 +622,8 @@ def roll(x: ArrayLike, /, shift: int | Sequence[int], axis: Axes = None) -> ndar
     if not moving:
         return _copy(x)
     ((a, step), *others) = moving.items()
-    if others or a and max(x.shape[:a]) > 1:
+    # within a program, or `fuse`, it is an operation of which neighbours know what it reads
+    if others or a and max(x.shape[:a]) > 1 or traced() or x._layout.device == TRACED:
         return _rolled(x, moving)
     parts = [span(x, a, x.shape[a] - step, x.shape[a]), span(x, a, 0, x.shape[a] - step)]
     return _joined("roll", parts, a)

@@ -89,7 +89,8 @@ def fusible(node: Node) -> str:
     layout = node.results[0].layout
     if layout.device < 0 or not layout.size:
         return "it has no elements on a GPU"
-    if isinstance(node.op, (Elementwise, SmallProduct)) or node.name in tracing.FUSIBLE:
+    known = (*tracing.FUSIBLE, *tracing.MOVING)
+    if isinstance(node.op, (Elementwise, SmallProduct)) or node.name in known:
         return ""
     params = node.params
     if "kind" in params and "keepdims" in params and params["kind"] in REDUCTIONS:
@@ -97,7 +98,7 @@ def fusible(node: Node) -> str:
         if len(node.views) == 1 and {x.layout.dtype, layout.dtype} <= {*FLOATING}:
             return ""
         return "a reduction of integers"
-    return "it is neither elementwise nor a reduction"
+    return "it is neither elementwise, nor a reduction, nor a roll"
 
 
 def elementwise(node: Node) -> bool:
@@ -170,7 +171,7 @@ def rule(op: Any) -> tuple[str, str]:
     """
     if isinstance(op, ViewOp):
         return "view", ""
-    if isinstance(op, Elementwise) or op.name in tracing.FUSIBLE:
+    if isinstance(op, Elementwise) or op.name in (*tracing.FUSIBLE, *tracing.MOVING):
         return "fused", ""
     if any([op.name == reduction.op for reduction in REDUCTIONS.values()]):
         return "fused", ""
@@ -239,8 +240,8 @@ def _region(
 ) -> list[Node]:
     """One node in place of these, or several where one will not do; the nodes themselves if
     nothing can be fused."""
-    if len(region) < 2:
-        return region
+    if len(region) < 2 or all([node.name in ("copy", *tracing.MOVING) for node in region]):
+        return region  # nothing is computed: kernels that only move elements do that better
     inside_nodes = {*map(id, region)}
     outputs = [
         node.results[0]

@@ -221,6 +221,33 @@ FUNCTIONS = {
         [(6, 1), (6, 1)],
         1,
     ),
+    "rolled": (
+        lambda x: cm.roll(x, 1, 0) * x + cm.roll(x, -2, 1) - cm.roll(x, (1, 2), (0, 1)),
+        [(4, 6)],
+        1,
+    ),
+    "rolled alone": (lambda x: cm.roll(x, 3), [(7,)], 1),
+    "rolled as it is made": (lambda x: cm.roll(cm.sin(x), 1, 1) * cm.sin(x), [(3, 5)], 2),
+    "rolled again": (lambda x: cm.roll(cm.roll(x, 1, 0) + x, 2, 1) + x, [(3, 5)], 2),
+    "rolled planes": (
+        lambda x, y: cm.roll(x, (1, -1, 2), (0, 1, 2)) * cm.roll(y, 1, 0) + x,
+        [(3, 4, 5), (4, 5)],
+        1,
+    ),
+    "rolled and repeated": (
+        lambda x, y: (
+            cm.roll(x, 2, 0)[:, None] * cm.roll(y, 1) + cm.roll(x, 1)[:, None] * x[:, None]
+        ),
+        [(4,), (6,)],
+        1,
+    ),
+    "rolled beside sums of rows": (
+        lambda x: (cm.roll(x, 1, 1) * x + x.sum(-1, keepdims=True), cm.roll(x, 1, 0).max(1)),
+        [(5, 33)],
+        1,
+    ),
+    "rolled, turned": (lambda x: cm.roll(x.T, 1, 1) * x.T + cm.roll(x, 1, 1).T, [(4, 5)], 1),
+    "coordinates rolled": (lambda x: (cm.roll(x, 1, 1) * x).sum(-1) + 1, [(6, 3)], 1),
     "cast": (lambda x: (x.astype("float16") * 3).astype("float32") + 1, [(8,)], 1),
     "exponents": (lambda x: cm.ldexp(x, (x * 3).astype("int64")) + cm.ldexp(x, 2), [(8,)], 1),
 }
@@ -332,6 +359,26 @@ def test_forces_in_segments_of_rows(simulated, monkeypatch):
         (found,) = card_of(forces, arrays)(*arrays)
     assert [s.grid[0] for s in simulated[0].steps[-1:]] == [70 * 3]
     assert_close(found, exact.to_numpy(), rtol=3e-6, atol=2e-6, what="forces")
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("shape", [(3, 4, 16), (2, 600), (1, 2100)], ids=str)
+def test_rolled_rows_in_whole_accesses(simulated, monkeypatch, shape):
+    """By as many threads as on a GPU: several elements an access, but for what is rolled along the
+    columns."""
+    fusion = importlib.import_module("cudamath.kernels.generated.fusion")
+    monkeypatch.setattr(fusion, "SIMULATOR", False)
+    x, y = drawn("rolled", [shape, shape], F32)
+    far = (1,) * len(shape), tuple(range(len(shape)))
+    with cm.device("cpu"):
+        card = card_of(
+            lambda x, y: cm.roll(x, *far) * cm.roll(y, -1, 0) + x - cm.roll(y, 5, -1),
+            [cm.asarray(x), cm.asarray(y)],
+        )
+        (found,) = card(cm.asarray(x), cm.asarray(y))
+    assert [math.prod(s.block) >= 32 for s in simulated[0].steps] == [True]
+    exact = np.roll(x, *far) * np.roll(y, -1, 0) + x - np.roll(y, 5, -1)
+    np.testing.assert_allclose(np.asarray(found), exact, 1e-6, 1e-6)
 
 
 @pytest.mark.simulator

@@ -216,14 +216,16 @@ def _fused(program: Any, shape: tuple[int, ...], inputs: list[np.ndarray]) -> li
     for value in program.values:
         R, operands = compute_dtype(value.dtype), [found[i] for i in value.operands]
         rows = (*shape[:-1], 1) if value.row else shape
-        if value.kind == "load":
-            number, alignment = value.detail
+        if value.kind in ("load", "rolled"):
+            number, alignment = value.detail[:2]
             x = inputs[number]
             kept = [d for d in alignment if d is not None]
             rest = [d for d in range(x.ndim) if d not in kept]
             assert all([x.shape[d] == 1 or not x.strides[d] for d in rest]), value
             y = x.transpose((*kept, *rest))[(..., *[0] * len(rest))]
             y = y.reshape([1 if d is None else x.shape[d] for d in alignment]).astype(R)
+            if value.kind == "rolled":
+                y = np.roll(y, value.detail[2], range(y.ndim))
         elif value.kind == "constant":
             y = np.asarray(value.detail[0]).astype(R)
         elif value.kind == "where":

@@ -204,7 +204,7 @@ UNARY: dict[str, Callable] = {
     "cumsum": lambda x: cm.cumsum(x, axis=1),
     "sorted": lambda x: cm.sort(x, axis=-1),
     "transposed twice": lambda x: (x.T + 1).T,
-    "rolled": lambda x: cm.roll(x, 1, axis=0),
+    "rolled": lambda x: cm.roll(x, 1, axis=0) - 0.5 * cm.roll(x, -1, axis=1),
     "flipped": lambda x: x[::-1],
     "masked": lambda x: cm.where(x > 0, x, 0.1),
     "normed": lambda x: (x - x.mean(-1, keepdims=True)) / (x.std(-1, keepdims=True) + 1),

@@ -74,9 +74,9 @@ class Value(NamedTuple):
     """One value of a program.
 
     kind: "load" (detail: argument, alignment: for each dimension of the domain the argument's, or
-    None), "constant" (detail: the number and its repr, as -0.0 equals 0.0), "apply" (detail:
-    expression, compute dtype), "where", "cast", or one of ALONG_ROWS. row: it has one
-    value per row.
+    None), "rolled" (the same, and for each dimension how far it is rolled), "constant" (detail: the
+    number and its repr, as -0.0 equals 0.0), "apply" (detail: expression, compute dtype), "where",
+    "cast", or one of ALONG_ROWS. row: it has one value per row.
     """
 
     kind: str
@@ -108,6 +108,9 @@ class AlongRow(NamedTuple):
     more: Any
     together: Callable[[int, Any], Any]
 
+
+#: The values that are read.
+LOADS = ("load", "rolled")
 
 #: The values that combine the elements of a row.
 ALONG_ROWS = {
@@ -292,6 +295,8 @@ class Shape(NamedTuple):
     outer: int  # dimensions in front of the columns
     segmented: bool
     across: tuple[int, ...] = ()  # loads whose columns are no neighbours
+    #: pairs of a load and a dimension along which it is rolled; `outer` stands for the columns
+    moved: tuple[tuple[int, int], ...] = ()
 
 
 def levels(program: Program) -> list[list[int]]:
@@ -317,7 +322,7 @@ def held_loads(program: Program, across: Sequence[int] = ()) -> list[int]:
     elements = [i for i in program.outputs if not program.values[i].row]
     for targets in [*passes, elements]:
         for i in write.needed(targets, lambda _: False):
-            if program.values[i].kind == "load" and not program.values[i].row:
+            if program.values[i].kind in LOADS and not program.values[i].row:
                 uses[i] = uses.get(i, 0) + 1
     return [i for i, n in uses.items() if n > 1 and i not in across]
 
@@ -326,11 +331,14 @@ def held_loads(program: Program, across: Sequence[int] = ()) -> list[int]:
 def fused_rows(program: Program, shape: Shape) -> Any:
     """Arguments: the loads' arrays and the results as one-dimensional memory; their element strides
     along the outer dimensions; the sizes of these; rows, columns, columns of a segment, segments of
-    a row; and for loads whose columns are no neighbours how many elements lie between these."""
+    a row; for loads whose columns are no neighbours how many elements lie between these; and how
+    far which loads are rolled along which dimensions."""
     values, write = program.values, _Writer(program)
-    threads, _, width, vectors, outer, segmented, across = shape
-    space, held = write.namespace, held_loads(program, across) if vectors else []
-    loads = [i for i, v in enumerate(values) if v.kind == "load"]
+    threads, _, width, vectors, outer, segmented, across, moved = shape
+    turned = [i for i, d in moved if d == outer]  # loads that are rolled along the columns
+    space = write.namespace
+    held = held_loads(program, (*across, *turned)) if vectors else []
+    loads = [i for i, v in enumerate(values) if v.kind in LOADS]
     arrays = [*(f"a{i}" for i in loads), *(f"o{k}" for k in range(len(program.outputs)))]
     parameters = [
         *arrays,
@@ -341,6 +349,7 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         "segment",
         "segments",
         *(f"step{i}" for i in across),
+        *(f"shift{i}_{d}" for i, d in moved),
     ]
     space["prepare"], space["divide"] = row_division()
     for i in loads:
@@ -369,7 +378,7 @@ def fused_rows(program: Program, shape: Shape) -> Any:
             ):
                 lines.append(
                     f"v{i} = load{i}(a{i}[at_a{i}])"
-                    if values[i].kind == "load"
+                    if values[i].kind in LOADS
                     else write.statement(i, name)
                 )
                 row_known.add(i)
@@ -377,10 +386,19 @@ def fused_rows(program: Program, shape: Shape) -> Any:
 
     def read(i: int, at: str) -> str:
         """The statement that reads `width` elements of a load at column `at`."""
-        if i not in across:
+        if i not in across and i not in turned:
             return f"read{i}(a{i}, at_a{i} + {at}, l{i}, 0)"
-        places = [f"load{i}(a{i}[at_a{i} + ({at} + {k}) * step{i}])" for k in range(width)]
+        columns = [f"({at} + {k})" for k in range(width)]
+        if i in turned:
+            columns = [came_from(column, f"shift{i}_{outer}", "columns") for column in columns]
+        if i in across:
+            columns = [f"{column} * step{i}" for column in columns]
+        places = [f"load{i}(a{i}[at_a{i} + {column}])" for column in columns]
         return "; ".join([f"l{i}[{k}] = {place}" for k, place in enumerate(places)])
+
+    def came_from(place: str, shift: str, size: str) -> str:
+        """Where along a dimension that is rolled an element lay."""
+        return f"({place} - {shift} + ({size} if {place} < {shift} else 0))"
 
     def access(
         targets: Sequence[int], at: str, use: Callable[[int], list[str]], hold: str | None
@@ -389,10 +407,10 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         values and `use`. The values are those of one device function, which the compiler types and
         lowers once, not once for each element; the machine code is the same."""
         todo = write.needed(targets, known)
-        elements = [i for i in todo if values[i].kind == "load" and not values[i].row]
+        elements = [i for i in todo if values[i].kind in LOADS and not values[i].row]
         lines = [read(i, at) for i in elements if i not in held]
         by = sorted({d for i in todo if (d := divisor(program, i)) is not None})
-        made = [i for i in todo if values[i].kind != "load" and not values[i].row]
+        made = [i for i in todo if values[i].kind not in LOADS and not values[i].row]
         rows = sorted(
             {j for i in [*made, *targets] for j in values[i].operands if values[j].row}
             | {i for i in targets if values[i].row}
@@ -447,7 +465,13 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         ]
     body += ["i0 = types.int64(rest)"] if outer else []
     for a in arrays:
-        body.append(f"at_{a} = {' + '.join(f'i{d} * {a}_{d}' for d in range(outer)) or '0'}")
+        places = [
+            came_from(f"i{d}", f"shift{a[1:]}_{d}", f"size{d}")
+            if a[0] == "a" and (int(a[1:]), d) in moved
+            else f"i{d}"
+            for d in range(outer)
+        ]
+        body.append(f"at_{a} = {' + '.join(f'{i} * {a}_{d}' for d, i in enumerate(places)) or '0'}")
     element_loads = [i for i in loads if not values[i].row]
     body += [f"l{i} = cuda.local.array({width}, T{i})" for i in element_loads]
     for i in held:
@@ -571,17 +595,18 @@ def fused(
     (segments) that are neighbours: the last arguments, one for each."""
     values = program.values
     given = dict(zip(targets, range(len(layouts) - len(targets), len(layouts)), strict=True))
-    if len(program.outputs) == 1 and not program.reductions and not values[program.outputs[0]].row:
+    loads = [i for i, v in enumerate(values) if v.kind in LOADS]
+    rolled = {i: values[i].detail[2] for i in loads if values[i].kind == "rolled"}
+    if is_elementwise(program) and len(program.outputs) == 1 and not rolled:
         return _elementwise(layouts, program, shape, given.get(0))
     steps: list[Launch] = []
     temps: list[Layout] = []
     seen: dict[tuple[int, int], tuple[Any, Layout]] = {}
-    loads = [i for i, v in enumerate(values) if v.kind == "load"]
     strides, arguments = [], []
     arrays: list[Layout] = []  # the loads' and the results'
     across: dict[int, int] = {}  # loads whose columns are no neighbours: the step between these
     for i in loads:
-        argument, alignment = values[i].detail
+        argument, alignment = values[i].detail[:2]
         x = layouts[argument]
         along = alignment[-1]
         # columns must be neighbours, and an index below 0 would count from the end of the memory
@@ -604,8 +629,13 @@ def fused(
         arguments.append(reference.view((_elements(x),)))
         arrays.append(x)
     makers = [*loads, *program.outputs]
-    # those whose elements along the columns are neighbours
-    at = [k for k, i in enumerate(makers) if not values[i].row and i not in across]
+    # those whose elements along the columns are neighbours, read and written several at a time
+    turned = [i for i, shifts in rolled.items() if shifts[-1]]
+    at = [
+        k
+        for k, i in enumerate(makers)
+        if not values[i].row and (k >= len(loads) or i not in across and i not in turned)
+    ]
     outputs: list[Layout] = []
     segment = reduced_segment(program, prod(shape[:-1]), shape[-1])
     segments = segments_of(program, shape)
@@ -621,7 +651,16 @@ def fused(
         arrays.append(out)
         strides.append((*out.strides[:-1], 0) if values[i].row else out.strides)
         arguments.append(reference.view((_elements(out),)))
-    outer, columns, steps_of = _walk(program, shape, strides, arrays, at, bool(across))
+    moving = tuple([any([shifts[d] for shifts in rolled.values()]) for d in range(len(shape))])
+    outer, columns, steps_of, kept = _walk(
+        program, shape, strides, arrays, at, bool(across), moving
+    )
+    moved = {
+        (i, d): shifts[n - 1]
+        for i, shifts in rolled.items()
+        for d, n in enumerate(kept)
+        if n and shifts[n - 1]
+    }
     rows = prod(outer)
     width = vector_width(columns, *[arrays[k] for k in at]) if at else 1
     if any(s % min(16, width * arrays[k].itemsize) for k in at for s in steps_of[k]):
@@ -631,7 +670,7 @@ def fused(
             width = 1  # too long for a copy for each of a thread's elements
         segment = elementwise_segment(rows, columns, width)
         segments = max(blocks(columns, segment), 1)
-    held = held_loads(program, tuple(across))
+    held = held_loads(program, (*across, *turned))
     budget = (
         HELD
         * 4
@@ -645,7 +684,7 @@ def fused(
             or spread_over
         )
     if SIMULATOR:
-        made = Shape(1, 1, 1, 0, len(outer), segments > 1, tuple(across))
+        made = Shape(1, 1, 1, 0, len(outer), segments > 1)
     elif spread_over:
         made = Shape(
             spread_over.threads,
@@ -654,7 +693,6 @@ def fused(
             spread_over.vectors,
             len(outer),
             False,
-            tuple(across),
         )
     else:
         threads = (
@@ -669,8 +707,8 @@ def fused(
             0,
             len(outer),
             segments > 1,
-            tuple(across),
         )
+    made = made._replace(across=tuple(across), moved=tuple(moved))
     itemsizes = [values[i].dtype.itemsize for i in loads] + [
         x.itemsize for x in arrays[len(loads) :]
     ]
@@ -694,6 +732,7 @@ def fused(
                 segment,
                 segments,
                 *across.values(),
+                *moved.values(),
             ],
         )
     )
@@ -707,24 +746,29 @@ def _walk(
     arrays: Sequence[Layout],
     elements: Sequence[int],
     across: bool,
-) -> tuple[tuple[int, ...], int, list[tuple[int, ...]]]:
-    """The sizes of the dimensions in front of the columns, how many columns there are, and the
-    strides of each array in the former. elements: arrays with a value per element, which are
-    neighbours along the columns; across: whether those of others are not.
+    moving: tuple[bool, ...],
+) -> tuple[tuple[int, ...], int, list[tuple[int, ...]], tuple[int, ...]]:
+    """The sizes of the dimensions in front of the columns, how many columns there are, the strides
+    of each array in the former, and for each of these and the columns the number of the dimension
+    along which something is rolled, from 1 on; 0 where nothing is. elements: arrays with a value
+    per element, which are neighbours along the columns; across: whether those of others are not;
+    moving: whether something is rolled along a dimension, which stays what it is.
 
     Where nothing is reduced, a row may go on in the next one: the columns are as many as lie one
     behind the other in all arrays."""
+    numbers = tuple([(d + 1) * moves for d, moves in enumerate(moving)])  # no two merge, as strides
     if is_elementwise(program) and not across:
-        merged, *whole_strides = shapes.collapse(shape, *strides)
+        *merging, kept = shapes.collapse(shape, *strides, numbers)
+        merged, *whole_strides = merging
         unit = [x.itemsize if k in elements else 0 for k, x in enumerate(arrays)]
         if (
             merged
             and merged[-1] > shape[-1]
             and all([s[-1] == u for s, u in zip(whole_strides, unit, strict=True)])
         ):
-            return merged[:-1], merged[-1], [s[:-1] for s in whole_strides]
-    outer, *steps_of = shapes.collapse(shape[:-1], *[s[:-1] for s in strides])
-    return outer, shape[-1], steps_of
+            return merged[:-1], merged[-1], [s[:-1] for s in whole_strides], kept
+    outer, *steps_of, kept = shapes.collapse(shape[:-1], *[s[:-1] for s in strides], numbers[:-1])
+    return outer, shape[-1], steps_of, (*kept, numbers[-1])
 
 
 def _elements(x: Layout) -> int:

@@ -54,6 +54,8 @@ MOST_INPUTS = 12  # arrays, and parts of them, that a kernel reads with such a s
 MOST_OF_ONE = 28  # the same for a kernel of one result
 MOST_ARRAYS = 16  # that a kernel reads
 MOST_READS = 32  # the same, parts of them and ways to see them counted each
+# What may look for a number that was found elsewhere: the gradient of a maximum
+EQUALITY = ("x == y", "x != y")
 MOST_VALUES = 512  # of a kernel with such a sum: chains of products of small matrices
 # What a large domain repeats so many times is computed once, where it takes so many operations and
 # reads: a launch takes as long as some millions of elements compute.
@@ -238,6 +240,9 @@ class _Rows:
             ]
         )
         if symbol.kind == "elementwise":
+            if symbol.params[0] in EQUALITY:
+                pairs = zip(operands, symbol.operands, strict=True)
+                operands = tuple([self.as_stored(i, x) for i, x in pairs])
             return self.value("apply", dtype, operands, symbol.params)
         if symbol.kind == "where":
             return self.value("where", dtype, operands)
@@ -246,6 +251,19 @@ class _Rows:
             if symbol.operands[0][1].dtype == dtype
             else self.value("cast", dtype, operands)
         )
+
+    def as_stored(self, i: int, operand: Any) -> int:
+        """The value of an operand, rounded as in memory where that has 16 bits.
+
+        What a gradient looks for, a largest element, is compared with what it was found among. Each
+        of the two is read from memory in one kernel, and computed but not rounded in another one.
+        The largest of unrounded elements, rounded, is the largest of rounded ones."""
+        value = self.values[i]
+        dtype = operand[1].dtype if isinstance(operand, tuple) else value.dtype
+        if dtype not in FLOATING or dtype.itemsize > 2 or value.kind == "constant":
+            return i
+        stored = value.kind in ("load", "rolled", "cast") and value.dtype == dtype
+        return i if stored else self.value("cast", dtype, (i,))
 
     def once(self) -> frozenset[int]:
         """Arrays of which each element is read for the element there of the domain alone."""

@@ -321,6 +321,7 @@ def test_values_in_the_simulator(name, simulated):
                 "layer norm",
                 "columns then elements",
                 "reshaped",
+                "extremes of two coordinates",
             )
         ],
     ],

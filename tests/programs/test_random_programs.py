@@ -4,6 +4,7 @@ find outside, and the numbers that they draw. `python -m tests.programs` runs te
 from __future__ import annotations
 
 import importlib
+import json
 
 import numpy as np
 import program_comparison as comparison
@@ -85,6 +86,12 @@ def test_mistakes_are_found(name: str, monkeypatch) -> None:
         assert any(batch((device, seed, 1))[1] for seed in range(40)), device
 
 
-def test_command(capsys) -> None:
-    assert command.main(["--programs", "2", "--device", "cpu"]) == 0
+def test_command(capsys, tmp_path) -> None:
+    path = tmp_path / "record.json"
+    options = ["--programs", "2", "--device", "cpu", "--record", f"{path}"]
+    assert command.main(options) == 0
     assert "2 programs, 0 differ" in capsys.readouterr().out
+    assert command.main([*options, "--add", "--first", "7"]) == 0
+    noted = json.loads(path.read_text())["cpu"]
+    assert (noted["programs"], noted["differ"], noted["seeds"]) == (4, 0, [[0, 2], [7, 9]])
+    assert noted["changed by pass"]["simplified"] == 4

@@ -83,14 +83,17 @@ def _summed(node: Node, total: Node, users: Users, k: int, at: int) -> tuple[Vie
     """The factors of a product whose batch node `total` adds up."""
     x, y = node.operands
     n = x.layout.ndim
-    if total.params.get("kind") != "sum" or len(total.operands) != 1 or y.layout.ndim != n < 3:
+    params = total.params  # those of running sums have a kind, too, but keep all axes
+    if params.get("kind") != "sum" or "keepdims" not in params or len(total.operands) != 1:
+        return None
+    if y.layout.ndim != n or n < 3:
         return None
     if not total.views[0].whole or total.results[0].layout.dtype != node.results[0].layout.dtype:
         return None
     batch = tuple(range(n - 2))
     if math.prod(x.layout.shape[:-2]) * x.layout.shape[-1] <= FEW_TERMS:
         return None  # written out (small_products.py)
-    if tuple(sorted(total.params["axis"])) != batch or x.layout.shape[:-2] != y.layout.shape[:-2]:
+    if tuple(sorted(params["axis"])) != batch or x.layout.shape[:-2] != y.layout.shape[:-2]:
         return None
     if any([users.changes(view, k, at) for view in (x, y)]):
         return None

@@ -56,6 +56,11 @@ CASES = {
         lambda w, x, y: (x[..., None] @ y[..., None, :]).sum(0),
         [(3, 8, 5, 7)],
     ),
+    "running sums": (lambda w, x, y: cm.cumsum(w @ x[0].T, axis=1), [(6, 8)]),
+    "running sums of a batch": (
+        lambda w, x, y: cm.cumsum(x.swapaxes(1, 2) @ y, axis=0),
+        [(3, 5, 7)],
+    ),
     "few terms": (lambda w, x, y: (x[:, 0, :, None] @ y[:, 0, None]).sum(0), [(3, 5, 7)]),
     "each product is used": (
         lambda w, x, y: (p := x[..., None] @ y[..., None, :], p.sum((0, 1)))[::-1],

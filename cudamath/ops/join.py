@@ -622,8 +622,9 @@ def roll(x: ArrayLike, /, shift: int | Sequence[int], axis: Axes = None) -> ndar
     if not moving:
         return _copy(x)
     ((a, step), *others) = moving.items()
-    # within a program, or `fuse`, it is an operation of which neighbours know what it reads
-    if others or a and max(x.shape[:a]) > 1 or traced() or x._layout.device == TRACED:
+    if traced() or x._layout.device == TRACED:
+        return _rolled(x, moving)  # whose neighbours in a program know what it reads
+    if others or a and max(x.shape[:a]) > 1:
         return _rolled(x, moving)
     parts = [span(x, a, x.shape[a] - step, x.shape[a]), span(x, a, 0, x.shape[a] - step)]
     return _joined("roll", parts, a)

@@ -137,6 +137,7 @@ class Frame:
         self.device_stack = local.device_stack
         state = recording.state
         self.draws, self.inside = state.draws, state.inside
+        self.gradients = state.depth  # how many are being taken around it
 
     def __enter__(self) -> Frame:
         number = batched_index(self.level, default_index())

@@ -23,10 +23,8 @@ from ..core.dispatch.call_record import open_records, traced
 from ..core.dispatch.checks import require_function
 from ..core.scalar import NUMPY_SCALARS, Scalar, inside, scalar
 from ..core.typing import Tree
-from ..ops.join import stack
 from ..ops.ranges import arange
-from ..ops.shape import view_of
-from .batches import any_call, chosen, differs, looped, repeated
+from .batches import any_call, branched, chosen, differs, looped, one_by_one, repeated
 from .loops import branch
 
 __all__ = ["cond", "fori_loop", "scan", "while_loop"]
@@ -129,16 +127,7 @@ def _scan(
     if open_records and traced():
         out = looped(name, step, carry, rows, steps, bool(reverse))
     else:
-        now, columns = carry, []
-        for i in reversed(range(steps)) if reverse else range(steps):
-            with inside():
-                row: list[Any] = [view_of(x, (i,)) for x in rows]
-            one = step([*now, *row])
-            now = one[:count]
-            columns.append(one[count:])
-        if reverse:
-            columns.reverse()
-        out = [*now, *[stack(column) for column in zip(*columns, strict=True)]]
+        out = one_by_one(step, carry, rows, steps, bool(reverse))
     return (
         structure.unflatten(list(map(_for_user, out[:count]))),
         of_ys[0].unflatten(out[count:]),
@@ -342,9 +331,7 @@ def _while(
 
     def bounded(arrays: list[ndarray]) -> list[ndarray]:
         condition = _condition(name, cond_fun(for_user(arrays)))
-        if frames():
-            return chosen(condition, step(arrays), arrays)
-        return branch(name, condition, step, lambda arrays: arrays, arrays)
+        return branched(name, condition, step, lambda arrays: arrays, arrays)
 
     return for_user(looped(name, bounded, carry, [], max_steps, False))
 

@@ -333,7 +333,9 @@ class Loop(Rolled):
         first = [zeros(y[k]._layout) if g[k] is None else g[k] for k in carried]
         first += [zeros(layout_of(node)) for node in outside]
         taken = [*before, *rows, *[g[k] for k in others]]
-        results = loop(self.name, back, first, taken, self.steps, not self.reverse)
+        from .batches import looped  # which uses this module; g may be of calls of vmap
+
+        results = looped(self.name, back, first, taken, self.steps, not self.reverse)
         return _in_places(results, call.differentiated, len(carried), len(outside))
 
 
@@ -443,7 +445,9 @@ class Branch(Rolled):
 
         (condition, *_) = call.read
         true, false = map(back, call.functions)
-        results = branch(self.name, condition, true, false, [*arrays, *[g[k] for k in given]])
+        from .batches import branched
+
+        results = branched(self.name, condition, true, false, [*arrays, *[g[k] for k in given]])
         outside = len(call.nodes)
         return _in_places(results, arrays, len(results) - outside, outside)
 

@@ -546,3 +546,48 @@ def test_several_pulls_through_one_scan(mode):
         first, second = f(*map(cm.array, (c, xs, u, v)))
         close(first, u * products[-1])
         close(second, v * products[-1] + (products[:-1] * xs).sum(0))
+
+
+# -------------------- gradients within vmap, and vmap of gradients
+
+
+MIXED = np.random.default_rng(5).normal(size=(3, 3)) * 0.3
+LOOPS = {
+    "fori_loop": lambda x: cm.fori_loop(0, 3, lambda i, c: c * x + cm.sin(c) + i, x),
+    "scan": lambda x: cm.scan(lambda c, v: (cm.tanh(cm.asarray(MIXED) @ c) + v * x, c * v), x, x)[
+        1
+    ],
+    "while_loop": lambda x: cm.while_loop(
+        lambda c: (cm.abs(c) < 9).all(), lambda c: c * 1.5 + 0.1 * x**2, x, max_steps=6
+    ),
+    "cond": lambda x: cm.cond(x[0] > 0.7, lambda v: v * x, cm.sin, x),
+    "a loop in a loop": lambda x: cm.fori_loop(
+        0, 2, lambda i, c: cm.scan(lambda d, v: (d * 0.5 + v * c, None), c, x)[0], x
+    ),
+}
+DERIVATIVES = {
+    "grad": lambda f: cm.grad(lambda x: (f(x) ** 2).sum()),
+    "jacrev": cm.jacrev,
+    "jacfwd": cm.jacfwd,
+    "hessian": lambda f: cm.hessian(lambda x: (f(x) ** 2).sum()),
+    "linearize": lambda f: lambda x: cm.linearize(f, x)[1](x + 1),
+}
+
+
+@pytest.mark.parametrize("derivative", DERIVATIVES)
+@pytest.mark.parametrize("loop", LOOPS)
+def test_derivatives_of_loops_within_vmap_and_jit(loop, derivative):
+    """As called without either, row by row: there the steps are Python's."""
+    of = DERIVATIVES[derivative](LOOPS[loop])
+    rows = cm.asarray(np.array([[1.0, 2, 3], [0.5, -1, 2]]))
+    expected = [of(row) for row in rows]
+    close(cm.vmap(of)(rows), expected)
+    close(cm.jit(cm.vmap(of))(rows), expected)
+    close(cm.jit(of)(rows[0]), expected[0])
+
+
+def test_a_loop_without_bound_has_no_gradient_within_vmap():
+    of = cm.vmap(cm.grad(lambda x: cm.while_loop(lambda c: c < 9, lambda c: c * x, x)))
+    close(of(cm.asarray([2.0, 3.0])), [4 * 2.0**3, 2 * 3.0])
+    with pytest.raises(cm.TraceError, match="while_loop: .*max_steps"):
+        cm.jit(of)(cm.asarray([2.0, 3.0]))

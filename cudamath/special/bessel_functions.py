@@ -162,7 +162,8 @@ yn = _define(
     "cm.special.yn(cm.array([0.0, 3.0]), 2.0).round(6).tolist()",
     "[0.510376, -1.127784]",
     gradient="(yn(n - 1, x) - yn(n + 1, x)) / 2 g for x, of any order; none for n",
-    domain="Infinite at 0; NaN of negative x, and of orders that are not whole.",
+    domain="Infinite at 0; NaN of negative x, and of orders that are not whole. Of orders beyond "
+    "1e7 what is not infinite is NaN.",
 )
 jn = _define(
     "jn",
@@ -172,7 +173,8 @@ jn = _define(
     "cm.special.jn(cm.array([0.0, 3.0]), 2.0).round(6).tolist()",
     "[0.223891, 0.128943]",
     gradient="(jn(n - 1, x) - jn(n + 1, x)) / 2 g for x, of any order; none for n",
-    domain="NaN of orders that are not whole, which SciPy has.",
+    domain="NaN of orders that are not whole, which SciPy has, and of those beyond 1e7 where the "
+    "function is not 0.",
 )
 _spherical_yn = _card(
     "spherical_yn",

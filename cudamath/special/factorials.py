@@ -120,7 +120,8 @@ lpmv = _define(
     "[-0.0, -1.299038]",
     formula="With the phase (-1)^m of Condon and Shortley.",
     gradient="(v x P(v) - (v + m) P(v - 1)) / (x^2 - 1) g for x, of any order; none for m and v",
-    domain="NaN outside of -1 to 1, and of orders that are not whole.",
+    domain="NaN outside of -1 to 1, and of orders that are not whole; of orders and degrees beyond "
+    "1e7.",
 )
 
 

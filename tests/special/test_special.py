@@ -124,6 +124,75 @@ def test_awkward_numbers_are_scipys(name, device):
     near(results, theirs, 2.0**30, *arguments)  # the digits: test_errors_are_at_most_twice_scipys
 
 
+#: Where ours had been another number, sign or infinity than SciPy's.
+AS_SCIPYS: dict[str, tuple] = {
+    "erfi": ([26.65, 26.7, -26.8, 26.63],),
+    "erfinv": ([-0.0, 0.0],),
+    "rgamma": ([-1.0, -2.0, -3.0, -18.0, -40.0],),
+    "boxcox": ([1.0, 1.0], [-1.0, 2.0]),
+    "betainc": ([0.0, 2.0], [2.0, 3.0], [-0.0, -0.0]),
+    "betaincinv": ([1.0, 2.0], [2.0, 3.0], [-0.0, -0.0]),
+    "fdtri": ([1.0, 2.0], [2.0, 3.0], [-0.0, -0.0]),
+    "bdtrc": ([2.0, 1.0], [3.0, 3.0], [-0.0, -0.0]),
+    "ellipkinc": ([-0.0, -0.0, -0.0, 0.0], [0.5, 1.0, -1.0, -2.0]),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOOR)
+@pytest.mark.parametrize("name", AS_SCIPYS)
+def test_infinities_and_signs_of_zeros_are_scipys(name, dtype, device):
+    arguments = [np.array(a, dtype) for a in AS_SCIPYS[name]]
+    results, theirs = ours(name, arguments, device), scipys(name, arguments)
+    np.testing.assert_allclose(results, theirs, rtol=2e-7)
+    np.testing.assert_array_equal(np.signbit(results), np.signbit(theirs))
+
+
+@pytest.mark.parametrize(
+    "name, arguments, value",
+    [
+        ("jn", (1e300, 1.0), 0),
+        ("jn", (1e10, 1e9), 0),
+        ("jn", (1e300, 1e301), math.nan),
+        ("yn", (1e300, 1.0), -math.inf),
+        ("yn", (1e10, 2e10), math.nan),
+        ("spherical_yn", (1e10, 1.0), -math.inf),
+        ("spherical_yn", (1e300, 1e301), math.nan),
+        ("lpmv", (2.0, 1e300, 0.5), math.nan),
+        ("lpmv", (1e300, 2.5, 0.5), math.nan),
+    ],
+)
+def test_recurrences_of_large_orders_end(name, arguments, value, device):
+    result = getattr(cm.special, name)(*[cm.asarray([a], device=device) for a in arguments])
+    np.testing.assert_array_equal(result.to_numpy(), [value])
+
+
+def test_halves_beyond_1e15(device):
+    x = np.array([-1e15 - 0.5, -2e15 - 0.25])
+    near(ours("gammaln", [x], device), scipys("gammaln", [x]), 4, x)
+
+
+def test_results_near_the_ends_of_the_range(device):
+    """SciPy's are 0 and infinite there; in mpmath they are these."""
+    tiny = cm.asarray([1e-308, 5e-324, 1e-310], device=device)
+    assert (cm.special.gammainc(tiny, 1.0).to_numpy() == 1).all()
+    found = cm.special.shichi(cm.asarray([-715.0], device=device))
+    for part, sign in zip(found, (-1, 1), strict=True):
+        np.testing.assert_allclose(part.to_numpy(), sign * 2.3218128351852856e307, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "arguments, truth",
+    [
+        ((0.8306040082802505, 5086.624978187495, 0.00013949852323981579), 0.40736711999076314),
+        ((0.0020511561831005696, 1.0744680200269416, 0.007114446142046371), 0.009858328683385353),
+    ],
+)
+def test_betaincc_by_logarithms(arguments, truth, device):
+    """What is near 1 is computed by its distance, whose parts must not cancel."""
+    result = ours("betaincc", [np.array([a]) for a in arguments], device)
+    assert abs(result[0] - truth) <= 2 * np.spacing(truth)
+
+
 def scaled_tail(x: np.ndarray) -> np.ndarray:
     """exp(x^2) erfc(x) from 2 on, in long double: the continued fraction."""
     x, fraction = x.astype(np.longdouble), np.zeros(x.shape, np.longdouble)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-from .factorials import poch
+from .factorials import LARGEST_ORDER, poch
 from .gamma_functions import rgamma
-from .pairs import exp_sum, log_ratio, plus, times, two_sum
+from .pairs import exp_sum, log_ratio, plus, quotient, times, two_sum
 from .polynomials import chebyshev, horner
 from .powers import inverse_root
 from .rounding import floor, is_even
@@ -494,17 +494,26 @@ def yn(n, x):
         return -s * math.inf
     if not x > 0.0:
         return math.nan
+    if n > LARGEST_ORDER:
+        return -s * math.inf if x < 0.98 * n else math.nan
     last, now = y0_and_y1(x)
     if n == 0.0:
         return last
-    step = 2.0 / x
+    step, rest = two_over(x)
     k = 1.0
     while k < n and abs(now) < math.inf:
         before = last
         last = now
-        now = k * step * last - before
+        now = k * last * step + (k * (rest * last) - before)
         k += 1.0
     return s * now
+
+
+def two_over(x):
+    """2 / x, and what rounding lost of it, which recurrences multiply by the order."""
+    if x > 1e-30 and x < 1e30:
+        return quotient(2.0, 0.0, x, 0.0)
+    return 2.0 / x, 0.0
 
 
 def jn(n, x):
@@ -523,6 +532,8 @@ def jn(n, x):
         return s * j0(x)
     if x == 0.0:
         return 0.0
+    if n > LARGEST_ORDER:
+        return 0.0 if x < 0.98 * n else math.nan
     if x > n:
         last, now = j0_and_j1(x)
         step = 2.0 / x
@@ -536,7 +547,7 @@ def jn(n, x):
     if x < 1e-8 * (n + 1.0):  # the first term of the series
         y = 1.0
         k = 1.0
-        while k <= n:
+        while k <= n and y > 0.0:
             y *= 0.5 * x / k
             k += 1.0
         return s * y
@@ -652,6 +663,8 @@ def spherical_yn_of_positive(n, x):
         return 0.0
     if x == 0.0:
         return -math.inf
+    if n > LARGEST_ORDER:
+        return -math.inf if x < 0.98 * n else math.nan
     cos, sin = cos_and_sin(x)
     last = -cos / x
     if n == 0.0:

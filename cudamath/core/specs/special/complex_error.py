@@ -304,7 +304,7 @@ def exp_square_w(x):
         return math.inf
     square = x * x
     y = math.exp(square) * (dawsn_from_1(x) / HALF_SQRT_PI)
-    return y + y * square_rest(x, square)
+    return y + y * square_rest(x, square) if y < math.inf else y
 
 
 def dawsn_from_1(x):

@@ -239,7 +239,7 @@ def ndtri(y):
 def erfinv(y):
     a = abs(y)
     if a < 1.0:
-        return y * inverse_by_log(-math.log((1.0 - a) * (1.0 + a)))
+        return y * inverse_by_log(-math.log((1.0 - a) * (1.0 + a))) + 0.0  # 0 of -0, as SciPy's
     return y * math.inf if a == 1.0 else math.nan
 
 

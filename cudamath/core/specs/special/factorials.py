@@ -48,6 +48,8 @@ STIELTJES = (
     0.5772156649015329,
 )
 
+#: Recurrences go no further: of larger orders what is neither 0 nor infinite is NaN.
+LARGEST_ORDER = 1e7
 #: Of 2^x (zeta(x) - 1) between these numbers, which are t = -1 and 1: Chebyshev interpolation by
 #: mpmath.
 ZETAC_2_5 = (
@@ -353,6 +355,8 @@ def lpmv(m, v, x):
         return math.nan
     if v < 0.0:
         v = -v - 1.0
+    if abs(m) > LARGEST_ORDER or v > LARGEST_ORDER:
+        return math.nan
     s = 1.0
     if m < 0.0:
         m = -m

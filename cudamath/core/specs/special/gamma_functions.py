@@ -177,6 +177,7 @@ STIRLING_REST = (
     -0.002777777777777778,
     0.08333333333333333,
 )
+STIRLING_TAIL = STIRLING_REST[:-1]
 #: atanh(s) / s - 1, by s^2 < 1/9: Chebyshev interpolation.
 ATANH_REST = (
     0.07615631309714492,
@@ -338,15 +339,24 @@ def gammaln1p(x):
 
 
 def log_gamma_ratio(b, a):
-    """log(gamma(a + b) / gamma(b)) of a small a: relative to it nothing is lost. b is raised to
-    where Stirling's formula holds."""
-    y = 0.0
+    """log(gamma(a + b) / gamma(b)) of a small a, as r and this with a log(r) + this being it:
+    relative to a nothing is lost. r is b, raised to where Stirling's formula holds."""
+    more = 0.0  # the product of 1 + a / b is 1 + more
     while b < 10.0:
-        y -= math.log1p(a / b)
+        u = a / b
+        more += u + more * u
         b += 1.0
     u = a / b
-    y += a * math.log(b) + (a - 0.5) * math.log1p(u) + b * log1p_rest(u)
-    return y + (stirling_rest(a + b) - stirling_rest(b))
+    y = (a - 0.5) * math.log1p(u) + b * log1p_rest(u) - math.log1p(more)
+    v = 1.0 / b
+    w = 1.0 / (a + b)
+    return b, y - a * v * w / 12.0 + (stirling_tail(w) - stirling_tail(v))
+
+
+def stirling_tail(v):
+    """stirling_rest of 1 / v without its first term, v / 12."""
+    z = v * v
+    return v * z * horner(z, STIRLING_TAIL)
 
 
 def log1p_rest(x):
@@ -395,6 +405,8 @@ def rgamma(x):
     if x > 0.0:
         return (d if q >= 1.0 else d * q) / y
     wave = sinpi(q)
+    if wave == 0.0:  # 0 without a sign, as SciPy's
+        return 0.0
     return -((wave * q if q >= 1.0 else wave) * y) / (math.pi * d)
 
 

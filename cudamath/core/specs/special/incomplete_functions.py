@@ -199,7 +199,7 @@ def gamma_part_by(a, x, upper, power):
         return 1.0 if upper else 0.0
     if math.isinf(a):
         return math.nan if math.isinf(x) else (1.0 if upper else 0.0)
-    if math.isinf(x):
+    if math.isinf(x) or (a < 1e-300 and not upper):
         return 0.0 if upper else 1.0
     far = abs(x - a) / a
     if (a > 20.0 and a < 200.0 and far < 0.3) or (
@@ -424,7 +424,8 @@ def beta_series(a, b, x):
 def beta_part(a, b, x, xl, y, yl):
     """The regularized lower incomplete beta function; y = 1 - x."""
     by_series = b * x <= 1.0 and x <= 0.7
-    swapped = not by_series and x > a / (a + b)
+    near_1 = b < 0.1 and y < 0.1 and a * y <= 1.0  # where the fraction would lose digits
+    swapped = not by_series and (x > a / (a + b) or near_1)
     part = 0.0
     for again in range(2):  # a loop: so the compiler has one copy of the functions
         if again == 1 or swapped:
@@ -436,8 +437,10 @@ def beta_part(a, b, x, xl, y, yl):
         if by_series:
             total = beta_series(a, b, x)
             if swapped and a <= 1.0 and in_range(a, b):  # near 1: its logarithm is small
-                log, rest = log_ratio(x, xl, 1.0, 0.0)
-                rest = a * rest + log_gamma_ratio(b, a) - gammaln1p(a) + math.log1p(a * total)
+                raised_b, rest = log_gamma_ratio(b, a)
+                p, pl = times(x, xl, raised_b, 0.0)
+                log, low = log_ratio(p, pl, 1.0, 0.0)
+                rest += a * low - gammaln1p(a) + math.log1p(a * total)
                 return -math.expm1(a * log + rest)
         part = beta_power(a, b, x, xl, 1.0 if by_series else y, 0.0 if by_series else yl)
         if by_series:
@@ -472,7 +475,7 @@ def betainc_of_sums(a, b, x, xl, y, yl):
     if math.isinf(a) and math.isinf(b):
         return math.nan
     if x == 0.0 or y == 0.0:
-        return x if x == 0.0 else 1.0
+        return 0.0 if x == 0.0 else 1.0
     if a == 0.0 or math.isinf(b):
         return 1.0
     if b == 0.0 or math.isinf(a):
@@ -531,7 +534,7 @@ def beta_inverse(a, b, p):
     if not (a > 0.0 and b > 0.0 and p >= 0.0 and p <= 1.0):
         return math.nan, math.nan
     if p == 0.0 or p == 1.0:
-        return p, 1.0 - p
+        return (1.0, 0.0) if p == 1.0 else (0.0, 1.0)
     if math.isinf(a) or math.isinf(b):
         x = math.nan if a == b else (1.0 if math.isinf(a) else 0.0)
         return x, 1.0 - x

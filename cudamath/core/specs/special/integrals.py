@@ -352,6 +352,12 @@ def expi(x):
     return math.exp(x) / x * y
 
 
+def half_of_expi(x):
+    """expi(x) / 2 from 40 on, also where the exponential alone overflows."""
+    half = math.exp(0.5 * x)
+    return half * (half * (0.5 * chebyshev(160.0 / x - 2.0, EI_FROM_40) / x))
+
+
 def expi_rest(x):
     """(Ei(x) - log(x / r)) / (x - r) up to 6."""
     return horner(x, EI_REST)
@@ -461,13 +467,12 @@ def ellipe(m):
     rest = 1.0 - m
     if m < 0.0:
         outer = math.sqrt(rest)
-        m = -m / rest
         rest = 1.0 / rest
     if rest < 0.1:
         return outer * ellipe_by_rest(rest)
     a = 1.0
     b = math.sqrt(rest)
-    s = 0.5 * m
+    kept = 0.5 + 0.5 * rest  # 1 - m / 2, of which more digits are right than of m
     power = 0.5
     for _ in range(20):
         c = 0.5 * (a - b)
@@ -475,16 +480,16 @@ def ellipe(m):
         b = math.sqrt(a * b)
         a = t
         power *= 2.0
-        s += power * c * c
+        kept -= power * c * c
         if abs(c) <= 1e-9 * a:  # the next one would be its square
             break
-    return outer * (math.pi / (2.0 * a) * (1.0 - s))
+    return outer * (math.pi / (2.0 * a) * kept)
 
 
 def ellipe_by_rest(p):
     """ellipe of 1 - p, a small p: DLMF 19.12.2."""
     log = -0.5 * math.log(p)
-    y = 1.0
+    y = 0.0
     power = 0.5 * p
     d = 1.3862943611198906  # 2 log(2)
     m = 0.0
@@ -493,7 +498,7 @@ def ellipe_by_rest(p):
         power *= p * ((m + 0.5) * (m + 1.5)) / ((m + 1.0) * (m + 2.0))
         d += 1.0 / (m + 1.0) - 1.0 / (m + 0.5)
         m += 1.0
-    return y
+    return 1.0 + y
 
 
 def amplitude(u, m):

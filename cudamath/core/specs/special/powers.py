@@ -53,7 +53,7 @@ def power_of_log(log, rest, lam):
         half = math.exp(0.5 * y)
         return half * (half / lam)
     power = math.expm1(y)
-    if y > -50.0 and abs(lam) < 1e30:
+    if y > -50.0 and y != 0.0 and abs(lam) < 1e30:  # a zero keeps its sign
         _, lost = two_product(lam, log)
         power += (power + 1.0) * (lost + lam * rest)
     return power / lam

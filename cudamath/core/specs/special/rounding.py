@@ -16,11 +16,11 @@ SHIFT = 6755399441055744.0  # 1.5 2^52: what is added to it is rounded to a whol
 
 def nearest(x):
     """The whole number nearest to x."""
-    return near(x) if abs(x) < 1e15 else x
+    return near(x) if abs(x) < 2251799813685248.0 else x
 
 
 def near(x):
-    """The same of numbers up to 1e15."""
+    """The same of numbers up to 2^51."""
     return (x + SHIFT) - SHIFT
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from .integrals import EULER, ellipe, ellipk, exp1, expi
+from .integrals import EULER, ellipe, ellipk, exp1, expi, half_of_expi
 from .polynomials import horner
 from .rounding import floor
 from .waves import cos_and_sin
@@ -188,7 +188,7 @@ def ellipkinc(phi, m):
         if math.isinf(phi) and math.isinf(m):
             return math.nan
         return phi if math.isinf(phi) else 0.0
-    if m == 0.0:
+    if m == 0.0 or (phi == 0.0 and (m < 0.0 or m == 1.0)):  # a zero with its sign, as SciPy's
         return phi
     if m == 1.0 and abs(phi) >= 1.5707963267948966:
         return math.inf
@@ -302,6 +302,8 @@ def hyperbolic_sine_integral(x):
     z = abs(x)
     if z <= 2.0:
         return x * odd_series(z * z)
+    if z > 700.0 and z < math.inf:  # exp1 is nothing beside it
+        return math.copysign(half_of_expi(z), x)
     return math.copysign(0.5 * (expi(z) + exp1(z)), x)
 
 
@@ -314,4 +316,6 @@ def hyperbolic_cosine_integral(x):
         return -math.inf
     if z <= 2.0:
         return EULER + math.log(z) + even_series(z * z)
+    if z > 700.0 and z < math.inf:
+        return half_of_expi(z)
     return 0.5 * (expi(z) - exp1(z))

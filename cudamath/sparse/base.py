@@ -553,8 +553,8 @@ class sparray:
             Which one: above the main diagonal for positive numbers.
         """
         m, n = self.shape
-        count = min(m + min(k, 0), n - max(k, 0))
-        if count <= 0:
+        count = max(0, min(m + min(k, 0), n - max(k, 0), m, n))
+        if not -m < k < n and k != 0:
             raise ValueError(f"setdiag: an array of shape {self.shape} has no diagonal {k}")
         values = asarray(values, device=self.device)
         count = count if values.ndim == 0 else min(count, values.size)
@@ -644,6 +644,8 @@ class sparray:
         return self._sum_with("subtract", other, lambda x, y: y - x)
 
     def __neg__(self) -> Self:
+        if self.dtype.kind == "b":
+            raise NotImplementedError("negative: a boolean sparse array has no negative")
         return self._with_data(-self.data)
 
     def __abs__(self) -> Self:
@@ -683,7 +685,9 @@ class sparray:
         other = as_operand("divide", other, self)
         if issparse(other):
             same_shape("divide", self, other)
-            return self.toarray() / other.toarray()
+            wide = np.can_cast(self.dtype, np.float64)  # as SciPy's
+            dividend = self.astype(np.float64, copy=False) if wide else self
+            return dividend.toarray() / other.toarray()
         return combine.multiply(self, 1 / other)
 
     def __rtruediv__(self, other: Any) -> Any:
@@ -916,8 +920,11 @@ class sparray:
         axis = reductions.one_axis("mean", axis, self.ndim)
         count = math.prod(self.shape) if axis is None else self.shape[axis]
         scaled = self.astype(kind, copy=False)
-        inverse = 1.0 / count if count else math.nan
-        return reductions.total(scaled._with_data(scaled.data * inverse), axis, kind, dtype, out)
+        if not count:
+            raise ZeroDivisionError(f"mean: of shape {self.shape}, axis {axis} has no elements")
+        return reductions.total(
+            scaled._with_data(scaled.data * (1.0 / count)), axis, kind, dtype, out
+        )
 
     def max(self, axis: Any = None, out: Any = None, *, explicit: bool = False) -> Any:
         """Return the largest element, of all or along an axis.

@@ -210,7 +210,7 @@ def sparse_product(x: Any, y: Any) -> Any:
     if made is None:
         made = _by_sorting(rows, others)
     if x.ndim == 1 and flat:
-        return made.sum()
+        return made.toarray().reshape(())
     if x.ndim == 1 or flat:
         return made.reshape(-1)
     if format == "bsr":

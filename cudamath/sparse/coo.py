@@ -354,7 +354,8 @@ class coo_array(sparray):
 
     def __getitem__(self, key: Any) -> Any:
         if self.ndim == 2:
-            return super().__getitem__(key)
+            found = super().__getitem__(key)
+            return coo_array(found) if isinstance(found, ndarray) and found.ndim else found
         key = key if isinstance(key, tuple) else (key,)
         line = self.reshape(1, -1).tocsr()[(0, *key)]
         return line

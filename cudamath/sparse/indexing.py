@@ -171,6 +171,8 @@ def _at_positions(x: Any, row: Any, column: Any) -> Any:
         zero = zeros((), dtype=x.dtype, device=x.device)
         values = where(there, summed_up.data[place], zero)
     values = values.reshape(row.shape)
+    if not values.size and row.ndim == 1:
+        return x.kinds["coo"](values)  # as SciPy's: of no positions alone the result is sparse
     return values if row.ndim == 1 else type(x)(values)
 
 

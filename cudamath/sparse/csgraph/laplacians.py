@@ -73,7 +73,7 @@ def laplacian(
     """
     if form not in FORMS:
         raise ValueError(f"laplacian: wants a form of {', '.join(FORMS)}, got {form!r:.40}")
-    x = graph("laplacian", csgraph)
+    x = graph("laplacian", csgraph, finite=False)
     if normed and x.dtype.kind in "biu":
         x = x.astype(np.float64)
     kind = x.dtype if dtype is None else as_dtype(dtype, "laplacian")

@@ -326,6 +326,8 @@ def svds(
         raise ValueError(f"svds: wants a maxiter of 1 or more, got {maxiter}")
     if not 0 <= tol < np.inf:
         raise ValueError(f"svds: wants a tol that is finite and not negative, got {tol}")
+    if ncv is not None and not isinstance(ncv, (numbers.Real, str)):
+        raise TypeError(f"svds: wants an integer as ncv, got {ncv!r:.40}")
     if ncv is not None and not (isinstance(ncv, numbers.Integral) and k < ncv < min(m, n)):
         raise ValueError(f"svds: wants k < ncv < {min(m, n)}, got k {k} and ncv {ncv}")
     most = min(m, n) - (solver != "propack")

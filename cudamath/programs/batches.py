@@ -19,7 +19,7 @@ from ..core.scalar import inside
 from ..ops.join import stack
 from ..ops.shape import in_order, moveaxis, view_of
 from ..ops.where import where
-from .loops import branch, loop, repeat_while
+from .loops import branch, in_calls, loop, repeat_while
 from .trace import TraceError
 
 
@@ -150,3 +150,6 @@ def repeated(name: str, condition: Callable, step: Callable, carry: list[ndarray
     with Outside(frame):
         out = repeated(name, goes_on, _lifted(frame, guarded), [_physical(frame, x) for x in carry])
         return [frame.mapped(x) for x in out]
+
+
+in_calls.update(loop=looped, branch=branched)

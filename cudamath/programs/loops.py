@@ -36,6 +36,10 @@ from .trace import TraceError
 
 Function = Callable[[list[ndarray]], list[ndarray]]
 
+#: `loop` and `branch` as gradients take them, which may be within calls of `vmap`: filled by
+#: batches.py.
+in_calls: dict[str, Callable[..., list[ndarray]]] = {}
+
 
 class Rolled:
     """An op that runs bodies.
@@ -333,9 +337,7 @@ class Loop(Rolled):
         first = [zeros(y[k]._layout) if g[k] is None else g[k] for k in carried]
         first += [zeros(layout_of(node)) for node in outside]
         taken = [*before, *rows, *[g[k] for k in others]]
-        from .batches import looped  # which uses this module; g may be of calls of vmap
-
-        results = looped(self.name, back, first, taken, self.steps, not self.reverse)
+        results = in_calls["loop"](self.name, back, first, taken, self.steps, not self.reverse)
         return _in_places(results, call.differentiated, len(carried), len(outside))
 
 
@@ -445,9 +447,8 @@ class Branch(Rolled):
 
         (condition, *_) = call.read
         true, false = map(back, call.functions)
-        from .batches import branched
-
-        results = branched(self.name, condition, true, false, [*arrays, *[g[k] for k in given]])
+        taken = [*arrays, *[g[k] for k in given]]
+        results = in_calls["branch"](self.name, condition, true, false, taken)
         outside = len(call.nodes)
         return _in_places(results, arrays, len(results) - outside, outside)
 

@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.planner_cases import FAMILIES, Case
+from benchmarks.planner_choices import Choice, choosing
 from cudamath.kernels.conv import work
 from cudamath.kernels.lib import prediction
 from cudamath.kernels.lib.prediction import (
@@ -18,10 +19,11 @@ from cudamath.kernels.lib.prediction import (
     Machine,
     Rates,
     Work,
+    kind_with_rates,
     median,
     seconds,
 )
-from cudamath.kernels.lib.versions import Version
+from cudamath.kernels.lib.versions import Version, never
 from cudamath.runtime import cublas, cudnn
 from cudamath.runtime.device import assume
 
@@ -225,9 +227,11 @@ def libraries(there: bool = True) -> Iterator[None]:
 def fitted(
     records: Sequence[Mapping[str, Any]],
 ) -> tuple[dict[str, Rates], dict[str, tuple[int, float]]]:
-    """The rates of each kind of version, and (measurements, bias of predictions). A kind of which
-    bounds alone are known has no rates of its own."""
-    rates, left = {}, {}
+    """The rates of each kind of version by which choices lose little, and (measurements, bias of
+    predictions by the rates of least squares). A kind of which bounds alone are known has no rates
+    of its own."""
+    rates: dict[str, Rates] = {}
+    left = {}
     with libraries():
         for name, several in sorted(samples(records).items()):
             own = [sample for sample in several if sample.work.rates == name]
@@ -236,7 +240,32 @@ def fitted(
             if exact >= (FEW_PLANS if "_plan " in name else 1):
                 rates[name] = fit(measured, *prior_of(name, rates))
                 left[name] = (exact, bias(measured, rates[name]))
-    return rates, left
+        with using(rates):
+            return choosing(rates, [choices(record, rates) for record in records]), left
+
+
+def choices(record: Mapping[str, Any], rates: Mapping[str, Rates]) -> list[Choice]:
+    """What could have run on the problem of a record: none where a version states no work."""
+    found = []
+    with machine_of(record["device"]):
+        machine = seen(record)
+        problem, able = supporting(record["family"], record["case"])
+        times = {name: time for name, time in record["times"].items() if name.split()[0] in able}
+        plans = plans_that_run(times)
+        for name in {each.split()[0]: each for each in times}:
+            version, does = able[name], work_of(name, problem, able)
+            time = times.get(name)
+            if plans and name == "cudnn":
+                does, time = work.cudnn(problem), times[plan_that_runs(problem, times)]
+            if does is None or time is None or version.prefers is never:
+                return []
+            kind = kind_with_rates(does.rates)
+            if kind not in rates:  # bounds alone are known of it
+                continue
+            arithmetic, memory = seconds(does, machine, Rates(1.0, 1.0, 1.0))
+            beyond = math.exp(rates[kind].spread ** 2 / 2) / version.favour
+            found.append(Choice(kind, does.launches, 1e6 * arithmetic, 1e6 * memory, beyond, time))
+    return found
 
 
 def prior_of(name: str, rates: Mapping[str, Rates]) -> tuple[Rates, float]:

@@ -4,6 +4,7 @@ fake driver."""
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import statistics
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks import planner, planner_cases, planner_fit, planner_tiles
+from benchmarks.planner_choices import Choice, choosing
 from benchmarks.planner_fit import Sample
 from cudamath.core.dispatch.arguments import ArrayArg
 from cudamath.core.dispatch.plan import Plan
@@ -87,15 +89,51 @@ def test_a_wrong_version_is_not_chosen() -> None:
     assert statistics.mean(after) < 1.01 and planner.quantile(after, 0.95) < 1.06
 
 
+def test_rates_move_for_the_choices_that_they_lose() -> None:
+    """Two versions whose times cross at 20 us of memory. Rates that are a tenth off, each in its
+    own direction, choose the slower one around it; moved, they lose less than a hundredth, and
+    predict no worse. One that has nothing beside it keeps its rates."""
+    truth = {"flat": Rates(10.0, 1.0, 0.6, 0.0), "steep": Rates(2.0, 1.0, 1.0, 0.0)}
+    alone = Rates(3.0, 1.0, 1.0, 0.0)
+
+    def at(rates: Rates, memory: float) -> float:
+        return rates.launch + rates.byte * memory
+
+    def off(name: str, by: float) -> Rates:
+        launch, cycle, byte, spread = truth[name]
+        return Rates(launch * by, cycle, byte * by, spread)
+
+    sizes = [2.0, 8.0, 14.0, 16.0, 17.0, 18.0, 19.0, 21.0, 22.0, 24.0, 26.0, 40.0, 90.0]
+    problems = [[Choice(n, 1, 1e-3, m, 1.0, at(truth[n], m)) for n in truth] for m in sizes]
+    biased = {"flat": off("flat", 1.1), "steep": off("steep", 0.9), "alone": alone}
+    moved = choosing(biased, [*problems, [Choice("alone", 1, 1e-3, 5.0, 1.0, 50.0)]])
+
+    def lost(rates: dict[str, Rates]) -> float:
+        ratios = []
+        for choices in problems:
+            chosen = min(choices, key=lambda c: at(rates[c.rates], c.memory))
+            ratios.append(chosen.time / min(c.time for c in choices))
+        return max(ratios) - 1
+
+    def apart(rates: dict[str, Rates]) -> float:
+        return sum(
+            math.log(at(rates[c.rates], c.memory) / c.time) ** 2 for cs in problems for c in cs
+        )
+
+    assert lost(biased) > 0.09 and lost(moved) < 0.01
+    assert apart(moved) < apart(biased)
+    assert moved["alone"] == alone
+
+
 #: Regret by rates that were fitted to other problems, as found: mean, and what 95 % do not exceed.
 #: That of convolutions is the library's: what its first choice takes, a prediction misses by a
 #: third as often as not; and since windows written out were first measured, in eleven problems.
 REGRET = {
-    "conv": (1.16, 1.71),
-    "matmul": (1.045, 1.24),
+    "conv": (1.16, 1.65),
+    "matmul": (1.035, 1.14),
     "attention": (1.08, 1.74),
-    "reduction": (1.045, 1.29),
-    "scan": (1.02, 1.04),
+    "reduction": (1.05, 1.29),
+    "scan": (1.025, 1.04),
     "softmax": (1.015, 1.11),
 }
 

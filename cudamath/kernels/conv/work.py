@@ -102,7 +102,7 @@ def _by_tiles(
         product.columns,
         inner,
         product.count,
-        machine.multiprocessors,
+        machine,
         rate,
     )
     moved, more = traffic(p, last)
@@ -184,7 +184,7 @@ def space_to_depth(p: Problem) -> Work:
         "input": (64, pixels, blocks(outputs, 16) * 16 * taps),
         "weight": (outputs, 16 * taps, p.positions),
     }[p.kind]
-    cycles, _ = tiled(tiles, *sizes, 1, machine.multiprocessors, machine.rate(p.dtype, True))
+    cycles, _ = tiled(tiles, *sizes, 1, machine, machine.rate(p.dtype, True))
     moved, more = traffic(p, True)
     folded = NARROW * 2 * p.itemsize * pixels * 4 * fold**2
     return Work(f"space_to_depth {p.kind}", cycles, moved + folded, 3 + more)
@@ -356,7 +356,7 @@ def image_products(p: Problem) -> Work:
         tiles = Tiles(BLAS_SIZES[:4], 8, 100, resident=2, splits=SPLITS if count == 1 else (1,))
     cycles, _ = tiled(
         tiles,
-        *(outputs, channels, area, count, machine.multiprocessors),
+        *(outputs, channels, area, count, machine),
         machine.rate(p.dtype, p.itemsize in (2, 8)),
     )
     moved, more = traffic(p, False)
@@ -415,10 +415,10 @@ def cudnn_choice(p: Problem) -> Work:
         sizes = ((16, 128), (32, 128), *BLAS_SIZES[:4])
     depth = 64 if tensor else 8
     splits = SPLITS if p.kind == "weight" or not tensor else (1,)
-    feed = 24 if tensor and p.groups == 1 else 0
+    feed = 40 if tensor and p.groups == 1 else 0
     if p.kind == "weight" and max(p.stride) > 1:
         name += " strided"
-    tiles = Tiles(sizes, depth, 100, feed=feed, splits=splits)
+    tiles = Tiles(sizes, depth, 100, feed=feed, store=30 if tensor else 10, splits=splits)
     return _by_tiles(
         name, p, tiles, tensor, pad=8 if tensor and p.kind != "weight" else 1, last=last
     )

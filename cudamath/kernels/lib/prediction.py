@@ -131,13 +131,18 @@ def _fitted() -> dict[str, Rates]:
     return {name: Rates(*numbers) for name, numbers in table.items()}
 
 
-def rates_of(name: str) -> Rates:
-    """The rates of a kind of version; those of the words before, if there are none of it: "cudnn
-    weight" for "cudnn weight float32"."""
+def kind_with_rates(name: str) -> str:
+    """The kind of version by whose rates one goes: it, or that of the words before, if there are
+    none of it: "cudnn weight" for "cudnn weight float32". Empty if there are none of those."""
     table = _fitted()
     while name and name not in table:
         name = name.rpartition(" ")[0]
-    return table.get(name, Rates())
+    return name
+
+
+def rates_of(name: str) -> Rates:
+    """The rates of a kind of version, or of the nearest that has some."""
+    return _fitted().get(kind_with_rates(name), Rates())
 
 
 def has_rates(name: str) -> bool:
@@ -161,12 +166,17 @@ class Tiles(NamedTuple):
     splits: Iterable[int] = (1,)
 
 
+ADDING = 2e-6  # seconds of the launch that adds the parts of sums
+
+
 def tiled(
-    tiles: Tiles, rows: int, columns: int, inner: int, count: int, many: int, rate: float
+    tiles: Tiles, rows: int, columns: int, inner: int, count: int, machine: Machine, rate: float
 ) -> tuple[float, int]:
     """(cycles of the busiest multiprocessor, parts of the sum) of `count` products of rows x
-    columns with sums of `inner` terms, by the tile and the split that take fewest."""
-    steps = max(blocks(inner, tiles.depth), 1)
+    columns with sums of `inner` terms, by the tile and the split that take least time: parts, of
+    four bytes a number, are written and read."""
+    steps, many = max(blocks(inner, tiles.depth), 1), machine.multiprocessors
+    part = 2 * 4 * rows * columns * count * machine.clock / machine.bandwidth
     found = []
     for m, n in tiles.sizes:
         busy = m * n * tiles.depth / rate  # of a step; the blocks of a multiprocessor share it
@@ -180,5 +190,7 @@ def tiled(
             waves = blocks(number, many * tiles.resident)
             together = min(tiles.resident, blocks(number, many))
             step = max(busy * together, tiles.latency + busy)
-            found.append((waves * (own * step + m * n / tiles.store + tiles.end), splits))
-    return min(found)
+            cycles = waves * (own * step + m * n / tiles.store + tiles.end)
+            adding = splits * part + ADDING * machine.clock if splits > 1 else 0
+            found.append((cycles + adding, cycles, splits))
+    return min(found)[1:]

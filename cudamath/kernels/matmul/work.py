@@ -26,7 +26,7 @@ BLAS_SIZES = (
 TILES = {
     "sm90": Tiles([(128, 256)], 64, feed=40, store=30, splits=sm90_tiles.SPLITS),
     "sm80": Tiles([(128, 128), (128, 256)], 64, 300),
-    "cublas": Tiles(BLAS_SIZES, 64, feed=24, splits=(*SPLITS, 16, 32)),
+    "cublas": Tiles(BLAS_SIZES, 64, feed=40, store=30, splits=(*SPLITS, 16, 32)),
     "cublas beside": Tiles(BLAS_SIZES[:4], 8, 100, resident=2, splits=(*SPLITS, 16, 32)),
     "gemv": Tiles([(16, 16)], 64, 20, 500, store=16, resident=16, splits=SPLITS),
     "simt_async_copy": Tiles([(128, 128)], 8, 150, resident=2, splits=SPLITS),
@@ -104,7 +104,7 @@ def _by_tiles(
     if tensor and p.tf32 and dtype == np.float32:
         rate /= 2
     count = x.batch * len(x.parts)
-    cycles, splits = tiled(tiles, x.m, x.n, x.k, count, machine.multiprocessors, rate)
+    cycles, splits = tiled(tiles, x.m, x.n, x.k, count, machine, rate)
     results = count * x.m * x.n
     moved = float(p.a.size + p.b.size + results)
     launches = float(len(x.parts))

@@ -19,25 +19,37 @@ def test_a_wave_more_costs_a_tile_more():
     """Products of 10 tiles each, on 10 multiprocessors: one wave, and two for a row more."""
     tiles = Tiles([(64, 64)], depth=32, latency=0, end=0, store=64)
     step = 64 * 64 * 32 / 1024
-    one = tiled(tiles, 64, 640, 320, 1, 10, 1024.0)
+    ten = H100._replace(multiprocessors=10)
+    one = tiled(tiles, 64, 640, 320, 1, ten, 1024.0)
     assert one == (10 * step + 64, 1)
-    assert tiled(tiles, 65, 640, 320, 1, 10, 1024.0) == (2 * one[0], 1)
-    assert tiled(tiles, 64, 640, 321, 1, 10, 1024.0)[0] == one[0] + step
+    assert tiled(tiles, 65, 640, 320, 1, ten, 1024.0) == (2 * one[0], 1)
+    assert tiled(tiles, 64, 640, 321, 1, ten, 1024.0)[0] == one[0] + step
 
 
 def test_sums_are_split_where_tiles_are_few():
     tiles = Tiles([(64, 64)], splits=(1, 2, 4, 8))
-    alone, splits = tiled(tiles, 64, 64, 1 << 16, 1, 100, 1024.0)
+    alone, splits = tiled(tiles, 64, 64, 1 << 16, 1, H100, 1024.0)
     assert splits == 8
-    assert alone < tiled(tiles._replace(splits=(1,)), 64, 64, 1 << 16, 1, 100, 1024.0)[0] / 7
-    assert tiled(tiles, 6400, 6400, 64, 1, 100, 1024.0)[1] == 1
+    assert alone < tiled(tiles._replace(splits=(1,)), 64, 64, 1 << 16, 1, H100, 1024.0)[0] / 7
+    assert tiled(tiles, 6400, 6400, 64, 1, H100, 1024.0)[1] == 1
+
+
+def test_sums_are_not_split_where_their_parts_take_longer():
+    """Two parts of a product of a megabyte take half the arithmetic, and 2 us of another launch
+    besides a microsecond to write and read 4 MB; of slow memory, longer."""
+    tiles = Tiles([(128, 128)], depth=64, latency=0, end=0, store=1e9, splits=(1, 2))
+    shape = 512, 512, 64 * 400, 1
+    cycles, splits = tiled(tiles, *shape, H100, 1024.0)
+    assert (cycles, splits) == (pytest.approx(400 * 1024 / 2), 2)  # 102 us less
+    assert tiled(tiles, *shape[:2], 64 * 8, 1, H100, 1024.0)[1] == 1  # 2 us less
+    assert tiled(tiles, *shape, H100._replace(bandwidth=3e10), 1024.0)[1] == 1
 
 
 def test_blocks_of_a_multiprocessor_share_its_arithmetic():
     """Two of them take as long as one after the other, but for what a step waits."""
     one = Tiles([(64, 64)], latency=0, end=0, store=1e9)
     two = one._replace(resident=2)
-    shape = (64, 64 * 40, 3200, 1, 20, 1024.0)
+    shape = (64, 64 * 40, 3200, 1, H100._replace(multiprocessors=20), 1024.0)
     assert tiled(one, *shape)[0] == pytest.approx(tiled(two, *shape)[0])
     waiting = [tiled(each._replace(latency=500), *shape)[0] for each in (one, two)]
     assert waiting[1] < waiting[0]

@@ -15,9 +15,9 @@ them where choices lose (planner_choices.py), and prints how far predictions are
 measured, and the *regret*: the time of the version with the least prediction over that of the
 fastest one, of these problems and by rates fitted to others. With --write it replaces the rates
 that the package ships. ``--tiles`` does the same for the tiles of cuDNN's plans (planner_tiles.py;
-minutes): it takes those with which predictions are closest to the times, of the kinds of problems in which
-they choose better than the library does on problems that were held out. ``--judge`` prints the
-regret of what the package ships on records it was not fitted to, problem by problem where it is
+minutes): it takes those with which predictions are closest to the times, of the kinds of problems
+in which they choose better than the library does on problems that were held out. ``--judge`` prints
+the regret of what the package ships on records it was not fitted to, problem by problem where it is
 large. ``--ask`` asks without a GPU which versions random problems get.
 """
 

@@ -116,16 +116,37 @@ def as_strided(
     *,
     writeable: bool = True,
 ) -> ndarray:
-    """A view of ``x``'s memory in another shape with other strides
-    (``cm.lib.stride_tricks.as_strided``).
+    """Show an array's memory in another shape with other strides.
 
-    Args: x: any array; shape: of the view, default x's; strides: its bytes from an element to the
-    next along each axis, default x's; subok, writeable: accepted as in NumPy; they change nothing.
-    Returns: a view from x's first element on. Raises: ValueError if lengths differ, strides are not
-    multiples of the element's size, or the view would reach beyond x's memory (NumPy reads whatever
-    is there). Gradient: none (RuntimeError if one is recorded); ``sliding_window_view`` and
-    ``diagonal`` have one. Assignments through the view are refused where its elements overlap.
+    There is no gradient (RuntimeError if one is recorded); `sliding_window_view` and `diagonal`
+    have one. Assignments through the view are refused where its elements overlap.
 
+    Parameters
+    ----------
+    x : array
+        Any array.
+    shape : int or sequence of int, optional
+        Of the view; by default that of x.
+    strides : sequence of int, optional
+        Bytes of x from an element to the next along each axis; by default those of x.
+    subok : bool, optional
+        NumPy's; it changes nothing.
+    writeable : bool, optional
+        NumPy's; it changes nothing.
+
+    Returns
+    -------
+    ndarray
+        A view from the first element of x on.
+
+    Raises
+    ------
+    ValueError
+        Lengths differ, strides are not multiples of an element's size, or the view would reach
+        beyond the memory of x (where NumPy reads whatever is there).
+
+    Examples
+    --------
     >>> import cudamath as cm
     >>> x = cm.arange(6)
     >>> cm.lib.stride_tricks.as_strided(x, (2, 3), (8, 16)).tolist()

@@ -53,6 +53,7 @@ class Gpu:
         self._pauses: list[tuple[float, float]] = []
         self._turn = threading.Lock()  # held while one measures, or is started
         self._running: set[int] = set()
+        self._stopped = False
 
     def paused(self, begun: float, ended: float) -> float:
         """For how long, between two times of `time.perf_counter`, a process stood still that did
@@ -88,6 +89,8 @@ class Gpu:
                     start_new_session=True,
                 )
                 self._running.add(child.pid)
+                if self._stopped:  # between the file and now
+                    _signal({child.pid}, signal.SIGKILL)
                 _keep_on(child.pid, self.shared)
             try:
                 while _said(child, heard, until) == b"?":
@@ -107,7 +110,8 @@ class Gpu:
                 os.close(descriptor)
 
     def stop(self) -> None:
-        """End the processes that use it."""
+        """End the processes that use it, and those that begin."""
+        self._stopped = True
         _signal(set(self._running), signal.SIGKILL)
 
     @contextlib.contextmanager

@@ -16,6 +16,7 @@ _SHORT = {
     "FA": "farray",
 }
 _SHOWN = "c_contiguous f_contiguous owndata writeable aligned writebackifcopy".split()
+_FACTS = "_array", "c_contiguous", "f_contiguous", "owndata", "_writeable", "aligned"
 _DERIVED = "contiguous fnc forc fortran behaved carray farray".split()
 _BITS = {"c_contiguous": 1, "f_contiguous": 2, "owndata": 4, "aligned": 0x100, "writeable": 0x400}
 
@@ -30,7 +31,14 @@ class Flags:
     (False, True, True)
     """
 
-    __slots__ = ("_array", "_writeable", "aligned", "c_contiguous", "f_contiguous", "owndata")
+    __slots__ = _FACTS
+
+    c_contiguous: bool  #: elements in C order without gaps
+    f_contiguous: bool  #: the same in Fortran's order
+    owndata: bool  #: not a view of another array's memory
+    aligned: bool
+    _writeable: bool
+    _array: Any
 
     def __init__(
         self,
@@ -41,12 +49,9 @@ class Flags:
         writeable: bool,
         aligned: bool,
     ):
-        self._array = array
-        self.c_contiguous = c_contiguous  #: elements in C order without gaps
-        self.f_contiguous = f_contiguous  #: the same in Fortran's order
-        self.owndata = owndata  #: not a view of another array's memory
-        self._writeable = writeable
-        self.aligned = aligned
+        facts = array, c_contiguous, f_contiguous, owndata, writeable, aligned
+        for name, value in zip(_FACTS, facts, strict=True):
+            object.__setattr__(self, name, value)
 
     @property
     def writeable(self) -> bool:
@@ -54,10 +59,14 @@ class Flags:
         read-only."""
         return self._writeable
 
-    @writeable.setter
-    def writeable(self, value: Any) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "writeable":
+            raise AttributeError(f"flags: {name} cannot be set, only writeable")
         self._array.setflags(write=value)
-        self._writeable = bool(value)
+        object.__setattr__(self, "_writeable", bool(value))
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"flags: {name} cannot be deleted")
 
     @property
     def contiguous(self) -> bool:
@@ -111,7 +120,7 @@ class Flags:
         name = _name_of(key)
         if name != "writeable":
             raise ValueError(f"flags: {name.upper()} cannot be set, only WRITEABLE")
-        self.writeable = value
+        self.__setattr__("writeable", value)
 
     def __eq__(self, other: object) -> bool:
         return self.num == other.num if isinstance(other, Flags) else NotImplemented

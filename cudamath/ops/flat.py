@@ -74,7 +74,10 @@ class Flat:
         raise TypeError("flat: elements of an array cannot be deleted")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return ravel(self.base).__array__(dtype, copy)
+        host = ravel(self.base).__array__(dtype, copy)
+        if copy is None and dtype is None and not self.base._layout.contiguous:
+            host.flags.writeable = False  # a copy: what is written would not reach the array
+        return host
 
     def __eq__(self, other: Any) -> Any:
         return ravel(self.base) == other

@@ -308,7 +308,7 @@ def test_processes_lose_no_entries_of_each_other(file):
 
 def test_shipped_tables_that_are_not_there_are_an_error(tmp_path, monkeypatch):
     """Else each planner would follow its own rule, in silence."""
-    monkeypatch.setattr(autotune.importlib.resources, "files", lambda package: tmp_path)
+    monkeypatch.setattr(autotune.tuned, "__path__", [f"{tmp_path}"])
     autotune.forget()
     try:
         with pytest.raises(

@@ -143,8 +143,9 @@ def test_launches_of_a_gradient_of_any_order(fake):
         for _ in range(2):
             fake.launches.clear()
             slope(x)
-            assert [launch[0] for launch in fake.launches[:2]] == ["power_norm", "reduce_rows"]
-            assert len(fake.launches) == 4
+            names = [launch[0] for launch in fake.launches]
+            assert len(names) == 4
+            assert names[0] == "power_norm" and names[1] in ("reduce_rows", "reduce_columns")
 
 
 @pytest.mark.parametrize(

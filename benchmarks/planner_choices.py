@@ -9,7 +9,8 @@ the least squares found (planner_fit.py) are the start, and what is made small f
 
 with w_i = exp(-log(predicted_i) / SOFT), scaled to the sum 1: a version is chosen the more surely,
 the further its prediction is below the others. The second part keeps predictions true: choices
-alone would let the rates of all versions grow together. It is bent and weighted as in the fit.
+alone would let the rates of all versions grow together. It is bent and weighted as in the fit,
+which takes FAR, FAINT and SLOW from here.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.planner_cases import FAMILIES, Case
-from benchmarks.planner_choices import Choice, choosing
+from benchmarks.planner_choices import FAINT, FAR, SLOW, Choice, choosing
 from cudamath.kernels.conv import work
 from cudamath.kernels.lib import prediction
 from cudamath.kernels.lib.prediction import (
@@ -31,8 +31,6 @@ PRIOR = Rates(3.0, 1.5, 1.3)
 TRUST = 0.1  # weight of the prior of each logarithm, of one measurement's
 RELATED = 1.0  # the same of a prior that is a fit to measurements of related versions
 DOUBT = 1.0  # spread of what a library does: nobody knows its kernels
-FAINT = 0.3  # weight of a time far from the fastest
-FAR = 0.7  # logarithm of a ratio beyond which a measurement counts no more than linearly
 LIMITS = ((0.5, 60.0), (0.9, 300.0), (0.6, 60.0))  # of the three rates
 
 
@@ -142,7 +140,7 @@ def samples(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Sample]]:
                     continue
                 if name in BORROWING and not does.rates.startswith("pointwise_cublas"):
                     continue
-                weight = FAINT if time > 3 * best else 1.0
+                weight = FAINT if time > SLOW * best else 1.0
                 words = does.rates.split()
                 for count in range(1, len(words) + 1):
                     sample = Sample(does, machine, time, weight, least)

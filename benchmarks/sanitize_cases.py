@@ -79,6 +79,19 @@ def products() -> Calls:
         calls[f"linear {f}"] = functools.partial(
             planned, matmul_linear.linear, x, w, bias, more, activation=f
         )
+        calls[f"linears {f}"] = functools.partial(
+            planned, matmul_linear.linears, x, w, w, bias, bias, activation=f, count=2
+        )
+        calls[f"linear {f}, blocks that share sums"] = functools.partial(
+            planned,
+            matmul_linear.linear,
+            x,
+            w,
+            bias,
+            more,
+            activation=f,
+            version="sm90 64x64 share 2",
+        )
     return calls
 
 

@@ -70,6 +70,7 @@ _CHOOSING = (
     "product_rows"
 )
 rules.update(dict.fromkeys(_CHOOSING.split(), refused(_SHAPES)))
+rules["linears"] = refused("a program makes it of products that are batched already")
 
 
 def _crossed(call: Call) -> Any:

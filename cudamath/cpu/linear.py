@@ -26,3 +26,10 @@ def linear(
         if residual is not None:
             y = y + residual.astype(wide, copy=False)
         return y.astype(x.dtype, copy=False)
+
+
+def linears(x: np.ndarray, *operands: np.ndarray, activation: str, count: int) -> np.ndarray:
+    """Several such layers of one x, one after another: weights, and as many biases or none."""
+    biases = operands[count:] or (None,) * count
+    pairs = zip(operands[:count], biases, strict=True)
+    return np.stack([linear(x, w, bias, activation=activation) for w, bias in pairs])

@@ -49,6 +49,9 @@ _linear = Op(
     ),
 )
 
+#: Several layers of one x, whose weights lie alike: only programs call it (products_at_once.py).
+_linears = Op("linears", cpu="linear.linears", cuda="matmul.linear.linears")
+
 
 def linear(
     x: ArrayLike,

@@ -37,6 +37,7 @@ from .indices import casts_after_indices, compared_indices
 from .joined_parts import part_by_part, parts_added_last
 from .optimizer_casts import without_casts
 from .orders import LiesAcross, in_c_order
+from .products_at_once import products_at_once
 from .program import ARGUMENT, Block, Node, Program, View
 from .recomputed import recomputed
 from .regions import Region, regions
@@ -196,6 +197,7 @@ def fused(program: Program) -> Program:
     """The program with one node in place of each region that can be fused."""
     program = common_factors(row_products(program))
     program = shared_sorts(through_doors(gathered_products(program)))
+    program = products_at_once(program)
     program = with_residuals(program, lambda node: not fusible(node))
     program = biases_apart(program, lambda node: not fusible(node))
     program = casts_after_indices(program, lambda node: not fusible(node))

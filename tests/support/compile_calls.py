@@ -726,12 +726,19 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 plan(
                     matmul_grouped.grouped_outer, rows, new(300, 80, dtype=t), ends, version=version
                 )
-            for activation in ("gelu", "silu"):
+            layers = functools.partial(matmul_linear.linears, activation="gelu", count=3)
+            plan(layers, c, *[new(80, 256, dtype=t)] * 3, *[bias] * 3)
+            plan(layers, c, *[new(256, 80, dtype=t).mT] * 3)
+            for activation, version in (
+                ("gelu", "sm90 128x128 pingpong"),
+                ("silu", "sm90 128x128 pingpong"),
+                ("gelu", "sm90 64x64 share 4"),
+            ):
                 plan(
                     functools.partial(
                         matmul_linear.linear,
                         activation=activation,
-                        version="sm90 128x128 pingpong",
+                        version=version,
                     ),
                     c,
                     new(80, 256, dtype=t),

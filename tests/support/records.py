@@ -514,6 +514,7 @@ ALIASES = {
 #: Public functions and cards whose tests are in a file of their own.
 ELSEWHERE = {
     "programs/test_jit.py": ["jit"],
+    "programs/test_products_at_once.py": ["linears"],
     "programs/test_shared_sorts.py": ["index_add (places)", "index_add (sums)"],
     "distributed/test_collectives.py": [
         "all_reduce",

@@ -226,6 +226,7 @@ COUNTS: dict[str, Callable[[Plan, Any, dict], Counted]] = {
     "matmul": _product,
     "matmul (int8 to int32)": _product,
     "linear": _product,
+    "linears": _product,
     "product_slope": _product,
     "linear (quantized weight)": _product,
     "linear_quantized": _product,

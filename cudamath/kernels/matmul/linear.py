@@ -15,7 +15,7 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
-from ...core.dispatch.arguments import ArrayArg, Input, Output
+from ...core.dispatch.arguments import Addresses, ArrayArg, Input, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Call
 from ...core.layout import Layout
@@ -25,7 +25,7 @@ from ..compiler.lazy_numba import SIMULATOR
 from ..elementwise.dispatch import launch
 from ..elementwise.generator import scalar_function
 from ..lib.plan_edit import renumber
-from ..lib.prediction import Work
+from ..lib.prediction import Machine, Work, microseconds
 from ..lib.versions import Version, choose, ordered
 from . import work
 from .cublas_gemm import matrices
@@ -34,6 +34,7 @@ from .dispatch import VERSIONS as MATMUL_VERSIONS
 from .gemv_plan import few_rows, gemv_same
 from .problem import Problem as MatmulProblem
 from .problem import Product, transpose
+from .sm90_tiles import MOST_PARTS
 
 #: The activations, of the number v; as in ml/activation.py.
 FORMULAS = {
@@ -237,3 +238,54 @@ def linear(
     name, _, tile = (version or "").partition(" ")
     problem = Problem(x, weight, bias, residual, activation, tf32, tile)
     return choose("linear", VERSIONS, problem, name or None)
+
+
+# -------------------- several layers of one input
+
+
+def _stacked(weight: Layout, count: int) -> Layout:
+    """Several weights (out, in) that lie alike, transposed, as a batch would hold them."""
+    weight = transpose(weight)
+    step = max([n * s for n, s in zip(weight.shape, weight.strides, strict=True)])
+    strides = (step, *weight.strides)
+    return Layout.of((count, *weight.shape), strides, weight.dtype, weight.device, weight.aligned)
+
+
+def _rows(x: Layout) -> Layout:
+    """x (.., in), in C order, as a matrix."""
+    return x.like((x.size // x.shape[-1], x.shape[-1]))
+
+
+def saved(x: Layout, weight: Layout, bias: Layout | None, activation: str, count: int) -> float:
+    """How much faster, in predicted microseconds, one kernel does several layers of one input,
+    whose weights and biases lie alike, than one after another; not above 0 where none can."""
+    operands = [] if bias is None else [bias]
+    one = Problem(x, weight, bias, None, activation)
+    if (
+        not 1 < count <= MOST_PARTS
+        or not x.contiguous
+        or few_rows(x, weight)
+        or not fuses(x, weight, operands)
+        or work.is_odd(_rows(x))
+        or work.is_odd(weight)
+        or not x.aligned
+    ):
+        return 0.0
+    together = _with(one, work.sm90(MatmulProblem(_rows(x), _stacked(weight, count))))
+    machine = Machine.of(x.device)
+    alone = ordered(VERSIONS, one)[0].microseconds(one)
+    return count * alone - microseconds(together, machine)
+
+
+def linears(x: Layout, *operands: Layout, activation: str, count: int) -> Plan:
+    """Planner of y[i] = activation(x weight_i^T + bias_i): x (.., in); `count` weights (out, in)
+    and as many biases (out,), or none; y (count, .., out). One kernel, where `saved` is above 0."""
+    from .tensor_core_dispatch import Epilogue, wgmma  # the simulator cannot import it
+
+    biases = Addresses(*range(1 + count, 1 + len(operands))) if len(operands) > count else None
+    plan = wgmma(
+        _rows(x), _stacked(operands[0], count), epilogue=Epilogue(activation, biases), parts=count
+    )
+    shape = (count, *x.shape[:-1], operands[0].shape[0])
+    plan.outputs = [x.like(shape)]
+    return plan

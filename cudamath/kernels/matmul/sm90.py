@@ -99,7 +99,8 @@ class Tile(NamedTuple):
     scaled: "" or two letters: A B is multiplied by a number for each row ("m") or one for all
     ("1"), and by one for each column ("n") or for all. keep: what the activation is applied to is
     stored as well. slope: the residual is not added; A B is multiplied by the activation's slope
-    there. Both with "box" only.
+    there. Both with "box" only. parts: how many matrices B, each an array of its own, as is its
+    bias, are multiplied by one A, instead of a batch.
     """
 
     kind: str
@@ -117,6 +118,7 @@ class Tile(NamedTuple):
     scaled: str = ""
     keep: bool = False
     slope: bool = False
+    parts: int = 1
 
     @property
     def consumers(self) -> int:
@@ -215,6 +217,39 @@ def box_of(tile: Tile, major: str, rows: int) -> tuple[int, int, int]:
 
 
 @functools.cache
+def _of_part(parts: int) -> tuple[Any, Any]:
+    """Device functions: the map of matrix z of B, and the address of its bias."""
+    if parts == 1:
+
+        @device_function
+        def only(z, first, second, third, fourth):
+            return first
+
+        @device_function
+        def bias_of_all(z, bias):
+            return global_address(bias)
+
+        return only, bias_of_all
+
+    @device_function
+    def one_of(z, first, second, third, fourth):
+        found = first
+        if z == 1:
+            found = second
+        elif z == 2:
+            found = third
+        elif z == 3:
+            found = fourth
+        return found
+
+    @device_function
+    def bias_of_part(z, addresses):
+        return i64(addresses[z])
+
+    return one_of, bias_of_part
+
+
+@functools.cache
 def matmul_wgmma(tile: Tile) -> Any:
     """C = f(A B + bias) + residual, or parts of A B; tile by tile. See Tile."""
     stages, stage_bytes, consumers = tile.stages, tile.stage_bytes, tile.consumers
@@ -256,6 +291,7 @@ def matmul_wgmma(tile: Tile) -> Any:
     arrivals = 1 if pingpong else consumers
     store, drain = epilogue_sm90.store(tile)
     share = tile.share
+    map_of, bias_of = _of_part(tile.parts)
     quads = held // 4
 
     @device_function
@@ -311,6 +347,9 @@ def matmul_wgmma(tile: Tile) -> Any:
     def matmul_wgmma(
         map_a,
         map_b,
+        map_b1,
+        map_b2,
+        map_b3,
         map_c,
         map_kept,
         out,
@@ -329,10 +368,12 @@ def matmul_wgmma(tile: Tile) -> Any:
         both_b,
     ):
         """map_a: of A (batch, m, k) or, "M", (batch, k, m); map_b: of B as (batch, n, k) or, "M",
-        (batch, k, n); map_c: of C (batch, m, n) for "box"; map_kept: of what is kept, if anything;
-        out: C for the other ways to store, (splits x batch, m, n), flat. bias: (n,), residual:
-        (batch, m, n), scale_a: (m,) or (1,), scale_b: (n,) or (1,), flat; `out` where the Tile has
-        none. slabs: of k, a tile; splits: parts of k; tiles_m: rows of tiles, tiles_n: columns;
+        (batch, k, n); map_b1, map_b2, map_b3: of the further matrices of several `parts`; map_c: of
+        C (batch, m, n) for "box"; map_kept: of what is kept, if anything; out: C for the other ways
+        to store, (splits x batch, m, n), flat. bias: (n,), or of several parts the addresses of
+        such, (parts,) int64; residual: (batch, m, n), scale_a: (m,) or (1,), scale_b: (n,) or (1,),
+        flat; `out` where the Tile has none. slabs: of k, a tile; splits: parts of k; tiles_m: rows
+        of tiles, tiles_n: columns;
         tiles: in all, batch and parts included. both_a, both_b: 1 if there is one matrix for each
         of the batch, 0 if one for all.
         """
@@ -368,13 +409,14 @@ def matmul_wgmma(tile: Tile) -> Any:
                     batch = divide_unsigned(z, splits)
                     k = i32((z - batch * splits + part) * (slabs * depth))
                     row, column = i32(tile_row * tile_m), i32(tile_column * tile_n)
+                    from_b = map_of(batch, map_b, map_b1, map_b2, map_b3)
                     for _ in range(slabs):
                         ptx.barrier_wait(empty + 8 * stage, phase)
                         barrier = i32(full + 8 * stage)
                         at = i32(base + stage * stage_bytes)
                         ptx.barrier_expect(barrier, stage_bytes)
                         load_a(at, map_a, row, k, i32(batch * both_a), barrier)
-                        load_b(i32(at + bytes_a), map_b, column, k, i32(batch * both_b), barrier)
+                        load_b(i32(at + bytes_a), from_b, column, k, i32(batch * both_b), barrier)
                         k = i32(k + depth)
                         stage, phase = tma_pipeline.advance(stage, phase, stages)
                     index = i32(index + stride)
@@ -436,7 +478,7 @@ def matmul_wgmma(tile: Tile) -> Any:
                     i32(tile_column * tile_n),
                     m,
                     n,
-                    (global_address(bias), global_address(scale_a), global_address(scale_b)),
+                    (bias_of(z, bias), global_address(scale_a), global_address(scale_b)),
                     global_address(residual),
                 )
                 if pingpong:

@@ -81,14 +81,18 @@ LOW: tuple[tuple[int, int, bool], ...] = (
 )
 SPLITS = (1, 2, 4, 8)  # parts of k
 MOST_SHARE = 8  # blocks of a cluster, on any device
+SHARES = (2, 4)  # of which every group of multiprocessors holds whole ones
+GATHERED = (1.5, 0.2)  # microseconds until a tile's sums are together, and more for each block
+MOST_PARTS = 4  # matrices B that are arrays of their own
 PARTS = 2.5  # microseconds of a second kernel that sums parts
 
 
 def choices(
     m: int, k: int, n: int, batch: int, multiprocessors: int, whole: bool = False, itemsize: int = 2
 ) -> list[Choice]:
-    """Tiles and splits, those that should be fastest first; `whole`: without splits. A slab has 128
-    bytes of k, and takes the same time whatever numbers these are."""
+    """Tiles and splits, those that should be fastest first; `whole`: without splits, but perhaps
+    with clusters that share k. A slab has 128 bytes of k, and takes the same time whatever numbers
+    these are."""
     slabs = blocks(k * itemsize, 128)
     ranked = []
     for (tile_m, tile_n, pingpong), (slab, rest) in COSTS.items():
@@ -102,6 +106,11 @@ def choices(
                     PARTS + batch * m * n * 4e-6 * splits / 2
                 )  # parts are written and read at some 4 TB/s
             ranked.append((time, Choice(tile_m, tile_n, pingpong, splits)))
+        tiles = blocks(m, tile_m) * blocks(n, tile_n) * batch
+        for share in SHARES if whole and itemsize > 1 and not pingpong else ():
+            if tiles * share <= multiprocessors and slabs >= 4 * share:
+                time = slab * blocks(slabs, share) + rest + GATHERED[0] + GATHERED[1] * (share - 1)
+                ranked.append((time, Choice(tile_m, tile_n, False, 1, share)))
     return [choice for _, choice in sorted(ranked)]
 
 
@@ -132,9 +141,9 @@ def choose(p: Product, device: int, whole: bool = False, itemsize: int = 2) -> C
 
 
 def is_tile(text: str, whole: bool = False) -> bool:
-    """Whether a text names a tile; `whole`: one that leaves each sum to one block."""
+    """Whether a text names a tile; `whole`: one whose sums come together in the kernel."""
     try:
         choice = Choice.parse(text)
     except ValueError:
         return False
-    return choice.exists and not (whole and choice.splits * choice.share > 1)
+    return choice.exists and not (whole and choice.splits > 1)

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core import shapes
-from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp, TensorMap
+from ...core.dispatch.arguments import (
+    Addresses,
+    ArrayArg,
+    Input,
+    Output,
+    Temp,
+    TensorMap,
+)
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.layout import Layout
@@ -24,7 +31,7 @@ from . import aligned_copy, sm80
 from .measured import fastest
 from .problem import Problem, Product
 from .sm90 import Tile, box_of, matmul_wgmma
-from .sm90_tiles import Choice, choose
+from .sm90_tiles import MOST_PARTS, Choice, choose
 from .split_k import sum_parts
 
 KINDS = {
@@ -246,10 +253,11 @@ def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan
 
 class Epilogue(NamedTuple):
     """f(C scale_a scale_b + bias) + residual; see sm90.Tile, also for `scaled`, `keep` and `slope`.
-    Inputs of the plan, or None. With `keep` the plan has a second output."""
+    Inputs of the plan, or None. With `keep` the plan has a second output. bias: several where B has
+    `parts`."""
 
     activation: str = ""
-    bias: ArrayArg | None = None
+    bias: ArrayArg | Addresses | None = None
     residual: ArrayArg | None = None
     scaled: str = ""
     scale_a: ArrayArg | None = None
@@ -266,6 +274,7 @@ def wgmma(
     tf32: bool = False,
     out: np.dtype | None = None,
     epilogue: Epilogue | None = None,
+    parts: int = 1,
 ) -> Plan:
     """Plan of a @ b by wgmma: 16-bit numbers, 8-bit ones, float32 rounded to TF32 (`tf32`); compute
     capability 9.0.
@@ -279,6 +288,8 @@ def wgmma(
         raise AssertionError("wgmma: float32 is multiplied as TF32 or not at all")
     ready = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
     p = ready.product
+    if parts > 1 and (ready.steps or p.batch != parts or len(p.parts) > 1 or parts > MOST_PARTS):
+        raise AssertionError(f"wgmma: {a} and {parts} matrices {b} cannot be read as they lie")
     if not tile:
         # an epilogue needs whole sums: no tile that splits k
         decision = fastest(Problem(a, b, tf32), ["sm90"], whole=epilogue is not None)
@@ -289,7 +300,9 @@ def wgmma(
     steps, temps = list(ready.steps), list(ready.temps)
     c = p.out if out is None else p.out.like(dtype=out)
     for offsets, batch in ready.launches(c.itemsize // p.out.itemsize):
-        launches, scratch = _launches(ready, a, c, batch, offsets, choice, epilogue, len(temps))
+        launches, scratch = _launches(
+            ready, a, c, batch, offsets, choice, epilogue, len(temps), parts
+        )
         steps += launches
         temps += scratch
     return Plan([c, c] if epilogue and epilogue.keep else [c], steps, temps)
@@ -309,6 +322,7 @@ def _launches(
     choice: Choice,
     epilogue: Epilogue | None,
     first_temp: int,
+    parts: int,
 ) -> tuple[list[Launch], list[Layout]]:
     """The launches for one part of a product, and their scratch."""
     p = ready.product
@@ -343,6 +357,7 @@ def _launches(
         extra.scaled,
         extra.keep,
         extra.slope,
+        parts,
     )
     tiles_m, tiles_n = blocks(m, tile.m), blocks(n, tile.n)
     tiles = tiles_m * tiles_n * batch * splits
@@ -350,17 +365,20 @@ def _launches(
     for argument, side, offset, rows in zip(
         ready.arguments, ready.sides, offsets, (tile.m, tile.n), strict=False
     ):
-        view = ArrayArg(argument.kind, argument.index, offset=offset, dtype=a.dtype)
-        shape = (batch if side.both else 1, *side.shape[1:])
-        maps.append(
-            TensorMap(
-                view,
-                shape,
-                side.strides,
-                box_of(tile, side.major, rows),
-                kind="tf32" if kind == "tf32" else None,
+        own = parts > 1 and side.both  # each matrix is an array
+        shape = (batch if side.both and not own else 1, *side.shape[1:])
+        for i in range(parts if own else 1):
+            view = ArrayArg(argument.kind, argument.index + i, offset=offset, dtype=a.dtype)
+            maps.append(
+                TensorMap(
+                    view,
+                    shape,
+                    side.strides,
+                    box_of(tile, side.major, rows),
+                    kind="tf32" if kind == "tf32" else None,
+                )
             )
-        )
+    maps += [np.int64(0)] * (1 + MOST_PARTS - len(maps))
     size = batch * m * n
     out = Output(0).view((size,), offset=offsets[2])
     temps: list[Layout] = []
@@ -392,7 +410,7 @@ def _launches(
             tiles_m,
             tiles_n,
             tiles,
-            *(side.both for side in ready.sides),
+            *(side.both if parts == 1 else 0 for side in ready.sides),
         )
     ]
     grid = tiles * share if share > 1 else min(devices.multiprocessors(a.device), tiles)

@@ -35,7 +35,7 @@ from .core.dtypes import FLOATING, INEXACT, compute_dtype, planned
 from .core.layout import Layout
 from .core.scalar import as_arrays, to_user
 from .core.specs.reductions import REDUCTIONS
-from .core.tracing import MOVING, Symbol
+from .core.tracing import EQUALITY, MOVING, Symbol
 from .ops import reduce as reductions
 from .ops.creation import full
 from .ops.shape import astype, permute_dims, reshape
@@ -54,8 +54,6 @@ MOST_INPUTS = 12  # arrays, and parts of them, that a kernel reads with such a s
 MOST_OF_ONE = 28  # the same for a kernel of one result
 MOST_ARRAYS = 16  # that a kernel reads
 MOST_READS = 32  # the same, parts of them and ways to see them counted each
-# What may look for a number that was found elsewhere: the gradient of a maximum
-EQUALITY = ("x == y", "x != y")
 MOST_VALUES = 512  # of a kernel with such a sum: chains of products of small matrices
 # What a large domain repeats so many times is computed once, where it takes so many operations and
 # reads: a launch takes as long as some millions of elements compute.
@@ -256,8 +254,9 @@ class _Rows:
         """The value of an operand, rounded as in memory where that has 16 bits.
 
         What a gradient looks for, a largest element, is compared with what it was found among. Each
-        of the two is read from memory in one kernel, and computed but not rounded in another one.
-        The largest of unrounded elements, rounded, is the largest of rounded ones."""
+        of the two is read from memory in one kernel, and computed but not rounded in another one
+        (alike in both: `Program.rounds`). The largest of unrounded elements, rounded, is the
+        largest of rounded ones."""
         value = self.values[i]
         dtype = operand[1].dtype if isinstance(operand, tuple) else value.dtype
         if dtype not in FLOATING or dtype.itemsize > 2 or value.kind == "constant":
@@ -755,10 +754,10 @@ def _of_few(symbol: Symbol) -> bool:
 
 def _of_one(symbol: Symbol) -> bool:
     """Whether a reduction is of single elements and gives these: a norm's sum over a weight that is
-    one number."""
+    one number. Not an extreme, which kernels know by its kind (`Program.rounds`)."""
     layout, params = symbol.operands[0][1], symbol.params
     return (
-        REDUCTIONS[params["kind"]].name in ("sum", "mean", "max", "min", "prod")
+        REDUCTIONS[params["kind"]].name in ("sum", "mean", "prod")
         and all([layout.shape[i] == 1 for i in params["axis"]])
         and layout.dtype in FLOATING
         and symbol.layout.dtype in FLOATING

@@ -21,6 +21,8 @@ from .layout import Layout
 
 #: The ops, besides elementwise cards and reductions, that can be part of a fused kernel.
 FUSIBLE = ("where", "where_number", "copy", "astype")
+#: What may look for a number that was found elsewhere: the gradient of a maximum.
+EQUALITY = ("x == y", "x != y")
 #: Those whose elements are others of the operand, which is an array then: read where they lie.
 MOVING = ("roll",)
 

@@ -96,15 +96,32 @@ def cached_cubin(key: str, compile: Callable[[], bytes]) -> bytes:
     return data
 
 
-def link(ltoir: bytes, arch: str, registers: int | None = None) -> tuple[bytes, str]:
+def link(
+    ltoir: bytes, arch: str, registers: int | None = None, fma: bool = True
+) -> tuple[bytes, str]:
     """LTO-IR to machine code for one architecture ("sm_90a"): (cubin, the assembler's report).
-    Needs no GPU. nvJitLink keeps no cache of its own: for that it would initialise the driver, in
-    each process that links, which takes longer than most kernels."""
-    from cuda.core import Linker, LinkerOptions, ObjectCode
+    Needs no GPU. fma: whether a product and a sum may become one operation, which rounds once.
 
-    limits = {"max_register_count": registers} if registers else {}
-    options = LinkerOptions(
-        arch=arch, link_time_optimization=True, ptxas_options=["-v"], no_cache=True, **limits
-    )
-    linker = Linker(ObjectCode.from_ltoir(ltoir), options=options)
-    return bytes(linker.link("cubin").code), linker.get_info_log() or ""
+    nvJitLink keeps no cache of its own: for that it would initialise the driver, in each process
+    that links, which takes longer than most kernels. It is called by its own names, as cuda.core's
+    linker (1.2) passes "-fma=true", which it refuses."""
+    from cuda.bindings import nvjitlink
+
+    options = [f"-arch={arch}", "-lto", "-Xptxas=-v", "-no-cache"]
+    options += [f"-maxrregcount={registers}"] if registers else []
+    options += [] if fma else ["-fma=0"]
+    handle = nvjitlink.create(len(options), options)
+    try:
+        nvjitlink.add_data(handle, nvjitlink.InputType.LTOIR, ltoir, len(ltoir), "kernel")
+        nvjitlink.complete(handle)
+        code = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, code)
+        log = bytearray(nvjitlink.get_info_log_size(handle))
+        nvjitlink.get_info_log(handle, log)
+    except nvjitlink.nvJitLinkError as error:
+        why = bytearray(nvjitlink.get_error_log_size(handle))
+        nvjitlink.get_error_log(handle, why)
+        raise RuntimeError(f"{error}: {why.rstrip(bytes(1)).decode()}") from error
+    finally:
+        nvjitlink.destroy(handle)
+    return bytes(code), log.rstrip(bytes(1)).decode()

@@ -65,3 +65,40 @@ def test_gradients(monkeypatch, axis: Any, dtype: str) -> None:
     hit = z == z.max(axis, keepdims=True)
     exact = hit / hit.sum(axis, keepdims=True) * 6 * (1 - np.tanh(y) ** 2)
     np.testing.assert_allclose(slope, exact, 0.03, 0.01)
+
+
+#: Extremes of what kernels compute again, and what looks for them.
+FOUND_AGAIN: dict[str, Callable] = {
+    "softmax by hand": lambda x: (
+        (e := cm.exp(x - x.max(-1, keepdims=True))) / e.sum(-1, keepdims=True)
+    ),
+    "of columns": lambda x: x / (1 + x.max(0) - x.min(0)),
+    "of all": lambda x: x - x.max(),
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("shape", [(3, 4), (5, 1), (70, 512), (200, 1000)], ids=str)
+@pytest.mark.parametrize("name", FOUND_AGAIN)
+def test_products_and_sums_are_the_same_where_they_are_computed_again(name, shape, dtype) -> None:
+    """Whether a compiler makes one operation of a product and a sum depends on what else a kernel
+    computes of them: then a maximum was found nowhere, and its gradient was nan."""
+
+    def loss(a: Any, b: Any) -> Any:
+        x = cm.tanh(a) * b + a * 0.3 + b * a * b  # products that have other users, too
+        return (FOUND_AGAIN[name](x) ** 2 * a * b).sum()
+
+    given = np.random.default_rng(2).normal(size=(2, *shape)).astype("float32")
+    with cm.device("cpu"):
+        exact = cm.grad(loss, (0, 1))(*[cm.array(x).astype(dtype).astype("f8") for x in given])
+        exact = [x.to_numpy() for x in exact]
+    with cm.device("cuda"):
+        arrays = [cm.array(x).astype(dtype) for x in given]
+        for form in (cm.jit(cm.grad(loss, (0, 1))), cm.grad(cm.fuse(loss), (0, 1))):
+            for x, wanted in zip(form(*arrays), exact, strict=True):
+                found = x.astype("f8").to_numpy()
+                assert np.isfinite(found).all()
+                if dtype != "bfloat16":  # of rounded elements others may be as large
+                    eps = {"float32": 1e-4, "float64": 1e-11}[dtype] * np.abs(wanted).max()
+                    np.testing.assert_allclose(found, wanted, 0, eps)

@@ -137,6 +137,8 @@ def _fingerprint(kernel: Any) -> str:
             ]
         ).encode()
     )
+    if not options.get("fma", True):
+        digest.update(b"fma=False")
     return digest.hexdigest()
 
 

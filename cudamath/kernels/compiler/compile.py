@@ -295,7 +295,7 @@ def compile_now(kernel: Any, arguments: Any, cc: tuple) -> tuple[bytes, str]:
         code, _ = cuda.compile(
             kernel.py_func, arguments, cc=cc, device=False, abi="numba", output="ltoir", **keep
         )
-    return cubin_cache.link(code, architecture(cc), options.get("max_registers"))
+    return _linked(kernel, code, cc)
 
 
 def compile_each(kernel: Any, arguments: Any, targets: Sequence[tuple]) -> list[tuple[bytes, str]]:
@@ -320,8 +320,14 @@ def to_llvm(kernel: Any, arguments: Any, cc: tuple) -> Any:
 
 def from_llvm(kernel: Any, library: Any, cc: tuple) -> tuple[bytes, str]:
     """(cubin, the assembler's report) of what `to_llvm` made, for that target or a newer one."""
-    registers = kernel.targetoptions.get("max_registers")
-    return cubin_cache.link(library.get_ltoir(cc=cc), architecture(cc), registers)
+    return _linked(kernel, library.get_ltoir(cc=cc), cc)
+
+
+def _linked(kernel: Any, ltoir: bytes, cc: tuple) -> tuple[bytes, str]:
+    options = kernel.targetoptions
+    return cubin_cache.link(
+        ltoir, architecture(cc), options.get("max_registers"), options.get("fma", True)
+    )
 
 
 def ptx_of(kernel: Any, signature: list[Any], capability: tuple[int, int]) -> str:

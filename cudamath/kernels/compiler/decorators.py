@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .lazy_numba import SIMULATOR, cuda, intrinsic, types
 
 #: Decorates a device function. LLVM inlines it; Numba's own inline="always" gives the same code 3
 #: to 5 times as slowly.
 device_function = cuda.jit(device=True) if SIMULATOR else cuda.jit(device=True, forceinline=True)
+#: The same for one whose products and sums are rounded one by one, wherever it is applied
+#: (`applying`): what it computes depends on its operands alone.
+rounding_function = (
+    device_function if SIMULATOR else cuda.jit(device=True, forceinline=True, fma=False)
+)
 WARP = 32
 FULL = 0xFFFFFFFF  # all lanes of a warp take part in the shuffle
 
@@ -15,6 +22,13 @@ def bounded(threads: int | tuple[int, int]):
     """Decorates kernels launched with at most `threads` threads per block, among which the compiler
     shares registers; a pair: (threads, blocks that a multiprocessor must hold)."""
     return cuda.jit if SIMULATOR else cuda.jit(launch_bounds=threads)
+
+
+def applying(function: Any) -> Any:
+    """Decorates kernels that apply this device function. Where that rounds each product and sum,
+    the kernel does: the compiler is told so for all of a kernel."""
+    options = getattr(function, "targetoptions", {})
+    return cuda.jit if SIMULATOR or options.get("fma", True) else cuda.jit(fma=False)
 
 
 if not SIMULATOR:

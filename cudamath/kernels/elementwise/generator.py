@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.decorators import device_function
+from ..compiler.decorators import applying, device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
@@ -152,7 +152,7 @@ def vector_kernel(function: Any, arrays: tuple[bool, ...], width: int, ahead: in
         "store_vector": store_vector,
         "function": function,
     }
-    return cuda.jit(compiled(source, name, namespace))
+    return applying(function)(compiled(source, name, namespace))
 
 
 @functools.cache
@@ -211,7 +211,7 @@ def rows_kernel(function: Any, kinds: tuple[str, ...], ndim: int, width: int, wi
         "store_vector": store_vector,
         "function": function,
     }
-    return cuda.jit(compiled(source, "rows", namespace))
+    return applying(function)(compiled(source, "rows", namespace))
 
 
 @functools.cache
@@ -287,7 +287,7 @@ def broadcast_kernel(
         "store_vector": store_vector,
         "function": function,
     }
-    return cuda.jit(compiled(source, "broadcast", namespace))
+    return applying(function)(compiled(source, "broadcast", namespace))
 
 
 @functools.cache
@@ -368,4 +368,6 @@ def plain_kernel(
         source += f"    else:\n        for m in range(n, count, {THREADS}):\n" + "".join(
             f"            {line}\n" for line in rest
         )
-    return cuda.jit(compiled(source, "plain", {"cuda": cuda, "types": types, "function": function}))
+    return applying(function)(
+        compiled(source, "plain", {"cuda": cuda, "types": types, "function": function})
+    )

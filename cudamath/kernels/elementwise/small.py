@@ -19,7 +19,7 @@ import numpy as np
 
 from ...core.dispatch.arguments import Scalar
 from ...core.dispatch.steps import Launch
-from ..compiler.decorators import device_function
+from ..compiler.decorators import applying, device_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import cuda, types
 from ..lib.integers import blocks
@@ -119,7 +119,7 @@ def small_kernel(
         "    else:\n"
         f"        store(out, to, {code('out')}, result)\n"
     )
-    return cuda.jit(compiled(source, "small", namespace))
+    return applying(function)(compiled(source, "small", namespace))
 
 
 def by_codes(p: ElementwiseProblem) -> Launch:

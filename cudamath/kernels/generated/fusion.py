@@ -39,7 +39,8 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import COMPLEX, compute_dtype, float16, float64
 from ...core.layout import Layout
-from ..compiler.decorators import device_function
+from ...core.tracing import EQUALITY
+from ..compiler.decorators import device_function, rounding_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.dispatch import copy_part
@@ -96,6 +97,27 @@ class Program(NamedTuple):
     def reductions(self) -> list[int]:
         return [i for i, v in enumerate(self.values) if v.kind in ALONG_ROWS]
 
+    @property
+    def rounds(self) -> bool:
+        """Whether products and sums are rounded one by one, and not where a compiler puts them
+        together, which depends on what else a kernel computes.
+
+        The gradient of a maximum looks for the very number that was found, in elements which its
+        kernel computes again. They have to be the same there, and where the maximum was found: in
+        all kernels that take extremes of what they compute, or compare that for equality."""
+        looked_at = [
+            j
+            for v in self.values
+            if v.kind in EXTREMES or v.kind == "apply" and v.detail[0] in EQUALITY
+            for j in v.operands
+        ]
+        while looked_at:
+            value = self.values[looked_at.pop()]
+            if value.kind == "apply":
+                return True
+            looked_at += value.operands if value.kind in ("cast", "where") else ()
+        return False
+
 
 class AlongRow(NamedTuple):
     """How the elements of a row are combined.
@@ -111,6 +133,9 @@ class AlongRow(NamedTuple):
 
 #: The values that are read.
 LOADS = ("load", "rolled")
+
+#: Those that find an element.
+EXTREMES = ("max", "min")
 
 #: The values that combine the elements of a row.
 ALONG_ROWS = {
@@ -230,7 +255,8 @@ def composed(program: Program) -> tuple[Any, tuple[int, ...]]:
         + "".join(f"    {line}\n" for line in lines)
         + f"    return store(R({name(out)}))\n"
     )
-    return device_function(compiled(source, "fused", write.namespace)), loads
+    decorated = rounding_function if program.rounds else device_function
+    return decorated(compiled(source, "fused", write.namespace)), loads
 
 
 # -------------------- rows
@@ -546,7 +572,8 @@ def fused_rows(program: Program, shape: Shape) -> Any:
     source = f"def fused_rows({', '.join(parameters)}):\n" + "".join(
         f"    {line}\n" for line in body
     )
-    return cuda.jit(compiled(source, "fused_rows", space))
+    rounding = {"fma": False} if program.rounds and not SIMULATOR else {}
+    return cuda.jit(**rounding)(compiled(source, "fused_rows", space))
 
 
 # -------------------- planner

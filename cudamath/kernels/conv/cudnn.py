@@ -38,37 +38,30 @@ def _windows(problem: Problem) -> dict[str, Any]:
     }
 
 
-def names_of_plans(
-    problem: Problem, channels_last: bool | None = None, transforms: bool = True
-) -> list[str]:
+def names_of_plans(problem: Problem, channels_last: bool | None = None) -> list[str]:
     """The names of all plans that the library has for a problem, the best-ranked first: what
-    `convolution` may be asked for as `engine`. transforms: those by Fourier's and Winograd's,
-    too."""
+    `convolution` may be asked for as `engine`."""
     if channels_last is None:
         channels_last = problem.library_last
     tensors, windows = _tensors(problem, channels_last), _windows(problem)
-    return cudnn.plans(*tensors, **windows, transforms=transforms)
+    return cudnn.plans(*tensors, **windows)
 
 
 def convolution(
-    problem: Problem,
-    engine: str = "",
-    channels_last: bool | None = None,
-    fourier: bool = False,
+    problem: Problem, engine: str = "", channels_last: bool | None = None
 ) -> Plan | None:
     """The plan of one library call; None if the library has nothing for the problem.
 
     engine: the name of one of the library's execution plans; by default the one that was measured
     to be the fastest, or one that is clearly faster by predicted times (work.py) than the library's
     own choice, or this. channels_last: how the library sees all arrays; by default as
-    `Problem.library_last` says. fourier: by Fourier's transform."""
+    `Problem.library_last` says."""
     if channels_last is None:
         channels_last = problem.library_last
-    named = not engine and not fourier and not problem.tf32
-    if named and channels_last == (problem.itemsize == 2):
+    if not engine and not problem.tf32 and channels_last == (problem.itemsize == 2):
         if problem.measured == "cudnn" and problem.measurement:
             engine = problem.measurement.choice.partition(" ")[2]
-    known = not fourier and channels_last == problem.library_last
+    known = channels_last == problem.library_last
     reordered = ReorderedPlan(problem.out, *problem.operands, last=channels_last)
     bias = []
     if problem.bias is not None:  # read in one run
@@ -82,7 +75,6 @@ def convolution(
         **_windows(problem),
         bias=problem.bias is not None,
         plan=engine,
-        fourier=fourier,
         predicted=tuple(times_of_cudnn(problem).items()) if known else (),
     )
     if call is None:
@@ -92,14 +84,6 @@ def convolution(
     tensors = [arrays[role] for role in ("x", "weight", "y")]
     reordered.steps.append(Call(call, [*tensors, *bias, workspace]))
     return reordered.build()
-
-
-def by_fourier(problem: Problem) -> Plan | None:
-    """The plan of one library call, which computes by Fourier's transform."""
-    if problem.kind != "input":
-        return convolution(problem, channels_last=False, fourier=True)
-    alone = dataclasses.replace(problem, bias=None)
-    return add_bias(convolution(alone, channels_last=False, fourier=True), problem)
 
 
 def input_gradient(problem: Problem) -> Plan | None:

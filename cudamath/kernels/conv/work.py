@@ -14,7 +14,6 @@ import pathlib
 from typing import NamedTuple
 
 from ...core.layout import is_channels_last
-from ...runtime import cudnn as library
 from ..lib.integers import blocks
 from ..lib.prediction import Machine, Tiles, Work, has_rates, microseconds, tiled
 from ..matmul.problem import Problem as MatmulProblem
@@ -483,12 +482,9 @@ def plans_of_cudnn(p: Problem) -> dict[str, Work]:
     """The families of the library's plans of which times are known for such problems: what they do,
     those with the least predicted times first. None if they are few: then the library may have
     better ones."""
-    machine, shapes = Machine.of(p.device), (p.x.shape, p.weight.shape)
-    hidden = library.hides_transforms(p.kind, p.dtype, *shapes)
+    machine = Machine.of(p.device)
     found = {}
     for name, tiles in tiles_of_cudnn().get(plans_kind(p), {}).items():
-        if hidden and name.startswith(library.UNANNOUNCED):
-            continue
         work = cudnn_plan(p, name, tiles)
         if has_rates(work.rates):
             found[name] = work
@@ -501,19 +497,3 @@ def times_of_cudnn(p: Problem) -> dict[str, float]:
     """The predicted times of these families, microseconds."""
     machine = Machine.of(p.device)
     return {name: microseconds(work, machine) for name, work in plans_of_cudnn(p).items()}
-
-
-def fourier(p: Problem) -> Work:
-    """cudnn.py, by Fourier's transform of whole images, their sides filled up to powers of two, and
-    of filters as large. A frequency costs a product of channels and outputs, whatever the number of
-    taps; transformed arrays are written and read."""
-    machine, reach = Machine.of(p.device), max(p.taps)
-    images, outputs, *size = p.y.shape
-    channels = p.group_channels
-    side = 1 << (max(*size, *p.x.shape[2:]) + reach - 2).bit_length()
-    frequencies = side * (side // 2 + 1)
-    products = 4 * images * channels * outputs * frequencies  # of complex numbers
-    cycles = products / (machine.multiprocessors * machine.rate(p.dtype, False))
-    numbers = 2 * frequencies * (images * (channels + outputs) + channels * outputs)
-    moved, more = traffic(p, False)
-    return Work(f"cudnn_fourier {p.kind}", cycles, moved + 2 * p.itemsize * numbers, 4 + more)

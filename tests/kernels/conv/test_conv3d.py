@@ -45,10 +45,9 @@ class StandIn:
         tf32,
         device,
         plan,
-        fourier,
         predicted,
     ):
-        assert not tf32 and not plan and not fourier and not predicted and device == 0
+        assert not tf32 and not plan and not predicted and device == 0
         self.calls, self.kind, self.dtype, self.tensors, self.bias = (
             calls,
             kind,

@@ -6,8 +6,9 @@ is cut into stages: all that can be computed row by row is one kernel
 (kernels/generated/fusion.py). A sum of few terms, such as the coordinates of a point, is written
 out; so are sums of which each is for one coordinate, where one pass finds all. A reduction along
 other axes than the last is a stage of its own, whose result the next stage reads. So is what many
-elements would compute again, and what is computed and then rolled. Gradients are fused in the same
-way: the gradient rules of the ops are called on traced arrays.
+elements would compute again, and what is computed and then rolled. What is too much for one kernel
+becomes several, which leave arrays to each other. Gradients are fused in the same way: the gradient
+rules of the ops are called on traced arrays.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import bisect
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +46,8 @@ __all__ = ["fuse"]
 
 #: For each dimension of a kernel's domain that of an array; None: the array is repeated.
 Alignment = tuple[int | None, ...]
+#: What `evaluated` takes.
+Waiting = Generator[Any, Any, Any]
 #: Pairs of a dimension and the only index along it.
 Fixed = tuple[tuple[int, int], ...]
 
@@ -55,6 +58,7 @@ MOST_OF_ONE = 28  # the same for a kernel of one result
 MOST_ARRAYS = 16  # that a kernel reads
 MOST_READS = 32  # the same, parts of them and ways to see them counted each
 MOST_VALUES = 512  # of a kernel with such a sum: chains of products of small matrices
+MOST_STEPS = 1024  # values of any kernel of a function that may be cut
 # What a large domain repeats so many times is computed once, where it takes so many operations and
 # reads: a launch takes as long as some millions of elements compute.
 REPEATED, LARGE, WORK = 64, 1 << 22, 4
@@ -77,6 +81,38 @@ class _Stage(NamedTuple):
     results: int
     writes: bool = False
     once: frozenset[int] = frozenset()
+
+
+class _Piece(NamedTuple):
+    """A kernel of several that share the values of one. needed: values that it computes, and, as
+    -1 - i, values i that it reads from the array of an earlier piece; left: those that it leaves to
+    later ones; results: which of the results are its."""
+
+    needed: frozenset[int]
+    left: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+def evaluated(work: Waiting) -> Any:
+    """What a generator returns that yields other generators, each for what that one returns. They
+    wait for each other in a list: expressions may be deeper than Python's stack."""
+    waiting: list[Waiting] = [work]
+    result: Any = None
+    failed: Exception | None = None
+    while waiting:
+        last = waiting[-1]
+        try:
+            waiting.append(last.send(result) if failed is None else last.throw(failed))
+            result = failed = None
+        except StopIteration as end:
+            waiting.pop()
+            result, failed = end.value, None
+        except Exception as error:
+            waiting.pop()
+            result, failed = None, error
+    if failed is not None:
+        raise failed
+    return result
 
 
 class _Rows:
@@ -142,15 +178,36 @@ class _Rows:
         return self.value("load", dtype, (), detail, row=row)
 
     def broadcast_value(
+        self, symbol: Symbol, layout: Layout, of: tuple[int, ...], alignment: Alignment
+    ) -> int:
+        """A symbol seen through `layout` by a user of shape `of`, which is aligned so with the
+        domain."""
+        return evaluated(self.seen(symbol, layout, of, alignment))
+
+    def build(self, symbol: Symbol, alignment: Alignment) -> int:
+        """The number of a symbol's value. alignment: for each dimension of the domain the symbol's,
+        or None."""
+        return evaluated(self.built_of(symbol, alignment))
+
+    def operation(self, symbol: Symbol, alignment: Alignment) -> int:
+        """`build` of what is computed from other symbols, whether or not an array holds it."""
+        return evaluated(self.computed(symbol, alignment, ()))
+
+    def reduction(self, symbol: Symbol, alignment: Alignment) -> int:
+        """A reduction along the last axis of the domain, as passes over rows."""
+        return evaluated(self.reduced(symbol, alignment))
+
+    # Each of these returns the number of a value to `evaluated`.
+
+    def seen(
         self,
         symbol: Symbol,
         layout: Layout,
         of: tuple[int, ...],
         alignment: Alignment,
         fixed: Fixed = (),
-    ) -> int:
-        """A symbol seen through `layout` by a user of shape `of`, which is aligned so with the
-        domain."""
+    ) -> Waiting:
+        """`broadcast_value`. fixed: where the value lies along other dimensions of the user."""
         own, first = symbol.layout, len(of) - layout.ndim
 
         def place(d: int | None) -> int | None:
@@ -179,19 +236,18 @@ class _Rows:
         kept = tuple([None if at is None else dims[at] for at in places])
         at_index = [(d, k) for at, k in held if (d := dims[at]) is not None]
         if symbol.kind == "constant" or len({*seen}) == len(dims) and not rest:
-            return self.build(symbol, kept, tuple(at_index))
+            return (yield self.built_of(symbol, kept, tuple(at_index)))
         if len({*seen}) == len(dims):  # a view adds no offset: the first along the other axes
             before = self.state()
-            first = self.build(symbol, kept, (*at_index, *[(j, 0) for j in rest]))
+            first = yield self.built_of(symbol, kept, (*at_index, *[(j, 0) for j in rest]))
             if self.reads <= self.most:
                 return first
             self.restore(before)
         # a reshape, a diagonal: the view of a finished array
         return self.load(self.stages.whole(symbol, layout), tuple(places), tuple(held))
 
-    def build(self, symbol: Symbol, alignment: Alignment, fixed: Fixed = ()) -> int:
-        """The number of a symbol's value. alignment: for each dimension of the domain the symbol's,
-        or None. fixed: where the value lies along other dimensions of it."""
+    def built_of(self, symbol: Symbol, alignment: Alignment, fixed: Fixed = ()) -> Waiting:
+        """`build`. fixed: where the value lies along other dimensions of the symbol."""
         if symbol.kind == "constant":
             return self.constant(symbol.params.item(), symbol.layout.dtype)
         stages = self.stages
@@ -200,12 +256,12 @@ class _Rows:
         if symbol.kind == "reduce":
             if (symbol, alignment, fixed) in self.built:
                 return self.built[symbol, alignment, fixed]
-            if (terms := self.terms(symbol, alignment, fixed)) is not None:
+            if (terms := (yield self.terms(symbol, alignment, fixed))) is not None:
                 self.built[symbol, alignment, fixed] = terms
                 return terms
             try:
                 if symbol not in self.stages.apart and not fixed:
-                    return self.reduction(symbol, alignment)
+                    return (yield self.reduced(symbol, alignment))
             except _Unfusible:
                 pass
             self.stages.refused.add(symbol)
@@ -214,7 +270,7 @@ class _Rows:
             return self.rolled(symbol, alignment, fixed)
         key = symbol, alignment, fixed
         if key not in self.built:  # each once: a recurrence has exponentially many paths
-            self.built[key] = self.operation(symbol, alignment, fixed)
+            self.built[key] = yield self.computed(symbol, alignment, fixed)
         return self.built[key]
 
     def rolled(self, symbol: Symbol, alignment: Alignment, fixed: Fixed) -> int:
@@ -226,17 +282,15 @@ class _Rows:
         array = self.stages.array_of(operand) if same else self.stages.whole(operand, layout)
         return self.load(array, alignment, held, shifts)
 
-    def operation(self, symbol: Symbol, alignment: Alignment, fixed: Fixed) -> int:
-        """`build` of what is computed from other symbols, element by element."""
+    def computed(self, symbol: Symbol, alignment: Alignment, fixed: Fixed) -> Waiting:
+        """The value of what is computed from other symbols, element by element."""
         shape, dtype = symbol.layout.shape, symbol.layout.dtype
-        operands = tuple(
-            [
-                self.broadcast_value(x[0], x[1], shape, alignment, fixed)
-                if isinstance(x, tuple)
-                else self.constant(x, symbol.params[1])
-                for x in symbol.operands
-            ]
-        )
+        operands: tuple[int, ...] = ()
+        for x in symbol.operands:
+            if isinstance(x, tuple):
+                operands += ((yield self.seen(x[0], x[1], shape, alignment, fixed)),)
+            else:
+                operands += (self.constant(x, symbol.params[1]),)
         if symbol.kind == "elementwise":
             if symbol.params[0] in EQUALITY:
                 pairs = zip(operands, symbol.operands, strict=True)
@@ -315,7 +369,7 @@ class _Rows:
         self.numbers, self.built = dict(numbers), dict(built)
         del self.values[values:], self.inputs[inputs:]
 
-    def terms(self, symbol: Symbol, alignment: Alignment, fixed: Fixed = ()) -> int | None:
+    def terms(self, symbol: Symbol, alignment: Alignment, fixed: Fixed = ()) -> Waiting:
         """A sum or mean of few elements that are computed for it, written out: the coordinates of
         a point, the channels of a pixel; and a reduction of one element. None where it is neither,
         or reads too many arrays so."""
@@ -331,7 +385,7 @@ class _Rows:
         total, count = 0, math.prod([layout.shape[i] for i in axes])
         for k in range(count):
             term = [(i, k) for i in axes if layout.shape[i] > 1]
-            x = self.broadcast_value(operand, layout, layout.shape, inner, (*others, *term))
+            x = yield self.seen(operand, layout, layout.shape, inner, (*others, *term))
             x = x if self.values[x].dtype == wide else self.value("cast", wide, (x,))
             total = self.apply("x + y", wide, total, x) if k else x
         if self.reads > self.most or len(self.values) > MOST_VALUES:
@@ -341,8 +395,8 @@ class _Rows:
             total = self.apply("x / y", wide, total, self.constant(float(count), wide))
         return total
 
-    def reduction(self, symbol: Symbol, alignment: Alignment) -> int:
-        """A reduction along the last axis of the domain, as passes over rows."""
+    def reduced(self, symbol: Symbol, alignment: Alignment) -> Waiting:
+        """`reduction`; _Unfusible where it is none."""
         from .kernels.generated.fusion import few_and_long
 
         (operand, layout), params = symbol.operands[0], symbol.params
@@ -366,7 +420,7 @@ class _Rows:
         lost = [i for i, n in enumerate(shape) if n > 1 and i not in inner]
         if lost:
             raise _Unfusible(f"{kind} of an array of shape {shape} among rows of {self.shape}")
-        x = self.broadcast_value(operand, layout, shape, inner)
+        x = yield self.seen(operand, layout, shape, inner)
         if self.values[x].row:
             x = self.value("cast", self.values[x].dtype, (x,), row=False)
         count, correction = shape[wide[0]], params.get("correction", 0)
@@ -381,16 +435,17 @@ Into = tuple[Sequence[tuple[int, ndarray]], frozenset[int]]
 class _Stages:
     """The stages of a function whose arguments are the first arrays. apart: reductions that are
     always computed by a stage of their own, never inside the kernel of another stage; once: other
-    values of which the same holds; refused: reductions that some kernel could not compute
-    inside."""
+    values of which the same holds; cuts: whether what is too much for one kernel becomes several;
+    refused: reductions that some kernel could not compute inside."""
 
     def __init__(
         self,
         layouts: Sequence[Layout],
         apart: frozenset[Symbol] = frozenset(),
         once: tuple[Symbol, ...] = (),
+        cuts: bool = False,
     ):
-        self.apart, self.once = apart, once
+        self.apart, self.once, self.cuts = apart, once, cuts
         self.refused: set[Symbol] = set()
         self.arrays: list[Layout] = list(layouts)
         self.indices: dict[Symbol, int] = {}
@@ -429,7 +484,7 @@ class _Stages:
                 outputs.append(i if same else rows.value("cast", symbol.layout.dtype, (i,)))
                 continue
             build = rows.operation if symbol in self.once else rows.build
-            i = build(symbol, identity, ())
+            i = build(symbol, identity)
             if rows.values[i].row or rows.values[i].kind in LOADS:
                 i = rows.value("cast", symbol.layout.dtype, (i,), row=False)
             outputs.append(i)
@@ -493,9 +548,8 @@ class _Stages:
         there."""
         before, shape = self.state(), symbol.layout.shape
         rows = _Rows(self, shape or (1,), MOST_OF_ONE)
-        x = rows.terms(
-            symbol, tuple([i if n > 1 else None for i, n in enumerate(shape)]) or (None,)
-        )
+        identity: Alignment = tuple([i if n > 1 else None for i, n in enumerate(shape)]) or (None,)
+        x = evaluated(rows.terms(symbol, identity))
         if x is None or not rows.inputs:
             self.restore(before)
             return False
@@ -588,7 +642,7 @@ class _Stages:
         wide, outputs, single = compute_dtype(symbol.layout.dtype), [], 0
         for k in range(shape[axis]):
             try:
-                x = rows.broadcast_value(operand, layout, shape, alignment, ((axis, k),))
+                x = evaluated(rows.seen(operand, layout, shape, alignment, ((axis, k),)))
             except _Unfusible:
                 return None
             if rows.values[x].row:
@@ -669,17 +723,124 @@ class _Stages:
     def add(
         self, rows: _Rows, outputs: tuple[int, ...], finish: list[Callable], symbols: list[Symbol]
     ) -> None:
-        """A stage that runs the kernel of `rows`."""
+        """A stage that runs the kernel of `rows`; several where that is cut, which leave arrays to
+        each other."""
+        kept: dict[int, int] = {}  # the arrays of values
+        pieces = self.pieces(rows, outputs)
+        for piece in pieces:
+            part, numbers = rows, outputs
+            if len(pieces) > 1:
+                part, numbers = self.part(rows, outputs, piece, kept)
+            ends = [*[lambda y: y for _ in piece.left], *[finish[k] for k in piece.results]]
+            self.stage(part, numbers, ends)
+            for i, number in zip(piece.left, numbers, strict=False):
+                kept[i] = len(self.arrays)
+                dtype, device = part.values[number].dtype, symbols[0].layout.device
+                self.arrays.append(Layout.new(rows.shape, dtype, device))
+            for k in piece.results:
+                self.indices[symbols[k]] = len(self.arrays)
+                self.arrays.append(symbols[k].layout)
+
+    def stage(self, rows: _Rows, outputs: tuple[int, ...], finish: list[Callable]) -> None:
+        """The stage of a kernel."""
         run = self.kernel(rows, outputs)
 
         def finished(*arrays: ndarray, into: Into = ((), frozenset())) -> list[ndarray]:
             results = run(*arrays, into=into)
             return [end(y) for end, y in zip(finish, results, strict=True)]
 
-        self.list.append(_Stage(tuple(rows.inputs), finished, len(symbols), True, rows.once()))
-        for symbol in symbols:
-            self.indices[symbol] = len(self.arrays)
-            self.arrays.append(symbol.layout)
+        self.list.append(_Stage(tuple(rows.inputs), finished, len(outputs), True, rows.once()))
+
+    def pieces(self, rows: _Rows, outputs: tuple[int, ...]) -> list[_Piece]:
+        """How the values of `rows` are shared out among kernels, in order.
+
+        Values are taken in their order. Where one needs too much, the operand that needs the most
+        becomes an array, until it does not. As many such arrays and results as fit come from one
+        kernel."""
+        from .kernels.generated.fusion import LOADS
+
+        values = rows.values
+        whole = {part: array for (array, _), part in self.parts.items()}
+        source: dict[int, int] = {}  # of what is read, which array
+        for i, value in enumerate(values):
+            if value.kind in LOADS:
+                array = rows.inputs[value.detail[0]]
+                source[i] = whole.get(array, array)
+
+        def arrays(needed: frozenset[int]) -> int:
+            return len({source.get(i, i) for i in needed if i < 0 or i in source})
+
+        def fits(needed: frozenset[int]) -> bool:
+            reads = sum([i < 0 or i in source for i in needed])
+            few = arrays(needed) <= MOST_ARRAYS and reads <= MOST_READS
+            return few and len(needed) <= MOST_STEPS
+
+        alone = [_Piece(frozenset(range(len(values))), (), tuple(range(len(outputs))))]
+        if not self.cuts or fits(alone[0].needed):
+            return alone
+        needs: list[frozenset[int]] = []
+        cut: set[int] = set()
+        for i, value in enumerate(values):
+            while True:
+                behind = [{-1 - j} if j in cut else needs[j] for j in value.operands]
+                together = frozenset([i]).union(*behind)
+                if fits(together):
+                    break
+                whole_values = [
+                    j
+                    for j in value.operands
+                    if j not in cut and not values[j].row and len(needs[j]) > 1
+                ]
+                if not whole_values:
+                    return alone  # too much of a row: `kernel` says so
+                cut.add(max(whole_values, key=lambda j: (arrays(needs[j]), len(needs[j]))))
+            needs.append(together)
+        found: list[_Piece] = []
+        single = [_Piece(needs[i], (i,), ()) for i in sorted(cut)]
+        for one in [*single, *[_Piece(needs[i], (), (k,)) for k, i in enumerate(outputs)]]:
+            last = found.pop() if found else _Piece(frozenset(), (), ())
+            both = _Piece(
+                last.needed | one.needed, last.left + one.left, last.results + one.results
+            )
+            few = len(both.left) + len(both.results) <= MOST_ARRAYS
+            found += [both] if few and fits(both.needed) else [last, one]
+        return found
+
+    def part(
+        self, rows: _Rows, outputs: tuple[int, ...], piece: _Piece, kept: dict[int, int]
+    ) -> tuple[_Rows, tuple[int, ...]]:
+        """The values of a piece, and which of them it writes: what it leaves, unrounded, then its
+        results. kept: the arrays of what earlier pieces left."""
+        from .kernels.generated.fusion import LOADS, Program
+
+        part, numbers = _Rows(self, rows.shape), dict[int, int]()
+        everywhere: Alignment = tuple(range(len(rows.shape)))
+
+        def number(j: int) -> int:
+            return numbers[j] if j in piece.needed else part.load(kept[j], everywhere)
+
+        for i in sorted([i for i in piece.needed if i >= 0]):
+            value = rows.values[i]
+            operands, detail = tuple([number(j) for j in value.operands]), value.detail
+            if value.kind in LOADS:
+                array = rows.inputs[detail[0]]
+                if array not in part.inputs:
+                    part.inputs.append(array)
+                detail = (part.inputs.index(array), *detail[1:])
+            numbers[i] = part.value(value.kind, value.dtype, operands, detail, value.row)
+        written = []
+        for i in piece.left:
+            dtype = rows.values[i].dtype
+            wide = compute_dtype(dtype) if dtype in FLOATING else dtype
+            same = wide == dtype
+            written.append(numbers[i] if same else part.value("cast", wide, (numbers[i],)))
+        written += [numbers[outputs[k]] for k in piece.results]
+        computed = [i for i, value in enumerate(part.values) if value.kind == "apply"]
+        if computed and Program(tuple(rows.values), outputs).rounds:
+            # a comparison that nobody reads: each piece rounds as the one does that looks
+            x = computed[0]
+            part.value("apply", np.dtype(bool), (x, x), (EQUALITY[0], part.values[x].dtype))
+        return part, tuple(written)
 
     def kernel(self, rows: _Rows, outputs: tuple[int, ...]) -> Callable[..., list[ndarray]]:
         """`run(*arrays, into=)` -> these values of `rows`, by a kernel."""
@@ -838,11 +999,11 @@ def _rolled(symbols: Sequence[Symbol]) -> list[Symbol]:
 
 
 def _staged(
-    outputs: Sequence[ndarray], layouts: Sequence[Layout], apart: frozenset[Symbol]
+    outputs: Sequence[ndarray], layouts: Sequence[Layout], apart: frozenset[Symbol], cuts: bool
 ) -> tuple[_Stages, list[tuple]]:
     """The stages for traced results; (array or None for a constant, symbol, layout) of each of
     these."""
-    stages = _Stages(layouts, apart, _repeated([y._data for y in outputs]))
+    stages = _Stages(layouts, apart, _repeated([y._data for y in outputs]), cuts)
     symbols = list(dict.fromkeys(y._data for y in outputs))
     for symbol in (*stages.once, *_rolled(symbols)):
         stages.array_of(symbol)
@@ -882,9 +1043,12 @@ def kernels_of(
     outputs: Sequence[ndarray],
     layouts: Sequence[Layout],
     targets: Sequence[Layout] = (),
+    cuts: bool = False,
 ) -> Callable[..., list[ndarray]]:
     """`run(*arrays)` for traced results: the stages, and the views of their results. TypeError
     where there is no such kernel.
+
+    cuts: what is too much for one kernel becomes several; else that is a TypeError, too.
 
     targets: layouts of arrays into which the last results are written; these arrays are the last
     arguments of `run`, which returns the others. TypeError where no kernel writes such a result.
@@ -895,7 +1059,7 @@ def kernels_of(
     # and inside a kernel there, the two could differ in the last bit, and the gradient of a maximum
     # looks for equal numbers.
     while True:
-        stages, values = _staged(outputs, layouts, apart)
+        stages, values = _staged(outputs, layouts, apart, cuts)
         if stages.refused <= apart:
             break
         apart |= stages.refused
@@ -1015,7 +1179,7 @@ class _Fused:
 
     def plan(self, layouts: Sequence[Layout]) -> Callable[..., list[ndarray]]:
         """`run(*arrays)` for arrays of a GPU of these layouts."""
-        return kernels_of(self.traced(layouts), layouts)
+        return kernels_of(self.traced(layouts), layouts, cuts=True)
 
     def traced(self, layouts: Sequence[Layout]) -> list[ndarray]:
         """The results of the function of traced arrays like these."""
@@ -1042,7 +1206,7 @@ class _Fused:
         if views is None:
             with unrecorded():
                 outputs = self.traced(layouts)
-                kernels_of(outputs, layouts)
+                kernels_of(outputs, layouts, cuts=True)
             views = tuple(
                 [
                     i

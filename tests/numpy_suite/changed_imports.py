@@ -85,6 +85,10 @@ class Absent:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"cudamath has no {self._path}")
 
+    def __bool__(self) -> bool:
+        """An object of an absent class is none either: the test asks for its truth."""
+        raise AttributeError(f"cudamath has no {self._path}")
+
 
 class Module(types.ModuleType):
     """A module of NumPy's as a test sees it."""

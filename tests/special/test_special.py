@@ -185,12 +185,40 @@ def test_results_near_the_ends_of_the_range(device):
     [
         ((0.8306040082802505, 5086.624978187495, 0.00013949852323981579), 0.40736711999076314),
         ((0.0020511561831005696, 1.0744680200269416, 0.007114446142046371), 0.009858328683385353),
+        (
+            (2.6962346364846337e-10, 0.48516729358912464, 4.953522671897922e-34),
+            2.107085529583451e-8,
+        ),
+        ((0.10404885479392056, 80.6291900957271, 0.001570753801871731), 0.1609495949456019),
+        ((0.027130485403459303, 43.13155182006811, 0.019972599346238466), 0.007750658287340486),
     ],
 )
 def test_betaincc_by_logarithms(arguments, truth, device):
-    """What is near 1 is computed by its distance, whose parts must not cancel."""
+    """What is near 1 is computed by its distance, whose parts must not cancel; mpmath's numbers."""
     result = ours("betaincc", [np.array([a]) for a in arguments], device)
     assert abs(result[0] - truth) <= 2 * np.spacing(truth)
+
+
+@pytest.mark.parametrize(
+    "name, arguments, truth",
+    [
+        (
+            "betaincinv",
+            (1.956027819152174, 44.17688551097423, 0.9999999999978502),
+            0.4914099067959442,
+        ),
+        (
+            "betaincinv",
+            (0.055881094208618524, 3.6114454655687935, 0.9997565558435806),
+            0.7116559928632104,
+        ),
+        ("lambertw", (-0.36726494009050126,), -0.9432855205972521),
+    ],
+)
+def test_what_decides_is_a_distance(name, arguments, truth, device):
+    """From a probability to 1, from an argument to the branch point; mpmath's numbers."""
+    result = ours(name, [np.array([a]) for a in arguments], device)
+    assert abs(result[0] - truth) <= 3 * np.spacing(abs(truth))
 
 
 def scaled_tail(x: np.ndarray) -> np.ndarray:

@@ -63,10 +63,8 @@ def bdtri(k, n, y):
         return math.nan
     if k == 0.0:
         return -math.expm1((math.log1p(y - 1.0) if y > 0.8 else math.log(y)) / n)
-    upper = y > 0.5
-    first, second = (k + 1.0, n - k) if upper else (n - k, k + 1.0)
-    x, rest = beta_inverse(first, second, 1.0 - y if upper else y)
-    return x if upper else rest
+    _, p = beta_inverse(n - k, k + 1.0, y)
+    return p
 
 
 def chdtr(v, x):
@@ -132,11 +130,8 @@ def fdtri(a, b, p):
     """F: the x with fdtr(a, b, x) = p."""
     if not (a > 0.0 and b > 0.0 and p >= 0.0 and p <= 1.0) or math.isinf(a) or math.isinf(b):
         return math.nan
-    upper = p > 0.5  # the smaller probability, of which 1 - p has all digits
-    first, second = (b, a) if upper else (a, b)
-    x, rest = beta_inverse(0.5 * first, 0.5 * second, 1.0 - p if upper else p)
-    u, v = (rest, x) if upper else (x, rest)
-    return b * u / (a * v) if v > 0.0 else math.inf
+    x, rest = beta_inverse(0.5 * a, 0.5 * b, p)
+    return b * x / (a * rest) if rest > 0.0 else math.inf
 
 
 def gdtr(a, b, x):

@@ -350,13 +350,20 @@ def log_gamma_ratio(b, a):
     y = (a - 0.5) * math.log1p(u) + b * log1p_rest(u) - math.log1p(more)
     v = 1.0 / b
     w = 1.0 / (a + b)
-    return b, y - a * v * w / 12.0 + (stirling_tail(w) - stirling_tail(v))
+    return b, y - a * v * w * (1.0 / 12.0 + stirling_tail_slope(v, w))
 
 
-def stirling_tail(v):
-    """stirling_rest of 1 / v without its first term, v / 12."""
+def stirling_tail_slope(v, w):
+    """The difference of what stirling_rest of 1 / w and of 1 / v has beside its first term, v / 12,
+    by w - v: exact however small that is."""
     z = v * v
-    return v * z * horner(z, STIRLING_TAIL)
+    y = w * w
+    tail, slope = 0.0, 0.0
+    for c in STIRLING_TAIL:  # of the sum at z: its value, and its difference to that at y by y - z
+        slope = slope * y + tail
+        tail = tail * z + c
+    tail += (y - z) * slope  # at w
+    return (y + v * w + z) * tail + v * z * (v + w) * slope
 
 
 def log1p_rest(x):

@@ -24,7 +24,7 @@ from .gamma_functions import (
     raised,
     stirling_rest,
 )
-from .pairs import exp_sum, log_ratio, plus, times, two_sum
+from .pairs import exp_sum, log_ratio, plus, quotient, times, two_sum
 from .rounding import floor
 from .temme_coefficients import TEMME
 
@@ -407,24 +407,32 @@ def beta_term(m, a, b, x, middle):
 
 
 def beta_series(a, b, x):
-    """The lower function of small b x is x^a / beta(a, b) by 1 / a and this sum."""
-    term = 1.0
-    y = 0.0
-    n = 1.0
+    """The lower function of small b x is x^a / beta(a, b) by 1 / a and this, a sum of two numbers:
+    of its terms the first, often the largest, has more digits than one number."""
+    term = (1.0 - b) * x
+    y = term / (a + 1.0)
+    yl = 0.0
+    if in_range(a, b):
+        c, cl = two_sum(1.0, -b)
+        term, rest = times(c, cl, x, 0.0)
+        c, cl = two_sum(1.0, a)
+        y, yl = quotient(term, rest, c, cl)
+    others = 0.0
+    n = 2.0
     while n < 5000.0:
         term *= (n - b) * x / n
         part = term / (a + n)
-        y += part
-        if abs(part) <= EPSILON * abs(y):
+        others += part
+        if abs(part) <= EPSILON * abs(y + others):
             break
         n += 1.0
-    return y
+    return plus(y, yl, others, 0.0)
 
 
 def beta_part(a, b, x, xl, y, yl):
     """The regularized lower incomplete beta function; y = 1 - x."""
     by_series = b * x <= 1.0 and x <= 0.7
-    near_1 = b < 0.1 and y < 0.1 and a * y <= 1.0  # where the fraction would lose digits
+    near_1 = b <= 1.0 and y < 0.1 and a * y <= 0.6  # where the fraction would lose digits
     swapped = not by_series and (x > a / (a + b) or near_1)
     part = 0.0
     for again in range(2):  # a loop: so the compiler has one copy of the functions
@@ -434,14 +442,11 @@ def beta_part(a, b, x, xl, y, yl):
             xl, yl = yl, xl
         by_series = again == 0 and b * x <= 1.0 and x <= 0.7
         total = 0.0
+        total_l = 0.0
         if by_series:
-            total = beta_series(a, b, x)
+            total, total_l = beta_series(a, b, x)
             if swapped and a <= 1.0 and in_range(a, b):  # near 1: its logarithm is small
-                raised_b, rest = log_gamma_ratio(b, a)
-                p, pl = times(x, xl, raised_b, 0.0)
-                log, low = log_ratio(p, pl, 1.0, 0.0)
-                rest += a * low - gammaln1p(a) + math.log1p(a * total)
-                return -math.expm1(a * log + rest)
+                return near_one(a, b, x, xl, total, total_l)
         part = beta_power(a, b, x, xl, 1.0 if by_series else y, 0.0 if by_series else yl)
         if by_series:
             part *= 1.0 / a + total
@@ -452,6 +457,19 @@ def beta_part(a, b, x, xl, y, yl):
         if not (swapped and part > 0.5 and y < 0.98):
             break  # else the other part, which the difference would not give
     return 1.0 - part if swapped else part
+
+
+def near_one(a, b, x, xl, total, total_l):
+    """1 less the lower function, by beta_series, of an a up to 1: a sum of logarithms, which cancel
+    each other."""
+    raised_b, rest = log_gamma_ratio(b, a)
+    p, pl = times(x, xl, raised_b, 0.0)
+    log, low = log_ratio(p, pl, 1.0, 0.0)
+    log, low = times(log, low, a, 0.0)
+    u, ul = times(total, total_l, a, 0.0)
+    log, low = plus(log, low, -gammaln1p(a), rest)
+    log, low = plus(log, low, math.log1p(u), ul / (1.0 + u))
+    return -math.expm1(log + low)
 
 
 def betainc(a, b, x):
@@ -540,6 +558,16 @@ def beta_inverse(a, b, p):
         return x, 1.0 - x
     if a == b and (a == 1.0 or p == 0.5):
         return p, 1.0 - p
+    swapped = p > 0.5  # of such p the distance to 1 has more digits than p itself
+    if swapped:
+        a, b = b, a
+        p = 1.0 - p
+    x, y = beta_inverse_of_half(a, b, p)
+    return (y, x) if swapped else (x, y)
+
+
+def beta_inverse_of_half(a, b, p):
+    """beta_inverse of p up to a half."""
     x = min(max(beta_guess(a, b, p), 0.0), 1.0)
     log_beta = betaln(a, b)
     if x < 1e-290:

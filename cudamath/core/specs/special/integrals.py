@@ -617,11 +617,10 @@ def lambertw0(x):
         return math.nan
     if math.isinf(x) or x == 0.0:
         return x
+    if x < -0.32:
+        return lambertw_by(beside_branch(x))
     if x < -0.2:
-        p = beside_branch(x)
-        w = branch_series(p)
-        if p < 0.02:
-            return w
+        w = branch_series(beside_branch(x))
     elif x < 3.0:
         w = math.log1p(x) * 0.8
     else:
@@ -641,17 +640,34 @@ def lambertw_from(w, x):
     return w
 
 
+def lambertw_by(p):
+    """Of a small distance p from the branch point: Halley's method for u = 1 + w in
+    (u - 1) exp(u) = e x = p^2 / 2 - 1. By x itself, digits would be lost where both branches meet.
+    """
+    w = branch_series(p)
+    if abs(p) < 0.02:
+        return w
+    u = 1.0 + w
+    for _ in range(20):
+        slope = u * math.exp(u)
+        step = (slope - math.expm1(u) - 0.5 * p * p) / slope
+        step /= 1.0 - step * (u + 1.0) / (2.0 * u)
+        u -= step
+        if abs(step) <= ENOUGH * abs(u):
+            break
+    return u - 1.0
+
+
 def lambertw_below(x):
     """The w <= -1 with w exp(w) = x, of -1 / e <= x < 0."""
     if x != x or x < -0.36787944117144233 or x > 0.0:
         return math.nan
     if x == 0.0:
         return -math.inf
+    if x < -0.32:
+        return lambertw_by(-beside_branch(x))
     if x < -0.25:
-        p = -beside_branch(x)
-        w = branch_series(p)
-        if p > -0.02:
-            return w
+        w = branch_series(-beside_branch(x))
     else:
         w = math.log(-x)
         w -= math.log(-w)

@@ -47,14 +47,16 @@ def rel_entr(x, y):
 
 def kl_div(x, y):
     """x log(x / y) - x + y; y where x is 0, and infinite outside of the domain."""
-    if x != x or y != y:
-        return math.nan
     if x > 0.0 and y > 0.0:
         d = y - x
-        if abs(d) < 0.5 * x:  # log(y / x) is 2 atanh(s), and 2 s less d / x is -s d / x
-            s = 0.5 * d / (x + 0.5 * d)
-            return s * (d - 2.0 * x * atanh_rest(s * s))
-        return d + x * math.log(x / y)
+        h = 0.5 * d
+        near = abs(d) < 0.5 * x
+        q = (h if near else x) / (x + h if near else y)  # one division for both: it is long
+        if near:  # log(y / x) is 2 atanh(q), and 2 q less d / x is -q d / x
+            return q * (d - 2.0 * x * atanh_rest(q * q))
+        return d + x * math.log(q)
+    if x != x or y != y:
+        return math.nan
     return y if x == 0.0 and y >= 0.0 else math.inf
 
 

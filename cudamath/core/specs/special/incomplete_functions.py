@@ -446,7 +446,7 @@ def beta_part(a, b, x, xl, y, yl):
         if by_series:
             total, total_l = beta_series(a, b, x)
             if swapped and a <= 1.0 and in_range(a, b):  # near 1: its logarithm is small
-                return near_one(a, b, x, xl, total, total_l)
+                return beta_near_one(a, b, x, xl, total, total_l)
         part = beta_power(a, b, x, xl, 1.0 if by_series else y, 0.0 if by_series else yl)
         if by_series:
             part *= 1.0 / a + total
@@ -459,7 +459,7 @@ def beta_part(a, b, x, xl, y, yl):
     return 1.0 - part if swapped else part
 
 
-def near_one(a, b, x, xl, total, total_l):
+def beta_near_one(a, b, x, xl, total, total_l):
     """1 less the lower function, by beta_series, of an a up to 1: a sum of logarithms, which cancel
     each other."""
     raised_b, rest = log_gamma_ratio(b, a)

@@ -71,7 +71,6 @@ EI_SHORT = (
 
 #: pi / 2 in parts of 33 bits: products with whole numbers up to a million are exact.
 PI_HALF_1, PI_HALF_2 = 1.5707963267341256, 6.077100506303966e-11
-PI_HALF_3 = 2.0222662487959506e-21
 #: sin(x) / x and cos(x) up to pi / 4, by x^2: Chebyshev interpolation, to ten digits.
 SIN_SHORT = (
     2.7173456841089953e-06,
@@ -334,14 +333,14 @@ def cos_and_sin(x):
     if not abs(x) < 1e6:
         return math.cos(x), math.sin(x)
     quarters = near(x * TWO_OVER_PI)
-    r = ((x - quarters * PI_HALF_1) - quarters * PI_HALF_2) - quarters * PI_HALF_3
-    halves = near(0.5 * quarters)  # an even number where a quarter is left
-    odd = quarters - 2.0 * halves
-    sign = 1.0 - 2.0 * abs(halves - 2.0 * near(0.5 * halves))
+    r = (x - quarters * PI_HALF_1) - quarters * PI_HALF_2
     z = r * r
     s = r * horner(z, SIN_SHORT)
     c = horner(z, COS_SHORT)
-    return (sign * c, sign * s) if odd == 0.0 else (-odd * s, odd * c)
+    turns = int(quarters)
+    if turns & 1:
+        c, s = -s, c
+    return (-c, -s) if turns & 2 else (c, s)
 
 
 def hankel0(x):

@@ -570,6 +570,7 @@ def test_a_sanitizers_log_is_counted_for_the_case_that_ran() -> None:
         "reports": {
             "add": {"count": 2, "first": "Invalid __global__ read of size 4 bytes at add+0x10"}
         },
+        "explained": {},
     }
     race = (
         "========= Error: Race reported between Read access at "
@@ -612,8 +613,11 @@ def test_sanitized_cases_go_on_behind_one_that_ends_its_process(tmp_path: pathli
 
     program = """if True:
         import os, sys
-        part, parts, first = map(int, sys.argv[-5:-2])
-        for name in ["c0", "c1", "lost", "c3", "crash", "c5", "c6"][part::parts][first:]:
+        for name in ["c0", "c1", "lost", "c3", "crash", "c5", "c6"]:
+            try:
+                os.close(os.open(os.path.join(sys.argv[-3], name), os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
             print("case: " + name, flush=True)
             if name == "lost":
                 print("did not run: CudaError: its device is lost", flush=True)
@@ -627,7 +631,34 @@ def test_sanitized_cases_go_on_behind_one_that_ends_its_process(tmp_path: pathli
         "stopped_at": [],
         "reports": {},
         "did_not_run": {"lost": "CudaError: its device is lost", "crash": "its process ended"},
+        "explained": {},
     }
+
+
+def test_reports_that_are_no_faults_are_kept_apart_with_the_reason() -> None:
+    """By tool, case, kernel and version of the sanitizer; what else is reported is a fault."""
+    known = "Uninitialized __global__ memory read of size 16 bytes"
+    log = (
+        f"case: attention forward_sm90, bfloat16, 64\n========= {known}\n"
+        "=========     at attention_grad_finish+0x420 in grad.py:1\n"
+        f"========= {known}\n=========     at attention_grad_wgmma+0x10 in grad.py:1\ncase: end\n"
+    )
+    found = sanitize.summary(log, "initcheck", "2025.3.1.0")
+    (fault,), (kept,) = found["reports"].values(), found["explained"].values()
+    assert fault["count"] == kept["count"] == 1
+    assert "attention_grad_wgmma" in fault["first"] and "attention_grad_finish" in kept["first"]
+    assert "cp.reduce.async.bulk" in kept["why"]
+    for tool, version in (("initcheck", "2025.4.0.0"), ("memcheck", "2025.3.1.0")):
+        found = sanitize.summary(log, tool, version)
+        assert not found["explained"]
+        assert found["reports"]["attention forward_sm90, bfloat16, 64"]["count"] == 2
+    kernel = "sm90_xmma_syr2k_l_f32f32_execute_kernel__5x_cublas"
+    race = (
+        f"Race reported between Write access at {kernel}+0x7f70 and Read access at {kernel}+0x6420"
+    )
+    log = f"case: eigh, large\n========= Error: {race} [128 hazards]\ncase: end\n"
+    found = sanitize.summary(log, "racecheck", "2025.3.1.0")
+    assert not found["reports"] and "cuBLAS" in found["explained"]["eigh, large"]["why"]
 
 
 @pytest.mark.parametrize(

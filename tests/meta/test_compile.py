@@ -32,6 +32,7 @@ from compiled_facts import computes_in_float64, facts_of
 
 import cudamath as cm
 from benchmarks import sanitize_cases
+from benchmarks.sanitize import EXPLAINED
 from cudamath.core.dispatch import fast_path, plan_codegen
 from cudamath.core.dispatch import steps as dispatch_steps
 from cudamath.core.dispatch.op import registry
@@ -536,9 +537,11 @@ def test_every_kernel_was_reached():
 
 
 def test_every_kernel_is_sanitized():
-    """The cases of benchmarks.sanitize launch each kernel that is compiled here."""
+    """The cases of benchmarks.sanitize launch each kernel that is compiled here; whose reports are
+    explained are among them."""
     with observed((9, 0)) as (_, found, errors):
-        for call in sanitize_cases.cases().values():
+        cases = sanitize_cases.cases()
+        for call in cases.values():
             with contextlib.suppress(
                 ValueError
             ):  # all that is read back is 3: no range for a histogram
@@ -546,6 +549,8 @@ def test_every_kernel_is_sanitized():
     assert errors == []
     wanted = {kernel.function.py_func.__name__ for kernel in reached((9, 0)).kernels}
     assert wanted - {kernel.function.py_func.__name__ for kernel in found.values()} == set()
+    for one in EXPLAINED:
+        assert any(re.match(one.case, name) for name in cases), one
 
 
 def test_every_card_was_planned():

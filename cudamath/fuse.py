@@ -309,8 +309,8 @@ class _Rows:
 
         What a gradient looks for, a largest element, is compared with what it was found among. Each
         of the two is read from memory in one kernel, and computed but not rounded in another one
-        (alike in both: `Program.rounds`). The largest of unrounded elements, rounded, is the
-        largest of rounded ones."""
+        (to the same number: `_rounds`). The largest of unrounded elements, rounded, is the largest
+        of rounded ones."""
         value = self.values[i]
         dtype = operand[1].dtype if isinstance(operand, tuple) else value.dtype
         if dtype not in FLOATING or dtype.itemsize > 2 or value.kind == "constant":
@@ -436,7 +436,8 @@ class _Stages:
     """The stages of a function whose arguments are the first arrays. apart: reductions that are
     always computed by a stage of their own, never inside the kernel of another stage; once: other
     values of which the same holds; cuts: whether what is too much for one kernel becomes several;
-    refused: reductions that some kernel could not compute inside."""
+    rounds: whether kernels round products and sums one by one; refused: reductions that some kernel
+    could not compute inside."""
 
     def __init__(
         self,
@@ -444,8 +445,9 @@ class _Stages:
         apart: frozenset[Symbol] = frozenset(),
         once: tuple[Symbol, ...] = (),
         cuts: bool = False,
+        rounds: bool = False,
     ):
-        self.apart, self.once, self.cuts = apart, once, cuts
+        self.apart, self.once, self.cuts, self.rounds = apart, once, cuts, rounds
         self.refused: set[Symbol] = set()
         self.arrays: list[Layout] = list(layouts)
         self.indices: dict[Symbol, int] = {}
@@ -869,6 +871,8 @@ class _Stages:
             kept = [k for k in range(len(outputs)) if k not in dropped]
             if launch is None:
                 params: dict[str, Any] = {"program": program, "shape": shape}
+                if self.rounds:
+                    params["rounds"] = True
                 if written:
                     again = [outputs[k] for k in (*kept, *[k for k, _ in written])]
                     params["program"] = Program(program.values, tuple(again))
@@ -915,10 +919,10 @@ def _of_few(symbol: Symbol) -> bool:
 
 def _of_one(symbol: Symbol) -> bool:
     """Whether a reduction is of single elements and gives these: a norm's sum over a weight that is
-    one number. Not an extreme, which kernels know by its kind (`Program.rounds`)."""
+    one number."""
     layout, params = symbol.operands[0][1], symbol.params
     return (
-        REDUCTIONS[params["kind"]].name in ("sum", "mean", "prod")
+        REDUCTIONS[params["kind"]].name in ("sum", "mean", "max", "min", "prod")
         and all([layout.shape[i] == 1 for i in params["axis"]])
         and layout.dtype in FLOATING
         and symbol.layout.dtype in FLOATING
@@ -980,22 +984,45 @@ def _repeated(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
     return tuple(found)
 
 
-def _rolled(symbols: Sequence[Symbol]) -> list[Symbol]:
-    """What is computed and then rolled, in order: arrays, which other threads read."""
-    found: dict[Symbol, None] = {}
-    done: set[Symbol] = set()
+def _in_order_of_use(symbols: Sequence[Symbol]) -> list[Symbol]:
+    """These and all that they are computed from, operands before their users."""
+    done: dict[Symbol, None] = {}
     stack = [*symbols]
     while stack:
         symbol = stack[-1]
-        before = [x[0] for x in symbol.operands if isinstance(x, tuple)]
-        if symbol not in done and (left := [x for x in before if x not in done]):
+        if symbol not in done and (left := [x for x in _operands(symbol) if x not in done]):
             stack += left
             continue
-        stack.pop()
-        if symbol not in done and symbol.kind in MOVING:
-            found.update(dict.fromkeys([x for x in before if x.kind != "argument"]))
-        done.add(symbol)
-    return [*found]
+        done[stack.pop()] = None
+    return [*done]
+
+
+def _operands(symbol: Symbol) -> list[Symbol]:
+    return [x[0] for x in symbol.operands if isinstance(x, tuple)]
+
+
+def _rolled(symbols: Sequence[Symbol]) -> list[Symbol]:
+    """Of these, what is computed and then rolled: arrays, which other threads read."""
+    moved = [x for symbol in symbols if symbol.kind in MOVING for x in _operands(symbol)]
+    return [x for x in dict.fromkeys(moved) if x.kind != "argument"]
+
+
+def _rounds(symbols: Sequence[Symbol]) -> bool:
+    """Whether kernels of these round each product and sum: whether a compiler makes one operation
+    of the two depends on what else it finds in a kernel.
+
+    The gradient of a maximum looks for the very number that was found. It is computed again, from
+    what is read, or computed again as well; here in the same kernel, there in another one."""
+    return any(
+        [
+            symbol.kind == "reduce"
+            and REDUCTIONS[symbol.params["kind"]].name in ("max", "min")
+            or symbol.kind == "elementwise"
+            and symbol.params[0] in EQUALITY
+            for symbol in symbols
+            if any([x.kind != "argument" for x in _operands(symbol)])
+        ]
+    )
 
 
 def _staged(
@@ -1003,9 +1030,10 @@ def _staged(
 ) -> tuple[_Stages, list[tuple]]:
     """The stages for traced results; (array or None for a constant, symbol, layout) of each of
     these."""
-    stages = _Stages(layouts, apart, _repeated([y._data for y in outputs]), cuts)
     symbols = list(dict.fromkeys(y._data for y in outputs))
-    for symbol in (*stages.once, *_rolled(symbols)):
+    everything = _in_order_of_use(symbols)
+    stages = _Stages(layouts, apart, _repeated(symbols), cuts, _rounds(everything))
+    for symbol in (*stages.once, *_rolled(everything)):
         stages.array_of(symbol)
     groups: dict[tuple[int, ...], list[Symbol]] = {}
     for symbol in symbols:

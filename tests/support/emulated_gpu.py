@@ -3,14 +3,16 @@ runs as on a GPU (layouts, planners, the pool, streams, graphs, fused stages), o
 
 The steps of each plan are replaced by one that calls the CPU function of its op on the memory of
 the fake device, when the stream comes to it. A stage of a fused function is computed value by
-value. So values show whether a program was simplified, fused and planned rightly, at 0.05 s a
-program; whether kernels compute what their ops say is for the simulator and a GPU. A kernel that is
-launched beside plans is an error.
+value; a product that one sum uses is not rounded before, as by compilers, where the stage does not
+ask for that. So values show whether a program was simplified, fused and planned rightly, at 0.05 s
+a program; whether kernels compute what their ops say is for the simulator and a GPU. A kernel that
+is launched beside plans is an error.
 """
 
 from __future__ import annotations
 
 import ast
+import collections
 import contextlib
 import ctypes
 import functools
@@ -41,6 +43,9 @@ from cudamath.programs.fusion import REFUSED
 
 #: Planners whose plans are calls of a library, which a test puts a fake in the place of.
 LIBRARIES = ("recurrent.dispatch.",)
+
+#: Of which a compiler makes one operation with a product.
+SUMS = ("x + y", "x - y")
 
 
 class EmulatedDriver(FakeDriver):
@@ -138,7 +143,8 @@ def _compute(
     """What a plan computes, by the CPU function of its op."""
     with cm.device("cpu"), recording.paused(), unrecorded(), inside(), np.errstate(all="ignore"):
         if call.op == "fuse":
-            results: Any = _fused(call.params["program"], call.params["shape"], inputs)
+            rounds = call.params.get("rounds", False)
+            results: Any = _fused(call.params["program"], call.params["shape"], inputs, rounds)
             targets = call.params.get("targets", ())
             for k, target in zip(targets, inputs[len(inputs) - len(targets) :], strict=True):
                 assert target.shape == results[k].shape, call  # a row in segments is no such result
@@ -210,9 +216,12 @@ def _cards() -> dict[str, Elementwise]:
     }
 
 
-def _fused(program: Any, shape: tuple[int, ...], inputs: list[np.ndarray]) -> list[np.ndarray]:
+def _fused(
+    program: Any, shape: tuple[int, ...], inputs: list[np.ndarray], rounds: bool
+) -> list[np.ndarray]:
     """The results of a stage, each value computed on the whole domain."""
     found: list[np.ndarray] = []
+    products = {} if rounds else _products_for_one(program)
     for value in program.values:
         R, operands = compute_dtype(value.dtype), [found[i] for i in value.operands]
         rows = (*shape[:-1], 1) if value.row else shape
@@ -232,7 +241,10 @@ def _fused(program: Any, shape: tuple[int, ...], inputs: list[np.ndarray]) -> li
             y = np.where(operands[0].astype(bool), operands[1], operands[2]).astype(R)
         elif value.kind == "apply":
             expression, compute = value.detail
-            y = _applied(expression, compute_dtype(compute), operands).astype(R)
+            if expression in SUMS and R.kind == "f" and products.keys() & value.operands:
+                y = _summed(expression, value.operands, found, products).astype(R)
+            else:
+                y = _applied(expression, compute_dtype(compute), operands).astype(R)
         elif value.kind == "cast":
             y = operands[0].astype(value.dtype).astype(R)
         else:
@@ -240,6 +252,33 @@ def _fused(program: Any, shape: tuple[int, ...], inputs: list[np.ndarray]) -> li
             y = getattr(np, value.kind)(x, axis=-1, keepdims=True)
         found.append(np.broadcast_to(y, rows))
     return [found[i].astype(program.values[i].dtype) for i in program.outputs]
+
+
+def _summed(
+    expression: str,
+    operands: tuple[int, int],
+    found: list[np.ndarray],
+    products: dict[int, tuple[int, int]],
+) -> np.ndarray:
+    """A sum or difference, of which one operand that is a product is not rounded before: of two one
+    or the other, as compilers do."""
+    terms = [found[i].astype(np.longdouble) for i in operands]
+    choice = [k for k, i in enumerate(operands) if i in products]
+    k = choice[len(products) % len(choice)]
+    a, b = products[operands[k]]
+    terms[k] = found[a].astype(np.longdouble) * found[b]
+    return terms[0] + terms[1] if expression == "x + y" else terms[0] - terms[1]
+
+
+def _products_for_one(program: Any) -> dict[int, tuple[int, int]]:
+    """Products of which there is one user, of which a compiler makes one operation with a sum that
+    uses them: their factors."""
+    uses = collections.Counter([*program.outputs, *[i for v in program.values for i in v.operands]])
+    return {
+        i: v.operands
+        for i, v in enumerate(program.values)
+        if v.kind == "apply" and v.detail[0] == "x * y" and uses[i] == 1
+    }
 
 
 def _applied(expression: str, compute: np.dtype, operands: list[np.ndarray]) -> np.ndarray:

@@ -9,8 +9,10 @@ from .lazy_numba import SIMULATOR, cuda, intrinsic, types
 #: Decorates a device function. LLVM inlines it; Numba's own inline="always" gives the same code 3
 #: to 5 times as slowly.
 device_function = cuda.jit(device=True) if SIMULATOR else cuda.jit(device=True, forceinline=True)
-#: The same for one whose products and sums are rounded one by one, wherever it is applied
-#: (`applying`): what it computes depends on its operands alone.
+#: For a kernel whose products and sums are rounded one by one: what it computes depends on its
+#: operands alone. A compiler is told so for all of a kernel; a function tells the kernels that
+#: apply it (`applying`).
+rounding = cuda.jit if SIMULATOR else cuda.jit(fma=False)
 rounding_function = (
     device_function if SIMULATOR else cuda.jit(device=True, forceinline=True, fma=False)
 )
@@ -25,10 +27,8 @@ def bounded(threads: int | tuple[int, int]):
 
 
 def applying(function: Any) -> Any:
-    """Decorates kernels that apply this device function. Where that rounds each product and sum,
-    the kernel does: the compiler is told so for all of a kernel."""
-    options = getattr(function, "targetoptions", {})
-    return cuda.jit if SIMULATOR or options.get("fma", True) else cuda.jit(fma=False)
+    """Decorates kernels that apply this device function: they round where it does."""
+    return cuda.jit if getattr(function, "targetoptions", {}).get("fma", True) else rounding
 
 
 if not SIMULATOR:

@@ -39,8 +39,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import COMPLEX, compute_dtype, float16, float64
 from ...core.layout import Layout
-from ...core.tracing import EQUALITY
-from ..compiler.decorators import device_function, rounding_function
+from ..compiler.decorators import device_function, rounding, rounding_function
 from ..compiler.generated import compiled
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..copy.dispatch import copy_part
@@ -97,27 +96,6 @@ class Program(NamedTuple):
     def reductions(self) -> list[int]:
         return [i for i, v in enumerate(self.values) if v.kind in ALONG_ROWS]
 
-    @property
-    def rounds(self) -> bool:
-        """Whether products and sums are rounded one by one, and not where a compiler puts them
-        together, which depends on what else a kernel computes.
-
-        The gradient of a maximum looks for the very number that was found, in elements which its
-        kernel computes again. They have to be the same there, and where the maximum was found: in
-        all kernels that take extremes of what they compute, or compare that for equality."""
-        looked_at = [
-            j
-            for v in self.values
-            if v.kind in EXTREMES or v.kind == "apply" and v.detail[0] in EQUALITY
-            for j in v.operands
-        ]
-        while looked_at:
-            value = self.values[looked_at.pop()]
-            if value.kind == "apply":
-                return True
-            looked_at += value.operands if value.kind in ("cast", "where") else ()
-        return False
-
 
 class AlongRow(NamedTuple):
     """How the elements of a row are combined.
@@ -133,9 +111,6 @@ class AlongRow(NamedTuple):
 
 #: The values that are read.
 LOADS = ("load", "rolled")
-
-#: Those that find an element.
-EXTREMES = ("max", "min")
 
 #: The values that combine the elements of a row.
 ALONG_ROWS = {
@@ -228,9 +203,9 @@ class _Writer:
 
 
 @functools.cache
-def composed(program: Program) -> tuple[Any, tuple[int, ...]]:
+def composed(program: Program, rounds: bool = False) -> tuple[Any, tuple[int, ...]]:
     """(device function from the stored elements of the loads to the stored element of the one
-    result, the loads)."""
+    result, the loads). rounds: as in `fused`."""
     write = _Writer(program)
     loads = tuple(i for i, v in enumerate(program.values) if v.kind == "load")
 
@@ -255,7 +230,7 @@ def composed(program: Program) -> tuple[Any, tuple[int, ...]]:
         + "".join(f"    {line}\n" for line in lines)
         + f"    return store(R({name(out)}))\n"
     )
-    decorated = rounding_function if program.rounds else device_function
+    decorated = rounding_function if rounds else device_function
     return decorated(compiled(source, "fused", write.namespace)), loads
 
 
@@ -354,11 +329,11 @@ def held_loads(program: Program, across: Sequence[int] = ()) -> list[int]:
 
 
 @functools.cache
-def fused_rows(program: Program, shape: Shape) -> Any:
+def fused_rows(program: Program, shape: Shape, rounds: bool = False) -> Any:
     """Arguments: the loads' arrays and the results as one-dimensional memory; their element strides
     along the outer dimensions; the sizes of these; rows, columns, columns of a segment, segments of
     a row; for loads whose columns are no neighbours how many elements lie between these; and how
-    far which loads are rolled along which dimensions."""
+    far which loads are rolled along which dimensions. rounds: as in `fused`."""
     values, write = program.values, _Writer(program)
     threads, _, width, vectors, outer, segmented, across, moved = shape
     turned = [i for i, d in moved if d == outer]  # loads that are rolled along the columns
@@ -572,8 +547,8 @@ def fused_rows(program: Program, shape: Shape) -> Any:
     source = f"def fused_rows({', '.join(parameters)}):\n" + "".join(
         f"    {line}\n" for line in body
     )
-    rounding = {"fma": False} if program.rounds and not SIMULATOR else {}
-    return cuda.jit(**rounding)(compiled(source, "fused_rows", space))
+    decorated = rounding if rounds else cuda.jit
+    return decorated(compiled(source, "fused_rows", space))
 
 
 # -------------------- planner
@@ -613,19 +588,26 @@ def elementwise_segment(rows: int, columns: int, width: int) -> int:
 
 
 def fused(
-    *layouts: Layout, program: Program, shape: tuple[int, ...], targets: tuple[int, ...] = ()
+    *layouts: Layout,
+    program: Program,
+    shape: tuple[int, ...],
+    targets: tuple[int, ...] = (),
+    rounds: bool = False,
 ) -> Plan:
     """Planner: arguments -> the results of a program on a domain of this shape: (shape) for one
     value per element, (*shape[:-1], segments) for one per row.
 
     targets: the results that are written into arrays of the caller, of that shape and with columns
-    (segments) that are neighbours: the last arguments, one for each."""
+    (segments) that are neighbours: the last arguments, one for each.
+
+    rounds: whether products and sums are rounded one by one, and not where a compiler puts them
+    together, which depends on what else a kernel computes."""
     values = program.values
     given = dict(zip(targets, range(len(layouts) - len(targets), len(layouts)), strict=True))
     loads = [i for i, v in enumerate(values) if v.kind in LOADS]
     rolled = {i: values[i].detail[2] for i in loads if values[i].kind == "rolled"}
     if is_elementwise(program) and len(program.outputs) == 1 and not rolled:
-        return _elementwise(layouts, program, shape, given.get(0))
+        return _elementwise(layouts, program, shape, given.get(0), rounds)
     steps: list[Launch] = []
     temps: list[Layout] = []
     seen: dict[tuple[int, int], tuple[Any, Layout]] = {}
@@ -747,7 +729,7 @@ def fused(
         raise AssertionError(f"fused: {total} rows are too many for 32-bit numbers")
     steps.append(
         Launch(
-            fused_rows(program, made),
+            fused_rows(program, made, rounds),
             blocks(total, made.rows),
             (made.threads, made.rows),
             [
@@ -812,11 +794,15 @@ def _innermost(x: Layout, axis: int) -> Layout:
 
 
 def _elementwise(
-    layouts: Sequence[Layout], program: Program, shape: tuple[int, ...], target: int | None
+    layouts: Sequence[Layout],
+    program: Program,
+    shape: tuple[int, ...],
+    target: int | None,
+    rounds: bool,
 ) -> Plan:
     """One result, no reduction: the kernels of elementwise/dispatch.py with a composed function.
     target: the argument into which it is written, if any."""
-    function, loads = composed(program)
+    function, loads = composed(program, rounds)
     operands, arguments = [], []
     for i in loads:
         argument, alignment = program.values[i].detail

@@ -1,15 +1,19 @@
-"""Products and sums that are rounded one by one: in kernels that take extremes of what they compute
-or compare it for equality, and in no others."""
+"""Products and sums that are rounded one by one: in the kernels of functions that take extremes of
+what they compute, or compare it for equality, and in no others."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from typing import Any
 
 import numpy as np
 import pytest
-from ml_dtypes import bfloat16
+from emulated_gpu import emulated_gpu
 
+import cudamath as cm
+from cudamath.core.dispatch import planner_calls
+from cudamath.core.dispatch.planner_calls import PlannerCall
 from cudamath.core.layout import Layout
 from cudamath.kernels.compiler import cache_key, compile, lazy_numba
 from cudamath.kernels.elementwise import generator
@@ -18,6 +22,7 @@ from cudamath.runtime.cubin_cache import link
 
 pytestmark = pytest.mark.skipif(lazy_numba.SIMULATOR, reason="the simulator does not compile")
 F8 = np.dtype("f8")
+SHAPE = Shape(32, 1, 1, 0, 1, False)
 X, Y = (Value("load", F8, (), (k, (0, 1)), False) for k in range(2))
 #: x * y + y
 COMPUTED = (
@@ -28,52 +33,55 @@ COMPUTED = (
 )
 
 
-def of(*values: Value) -> Program:
-    return Program(values, (len(values) - 1,))
+#: A sum of rows of that, which is no element; and an elementwise program.
+SUMS = Program((*COMPUTED, Value("sum", F8, (3,), None, True)), (4,))
+ELEMENTS = Program(COMPUTED, (3,))
 
-
-#: Programs, and whether each rounds.
-PROGRAMS = {
-    "a maximum": (of(*COMPUTED, Value("max", F8, (3,), None, True)), True),
-    "a minimum of what is chosen": (
-        of(
-            *COMPUTED,
-            Value("where", F8, (0, 3, 1), None, False),
-            Value("min", F8, (4,), None, True),
-        ),
+#: Functions of two arrays, and whether their kernels round.
+FUNCTIONS: dict[str, tuple[Any, bool]] = {
+    "a maximum": (lambda x, y: (x * y + y).max(-1), True),
+    "a minimum, and what it is found among": (
+        lambda x, y: (z := x * y + y) - cm.where(z > 0, z, y).min(0),
         True,
     ),
-    "rounded before it is compared": (
-        of(
-            *COMPUTED,
-            Value("cast", np.dtype(bfloat16), (3,), None, False),
-            Value("apply", np.dtype("?"), (4, 0), ("x == y", F8), False),
-        ),
-        True,
-    ),
-    "equality": (of(*COMPUTED, Value("apply", np.dtype("?"), (3, 0), ("x != y", F8), False)), True),
-    "a sum": (of(*COMPUTED, Value("sum", F8, (3,), None, True)), False),
-    "a maximum of what is read": (of(X, Value("max", F8, (0,), None, True)), False),
-    "equality of what is read": (
-        of(X, Y, Value("apply", np.dtype("?"), (0, 1), ("x == y", F8), False)),
-        False,
-    ),
+    "equality": (lambda x, y: cm.where(x * y + y == y, x, y * x), True),
+    "inequality of what is read": (lambda x, y: cm.where(x != y, x * y + y, x), False),
+    "a maximum of what is read": (lambda x, y: x.max(-1) * y.max() + y.max(-1), False),
+    "a sum": (lambda x, y: (x * y + y).sum(-1), False),
+    "the gradient of a sum": (cm.grad(lambda x, y: (x * y + y).sum()), False),
+    "the gradient of a maximum": (cm.grad(lambda x, y: (x * y + y).max(-1).sum()), True),
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_which_programs_round(name: str) -> None:
-    program, rounds = PROGRAMS[name]
-    assert program.rounds == rounds
-    kernels = [fused_rows(program, Shape(32, 1, 1, 0, 1, False))]
-    if not program.reductions:
-        function, _ = composed(program)
-        kernels += [
-            generator.vector_kernel(function, (True, True), 2),
-            generator.rows_kernel(function, ("run", "run"), 2, 1, False),
-            generator.broadcast_kernel(function, ("run", "part"), 2, 1, False),
-            generator.plain_kernel(function, (True, True), 2, False, 1, False),
-        ]
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_which_functions_round(monkeypatch, name: str) -> None:
+    function, rounds = FUNCTIONS[name]
+    seen: set[bool] = set()
+
+    def observe(call: PlannerCall, _plan: Any) -> None:
+        if call.planner == "generated.fusion.fused":
+            seen.add(call.params.get("rounds", False))
+
+    with emulated_gpu(monkeypatch):
+        x, y = (cm.array(np.random.default_rng(k).normal(size=(5, 40))) for k in range(2))
+        planner_calls.observers.append(observe)
+        try:
+            cm.fuse(function)(x, y)
+        finally:
+            planner_calls.observers.remove(observe)
+    assert seen == {rounds}
+
+
+@pytest.mark.parametrize("rounds", [False, True])
+def test_kernels_that_round(rounds: bool) -> None:
+    function, _ = composed(ELEMENTS, rounds)
+    kernels = [
+        fused_rows(SUMS, SHAPE, rounds),
+        generator.vector_kernel(function, (True, True), 2),
+        generator.rows_kernel(function, ("run", "run"), 2, 1, False),
+        generator.broadcast_kernel(function, ("run", "part"), 2, 1, False),
+        generator.plain_kernel(function, (True, True), 2, False, 1, False),
+    ]
     assert [k.targetoptions.get("fma", True) for k in kernels] == [not rounds] * len(kernels)
 
 
@@ -102,8 +110,8 @@ def test_the_linker_is_told_so(monkeypatch) -> None:
 
     monkeypatch.setattr(compile.cubin_cache, "link", noted)
     keys = set()
-    for name in ("a maximum", "a sum"):
-        kernel = fused_rows(PROGRAMS[name][0], Shape(32, 1, 1, 0, 1, False))
+    for rounds in (True, False):
+        kernel = fused_rows(SUMS, SHAPE, rounds)
         memory, count = Layout.new((12,), F8, 0), len(inspect.signature(kernel.py_func).parameters)
         signature = [memory] * 3 + [np.dtype("i8")] * (count - 3)
         target = compile.target((9, 0))

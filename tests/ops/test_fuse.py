@@ -945,6 +945,26 @@ BIG = {
 }
 
 
+#: Functions in whose gradients rounding decides which of two elements is the largest.
+EXTREMES = ("several",)
+
+
+def decided_by_rounding(function, host, g, slopes):
+    """Where gradients change with the last bits of 16-bit arguments: among many elements two are as
+    large after rounding. They are few."""
+    found = [np.zeros(y.shape, bool) for y in slopes]
+    rng = np.random.default_rng(3)
+    for _ in range(12):
+        near = [a.astype(np.float64) * (1 + rng.uniform(-1, 1, a.shape) / 128) for a in host]
+        y, pull = cm.vjp(lambda *xs: flat(function(*xs)), *map(cm.asarray, near))
+        others = pull([cm.asarray(each.astype(x.dtype)) for each, x in zip(g, y, strict=True)])
+        for there, a, b in zip(found, slopes, others, strict=True):
+            a, b = np.asarray(a), np.asarray(b)
+            there |= np.abs(a - b) > 0.05 * np.abs(a).max(initial=1.0)
+    assert all(there.mean() < 0.05 for there in found)
+    return found
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.dtype(cm.bfloat16)], ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -962,17 +982,23 @@ def test_on_the_gpu(name, dtype):
             slopes = pull(
                 [cm.asarray(each.astype(y.dtype)) for each, y in zip(g, exact, strict=True)]
             )
+            sudden = [np.zeros(y.shape, bool) for y in slopes]
+            if name in EXTREMES and eps > 1e-3:
+                sudden = decided_by_rounding(function, host, g, slopes)
         with cm.device("cuda"):
             arrays = [cm.asarray(a) for a in host]
             found, pull = cm.vjp(lambda *xs: flat(fused(*xs)), *arrays)
             gradients = pull(
                 [cm.asarray(each, dtype=y.dtype) for each, y in zip(g, found, strict=True)]
             )
-            for y, wanted in zip([*found, *gradients], [*exact, *slopes], strict=True):
+            everywhere = [np.zeros(y.shape, bool) for y in exact]
+            for y, wanted, unknown in zip(
+                [*found, *gradients], [*exact, *slopes], [*everywhere, *sudden], strict=True
+            ):
                 assert y.shape == wanted.shape
                 most = np.abs(np.asarray(wanted)).max(initial=1.0)
                 assert_close(
-                    y,
+                    np.where(unknown, np.asarray(wanted), np.asarray(y.astype(np.float64))),
                     np.asarray(wanted),
                     rtol=eps,
                     atol=(eps if name != "cast" else 0.05) * most,

@@ -813,7 +813,7 @@ class _Stages:
     ) -> tuple[_Rows, tuple[int, ...]]:
         """The values of a piece, and which of them it writes: what it leaves, unrounded, then its
         results. kept: the arrays of what earlier pieces left."""
-        from .kernels.generated.fusion import LOADS, Program
+        from .kernels.generated.fusion import LOADS
 
         part, numbers = _Rows(self, rows.shape), dict[int, int]()
         everywhere: Alignment = tuple(range(len(rows.shape)))
@@ -837,11 +837,6 @@ class _Stages:
             same = wide == dtype
             written.append(numbers[i] if same else part.value("cast", wide, (numbers[i],)))
         written += [numbers[outputs[k]] for k in piece.results]
-        computed = [i for i, value in enumerate(part.values) if value.kind == "apply"]
-        if computed and Program(tuple(rows.values), outputs).rounds:
-            # a comparison that nobody reads: each piece rounds as the one does that looks
-            x = computed[0]
-            part.value("apply", np.dtype(bool), (x, x), (EQUALITY[0], part.values[x].dtype))
         return part, tuple(written)
 
     def kernel(self, rows: _Rows, outputs: tuple[int, ...]) -> Callable[..., list[ndarray]]:

@@ -44,6 +44,15 @@ def lattice(f: Any, x: Any) -> Any:
     return cm.stack([cm.roll(f[i], move, (0, 1)) for i, move in enumerate(moves)]) * x
 
 
+def life(x: Any, y: Any) -> Any:
+    """A cellular automaton, whose kernels read and write bytes alone."""
+    x = (x > 0).astype("uint8")
+    for _ in range(3):
+        around = [cm.roll(x, move, (0, 1)) for move in ((0, 1), (1, 0), (1, 1), (-1, 0), (0, -1))]
+        x = ((sum(around) == 2) | (x == 1) & (sum(around) == 3)).astype("uint8")
+    return x
+
+
 def written(x: Any, y: Any) -> Any:
     """What is rolled is written afterwards."""
     z = cm.roll(x, 1, 1) * y
@@ -68,6 +77,7 @@ CASES: dict[str, tuple[Callable, list[tuple]]] = {
         lambda x, y: cm.roll((x * 8).astype("int32"), 1, 0) + (y > cm.roll(y, 1, 1)),
         [(4, 6), (4, 6)],
     ),
+    "bytes": (life, [(4, 32), (4, 32)]),
     "four axes": (
         lambda x, y: cm.roll(x, (1, 1, 2, 3), (0, 1, 2, 3)) * y,
         [(2, 3, 4, 5), (2, 3, 4, 5)],

@@ -54,6 +54,7 @@ from ..lib.vector_io import reader, writer
 from ..lib.widths import vector_width, wide
 from ..ptx import conversions as ptx_conversions
 
+WRITTEN = 8  # elements of an access, at most: of bytes it takes eight
 HELD = 32  # float32 registers a thread may hold of a row ..
 # .. of more than WIDE columns of 32 bits or more: 32 is slower, 8 as fast as far as runs differ
 # (limits.toml)
@@ -671,7 +672,7 @@ def fused(
         if n and shifts[n - 1]
     }
     rows = prod(outer)
-    width = vector_width(columns, *[arrays[k] for k in at]) if at else 1
+    width = min(vector_width(columns, *[arrays[k] for k in at]), WRITTEN) if at else 1
     if any(s % min(16, width * arrays[k].itemsize) for k in at for s in steps_of[k]):
         width = 1
     if is_elementwise(program):

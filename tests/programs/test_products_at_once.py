@@ -128,3 +128,24 @@ def test_blocks_share_long_sums_of_few_tiles(deep: int) -> None:
         )
     (step,) = plan.steps
     assert (step.cluster > 1) == (deep == 3072)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tile", ["64x64 share 2", "64x64 share 4", "128x64 share 4"])
+@pytest.mark.parametrize("activation", ["", "gelu"])
+def test_blocks_that_share_sums_finish_a_layer(tile: str, activation: str) -> None:
+    """Bias, activation and residual come to whole sums, in the first block of a cluster."""
+    rng = np.random.default_rng(2)
+    shapes = (100, 1000), (264, 1000), (264,), (100, 264)
+    data = [(rng.normal(size=shape) / 8).astype(ml_dtypes.bfloat16) for shape in shapes]
+    with cm.device("cuda"):
+        arrays = [cm.array(x) for x in data]
+        plan = layers.linear(
+            *[x._layout for x in arrays], activation=activation, version=f"sm90 {tile}"
+        )
+        found = plan.bind("linear", [x._layout for x in arrays], 0, 0)(*arrays).to_numpy()
+    x, weight, bias, residual = [x.astype("float64") for x in data]
+    wanted = x @ weight.T + bias
+    with cm.device("cpu"):
+        wanted = ml.gelu(cm.array(wanted)).to_numpy() if activation else wanted
+    np.testing.assert_allclose(found.astype("float64"), wanted + residual, rtol=0.01, atol=0.01)

@@ -34,7 +34,7 @@ from .common_factors import common_factors
 from .doors import PRODUCTS, Users, through_doors
 from .gathered_products import gathered_products
 from .indices import casts_after_indices, compared_indices
-from .joined_parts import part_by_part, parts_added_last
+from .joined_parts import part_by_part, parts_added_last, rolled_side_by_side
 from .optimizer_casts import without_casts
 from .orders import LiesAcross, in_c_order
 from .products_at_once import products_at_once
@@ -204,6 +204,7 @@ def fused(program: Program) -> Program:
     program = compared_indices(program, elementwise)
     program = joined(parts_added_last(without_casts(program)))
     program = part_by_part(program, elementwise, lambda node: not fusible(node))
+    program = rolled_side_by_side(program)
     program = sliced(program, elementwise)
     program = recomputed(program, elementwise, lambda node: not fusible(node))
     program = written_out(program)
@@ -242,7 +243,12 @@ def _region(
 ) -> list[Node]:
     """One node in place of these, or several where one will not do; the nodes themselves if
     nothing can be fused."""
-    if len(region) < 2 or all([node.name in ("copy", *tracing.MOVING) for node in region]):
+    moving = [node.name in tracing.MOVING for node in region]
+    if (
+        len(region) < 2
+        or sum(moving) < 2
+        and all([moves or node.name == "copy" for moves, node in zip(moving, region, strict=True)])
+    ):
         return region  # nothing is computed: kernels that only move elements do that better
     inside_nodes = {*map(id, region)}
     outputs = [

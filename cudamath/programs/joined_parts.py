@@ -5,6 +5,8 @@ part, the operations read what was joined where it lies, and their results are j
 the kernel that makes them, which writes each where it belongs (fusion.joined_in_place).
 
 Gradients of parts that are added to a gradient of the whole are joined first, and then added.
+
+Arrays that are rolled and then joined are written where they belong by one kernel.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.dispatch.op import registry
+from ..core.layout import Layout
 from .doors import Users
-from .program import Block, Node, Program, View
+from .program import RESULT, Block, Node, Program, View
 from .slices import part_of, rebuilt
 
 MOST = 4  # parts
@@ -192,6 +195,53 @@ def _ends_with_products(
                 seen.add(result)
                 stack.append(result)
     return direct
+
+
+def rolled_side_by_side(program: Program) -> Program:
+    """The program in which what is joined to several rolled arrays as it is, is copied first: by
+    the kernel that rolls these, which then writes all parts where they belong."""
+    users = Users(program)
+    before: dict[int, list[Node]] = {}
+    nodes = list(program.nodes)
+    for k, node in enumerate(program.nodes):
+        if node.name != "concat":
+            continue
+        made = [users.made.get(view.block) for view in node.views]
+        own = [
+            i is not None and nodes[i].name == "roll" and users.only(view.block) == k
+            for i, view in zip(made, node.views, strict=True)
+        ]
+        rolled = [view for view, is_own in zip(node.views, own, strict=True) if is_own]
+        shapes = {(view.block.layout.shape, view.layout.shape) for view in rolled}
+        if len(rolled) < 2 or len(shapes) != 1 or not all([view.spans for view in rolled]):
+            continue
+        ((shape, seen),) = shapes
+        rest = [view for view, is_own in zip(node.views, own, strict=True) if not is_own]
+        if not all([view.layout.contiguous and view.layout.shape == seen for view in rest]):
+            continue
+        copies = {view: _copied(view, shape, node.line) for view in rest}
+
+        def operand(view: View, copies: dict[View, Node] = copies) -> View:
+            found = copies.get(view)
+            return view if found is None else View(found.results[0], view.layout, 0)
+
+        before[k] = list(copies.values())
+        nodes[k] = node.with_operands(tuple([operand(view) for view in node.views]))
+    if not any(before.values()):
+        return program
+    return rebuilt(program, [n for k, node in enumerate(nodes) for n in [*before.get(k, ()), node]])
+
+
+def _copied(view: View, shape: tuple[int, ...], line: str) -> Node:
+    """A copy of a view, in another shape."""
+    own = view.layout
+    source = View(
+        view.block, own.view(shape, Layout.new(shape, own.dtype, own.device).strides), view.offset
+    )
+    block = Block(RESULT, Layout.new(shape, own.dtype, own.device))
+    op: Any = registry["copy"]
+    run = op.bound_once((source.layout,), {}, 0, own.device)
+    return Node(op, (source,), (), {}, run, (block,), False, line=line)
 
 
 def _concatenation(parts: list[Node], axis: int, block: Block, device: int, line: str) -> Node:

@@ -120,3 +120,21 @@ def test_what_only_moves_stays_alone(monkeypatch) -> None:
         jitted = cm.jit(lambda x: cm.roll(x, (1, 1), (0, 1)).reshape(2, 3, 4).swapaxes(0, 1).copy())
         jitted(cm.ones((6, 4)))
         assert [node.name for node in jitted.programs()[0].nodes] == ["roll", "copy"]
+
+
+def test_rolled_arrays_are_written_where_they_are_joined(monkeypatch) -> None:
+    """Together with what is joined to them as it is; nine arrays, no copies."""
+    moves = [(0, 0), (1, 0), (0, -1), (2, 1), (-1, -2), (1, 1), (0, 3), (0, 0), (-2, 0)]
+
+    def streamed(f: Any) -> Any:
+        f = cm.tanh(f)
+        return cm.stack([cm.roll(f[i], move, (0, 1)) for i, move in enumerate(moves)])
+
+    x = np.random.default_rng(0).normal(size=(9, 4, 8))
+    wanted = np.stack([np.roll(np.tanh(x)[i], move, (0, 1)) for i, move in enumerate(moves)])
+    with emulated_gpu(monkeypatch):
+        jitted = cm.jit(streamed)
+        for _ in range(3):
+            np.testing.assert_allclose(jitted(cm.array(x)).to_numpy(), wanted, 1e-12, 1e-14)
+        names = [node.name.partition("(")[0] for node in jitted.programs()[0].nodes]
+    assert names == ["tanh", "full", "fused"]

@@ -160,9 +160,17 @@ class _Rows:
         return self.value(primitive, dtype, (x,), None, row=True)
 
     def load(
-        self, array: int, alignment: Alignment, fixed: Fixed = (), shifts: tuple[int, ...] = ()
+        self,
+        array: int,
+        alignment: Alignment,
+        fixed: Fixed = (),
+        shifts: tuple[int, ...] = (),
+        bounds: tuple[tuple[int, int] | None, ...] = (),
+        negative: bool = False,
     ) -> int:
-        """An array's elements; shifts: by how many places each of its dimensions is rolled."""
+        """An array's elements; shifts: by how many places each of its dimensions is rolled. bounds:
+        along each dimension of the domain where the elements begin, and how many there are; zeros,
+        or -0.0 (`negative`), surround them."""
         if fixed:
             array = self.stages.at(array, fixed)
         if array not in self.inputs:
@@ -175,6 +183,9 @@ class _Rows:
         detail, row = (self.inputs.index(array), alignment), alignment[-1] is None
         if any(moved):
             return self.value("rolled", dtype, (), (*detail, moved), row=row)
+        if any(bounds):
+            row = row and not bounds[-1]
+            return self.value("placed", dtype, (), (*detail, bounds, negative), row=row)
         return self.value("load", dtype, (), detail, row=row)
 
     def broadcast_value(
@@ -267,19 +278,35 @@ class _Rows:
             self.stages.refused.add(symbol)
             return self.load(self.stages.array_of(symbol), alignment, fixed)
         if symbol.kind in MOVING:
-            return self.rolled(symbol, alignment, fixed)
+            return self.moved(symbol, alignment, fixed)
         key = symbol, alignment, fixed
         if key not in self.built:  # each once: a recurrence has exponentially many paths
             self.built[key] = yield self.computed(symbol, alignment, fixed)
         return self.built[key]
 
-    def rolled(self, symbol: Symbol, alignment: Alignment, fixed: Fixed) -> int:
+    def moved(self, symbol: Symbol, alignment: Alignment, fixed: Fixed) -> int:
         """`build` of an array that is read where its elements come from."""
-        ((operand, layout),), shifts = symbol.operands, symbol.params["shifts"]
-        held = tuple([(d, (k - shifts[d]) % layout.shape[d]) for d, k in fixed])
-        own = operand.layout
+        ((operand, layout),), params = symbol.operands, symbol.params
+        own, sizes = operand.layout, layout.shape
+        if symbol.kind == "placed":
+            starts = params["starts"]
+            if not all([0 <= k - starts[d] < sizes[d] for d, k in fixed]):
+                return self.constant(-0.0 if params["negative"] else 0, layout.dtype)
         same = (own.shape, own.strides) == (layout.shape, layout.strides)
         array = self.stages.array_of(operand) if same else self.stages.whole(operand, layout)
+        if symbol.kind == "placed":
+            held = tuple([(d, k - starts[d]) for d, k in fixed])
+            whole = symbol.layout.shape
+            bounds = [
+                None
+                if d is None or (starts[d], sizes[d]) == (0, whole[d])
+                else (starts[d], sizes[d])
+                for d in alignment
+            ]
+            negative = params["negative"]
+            return self.load(array, alignment, held, bounds=tuple(bounds), negative=negative)
+        shifts = params["shifts"]
+        held = tuple([(d, (k - shifts[d]) % sizes[d]) for d, k in fixed])
         return self.load(array, alignment, held, shifts)
 
     def computed(self, symbol: Symbol, alignment: Alignment, fixed: Fixed) -> Waiting:
@@ -315,7 +342,7 @@ class _Rows:
         dtype = operand[1].dtype if isinstance(operand, tuple) else value.dtype
         if dtype not in FLOATING or dtype.itemsize > 2 or value.kind == "constant":
             return i
-        stored = value.kind in ("load", "rolled", "cast") and value.dtype == dtype
+        stored = value.kind in ("load", "rolled", "placed", "cast") and value.dtype == dtype
         return i if stored else self.value("cast", dtype, (i,))
 
     def once(self) -> frozenset[int]:
@@ -345,7 +372,7 @@ class _Rows:
 
         size = math.prod(self.shape)
         for value in self.values:
-            if value.kind in LOADS and not value.row:
+            if value.kind in LOADS and not value.row and value.detail[1][-1] is not None:
                 argument, alignment = value.detail[:2]
                 layout = self.stages.arrays[self.inputs[argument]]
                 if layout.strides[alignment[-1]] != layout.itemsize and layout.size * LITTLE > size:

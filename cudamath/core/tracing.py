@@ -24,7 +24,7 @@ FUSIBLE = ("where", "where_number", "copy", "astype")
 #: What may look for a number that was found elsewhere: the gradient of a maximum.
 EQUALITY = ("x == y", "x != y")
 #: Those whose elements are others of the operand, which is an array then: read where they lie.
-MOVING = ("roll",)
+MOVING = ("roll", "placed")
 
 _IN_PLACE = "fuse: a function that is fused makes new arrays; it changed one in place"
 _PART = "fuse: a function that is fused sees arrays whole; it took a part of one of shape {}"
@@ -153,6 +153,16 @@ def op(name: str, layouts: tuple[Layout | None, ...], params: dict[str, Any]) ->
         return traced(Symbol(name, target, tuple([operand(x) for x in operands]), params))
 
     return run
+
+
+def placed(
+    x: ndarray, shape: tuple[int, ...], starts: tuple[int, ...], negative: bool = False
+) -> ndarray:
+    """An array of zeros of this shape, in which a traced array stands from these indices on.
+    negative: zeros are -0.0, to which any number may be added and has its own bits."""
+    target = Layout.new(shape, x._layout.dtype, TRACED)
+    params = {"starts": starts, "negative": negative}
+    return traced(Symbol("placed", target, (operand(x),), params))
 
 
 def _where_number(layouts: list[Layout], swapped: bool, dtype: np.dtype | None = None) -> Callable:

@@ -37,6 +37,7 @@ from .indices import casts_after_indices, compared_indices
 from .joined_parts import part_by_part, parts_added_last, rolled_side_by_side
 from .optimizer_casts import without_casts
 from .orders import LiesAcross, in_c_order
+from .placed_parts import Placed, placed_parts
 from .products_at_once import products_at_once
 from .program import ARGUMENT, Block, Node, Program, View
 from .recomputed import recomputed
@@ -204,7 +205,7 @@ def fused(program: Program) -> Program:
     program = compared_indices(program, elementwise)
     program = joined(parts_added_last(without_casts(program)))
     program = part_by_part(program, elementwise, lambda node: not fusible(node))
-    program = rolled_side_by_side(program)
+    program = placed_parts(rolled_side_by_side(program), lambda node: not fusible(node))
     program = sliced(program, elementwise)
     program = recomputed(program, elementwise, lambda node: not fusible(node))
     program = written_out(program)
@@ -215,7 +216,7 @@ def fused(program: Program) -> Program:
         if not isinstance(item, Region):
             nodes.append(item)
         elif len(item.nodes) == 1:
-            nodes += item.nodes
+            nodes += [_by_a_kernel(item.nodes[0])]
         else:
             replacement = _region(item.nodes, users, program)
             made += len(replacement) < len(item.nodes)
@@ -225,6 +226,13 @@ def fused(program: Program) -> Program:
     if made:
         out.notes.append(f"fused: {len(program.nodes)} operations became {len(nodes)}")
     return out
+
+
+def _by_a_kernel(node: Node) -> Node:
+    """A node that has no neighbours; parts among zeros are put together by one kernel."""
+    with contextlib.suppress(TypeError):
+        return alone(node) if isinstance(node.op, Placed) else node
+    return node
 
 
 def _users(program: Program) -> dict[Block, list[Node | None]]:
@@ -266,8 +274,8 @@ def _region(
         run = _kernels(ordered, inputs, outputs, turned)
     except TypeError as error:
         if len(region) > 2:  # parts may have what it takes
-            cut = error.at if isinstance(error, LiesAcross) else 0
-            first, rest = region[: cut or len(region) // 2], region[cut or len(region) // 2 :]
+            cut = (error.at if isinstance(error, LiesAcross) else 0) or len(region) // 2
+            first, rest = _nearer(region[:cut], region[cut:], users)
             return [
                 *_region(first, users, program),
                 *_region(rest, users, program),
@@ -287,6 +295,23 @@ def alone(node: Node) -> Node:
     inputs, results = list(dict.fromkeys(node.views)), list(node.results)
     run = _kernels([node], inputs, results, {})
     return Node(Fused([node]), tuple(inputs), (), {}, run, node.results, True, line=node.line)
+
+
+def _nearer(
+    first: list[Node], rest: list[Node], users: dict[Block, list[Node | None]]
+) -> tuple[list[Node], list[Node]]:
+    """Two parts of a region, with what only the second one reads of parts among zeros in that."""
+    after = {*map(id, rest)}
+    moved = [
+        node
+        for node in first
+        if isinstance(node.op, Placed)
+        and all([id(user) in after for user in users.get(node.results[0], ())])
+    ]
+    if len(moved) == len(first):  # all that the second one reads
+        return first, rest
+    stay = [node for node in first if node not in moved]
+    return stay, [*moved, *rest]
 
 
 def _in_layout(y: ndarray, layout: Layout) -> ndarray:

@@ -72,7 +72,7 @@ def _one_sliced(program: Program, elementwise: Callable[[Node], bool]) -> Progra
         views = {v for i in following for v in program.nodes[i].views if v.block is block}
         if sum([view.layout.size for view in views]) > block.layout.size or len(views) < 2:
             continue
-        starts = {view: _start(view) for view in views}
+        starts = {view: start_of(view) for view in views}
         if any([start is None for start in starts.values()]):
             continue
         parts: dict[View, View] = {}
@@ -93,7 +93,7 @@ def _one_sliced(program: Program, elementwise: Callable[[Node], bool]) -> Progra
     return None
 
 
-def _start(view: View) -> tuple[int, ...] | None:
+def start_of(view: View) -> tuple[int, ...] | None:
     """Where in its block, which is in C order, a view begins along each axis; None if it is not a
     box in it."""
     base, left = view.block.layout, view.offset
@@ -222,7 +222,7 @@ def _joined(program: Program, users: Users, k: int) -> tuple[int, Node, list[int
     if end != base.shape[axis]:
         return None
     made = block if base is block.layout else Block(RESULT, base)
-    operands = [_with_axis(view, axis) if part.lacks else view for part, view, _ in parts]
+    operands = [with_axis(view, axis) if part.lacks else view for part, view, _ in parts]
     copied = _copied(program, users, block, dropped)
     if copied is not None and not all([view.layout.contiguous for view in operands]):
         order, copy = copied
@@ -334,7 +334,7 @@ def _along(base: Layout, shape: tuple, strides: tuple, offset: int) -> Place | N
     return None
 
 
-def _with_axis(view: View, axis: int) -> View:
+def with_axis(view: View, axis: int) -> View:
     """A view with an axis of length 1 more."""
     own = view.layout
     shape = (*own.shape[:axis], 1, *own.shape[axis:])

@@ -225,7 +225,7 @@ def _fused(
     for value in program.values:
         R, operands = compute_dtype(value.dtype), [found[i] for i in value.operands]
         rows = (*shape[:-1], 1) if value.row else shape
-        if value.kind in ("load", "rolled"):
+        if value.kind in ("load", "rolled", "placed"):
             number, alignment = value.detail[:2]
             x = inputs[number]
             kept = [d for d in alignment if d is not None]
@@ -235,6 +235,8 @@ def _fused(
             y = y.reshape([1 if d is None else x.shape[d] for d in alignment]).astype(R)
             if value.kind == "rolled":
                 y = np.roll(y, value.detail[2], range(y.ndim))
+            if value.kind == "placed":
+                y = _among_zeros(y, shape, *value.detail[2:])
         elif value.kind == "constant":
             y = np.asarray(value.detail[0]).astype(R)
         elif value.kind == "where":
@@ -279,6 +281,16 @@ def _products_for_one(program: Any) -> dict[int, tuple[int, int]]:
         for i, v in enumerate(program.values)
         if v.kind == "apply" and v.detail[0] == "x * y" and uses[i] == 1
     }
+
+
+def _among_zeros(
+    y: np.ndarray, shape: tuple[int, ...], bounds: tuple, negative: bool
+) -> np.ndarray:
+    """What stands at bounds (start, length) of some axes, among zeros."""
+    sizes = [n if bound else m for n, m, bound in zip(shape, y.shape, bounds, strict=True)]
+    whole = np.full(sizes, -0.0 if negative else 0, y.dtype)
+    whole[tuple([slice(b[0], sum(b)) if b else slice(None) for b in bounds])] = y
+    return whole
 
 
 def _applied(expression: str, compute: np.dtype, operands: list[np.ndarray]) -> np.ndarray:

@@ -75,8 +75,10 @@ class Value(NamedTuple):
     """One value of a program.
 
     kind: "load" (detail: argument, alignment: for each dimension of the domain the argument's, or
-    None), "rolled" (the same, and for each dimension how far it is rolled), "constant" (detail: the
-    number and its repr, as -0.0 equals 0.0), "apply" (detail: expression, compute dtype), "where",
+    None), "rolled" (the same, and for each dimension how far it is rolled), "placed" (the same, for
+    each dimension of the domain None, or where the elements begin and how many there are, and
+    whether the zeros that surround them are -0.0), "constant" (detail: the number and its repr, as
+    -0.0 equals 0.0), "apply" (detail: expression, compute dtype), "where",
     "cast", or one of ALONG_ROWS. row: it has one value per row.
     """
 
@@ -111,7 +113,7 @@ class AlongRow(NamedTuple):
 
 
 #: The values that are read.
-LOADS = ("load", "rolled")
+LOADS = ("load", "rolled", "placed")
 
 #: The values that combine the elements of a row.
 ALONG_ROWS = {
@@ -299,6 +301,8 @@ class Shape(NamedTuple):
     across: tuple[int, ...] = ()  # loads whose columns are no neighbours
     #: pairs of a load and a dimension along which it is rolled; `outer` stands for the columns
     moved: tuple[tuple[int, int], ...] = ()
+    #: the same, of those that zeros surround
+    bounded: tuple[tuple[int, int], ...] = ()
 
 
 def levels(program: Program) -> list[list[int]]:
@@ -336,10 +340,12 @@ def fused_rows(program: Program, shape: Shape, rounds: bool = False) -> Any:
     a row; for loads whose columns are no neighbours how many elements lie between these; and how
     far which loads are rolled along which dimensions. rounds: as in `fused`."""
     values, write = program.values, _Writer(program)
-    threads, _, width, vectors, outer, segmented, across, moved = shape
+    threads, _, width, vectors, outer, segmented, across, moved, bounded = shape
     turned = [i for i, d in moved if d == outer]  # loads that are rolled along the columns
+    ends = {i for i, d in bounded if d == outer}  # loads whose rows have an end
+    some = {i for i, d in bounded if d < outer}  # loads that have no row for some rows
     space = write.namespace
-    held = held_loads(program, (*across, *turned)) if vectors else []
+    held = held_loads(program, (*across, *turned, *ends, *some)) if vectors else []
     loads = [i for i, v in enumerate(values) if v.kind in LOADS]
     arrays = [*(f"a{i}" for i in loads), *(f"o{k}" for k in range(len(program.outputs)))]
     parameters = [
@@ -352,6 +358,7 @@ def fused_rows(program: Program, shape: Shape, rounds: bool = False) -> Any:
         "segments",
         *(f"step{i}" for i in across),
         *(f"shift{i}_{d}" for i, d in moved),
+        *(f"{name}{i}_{d}" for i, d in bounded for name in ("start", "end")),
     ]
     space["prepare"], space["divide"] = row_division()
     for i in loads:
@@ -360,6 +367,8 @@ def fused_rows(program: Program, shape: Shape, rounds: bool = False) -> Any:
             codec(values[i].dtype)[0],
         )
         space[f"T{i}"] = codec(values[i].dtype)[2]
+        placed = values[i].kind == "placed"
+        space[f"zero{i}"] = space[f"T{i}"](-0.0 if placed and values[i].detail[3] else 0)
     row_known: set[int] = set()  # one value per row, computed already
     functions: list[str] = []  # each the values of one element
 
@@ -378,8 +387,9 @@ def fused_rows(program: Program, shape: Shape, rounds: bool = False) -> Any:
                 and values[i].kind not in ALONG_ROWS
                 and all(known(j) for j in values[i].operands)
             ):
+                there = f" if there{i} else zero{i}" if i in some else ""
                 lines.append(
-                    f"v{i} = load{i}(a{i}[at_a{i}])"
+                    f"v{i} = load{i}(a{i}[at_a{i}]){there}"
                     if values[i].kind in LOADS
                     else write.statement(i, name)
                 )
@@ -388,14 +398,33 @@ def fused_rows(program: Program, shape: Shape, rounds: bool = False) -> Any:
 
     def read(i: int, at: str) -> str:
         """The statement that reads `width` elements of a load at column `at`."""
-        if i not in across and i not in turned:
-            return f"read{i}(a{i}, at_a{i} + {at}, l{i}, 0)"
+        there = f" if there{i} else zero{i}" if i in some else ""
+        if i not in across and i not in turned and i not in ends:
+            line = f"read{i}(a{i}, at_a{i} + {at}, l{i}, 0)"
+            chosen = [f"l{i}[{k}] = l{i}[{k}]{there}" for k in range(width if there else 0)]
+            return "; ".join([line, *chosen])
         columns = [f"({at} + {k})" for k in range(width)]
+        conditions = [there] * width
+        if i in ends:
+            start, end, also = (
+                f"start{i}_{outer}",
+                f"end{i}_{outer}",
+                f"there{i} and " * bool(there),
+            )
+            conditions = [
+                f" if {also}{start} <= {column} < {end} else zero{i}" for column in columns
+            ]
+            columns = [f"({column} - {start})" for column in columns]
         if i in turned:
             columns = [came_from(column, f"shift{i}_{outer}", "columns") for column in columns]
         if i in across:
             columns = [f"{column} * step{i}" for column in columns]
-        places = [f"load{i}(a{i}[at_a{i} + {column}])" for column in columns]
+        if values[i].detail[1][-1] is None:  # one value for all columns that it has
+            columns = ["0"] * width
+        places = [
+            f"(load{i}(a{i}[at_a{i} + {column}]){condition})"
+            for column, condition in zip(columns, conditions, strict=True)
+        ]
         return "; ".join([f"l{i}[{k}] = {place}" for k, place in enumerate(places)])
 
     def came_from(place: str, shift: str, size: str) -> str:
@@ -467,13 +496,25 @@ def fused_rows(program: Program, shape: Shape, rounds: bool = False) -> Any:
         ]
     body += ["i0 = types.int64(rest)"] if outer else []
     for a in arrays:
+        load = int(a[1:]) if a[0] == "a" else None
         places = [
-            came_from(f"i{d}", f"shift{a[1:]}_{d}", f"size{d}")
-            if a[0] == "a" and (int(a[1:]), d) in moved
+            came_from(f"i{d}", f"shift{load}_{d}", f"size{d}")
+            if (load, d) in moved
+            else f"(i{d} - start{load}_{d})"
+            if (load, d) in bounded
             else f"i{d}"
             for d in range(outer)
         ]
-        body.append(f"at_{a} = {' + '.join(f'{i} * {a}_{d}' for d, i in enumerate(places)) or '0'}")
+        at = " + ".join([f"{i} * {a}_{d}" for d, i in enumerate(places)]) or "0"
+        if load in some:
+            within = [
+                f"start{load}_{d} <= i{d} and i{d} < end{load}_{d}"
+                for d in range(outer)
+                if (load, d) in bounded
+            ]
+            body.append(f"there{load} = {' and '.join(within)}")
+            at = f"({at}) if there{load} else 0"
+        body.append(f"at_{a} = {at}")
     element_loads = [i for i in loads if not values[i].row]
     body += [f"l{i} = cuda.local.array({width}, T{i})" for i in element_loads]
     for i in held:
@@ -607,7 +648,8 @@ def fused(
     given = dict(zip(targets, range(len(layouts) - len(targets), len(layouts)), strict=True))
     loads = [i for i, v in enumerate(values) if v.kind in LOADS]
     rolled = {i: values[i].detail[2] for i in loads if values[i].kind == "rolled"}
-    if is_elementwise(program) and len(program.outputs) == 1 and not rolled:
+    parts = {i: values[i].detail[2] for i in loads if values[i].kind == "placed"}
+    if is_elementwise(program) and len(program.outputs) == 1 and not rolled and not parts:
         return _elementwise(layouts, program, shape, given.get(0), rounds)
     steps: list[Launch] = []
     temps: list[Layout] = []
@@ -641,6 +683,7 @@ def fused(
     makers = [*loads, *program.outputs]
     # those whose elements along the columns are neighbours, read and written several at a time
     turned = [i for i, shifts in rolled.items() if shifts[-1]]
+    turned += [i for i, bounds in parts.items() if bounds[-1]]
     at = [
         k
         for k, i in enumerate(makers)
@@ -661,7 +704,8 @@ def fused(
         arrays.append(out)
         strides.append((*out.strides[:-1], 0) if values[i].row else out.strides)
         arguments.append(reference.view((_elements(out),)))
-    moving = tuple([any([shifts[d] for shifts in rolled.values()]) for d in range(len(shape))])
+    places = [*rolled.values(), *parts.values()]
+    moving = tuple([any([place[d] for place in places]) for d in range(len(shape))])
     outer, columns, steps_of, kept = _walk(
         program, shape, strides, arrays, at, bool(across), moving
     )
@@ -670,6 +714,12 @@ def fused(
         for i, shifts in rolled.items()
         for d, n in enumerate(kept)
         if n and shifts[n - 1]
+    }
+    bounded = {
+        (i, d): (found[0], sum(found))
+        for i, bounds in parts.items()
+        for d, n in enumerate(kept)
+        if n and (found := bounds[n - 1])
     }
     rows = prod(outer)
     width = min(vector_width(columns, *[arrays[k] for k in at]), WRITTEN) if at else 1
@@ -680,7 +730,7 @@ def fused(
             width = 1  # too long for a copy for each of a thread's elements
         segment = elementwise_segment(rows, columns, width)
         segments = max(blocks(columns, segment), 1)
-    held = held_loads(program, (*across, *turned))
+    held = held_loads(program, (*across, *turned, *{i for i, _ in bounded}))
     budget = (
         HELD
         * 4
@@ -718,7 +768,7 @@ def fused(
             len(outer),
             segments > 1,
         )
-    made = made._replace(across=tuple(across), moved=tuple(moved))
+    made = made._replace(across=tuple(across), moved=tuple(moved), bounded=tuple(bounded))
     itemsizes = [values[i].dtype.itemsize for i in loads] + [
         x.itemsize for x in arrays[len(loads) :]
     ]
@@ -743,6 +793,7 @@ def fused(
                 segments,
                 *across.values(),
                 *moved.values(),
+                *[n for ends in bounded.values() for n in ends],
             ],
         )
     )

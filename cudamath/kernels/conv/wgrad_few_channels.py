@@ -11,7 +11,7 @@ channel and one or two outputs: it takes strips of dy, and walks the rows of x b
 depthwise kernel does; each number of x that it reads meets both outputs. There are few pairs of
 outputs and channels (32 for 8 of each), so several threads have the same pair and take its strips
 in turn. The sums of threads are added at the end in a fixed order, then those of blocks
-(``sum_partials`` of wgrad_simt.py).
+(``strips_summed`` of wgrad_simt.py).
 
 The red, green and blue of a first layer are one group of many outputs. Blocks share these, 64 to
 each if there are as many, and all read the same channels: 147 taps would be 57 % of two tiles of
@@ -65,7 +65,7 @@ from .depthwise.nchw import (
 )
 from .geometry import numbers
 from .problem import Problem
-from .wgrad_simt import sum_partials
+from .wgrad_simt import strips_summed
 
 ROOM = 11776  # numbers in shared memory
 
@@ -347,6 +347,6 @@ def weight_gradient(problem: Problem) -> Plan | None:
             [dy, image, partial.flat, *numbers(jobs, groups, images, H, W, P, Q, *cut)],
             shared=needed * size,
         ),
-        Launch(sum_partials(out.dtype), blocks(out.size, 32), (32, 8), [partial, plan.target.flat]),
+        strips_summed(problem, partial, plan.target.flat, plan.operands, [grad.like(), x.like()]),
     ]
     return plan.build()

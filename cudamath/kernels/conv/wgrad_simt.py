@@ -19,15 +19,17 @@ is that of fprop_simt.py.
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ...core.dispatch.arguments import Constant, Output
+from ...core.dispatch.arguments import ArrayArg, Constant, Output
 from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import SIMULATOR, cuda, types
 from ..lib.codec import codec
 from ..lib.integers import blocks
@@ -68,17 +70,20 @@ def split_far_position(n, area, width):
 
 
 @functools.cache
-def conv2d_weight_direct(dtype: np.dtype, large: bool) -> Any:
-    """One block per weight: its threads walk the positions, then add up pairwise. large: 64-bit
+def share_of_weight(dtype: np.dtype, large: bool) -> Any:
+    """Device function: what thread t of `threads` adds up of weight number i. large: 64-bit
     positions."""
-    load, store, C = codec(dtype)
+    load, _, C = codec(dtype)
     split = split_far_position if large else split_position
 
-    @cuda.jit
-    def conv2d_weight_direct(
+    @device_function
+    def share_of_weight(
         dy,
         x,
         dw,
+        i,
+        t,
+        threads,
         plane_start,
         plane_step,
         plane_tap,
@@ -89,11 +94,6 @@ def conv2d_weight_direct(dtype: np.dtype, large: bool) -> Any:
         column_step,
         column_tap,
     ):
-        """dy (N, G, M, O, P, Q), x (N, G, C, D, H, W), dw (G, M, C, T, R, S); any strides. Planes,
-        rows and columns as in conv2d_direct."""
-        sums = cuda.shared.array(REDUCERS, C)
-        t = cuda.threadIdx.x
-        i = cuda.blockIdx.x
         s = i % dw.shape[5]
         i //= dw.shape[5]
         r = i % dw.shape[4]
@@ -107,7 +107,7 @@ def conv2d_weight_direct(dtype: np.dtype, large: bool) -> Any:
         depth, height, width = dy.shape[3], dy.shape[4], dy.shape[5]
         total = C(0)
         for n in range(dy.shape[0]):
-            for pixel in range(t, depth * height * width, REDUCERS):
+            for pixel in range(t, depth * height * width, threads):
                 o, p, q = split(pixel, height * width, width)
                 d = plane_start + o * plane_step + deep * plane_tap
                 h = row_start + p * row_step + r * row_tap
@@ -121,7 +121,55 @@ def conv2d_weight_direct(dtype: np.dtype, large: bool) -> Any:
                     and v < x.shape[5]
                 ):
                     total += load(dy[n, g, m, o, p, q]) * load(x[n, g, c, d, h, v])
-        sums[t] = total
+        return total
+
+    return share_of_weight
+
+
+@functools.cache
+def conv2d_weight_direct(dtype: np.dtype, large: bool) -> Any:
+    """One block per weight: its threads walk the positions, then add up pairwise. large: 64-bit
+    positions."""
+    _, store, C = codec(dtype)
+    share = share_of_weight(dtype, large)
+
+    @cuda.jit
+    def conv2d_weight_direct(
+        dy,
+        x,
+        dw,
+        line,
+        plane_start,
+        plane_step,
+        plane_tap,
+        row_start,
+        row_step,
+        row_tap,
+        column_start,
+        column_step,
+        column_tap,
+    ):
+        """dy (N, G, M, O, P, Q), x (N, G, C, D, H, W), dw (G, M, C, T, R, S), any strides; line:
+        dw's memory. Planes, rows and columns as in conv2d_direct."""
+        sums = cuda.shared.array(REDUCERS, C)
+        t = cuda.threadIdx.x
+        sums[t] = share(
+            dy,
+            x,
+            dw,
+            cuda.blockIdx.x,
+            t,
+            REDUCERS,
+            plane_start,
+            plane_step,
+            plane_tap,
+            row_start,
+            row_step,
+            row_tap,
+            column_start,
+            column_step,
+            column_tap,
+        )
         cuda.syncthreads()
         half = REDUCERS // 2
         while half > 0:
@@ -130,7 +178,7 @@ def conv2d_weight_direct(dtype: np.dtype, large: bool) -> Any:
             cuda.syncthreads()
             half //= 2
         if t == 0:
-            dw[g, m, c, deep, r, s] = store(sums[0])
+            line[cuda.blockIdx.x] = store(sums[0])
 
     return conv2d_weight_direct
 
@@ -159,6 +207,83 @@ def sum_partials(dtype: np.dtype) -> Any:
             out[i] = store(total)
 
     return sum_partials
+
+
+@functools.cache
+def sum_of_strips(dtype: np.dtype, large: bool) -> Any:
+    """`sum_partials` of what strips have added up, in which zeros beyond the edge of dy meet pixels
+    of x: an infinite one makes NaN of them. What is not finite is added up anew, without them."""
+    _, store, C = codec(dtype)
+    share = share_of_weight(dtype, large)
+
+    @cuda.jit
+    def sum_of_strips(
+        partial,
+        out,
+        dy,
+        x,
+        dw,
+        plane_start,
+        plane_step,
+        plane_tap,
+        row_start,
+        row_step,
+        row_tap,
+        column_start,
+        column_step,
+        column_tap,
+    ):
+        """As sum_partials; dy, x, dw and the rest as in conv2d_weight_direct."""
+        sums = cuda.shared.array((8, 32), C)
+        parts = cuda.shared.array(256, C)
+        column, y = cuda.threadIdx.x, cuda.threadIdx.y
+        i = cuda.blockIdx.x * 32 + column
+        total = C(0)
+        if i < out.size:
+            for split in range(y, partial.shape[0], 8):
+                total += partial[split, i]
+        sums[y, column] = total
+        cuda.syncthreads()
+        if y == 0:
+            for k in range(1, 8):
+                total += sums[k, column]
+            sums[0, column] = total
+            if i < out.size:
+                out[i] = store(total)
+        cuda.syncthreads()
+        t = y * 32 + column
+        for k in range(32):
+            if not (sums[0, k] - sums[0, k] == C(0)):
+                weight = cuda.blockIdx.x * 32 + k
+                parts[t] = share(
+                    dy,
+                    x,
+                    dw,
+                    weight,
+                    t,
+                    256,
+                    plane_start,
+                    plane_step,
+                    plane_tap,
+                    row_start,
+                    row_step,
+                    row_tap,
+                    column_start,
+                    column_step,
+                    column_tap,
+                )
+                cuda.syncthreads()
+                half = 128
+                while half > 0:
+                    if t < half:
+                        parts[t] += parts[t + half]
+                    cuda.syncthreads()
+                    half //= 2
+                if t == 0:
+                    out[weight] = store(parts[0])
+                cuda.syncthreads()
+
+    return sum_of_strips
 
 
 @cuda.jit
@@ -323,10 +448,35 @@ def direct(problem: Problem) -> Plan:
             conv2d_weight_direct(problem.dtype, large),
             out.size,
             REDUCERS,
-            [dy.volumes(), x.volumes(), dw.volumes(), *numbers(*walks(*walks_of(problem)))],
+            [
+                *(dy.volumes(), x.volumes(), dw.volumes(), Output(0).flat),
+                *numbers(*walks(*walks_of(problem))),
+            ],
         )
     )
     return Plan([out], sources.steps, sources.temps)
+
+
+def strips_summed(
+    problem: Problem,
+    partial: ArrayArg,
+    target: ArrayArg,
+    operands: Sequence[ArrayArg],
+    layouts: Sequence[Layout],
+) -> Launch:
+    """The launch that adds the partial sums of strips (splits, weights); operands, layouts: of y
+    and x. In 16 bits NaN may stay where strips made one."""
+    out, groups = problem.weight, problem.groups
+    grid, block = blocks(out.size, 32), (32, 8)
+    if out.itemsize == 2:
+        return Launch(sum_partials(out.dtype), grid, block, [partial, target])
+    pairs = zip(operands, layouts, strict=True)
+    dy, x = (grouped(argument, layout, groups, 1) for argument, layout in pairs)
+    dw = grouped(target, out.like(), groups, 0)
+    large = math.prod(dy.shape[3:]) >= 1 << 31
+    arrays = [partial, target, dy.volumes(), x.volumes(), dw.volumes()]
+    args = [*arrays, *numbers(*walks(*walks_of(problem)))]
+    return Launch(sum_of_strips(out.dtype, large), grid, block, args)
 
 
 def weight_gradient(problem: Problem) -> Plan:

@@ -26,7 +26,7 @@ result (direct.py) reads 9 or 49 numbers for it, and has to recognise padding at
 
 The weight gradient reverses the roles: a thread holds the numbers dy, and R * S sums grow while the
 rows pass. A block adds up one channel of its share of the images. The sums of its threads are added
-in a fixed order, then those of the blocks (``sum_partials`` of wgrad_simt.py): the same bits every
+in a fixed order, then those of the blocks (``strips_summed`` of wgrad_simt.py): the same bits every
 time.
 
 Measured (row conv_f32_depthwise_7x7_forward):
@@ -61,7 +61,7 @@ from ...lib.integers import blocks
 from ...lib.vector_io import reader, writer
 from ..geometry import numbers
 from ..problem import Lengths, Problem, add_bias
-from ..wgrad_simt import sum_partials
+from ..wgrad_simt import strips_summed
 
 THREADS = 128
 WARPS = THREADS // WARP
@@ -611,6 +611,6 @@ def weight_gradient(problem: Problem) -> Plan:
             [dy, image, partial.flat, *numbers(jobs, channels, images, H, W, P, Q, *cut)],
             shared=cut.shared * compute_dtype(out.dtype).itemsize,
         ),
-        Launch(sum_partials(out.dtype), blocks(out.size, 32), (32, 8), [partial, plan.target.flat]),
+        strips_summed(problem, partial, plan.target.flat, plan.operands, [grad.like(), x.like()]),
     ]
     return plan.build()

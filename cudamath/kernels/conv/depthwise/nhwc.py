@@ -14,7 +14,7 @@ it 0; and pixels are asked for a row ahead, as they lie in memory.
 The filters of a block's channels go through shared memory into registers: read from where they lie,
 each tap of a warp's channels would touch as many lines as it has lanes. The weight gradient
 reverses the roles: a thread holds results dy, and its channels' R * S sums grow while rows pass.
-The groups of a block add theirs in turn, then ``sum_partials`` those of the blocks: the same bits
+The groups of a block add theirs in turn, then ``strips_summed`` those of the blocks: the same bits
 every time.
 """
 
@@ -35,13 +35,13 @@ from ...compiler.decorators import WARP, bounded, device_function
 from ...compiler.generated import compiled
 from ...compiler.lazy_numba import SIMULATOR, cuda, types
 from ...compiler.storage_types import numba_type
-from ...copy.channels_last import ReorderedPlan
+from ...copy.channels_last import ReorderedPlan, as_channels_last
 from ...lib.codec import codec
 from ...lib.integers import blocks
 from ...lib.vector_io import fetcher, inside_bits, writer
 from ..geometry import numbers
 from ..problem import Problem, add_bias
-from ..wgrad_simt import sum_partials
+from ..wgrad_simt import strips_summed
 from .nchw import Axis, Scheme, read_as
 
 if not SIMULATOR:
@@ -514,11 +514,12 @@ def weight_gradient(problem: Problem) -> Plan:
                 *numbers(items, channels, H, W, P, Q, strips_down, strips_across),
             ],
         ),
-        Launch(
-            sum_partials(out.dtype),
-            blocks(out.size, 32),
-            (32, 8),
-            [partial, plan.target.view((out.size,))],
+        strips_summed(
+            problem,
+            partial,
+            plan.target.view((out.size,)),
+            plan.operands,
+            [as_channels_last(grad), as_channels_last(x)],
         ),
     ]
     return plan.build()

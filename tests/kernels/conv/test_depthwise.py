@@ -826,8 +826,8 @@ def test_one_tap_as_a_product(kind):
         for more in ({"stride": (2, 1)}, {"padding": (0, 0, 1, 0)}):
             odd = product_problem(kind, expected.shape, layouts, **more)
             assert not conv_dispatch.is_product(odd)
-    a, b, c = [launch.args[i] for i in range(3)]
-    m, n = map(int, launch.args[9:11])
+    a, b, c = [launch.args[i] for i in (0, 1, 5)]
+    m, n = map(int, launch.args[12:14])
     memory = [
         np.ascontiguousarray(x.transpose(0, 2, 3, 1)).astype(np.float64).ravel() for x in operands
     ]
